@@ -55,7 +55,7 @@ pub struct Cli {
     pub quiet: bool,
 }
 
-/// Shown under `forebay --help`.
+/// Returns the text that `forebay --help` prints below the options: examples and exit codes.
 fn after_help() -> String {
     let codes = EXIT_CODES.iter().map(|of| format!("{} {}", of.code, of.meaning));
     let codes = codes.collect::<Vec<_>>().join("; ");

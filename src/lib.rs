@@ -1,6 +1,6 @@
 //! forebay: will the accelerators starve, on what, and what should be changed or bought?
 //!
-//! A scenario (TOML) says what trains where on which data; the simulated world or the live one runs it
+//! A scenario (TOML) says which jobs train where on which data. The simulated world or the live one runs it
 //! and returns a report: how fast each job trains, how long its accelerators wait, and for what.
 //!
 //! # Parse, run, summarise
@@ -35,51 +35,51 @@
 //!
 //! | module | crate | is | names |
 //! |---|---|---|---|
-//! | [`units`] | model | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`input`] | model | files that users name, each with a limit | |
-//! | [`scenario`] | scenario | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `distribution`, `input`, `law`, `profile`, `random`, `units` |
-//! | [`collective`] | collective | collectives as schedules of transfers, their closed forms, which one a library takes | |
-//! | [`distribution`] | model | a quantity that may vary | |
-//! | [`random`] | model | draws addressed by seed, replication, purpose, entity; which rank visits which file | `distribution` |
-//! | [`stats`] | engine | intervals, quantiles, MSER-5, histograms | |
-//! | [`engine`] | engine | simulated time, the calendar of events, the loop over them | |
+//! | [`units`] | model | quantities with units: `"10 Gbit/s"` | |
+//! | [`input`] | model | reading files that users name, each with a size limit | |
+//! | [`scenario`] | scenario | checked scenarios; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `distribution`, `input`, `law`, `profile`, `random`, `units` |
+//! | [`collective`] | collective | collectives as schedules of transfers, closed forms of their times, and which algorithm a library selects | |
+//! | [`distribution`] | model | quantities that are constant or random | |
+//! | [`random`] | model | random numbers addressed by seed, replication, purpose and entity; which rank reads which file | `distribution` |
+//! | [`stats`] | engine | confidence intervals, quantiles, MSER-5, histograms | |
+//! | [`engine`] | engine | simulated time, the event calendar, the event loop | |
 //! | [`fluid`] | engine | links and flows: weighted max-min fair sharing | `engine` |
-//! | [`cache`] | model | which of a storage's data a node keeps | `law`, `random` |
+//! | [`cache`] | model | which data of a storage a node caches | `law`, `random` |
 //! | [`catalogue`] | model | published facts: models layer by layer, GPUs, interconnects | |
-//! | [`device_memory`] | model | what a GPU holds while it trains a model | `catalogue` |
-//! | [`report`] | report | what a run showed: outcome, summary, text, JSON, trace | `device_memory`, `law`, `scenario`, `stats` |
+//! | [`device_memory`] | model | how much memory of a GPU the training of a model takes | `catalogue` |
+//! | [`report`] | report | results of a run: outcome, summary, text, JSON, trace | `device_memory`, `law`, `scenario`, `stats` |
 //! | [`metric`] | report | every metric: column, place in JSON, unit, meaning, which way is better | `report` |
-//! | [`import`] | calibrate | what other programs measured, from their files | `input`, `measurement` |
-//! | [`law`] | model | the formulas that fits fit and simulations evaluate | |
+//! | [`import`] | calibrate | reading what other programs measured | `input`, `measurement` |
+//! | [`law`] | model | formulas whose parameters are fitted to measurements and that simulations evaluate | |
 //! | [`measurement`] | calibrate | raw samples of a probe | |
 //! | [`profile`] | scenario | fitted parameters of a machine, with their intervals | `input`, `law` |
-//! | [`published`] | | what clusters were published to do, beside predictions | `catalogue`, `scenario`, `sim` |
-//! | [`fit`] | calibrate | from raw samples to parameters | `law`, `measurement`, `profile`, `random`, `stats` |
-//! | [`metrics`] | metrics | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
-//! | [`live_queue`] | live-queue | the bounded buffers between real loaders and trainers, with their threads | `engine`, `metrics`, `report`, `scenario` |
-//! | [`image`] | image | JPEG images: decoded and resized as loaders do, and generated ones that cost what photographs do | `random` |
-//! | [`networks`] | networks | small networks as data, and their training steps on cores | `random` |
+//! | [`published`] | | published measurements of clusters, compared with predictions | `catalogue`, `scenario`, `sim` |
+//! | [`fit`] | calibrate | fitting parameters to raw samples | `law`, `measurement`, `profile`, `random`, `stats` |
+//! | [`metrics`] | metrics | what simulated and live runs record: hand-over of batches, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
+//! | [`live_queue`] | live-queue | the bounded buffers between loaders and trainers of live runs, with their threads | `engine`, `metrics`, `report`, `scenario` |
+//! | [`image`] | image | JPEG images: decoded and resized as loaders do, and generated ones that take as long to decode as photographs | `random` |
+//! | [`networks`] | networks | small neural networks as data, and their training steps on CPU cores | `random` |
 //! | [`probe`] | calibrate | timed experiments on this machine; knows nothing of scenarios | `engine`, `image`, `input`, `live_queue`, `measurement`, `networks`, `random`, `stats`, `units` |
 //! | [`sim`] | sim | the simulated world | `cache`, `collective`, `engine`, `fluid`, `law`, `metrics`, `random`, `report`, `scenario`, `stats` |
-//! | [`live`] | live | the live world: the scenario on this machine | `engine`, `image`, `input`, `law`, `live_queue`, `metrics`, `networks`, `probe`, `random`, `report`, `scenario`, `stats` |
-//! | [`uncertainty`] | | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
-//! | [`validate`] | | how far predictions are from measurements; the only module that sees both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
-//! | [`verdict`] | | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
-//! | [`sweep`] | | points of a grid, on all cores, in order | `metric`, `report`, `scenario`, `sim` |
+//! | [`live`] | live | the live world: runs of a scenario on this machine | `engine`, `image`, `input`, `law`, `live_queue`, `metrics`, `networks`, `probe`, `random`, `report`, `scenario`, `stats` |
+//! | [`uncertainty`] | | profiles with parameters sampled from the uncertainty of measurements, for each run | `profile`, `random`, `scenario` |
+//! | [`validate`] | | errors of predictions against measurements; the only module that uses both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
+//! | [`verdict`] | | the bottleneck of a job, found by relaxing limits in short runs | `report`, `scenario`, `sim`, `stats` |
+//! | [`sweep`] | | runs of all points of a grid on all cores, with rows in order | `metric`, `report`, `scenario`, `sim` |
 //! | [`plot`] | plot | figures from rows | `metric` |
 //! | [`reference`] | | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
-//! | [`template`] | | first files for a new user, from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
-//! | [`cli`] | | what may be typed | |
-//! | [`commands`] | | files, standard output, progress: glue | everything |
+//! | [`template`] | | first files for a new user, generated from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
+//! | [`cli`] | | the command line: commands, options and their help | |
+//! | [`commands`] | | the commands: files, standard output, progress | everything |
 //!
 //! # Invariants
 //!
-//! - A module names only those in its row; a test reads the source and keeps this table true. The column
-//!   `crate` is the folder below `crates/` that has the module; modules without one are the program, in `src`.
+//! - A module names only the modules in its row; a test reads the source and keeps this table true. The column
+//!   `crate` is the folder below `crates/` that has the module; modules without one belong to the program, in `src`.
 //! - [`engine`] knows time and nothing else; [`fluid`] knows links and flows, not what they stand
 //!   for; [`sim`] knows no TOML and no command line; [`plot`] knows rows, not worlds.
-//! - Holding a [`scenario::Scenario`] means that it can be simulated: what a user can get wrong is
-//!   refused before, all of it at once, with file, line, column and remedy.
+//! - Every [`scenario::Scenario`] can be simulated: errors of users are reported before one is made,
+//!   all at once, each with file, line, column and remedy.
 //! - A run is a pure function of scenario, seed and replication: no wall clock, no statics, no order
 //!   of hashing in it. The same seed gives the same bytes whatever the number of threads.
 //! - Simulated time is [`engine::Time`] in whole picoseconds; wall time is `std::time::Duration`.

@@ -1,16 +1,16 @@
-//! Predictions as intervals: each run simulates parameters that the measurements allow as well as
-//! those fitted, and differs from its equals as runs on the machine did.
+//! Predictions as intervals: each run simulates with parameters that are sampled from the uncertainty of the measurements, and
+//! its time varies as repeated runs on the machine did.
 //!
-//! Parameters of one law are drawn together, as one of its bootstrap draws: what the intervals of
-//! single parameters lose is that their errors go together. Laws are drawn independently.
+//! The parameters of one law are sampled together, as one of its bootstrap draws, because their errors are correlated, which
+//! the intervals of single parameters do not show. Different laws are sampled independently.
 
 use crate::profile::{Fit, Profile};
 use crate::random::{Purpose, Sampler, Streams};
 use crate::scenario::Distribution;
 use std::collections::BTreeMap;
 
-/// The profile with every law's parameters drawn for run number `run`: the same for the same seed
-/// and number.
+/// Returns the profile with every law's parameters sampled for run number `run`. The same seed and number give the same
+/// parameters.
 #[must_use]
 pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     let streams = Streams::new(seed, run);
@@ -20,7 +20,8 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
         let draws = fit.draws.len();
         let place = Sampler::new(&Distribution::Uniform { low: 0.0, high: draws as f64 });
         let place = place.draw(&mut streams.at(Purpose::Parameters, law, 0, 0));
-        // What lies between two runs is no parameter of a run.
+        // `place` is rounded down to the index of a draw. Run-to-run noise is no parameter of a single run, so it is not
+        // sampled.
         fit.drawn((place as usize).min(draws.saturating_sub(1)))
     };
     let mut drawn = profile.clone();
@@ -41,8 +42,8 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     drawn
 }
 
-/// How much longer a step of run number `run` takes than what was simulated: a lognormal factor with
-/// median 1 whose spread is that between equal runs on the machine.
+/// Returns the factor by which a step of run number `run` takes longer than simulated: lognormal with median 1, with the spread
+/// of repeated runs on the machine.
 #[must_use]
 pub fn slowdown(profile: &Profile, seed: u64, run: u32) -> f64 {
     let spread = profile.noise.as_ref().and_then(|fit| fit.value("run_to_run")).unwrap_or(0.0);
@@ -79,9 +80,9 @@ mod tests {
     }
 
     #[test]
-    fn laws_are_drawn_apart_and_again_the_same() {
-        // System: two laws with the draws 1, 2, 3. Expectation: all nine pairs occur, each run has
-        // its own, and the same one again.
+    fn laws_are_sampled_independently_and_reproducibly() {
+        // System: two laws with the draws 1, 2, 3. Expectation: all nine pairs occur, and sampling the same run again gives the
+        // same pair.
         let profile = profile(&[1.0, 2.0, 3.0], 0.1);
         let mut seen = std::collections::BTreeSet::new();
         for run in 0..200 {
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn transports_are_drawn_and_leave_the_draws_of_others() {
+    fn transports_are_sampled_without_changing_other_laws() {
         let plain = profile(&[1.0, 2.0, 3.0], 0.1);
         let fit = plain.queue.clone().expect("a fit");
         let kinds = [("allreduce-8".to_owned(), fit)].into();

@@ -1,4 +1,4 @@
-//! What the program says of itself: `schema`, `completions`, `man`.
+//! The commands `schema`, `completions` and `man`, which describe the program itself.
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the program returns.
+//! Exit codes of the program.
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

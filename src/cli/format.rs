@@ -1,4 +1,4 @@
-//! Forms of what is written.
+//! Output formats that options of commands select.
 
 use clap::ValueEnum;
 

@@ -1,4 +1,4 @@
-//! Which scenario.
+//! Arguments that name a scenario and change it.
 
 use clap::Args;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `forebay calibrate`: what this machine is like.
+//! `forebay calibrate`: measures this machine.
 
 use super::calibrate_output::{Header, Output};
 use super::interrupt::Late;
@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Plans that need no file.
+/// Name and text of each built-in plan.
 const PLANS: [(&str, &str); 3] = [
     ("quick", include_str!("../../calibrate/plans/quick.toml")),
     ("full", include_str!("../../calibrate/plans/full.toml")),
@@ -61,13 +61,14 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     finish(&summary, &out, &machine, calibrate)
 }
 
-/// The message of a calibration that ends before its last trial: which samples are saved.
+/// Returns the message of a calibration that ends before its last trial: how many samples are saved, and where.
 fn kept(out: &Output, calibrate: &Calibrate) -> String {
     let (count, place) = (out.journal.samples().len(), shown(&calibrate.output));
     format!("{count} samples are kept in {place}; the same command measures the rest")
 }
 
-/// Says and keeps what was found.
+/// Writes the profile and prints the table of results. Returns an error if the calibration was interrupted, a probe failed, or
+/// no trial counts.
 fn finish(
     summary: &Summary,
     out: &Output,
@@ -101,7 +102,7 @@ fn finish(
     }
 }
 
-/// Name and text of a plan: one of ours by its name, or a file.
+/// Returns the name and text of a plan: of a built-in plan if `path` is its name, otherwise of the file at `path`.
 fn plan_text(path: &Path) -> Result<(String, String), Failure> {
     let ours = |(name, _): &&(&str, &str)| path == Path::new(name);
     if let Some((name, text)) = PLANS.iter().find(ours) {
@@ -111,7 +112,7 @@ fn plan_text(path: &Path) -> Result<(String, String), Failure> {
     Ok((shown(path), text))
 }
 
-/// Has steps timed on these devices instead of the plan's.
+/// Makes the plan time training steps on `devices`, if there are any, instead of the plan's own devices.
 fn train_on(plan: &mut Plan, devices: &[String]) -> Result<(), Failure> {
     if devices.is_empty() {
         return Ok(());
@@ -132,7 +133,7 @@ fn train_on(plan: &mut Plan, devices: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Time for all probes.
+/// Returns the time limit for all probes together: from `--budget` if given, otherwise from the plan.
 fn budget(calibrate: &Calibrate, plan: &Plan) -> Result<Duration, Failure> {
     let Some(text) = &calibrate.budget else { return Ok(plan.budget()) };
     let seconds = Seconds::try_from(text.clone());
@@ -140,7 +141,7 @@ fn budget(calibrate: &Calibrate, plan: &Plan) -> Result<Duration, Failure> {
     Ok(seconds.duration())
 }
 
-/// Where to write if the user does not say: what a batch system or the user's shell names, or here.
+/// Returns the directory for probe files if the user names none: `$SLURM_TMPDIR`, `$TMPDIR`, or the current directory.
 fn working_directory() -> PathBuf {
     let named = ["SLURM_TMPDIR", "TMPDIR"].iter().filter_map(std::env::var_os);
     named.map(PathBuf::from).find(|path| path.is_dir()).unwrap_or_else(|| PathBuf::from("."))
@@ -159,11 +160,11 @@ fn select(probes: &mut Vec<Box<dyn Probe>>, only: &[String]) -> Result<(), Failu
     Ok(())
 }
 
-/// A bar on a terminal; nothing elsewhere.
+/// Progress bar, drawn only on a terminal, and warnings.
 struct Progress {
     bar: ProgressBar,
     quiet: bool,
-    /// Trials that each probe may need.
+    /// Name and estimated number of trials of each probe that has not started yet.
     expected: Vec<(&'static str, u64)>,
 }
 

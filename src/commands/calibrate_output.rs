@@ -1,5 +1,4 @@
-//! The directory of a calibration: `calibration.json` (what was asked, of which machine),
-//! `samples.jsonl`, `profile.toml`.
+//! The output directory of a calibration: `calibration.json` (plan and machine), `samples.jsonl`, `profile.toml`.
 
 use super::{Failure, input, output};
 use crate::fit;
@@ -12,32 +11,32 @@ use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What was asked, of which machine.
+/// Contents of `calibration.json`: which plan was measured, on which machine, with which data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Header {
     /// Name of the plan.
     pub(super) name: String,
-    /// Its text.
+    /// Text of the plan.
     pub(super) plan: String,
-    /// The machine in words.
+    /// Description of the machine in words.
     pub(super) machine: String,
-    /// The user's own data.
+    /// The user's own data set, if one is read instead of generated files.
     #[serde(with = "path_as_json::optional")]
     pub(super) data: Option<PathBuf>,
 }
 
-/// An open directory of a calibration.
+/// The output directory of a calibration, open and locked.
 pub(super) struct Output {
     directory: PathBuf,
     header: Header,
-    /// The samples.
+    /// Journal of the samples, kept in `samples.jsonl`.
     pub(super) journal: Journal,
     /// Locked, so that no second calibration writes here.
     _lock: File,
 }
 
 impl Output {
-    /// Opens a directory, or makes it; goes on with a calibration that was the same.
+    /// Opens `directory`, or creates it. Continues the calibration in it, which must have the same plan, machine and data.
     pub(super) fn open(directory: &Path, header: &Header) -> Result<Output, Failure> {
         let unwritable = |error| Failure::unwritable(directory, &error);
         fs::create_dir_all(directory).map_err(unwritable)?;
@@ -64,7 +63,7 @@ impl Output {
         Ok(Output { directory: directory.to_owned(), header: header.clone(), journal, _lock: lock })
     }
 
-    /// Where the profile is.
+    /// Returns the path of the profile.
     pub(super) fn profile(&self) -> PathBuf {
         self.directory.join("profile.toml")
     }
@@ -89,7 +88,8 @@ impl Output {
 }
 
 impl Header {
-    /// Refuses to go on with a calibration that asked for something else.
+    /// Returns an error unless `text`, the header of an earlier calibration in `directory`, has the same plan, machine and
+    /// data.
     fn same_as(&self, text: &str, directory: &Path) -> Result<(), Failure> {
         let refuse = |what: &str| {
             let place = shown(directory);
@@ -115,8 +115,8 @@ impl Header {
     }
 }
 
-/// Day of a time since 1970 [s], UTC, by the civil calendar (Hinnant, *chrono-compatible low-level
-/// date algorithms*).
+/// Returns the date (UTC, as `2026-11-21`) of a time in seconds since 1970, by the civil calendar (Hinnant, *chrono-compatible
+/// low-level date algorithms*).
 fn day(seconds: f64) -> String {
     let days = (seconds / 86400.0).floor() as i64 + 719_468;
     let era = days.div_euclid(146_097);
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_those_of_the_calendar() {
+    fn dates_follow_the_civil_calendar() {
         for (seconds, expected) in [
             (0.0, "1970-01-01"),
             (951_782_400.0, "2000-02-29"),

@@ -1,4 +1,4 @@
-//! What a calibration measured, for people.
+//! The results of a calibration as text: a table and remarks.
 
 use super::output;
 use crate::probe::{Cell, CellSummary, End, Machine, Summary};
@@ -6,7 +6,7 @@ use crate::report::format;
 use comfy_table::{CellAlignment, Table};
 use std::collections::BTreeMap;
 
-/// The machine, a table with a row for each kind of trial, and what should be known beside it.
+/// Returns the results as text: the machine, a table with a row for each kind of trial, and remarks.
 pub(super) fn render(summary: &Summary, machine: &Machine) -> String {
     let mut text = format!("{}\n\n", machine.words());
     let mut table = Table::new();
@@ -29,7 +29,8 @@ pub(super) fn render(summary: &Summary, machine: &Machine) -> String {
     text
 }
 
-/// Whether there is anything to tell of it: of a probe that could not begin, what it lacked is said.
+/// Returns whether the cell gets a row: a trial was made, or the cell ended other than by a stop. A probe that could not start
+/// gets no rows, because a message says what it lacked.
 fn begun(cell: &CellSummary) -> bool {
     cell.end != End::Stopped || cell.used > 0 || !cell.excluded.is_empty()
 }
@@ -56,7 +57,7 @@ fn row(cell: &CellSummary) -> [String; 7] {
     ]
 }
 
-/// A kind of trial in words: `direct records, size 4096, readers 8`.
+/// Describes a kind of trial: `direct, readers 8, size 64 KiB`.
 fn what(cell: &Cell) -> String {
     let labels = cell.labels.values().cloned().collect::<Vec<_>>().join(" ");
     let settings = cell.settings.iter().map(|(name, value)| match name.as_str() {
@@ -67,7 +68,7 @@ fn what(cell: &Cell) -> String {
     labels.chain(settings).collect::<Vec<_>>().join(", ")
 }
 
-/// A size as plans write it: `64 KiB`, or `70.1 kB` where that is no whole number.
+/// Formats a size [B] as plans write it: `64 KiB` if it is a whole number of KiB or MiB, otherwise `70.1 kB`.
 fn bytes(value: f64) -> String {
     let binary = [(1 << 20, "MiB"), (1 << 10, "KiB")].map(|(size, unit)| (f64::from(size), unit));
     match binary.iter().find(|(size, _)| value >= *size && value % size == 0.0) {
@@ -76,7 +77,8 @@ fn bytes(value: f64) -> String {
     }
 }
 
-/// What the table does not say.
+/// Returns the lines below the table: why trials were not used, how many kinds of trials are precise enough, notes of probes,
+/// and how to measure a GPU.
 fn remarks(summary: &Summary, machine: &Machine) -> Vec<String> {
     let mut lines = Vec::new();
     let mut excluded: BTreeMap<&str, u32> = BTreeMap::new();
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_trials_read_as_plans_write_them() {
+    fn cells_and_sizes_are_formatted_as_in_plans() {
         let cell = Cell::new(&[("access", "direct")], &[("size", 65536.0), ("readers", 8.0)]);
         assert_eq!(what(&cell), "direct, readers 8, size 64 KiB");
         assert_eq!([bytes(3145728.0), bytes(70123.0)], ["3 MiB", "70.12 kB"]);

@@ -1,4 +1,4 @@
-//! `forebay completions`: the command line for a shell's Tab key.
+//! `forebay completions`: prints a shell's script for completion with the Tab key.
 
 use super::{Failure, output};
 use crate::cli::{Cli, Completions};

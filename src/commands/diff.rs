@@ -34,7 +34,7 @@ pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
     output::stdout(text.as_bytes())
 }
 
-/// The jobs of a report.
+/// Reads a JSON report and returns its jobs.
 fn read(path: &Path) -> Result<Vec<Value>, Failure> {
     let text = input::text_within(path, LARGEST)?;
     let remedy = "write one with `forebay run SCENARIO --format json --output FILE`";
@@ -51,21 +51,21 @@ fn name(job: &Value) -> Option<&str> {
     job.get("name")?.as_str()
 }
 
-/// What two reports have in common, and where they differ.
+/// The comparison of two reports: common jobs, other jobs, and figures that differ.
 #[derive(Serialize)]
 struct Found {
-    /// Names of jobs that both have.
+    /// Names of jobs that both reports have.
     jobs: Vec<String>,
-    /// Names of jobs that only one of them has.
+    /// Names of jobs that only the first report has.
     only_before: Vec<String>,
     only_after: Vec<String>,
     /// Figures that differ.
     changes: Vec<Change>,
-    /// Figures that are the same.
+    /// Number of figures that are the same.
     same: usize,
 }
 
-/// A figure that is not the same in both.
+/// A figure of a job that differs between the two reports.
 #[derive(Serialize)]
 struct Change {
     job: String,
@@ -76,7 +76,7 @@ struct Change {
     unit: Unit,
     before: f64,
     after: f64,
-    /// Relative to before; `None` where that was 0.
+    /// Change relative to `before`; `None` if `before` is 0.
     change: Option<f64>,
     difference: Difference,
 }
@@ -85,11 +85,11 @@ struct Change {
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 enum Difference {
-    /// Their intervals do not meet.
+    /// The 95 % intervals of the two figures do not overlap.
     Real,
-    /// They do.
+    /// The 95 % intervals of the two figures overlap.
     Chance,
-    /// One of them has none.
+    /// At least one of the two figures has no interval.
     Unknown,
 }
 
@@ -123,7 +123,7 @@ fn is_same((before, after): (f64, f64)) -> bool {
     (after - before).abs() <= SAME * before.abs().max(after.abs())
 }
 
-/// A figure of a job, with its intervals before and after.
+/// Returns the change of a figure of a job. Its intervals before and after determine whether the change is real.
 fn change(
     (job, metric): (&str, &Metric),
     (before, after): (f64, f64),
@@ -208,7 +208,7 @@ impl Difference {
     }
 }
 
-/// A value with its unit as people write it.
+/// Formats a value with its unit, scaled to be readable.
 fn written(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Seconds => seconds(value),

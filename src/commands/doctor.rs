@@ -11,9 +11,9 @@ use std::path::Path;
 
 /// Probes that need no GPU.
 const ON_CORES: [&str; 7] = ["clock", "host", "queue", "read", "decode", "step", "cache"];
-/// Probes that need one.
+/// Probes that need a GPU.
 const ON_GPUS: [&str; 3] = ["step on cuda", "copy", COLLECTIVE];
-/// The one that needs NCCL besides.
+/// The probe that needs NCCL in addition to a GPU.
 const COLLECTIVE: &str = "collective";
 
 pub(super) fn execute(doctor: &Doctor) -> Result<(), Failure> {
@@ -39,7 +39,7 @@ fn text(machine: &Machine, survey: &Survey) -> String {
     lines.extend(survey.libraries.iter().map(library));
     lines.extend(match &survey.nccl {
         Ok(version) => Some(format!("NCCL: {version}")),
-        // What is wrong with all of CUDA is said once.
+        // If NCCL is missing for the same reason as the driver, the reason is printed only once.
         Err(why) => (survey.driver.as_ref().err() != Some(why)).then(|| why.clone()),
     });
     lines.push(format!("probes that can run: {}", ready(survey).join(", ")));
@@ -51,7 +51,7 @@ fn text(machine: &Machine, survey: &Survey) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A GPU in words.
+/// Describes a GPU in one line.
 fn words(card: &Card) -> String {
     let gigabytes = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
     let mut parts = vec![card.name.clone()];
@@ -82,7 +82,7 @@ fn library(of: &Found) -> String {
     }
 }
 
-/// Probes that can run here.
+/// Returns the probes that can run on this machine.
 fn ready(survey: &Survey) -> Vec<&'static str> {
     let fine =
         |probe: &&&str| survey.ready().is_ok() && (**probe != COLLECTIVE || survey.nccl.is_ok());
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_are_told_with_what_holds_them_down() {
+    fn gpus_are_described_with_their_throttle_reasons() {
         let card = Card {
             name: "H100".into(),
             memory: Some((80 << 30, 79 << 30)),

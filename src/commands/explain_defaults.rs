@@ -1,4 +1,4 @@
-//! `forebay explain-defaults`: what a run takes that a scenario does not say.
+//! `forebay explain-defaults`: lists the defaults that a run uses where its scenario gives no value.
 
 use super::points::Opened;
 use super::{Failure, output};
@@ -20,7 +20,7 @@ pub(super) fn execute(explain: &ExplainDefaults) -> Result<(), Failure> {
     }
 }
 
-/// Keys, values and sources in columns.
+/// Formats keys, values and sources as a table of three columns.
 fn table(assumed: &[Assumed]) -> String {
     let row = |of: &Assumed| [of.key.clone(), of.value.clone(), of.source.clone()];
     let heading = ["key", "value", "source"].map(str::to_owned);
@@ -34,5 +34,5 @@ fn table(assumed: &[Assumed]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Characters of a column beyond which its rows are not in line.
+/// Largest width of a column [characters]. A longer cell moves the rest of its row out of alignment.
 const WIDEST: usize = 60;

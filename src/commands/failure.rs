@@ -14,41 +14,42 @@ use std::path::Path;
 /// Why a command ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// What the user wrote or named cannot be used.
+    /// An argument, option or file of the user cannot be used.
     #[error("forebay: {0}")]
     Input(String),
     /// The scenario has problems.
     #[error("{0}")]
     Problems(#[from] Problems),
-    /// The machine lacks what was asked for.
+    /// The machine lacks something that the command needs.
     #[error("forebay: {0}")]
     Machine(String),
-    /// What was to be checked does not hold.
+    /// A check failed, such as the tolerance of `validate`.
     #[error("forebay: {0}")]
     Check(String),
-    /// Ctrl-C or a termination signal; says what was kept.
+    /// Ctrl-C or a termination signal ended the command; the text says which results were kept.
     #[error("forebay: interrupted: {0}")]
     Interrupted(String),
-    /// Several things went wrong, each apart from the others; there is one at least.
+    /// Several independent failures, at least one.
     #[error("")]
     Several(Vec<Failure>),
-    /// Whoever read standard output has stopped to.
+    /// The reader of standard output has closed the pipe.
     #[error("")]
     ClosedPipe,
 }
 
 impl Failure {
-    /// `path` cannot be written.
+    /// Returns the failure that `path` cannot be written.
     pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
         Failure::Input(format!("cannot write {}: {}", shown(path), input::reason(error)))
     }
 
-    /// `path` cannot be read.
+    /// Returns the failure that `path` cannot be read.
     pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
         Failure::Input(format!("cannot read {}: {}", shown(path), input::reason(error)))
     }
 
-    /// Standard output cannot be written; a closed pipe is no error.
+    /// Returns the failure that standard output cannot be written; a closed pipe gives [`Failure::ClosedPipe`], which is no
+    /// error.
     pub fn stdout(error: &io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
@@ -56,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// What the process returns.
+    /// Returns the exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::ClosedPipe => 0,
@@ -68,7 +69,8 @@ impl Failure {
         }
     }
 
-    /// What the user reads; nothing for a closed pipe. Names from files may hold control characters, which are escaped.
+    /// Returns the text for the user; empty for a closed pipe. Control characters, which names from files may contain, are
+    /// escaped.
     pub fn message(&self, colour: bool) -> String {
         match self {
             Failure::Problems(problems) => problems.render(colour),
@@ -80,7 +82,7 @@ impl Failure {
         }
     }
 
-    /// These failures as one; `Ok` if there are none.
+    /// Combines `failures` into one; returns `Ok` if there are none.
     pub(super) fn all(mut failures: Vec<Failure>) -> Result<(), Failure> {
         match failures.len() {
             0 => Ok(()),
@@ -138,7 +140,7 @@ mod tests {
     use crate::cli::EXIT_CODES;
 
     #[test]
-    fn every_failure_ends_with_a_code_of_the_table_and_every_code_has_an_end() {
+    fn failures_use_exactly_the_listed_exit_codes() {
         // System: a failure of each kind, and success. Expectation: their codes are those that help and reference list.
         let of = |failure: Failure| failure.exit_code();
         let text = || "what".to_owned();

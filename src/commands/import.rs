@@ -1,4 +1,4 @@
-//! `forebay import`: what other programs measured.
+//! `forebay import`: reads what other programs measured.
 
 use super::{Failure, import_collective, input, output};
 use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
@@ -24,7 +24,7 @@ pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
     }
 }
 
-/// Writes the scenario of a workload, as soon as it is known to be one that can be simulated.
+/// Converts a DLIO workload into a scenario, checks that the scenario is valid, and prints it.
 fn dlio(wanted: &Dlio) -> Result<(), Failure> {
     let (overrides, files): (Vec<String>, Vec<String>) =
         wanted.parts.iter().cloned().partition(|part| part.contains('='));
@@ -55,7 +55,7 @@ fn dlio(wanted: &Dlio) -> Result<(), Failure> {
     output::stdout(text.as_bytes())
 }
 
-/// What a workload was read from.
+/// The inputs of a workload: names of files, their texts, and overrides.
 struct Given<'a> {
     files: &'a [String],
     texts: &'a [String],
@@ -63,7 +63,7 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// The file and line, or the override, that gives a key its value; all files if it is nowhere.
+    /// Returns the file and line, or the override, that gives `key` its value; the names of all files if none does.
     fn place(&self, key: &str) -> String {
         match dlio::said(self.texts, self.overrides, key) {
             Some(Said::File(file, line)) => format!("{}:{line}", self.name(file)),
@@ -72,12 +72,12 @@ impl Given<'_> {
         }
     }
 
-    /// What messages call a file.
+    /// Returns the name of a file for messages.
     fn name(&self, file: usize) -> String {
         input::name(Path::new(&self.files[file]))
     }
 
-    /// What they call all files.
+    /// Returns the names of all files for messages, separated by commas.
     fn names(&self) -> String {
         (0..self.files.len()).map(|file| self.name(file)).collect::<Vec<_>>().join(", ")
     }
@@ -95,7 +95,8 @@ impl Given<'_> {
         Failure::Input(format!("cannot use {place}: {error}"))
     }
 
-    /// What is wrong with the scenario, told of what it was made of: nobody has seen its text.
+    /// Reports the problems of the generated scenario, each at the option or workload key that its value came from, because the
+    /// user has never seen the scenario's text.
     fn refuse_all(&self, problems: &Problems) -> Failure {
         let line = |problem: &Problem| {
             let Problem { key, what, remedy, .. } = problem;
@@ -119,10 +120,10 @@ impl Given<'_> {
     }
 }
 
-/// What a trace says of its run.
+/// Statistics of a traced run, without its warm-up steps.
 struct Training {
     steps: usize,
-    /// Mean, median and 95th percentile [s].
+    /// Mean, median and 95th percentile of step times [s].
     step_time: [f64; 3],
     /// Share of time spent waiting for the loader.
     stall: f64,
@@ -196,7 +197,7 @@ fn json(training: &Training, keys: &[(&str, &str)]) -> serde_json::Value {
     })
 }
 
-/// A row for `validate --measured`, with its header.
+/// Returns a row for `validate --measured` as CSV, with its header.
 fn row(training: &Training, keys: &[(&str, &str)]) -> Result<String, Failure> {
     let rate = training.samples_per_second.map(|rate| rate.to_string()).unwrap_or_default();
     let measured = [

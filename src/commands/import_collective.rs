@@ -1,4 +1,4 @@
-//! `forebay import nccl-tests`, `osu`, `imb`, `deepbench`: times of collectives.
+//! `forebay import nccl-tests`, `osu`, `imb`, `deepbench`: reads measured times of collectives.
 
 use super::{Failure, input, output};
 use crate::cli::{CollectiveFormat, Collectives};
@@ -21,7 +21,7 @@ pub(super) fn execute(of: Benchmark, from: &Collectives, quiet: bool) -> Result<
     output::stdout(text.as_bytes())
 }
 
-/// What the command line says beside the files.
+/// Returns what the command line says where the files do not: name of the transport, collective, and number of ranks.
 fn wanted(of: Benchmark, from: &Collectives) -> Result<CollectiveDefaults, Failure> {
     let usual = match of {
         Benchmark::NcclTests => "nccl",

@@ -1,4 +1,4 @@
-//! Files that users name, read with the same care and the same limits by every command.
+//! Reads files that users name, with the same checks and size limits for every command.
 
 use super::Failure;
 use crate::input::shown;
@@ -34,27 +34,27 @@ pub(super) fn toml(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// What messages call a file.
+/// Returns the name of a file for messages; "standard input" for `-`.
 pub(super) fn name(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { shown(path) }
 }
 
-/// The text of a file that somebody wrote, or of a program's output (`-`: standard input).
+/// Returns the text of a file within the size limit of files written by hand. The path `-` stands for standard input.
 pub(super) fn text_or_standard_input(path: &Path) -> Result<String, Failure> {
     if path == Path::new("-") { standard_input() } else { text(path) }
 }
 
-/// The text of a file that somebody wrote.
+/// Returns the text of a file within the size limit of files written by hand.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
     text_within(path, WRITTEN)
 }
 
-/// The text of a file of at most `most` bytes.
+/// Returns the text of a file of at most `most` bytes.
 pub(super) fn text_within(path: &Path, most: u64) -> Result<String, Failure> {
     input::text(path, most).map_err(|error| failure(path, error))
 }
 
-/// The text of a file that may not be there yet.
+/// Returns the text of a file of at most `most` bytes; `None` if there is no such file.
 pub(super) fn text_if_there(path: &Path, most: u64) -> Result<Option<String>, Failure> {
     match input::text(path, most) {
         Ok(text) => Ok(Some(text)),
@@ -63,7 +63,7 @@ pub(super) fn text_if_there(path: &Path, most: u64) -> Result<Option<String>, Fa
     }
 }
 
-/// All that is written to our standard input, if it is text of a sensible length.
+/// Reads standard input to its end; an error if it is no text or longer than files written by hand may be.
 pub(super) fn standard_input() -> Result<String, Failure> {
     let read = Capped::new(io::stdin().lock(), WRITTEN).text();
     read.map_err(|error| match error {
@@ -72,7 +72,8 @@ pub(super) fn standard_input() -> Result<String, Failure> {
     })
 }
 
-/// A file in memory that holds this text as long as this process lives; the processes that it starts may open it, too.
+/// Returns the path of a file in memory that contains `text`. The file exists as long as this process; its child processes can
+/// open it, too.
 pub(super) fn in_memory(text: &str) -> Result<PathBuf, Failure> {
     static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
     let cannot = |error| {
@@ -87,12 +88,12 @@ pub(super) fn in_memory(text: &str) -> Result<PathBuf, Failure> {
     Ok(path.into())
 }
 
-/// Whether a path stands for something that can be read only once, as a pipe.
+/// Returns whether a path can be read only once, such as a pipe.
 pub(super) fn is_read_once(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Why a file cannot be used, and what to do about it.
+/// Returns the failure for an error of reading: why the file cannot be used, and what to do about it.
 fn failure(path: &Path, error: InputError) -> Failure {
     match error {
         InputError::System(error) => Failure::unreadable(path, &error),

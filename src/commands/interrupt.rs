@@ -1,8 +1,8 @@
-//! Ctrl-C and termination: finish nothing new, keep what is done, and answer within a second.
+//! Ctrl-C and termination signals: start nothing new, keep finished results, and respond within a second.
 //!
-//! The first signal asks the command to end. A command that has not called [`flag`] cannot be asked, so the process ends
-//! at once with a message. One that has gets [`GRACE`]; then the process ends without it, or says what it waits
-//! for, as [`when_late`] was told. A second signal always ends the process.
+//! The first signal asks the command to end. A command that has not called [`flag`] does not notice, so the process ends at
+//! once with a message. A command that has called it gets [`GRACE`] to end by itself. After that, the process ends or prints
+//! what it still waits for, as set by [`when_late`]. A second signal always ends the process.
 
 use super::output;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -18,7 +18,7 @@ use std::{fs, io};
 /// Signals within this time of the first count as one: `timeout` sends one to its child and one to its group.
 const SAME: Duration = Duration::from_secs(1);
 
-/// How long a command may take to end by itself.
+/// Time that a command may take to end by itself after the first signal.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Exit code of an interrupted command.
@@ -28,22 +28,22 @@ static STOP: AtomicBool = AtomicBool::new(false);
 static INSTALLED: OnceLock<bool> = OnceLock::new();
 static STATE: Mutex<State> = Mutex::new(State::new());
 
-/// What a command does that has not ended [`GRACE`] after the first signal.
+/// What happens to a command that has not ended within [`GRACE`] of the first signal.
 #[derive(Debug, Clone)]
 pub(super) enum Late {
     /// The process ends; the message says what was kept.
     End(String),
-    /// The command goes on with what must not be cut short; the message says with what.
+    /// The command continues work that must not be cut short; the message says which.
     GoOn(String),
 }
 
 struct State {
     /// When the first signal was handled.
     first: Option<Instant>,
-    /// Whether the command looks at the flag.
+    /// Whether the command has called [`flag`], and so polls it.
     asked: bool,
     late: Option<Late>,
-    /// What remains on disk whenever the process ends.
+    /// What remains on disk if a second signal ends the process, for the message.
     kept: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl State {
     }
 }
 
-/// Handles signals from now on. Where the system refuses, a signal ends the process as it does any other.
+/// Starts a thread that handles signals. If the system refuses, signals keep their default action, which ends the process.
 pub(super) fn install() {
     INSTALLED.get_or_init(|| {
         let (tell, ready) = sync_channel(1);
@@ -68,25 +68,27 @@ pub(super) fn install() {
     });
 }
 
-/// The signals that end a command, without those that whoever started it wants ignored, as `nohup` does.
+/// Returns the signals to handle: interrupt, termination and hang-up, except those in `ignored` (bit 0 for signal 1). The
+/// program's parent wants these ignored, as `nohup` does with hang-up.
 fn heeded(ignored: u64) -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
-/// The signals that are ignored when the command begins, as bits from signal 1 on.
+/// Returns the signals that are ignored when the command starts, as a bit mask with bit 0 for signal 1.
 fn ignored() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bits = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// The flag that the first signal raises, for a command that looks at it now and then.
+/// Returns the flag that the first signal raises, and records that the command polls it.
 pub(super) fn flag() -> &'static AtomicBool {
     state().asked = true;
     &STOP
 }
 
-/// The same for a command that must not be cut short: it ends what it has started and removes its files.
+/// Returns the flag that the first signal raises, for a command that must not be cut short: after a signal, it ends what it has
+/// started and removes its files, however long that takes.
 pub(super) fn careful_flag() -> &'static AtomicBool {
     when_late(Late::GoOn("ending what was started and removing its files".to_owned()));
     flag()
@@ -97,7 +99,7 @@ pub(super) fn raised() -> bool {
     STOP.load(Ordering::SeqCst)
 }
 
-/// Ends the work in progress as a signal would: nobody can take its results.
+/// Raises the flag as a signal would, to end work in progress whose results cannot be used.
 pub(super) fn raise() {
     STOP.store(true, Ordering::SeqCst);
 }
@@ -110,12 +112,12 @@ pub(super) fn lower() {
     }
 }
 
-/// From now on, this happens to a command that does not end soon enough after a signal.
+/// Sets what happens to a command that has not ended within [`GRACE`] of a signal.
 pub(super) fn when_late(late: Late) {
     state().late = Some(late);
 }
 
-/// From now on, this remains on disk even if the process ends at once.
+/// Sets the message for a process that a second signal ends at once: what remains on disk.
 pub(super) fn when_ended_at_once(kept: String) {
     state().kept = Some(kept);
 }
@@ -124,17 +126,17 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a signal is.
+/// What a signal counts as.
 #[derive(Debug, PartialEq, Eq)]
 enum Signal {
     First,
-    /// The first once more.
+    /// A repetition of the first signal, within [`SAME`]; ignored.
     Same,
     Second,
 }
 
 impl Signal {
-    /// One that comes `now`; `first` is when the first came.
+    /// Classifies a signal that arrives at `now`; the first signal arrived at `first`, or is this one if that is `None`.
     fn new(first: Option<Instant>, now: Instant) -> Signal {
         match first {
             None => Signal::First,
@@ -162,7 +164,7 @@ fn on_signal() {
             if !asked {
                 late();
             } else if thread::Builder::new().spawn(wait).is_err() {
-                // The system gives no thread: this one waits, and later signals with it.
+                // No thread can be started, so this one sleeps; later signals are handled only after that.
                 wait();
             }
         }
@@ -174,7 +176,8 @@ fn wait() {
     late();
 }
 
-/// The command has not ended, or cannot be asked to.
+/// Does what [`when_late`] has set, because the command has not ended in time or does not poll the flag; by default ends the
+/// process.
 fn late() {
     let late = state().late.take();
     match late {

@@ -1,4 +1,4 @@
-//! `forebay live`: one scenario on this machine, replication after replication.
+//! `forebay live`: runs one scenario on this machine, one replication after the other.
 
 use super::points::{self, Opened};
 use super::{Failure, input, interrupt, output};
@@ -18,7 +18,8 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     if let (Some(path), Some(profile)) = (opened.profile_path(), opened.profile()?)
         && input::is_read_once(&path)
     {
-        // The processes of the run read it, too.
+        // The profile comes from a pipe, which has been read. The processes of the run read the profile, too: give them a copy
+        // in memory.
         overrides.push(format!("profile={}", input::in_memory(&profile.to_toml())?.display()));
     }
     let source =
@@ -64,7 +65,7 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The user's changes, with the options that are short for some.
+/// Returns the overrides of `--set`, and those that other options stand for.
 fn overrides(args: &Live) -> Vec<String> {
     let replications = args.replications.map(|n| format!("run.replications={n}"));
     args.overrides.iter().cloned().chain(replications).collect()

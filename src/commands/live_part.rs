@@ -1,4 +1,4 @@
-//! `forebay live-part`: one job copy of a live run, as its parent tells it on standard input.
+//! `forebay live-part`: runs one job copy of a live run. The parent process sends its assignment on standard input.
 
 use super::{Failure, output};
 use crate::live::{self, Assignment, CopyOutcome, Message};
@@ -35,7 +35,8 @@ fn run(line: &str, lines: &Receiver<String>) -> Result<CopyOutcome, String> {
     let file = ScenarioFile::parse(&assignment.name, assignment.text).map_err(wrong)?;
     let reading = Reading { live: true, ..Reading::default() };
     let scenario = file.resolve_as(&overrides.map_err(wrong)?, reading).map_err(wrong)?;
-    // All that we may use is ours without choosing: others may have been pinned to the first cores.
+    // Without a smaller number of cores in the scenario, this process keeps all cores that it may use and is not pinned: other
+    // processes may have been pinned to the first cores.
     let node = &scenario.cluster.node;
     if node.usable_cores < limits::cores() {
         live::use_cores(node.cores).map_err(|error| error.to_string())?;
@@ -48,12 +49,13 @@ fn run(line: &str, lines: &Receiver<String>) -> Result<CopyOutcome, String> {
     live::run_copy(&scenario, &assignment.part, &never, ready).map_err(|error| error.to_string())
 }
 
-/// What the parent says, line by line. When it has gone, so do we, whatever we are at.
+/// Starts a thread that sends each line from the parent to the returned receiver. When the parent has ended, the thread ends
+/// this process at once.
 fn listen() -> io::Result<Receiver<String>> {
     let (sender, receiver) = channel();
     let listen = move || {
         for line in stdin().lock().lines().map_while(Result::ok) {
-            // Nobody waits for more than two lines.
+            // A line that nobody receives is no error: the command reads only two.
             sender.send(line).ok();
         }
         std::process::exit(4);

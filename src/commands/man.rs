@@ -1,4 +1,4 @@
-//! `forebay man`: manual pages.
+//! `forebay man`: prints or writes manual pages.
 
 use super::{Failure, output};
 use crate::cli::{Cli, Man};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 pub(super) fn execute(man: &Man) -> Result<(), Failure> {
-    // `help` has no page: each command's help is its page.
+    // The command `help` gets no page, because each command's page has its help.
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     match &man.directory {
@@ -20,7 +20,7 @@ pub(super) fn execute(man: &Man) -> Result<(), Failure> {
     }
 }
 
-/// The page of one command.
+/// Returns the manual page of one command.
 fn page(command: &clap::Command) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(command.clone()).render(&mut page);
@@ -28,7 +28,7 @@ fn page(command: &clap::Command) -> Result<Vec<u8>, Failure> {
     Ok(page)
 }
 
-/// Writes the page of `command`, called `name`, and of every command below it.
+/// Writes the manual page of `command`, called `name`, and the pages of all commands below it.
 fn write_pages(command: &clap::Command, name: &str, directory: &Path) -> Result<(), Failure> {
     let page = page(command)?;
     output::file(&directory.join(format!("{name}.1")), |to| to.write_all(&page))?;

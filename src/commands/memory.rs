@@ -1,4 +1,4 @@
-//! Whether runs fit into the memory that this process may use, told before they are built.
+//! Checks before simulations are built whether they fit into the memory that this process may use.
 
 use super::Failure;
 use crate::probe::limits;
@@ -8,29 +8,29 @@ use crate::sim;
 
 /// Estimates below this are accepted without asking the system how much there is [B].
 const SMALL: f64 = 256e6;
-/// What runs have taken beyond the estimate, at most: allocators keep more than they are asked for.
+/// Largest ratio of the memory that runs have taken to the estimate: allocators keep more than is requested.
 const MARGIN: f64 = 1.25;
 
-/// What simulations hold in memory together.
+/// What is in memory at the same time while a scenario is simulated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Together {
-    /// Replications that are simulated side by side.
+    /// Number of replications that are simulated at the same time.
     pub(super) at_once: usize,
-    /// Outcomes that are kept until all of them are there.
+    /// Number of outcomes that are kept until all replications have ended.
     pub(super) kept: usize,
-    /// Whether `--threads` lets fewer be simulated side by side.
+    /// Whether the command has the option `--threads`, which can reduce the number of simulations at the same time.
     pub(super) threads: bool,
 }
 
 impl Together {
-    /// How much they need of a scenario [B].
+    /// Returns the estimated memory for simulations of `scenario` [B].
     pub(super) fn needs(self, scenario: &Scenario) -> f64 {
         let of = sim::memory(scenario);
         MARGIN * (self.at_once as f64 * of.world + self.kept as f64 * of.outcome)
     }
 }
 
-/// Refuses a scenario, called `name`, that needs more memory than there is.
+/// Returns an error if `scenario`, called `name` in messages, needs more memory than this process may use.
 pub(super) fn check(name: &str, scenario: &Scenario, together: Together) -> Result<(), Failure> {
     match lacking(name, scenario, together, limits::allocatable_memory) {
         None => Ok(()),
@@ -38,7 +38,8 @@ pub(super) fn check(name: &str, scenario: &Scenario, together: Together) -> Resu
     }
 }
 
-/// What is lacking, and what to do about it.
+/// Returns the message that memory is lacking and what to do about it; `None` if it suffices. `free` returns the memory that
+/// the process may use [B]; it is called only if the estimate is not small.
 fn lacking(
     name: &str,
     scenario: &Scenario,
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_more_than_there_is_is_refused_with_both_numbers() {
+    fn too_large_runs_are_refused_with_needed_and_free_memory() {
         let many = scenario(1_000_000, 2);
         let two = Together { at_once: 2, kept: 2, threads: true };
         let of = |free: f64, together| lacking("`many`", &many, together, || free);
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn small_runs_are_not_looked_at() {
+    fn small_runs_do_not_query_free_memory() {
         let few = Together { at_once: 2, kept: 2, threads: true };
         let free = || unreachable!("it is small");
         assert_eq!(lacking("`few`", &scenario(10, 2), few, free), None);

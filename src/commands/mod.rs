@@ -1,4 +1,4 @@
-//! One file per command: the only place for files, standard output and progress.
+//! The commands, one file each. Only this module handles files, standard output and progress.
 
 mod calibrate;
 mod calibrate_output;
@@ -65,7 +65,7 @@ fn show_usage(usage: &clap::Error) -> ExitCode {
         };
         return end(output::stdout(text.as_bytes()));
     }
-    // Arguments are echoed: those that are long or would control the terminal are not shown as they are.
+    // The message repeats arguments: long ones are cut, and control characters are escaped.
     let text = usage.render().to_string();
     let fit = printable(&cut_words(&text));
     match fit == text && output::colour(&std::io::stderr()) {
@@ -75,7 +75,7 @@ fn show_usage(usage: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
 }
 
-/// Reports what went wrong.
+/// Prints the message of a failure, and returns the exit code.
 fn end(ended: Result<(), Failure>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -88,7 +88,7 @@ fn end(ended: Result<(), Failure>) -> ExitCode {
 
 /// Carries out a command.
 pub fn execute(cli: &Cli) -> Result<(), Failure> {
-    // A part of a live run is ended by its parent.
+    // A job copy of a live run handles no signals: its parent process ends it.
     if !matches!(cli.command, Command::LivePart) {
         interrupt::install();
     }

@@ -1,4 +1,4 @@
-//! `forebay new`: a first file from a few answers.
+//! `forebay new`: writes a first scenario, recipe or plan from a few answers.
 
 use super::questions::{self, Questions, number};
 use super::{Failure, output};
@@ -19,7 +19,7 @@ pub(super) fn execute(new: &New, quiet: bool) -> Result<(), Failure> {
         Some(NewKind::Scenario(scenario)) => &scenario.target,
         None => &new.scenario.target,
     };
-    // What cannot be written is said before anything is asked.
+    // A file that cannot be written is reported before any question is asked.
     if let Some(path) = &target.output {
         check(path, target.force)?;
     }
@@ -48,7 +48,7 @@ pub(super) fn execute(new: &New, quiet: bool) -> Result<(), Failure> {
     }
 }
 
-/// Refuses to write over a file.
+/// Checks that `path` can be written, and that no file is there unless `force` is set.
 fn check(path: &Path, force: bool) -> Result<(), Failure> {
     output::check(Some(path).filter(|path| **path != *Path::new("-")))?;
     match !force && path.is_file() {
@@ -60,17 +60,17 @@ fn check(path: &Path, force: bool) -> Result<(), Failure> {
     }
 }
 
-/// A problem of an answer.
+/// Converts a problem of an answer into a failure.
 fn refuse(error: TemplateError) -> Failure {
     Failure::Input(error.to_string())
 }
 
-/// The names of choices, for a question.
+/// Returns the names of choices, separated by commas, for a question.
 fn names(choices: &[Choice]) -> String {
     choices.iter().map(|of| of.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The text of a scenario, its name, and the command for it.
+/// Asks for what the options do not say. Returns the text of the scenario, its name, and the command that uses it.
 fn scenario(
     new: &NewScenario,
     ask: &mut Questions<'_>,
@@ -115,7 +115,7 @@ fn scenario(
     Ok((text, format!("{}-{storage}", answers.model), "run"))
 }
 
-/// The text of a recipe.
+/// Asks for what the options do not say, and returns the text of the recipe.
 fn plot(new: &NewPlot, ask: &mut Questions<'_>) -> Result<String, Failure> {
     let file = |answer: &str| match Path::new(answer).is_file() {
         true => Ok(PathBuf::from(answer)),
@@ -144,7 +144,8 @@ fn plot(new: &NewPlot, ask: &mut Questions<'_>) -> Result<String, Failure> {
     answers.text(&opened).map_err(refuse)
 }
 
-/// The path of a scenario as a recipe at `recipe` names it: by its name alone if it lies beside, otherwise from the root.
+/// Returns the path by which the file `recipe` names `scenario`: its file name if both are in the same directory, otherwise its
+/// absolute path.
 fn beside(scenario: &Path, recipe: Option<&Path>) -> String {
     let folder = |path: &Path| {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -158,7 +159,7 @@ fn beside(scenario: &Path, recipe: Option<&Path>) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The text of a plan.
+/// Asks for what the options do not say, and returns the text of the plan.
 fn plan(new: &NewPlan, ask: &mut Questions<'_>) -> Result<String, Failure> {
     let usual = PlanAnswers::default();
     let gpus = ask.ask("GPUs to measure", &usual.gpus.to_string(), new.gpus, number)?;

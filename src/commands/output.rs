@@ -1,4 +1,4 @@
-//! Files and standard output: whole or not at all, and quiet when nobody listens.
+//! Writes files (completely or not at all), standard output and messages. Closed pipes are no errors.
 
 use super::Failure;
 use crate::cli::ReportFormat;
@@ -19,12 +19,12 @@ pub(super) fn colour(stream: &impl IsTerminal) -> bool {
     set("NO_COLOR").is_none() && !dumb && stream.is_terminal()
 }
 
-/// Columns of the terminal; 100 where there is none.
+/// Returns the number of columns of the terminal; 100 if there is no terminal.
 pub(super) fn width() -> usize {
     width_or(100)
 }
 
-/// Columns of the terminal, or so many where there is none. `COLUMNS` wins.
+/// Returns the number of columns of the terminal, or `usual` if there is no terminal. The variable `COLUMNS` has precedence.
 pub(super) fn width_or(usual: usize) -> usize {
     let written = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let asked = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into());
@@ -38,7 +38,7 @@ pub(super) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::stdout(&error))
 }
 
-/// Puts a report where it is wanted. `quiet` leaves warnings out of the text; JSON always has them.
+/// Writes a report to the given path or to standard output. `quiet` leaves warnings out of the text; JSON always has them.
 pub(super) fn report(
     report: &Report,
     (format, path): (ReportFormat, Option<&Path>),
@@ -59,21 +59,21 @@ pub(super) fn report(
     }
 }
 
-/// Prints a warning, or nothing if nobody wants it or reads it.
+/// Prints a warning to standard error, unless `quiet` is set.
 pub(super) fn warn(quiet: bool, message: &str) {
     if !quiet {
         say(&printable(&cut_words(&format!("forebay: {message}"))));
     }
 }
 
-/// Prints to standard error; where that is closed, nobody can be told.
+/// Prints to standard error. Errors are ignored, because there is no other place to report them.
 pub(super) fn say(message: &str) {
     if !message.is_empty() {
         writeln!(io::stderr(), "{}", message.trim_end()).ok();
     }
 }
 
-/// Refuses early what cannot be written later: the work before it would be lost.
+/// Checks before a long computation that its output can be written to `path`, because otherwise the results would be lost.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let target = target_of(path).map_err(|error| Failure::unwritable(path, &error))?;
@@ -90,7 +90,7 @@ pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-/// Writes to `path` through `write`: a reader sees all of it or what was there before.
+/// Writes the file `path` with the function `write`. A reader sees the whole new content or the whole old one.
 pub(super) fn file<F>(path: &Path, write: F) -> Result<(), Failure>
 where
     F: FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -100,8 +100,7 @@ where
     pending.finish()
 }
 
-/// A file that appears under its name only when it is finished. Devices and pipes are written
-/// as they are.
+/// A file that appears under its name only when it is finished. Devices and pipes are written directly.
 pub(super) struct Pending {
     path: PathBuf,
     temporary: Option<PathBuf>,
@@ -109,13 +108,13 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Starts writing; under a name that no other process uses.
+    /// Starts writing to a temporary file under a name that no other process uses.
     pub(super) fn create(path: &Path) -> Result<Pending, Failure> {
         Pending::create_by(path, create_anew)
     }
 
-    /// Starts writing; under the name that ends like this, in place of what a killed process left there. The caller
-    /// sees to it that no other process writes to `path`.
+    /// Starts writing to a temporary file whose name ends in `ending`; it replaces one that a killed process left there. The
+    /// caller ensures that no other process writes to `path`.
     pub(super) fn create_as(path: &Path, ending: &str) -> Result<Pending, Failure> {
         Pending::create_by(path, |target| create_again(target, ending))
     }
@@ -138,7 +137,7 @@ impl Pending {
         Ok(Pending { path: target, temporary: Some(temporary), file })
     }
 
-    /// Gives the file its name.
+    /// Flushes the file and renames it to its final name.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         let flushed = self.file.flush();
         let mut unfinished = unfinished();
@@ -148,7 +147,7 @@ impl Pending {
         });
         let failed = |error| Failure::unwritable(&self.path, &error);
         if let Err(error) = done {
-            // The lock is for dropping, too.
+            // Dropping `self` takes this lock, too.
             drop(unfinished);
             return Err(failed(error));
         }
@@ -185,8 +184,8 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes what is being written, for a process that is about to end: a file whose last step hangs in the system is not
-/// waited for.
+/// Removes all temporary files, for a process that is about to end. Gives up after 200 ms, because a thread may hold the lock
+/// in a system call that hangs.
 pub(super) fn remove_unfinished() {
     for _ in 0..20 {
         if let Ok(unfinished) = UNFINISHED.try_lock() {
@@ -199,10 +198,10 @@ pub(super) fn remove_unfinished() {
     }
 }
 
-/// Most links that lead to a file, as the kernel has it.
+/// Most symbolic links that are followed one after another, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// What `path` stands for: a link stays a link, and what it points to is written, also where that is not there yet.
+/// Follows symbolic links from `path` to the file that will be written, which need not exist yet. The links stay in place.
 pub(super) fn target_of(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..=MOST_LINKS {
@@ -214,8 +213,8 @@ pub(super) fn target_of(path: &Path) -> io::Result<PathBuf> {
     Err(rustix::io::Errno::LOOP.into())
 }
 
-/// Creates a file beside `target` under a name that nothing has. What others put there before is never opened: a link
-/// could lead anywhere.
+/// Creates a temporary file beside `target` under an unused name. A file that is already there is never opened, because it
+/// could be a link to any other file.
 fn create_anew(target: &Path) -> io::Result<(PathBuf, File)> {
     const ATTEMPTS: u32 = 16;
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
@@ -230,8 +229,8 @@ fn create_anew(target: &Path) -> io::Result<(PathBuf, File)> {
     Err(last)
 }
 
-/// Creates the file beside `target` that ends like this in place of what has that name; under another name where that
-/// cannot be had.
+/// Creates the temporary file beside `target` whose name ends in `ending`, in place of an old one; under another name if the
+/// old one cannot be removed.
 fn create_again(target: &Path, ending: &str) -> io::Result<(PathBuf, File)> {
     fs::remove_file(beside(target, ending)).ok();
     match create_named(target, ending) {
@@ -242,7 +241,7 @@ fn create_again(target: &Path, ending: &str) -> io::Result<(PathBuf, File)> {
 
 fn create_named(target: &Path, ending: &str) -> io::Result<(PathBuf, File)> {
     let path = beside(target, ending);
-    // Fails where anything has the name, links included.
+    // Fails if anything has this name, even a link.
     let file = File::create_new(&path)?;
     Ok((path, file))
 }
@@ -255,7 +254,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// A hidden name in the same directory.
+/// Returns the path of a hidden file beside `path`: its name is that of `path` followed by `ending`.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     directory_of(path).join(format!(".{name}.{ending}"))

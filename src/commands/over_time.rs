@@ -1,9 +1,9 @@
-//! A job's series as figures show them.
+//! Time series of a job, averaged for figures.
 
 use crate::metric::{OVER_TIME, OverTime};
 use crate::report::SeriesReport;
 
-/// The series in at most `most` points, each the mean of as many neighbours.
+/// Returns times and values of the series at no more than `most` points, each the mean of equally many neighbours.
 pub(super) fn points(series: &SeriesReport, most: usize) -> (Vec<f64>, [Vec<Option<f64>>; 5]) {
     let width = series.time.len().div_ceil(most.max(1)).max(1);
     let time: Vec<Option<f64>> = series.time.iter().copied().map(Some).collect();
@@ -15,7 +15,7 @@ pub(super) fn points(series: &SeriesReport, most: usize) -> (Vec<f64>, [Vec<Opti
     (time, OVER_TIME.map(column))
 }
 
-/// Where no step ends, the time of the one under way, which is the next to end.
+/// Fills each instant at which no step ended with the time of the step that was in progress, which is the next to end.
 fn under_way(ended: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut next = None;
     let mut filled: Vec<Option<f64>> = ended
@@ -30,7 +30,7 @@ fn under_way(ended: &[Option<f64>]) -> Vec<Option<f64>> {
     filled
 }
 
-/// Means of so many neighbours each, of those that are there.
+/// Returns the mean of each group of `width` neighbours. Missing values are left out; a group without values gives `None`.
 fn means(values: &[Option<f64>], width: usize) -> Vec<Option<f64>> {
     let mean = |group: &[Option<f64>]| {
         let (mut sum, mut count) = (0.0, 0.0);

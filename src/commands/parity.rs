@@ -1,14 +1,15 @@
-//! Predicted against measured: dots, the line where both are equal, and lines 10 % beside it.
+//! Parity plots: predicted over measured values as dots, the line where both are equal, and lines 10 % above and below it.
 
 use crate::plot::{AxisSpec, Figure, Lines, Panel, Point as Dot, Scale, Series, Style};
 
-/// Dots of one colour: what they are, measured and predicted.
+/// Dots of one colour: their name in the legend, and measured and predicted value of each.
 pub(super) struct Dots {
     pub(super) name: &'static str,
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// The parity plot of `sets`, of `what`; the first is blue, the next orange, green.
+/// Returns the parity plot of `sets`; `what` names the quantity on both axes. The first set is blue, the next ones are orange
+/// and green.
 pub(super) fn figure(what: &str, title: &str, sets: Vec<Dots>) -> Figure {
     let measured = || sets.iter().flat_map(|set| &set.points).map(|(x, _)| *x);
     let (low, high) = (measured().fold(f64::INFINITY, f64::min), measured().fold(0.0, f64::max));

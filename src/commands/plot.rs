@@ -1,4 +1,4 @@
-//! `forebay plot`: rows from a file, a sweep or a run; figures by recipe.
+//! `forebay plot`: draws figures by recipe from the rows of a file, a sweep or a run.
 
 use super::points::{self, Opened};
 use super::progress::Watch;
@@ -21,7 +21,7 @@ use std::path::Path;
 const MOST_SWEPT: usize = 100_000;
 
 pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
-    // All recipes are read before anything runs, and what is wrong with any of them is said at once.
+    // All recipes are read before anything runs, and the errors of all of them are reported together.
     let recipes = plot.recipes.iter().map(|path| (path, open(path)));
     let recipes = every(recipes.map(|(path, recipe)| Ok((path, recipe?))))?;
     if let Some(directory) = &plot.output {
@@ -32,7 +32,7 @@ pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
         match draw(plot, path, recipe, quiet) {
             Ok(()) => {}
             Err(ends @ (Failure::Interrupted(_) | Failure::ClosedPipe)) => return Err(ends),
-            // The other recipes' figures are drawn, and their problems are said, too.
+            // The figures of the other recipes are still drawn, and their failures are reported, too.
             Err(failure) => wrong.push(failure),
         }
         interrupt::lower();
@@ -51,7 +51,7 @@ fn draw(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<(), Fa
     write(plot, path, &figure, quiet)
 }
 
-/// Writes a figure beside its recipe, or where figures are wanted.
+/// Writes a figure to the directory that `--output` names; without it, beside the recipe.
 fn write(plot: &Plot, path: &Path, figure: &Figure, quiet: bool) -> Result<(), Failure> {
     for (kind, extension) in kinds(plot.format) {
         let beside = path.with_extension(extension);
@@ -65,7 +65,8 @@ fn write(plot: &Plot, path: &Path, figure: &Figure, quiet: bool) -> Result<(), F
     Ok(())
 }
 
-/// All results, or all that is wrong.
+/// Returns all results if there is no failure. Otherwise joins the messages of all input failures into one; returns a failure
+/// of another kind at once.
 fn every<T>(results: impl Iterator<Item = Result<T, Failure>>) -> Result<Vec<T>, Failure> {
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for result in results {
@@ -78,7 +79,7 @@ fn every<T>(results: impl Iterator<Item = Result<T, Failure>>) -> Result<Vec<T>,
     if wrong.is_empty() { Ok(found) } else { Err(Failure::Input(wrong.join("\n"))) }
 }
 
-/// A problem of a recipe or of its data.
+/// Converts an error of a recipe or its data into a failure.
 fn fail(error: PlotError) -> Failure {
     Failure::Input(error.to_string())
 }
@@ -91,7 +92,7 @@ fn open(path: &Path) -> Result<Recipe, Failure> {
     Ok(recipe)
 }
 
-/// The pictures to write, and their names' endings.
+/// Returns the kinds of pictures to write, each with its file extension.
 pub(super) fn kinds(format: PictureFormat) -> &'static [(Kind, &'static str)] {
     match format {
         PictureFormat::Svg => &[(Kind::Svg, "svg")],
@@ -100,7 +101,7 @@ pub(super) fn kinds(format: PictureFormat) -> &'static [(Kind, &'static str)] {
     }
 }
 
-/// The rows that a recipe asks for, or the user has.
+/// Returns the rows to draw: from the file of `--data` if given, otherwise from the recipe's `[data]`.
 fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table, Failure> {
     if let Some(csv) = &plot.data {
         return read(csv);
@@ -132,16 +133,16 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
     }
 }
 
-/// Rows of a CSV file.
+/// Reads the rows of a CSV file.
 fn read(path: &Path) -> Result<Table, Failure> {
     let table = Table::read(BufReader::new(input::rows(path)?));
     table.map_err(|error| Failure::Input(format!("cannot read {}: {error}", input::name(path))))
 }
 
-/// The header of a sweep, and the rows of its points.
+/// Functions that return the header of a sweep's table and the rows of one of its points.
 type Columns = (fn(&Grid) -> Vec<String>, fn(&Grid, usize, &Report) -> Vec<Row>);
 
-/// Rows of a sweep.
+/// Simulates the sweep of a scenario and returns its rows.
 fn swept(
     path: &Path,
     set: &[String],
@@ -195,7 +196,7 @@ fn swept(
     Table::new(header(&grid), rows.into_values().flatten().map(text)).map_err(fail)
 }
 
-/// Rows over time of one replication, one for each job and instant.
+/// Simulates one replication and returns its series over time, a row for each job and instant.
 fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure> {
     let scenario = Opened::open(path, set)?.resolve_to_run(|_| 1)?;
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };

@@ -1,4 +1,4 @@
-//! What `run`, `sweep` and `plot` share: opening a scenario, its points, the threads.
+//! Common parts of `run`, `sweep` and `plot`: opening a scenario, resolving its points, and the pool of threads.
 
 use super::memory::{self, Together};
 use super::progress::tick;
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most points that are checked before the first is run: some tenths of a second.
+/// Most points that are checked before the first one is run, which takes some tenths of a second.
 const CHECKED: usize = 2000;
 
 /// Most invalid points that are described one by one.
@@ -25,21 +25,20 @@ const SHOWN: usize = 5;
 pub(super) struct Opened {
     file: ScenarioFile,
     overrides: Vec<Override>,
-    /// Lists of values to sweep beside the file's.
+    /// Lists of values to sweep in addition to the file's `[sweep]` table.
     varied: Vec<Override>,
-    /// How many runs there are at once.
+    /// Number of runs at the same time.
     threads: usize,
 }
 
 impl Opened {
-    /// Opens the scenario of a command line, to be changed by its options and by `more`
-    /// (`key=value`).
+    /// Opens the scenario that the command line names. Its options and `more` (`key=value`) override keys.
     pub(super) fn of(arguments: &ScenarioArgs, more: Vec<String>) -> Result<Opened, Failure> {
         let overrides: Vec<String> = arguments.overrides.iter().cloned().chain(more).collect();
         let mut opened = Opened::open(&arguments.scenario, &overrides)?;
         opened.threads = arguments.threads.map_or(opened.threads, usize::from);
         if let Some(path) = &arguments.profile {
-            // Options are relative to where we are, keys to where the scenario is.
+            // Paths in options are relative to the working directory, paths in keys to the scenario's directory.
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let value = Value::from(path.to_string_lossy().as_ref());
             opened.overrides.push(Override::new("profile".to_owned(), value));
@@ -47,7 +46,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Opens `path` (`-`: standard input), to be changed by `overrides` (`key=value`).
+    /// Opens the scenario at `path` (`-`: standard input); `overrides` (`key=value`) override keys.
     pub(super) fn open(path: &Path, overrides: &[String]) -> Result<Opened, Failure> {
         let file = if path == Path::new("-") {
             ScenarioFile::parse("standard input", input::standard_input()?)?
@@ -59,29 +58,30 @@ impl Opened {
         Ok(Opened { file, overrides, varied: Vec::new(), threads: limits::threads() })
     }
 
-    /// The same, to sweep these lists of values (`key=[1, 2]`) too.
+    /// Adds lists of values (`key=[1, 2]`) to sweep.
     pub(super) fn varying(self, lists: &[String]) -> Result<Opened, Failure> {
         let varied =
             lists.iter().map(|text| Override::varied(text)).collect::<Result<_, Problems>>()?;
         Ok(Opened { varied, ..self })
     }
 
-    /// Name of the file, and what its relative names are relative to.
+    /// Returns the path of the scenario file, to which paths in it are relative.
     pub(super) fn name(&self) -> &str {
         self.file.name()
     }
 
-    /// Its text.
+    /// Returns the text of the scenario file.
     pub(super) fn text(&self) -> &str {
         self.file.text()
     }
 
-    /// The scenario with all changes.
+    /// Returns the scenario with all overrides.
     pub(super) fn resolve(&self) -> Result<Scenario, Problems> {
         self.file.resolve(&self.overrides)
     }
 
-    /// The scenario with all changes. `runs` tells how many runs of it there will be; an error if they do not fit into memory.
+    /// Returns the scenario with all overrides. `runs` returns how many runs of it there will be; an error if they do not fit
+    /// into memory.
     pub(super) fn resolve_to_run(
         &self,
         runs: impl FnOnce(&Scenario) -> usize,
@@ -93,28 +93,28 @@ impl Opened {
         Ok(scenario)
     }
 
-    /// The same for the live world, which needs nothing that the machine has by itself.
+    /// Returns the scenario with all overrides for a live run, which needs no values for what the machine itself provides.
     pub(super) fn resolve_live(&self) -> Result<Scenario, Problems> {
         self.file.resolve_as(&self.overrides, Reading { live: true, ..Reading::default() })
     }
 
-    /// Path of the profile that the scenario names, if it names one.
+    /// Returns the path of the profile that the scenario names; `None` if it names none.
     pub(super) fn profile_path(&self) -> Option<PathBuf> {
         self.file.profile_path(&self.overrides)
     }
 
-    /// The profile that it names.
+    /// Returns the profile that the scenario names; `None` if it names none.
     pub(super) fn profile(&self) -> Result<Option<Arc<Profile>>, Problems> {
         self.file.profile(&self.overrides)
     }
 
-    /// The scenario with all changes, on a machine of which this is known.
+    /// Returns the scenario with all overrides, with `profile` in place of the profile that it names.
     pub(super) fn resolve_on(&self, profile: &Profile) -> Result<Scenario, Problems> {
         let reading = Reading { profile: Some(profile), ..Reading::default() };
         self.file.resolve_as(&self.overrides, reading)
     }
 
-    /// The points of its `[sweep]` table.
+    /// Returns the grid of points of the `[sweep]` table and of the lists to sweep in addition.
     pub(super) fn grid(&self) -> Result<Grid, Failure> {
         let axes = self.file.axes_with(&self.varied)?;
         if axes.is_empty() {
@@ -134,22 +134,22 @@ impl Opened {
         }
     }
 
-    /// The scenario at a point.
+    /// Returns the scenario at the point `index` of the grid.
     pub(super) fn at(&self, grid: &Grid, index: usize) -> Result<Scenario, Problems> {
         let mut overrides = self.overrides.clone();
         overrides.extend(grid.overrides(index));
         self.file.resolve(&overrides)
     }
 
-    /// What is in memory together while a grid is run: replications of several points, and their outcomes.
+    /// Returns how many replications and outcomes are in memory at the same time while a grid is run.
     fn together(&self, grid: &Grid, replications: u32) -> Together {
         let all = grid.len().saturating_mul(replications as usize);
         let at_once = self.threads.min(all);
         Together { at_once, kept: at_once.max(replications as usize), threads: true }
     }
 
-    /// Resolves points to refuse before anything runs: all points of a grid of a usual size, and of a larger one those
-    /// that show every value, for the first row is not to wait for minutes. Gives the replications of the first.
+    /// Checks points before anything runs: all points of a small grid; of a large one, a subset that contains every value of
+    /// each key, because the first row must not take minutes. Returns the number of replications of the first point.
     pub(super) fn check(&self, grid: &Grid) -> Result<u32, Failure> {
         let samples = grid.samples(CHECKED);
         let resolve = |index: &usize| match self.at(grid, *index) {
@@ -163,7 +163,7 @@ impl Opened {
         let (Some((_, first, _)), true) = (valid.first(), invalid.is_empty()) else {
             return Err(refuse(grid, samples.len(), &invalid));
         };
-        // Memory is looked at before anything takes some.
+        // Check the point that needs the most memory before any simulation allocates memory.
         if let Some((largest, ..)) = valid.iter().max_by(|a, b| a.2.total_cmp(&b.2)) {
             let scenario = self.at(grid, *largest)?;
             let name = format!("`{}` at {}", scenario.name, grid.describe(*largest));
@@ -173,7 +173,7 @@ impl Opened {
     }
 }
 
-/// Says which points are invalid, and why.
+/// Returns the failure that lists invalid points and what is wrong with each.
 fn refuse(grid: &Grid, checked: usize, invalid: &[(usize, Problems)]) -> Failure {
     let describe = |(index, problems): &(usize, Problems)| at(grid, *index, problems);
     let shown = invalid.iter().take(SHOWN).map(describe).collect::<Vec<_>>().join("\n\n");
@@ -187,22 +187,23 @@ fn refuse(grid: &Grid, checked: usize, invalid: &[(usize, Problems)]) -> Failure
     Failure::Input(format!("cannot sweep: {count} of {all} are invalid\n{shown}{more}"))
 }
 
-/// What is wrong at a point.
+/// Describes a point and its problems.
 fn at(grid: &Grid, index: usize, problems: &Problems) -> String {
     format!("at {}:\n{}", grid.describe(index), problems.render(false).trim_end())
 }
 
-/// A point cannot be run as it is written.
+/// Returns the failure that the scenario at a point is invalid.
 pub(super) fn invalid(grid: &Grid, index: usize, problems: &Problems) -> Failure {
     Failure::Input(format!("cannot run a point: {}\n", at(grid, index, problems)))
 }
 
-/// A point's run does not end.
+/// Returns the failure that the run of a point does not end.
 pub(super) fn endless(grid: &Grid, index: usize, why: Unfinished) -> Failure {
     Failure::Input(format!("cannot run {}: {why}", grid.describe(index)))
 }
 
-/// Threads to work on: so many, or one for each core that we may use, or part of one.
+/// Returns a pool of `threads` threads; without a number, one thread for each core (or part of a core) that this process may
+/// use.
 pub(super) fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
     let builder = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.map_or_else(limits::threads, usize::from));
@@ -215,7 +216,7 @@ pub(super) fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
     })
 }
 
-/// A bar on a terminal; nothing elsewhere.
+/// Returns a progress bar that is drawn only on a terminal, and not if `quiet`.
 pub(super) fn progress(tasks: u64, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let bar = ProgressBar::with_draw_target(Some(tasks), target);

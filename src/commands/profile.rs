@@ -1,4 +1,4 @@
-//! `forebay profile`: what is known of a machine.
+//! `forebay profile`: shows, compares, fits and draws profiles of machines.
 
 use super::{Failure, input, output, plot, profile_figure, profile_text, run_figure};
 use crate::cli::{ProfileArgs, ProfileCommand, ReportFormat};
@@ -44,7 +44,7 @@ fn diff(arguments: &ProfileDiff) -> Result<(), Failure> {
     }
 }
 
-/// Prints JSON; what is infinite is null there.
+/// Prints a value as JSON; infinite numbers become null.
 fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value);
     let text = text.map_err(|error| Failure::Input(format!("cannot write JSON: {error}")))?;
@@ -73,7 +73,7 @@ fn refit(arguments: &ProfileFit, quiet: bool) -> Result<(), Failure> {
     }
 }
 
-/// The samples of a file, one per line. A last line without an end was cut off and is left out.
+/// Reads the samples of a file, one per line. A last line without a line end was cut off and is left out.
 fn samples(path: &Path, quiet: bool) -> Result<Vec<Sample>, Failure> {
     let text = input::text(path)?;
     let mut samples = Vec::new();

@@ -1,4 +1,4 @@
-//! Figures of fits over their samples: curves with the band of their draws, trials as dots.
+//! Figures of fits and their samples: curves with 95 % bands from the fit's draws, trials as dots.
 
 use crate::law::{CachePolicy, PassOrder};
 use crate::measurement::Sample;
@@ -6,12 +6,12 @@ use crate::plot::{AxisSpec, Figure, Lines, Panel, Point, Scale, Series, Style, U
 use crate::profile::{Fit, Profile};
 use crate::stats::quantile;
 
-/// Points of a curve.
+/// Number of points of a curve.
 const POINTS: usize = 120;
-/// Most curves: more colours cannot be told apart.
+/// Most curves in a figure: more colours cannot be told apart.
 const CURVES: usize = 8;
 
-/// A figure for each fit that has one, with a name for its file.
+/// Returns a figure, with a name for its file, for each fit of a kind that can be drawn.
 pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Figure)> {
     let mut figures = Vec::new();
     for (path, fit) in profile.fits() {
@@ -38,7 +38,7 @@ pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Fig
     figures
 }
 
-/// Whether the fit at `path` used a sample.
+/// Returns whether the fit at `path` used `sample`.
 fn belongs(sample: &Sample, path: &[String], profile: &Profile) -> bool {
     let variant = |label: &str, other: String| {
         let whole = format!("{}-{other}", sample.label(label));
@@ -71,7 +71,7 @@ fn belongs(sample: &Sample, path: &[String], profile: &Profile) -> bool {
         }
 }
 
-/// Values of a curve at one place: of the fit, and the 95 % interval of its draws.
+/// Returns a point of a curve at `x`: the value of the fit and the 95 % interval over the fit's draws.
 fn point(fit: &Fit, x: f64, law: impl Fn(&Fit) -> Option<f64>) -> Point {
     let y = law(fit).filter(|y| y.is_finite());
     let drawn = (0..fit.draws.len()).filter_map(|index| law(&fit.drawn(index)));
@@ -81,7 +81,7 @@ fn point(fit: &Fit, x: f64, law: impl Fn(&Fit) -> Option<f64>) -> Point {
     Point { x, y, band: band.map(|(low, high)| [low, high]) }
 }
 
-/// A curve over places from `low` to `high` at equal ratios.
+/// Returns a curve with points from `low` to `high` at equal ratios.
 fn curve(fit: &Fit, [low, high]: [f64; 2], law: impl Fn(&Fit, f64) -> Option<f64>) -> Vec<Point> {
     if !(low > 0.0 && high >= low) {
         return Vec::new();
@@ -90,7 +90,7 @@ fn curve(fit: &Fit, [low, high]: [f64; 2], law: impl Fn(&Fit, f64) -> Option<f64
     (0..POINTS).map(|index| point(fit, at(index), |fit| law(fit, at(index)))).collect()
 }
 
-/// Curves and the dots of their trials, in the same colours.
+/// Curves, each followed by the dots of its trials in the same colour.
 #[derive(Default)]
 struct Curves(Vec<Series>);
 
@@ -103,9 +103,9 @@ impl Curves {
         self.0.push(Series { name: String::new(), points: dots, index, style: Style::Dots });
     }
 
-    /// Dots of several curves at one place of a logarithmic axis stand side by side.
+    /// Shifts the dots of each curve on a logarithmic axis, so that dots of several curves at the same x stand side by side.
     fn side_by_side(&mut self) {
-        /// Distance of two, as a ratio.
+        /// Distance between the dots of neighbouring curves, as a ratio.
         const APART: f64 = 1.02;
         let middle = (self.0.len() as f64 / 2.0 - 1.0) / 2.0;
         for series in self.0.iter_mut().filter(|series| series.style == Style::Dots) {
@@ -135,7 +135,7 @@ fn axis(label: &str, unit: Unit, scale: Scale) -> AxisSpec {
     AxisSpec { label: label.to_owned(), unit, scale, ..AxisSpec::default() }
 }
 
-/// The distinct values of something, ascending, at most as many as there are colours.
+/// Returns the distinct positive values, ascending; every k-th value if there are more than [`CURVES`].
 fn distinct(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.filter(|value| *value > 0.0 && value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
@@ -144,7 +144,7 @@ fn distinct(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values.into_iter().step_by(every).collect()
 }
 
-/// Bytes per second by size, a curve for each number of readers.
+/// Returns the plot of throughput [B/s] by size of a read, with a curve for each number of readers.
 fn read(fit: &Fit, samples: &[&Sample]) -> Lines {
     let mut readers = distinct(samples.iter().map(|s| s.setting("readers")));
     if readers.is_empty() {
@@ -163,7 +163,7 @@ fn read(fit: &Fit, samples: &[&Sample]) -> Lines {
     curves.lines(x, axis("Of all readers", Unit::BytesPerSecond, Scale::Log), "Readers")
 }
 
-/// Core time of an image by pixels, a curve for each number of stored bytes per pixel.
+/// Returns the plot of core time for decoding an image by pixels, with a curve for each number of stored bytes per pixel.
 fn decode(fit: &Fit, samples: &[&Sample]) -> Lines {
     let ratio = |s: &Sample| {
         let ratio = s.setting("bytes") / s.setting("pixels");
@@ -187,7 +187,7 @@ fn decode(fit: &Fit, samples: &[&Sample]) -> Lines {
     curves.lines(x, axis("Core time of an image", Unit::Seconds, Scale::Log), "Bytes per pixel")
 }
 
-/// Time of a step by batch.
+/// Returns the plot of step time by batch size.
 fn step(fit: &Fit, samples: &[&Sample]) -> Lines {
     let range = fit.range.get("batch").copied().unwrap_or([0.0; 2]);
     let law = |fit: &Fit, batch: f64| Some(fit.step()?.seconds(batch));
@@ -198,7 +198,7 @@ fn step(fit: &Fit, samples: &[&Sample]) -> Lines {
     curves.lines(x, axis("Time of a step", Unit::Seconds, Scale::Log), "")
 }
 
-/// Time of a message or a collective by size.
+/// Returns the plot of the time of a message or collective by size.
 fn transport(fit: &Fit, samples: &[&Sample]) -> Lines {
     let range = fit.range.get("bytes").copied().unwrap_or([0.0; 2]);
     let law = |fit: &Fit, bytes: f64| Some(fit.transport()?.seconds(bytes, 0.0));
@@ -209,7 +209,7 @@ fn transport(fit: &Fit, samples: &[&Sample]) -> Lines {
     curves.lines(x, axis("Time", Unit::Seconds, Scale::Log), "")
 }
 
-/// Core time of an item by capacity, producers and consumers.
+/// Returns the plot of core time for each item of a queue by capacity, number of producers and number of consumers.
 fn queue(fit: &Fit, samples: &[&Sample]) -> Lines {
     let key = |s: &Sample| ["capacity", "producers", "consumers"].map(|name| s.setting(name));
     let mut kinds: Vec<[f64; 3]> = samples.iter().map(|s| key(s)).collect();
@@ -229,7 +229,8 @@ fn queue(fit: &Fit, samples: &[&Sample]) -> Lines {
     lines
 }
 
-/// Share of a second pass that the page cache had, by bytes of the set, a curve for each order.
+/// Returns the plot of the hit ratio of the page cache in a second pass by bytes of the data set, with a curve for each order
+/// of reading.
 fn cache(policy: &str, fit: &Fit, samples: &[&Sample]) -> Lines {
     let policy = CachePolicy::TOLD.into_iter().find(|known| known.name() == policy);
     let range = fit.range.get("bytes").copied().unwrap_or([0.0; 2]);
@@ -247,7 +248,7 @@ fn cache(policy: &str, fit: &Fit, samples: &[&Sample]) -> Lines {
     lines
 }
 
-/// Speed of a core by how many are busy.
+/// Returns the plot of the speed of a core, relative to a core that is busy alone, by number of busy cores.
 fn cores(fit: &Fit, samples: &[&Sample]) -> Lines {
     let work = |s: &Sample| ["bytes", "pixels"].map(|name| s.setting(name));
     let resize = |s: &Sample| s.settings.get("resize").copied().unwrap_or(0.0);

@@ -6,7 +6,7 @@ use crate::report::format::{bytes, number, prefixed, rate, seconds, share, signe
 use crate::scenario::printable_line;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-/// A profile for people.
+/// Returns a profile as text: a table of parameters, notes, ranges of the measurements and provenance.
 pub(super) fn show(profile: &Profile, width: usize) -> String {
     let mut rows =
         table(width, &["fit", "parameter", "value", "95 % interval", "residual", "trials"]);
@@ -34,7 +34,7 @@ pub(super) fn show(profile: &Profile, width: usize) -> String {
     format!("{rows}\n\n{notes}{measured}{tables}{}", provenance(profile))
 }
 
-/// What a table of throughput holds.
+/// Returns a line that summarises a throughput table: its sizes, numbers of readers and largest throughput.
 fn throughput(name: &str, of: &ThroughputTable) -> String {
     let most = of.rates.iter().flatten().copied().fold(0.0, f64::max);
     let (sizes, readers) = (of.sizes.len(), of.readers.len());
@@ -42,7 +42,7 @@ fn throughput(name: &str, of: &ThroughputTable) -> String {
     format!("throughput.{name}: {sizes} sizes by {readers} numbers of readers, {most} at most\n")
 }
 
-/// What the page cache was seen to keep; nothing where that was not measured.
+/// Returns a line with the fitted size and eviction policy of the page cache; empty if it was not measured.
 pub(super) fn page_cache(profile: &Profile) -> String {
     let doubts = |fit: &Fit| fit.parameters.get("size")?.unidentified.clone();
     match (profile.page_cache(), profile.cache.values().next()) {
@@ -64,7 +64,7 @@ pub(super) fn page_cache(profile: &Profile) -> String {
     }
 }
 
-/// Differences for people.
+/// Returns the differences between two profiles as a table.
 pub(super) fn diff(changes: &[Change], width: usize) -> String {
     let mut rows = table(width, &["fit", "parameter", "before", "after", "change", "difference"]);
     let value = |parameter: &Option<Parameter>| {
@@ -100,7 +100,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A value with its unit as people write it.
+/// Formats a value with its unit, scaled to be readable.
 fn shown(value: f64, unit: &str) -> String {
     if value.is_infinite() {
         return "no limit".to_owned();
@@ -118,12 +118,12 @@ fn shown(value: f64, unit: &str) -> String {
     }
 }
 
-/// A time of one core.
+/// Formats a core time: `3 core-ms`.
 fn of_core(value: f64) -> String {
     seconds(value).replacen(' ', " core-", 1)
 }
 
-/// Both ends, the unit once where they share it.
+/// Formats the 95 % interval of a parameter; ends with the same unit show it once.
 fn interval(parameter: &Parameter) -> String {
     let Some([low, high]) = parameter.ci95.map(|ends| ends.map(|e| shown(e, &parameter.unit)))
     else {
@@ -138,7 +138,7 @@ fn interval(parameter: &Parameter) -> String {
     }
 }
 
-/// What was measured: beyond, the law extrapolates.
+/// Returns a line with the ranges of settings that were measured; outside of them, the law extrapolates.
 fn range(path: &[String], fit: &Fit) -> String {
     let text = |(name, [low, high]): (&String, &[f64; 2])| {
         let (low, high) = (prefixed(*low, ""), prefixed(*high, ""));
@@ -191,7 +191,7 @@ pub(super) fn table(width: usize, header: &[&str]) -> Table {
     table
 }
 
-/// Names at the left, figures at the right.
+/// Makes table cells: the first two columns, names, are left-aligned, the other ones right-aligned.
 pub(super) fn cells(texts: &[String]) -> Vec<Cell> {
     let side = |index: usize| if index < 2 { CellAlignment::Left } else { CellAlignment::Right };
     texts.iter().enumerate().map(|(i, text)| Cell::new(text).set_alignment(side(i))).collect()

@@ -1,4 +1,4 @@
-//! What is shown on a terminal while runs are in progress: how many are done, how far the others are, how long it takes.
+//! The progress line on a terminal: how many runs are done, how far runs in progress are, elapsed time and time left.
 
 use crate::sim::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Nothing is shown of what takes less than this.
+/// No progress is shown for work that takes less time than this.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Runs, those in progress in slots.
+/// The progress of several runs; each run in progress has a slot.
 pub(super) struct Watch {
     bar: ProgressBar,
     runs: Arc<Runs>,
@@ -23,7 +23,7 @@ struct Runs {
 }
 
 impl Watch {
-    /// Of so many runs, of which at most `slots` go on at once; on a terminal, unless `quiet`.
+    /// Shows the progress of `all` runs, at most `slots` of which are in progress at once, on a terminal unless `quiet`.
     pub(super) fn new(all: u64, slots: usize, quiet: bool) -> Watch {
         let slots = (0..slots).map(|_| Progress::default()).collect();
         let runs = Arc::new(Runs { all: AtomicU64::new(all), done: AtomicU64::new(0), slots });
@@ -33,7 +33,7 @@ impl Watch {
         let told = Arc::clone(&runs);
         let line = move |state: &ProgressState, to: &mut dyn Write| {
             if state.elapsed() >= SHORT {
-                // A terminal that takes no more is no reason to stop.
+                // An error of the terminal is no reason to stop.
                 to.write_str(&told.line(state.elapsed())).ok();
             }
         };
@@ -44,30 +44,30 @@ impl Watch {
         Watch { bar, runs }
     }
 
-    /// All slots.
+    /// Returns the slots, in which runs report their progress.
     pub(super) fn slots(&self) -> &[Progress] {
         &self.runs.slots
     }
 
-    /// A point that was thought to take `assumed` runs takes `runs`.
+    /// Corrects the number of all runs: a point that was assumed to take `assumed` runs takes `runs`.
     pub(super) fn expect(&self, assumed: u32, runs: u32) {
         self.runs.all.fetch_add(u64::from(runs), Ordering::Relaxed);
         self.runs.all.fetch_sub(u64::from(assumed), Ordering::Relaxed);
     }
 
-    /// One more run is done.
+    /// Counts a run as done.
     pub(super) fn done(&self) {
         self.runs.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Nothing is shown any more.
+    /// Ends and clears the progress line.
     pub(super) fn end(self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// Draws a bar five times a second until it is finished. Where the system starts no thread for that, the
-/// bar moves with the work alone.
+/// Redraws a bar five times a second until it is finished, in a thread. If the system starts no thread, the bar is redrawn only
+/// when the work advances.
 pub(super) fn tick(bar: &ProgressBar) {
     if bar.is_hidden() {
         return;
@@ -84,14 +84,14 @@ pub(super) fn tick(bar: &ProgressBar) {
 }
 
 impl Runs {
-    /// Share of everything that is done.
+    /// Returns the share of all work that is done, including the finished part of runs in progress.
     fn share(&self) -> f64 {
         let begun: f64 = self.slots.iter().map(Progress::share).sum();
         let all = self.all.load(Ordering::Relaxed).max(1);
         ((self.done.load(Ordering::Relaxed) as f64 + begun) / all as f64).min(1.0)
     }
 
-    /// All of it in a line.
+    /// Returns the line that shows the progress.
     fn line(&self, elapsed: Duration) -> String {
         let (share, done) = (self.share(), self.done.load(Ordering::Relaxed));
         let simulated = self.slots.iter().map(Progress::seconds).fold(0.0, f64::max);
@@ -113,7 +113,7 @@ impl Runs {
     }
 }
 
-/// Hours, minutes and seconds.
+/// Formats a time as hours, minutes and seconds: `1:02:03`.
 fn clock(seconds: f64) -> String {
     let seconds = seconds.min(1e9) as u64;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_far_runs_are_and_how_long_the_rest_takes() {
+    fn a_line_shows_share_done_and_time_left() {
         let slots = vec![Progress::default()];
         let runs = Runs { all: AtomicU64::new(4), done: AtomicU64::new(1), slots };
         let line = runs.line(Duration::from_secs(100));

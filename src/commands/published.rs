@@ -1,4 +1,4 @@
-//! `published`: what clusters were measured to do, beside predictions.
+//! `forebay published`: compares predictions with published measurements of clusters.
 
 use super::parity::{self, Dots};
 use super::{Failure, input, output, points, run_figure};
@@ -47,7 +47,7 @@ fn wrong(error: impl ToString) -> Failure {
     Failure::Input(error.to_string())
 }
 
-/// Prints the scenario that stands for a result.
+/// Prints the scenario with which the result `of` (`SERIES:GPUS`) is predicted.
 fn scenario(published: &Published, fitted: &Fitted, of: &str) -> Result<(), Failure> {
     let (series, gpus) = of.rsplit_once(':').unwrap_or((of, ""));
     let named = |result: &&PublishedResult| {
@@ -66,13 +66,13 @@ fn scenario(published: &Published, fitted: &Fitted, of: &str) -> Result<(), Fail
     output::stdout(text.as_bytes())
 }
 
-/// Mean of the absolute relative errors.
+/// Returns the mean of the absolute relative errors.
 fn mean(compared: &[&Compared<'_>]) -> f64 {
     let sum: f64 = compared.iter().map(|one| one.relative_error().abs()).sum();
     sum / compared.len().max(1) as f64
 }
 
-/// Results by cluster, transport and what was done with them, in order of names.
+/// Groups results by cluster, transport and use, in order of names.
 fn groups<'c, 'p>(compared: &'c [Compared<'p>]) -> BTreeMap<[&'p str; 3], Vec<&'c Compared<'p>>> {
     let mut groups: BTreeMap<[&str; 3], Vec<&Compared<'_>>> = BTreeMap::new();
     for one in compared {
@@ -90,7 +90,7 @@ fn role(result: &PublishedResult) -> &'static str {
     }
 }
 
-/// The role, and whether there was a fit that is of no use for this model.
+/// Returns the role of a result, and whether a fit for its transport was not used because it does not hold for its model.
 fn used(one: &Compared<'_>) -> &'static str {
     match (one.withheld, role(one.result)) {
         (true, "held out") => "held out, fit not used",
@@ -131,7 +131,7 @@ fn text(fitted: &Fitted, compared: &[Compared<'_>]) -> String {
     format!("{rows}\n\n{means}\n\n{}\n{list}", costs(fitted))
 }
 
-/// Where results are published, each once, in the order of the results.
+/// Returns the sources of results, each once, in the order of the results.
 fn sources<'p>(compared: &[Compared<'p>]) -> Vec<(&'p str, &'p str)> {
     let mut sources = Vec::new();
     for one in compared.iter().map(|one| source(one.result)) {
@@ -142,12 +142,12 @@ fn sources<'p>(compared: &[Compared<'p>]) -> Vec<(&'p str, &'p str)> {
     sources
 }
 
-/// Where a result is published, and the address of that.
+/// Returns the name and URL of a result's source.
 fn source(of: &PublishedResult) -> (&str, &str) {
     (&of.source, &of.url)
 }
 
-/// What was fitted, in words.
+/// Describes the fitted costs of each transport, a line for each.
 fn costs(fitted: &Fitted) -> String {
     let line = |((site, transport), fit): (&(String, String), &Fit)| {
         let of = &fit.constants;
@@ -166,7 +166,8 @@ fn costs(fitted: &Fitted) -> String {
     fitted.iter().map(line).collect()
 }
 
-/// Which fitted rates the hardware does not explain, and what follows from that.
+/// Describes the fitted rates that the hardware does not explain, and for which models the fit is used; empty if there are
+/// none.
 fn absorbed(fit: &Fit) -> String {
     if fit.absorbed.is_empty() {
         return String::new();
@@ -238,7 +239,7 @@ fn as_json(fitted: &Fitted, compared: &[Compared<'_>]) -> serde_json::Value {
     })
 }
 
-/// Throughput only: the other quantities are no samples per second.
+/// Returns the parity plot of results whose quantity is throughput; other quantities are not in samples per second.
 fn figure(compared: &[Compared<'_>]) -> crate::plot::Figure {
     let dots = |name: &'static str, uses: &str| {
         let of = compared.iter().filter(|one| one.result.quantity == Quantity::Throughput);

@@ -1,4 +1,4 @@
-//! Questions on a terminal, each with its default.
+//! Questions on a terminal, each with a default answer.
 
 use super::Failure;
 use crate::template::TemplateError;
@@ -7,28 +7,28 @@ use std::io::{self, BufRead, IsTerminal, Write};
 /// Attempts at an answer before the program gives up.
 const ATTEMPTS: usize = 20;
 
-/// Who is asked: somebody at a terminal, or nobody.
+/// Asks for missing answers on a terminal, or takes defaults if there is none.
 pub(super) struct Questions<'a> {
-    /// Where answers come from and questions go; nothing where nobody is there.
+    /// Streams for answers and for questions; `None` if nobody can be asked.
     dialogue: Option<(&'a mut dyn BufRead, &'a mut dyn Write)>,
 }
 
-/// Whether somebody is there to answer: both ends are a terminal.
+/// Returns whether somebody can answer: both standard input and standard output are terminals.
 pub(super) fn is_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 impl<'a> Questions<'a> {
-    /// Streams on which to ask for missing answers; `None` takes defaults instead.
+    /// Creates questions that are asked on `dialogue` (answers, questions); `None` takes defaults instead.
     pub(super) fn on(dialogue: Option<(&'a mut dyn BufRead, &'a mut dyn Write)>) -> Questions<'a> {
         Questions { dialogue }
     }
 
-    /// What the command line `given` says, or else what somebody answers, or else nothing, which is the default. Answers are asked
-    /// for again until `read` takes one; at the end of the input the default is taken.
+    /// Returns the value `given` on the command line if there is one, otherwise the user's answer, or `None` for the default.
+    /// The question is repeated until `read` accepts the answer; at the end of the input the default is taken.
     ///
     /// # Errors
-    /// Fails on a wrong flag, unreadable input, or after twenty wrong answers.
+    /// Fails if the terminal cannot be read or written, or after [`ATTEMPTS`] answers that `read` rejects.
     pub(super) fn ask<T>(
         &mut self,
         question: &str,
@@ -47,7 +47,7 @@ impl<'a> Questions<'a> {
                 Failure::Input(format!("cannot ask: {error}; write --yes to take defaults"))
             })?;
             if got == 0 {
-                // Nobody is there any more.
+                // The input has ended: no further question is asked.
                 writeln!(out).ok();
                 self.dialogue = None;
                 return Ok(None);
@@ -68,7 +68,7 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// A whole number.
+/// Parses an answer as a whole number.
 pub(super) fn number(answer: &str) -> Result<u64, TemplateError> {
     answer
         .parse()
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_taken_a_wrong_one_asked_for_again_and_none_is_the_default() {
+    fn wrong_answers_are_asked_again_and_empty_ones_take_the_default() {
         let (answer, shown) = asked("many\n4\n", None);
         assert_eq!(answer.ok(), Some(Some(4)));
         assert_eq!(shown.matches("How many [8]: ").count(), 2);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_not_asked_for_and_a_closed_input_ends_the_questions() {
+    fn given_values_are_not_asked_and_a_closed_input_ends_the_questions() {
         let (answer, shown) = asked("4\n", Some(2));
         assert_eq!((answer.ok(), shown.as_str()), (Some(Some(2)), ""));
         let (answer, shown) = asked("", None);

@@ -1,4 +1,4 @@
-//! `forebay reference`: every key, column, cause and exit code.
+//! `forebay reference`: prints every key, column, cause of stalls and exit code.
 
 use super::{Failure, output};
 use crate::cli::Reference;

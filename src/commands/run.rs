@@ -1,4 +1,4 @@
-//! `forebay run`: one scenario, its replications side by side.
+//! `forebay run`: simulates one scenario, its replications in parallel.
 
 use super::interrupt::{self, Late};
 use super::points::{self, Opened};
@@ -48,7 +48,8 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Replications that are simulated, or runs with drawn parameters; short runs of the verdict are two at a time.
+/// Returns the number of runs: runs with sampled parameters, or replications, but two at least for a full verdict, whose short
+/// runs are simulated two at a time.
 fn runs_of(run: &Run, scenario: &Scenario) -> usize {
     match run.uncertainty {
         Some(runs) => runs as usize,
@@ -57,7 +58,7 @@ fn runs_of(run: &Run, scenario: &Scenario) -> usize {
     }
 }
 
-/// Says what binds.
+/// Adds the verdict to the report: which resource limits each job.
 fn judge(run: &Run, scenario: &Scenario, outcomes: &[Outcome], report: &mut Report) {
     let quick = run.verdict == VerdictKind::Quick;
     let options = verdict::Options { quick, stop: Some(interrupt::flag()) };
@@ -66,18 +67,18 @@ fn judge(run: &Run, scenario: &Scenario, outcomes: &[Outcome], report: &mut Repo
     }
 }
 
-/// The user's changes, with the options that are short for some.
+/// Returns the overrides that the options `--replications` and `--seed` stand for.
 fn overrides(run: &Run) -> Vec<String> {
     let replications = run.replications.map(|n| format!("run.replications={n}"));
     let seed = run.seed.map(|n| format!("run.seed={n}"));
     replications.into_iter().chain(seed).collect()
 }
 
-/// What a run that was interrupted goes on with.
+/// What an interrupted run still does, for the message.
 pub(super) const FINISHED: &str =
     "the report of what was finished comes when the runs in progress have stopped";
 
-/// Runs every replication; gives those that were finished before a signal, if any was.
+/// Simulates every replication. After a signal, returns only the replications that had finished.
 fn simulate(
     scenario: &Scenario,
     pool: &rayon::ThreadPool,
@@ -99,7 +100,7 @@ fn simulate(
         if interrupt::raised() {
             return None;
         }
-        // From now on there is something to report.
+        // From now on, a finished replication can be reported.
         interrupt::when_late(Late::GoOn(FINISHED.to_owned()));
         Some(outcome)
     };
@@ -112,7 +113,7 @@ fn simulate(
     Ok(outcomes)
 }
 
-/// Puts the report where it is wanted.
+/// Writes the report to the file of `--output` or to standard output.
 pub(super) fn show(run: &Run, report: &Report, quiet: bool) -> Result<(), Failure> {
     output::report(report, (run.format, run.output.as_deref()), quiet)
 }

@@ -1,4 +1,4 @@
-//! The figure of a run: what its jobs did over time, and what they waited for.
+//! The figure of a run: its jobs' metrics over time, and their causes of stalls.
 
 use super::{Failure, output, over_time};
 use crate::metric::OVER_TIME;
@@ -10,14 +10,14 @@ use std::path::Path;
 /// Most jobs that are drawn: more colours cannot be told apart.
 const JOBS: usize = 6;
 
-/// Kind of picture, by the name of its file.
+/// Format of a picture, given by its file name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Svg,
     Png,
 }
 
-/// The kind that `path` asks for.
+/// Returns the format for the extension of `path`; an error if it is neither `.svg` nor `.png`.
 pub(super) fn kind(path: &Path) -> Result<Kind, Failure> {
     let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
     match extension.as_deref() {
@@ -30,7 +30,7 @@ pub(super) fn kind(path: &Path) -> Result<Kind, Failure> {
     }
 }
 
-/// Writes a figure.
+/// Draws a figure and writes it to `path`.
 pub(super) fn save(path: &Path, kind: Kind, figure: &Figure) -> Result<(), Failure> {
     let picture = match kind {
         Kind::Svg => plot::svg(figure).map(String::into_bytes),
@@ -42,24 +42,24 @@ pub(super) fn save(path: &Path, kind: Kind, figure: &Figure) -> Result<(), Failu
     output::file(path, |to| to.write_all(&picture))
 }
 
-/// Draws a run.
+/// Draws the figure of a run and writes it to `path`.
 pub(super) fn write(path: &Path, kind: Kind, report: &Report) -> Result<(), Failure> {
     save(path, kind, &figure(report))
 }
 
-/// The columns that a run is drawn with, by panel.
+/// Columns of the time series that each panel draws.
 const PANELS: [&[&str]; 3] =
     [&["step_time"], &["queue_occupancy"], &["enqueue_rate", "dequeue_rate"]];
 
-/// Most points of a curve: more would show where bins begin rather than what happens.
+/// Most points of a curve: with more, the boundaries of bins would be visible as noise.
 const POINTS: usize = 120;
 
-/// Four panels: step time, queue, rates, and causes of stalls.
+/// Returns the figure of a run with four panels: step time, queue, rates, and causes of stalls.
 fn figure(report: &Report) -> Figure {
     let jobs = &report.jobs[..report.jobs.len().min(JOBS)];
     let panel = |(index, columns): (usize, &&[&str])| {
         let mut lines = lines(jobs, columns, index + 1 == PANELS.len());
-        // The first panel's legend says the same as the second's.
+        // The second panel has the same legend as the first.
         lines.legend_shown = index != 1;
         let seen = |point: &Point| point.y.is_some_and(f64::is_finite);
         let any = lines.series.iter().any(|series| series.points.iter().any(seen));
@@ -73,7 +73,7 @@ fn figure(report: &Report) -> Figure {
     Figure { title, panels, columns: 1, ..Figure::default() }
 }
 
-/// A panel with one line per job and column.
+/// Returns a panel with a line for each job and column.
 fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
     let mut series = Vec::new();
     for job in jobs {
@@ -100,7 +100,7 @@ fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
         ..AxisSpec::default()
     };
     let mut y = axis(columns.first().copied().unwrap_or(""));
-    // From zero: the noise of a steady run is not to look like events.
+    // The axis begins at zero, so that the noise of a steady run does not look like events.
     y.range = [Some(0.0), None];
     if columns.len() > 1 {
         y.label = "Samples per second into and out of the queue".into();
@@ -117,7 +117,7 @@ fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
     }
 }
 
-/// Colours of the causes: storage blue, processor green, everything else warm.
+/// Returns the colour of a cause: blue for storage, green for the processor, warm colours for everything else.
 fn colour_of(cause: Cause) -> Colour {
     match cause {
         Cause::Open => Colour(0, 68, 116),
@@ -138,7 +138,7 @@ fn colour_of(cause: Cause) -> Colour {
     }
 }
 
-/// A bar per job: shares of time by cause of stall, those of peers with one's own.
+/// Returns a bar for each job: shares of time by cause of stalls. A cause's share includes stalls that a peer's stall caused.
 fn bars(jobs: &[JobReport]) -> Bars {
     let share = |job: &JobReport, cause: Cause| {
         let all = job.figures.stall.causes.iter().filter(|(of, _)| of.cause == cause);

@@ -1,4 +1,4 @@
-//! `forebay schema`: JSON Schema for editors.
+//! `forebay schema`: prints the JSON Schema of a file format, for editors.
 
 use super::{Failure, output};
 use crate::cli::{Schema, SchemaOf};

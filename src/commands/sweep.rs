@@ -1,4 +1,4 @@
-//! `forebay sweep`: all points of a grid on all cores.
+//! `forebay sweep`: simulates all points of a grid on all cores.
 
 use super::interrupt::{self, Late};
 use super::points::{self, Opened};
@@ -22,7 +22,7 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let selection = Selection::new(&header, grid.keys().count(), &sweep.columns)
         .map_err(|error| Failure::Input(format!("cannot sweep: {error}")))?;
     let pool = points::pool(sweep.scenario.threads)?;
-    // Locked before anything takes long: a second sweep to the same file is told at once.
+    // The journal is locked before anything takes long, so that a second sweep to the same file fails at once.
     let (mut journal, earlier) = journal(sweep)?;
     let replications = pool.install(|| opened.check(&grid))?;
     if !quiet {
@@ -55,7 +55,7 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     finish(failure, journal, out, grid.len())
 }
 
-/// Remarks that both the first and the last point of a grid have. Rows have no column for them.
+/// Returns the remarks that the first and the last point of a grid have in common. Rows have no column for remarks.
 fn common_remarks(opened: &Opened, grid: &Grid) -> Vec<String> {
     let ends = [0, grid.len().saturating_sub(1)].map(|index| opened.at(grid, index));
     let [Ok(first), Ok(last)] = ends else { return Vec::new() };
@@ -63,17 +63,18 @@ fn common_remarks(opened: &Opened, grid: &Grid) -> Vec<String> {
     remarks(&first).into_iter().filter(|remark| last.contains(remark)).collect()
 }
 
-/// The points of a grid, as they come.
+/// Decides for each point of a grid whether it must be simulated.
 struct Points<'a> {
     opened: &'a Opened,
     grid: &'a Grid,
     earlier: Journal,
-    /// Of a whole row.
+    /// Number of columns of a whole row.
     columns: usize,
 }
 
 impl Points<'_> {
-    /// What to do at a point, of which so many replications were expected.
+    /// Returns what to do at a point: run it, take its rows from the earlier sweep, or report that it is invalid.
+    /// `replications` is the number of runs that were expected of it.
     fn start(&self, index: usize, watch: &Watch, replications: u32) -> Start {
         let scenario = match self.opened.at(self.grid, index) {
             Ok(scenario) => scenario,
@@ -93,7 +94,8 @@ impl Points<'_> {
     }
 }
 
-/// The journal of a sweep to a file, and what it has; a device or a pipe has none.
+/// Opens the journal of a sweep whose output is a file, and returns it with the points of an earlier sweep. Standard output, a
+/// device or a pipe has no journal.
 fn journal(sweep: &Sweep) -> Result<(Option<JournalFile>, Journal), Failure> {
     let file =
         |path: &&std::path::PathBuf| fs::metadata(path).map_or(true, |found| found.is_file());
@@ -113,7 +115,7 @@ fn journal(sweep: &Sweep) -> Result<(Option<JournalFile>, Journal), Failure> {
     Ok((Some(journal), earlier))
 }
 
-/// Puts a point where it belongs, or says why there is none.
+/// Writes the rows of a finished point to the journal and the output, or returns why the point has none.
 fn take(
     grid: &Grid,
     index: usize,
@@ -135,7 +137,7 @@ fn take(
     }
 }
 
-/// Ends a sweep that failed, or was interrupted, or has all of `points`: where not all rows are written, the journal stays.
+/// Ends a sweep that failed, was interrupted, or has finished all of `points`. The journal stays unless all rows are written.
 fn finish(
     failure: Option<Failure>,
     journal: Option<JournalFile>,
@@ -148,7 +150,7 @@ fn finish(
     match ended {
         Ok(()) => journal.remove(),
         Err(failure) if journal.is_empty() => Err(failure),
-        // Its message says it already.
+        // The message of the interruption already says what was kept.
         Err(failure @ Failure::Interrupted(_)) => Err(failure),
         Err(failure) => Err(failure.keeping(&journal.kept())),
     }

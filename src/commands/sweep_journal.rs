@@ -1,4 +1,5 @@
-//! The file beside a sweep's output that has its finished points, and keeps other sweeps from the same output.
+//! The journal of a sweep: a file beside the output that holds finished points, and whose lock keeps other sweeps from the same
+//! output.
 
 use super::{Failure, output};
 use crate::input::shown;
@@ -9,18 +10,18 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What to do with the points that an earlier sweep left.
+/// What to do with finished points of an earlier sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Earlier {
-    /// They are kept, and only the others are run.
+    /// Keep them, and run only the other points.
     Resume,
-    /// They are thrown away.
+    /// Discard them.
     Force,
-    /// A sweep that would lose them is refused.
+    /// Refuse a sweep that would discard them.
     Refuse,
 }
 
-/// The file, locked: no other sweep writes to the same output.
+/// The journal file, locked, so that no other sweep writes to the same output.
 pub(super) struct JournalFile {
     path: PathBuf,
     file: File,
@@ -28,7 +29,7 @@ pub(super) struct JournalFile {
 }
 
 impl JournalFile {
-    /// Opens the journal of a sweep to `output`, or makes one; also gives what an earlier sweep finished.
+    /// Opens the journal of a sweep to `output`, or creates it. Returns it with the points that an earlier sweep finished.
     pub(super) fn open(output: &Path, wanted: Earlier) -> Result<(JournalFile, Journal), Failure> {
         let target = output::target_of(output);
         let target = target.map_err(|error| Failure::unwritable(output, &error))?;
@@ -43,7 +44,7 @@ impl JournalFile {
         }
         let mut journal = JournalFile { path, file, points: 0 };
         let (begun, earlier) = match wanted {
-            // Ends a line that was cut off; an empty line counts for nothing.
+            // A line that was cut off is ended here; empty lines are ignored.
             Earlier::Resume => (journal.file.write_all(b"\n"), earlier),
             Earlier::Force | Earlier::Refuse => (journal.file.set_len(0), Journal::default()),
         };
@@ -52,7 +53,7 @@ impl JournalFile {
         Ok((journal, earlier))
     }
 
-    /// Keeps the rows of a point.
+    /// Appends the rows of a point.
     pub(super) fn append(&mut self, key: &str, rows: &[Row]) -> Result<(), Failure> {
         let written = Journal::append(&mut self.file, key, rows);
         written.map_err(|error| Failure::unwritable(&self.path, &error))?;
@@ -60,7 +61,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// What of it remains if the sweep ends now.
+    /// Returns the message about what remains if the sweep ends now.
     pub(super) fn kept(&self) -> String {
         if self.is_empty() {
             return "no point was finished".to_owned();
@@ -69,29 +70,29 @@ impl JournalFile {
         format!("{points} kept in {path}; --resume goes on with them")
     }
 
-    /// What remains of it whenever the sweep ends.
+    /// Returns the message about what remains, for a sweep that may end at any time.
     pub(super) fn always_kept(&self) -> String {
         let path = shown(&self.path);
         format!("finished points are kept in {path}; --resume goes on with them")
     }
 
-    /// Whether it has no point.
+    /// Returns whether the journal has no point.
     pub(super) fn is_empty(&self) -> bool {
         self.points == 0
     }
 
-    /// Removes it: its rows are where they belong.
+    /// Removes the journal, because all its rows are in the output.
     pub(super) fn remove(mut self) -> Result<(), Failure> {
         let removed = fs::remove_file(&self.path);
         removed.map_err(|error| Failure::unwritable(&self.path, &error))?;
-        // Another sweep may have made it anew.
+        // Another sweep may have created the file again: dropping `self` must not remove it.
         self.path = PathBuf::new();
         Ok(())
     }
 }
 
 impl Drop for JournalFile {
-    /// A journal without points is of no use.
+    /// Removes a journal without points.
     fn drop(&mut self) {
         if self.is_empty() && !self.path.as_os_str().is_empty() {
             fs::remove_file(&self.path).ok();
@@ -106,7 +107,7 @@ fn points_of(points: usize) -> String {
     }
 }
 
-/// The points of an interrupted sweep would be lost.
+/// Returns the failure of a sweep that would discard the points of an interrupted one.
 fn refuse(path: &Path, points: usize) -> Failure {
     let path = shown(path);
     Failure::Input(format!(
@@ -115,9 +116,9 @@ fn refuse(path: &Path, points: usize) -> Failure {
     ))
 }
 
-/// Opens the file at `path` itself, not what a link there leads to, and locks it.
+/// Opens the file at `path`, without following a symbolic link there, and locks it.
 fn lock(output: &Path, path: &Path) -> Result<File, Failure> {
-    // As often as other sweeps end and remove the file between opening and locking it.
+    // Each attempt fails only if another sweep ends and removes the file between opening and locking.
     const ATTEMPTS: u32 = 16;
     for _ in 0..ATTEMPTS {
         let file = open(path)?;
@@ -128,7 +129,7 @@ fn lock(output: &Path, path: &Path) -> Result<File, Failure> {
                 let remedy = "wait for its end, or name another --output";
                 return Err(Failure::Input(format!("cannot sweep: {what}; {remedy}")));
             }
-            // A file system without locks is used without.
+            // A file system without locks is used without locking.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         if is_at(&file, path) {
@@ -156,7 +157,7 @@ fn open(path: &Path) -> Result<File, Failure> {
             return Err(foreign("is not a regular file"));
         }
     }
-    // The check above is for the message; these flags hold whatever happens meanwhile.
+    // The check above serves the message; these flags also hold if the file is replaced after it.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).custom_flags(flags.bits().cast_signed());
@@ -171,7 +172,7 @@ fn open(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Whether `path` still names this file.
+/// Returns whether `path` still names this open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let place = |of: fs::Metadata| (of.dev(), of.ino());
     let (open, named) = (file.metadata().map(place), fs::symlink_metadata(path).map(place));

@@ -1,4 +1,4 @@
-//! Rows on their way out: in grid order, kept if the sweep is cut short.
+//! The rows of a sweep: written in the order of the grid, and kept if the sweep is interrupted.
 
 use super::Failure;
 use super::output::{self, Pending};
@@ -9,22 +9,22 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where rows go.
+/// Writes rows to a file or to standard output.
 pub(super) struct Output {
     target: Target,
     format: RowFormat,
-    /// Of the columns that are written; the journal keeps all, so that other columns can be asked for when it is resumed.
+    /// Names of the written columns. The journal keeps all columns, so that a resumed sweep can select other ones.
     header: Vec<String>,
     selection: Selection,
-    /// Finished points that wait for an earlier one.
+    /// Rows of finished points, by index, that wait until an earlier point is finished.
     waiting: BTreeMap<usize, Vec<Row>>,
-    /// The first point that is not written.
+    /// Index of the first point that is not written yet.
     next: usize,
     points: usize,
     rows: usize,
 }
 
-/// A stream or a file.
+/// Standard output, or a file that is being written.
 enum Target {
     Stdout,
     File(PathBuf, Pending),
@@ -39,7 +39,7 @@ impl Output {
     ) -> Result<Output, Failure> {
         let target = match path {
             None => Target::Stdout,
-            // What a killed sweep left is replaced by the next: the journal's lock keeps others away.
+            // A killed sweep's temporary file is replaced: the journal's lock keeps other sweeps away.
             Some(path) => Target::File(path.to_owned(), Pending::create_as(path, "unfinished")?),
         };
         let header = selection.of(header);
@@ -49,7 +49,7 @@ impl Output {
         Ok(out)
     }
 
-    /// Takes the rows of a point.
+    /// Takes the rows of a point, and writes all rows whose turn has come.
     pub(super) fn put(&mut self, index: usize, rows: Vec<Row>) -> Result<(), Failure> {
         self.waiting.insert(index, rows);
         while let Some(rows) = self.waiting.remove(&self.next) {
@@ -59,8 +59,8 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what still waits, and ends: all of `points`, or after an interruption those that were finished. A file
-    /// stays as it was where none was.
+    /// Writes the waiting rows and ends the output: with all of `points`, or after an interruption with the finished ones. An
+    /// existing file stays as it was if no point was finished.
     pub(super) fn finish(mut self, points: usize) -> Result<(), Failure> {
         for rows in std::mem::take(&mut self.waiting).into_values() {
             self.write_rows(&rows)?;
@@ -122,7 +122,7 @@ impl Output {
     }
 }
 
-/// One line of CSV.
+/// Formats cells as a line of CSV.
 fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     // Writing to memory does not fail.
@@ -130,7 +130,7 @@ fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> Vec<u8> {
     writer.into_inner().unwrap_or_default()
 }
 
-/// One row as an object, keys in the order of the header.
+/// Formats a row as a JSON object with its keys in the order of the header.
 fn json_object(header: &[String], row: &Row) -> String {
     let pair = |(name, cell): (&String, &Cell)| {
         format!("{}: {}", serde_json::Value::from(name.as_str()), cell.to_json())

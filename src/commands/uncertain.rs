@@ -1,4 +1,5 @@
-//! `forebay run --uncertainty`: runs with parameters as measurements allow them, side by side.
+//! `forebay run --uncertainty`: simulates runs in parallel, each with parameters sampled from the uncertainty of the
+//! measurements.
 
 use super::interrupt::{self, Late};
 use super::points::{self, Opened};
@@ -51,7 +52,7 @@ pub(super) fn execute(
     Ok(())
 }
 
-/// One run; `None` if a signal came before its end.
+/// Simulates one run; `None` if a signal came before its end.
 fn simulate(
     opened: &Opened,
     profile: &Profile,

@@ -1,4 +1,4 @@
-//! `forebay validate`: how wrong are the predictions?
+//! `forebay validate`: measures how wrong predictions are.
 
 use super::interrupt::Late;
 use super::memory::{self, Together};
@@ -33,12 +33,12 @@ pub(super) fn execute(wanted: &Validate, quiet: bool) -> Result<(), Failure> {
     }
 }
 
-/// A scenario, and what each point changes in it.
+/// A scenario and the profile of the machine that runs it.
 pub(super) struct Base {
     pub(super) file: ScenarioFile,
     source: PathBuf,
     pub(super) profile: Profile,
-    /// `profile=…`.
+    /// The override `profile=…`.
     named: Override,
 }
 
@@ -53,7 +53,7 @@ impl Base {
             }
         };
         let profile = Profile::open(&path).map_err(|error| Failure::Input(error.to_string()))?;
-        // It is read again for each point, here and in the processes of live runs.
+        // The profile is read again for each point, here and in the processes of live runs.
         let once = input::is_read_once(&path);
         let path = if once { input::in_memory(&profile.to_toml())? } else { path };
         let value = Value::from(path.to_string_lossy().as_ref());
@@ -78,7 +78,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let sets = plan.points.iter().map(|point| &point.set);
     check_memory(&base, sets, pool.current_num_threads())?;
     if wanted.predict_only {
-        // The machine that is predicted need not be this one.
+        // The predicted machine may be another one than this, so a refused live run is only a warning.
         for (why, points) in refused_here(&base, plan.points.iter(), wanted)? {
             let points = match &points[..] {
                 [one] => format!("point {one:?}"),
@@ -94,7 +94,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
     let mut journal = Journal::open(&wanted.output.join("runs.jsonl"))?;
     let known = std::mem::take(&mut journal.known);
-    // What is wrong with a point is said before an hour of runs.
+    // Report what is wrong with a point before hours of runs.
     let lacking = validate::lacking(&plan, &known);
     if let Some((why, _)) = refused_here(&base, lacking, wanted)?.into_iter().next() {
         return Err(why.into());
@@ -125,7 +125,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     finish(wanted, &points, None)
 }
 
-/// Why live runs of points are refused on this machine, each reason once, with the names of its points.
+/// Returns why this machine refuses live runs of points: each reason once, with the names of its points.
 fn refused_here<'p>(
     base: &Base,
     points: impl Iterator<Item = &'p PlanPoint>,
@@ -144,7 +144,7 @@ fn refused_here<'p>(
     Ok(found)
 }
 
-/// Refuses simulations that do not fit into memory, before any of them takes some.
+/// Checks that the simulation that needs the most memory fits into memory, before any simulation allocates it.
 fn check_memory<'s>(
     base: &Base,
     sets: impl Iterator<Item = &'s Vec<String>>,
@@ -165,7 +165,7 @@ fn check_memory<'s>(
     }
 }
 
-/// Steps of points near a crossover: as long as the loader needs for what a step takes.
+/// Sets the step time of each point with `crossover` to that multiple of the time that the loader needs for a step's samples.
 fn place_crossovers(base: &Base, plan: &mut Plan) -> Result<(), Failure> {
     for point in &mut plan.points {
         let Some(factor) = point.crossover else { continue };
@@ -176,7 +176,7 @@ fn place_crossovers(base: &Base, plan: &mut Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One live run of a point.
+/// Makes one live run of a point and returns what was measured.
 fn observe(
     base: &Base,
     point: &PlanPoint,
@@ -203,7 +203,7 @@ fn observe(
     })
 }
 
-/// What `act` does with the settings of a live run.
+/// Calls `act` with the settings of a live run and returns its result.
 fn with_settings<R>(
     wanted: &Validate,
     act: impl FnOnce(&Settings<'_>) -> Result<R, Failure>,
@@ -224,7 +224,7 @@ pub(super) fn nothing(point: &str) -> Failure {
     Failure::Input(format!("point {point:?} completes no step in the simulation; run it longer"))
 }
 
-/// Rows of training jobs that ran elsewhere.
+/// Compares predictions with the rows of training jobs that ran elsewhere.
 fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     let Some(scenario) = &wanted.scenario else {
         let what = "rows need the scenario that describes their runs: give --scenario FILE";
@@ -243,7 +243,7 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
         let runs = wanted.predictions;
         let found = simulate(&base.file, &overrides, &profile, runs, refit.as_ref())?;
         let prediction = found.predict(&profile).ok_or_else(|| nothing(&row.name))?;
-        // One row is one run: nothing is known of its noise, so none counts against it.
+        // A row is a single run, so its noise is unknown; with an infinite noise floor, noise never excludes it.
         let mut point = Point::new(&row.name, row.used, prediction, f64::INFINITY);
         let observed = row.observed(samples_of_a_step(&scenario));
         (point.runs, point.naive) = (vec![observed], found.naive);
@@ -253,7 +253,7 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     finish(wanted, &points, refit.as_ref())
 }
 
-/// What the rows that are marked for it tell of times.
+/// Fits factors on times to the rows that are marked for the fit; `None` if no row is marked.
 fn refitted(base: &Base, rows: &[MeasuredRow]) -> Result<Option<Refit>, Failure> {
     let marked: Vec<&MeasuredRow> = rows.iter().filter(|row| row.used == Use::Fit).collect();
     let overrides = marked.iter().map(|row| base.overrides(&row.set));
@@ -270,7 +270,7 @@ fn refitted(base: &Base, rows: &[MeasuredRow]) -> Result<Option<Refit>, Failure>
     validate::refit(&measured, simulate)
 }
 
-/// Rows for the fit whose keys are the same: they tell how much equal runs differ.
+/// Groups rows for the fit with equal keys: their differences show the run-to-run noise.
 fn equal_rows(rows: &[MeasuredRow]) -> Vec<Vec<Observed>> {
     let mut groups: BTreeMap<&[String], Vec<Observed>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.used == Use::Fit && row.samples_per_second.is_some()) {
@@ -279,13 +279,13 @@ fn equal_rows(rows: &[MeasuredRow]) -> Vec<Vec<Observed>> {
     groups.into_values().collect()
 }
 
-/// Samples of a step of all jobs.
+/// Returns the samples of one step of all jobs together.
 fn samples_of_a_step(scenario: &Scenario) -> f64 {
     let of = |job: &Job| job.batch * u64::from(job.copies_per_node);
     scenario.jobs.iter().map(of).sum::<u64>() as f64
 }
 
-/// Says what was found.
+/// Prints the table of points and the verdict.
 fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
     let text = match wanted.format {
         ReportFormat::Text => {
@@ -302,7 +302,7 @@ fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<()
     output::stdout(text.as_bytes())
 }
 
-/// Says and draws what was found; an error beyond the tolerance is one.
+/// Writes the parity plot and the points, and prints the table. Returns an error if the mean error exceeds the tolerance.
 fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
@@ -325,7 +325,7 @@ fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<
     }
 }
 
-/// Live runs as they come, one JSON object per line.
+/// File of the finished live runs, one JSON object per line.
 struct Journal {
     path: PathBuf,
     file: fs::File,

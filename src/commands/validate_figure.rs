@@ -1,10 +1,10 @@
-//! Predicted against measured runs.
+//! The parity plot of a validation: predicted over measured throughput.
 
 use super::parity::{self, Dots};
 use crate::plot::Figure;
 use crate::validate::Point;
 
-/// The parity plot of a validation.
+/// Returns the parity plot of `points`.
 pub(super) fn parity(points: &[Point]) -> Figure {
     let dots = |name: &'static str, of: fn(&Point) -> bool| {
         let dot = |point: &Point| {

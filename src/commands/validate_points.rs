@@ -1,4 +1,4 @@
-//! The points of a plan with what was predicted of them and what fit points say about that.
+//! Predictions for the points of a plan, corrected by what fit points show.
 
 use super::Failure;
 use super::validate::{Base, nothing};
@@ -9,10 +9,9 @@ use crate::validate::{
 };
 use rayon::prelude::*;
 
-/// The points with their live runs and what was predicted of them: from the profile, at the pace that
-/// the fit points of the same attempt show. How far single runs are from predictions is taken from the
-/// fit points that are bound by the same, or from all that are as much timed or real as the point,
-/// whichever is more.
+/// Returns the points with their live runs and predictions. A prediction follows from the profile, at the pace that the fit
+/// points of the same attempt show. The spread of single runs around predictions is taken from fit points with the same
+/// bottleneck, or from fit points of the same kind (timed or real), whichever is larger.
 pub(super) fn predictions(
     base: &Base,
     plan: &Plan,
@@ -42,10 +41,10 @@ pub(super) fn predictions(
     (0..plan.points.len()).into_par_iter().map(one).collect()
 }
 
-/// What a profile says of a point.
+/// The prediction of a profile for a point.
 struct Expected {
     found: Simulated,
-    /// Samples per second, median.
+    /// Predicted median throughput [samples/s].
     rate: f64,
     likeness: Likeness,
 }
@@ -65,7 +64,7 @@ impl Expected {
     }
 }
 
-/// All that is known when a point is predicted: of the others only what fit points showed.
+/// What may be known when a point is predicted: of the other points, only the measurements of fit points.
 struct Seen<'a> {
     base: &'a Base,
     plan: &'a Plan,
@@ -74,13 +73,13 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Fit points that were run.
+    /// Returns the indices of fit points that were run.
     fn fit_points(&self) -> impl Iterator<Item = usize> {
         let used = |at: &usize| self.plan.points[*at].used == Use::Fit;
         (0..self.plan.points.len()).filter(used).filter(|at| !self.runs[*at].last.is_empty())
     }
 
-    /// How fast the cores were in an attempt, as told by fit points but one.
+    /// Returns the pace of the cores in an attempt, estimated from all fit points except `but`.
     fn pace(&self, attempt: usize, but: Option<usize>) -> Pace {
         let witness = |at: usize| {
             let Expected { rate, likeness, .. } = self.expected[at];
@@ -91,7 +90,8 @@ impl Seen<'_> {
         Pace::from_witnesses(&others.filter_map(witness).collect::<Vec<_>>())
     }
 
-    /// The profile with how far runs are from predictions that know nothing of them.
+    /// Returns the profile with the errors of predictions for fit points like `of`, each predicted without the runs of that
+    /// point itself.
     fn errors(&self, of: Likeness) -> Profile {
         let bound_alike = self.errors_of(&|other| other == of);
         let as_real = self.errors_of(&|other| other.timed == of.timed);
@@ -110,7 +110,7 @@ impl Seen<'_> {
     }
 }
 
-/// How much equal runs differ on the machine of a profile, as a share.
+/// Returns the run-to-run noise in a profile, as a share; 0 if unknown.
 fn noise(profile: &Profile) -> f64 {
     profile.noise.as_ref().and_then(|noise| noise.value("run_to_run")).unwrap_or(0.0)
 }

@@ -1,45 +1,45 @@
-//! Fitted rates beside those that the hardware is sold at.
+//! Compares fitted rates with the rates at which the hardware is sold.
 //!
-//! A fit finds whatever makes results come out. Where that is a rate far below the link's, the link does not
-//! explain it: the rate stands for sums on a CPU, copies through the host, an input pipeline or a framework.
-//! It may be repeated for models that it was fitted on, and says nothing of others, whose share of
-//! whatever it stands for is another.
+//! A fit chooses whatever values reproduce the results. If a fitted rate is far below the link's rate, the link does not
+//! explain it: the rate then stands for sums on a CPU, copies through the host, an input pipeline or a framework. Such a rate
+//! may be used for the models that it was fitted on. It says nothing about other models, because these costs have another share
+//! there.
 
 use super::constants::Constants;
 use super::scenario::{beyond, inside, network};
 use super::{Cluster, Published, PublishedResult};
 
-/// How many times the fitted rate the hardware's may be before something else explains the difference:
-/// protocols and headers cost tens of percent, not half.
+/// Largest ratio of the hardware's rate to the fitted rate that the link explains: protocols and headers cost tens of percent,
+/// not half.
 const MOST: f64 = 2.0;
 
-/// What a fitted rate limits.
+/// The transfers that a fitted rate limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Transfers inside a node.
     Inside,
-    /// Those between GPUs of a node that are not joined directly.
+    /// Transfers between GPUs of a node that are not joined directly.
     Between,
-    /// Those between nodes.
+    /// Transfers between nodes.
     Across,
 }
 
-/// A fitted rate that is far below that of its link.
+/// A fitted rate that is far below the rate of its link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Absorbed {
-    /// What it limits.
+    /// The transfers that the rate limits.
     pub limit: Limit,
-    /// As fitted [B/s].
+    /// Fitted rate [B/s].
     pub fitted: f64,
-    /// As the link is sold [B/s].
+    /// Rate at which the link is sold [B/s].
     pub sold: f64,
 }
 
 impl Limit {
-    /// All of them.
+    /// All limits.
     const ALL: [Limit; 3] = [Limit::Inside, Limit::Between, Limit::Across];
 
-    /// In words.
+    /// Returns the limit in words, for messages.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Limit {
         }
     }
 
-    /// Its name among those of a scenario's keys.
+    /// Returns the key of a scenario that sets this rate.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Limit {
         }
     }
 
-    /// The fitted rate; infinite where none was [B/s].
+    /// Returns the fitted rate [B/s]; infinite if none was fitted.
     #[must_use]
     pub fn fitted(self, constants: &Constants) -> f64 {
         match self {
@@ -79,14 +79,14 @@ impl Limit {
 }
 
 impl Absorbed {
-    /// How many times as fast the link is sold.
+    /// Returns the ratio of the link's rate to the fitted rate.
     #[must_use]
     pub fn factor(&self) -> f64 {
         self.sold / self.fitted
     }
 }
 
-/// Rates among `constants` that the links of the clusters, on which `results` were measured, do not explain.
+/// Returns the rates in `constants` that are not explained by the links of the clusters on which `results` were measured.
 pub(super) fn absorbed(
     published: &Published,
     results: &[&PublishedResult],

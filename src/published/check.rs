@@ -1,4 +1,4 @@
-//! What published results must be, beyond their form.
+//! Checks of published results that the form of the file cannot express.
 
 use super::Quantity;
 use super::file::{File, FileCluster, Row, Series, Wrong};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 
 impl File {
-    /// The first problem.
+    /// Returns the first problem of the file as an error.
     pub(super) fn check(&self) -> Result<(), Wrong> {
         self.cluster.values().try_for_each(FileCluster::check)?;
         let mut names = BTreeSet::new();
@@ -76,7 +76,7 @@ impl Series {
         Ok(())
     }
 
-    /// The unit, and what relative quantities and epochs need.
+    /// Checks the unit, and that `baseline` and `samples` are given exactly for the quantities that need them.
     fn check_quantity(&self) -> Result<(), Wrong> {
         let quantity = *self.quantity.get_ref();
         if self.unit.get_ref() != quantity.unit() {
@@ -130,7 +130,7 @@ impl Series {
     }
 }
 
-/// Refuses a name that is none of those known.
+/// Returns an error if `name` is not among the known names `all`.
 fn known<'a>(
     name: &Spanned<String>,
     what: &str,
@@ -150,7 +150,7 @@ fn known<'a>(
     Err((name.span(), format!("{wanted:?} is no {what}; {remedy}")))
 }
 
-/// Refuses a number that is not 1 to `most`.
+/// Returns an error if `number` is not from 1 to `most`.
 fn positive<T: Copy + PartialOrd + From<u32> + std::fmt::Display>(
     number: &Spanned<T>,
     most: T,

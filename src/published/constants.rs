@@ -1,28 +1,28 @@
-//! What a transport costs beside the links of the catalogue.
+//! Costs of a transport in addition to the links of the catalogue.
 
 /// Costs of a transport, as in `job.sync.allreduce.transport`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Constants {
     /// Latency of a transfer [s].
     pub latency: f64,
-    /// Most that a transfer inside a node gets [B/s].
+    /// Largest rate of a transfer inside a node [B/s].
     pub inside: f64,
-    /// The same between nodes [B/s].
+    /// Largest rate of a transfer between nodes [B/s].
     pub across: f64,
-    /// Most that passes between GPUs of a node that are not joined directly [B/s].
+    /// Largest rate between GPUs of a node that are not joined directly [B/s].
     pub between: f64,
     /// Time for each tensor of a bucket [s].
     pub per_tensor: f64,
 }
 
-/// Latency of a message by remote direct memory access or over NVLink, with the launch of what sends it, as
-/// NCCL's own model of itself takes it [s].
+/// Latency of a message by RDMA or over NVLink, including the launch of the kernel that sends it, as in NCCL's own cost model
+/// [s].
 const DIRECT: f64 = 10e-6;
 /// Latency of a message through the kernel's TCP stack and a cloud's or a rack's switches [s].
 const SOCKETS: f64 = 50e-6;
 
 impl Constants {
-    /// Those of a transport that nothing was fitted for: links by the catalogue, and a latency.
+    /// Returns the costs of a transport without a fit: the rates of the catalogue's links, and a typical latency.
     #[must_use]
     pub fn of_kind(transport: &str) -> Constants {
         let sockets = transport.contains("tcp") || transport.contains("gloo");
@@ -36,7 +36,7 @@ impl Constants {
         }
     }
 
-    /// As a scenario says it.
+    /// Returns the key of a scenario that sets these costs.
     pub(super) fn text(&self) -> String {
         let latency = self.latency;
         let mut keys = vec![

@@ -1,4 +1,4 @@
-//! Published results in files: read whole, refused at the first problem.
+//! Reads published results from files; the first problem is an error.
 
 use super::{Cluster, Data, Precision, Published, PublishedResult, Quantity};
 use serde::Deserialize;
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 
-/// Why a file is none.
+/// Why a file of published results cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct PublishedError {
-    /// The file.
+    /// Name of the file.
     pub file: String,
     /// Line, from 1.
     pub line: usize,
@@ -18,7 +18,7 @@ pub struct PublishedError {
     pub what: String,
 }
 
-/// A place in the text, and what is wrong there.
+/// Byte range in the text, and what is wrong there.
 pub(super) type Wrong = (Range<usize>, String);
 
 #[derive(Deserialize)]
@@ -76,11 +76,11 @@ pub(super) struct Row {
 }
 
 impl Published {
-    /// Reads and checks the text of a file; `name` stands for it in messages.
+    /// Reads and checks the text of a file; messages call it `name`.
     ///
     /// # Errors
-    /// If it is no TOML of this form, names what the catalogue does not have, says the same twice, or has a
-    /// value that nobody measured.
+    /// If the text is no TOML of this form, names something that the catalogue does not have, contains something twice, or has
+    /// a value that no measurement can have.
     pub fn parse(name: &str, text: &str) -> Result<Published, PublishedError> {
         let refuse = |(at, what): Wrong| PublishedError {
             file: name.to_owned(),
@@ -146,7 +146,7 @@ impl Series {
     }
 }
 
-/// Line of a byte of a text, from 1.
+/// Returns the line that contains a byte of a text, from 1.
 fn line_of(text: &str, byte: usize) -> usize {
     text.get(..byte).unwrap_or(text).matches('\n').count() + 1
 }

@@ -1,4 +1,4 @@
-//! Costs of transports, fitted on the results that may be.
+//! Costs of transports, fitted to the results that are marked for fits.
 
 use super::absorbed::{Absorbed, absorbed};
 use super::constants::Constants;
@@ -7,43 +7,44 @@ use super::{Published, PublishedResult, Role};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Results that tell all costs of a transport apart; fewer determine one rate.
+/// Number of results that determine all costs of a transport; with fewer, one cost is fitted.
 const ENOUGH: usize = 8;
-/// The search for all of them begins here: 50 us of latency, 1 GB/s for each transfer inside and across,
-/// 50 us for each tensor.
+/// Start of the search for all four costs: 50 us of latency, 1 GB/s for each transfer inside a node and across nodes, 50 us for
+/// each tensor.
 const START: [f64; 4] = [50e-6, 1e9, 1e9, 50e-6];
-/// That for a rate alone begins here [B/s], that for the time of a tensor alone here [s].
+/// Start of the search for a rate alone [B/s]; [`TENSOR`] is the start for the time of a tensor alone [s].
 const RATE: f64 = 4e9;
 const TENSOR: f64 = 100e-6;
-/// First factor by which a constant is tried larger and smaller, and the last.
+/// First factor by which the search makes a constant larger and smaller; the search ends when the factor has fallen to
+/// [`LAST`].
 const FIRST: f64 = 4.0;
 const LAST: f64 = 1.02;
 
-/// What was fitted for a transport of a site.
+/// Result of the fit for a transport at a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// Its costs.
+    /// Costs of the transport.
     pub constants: Constants,
-    /// Models that it was fitted on.
+    /// Models whose results the fit used.
     pub models: BTreeSet<String>,
     /// Fitted rates that the hardware does not explain.
     pub absorbed: Vec<Absorbed>,
 }
 
 impl Fit {
-    /// Whether results of `model` may be predicted with it: those of any model where the hardware explains it,
-    /// otherwise of those that it was fitted on.
+    /// Returns whether the fit may be used to predict results of `model`: for every model if the hardware explains all fitted
+    /// rates, otherwise only for the models whose results the fit used.
     #[must_use]
     pub fn holds_for(&self, model: &str) -> bool {
         self.absorbed.is_empty() || self.models.contains(model)
     }
 }
 
-/// Clusters of one site share what was fitted for a transport.
+/// Fits by site and transport: clusters of one site share the fit of a transport.
 pub type Fitted = BTreeMap<(String, String), Fit>;
 
-/// The costs of each transport of each site that results may be fitted on: all four where there are enough
-/// results, otherwise one: a rate, or the time of a tensor.
+/// Fits the costs of each transport at each site to the results that are marked for fits: all four costs if there are enough
+/// results, otherwise one, either a rate or the time of a tensor.
 #[must_use]
 pub fn fit(published: &Published) -> Fitted {
     let mut groups: BTreeMap<(String, String), Vec<&PublishedResult>> = BTreeMap::new();
@@ -64,27 +65,28 @@ pub fn fit(published: &Published) -> Fitted {
     all.collect()
 }
 
-/// Whether bytes and tensors are told apart.
+/// Returns whether the results have several models, so that costs per byte and costs per tensor can be separated.
 fn several_models(results: &[&PublishedResult]) -> bool {
     results.iter().any(|result| result.model != results[0].model)
 }
 
-/// Whether links are known, and what a program does before it uses them is not: NCCL sends and adds up on the
-/// GPUs, as fast as links are, but Horovod's processes first agree on each tensor, and copy it into their
-/// buffer (Sergeev and Del Balso, *Horovod: fast and easy distributed deep learning in TensorFlow*, 2018).
+/// Returns whether the time of a tensor is the unknown cost rather than a rate. NCCL sends and sums on the GPUs as fast as the
+/// links are, but Horovod's processes first agree on each tensor, and copy it into their buffer (Sergeev and Del Balso,
+/// *Horovod: fast and easy distributed deep learning in TensorFlow*, 2018).
 fn negotiated(results: &[&PublishedResult]) -> bool {
     results.iter().all(|of| of.transport.contains("nccl") && of.framework.contains("Horovod"))
 }
 
-/// The time of a tensor.
+/// Returns the costs with a fitted time for each tensor.
 fn tensor(published: &Published, results: &[&PublishedResult]) -> Constants {
     let kind = Constants::of_kind(&results[0].transport);
     let of = |at: &[f64; 1]| Constants { per_tensor: at[0], ..kind };
     of(&search([TENSOR], |at| loss(published, results, &of(at))))
 }
 
-/// One rate, of what limits most: transfers across nodes, or inside the one node, between GPUs that are not
-/// joined directly; of all that go through memory, both.
+/// Returns the costs with one fitted rate. It limits transfers between GPUs that are not joined directly, if the node has such
+/// GPUs; otherwise transfers across nodes, and inside the node if all runs have a single node. If the transport copies through
+/// host memory (not NCCL), it limits transfers inside a node as well.
 fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
     let first = results[0];
     let across = results.iter().any(|r| r.gpus > published.clusters[&r.cluster].gpus_per_node);
@@ -104,7 +106,7 @@ fn costs(at: &[f64; 4]) -> Constants {
     Constants { latency, inside, across, per_tensor, between: f64::INFINITY }
 }
 
-/// Where `loss` is least, by pattern search in factors.
+/// Returns the values at which `loss` is least, by pattern search that multiplies and divides by factors.
 fn search<const N: usize>(start: [f64; N], loss: impl Fn(&[f64; N]) -> f64) -> [f64; N] {
     let (mut at, mut least, mut factor) = (start, loss(&start), FIRST);
     while factor > LAST {
@@ -126,7 +128,7 @@ fn search<const N: usize>(start: [f64; N], loss: impl Fn(&[f64; N]) -> f64) -> [
     at
 }
 
-/// Mean square of the logarithm of prediction over measurement.
+/// Returns the mean square of the logarithm of prediction over measurement.
 fn loss(published: &Published, results: &[&PublishedResult], constants: &Constants) -> f64 {
     let squares = results.par_iter().map(|result| {
         let predicted = predict(published, result, constants)?;

@@ -1,7 +1,7 @@
-//! What clusters were published to do: results of data-parallel training, to be compared with predictions.
+//! Published results of data-parallel training on clusters, compared with predictions.
 //!
-//! The results are in a TOML file that anybody may add to; the repository's own is
-//! [`SCALING`]. What can be got wrong there is refused with line and remedy.
+//! The results are in a TOML file that anybody may add to; the repository's own is [`SCALING`]. Errors in such a file are
+//! reported with line and remedy.
 
 mod absorbed;
 mod check;
@@ -22,7 +22,7 @@ pub use predict::{Compared, compare, constants, predict, scenario};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The repository's results.
+/// The results that the repository contains.
 pub const SCALING: &str = include_str!("../../calibrate/published/scaling.toml");
 
 /// All results of a file, with the clusters that they were measured on.
@@ -37,84 +37,85 @@ pub struct Published {
 /// A cluster of equal nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
-    /// In words.
+    /// Description of the cluster.
     pub about: String,
-    /// Its GPUs, by the catalogue's name.
+    /// GPU type, by the catalogue's name.
     pub gpu: String,
-    /// How many a node has.
+    /// Number of GPUs in a node.
     pub gpus_per_node: u32,
-    /// What joins the GPUs of a node, by the catalogue's name.
+    /// Interconnect between the GPUs of a node, by the catalogue's name.
     pub inside: String,
-    /// What joins nodes, by the catalogue's name; none of a single node.
+    /// Interconnect between nodes, by the catalogue's name; `None` for a single node.
     pub network: Option<String>,
-    /// GPUs of a node that are joined directly, by one link a pair; none where all are alike.
+    /// Number of GPUs in each directly joined group of a node, with one link for each pair; `None` if all GPUs of a node are
+    /// joined alike.
     pub switch: Option<u32>,
-    /// What joins those to others of the node, by the catalogue's name.
+    /// Interconnect between the directly joined groups of a node, by the catalogue's name.
     pub between: Option<String>,
-    /// Interfaces of a node to it.
+    /// Network interfaces of a node.
     pub nics: u32,
-    /// Whose it is: clusters of one site share what is fitted for a transport.
+    /// Site of the cluster: clusters of one site share the fit of a transport.
     pub site: String,
 }
 
 /// One published result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedResult {
-    /// The series that it belongs to; one of several numbers of GPUs.
+    /// Name of the series of the result: equal runs on several numbers of GPUs.
     pub series: String,
     /// The cluster, by name.
     pub cluster: String,
     /// The model, by the catalogue's name.
     pub model: String,
-    /// In which floats the model is trained.
+    /// Floating-point format in which the model is trained.
     pub precision: Precision,
     /// Samples of a step on each GPU.
     pub batch: u32,
-    /// Whether samples were read or made up.
+    /// Whether samples were read or synthetic.
     pub data: Data,
-    /// What carries gradients: `nccl-tcp`.
+    /// Transport of the gradients, such as `nccl-tcp`.
     pub transport: String,
     /// The program that trained.
     pub framework: String,
-    /// GPUs that trained.
+    /// Number of GPUs that trained.
     pub gpus: u32,
-    /// What was measured.
+    /// Quantity that was measured.
     pub quantity: Quantity,
-    /// GPUs of the run that efficiency and growth are relative to.
+    /// Number of GPUs of the baseline run, to which efficiency and growth are relative.
     pub baseline: u32,
-    /// Samples of an epoch, of epoch times.
+    /// Samples of an epoch, for results that are epoch times.
     pub samples: Option<u64>,
     /// The value, in the quantity's unit.
     pub measured: f64,
-    /// Whether fits may use it.
+    /// Whether fits may use the result.
     pub fit: bool,
-    /// Whether the number was compared with its source.
+    /// Whether the value was checked against its source.
     pub verified: bool,
-    /// Where it is published.
+    /// Publication that has the result.
     pub source: String,
-    /// Address of that.
+    /// URL of the publication.
     pub url: String,
-    /// How it came from there: `primary`, `chart-digitised`, `slides`.
+    /// How the value was taken from the publication: `primary`, `chart-digitised`, `slides`.
     pub provenance: String,
-    /// Further words.
+    /// Further remarks.
     pub note: String,
     /// Line of the file, from 1.
     pub line: usize,
 }
 
-/// What a prediction may do with a result.
+/// How predictions use a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Take it: how fast one GPU is.
+    /// As an input: the speed of one GPU.
     Input,
-    /// Be fitted on it.
+    /// For fitting the costs of a transport.
     Fit,
-    /// Be judged by it.
+    /// For measuring the error of predictions.
     HeldOut,
 }
 
 impl PublishedResult {
-    /// What a prediction may do with it.
+    /// Returns how predictions use this result.
     #[must_use]
     pub fn role(&self) -> Role {
         match (self.gpus, self.quantity) {
@@ -125,15 +126,15 @@ impl PublishedResult {
     }
 }
 
-/// In which floats a model is trained.
+/// Floating-point format in which a model is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32 bits.
     Fp32,
-    /// 32 bits, products in TF32.
+    /// 32 bits, matrix products in TF32.
     Tf32,
-    /// Products and gradients in 16 bits, weights in 32.
+    /// Mixed precision: matrix products and gradients in 16 bits, weights in 32.
     Mixed,
 }
 
@@ -141,28 +142,28 @@ pub enum Precision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Data {
-    /// They are made up once: nothing is read.
+    /// Synthetic samples, generated once: nothing is read.
     Synthetic,
-    /// They are read and decoded.
+    /// Samples are read and decoded.
     Real,
 }
 
-/// What was measured.
+/// Quantity that a result gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
-    /// Samples per second of all GPUs.
+    /// Samples per second of all GPUs together.
     Throughput,
-    /// Throughput of a GPU over that of a GPU of the baseline.
+    /// Throughput per GPU relative to the throughput per GPU of the baseline run.
     Efficiency,
-    /// Time of a step over that of the baseline.
+    /// Step time relative to the step time of the baseline run.
     StepGrowth,
     /// Time of a pass over the data set.
     EpochTime,
 }
 
 impl Quantity {
-    /// Its unit.
+    /// Returns the unit of the quantity.
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {

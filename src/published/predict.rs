@@ -1,4 +1,4 @@
-//! What simulated clusters do where published ones were measured.
+//! Predictions for published results, by simulation of their clusters.
 
 use super::constants::Constants;
 use super::fit::{Fit, Fitted};
@@ -13,22 +13,23 @@ use rayon::prelude::*;
 pub struct Compared<'p> {
     /// The result.
     pub result: &'p PublishedResult,
-    /// What the simulation says, in the quantity's unit.
+    /// Predicted value, in the quantity's unit.
     pub predicted: f64,
-    /// Whether a fit of its transport was not used: the hardware does not explain it, and it is of other models.
+    /// Whether the fit of its transport was not used, because the hardware does not explain it and it used results of other
+    /// models.
     pub withheld: bool,
 }
 
 impl Compared<'_> {
-    /// Prediction over measurement, less one.
+    /// Returns the relative error: prediction over measurement, minus 1.
     #[must_use]
     pub fn relative_error(&self) -> f64 {
         self.predicted / self.result.measured - 1.0
     }
 }
 
-/// All results that are no inputs, with their predictions, in the order of the file; results of which
-/// nothing says how fast one GPU is are left out.
+/// Returns all results that are no inputs, with their predictions, in the order of the file. Results for which no publication
+/// gives the speed of one GPU are left out.
 #[must_use]
 pub fn compare<'p>(published: &'p Published, fitted: &Fitted) -> Vec<Compared<'p>> {
     let judged = |result: &&PublishedResult| !is_input(published, result);
@@ -42,14 +43,15 @@ pub fn compare<'p>(published: &'p Published, fitted: &Fitted) -> Vec<Compared<'p
     compared.collect::<Vec<_>>().into_iter().flatten().collect()
 }
 
-/// What `result` is predicted with.
+/// Returns the transport costs with which `result` is predicted: fitted ones if the fit holds for its model, otherwise typical
+/// ones.
 #[must_use]
 pub fn constants(published: &Published, result: &PublishedResult, fitted: &Fitted) -> Constants {
     let known = known(published, result, fitted).filter(|fit| fit.holds_for(&result.model));
     known.map_or_else(|| Constants::of_kind(&result.transport), |fit| fit.constants)
 }
 
-/// What was fitted for the transport of `result`.
+/// Returns the fit for the transport of `result` at its site, if there is one.
 fn known<'f>(
     published: &Published,
     result: &PublishedResult,
@@ -59,7 +61,7 @@ fn known<'f>(
     fitted.get(&(site, result.transport.clone()))
 }
 
-/// The predicted value of `result`, in its unit; none if nothing says how fast one GPU is.
+/// Returns the predicted value of `result`, in its unit; `None` if no publication gives the speed of one GPU.
 #[must_use]
 pub fn predict(
     published: &Published,
@@ -76,7 +78,7 @@ pub fn predict(
     })
 }
 
-/// The scenario that stands for a run of several GPUs.
+/// Returns the text of the scenario with which `result` is predicted; `None` if no publication gives the speed of one GPU.
 #[must_use]
 pub fn scenario(
     published: &Published,
@@ -87,7 +89,7 @@ pub fn scenario(
     Some(text(result, cluster, result.gpus, alone(published, result)?, constants))
 }
 
-/// Time of a step on `gpus` GPUs [s].
+/// Returns the simulated step time on `gpus` GPUs [s].
 fn step(
     published: &Published,
     result: &PublishedResult,

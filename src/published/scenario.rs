@@ -1,11 +1,11 @@
-//! A published result as a scenario: the cluster by the catalogue, one GPU as fast as it was measured to be.
+//! Converts a published result into a scenario: the cluster follows from the catalogue, the speed of one GPU from measurements.
 
 use super::constants::Constants;
 use super::{Cluster, Precision, Published, PublishedResult, Quantity, Role};
 use crate::catalogue::{gpu, interconnect};
 use std::fmt::Write;
 
-/// The scenario of a run like that of `result` on `gpus` GPUs, each of which alone takes `seconds` for a step.
+/// Returns the scenario of a run like that of `result`, but on `gpus` GPUs. `seconds` is the step time of one GPU alone.
 pub(super) fn text(
     result: &PublishedResult,
     cluster: &Cluster,
@@ -44,22 +44,22 @@ pub(super) fn text(
     text
 }
 
-/// The rate of a link of the catalogue [B/s].
+/// Returns the rate of a link of the catalogue [B/s].
 fn rate(name: &str) -> f64 {
     interconnect(name).map_or(1.0, |link| link.bandwidth)
 }
 
-/// What joins nodes [B/s].
+/// Returns the rate of the link between nodes [B/s].
 pub(super) fn network(cluster: &Cluster) -> Option<f64> {
     cluster.network.as_deref().map(rate)
 }
 
-/// What joins GPUs of a node that are not joined directly [B/s].
+/// Returns the rate of the link between GPUs of a node that are not joined directly [B/s].
 pub(super) fn beyond(cluster: &Cluster) -> Option<f64> {
     cluster.between.as_deref().map(rate)
 }
 
-/// How the GPUs of a node are joined.
+/// Returns the key of a scenario that describes the links between the GPUs of a node.
 fn intra(cluster: &Cluster, constants: &Constants) -> String {
     match (cluster.switch, &cluster.between) {
         (Some(switch), Some(between)) => format!(
@@ -71,14 +71,14 @@ fn intra(cluster: &Cluster, constants: &Constants) -> String {
     }
 }
 
-/// What a GPU sends to others of its node at most [B/s]: over all of its NVLinks, or PCIe.
+/// Returns the largest rate at which a GPU sends to other GPUs of its node [B/s]: over all of its NVLinks, or over PCIe.
 pub(super) fn inside(cluster: &Cluster) -> f64 {
     let links = gpu(&cluster.gpu).and_then(|gpu| gpu.nvlink);
     let number = links.filter(|(name, _)| *name == cluster.inside).map_or(1, |(_, links)| links);
     rate(&cluster.inside) * f64::from(number)
 }
 
-/// How a program groups gradients.
+/// Returns the key of a scenario for how a framework groups gradients into buckets.
 fn grouping(framework: &str) -> &'static str {
     if framework.contains("Horovod") {
         "fusion = { buffer = \"64 MiB\", cycle = \"5 ms\" }"
@@ -87,7 +87,7 @@ fn grouping(framework: &str) -> &'static str {
     }
 }
 
-/// How a transport adds up.
+/// Returns the keys of a scenario for the all-reduce algorithm of a transport.
 fn algorithm(transport: &str) -> &'static str {
     if transport.contains("halving-doubling") {
         "algorithm = \"hierarchical\"\ninner = \"ring\"\nouter = \"halving-doubling\""
@@ -98,9 +98,9 @@ fn algorithm(transport: &str) -> &'static str {
     }
 }
 
-/// How long one GPU alone takes for a step [s], as far as it is published: as the series says itself, as
-/// throughput and efficiency of equal runs imply, as another series of equal runs says, or as the smallest
-/// run does that efficiency is relative to.
+/// Returns the step time of one GPU alone [s], if publications determine it. The first of these counts: the throughput of one
+/// GPU in the same series; throughput and efficiency of equal runs; the throughput of one GPU in another series; the epoch time
+/// on the fewest GPUs.
 pub(super) fn alone(published: &Published, result: &PublishedResult) -> Option<f64> {
     let like = |other: &&PublishedResult| {
         other.model == result.model
@@ -135,7 +135,7 @@ pub(super) fn alone(published: &Published, result: &PublishedResult) -> Option<f
     Some(batch * f64::from(epoch.gpus) * epoch.measured / samples)
 }
 
-/// The epoch time of the fewest GPUs among runs like that of `result`.
+/// Returns the epoch time with the fewest GPUs among runs like that of `result`.
 fn smallest_epoch<'p>(
     published: &'p Published,
     result: &PublishedResult,
@@ -149,7 +149,7 @@ fn smallest_epoch<'p>(
     epochs.min_by_key(|other| other.gpus)
 }
 
-/// Whether predictions take `result` as it is: one GPU's speed, or the epoch time that stands for it.
+/// Returns whether `result` is an input of predictions: the speed of one GPU, or the epoch time from which that speed follows.
 pub(super) fn is_input(published: &Published, result: &PublishedResult) -> bool {
     let one = |other: &PublishedResult| {
         other.role() == Role::Input
@@ -162,8 +162,8 @@ pub(super) fn is_input(published: &Published, result: &PublishedResult) -> bool 
     result.role() == Role::Input || epoch
 }
 
-/// Whether gradients are sent in 16 bits: those of networks that NVIDIA's own programs train in mixed precision
-/// are; `tf_cnn_benchmarks` keeps its variables, and their gradients, in 32.
+/// Returns whether gradients are sent in 16 bits. NVIDIA's own programs do so in mixed precision; `tf_cnn_benchmarks` keeps
+/// variables and gradients in 32 bits.
 fn sent_in_half(result: &PublishedResult) -> bool {
     let all = result.framework.contains("tf_cnn_benchmarks");
     result.precision == Precision::Mixed && !all

@@ -1,4 +1,4 @@
-//! The repository's results hold together, and files that do not are refused.
+//! Tests that the repository's results are consistent, and that files with errors are refused.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn own() -> Published {
 }
 
 #[test]
-fn the_repository_has_what_was_published() {
+fn shipped_results_match_their_publications() {
     let published = own();
     let find = |series: &str, gpus: u32| {
         let same = |one: &&PublishedResult| one.series == series && one.gpus == gpus;
@@ -27,11 +27,12 @@ fn the_repository_has_what_was_published() {
 }
 
 #[test]
-fn held_out_results_are_of_what_no_fit_sees() {
+fn shipped_results_have_the_expected_roles_and_inputs() {
     let published = own();
     let fit = |one: &&PublishedResult| one.role() == Role::Fit;
-    // Azure's V100 experiments separate costs per byte from those per tensor; its P100 is held out. Elsewhere
-    // a rate is fitted: on one result of a transport, or on one of each framework.
+    // System: the repository's results. Azure's V100 experiments separate costs per byte from costs per tensor, and its P100
+    // runs are held out. Elsewhere one rate is fitted: to one result of a transport, or to one of each framework. Expectation:
+    // these numbers of fit points.
     let of = |cluster: &str| {
         let fitted = published.results.iter().filter(fit);
         fitted.filter(|one| one.cluster.starts_with(cluster)).count()
@@ -40,7 +41,7 @@ fn held_out_results_are_of_what_no_fit_sees() {
     let count = |role: Role| published.results.iter().filter(|one| one.role() == role).count();
     assert_eq!(count(Role::Fit), 35);
     assert!(count(Role::HeldOut) > 100 && count(Role::Input) > 30);
-    // Every throughput of several GPUs has that of one beside it, but for the headline's.
+    // Every throughput of several GPUs has a throughput of one GPU in its series, except for the headline result.
     for one in &published.results {
         let input = |other: &PublishedResult| other.series == one.series && other.gpus == 1;
         let needed = one.quantity == Quantity::Throughput && !one.series.contains("headline");
@@ -77,7 +78,7 @@ results = [
 "#;
 
 #[test]
-fn a_row_more_in_the_file_is_a_result_more() {
+fn each_row_of_a_file_becomes_a_result() {
     let before = Published::parse("s", SMALL).expect("results");
     let more = SMALL
         .replace("gpus_per_node = 2", "gpus_per_node = 4")
@@ -91,7 +92,7 @@ fn a_row_more_in_the_file_is_a_result_more() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line_and_a_remedy() {
+fn errors_in_a_file_are_reported_with_line_and_remedy() {
     for (from, to, words) in [
         (
             "p100-pcie",
@@ -162,15 +163,16 @@ fn what_is_wrong_is_said_with_its_line_and_a_remedy() {
     let error = Published::parse("s", &twice).expect_err("twice").to_string();
     assert!(error.contains("two series are named \"s\"; rename one"), "{error}");
     for end in (0..SMALL.len()).step_by(7) {
-        // Whatever is cut off, there is an answer.
+        // A truncated file is parsed or refused, without a panic.
         let _ = Published::parse("s", &SMALL[..end]);
     }
 }
 
 #[test]
-fn rates_that_links_do_not_explain_are_of_no_use_for_other_models() {
-    // DLPerf's V100 nodes: 1.04 GB/s across fit results over a link of 12.5 GB/s, so that the rate is not the link's.
-    // Expectation: it is said, and so of the others; ResNet-50 keeps the fit it was fitted on, other models get the link.
+fn unexplained_rates_are_not_used_for_other_models() {
+    // System: DLPerf's V100 nodes, with a fitted 1.04 GB/s across nodes over a link of 12.5 GB/s, so that the link does not
+    // explain the rate. Expectation: the rate is reported as absorbed, and so are those of other sites; the fit is used for
+    // ResNet-50, which it was fitted on, while other models get the rate of the link.
     let published = own();
     let fitted = fit(&published);
     let of = |site: &str, transport: &str| &fitted[&(site.to_owned(), transport.to_owned())];
@@ -179,7 +181,7 @@ fn rates_that_links_do_not_explain_are_of_no_use_for_other_models() {
     assert_eq!((rate.limit, rate.sold), (Limit::Across, 12.5e9));
     assert!((11.0..13.0).contains(&rate.factor()), "{rate:?}");
     assert!(dlperf.holds_for("resnet50") && !dlperf.holds_for("vgg16"));
-    // What a tensor takes is no rate of a link; a rate within a factor of two of the link's is the link's.
+    // The time of a tensor is no rate of a link; a rate within a factor of two of the link's rate is explained by the link.
     assert!(of("horovod", "nccl-rdma").absorbed.is_empty());
     let mpi = of("horovod", "mpi-rdma");
     assert_eq!(

@@ -1,26 +1,27 @@
-//! An example of each key of files, and a shipped file that has the key.
+//! An example value for each key of a file format, and a shipped file that contains the key.
 
 use std::collections::BTreeMap;
 
-/// The examples that are shipped: lines of key, value as a scenario file has it, and the path of a shipped file, with tabs
-/// between; `-` where there is none.
+/// The shipped examples, one per line: key, value as in a scenario file, and path of a shipped file, separated by tabs; `-` if
+/// there is no value or file.
 pub const SHIPPED: &str = include_str!("examples.tsv");
 
-/// Examples by dotted key, with the prefix of its file format (`recipe: `, none for scenarios), in which `NAME` stands for the user's names.
+/// Examples by dotted key. The key begins with the prefix of its file format (`recipe: `; none for scenarios) and has `NAME` in
+/// place of the user's names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Examples(pub BTreeMap<String, Example>);
 
 /// An example of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
-    /// A value, as a scenario file has it.
+    /// An example value, as in a scenario file.
     pub value: Option<String>,
-    /// A shipped file with the key, from the root of the repository.
+    /// Path of a shipped file with the key, relative to the root of the repository.
     pub file: Option<String>,
 }
 
 impl Examples {
-    /// Reads lines as [`SHIPPED`] has them; lines of another form are left out.
+    /// Reads lines in the form of [`SHIPPED`]; ignores lines of another form.
     #[must_use]
     pub fn parse(text: &str) -> Examples {
         let some = |text: &str| (text != "-").then(|| text.to_owned());
@@ -32,7 +33,7 @@ impl Examples {
         Examples(text.lines().filter_map(example).collect())
     }
 
-    /// The lines that [`Examples::parse`] reads.
+    /// Returns the lines that [`Examples::parse`] reads.
     #[must_use]
     pub fn to_text(&self) -> String {
         let cell = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());

@@ -1,7 +1,7 @@
-//! Which keys of scenarios only the simulated world has.
+//! Keys of scenarios that only the simulated world supports.
 
-/// Keys, and tables of keys, that `forebay live` refuses because it has no such machine and does not emulate one. `*` stands for
-/// any one part. Everything else works in both worlds.
+/// Keys, and tables of keys, that `forebay live` refuses because this machine does not have such hardware and `live` does not
+/// emulate it. `*` matches any single part of the path. All other keys work in both worlds.
 pub const SIMULATED_ONLY: [&str; 36] = [
     "background",
     "cluster.group",
@@ -41,7 +41,7 @@ pub const SIMULATED_ONLY: [&str; 36] = [
     "storage.NAME.parallel-fs",
 ];
 
-/// Whether `forebay live` refuses a key, or all keys of a table, at this dotted path.
+/// Returns whether `forebay live` refuses the key, or the table with all its keys, at this dotted path.
 #[must_use]
 pub fn is_simulated_only(path: &str) -> bool {
     SIMULATED_ONLY.iter().any(|of| {

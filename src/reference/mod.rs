@@ -1,9 +1,9 @@
 //! The reference of all keys, columns, causes of stalls and exit codes, as Markdown.
 //!
-//! Nothing is said here that is said elsewhere: keys, types, ranges, defaults and meanings are those of the JSON Schemas, which
-//! come from the types that read the files; columns are those of [`crate::metric`]. Beside them are only an example of each
-//! key with the shipped scenario that has it (`examples.tsv`, which a test writes and keeps true) and which keys the live
-//! world does not have ([`live`]).
+//! The reference has no facts of its own. Keys, types, ranges, defaults and meanings come from the JSON Schemas, which are
+//! generated from the types that read the files. Columns come from [`crate::metric`]. This module adds only an example of each
+//! key with a shipped scenario that contains it (`examples.tsv`, which a test writes and keeps true), and which keys the live
+//! world does not support ([`live`]).
 
 pub mod examples;
 pub mod live;
@@ -21,7 +21,7 @@ use crate::probe;
 use crate::scenario;
 use crate::validate;
 
-/// The whole reference, with these examples.
+/// Returns the whole reference, with these examples.
 #[must_use]
 pub fn markdown(examples: &Examples) -> String {
     let mut page = page::Page::new();

@@ -1,4 +1,4 @@
-//! The page: headings, and keys as lists.
+//! The page of the reference: headings, and keys as lists.
 
 use super::Examples;
 use super::examples::Example;
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A file format on the page.
 pub(super) struct Format {
-    /// Its heading.
+    /// Heading of the chapter.
     title: &'static str,
-    /// What it is, in a paragraph.
+    /// Paragraph below the heading: what the files are for.
     about: &'static str,
-    /// What its tables' headings begin with, so that no two headings of the page are the same.
+    /// Prefix of the headings of tables, so that no two headings of the page are the same.
     prefix: &'static str,
-    /// What is said of where a key has an effect, if anything.
+    /// Whether these are scenario files: their tables name the kinds that have them and whether `live` refuses them.
     is_scenario: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) const VALIDATION: Format = Format {
     is_scenario: false,
 };
 
-/// Markdown as it grows.
+/// The Markdown text that has been written so far.
 pub(super) struct Page {
     text: String,
 }
@@ -78,7 +78,7 @@ impl Page {
         self.paragraph(&format!("{} {text}", "#".repeat(depth)));
     }
 
-    /// The whole text, with one line break at its end.
+    /// Returns the whole text, with one line break at its end.
     pub(super) fn finish(self) -> String {
         self.text.trim_end().to_owned() + "\n"
     }
@@ -99,7 +99,7 @@ impl Page {
         );
     }
 
-    /// Quantities and their units.
+    /// Writes the chapter on quantities and their units.
     pub(super) fn values(&mut self) {
         self.heading(2, "Values");
         self.paragraph(
@@ -119,7 +119,7 @@ impl Page {
         self.paragraph("Some keys also accept zero; their default or meaning says so.");
     }
 
-    /// All tables of a file format.
+    /// Writes the chapter of a file format, with all its tables.
     pub(super) fn file(&mut self, format: &Format, schema: &Json, examples: &Examples) {
         self.heading(2, format.title);
         self.paragraph(format.about);
@@ -190,7 +190,7 @@ impl Page {
                 words.truncate(words.len() - "table".len());
                 words += &link("table", &key.path);
             }
-            // Sizes and times may be drawn: a distribution's values have the unit of the key that it is written for.
+            // Sizes and times may be random: a distribution's values have the unit of the key that it is written for.
             let shared = key.path.starts_with("distribution.") && words == "size";
             let mut facts = vec![if shared { "quantity of the key".to_owned() } else { words }];
             facts.push(match (&default, key.required) {
@@ -206,7 +206,7 @@ impl Page {
         if simulated_only {
             self.line("  *Simulated only: `live` refuses it.*");
         }
-        // A kind is a whole table, which the shipped file shows better than one value would.
+        // A kind is a whole table: the shipped file shows it better than one value would.
         let plain = example
             .map(|of| Example { value: of.value.clone().filter(|_| !table.kinds), ..of.clone() });
         if let Some(shown) = plain.and_then(|of| self::example(name, &of)) {
@@ -215,7 +215,7 @@ impl Page {
     }
 }
 
-/// An example in words.
+/// Returns the sentence that gives an example; `None` if there is neither a value nor a file.
 fn example(name: &str, of: &Example) -> Option<String> {
     let value = of.value.as_ref().map(|value| format!("`{name} = {value}`"));
     let shown = of.file.as_ref().map(|path| format!("`{path}`"));
@@ -227,7 +227,8 @@ fn example(name: &str, of: &Example) -> Option<String> {
     })
 }
 
-/// The loaders, kinds of storage and so on that have a table, from the paths at which it may be written; `None` if all have it.
+/// Returns which loaders, kinds of storage and so on have a table, given all paths of the table; `None` if it is not restricted
+/// to some kinds.
 fn concerned(paths: &BTreeSet<String>) -> Option<String> {
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for path in paths {
@@ -248,7 +249,7 @@ fn concerned(paths: &BTreeSet<String>) -> Option<String> {
     Some(all.join("; "))
 }
 
-/// The heading of a table.
+/// Returns the heading of the table at `path`.
 fn title(format: &Format, path: &str) -> String {
     match path {
         "" => format!("{}top level", format.prefix),
@@ -257,21 +258,21 @@ fn title(format: &Format, path: &str) -> String {
     }
 }
 
-/// The anchor that Markdown gives to a heading.
+/// Returns the anchor that Markdown gives to a heading.
 fn anchor(title: &str) -> String {
     let kept = title.to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// A text with a full stop at its end.
+/// Returns the text with a full stop at its end.
 fn sentence(text: &str) -> String {
     let text = text.trim();
     let ended = text.is_empty() || text.ends_with(['.', ':', '?']);
     format!("{text}{}", if ended { "" } else { "." })
 }
 
-/// A default: a value as code, words as they are.
+/// Formats a default: a value as code, a description in words unchanged.
 fn code(value: &str) -> String {
     let words = value.split(' ').count();
     let is_number = value.starts_with(|c: char| c.is_ascii_digit()) && words <= 2;

@@ -1,11 +1,11 @@
-//! Columns, causes of stalls and exit codes.
+//! The chapters on columns, causes of stalls and exit codes.
 
 use super::page::Page;
 use crate::cli::EXIT_CODES;
 use crate::metric::{Better, Metric, Value};
 use crate::report::{Cause, StallCause};
 
-/// The columns of rows.
+/// Writes the chapter on columns of rows.
 pub(super) fn columns(page: &mut Page, all: &[Metric]) {
     page.heading(2, "Columns of rows");
     page.paragraph(
@@ -34,7 +34,7 @@ pub(super) fn columns(page: &mut Page, all: &[Metric]) {
     }
 }
 
-/// Columns of the causes of stalls.
+/// Writes the columns of the causes of stalls.
 fn stalls(page: &mut Page, all: &[&Metric]) {
     page.paragraph(
         "All are shares of time, from 0 to 1, and lower is better; [causes of stalls](#causes-of-stalls) says what each means and \
@@ -50,7 +50,7 @@ fn stalls(page: &mut Page, all: &[&Metric]) {
     page.paragraph(&list(all.iter().filter(peer).collect()));
 }
 
-/// Figures that only JSON has.
+/// Writes the chapter on figures that only JSON reports have.
 pub(super) fn only_json(page: &mut Page, all: &[Metric]) {
     page.heading(2, "Figures of JSON reports");
     page.paragraph(
@@ -63,7 +63,7 @@ pub(super) fn only_json(page: &mut Page, all: &[Metric]) {
     page.line("");
 }
 
-/// What a job may wait for.
+/// Writes the chapter on causes of stalls.
 pub(super) fn causes(page: &mut Page) {
     page.heading(2, "Causes of stalls");
     page.paragraph(
@@ -78,7 +78,7 @@ pub(super) fn causes(page: &mut Page) {
     page.line("");
 }
 
-/// An exit code.
+/// Writes the chapter on exit codes.
 pub(super) fn exit_codes(page: &mut Page) {
     page.heading(2, "Exit codes");
     for code in EXIT_CODES {
@@ -87,7 +87,7 @@ pub(super) fn exit_codes(page: &mut Page) {
     page.line("");
 }
 
-/// The list of the page in which a column stands.
+/// List of the page that contains a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MetricList {
     Figure,
@@ -103,7 +103,7 @@ fn place(of: &Metric) -> MetricList {
     }
 }
 
-/// Unit and direction.
+/// Returns the unit of a metric, and whether higher or lower values are better.
 fn facts(of: &Metric) -> String {
     let unit = of.unit.symbol();
     match of.better {

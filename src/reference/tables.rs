@@ -1,12 +1,13 @@
-//! Tables of keys from a JSON Schema.
+//! Tables of keys, read from a JSON Schema.
 
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What stands for the user's names in a path.
+/// Placeholder for the user's names in a path.
 pub(super) const NAME: &str = "NAME";
 
-/// Definitions of the schema that many keys share, each described in one section: its name there, and the title.
+/// Definitions of the schema that many keys refer to and that have a section of their own: name in the schema, and title of the
+/// section.
 const SHARED: [(&str, &str); 1] = [("Kinds", "distribution")];
 
 /// All tables of a file format.
@@ -17,37 +18,37 @@ pub struct Tables<'s> {
     pub tables: Vec<Table<'s>>,
     /// For each definition of the schema, the path of the section that describes it.
     pub(super) places: BTreeMap<&'s str, String>,
-    /// For each such path, the paths of all keys that refer to its definition.
+    /// For each path in `places`, the paths of all keys that refer to its definition.
     users: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The keys of a table, or the kinds that something may be.
+/// A table: either its keys, or the kinds of which one is chosen.
 #[derive(Debug)]
 pub struct Table<'s> {
     /// Dotted path of the table; empty for the top level.
     pub path: String,
     /// What the table is.
     pub about: String,
-    /// Whether its keys are kinds, of which one is written.
+    /// Whether `keys` are kinds, of which a file contains one.
     pub kinds: bool,
-    /// Its keys, in the order of the schema.
+    /// Keys of the table, in the order of the schema.
     pub keys: Vec<Key<'s>>,
 }
 
 /// A key of a table.
 #[derive(Debug)]
 pub struct Key<'s> {
-    /// The key itself.
+    /// Name of the key, without its table.
     pub name: String,
     /// Dotted path, in which `NAME` stands for the user's names.
     pub path: String,
-    /// Whether it must be written.
+    /// Whether a file must contain the key.
     pub required: bool,
     pub(super) node: &'s Json,
 }
 
 impl<'s> Tables<'s> {
-    /// The tables of a schema: the top level first, each before those within it, shared types last.
+    /// Returns the tables of a schema: the top level first, each table before the tables within it, shared definitions last.
     #[must_use]
     pub fn new(schema: &'s Json) -> Tables<'s> {
         let mut all =
@@ -56,7 +57,7 @@ impl<'s> Tables<'s> {
         let mut walk = Walk { all, shared: Vec::new() };
         walk.node(schema, "");
         let mut next = 0;
-        // Shared types may lead to others.
+        // Shared definitions may refer to further shared definitions.
         while let Some((node, path)) = walk.shared.get(next).copied() {
             walk.node(node, path);
             next += 1;
@@ -88,7 +89,8 @@ impl<'s> Tables<'s> {
         }
     }
 
-    /// The path of a key on the page, from its path in a file, which has the user's own names and no places in lists.
+    /// Returns the path of a key on the page, given its path in a file, which contains the user's own names and no list
+    /// indices; `None` if the schema has no such key.
     #[must_use]
     pub fn canonical(&self, parts: &[&str]) -> Option<String> {
         let (mut node, mut path) = (self.schema, String::new());
@@ -98,7 +100,7 @@ impl<'s> Tables<'s> {
         Some(path)
     }
 
-    /// The member of a node, and its path.
+    /// Returns the member `part` of a node, and the path of that member.
     fn step(&self, node: &'s Json, path: String, part: &str) -> Option<(&'s Json, String)> {
         if let Some(name) = definition(node) {
             let path = self.places.get(name).cloned().unwrap_or(path);
@@ -113,14 +115,15 @@ impl<'s> Tables<'s> {
         children(node).find_map(inside)
     }
 
-    /// The path of the section that describes the table of a kind.
+    /// Returns the path of the section that describes the table of a kind, if there is one.
     pub(super) fn place_of_kind(&self, form: &Json) -> Option<&str> {
         let (_, member) = kind(form)?;
         let place = self.places.get(definition(member)?)?;
         self.tables.iter().any(|of| of.path == *place).then_some(place.as_str())
     }
 
-    /// The paths at which a table may be written: its own, and those below other keys that refer to the same definition.
+    /// Returns all paths at which a table may be written: its own path, and paths below other keys that refer to the same
+    /// definition.
     pub(super) fn users(&self, path: &str) -> BTreeSet<String> {
         let (mut around, mut rest) = (path, "");
         loop {
@@ -134,19 +137,20 @@ impl<'s> Tables<'s> {
         }
     }
 
-    /// Dotted paths of all keys that hold a value or a table, in the order of the tables.
+    /// Returns all keys of all tables, in the order of the tables.
     pub fn keys(&self) -> impl Iterator<Item = &Key<'s>> {
         self.tables.iter().flat_map(|table| &table.keys)
     }
 
-    /// What a reference leads to; the node itself if it is none.
+    /// Returns the node that a reference points to, or the node itself if it is no reference.
     pub(super) fn target(&self, node: &'s Json) -> &'s Json {
         let to = node["$ref"].as_str().and_then(|to| to.strip_prefix('#'));
         to.and_then(|to| self.schema.pointer(to)).unwrap_or(node)
     }
 }
 
-/// The definition that a node refers to, as [`Tables::places`] has it: one for all of a shared type.
+/// Returns the name of the definition that a node refers to, as in [`Tables::places`]: numbered variants of a shared definition
+/// have one name. `None` if the node is no reference.
 pub(super) fn definition(node: &Json) -> Option<&str> {
     let name = node["$ref"].as_str()?.rsplit('/').next()?;
     let plain = name.trim_end_matches(char::is_numeric);
@@ -154,8 +158,8 @@ pub(super) fn definition(node: &Json) -> Option<&str> {
     Some(shared.map_or(name, |(of, _)| *of))
 }
 
-/// What is directly within a node that is no reference: members with their keys (`NAME` where the user chooses the name), and
-/// without a key its alternatives and the elements of its list.
+/// Returns the direct children of a node that is no reference: members with their keys (`NAME` if the user chooses the name),
+/// and alternatives and list elements without a key.
 fn children(node: &Json) -> impl Iterator<Item = (Option<&str>, &Json)> {
     let members = node["properties"].as_object().into_iter().flatten();
     let members = members.map(|(key, child)| (Some(key.as_str()), child));
@@ -165,20 +169,20 @@ fn children(node: &Json) -> impl Iterator<Item = (Option<&str>, &Json)> {
     members.chain(others).chain(inside)
 }
 
-/// The alternatives of a node that are not null.
+/// Returns the alternatives of a node, except for null.
 pub(super) fn forms(node: &Json) -> impl Iterator<Item = &Json> {
     let all = ["oneOf", "anyOf"].into_iter().filter_map(|forms| node[forms].as_array()).flatten();
     all.filter(|form| form["type"] != "null")
 }
 
-/// The kind that an alternative is: a table with one key, which must be there.
+/// Returns the name and table of an alternative that is a kind: a table with exactly one key, which is required.
 pub(super) fn kind(form: &Json) -> Option<(&String, &Json)> {
     let properties = form["properties"].as_object().filter(|all| all.len() == 1)?;
     form["required"].as_array().filter(|all| all.len() == 1)?;
     properties.iter().next()
 }
 
-/// What a schema says of a node, on one line.
+/// Returns the description of a node in the schema, on one line.
 pub(super) fn about(node: &Json) -> String {
     node["description"].as_str().unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -189,12 +193,12 @@ pub(super) fn below(path: &str, key: &str) -> String {
 
 struct Walk<'s> {
     all: Tables<'s>,
-    /// Shared types that were met, with their paths.
+    /// Shared definitions that were found, with the paths of their sections.
     shared: Vec<(&'s Json, &'static str)>,
 }
 
 impl<'s> Walk<'s> {
-    /// Finds the tables that a node at `path` has.
+    /// Adds the tables of the node at `path`.
     fn node(&mut self, node: &'s Json, path: &str) {
         if let Some(name) = definition(node) {
             let target = self.all.target(node);
@@ -226,7 +230,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// A table of keys, and the tables within it.
+    /// Adds the table of keys at `path`, and the tables within it.
     fn table(&mut self, node: &'s Json, path: &str) {
         let required = |key: &str| {
             let all = node["required"].as_array();
@@ -254,7 +258,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// The kinds that something may be.
+    /// Adds the list of kinds at `path`.
     fn kinds(&mut self, node: &'s Json, path: &str) {
         let key = |form: &'s Json| {
             let (name, _) = kind(form)?;

@@ -1,10 +1,10 @@
-//! Types of keys in words.
+//! Describes the types of keys in words.
 
 use super::tables::{Tables, definition, forms, kind};
 use serde_json::Value as Json;
 
 impl Tables<'_> {
-    /// What may be written for a node, in words; `link` makes one to the section of a path.
+    /// Describes in words which values a node accepts; `link` makes a link to the section at a path.
     pub(super) fn words(&self, node: &Json, link: &impl Fn(&str, &str) -> String) -> String {
         if let Some(name) = definition(node) {
             let target =
@@ -21,7 +21,7 @@ impl Tables<'_> {
         self.alternatives(node, None, link)
     }
 
-    /// The same of a node that is no reference, whose kinds are described in the section of `path`.
+    /// Describes which values a node that is no reference accepts. Its kinds are described in the section at `path`, if given.
     fn alternatives(
         &self,
         node: &Json,
@@ -49,7 +49,7 @@ impl Tables<'_> {
         }
     }
 
-    /// What a node is that has no alternatives.
+    /// Describes which values a node without alternatives accepts.
     fn single(&self, node: &Json, link: &impl Fn(&str, &str) -> String) -> String {
         if let Some(value) = node.get("const") {
             return format!("`{value}`");
@@ -73,7 +73,7 @@ impl Tables<'_> {
         }
     }
 
-    /// A JSON type in words.
+    /// Describes a JSON type.
     fn plain(&self, kind: &str, node: &Json, link: &impl Fn(&str, &str) -> String) -> String {
         match kind {
             "integer" => format!("whole number{}", range(node)),
@@ -91,7 +91,7 @@ impl Tables<'_> {
         }
     }
 
-    /// The values that a key may take by name, each with its meaning.
+    /// Returns the named values that a key accepts, each with its meaning.
     pub(super) fn values(&self, node: &Json) -> Vec<(String, String)> {
         let node = match definition(node) {
             Some(_) => {
@@ -113,7 +113,7 @@ impl Tables<'_> {
     }
 }
 
-/// A quantity with its unit: `time`.
+/// Returns which quantity with a unit a node accepts, such as `time`; `None` if it accepts no quantity.
 fn quantity(node: &Json) -> Option<String> {
     let about = node["description"].as_str().filter(|_| node["pattern"].is_string())?;
     let (what, _) = about.split_once(" with its unit")?;
@@ -121,7 +121,7 @@ fn quantity(node: &Json) -> Option<String> {
     Some(what.to_owned())
 }
 
-/// The numbers that are accepted.
+/// Describes the range of numbers that a node accepts.
 fn range(node: &Json) -> String {
     let shown = |value: &Json| match value.as_f64() {
         Some(number) if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),

@@ -1,17 +1,17 @@
-//! The columns of a sweep, from the table of metrics, and a report's rows in them.
+//! The columns of a sweep, from the table of metrics, and the rows of a report with these columns.
 
 use super::{Cell, Grid, Row};
 use crate::metric::{self, LARGEST_STALL, Metric, Value as Found};
 use crate::report::{Figure, JobReport, Report};
 use crate::scenario::Value;
 
-/// Names of the columns of a sweep over `grid`: its keys, the job, then three for each figure, then the largest cause of
-/// stalls.
+/// Returns the names of the columns of a sweep over `grid`: the swept keys, the job, three columns for each figure, and the
+/// largest cause of stalls.
 pub fn header(grid: &Grid) -> Vec<String> {
     grid.keys().map(str::to_owned).chain(["job".to_owned()]).chain(header_after()).collect()
 }
 
-/// Those after the job.
+/// Returns the names of the columns after the job.
 pub(super) fn header_after() -> impl Iterator<Item = String> {
     let three = |name: String| {
         let (low, high) = (format!("{name}_lo"), format!("{name}_hi"));
@@ -20,17 +20,17 @@ pub(super) fn header_after() -> impl Iterator<Item = String> {
     swept().map(|of| of.column.to_string()).flat_map(three).chain([LARGEST_STALL.to_owned()])
 }
 
-/// The metrics that sweeps write with their intervals.
+/// Returns the metrics that sweeps write with their intervals.
 fn swept() -> impl Iterator<Item = &'static Metric> {
     metric::all().iter().filter(|metric| metric.is_swept())
 }
 
-/// Names of all figures.
+/// Returns the names of all figures, without the columns of interval ends.
 pub(super) fn figure_names() -> impl Iterator<Item = String> {
     swept().map(|of| of.column.to_string()).chain([LARGEST_STALL.to_owned()])
 }
 
-/// Rows of the grid's point `index`, one per job.
+/// Returns the rows of the grid's point `index`, one per job.
 pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
     let values = point(grid, index);
     let row = |job: &JobReport| {
@@ -43,12 +43,12 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
     report.jobs.iter().map(row).collect()
 }
 
-/// The values that were swept, at the grid's point `index`.
+/// Returns the values of the swept keys at the grid's point `index`.
 pub(super) fn point(grid: &Grid, index: usize) -> Row {
     grid.values(index).iter().map(|value| cell(value)).collect()
 }
 
-/// The cause of stalls with the largest share, if any.
+/// Returns the cause of stalls with the largest share of the job's time; empty if the job has no stalls.
 fn largest(job: &JobReport) -> Cell {
     let found = metric::of_column(LARGEST_STALL).map(|metric| metric.value);
     match found {
@@ -59,7 +59,7 @@ fn largest(job: &JobReport) -> Cell {
     }
 }
 
-/// A swept value as it was written.
+/// Returns the cell of a swept value.
 fn cell(value: &Value) -> Cell {
     match (value.as_str(), value.as_f64()) {
         (Some(text), _) => Cell::Text(text.to_owned()),
@@ -68,7 +68,7 @@ fn cell(value: &Value) -> Cell {
     }
 }
 
-/// Mean and ends of the 95 % interval.
+/// Returns the cells of a figure: mean, and ends of the 95 % interval.
 fn cells(figure: Figure) -> [Cell; 3] {
     let end = |at: usize| Cell::number(figure.ci95.map(|ends| ends[at]));
     [Cell::number(figure.mean), end(0), end(1)]

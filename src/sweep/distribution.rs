@@ -1,18 +1,18 @@
-//! How much of their GPUs the learners of a sweep's jobs use, as a distribution.
+//! The cumulative distribution of GPU occupancy of the learners of a sweep's jobs.
 
 use super::columns::point;
 use super::{Cell, Grid, Row};
 use crate::report::{JobReport, Report};
 
-/// Columns of [`occupancy_rows`]: the grid's keys, the job, a part of a GPU, and the share of time in which no more than
-/// that was in use.
+/// Returns the columns of [`occupancy_rows`]: the swept keys, the job, a GPU occupancy, and the share of time with at most this
+/// occupancy.
 pub fn occupancy_header(grid: &Grid) -> Vec<String> {
     let own = ["job", "gpu_occupancy", "share"].map(str::to_owned);
     grid.keys().map(str::to_owned).chain(own).collect()
 }
 
-/// Rows of the grid's point `index`: of each job as many as its report has parts; none of a job of whose kernels nothing
-/// is said.
+/// Returns the rows of the grid's point `index`: for each job, one for each step of its cumulative distribution; none for a job
+/// whose kernels have no known occupancy.
 pub fn occupancy_rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
     let of = |job: &JobReport| {
         let shares = job.learners.as_ref().map_or(&[][..], |of| &of.occupancy_cumulative);

@@ -1,4 +1,4 @@
-//! Points of a grid, in order.
+//! The points of a grid, in a fixed order.
 
 use crate::scenario::{Axis, Override, Value};
 
@@ -13,10 +13,10 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The grid over `axes`; without axes, one point.
+    /// Returns the grid over `axes`; without axes, it has one point.
     ///
     /// # Errors
-    /// The number of points where there are more than [`MOST_POINTS`].
+    /// Returns the number of points if there are more than [`MOST_POINTS`].
     pub fn new(axes: Vec<Axis>) -> Result<Grid, f64> {
         let all: f64 = axes.iter().map(|axis| axis.values.len() as f64).product();
         if all > MOST_POINTS as f64 {
@@ -25,8 +25,8 @@ impl Grid {
         Ok(Grid { axes, len: all as usize })
     }
 
-    /// The points that tell soonest whether the grid is valid: all of them if they are at most `most`; else the first,
-    /// and those that differ from it in one axis, so that every value is seen, `most` of them.
+    /// Returns the points to check first: all points if there are at most `most`; otherwise the first point and all points that
+    /// differ from it in one axis, so that every value occurs, but no more than `most` points.
     pub fn samples(&self, most: usize) -> Vec<usize> {
         if self.len <= most {
             return (0..self.len).collect();
@@ -41,22 +41,22 @@ impl Grid {
         samples
     }
 
-    /// Number of points.
+    /// Returns the number of points.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether an axis has no values.
+    /// Returns whether the grid has no points, because an axis has no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Keys of the axes.
+    /// Returns the keys of the axes.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.axes.iter().map(|axis| axis.key.as_str())
     }
 
-    /// Values at point `index`, one per axis.
+    /// Returns the values at point `index`, one per axis.
     pub fn values(&self, index: usize) -> Vec<&Value> {
         let mut rest = index;
         let mut values: Vec<&Value> = self
@@ -73,13 +73,13 @@ impl Grid {
         values
     }
 
-    /// What point `index` changes in the scenario.
+    /// Returns the overrides that turn the scenario into that of point `index`.
     pub fn overrides(&self, index: usize) -> Vec<Override> {
         let set = |(key, value): (&str, &Value)| Override::new(key.to_owned(), value.clone());
         self.keys().zip(self.values(index)).map(set).collect()
     }
 
-    /// Point `index` as a message names it: `threads = 8, jobs = 16`.
+    /// Describes point `index` for messages: `threads = 8, jobs = 16`.
     pub fn describe(&self, index: usize) -> String {
         let pair = |(key, value): (&str, &Value)| format!("{key} = {value}");
         self.keys().zip(self.values(index)).map(pair).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! Finished points on their way to a file, one line each, so that a killed sweep loses none.
+//! Finished points in a file, one line each, so that a killed sweep loses none.
 
 use super::Row;
 use crate::scenario::Scenario;
@@ -11,17 +11,17 @@ use std::os::unix::fs::FileExt;
 /// Longest line that is read [B]: a point has at most a thousand jobs, whose rows take some 5 kB each.
 const LONGEST: u64 = 16 << 20;
 
-/// Finished points by [`key`]. Their rows stay in the file: those of a large sweep would fill the memory.
+/// Finished points by [`key`]. Their rows stay in the file, because the rows of a large sweep would fill the memory.
 #[derive(Debug, Default)]
 pub struct Journal {
     file: Option<File>,
-    /// Where each point's line begins, and its length.
+    /// Offset and length of each point's line [B].
     lines: BTreeMap<u128, (u64, usize)>,
     /// Whether the file holds anything but empty lines.
     holds_text: bool,
 }
 
-/// One line.
+/// A line of the file: a finished point.
 #[derive(Serialize, Deserialize)]
 struct Line<R> {
     key: String,
@@ -29,7 +29,7 @@ struct Line<R> {
 }
 
 impl Journal {
-    /// Finds what an earlier sweep finished. A line that was cut off counts for nothing.
+    /// Finds the points that an earlier sweep finished. A line that was cut off is ignored.
     pub fn read(file: File) -> io::Result<Journal> {
         let mut journal = Journal::default();
         let mut reader = BufReader::new(&file);
@@ -41,7 +41,7 @@ impl Journal {
                 break;
             }
             journal.holds_text |= bytes.iter().any(|byte| !byte.is_ascii_whitespace());
-            // A piece of a longer line is no line.
+            // A line longer than the limit comes in pieces, none of which parses.
             let line = serde_json::from_slice::<Line<Vec<Row>>>(&bytes).ok();
             if let Some(number) = line.and_then(|line| number_of(&line.key)) {
                 journal.lines.insert(number, (begin, length));
@@ -57,23 +57,23 @@ impl Journal {
         self.lines.len()
     }
 
-    /// Whether nothing was written but empty lines.
+    /// Returns whether the file holds nothing but empty lines.
     pub fn is_empty(&self) -> bool {
         !self.holds_text
     }
 
-    /// The rows of the point with this key, if it is finished and has rows of this width.
+    /// Returns the rows of the point with this key, if it is finished and its rows have this number of columns.
     pub fn find(&self, key: &str, columns: usize) -> Option<Vec<Row>> {
         let (begin, length) = *self.lines.get(&number_of(key)?)?;
         let mut bytes = vec![0; length];
-        // A point that cannot be read is run again.
+        // A point whose line cannot be read is run again.
         self.file.as_ref()?.read_exact_at(&mut bytes, begin).ok()?;
         let line: Line<Vec<Row>> = serde_json::from_slice(&bytes).ok()?;
         let whole = line.key == key && line.rows.iter().all(|row| row.len() == columns);
         whole.then_some(line.rows)
     }
 
-    /// Writes a finished point as one line, at once.
+    /// Writes a finished point as one line, and flushes.
     pub fn append(to: &mut impl Write, key: &str, rows: &[Row]) -> io::Result<()> {
         let mut line = serde_json::to_vec(&Line { key: key.to_owned(), rows })?;
         line.push(b'\n');
@@ -82,19 +82,19 @@ impl Journal {
     }
 }
 
-/// The number that a [`key`] is.
+/// Returns the number that a [`key`] encodes in hexadecimal.
 fn number_of(key: &str) -> Option<u128> {
     u128::from_str_radix(key, 16).ok()
 }
 
-/// What identifies a point's result: everything that it depends on, in short: the version of
-/// the program, the point's values and the whole scenario with its seed.
+/// Returns the key of a point's result: a hash of everything that the result depends on, namely the version of the program, the
+/// point's values and the whole scenario with its seed.
 pub fn key(point: &str, scenario: &Scenario) -> String {
     let all = format!("{}|{point}|{scenario:?}", env!("CARGO_PKG_VERSION"));
     format!("{:032x}", fnv1a(all.as_bytes()))
 }
 
-/// The 128-bit FNV-1a hash: the same on every machine and with every compiler.
+/// Returns the 128-bit FNV-1a hash, which is the same on every machine and with every compiler.
 fn fnv1a(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -107,7 +107,7 @@ mod tests {
     use crate::sweep::Cell;
     use std::io::Seek;
 
-    /// A journal of these bytes.
+    /// Returns the journal in a file with these bytes.
     fn journal(bytes: &[u8]) -> Journal {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(bytes).and_then(|()| file.rewind()).expect("a file that takes a few bytes");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_is_found_and_a_torn_line_is_not() {
+    fn appended_points_are_found_and_truncated_lines_are_not() {
         let rows = vec![vec![Cell::Text("a".into()), Cell::Number(0.1), Cell::Empty]];
         let mut bytes = Vec::new();
         assert!(Journal::append(&mut bytes, "0a", &rows).is_ok());
@@ -129,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_back_to_the_very_bits_that_were_written() {
-        // System: numbers that a reader which rounds each digit misses by one unit in the last place, and neighbours of
-        // powers of two. Expectation: the same bits.
+    fn numbers_are_read_back_bit_for_bit() {
+        // System: numbers that a reader with a rounding error at each digit misses by one unit in the last place, and
+        // neighbours of powers of two. Expectation: the same bits are read back.
         let mut numbers = vec![0.00043858523099999996, 1.0 / 3.0, 5e-324, 1e300, -0.1];
         numbers.extend((0..2000).map(|i| f64::from(i).sin() * 10f64.powi(i % 40 - 20)));
         let row: Row = numbers.iter().map(|number| Cell::Number(*number)).collect();

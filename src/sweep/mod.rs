@@ -1,5 +1,5 @@
-//! Many runs of one scenario: the points of a grid, the rows that come out, and what is kept when
-//! it is cut short.
+//! Sweeps: runs the points of a grid of one scenario, returns their rows, and keeps finished points if the sweep is
+//! interrupted.
 
 mod columns;
 mod distribution;

@@ -1,4 +1,4 @@
-//! Rows as CSV and JSON write them.
+//! Rows, and how CSV and JSON represent their cells.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,11 +6,11 @@ use std::fmt;
 /// One entry of a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Cell {
-    /// Text, as it is.
+    /// Text, without quotes or escapes.
     Text(String),
     /// A finite number.
     Number(f64),
-    /// Nothing to say.
+    /// No value.
     Empty,
 }
 
@@ -18,7 +18,7 @@ pub enum Cell {
 pub type Row = Vec<Cell>;
 
 impl Cell {
-    /// A number, if there is one and it is finite.
+    /// Returns the cell of a number; empty if there is none or it is not finite.
     pub fn number(value: impl Into<Option<f64>>) -> Cell {
         match value.into() {
             Some(value) if value.is_finite() => Cell::Number(value),
@@ -26,8 +26,8 @@ impl Cell {
         }
     }
 
-    /// The cell as CSV has it. A spreadsheet takes text that begins with `=`, `+`, `-` or `@` for a formula and runs it:
-    /// an apostrophe before it says that it is text. Numbers stay numbers.
+    /// Returns the cell for CSV. A spreadsheet would run text that begins with `=`, `+`, `-` or `@` as a formula, so such text
+    /// gets an apostrophe in front. Numbers stay numbers.
     pub fn to_csv(&self) -> String {
         let text = self.to_string();
         let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
@@ -35,11 +35,11 @@ impl Cell {
         if formula && !number { format!("'{text}") } else { text }
     }
 
-    /// The cell as JSON has it.
+    /// Returns the cell for JSON.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Cell::Text(text) => text.as_str().into(),
-            // Whole numbers without a point, as CSV has them.
+            // Whole numbers are written without a decimal point, as in CSV.
             Cell::Number(value) if value.fract() == 0.0 && value.abs() < 9e15 => {
                 (*value as i64).into()
             }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_a_spreadsheet_would_run_is_marked_as_text_and_numbers_are_not() {
+    fn formulas_get_an_apostrophe_in_csv_and_numbers_do_not() {
         let text = |text: &str| Cell::Text(text.to_owned()).to_csv();
         assert_eq!(text("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
         assert_eq!([text("+a"), text("-a"), text("@a")], ["'+a", "'-a", "'@a"]);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_empty() {
+    fn numbers_that_are_not_finite_give_empty_cells() {
         assert_eq!(Cell::number(f64::NAN), Cell::Empty);
         assert_eq!(Cell::number(f64::INFINITY).to_string(), "");
     }

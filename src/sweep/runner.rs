@@ -9,66 +9,66 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What to run.
+/// A sweep to run.
 pub struct Plan<'a> {
     /// The grid that point indices refer to.
     pub grid: &'a Grid,
-    /// What to do at a point. Asked when its turn comes, in the grid's order, so that only points in progress are in
-    /// memory, and a large grid is not checked for minutes before its first row.
+    /// Returns what to do at a point. It is called when the point's turn comes, in the order of the grid, so that only points
+    /// in progress are in memory and a large grid is not checked for minutes before its first row.
     pub start: &'a (dyn Fn(usize) -> Start + Sync),
-    /// The rows of a point.
+    /// Returns the rows of a point, given its report.
     pub rows: fn(&Grid, usize, &Report) -> Vec<Row>,
-    /// Raised by somebody to end early.
+    /// Flag that ends the sweep early when it is raised.
     pub stop: &'a AtomicBool,
-    /// By thread, where the run in progress tells how far it is; where there are fewer, the others do not.
+    /// Slot of each thread in which its current run reports progress; threads beyond the length report none.
     pub progress: &'a [sim::Progress],
 }
 
 /// What to do at a point.
 pub enum Start {
-    /// Its replications are run.
+    /// Run all replications of the point.
     Run {
-        /// The scenario there.
+        /// Scenario at the point.
         scenario: Box<Scenario>,
-        /// What identifies its result, or empty if nobody keeps it.
+        /// Key of the result in the journal; empty if no journal is kept.
         key: String,
     },
-    /// An earlier sweep finished it.
+    /// Take these rows, which an earlier sweep has kept.
     Kept(Vec<Row>),
-    /// It cannot be run.
+    /// Report that the scenario at the point has these problems.
     Invalid(Problems),
 }
 
-/// What became of a point.
+/// Result of a point.
 pub enum Finished {
-    /// It was run.
+    /// The point was run.
     Rows {
-        /// What identifies its result.
+        /// Key of the result in the journal.
         key: String,
         /// One row for each job.
         rows: Vec<Row>,
     },
-    /// An earlier sweep finished it.
+    /// An earlier sweep finished the point.
     Kept(Vec<Row>),
-    /// A replication of it does not end.
+    /// A replication of the point does not end.
     Unfinished(Unfinished),
-    /// It cannot be run.
+    /// The scenario at the point has problems.
     Invalid(Problems),
 }
 
-/// What threads tell.
+/// Messages from threads.
 enum Progress {
     /// A replication is finished.
     Task,
-    /// A point is, or cannot be.
+    /// A point is finished, or cannot be.
     Point(usize, Finished),
 }
 
-/// What a thread does next.
+/// The next task of a thread.
 enum Next {
-    /// This replication of this point.
+    /// Run this replication of this point.
     Run(Arc<Point>, u32),
-    /// Tells of a point that needs no run.
+    /// Report a point that needs no run.
     Tell(usize, Finished),
 }
 
@@ -80,14 +80,14 @@ struct Point {
     outcomes: Mutex<Vec<Option<Outcome>>>,
 }
 
-/// Where the next task comes from.
+/// Position in the sequence of all replications of all points.
 struct Cursor {
     points: std::ops::Range<usize>,
     current: Option<(Arc<Point>, u32)>,
 }
 
-/// Runs `plan` on the threads of `pool`. Calls `tick` after each replication and `deliver` with what became of each
-/// point, in any order, until all are done, `deliver` breaks, or `stop` is raised.
+/// Runs `plan` on the threads of `pool`. Calls `tick` after each replication, and `deliver` with the result of each point, in
+/// any order, until all points are done, `deliver` breaks, or `stop` is raised.
 pub fn run(
     plan: &Plan<'_>,
     pool: &rayon::ThreadPool,
@@ -116,7 +116,7 @@ pub fn run(
     });
 }
 
-/// Works on tasks until none are left or nobody wants the results.
+/// Works on tasks until none are left, `stop` is raised, or the receiver is gone.
 fn work(
     plan: &Plan<'_>,
     progress: Option<&sim::Progress>,
@@ -137,7 +137,7 @@ fn work(
         let options = sim::Options { stop: Some(plan.stop), progress, ..sim::Options::default() };
         let outcome = sim::run(&point.scenario, replication, &options);
         progress.into_iter().for_each(sim::Progress::reset);
-        // A run that was told to stop is not whole.
+        // A run that was stopped is incomplete.
         if plan.stop.load(Ordering::Relaxed) || sender.send(Progress::Task).is_err() {
             return;
         }
@@ -149,7 +149,7 @@ fn work(
     }
 }
 
-/// What became of a point, if this outcome is the last that it waited for.
+/// Returns the result of a point if this outcome is the last one missing or does not end.
 fn finish(plan: &Plan<'_>, point: &Point, replication: u32, outcome: Outcome) -> Option<Finished> {
     let whole = match outcome.whole() {
         Ok(whole) => whole,
@@ -161,7 +161,8 @@ fn finish(plan: &Plan<'_>, point: &Point, replication: u32, outcome: Outcome) ->
     Some(Finished::Rows { key: point.key.clone(), rows })
 }
 
-/// The next replication, of the current point or else of the next one.
+/// Returns the next task: the next replication of the current point, or else the first of the next point; `None` if none are
+/// left.
 fn next(plan: &Plan<'_>, cursor: &mut Cursor) -> Option<Next> {
     if let Some((point, replication)) = &mut cursor.current
         && *replication < point.scenario.run.replications
@@ -181,7 +182,7 @@ fn next(plan: &Plan<'_>, cursor: &mut Cursor) -> Option<Next> {
     Some(Next::Run(point, 0))
 }
 
-/// Keeps an outcome; gives all of the point's if it was the last.
+/// Stores an outcome; returns all outcomes of the point if this was the last one missing.
 fn keep(point: &Point, replication: u32, outcome: Outcome) -> Option<Vec<Outcome>> {
     let mut outcomes = lock(&point.outcomes);
     *outcomes.get_mut(replication as usize)? = Some(outcome);
@@ -191,7 +192,7 @@ fn keep(point: &Point, replication: u32, outcome: Outcome) -> Option<Vec<Outcome
     None
 }
 
-/// Locks; a thread that panicked has left nothing half done here.
+/// Locks `mutex`. A poisoned lock is used, because a thread that panicked cannot have left its data inconsistent here.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,27 +1,27 @@
-//! Which of a sweep's columns are written.
+//! Selects which columns of a sweep are written.
 
 use super::columns::figure_names;
 use crate::metric::LARGEST_STALL;
 
-/// Figures that are written unless others are asked for.
+/// Figures that are written by default.
 const USUAL: [&str; 4] = ["step_time", "samples_per_second", "accelerator_utilisation", "stall"];
 
-/// Words for several figures.
+/// Names of groups of figures.
 const GROUPS: [&str; 3] = ["all", "default", "stalls"];
 
-/// Columns that were asked for: swept keys and the job come always.
+/// Columns to write: the selected figures, and always the swept keys and the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// Places in a whole row, in order.
+    /// Indices of the columns in a whole row, in the order of writing.
     places: Vec<usize>,
 }
 
 impl Selection {
-    /// The columns of `header`, which begins with `keys` swept keys and the job, for figures and groups of these names; the usual
-    /// ones where there is none.
+    /// Selects columns of `header`, which begins with `keys` swept keys and the job, by names of figures and groups; the
+    /// default figures if `names` is empty.
     ///
     /// # Errors
-    /// The name that is neither, and what was perhaps meant.
+    /// Returns a message with the first name that is neither a figure nor a group, and the most similar known name.
     pub fn new(header: &[String], keys: usize, names: &[String]) -> Result<Selection, String> {
         let usual = ["default".to_owned()];
         let names = if names.is_empty() { &usual[..] } else { names };
@@ -43,13 +43,13 @@ impl Selection {
         Ok(Selection { places })
     }
 
-    /// These of a whole row, or of the header.
+    /// Returns the selected columns of a whole row or of the header.
     pub fn of<T: Clone>(&self, whole: &[T]) -> Vec<T> {
         self.places.iter().filter_map(|place| whole.get(*place)).cloned().collect()
     }
 }
 
-/// The figures that a name means: itself, or those of a group.
+/// Returns the figures that a name stands for: the figure itself, or the figures of a group.
 fn meant(name: &str, figures: &[String]) -> Result<Vec<String>, String> {
     match name {
         "all" => Ok(figures.to_vec()),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_there_are_about_a_dozen_and_all_are_all() {
+    fn default_stalls_and_all_select_their_columns() {
         let few = chosen(&[]).unwrap_or_default();
         assert!((12..=16).contains(&few.len()), "{few:?}");
         assert!(few.contains(&"largest_stall".to_owned()));

@@ -4,10 +4,10 @@ use super::TemplateError;
 use crate::catalogue;
 use crate::scenario::choose;
 
-/// Something that may be chosen.
+/// An option among which a user chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// Its name.
+    /// Main name.
     pub name: &'static str,
     /// Other names that mean the same.
     pub also: &'static [&'static str],
@@ -19,7 +19,7 @@ const fn choice(name: &'static str, also: &'static [&'static str], about: &'stat
     Choice { name, also, about }
 }
 
-/// Loaders, by preset.
+/// Loaders; each is a preset of scenarios.
 pub const LOADERS: [Choice; 6] = [
     choice(
         "pytorch",
@@ -37,7 +37,7 @@ pub const LOADERS: [Choice; 6] = [
     choice("in-memory", &["synthetic", "none"], "synthetic data: batches that are there"),
 ];
 
-/// Storages, with the kinds that they are.
+/// Storages; other names include the kind of storage in scenarios.
 pub const STORAGES: [Choice; 8] = [
     choice("nfs", &["file-server"], "one file server that all nodes share"),
     choice("nvme", &["local-disk", "ssd"], "a solid-state disk in each node"),
@@ -77,10 +77,10 @@ pub const DATASETS: [Choice; 8] = [
     ),
 ];
 
-/// The choice that a name means, whatever its case.
+/// Returns the choice with this name, ignoring case.
 ///
 /// # Errors
-/// If no choice of `what` has the name: with the nearest that there is, and all of them.
+/// If no choice of `what` has the name. The message contains the most similar name and the known names.
 pub fn find(
     what: &str,
     choices: &'static [Choice],
@@ -89,14 +89,14 @@ pub fn find(
     let wanted = name.trim().to_lowercase();
     let is = |of: &&Choice| of.name == wanted || of.also.contains(&wanted.as_str());
     choices.iter().find(is).ok_or_else(|| {
-        // The main names first: of a long list not all are shown.
+        // Main names come first, because a long list is not shown whole.
         let main = choices.iter().map(|of| of.name);
         let known: Vec<&str> = main.chain(choices.iter().flat_map(|of| of.also).copied()).collect();
         TemplateError(format!("there is no {what} `{}`: {}", name.trim(), choose(&wanted, &known)))
     })
 }
 
-/// Names of the models that a scenario can be written for: all that are known layer by layer.
+/// Returns the names of models for which a scenario can be written: all that the catalogue knows layer by layer.
 #[must_use]
 pub fn models() -> &'static [&'static str] {
     &catalogue::MODELS
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_names_mean_the_same_and_a_wrong_one_gets_the_nearest() {
+    fn other_names_are_accepted_and_unknown_ones_get_a_suggestion() {
         assert_eq!(find("storage", &STORAGES, "File-Server").map(|of| of.name), Ok("nfs"));
         let error = find("loader", &LOADERS, "pytorhc").expect_err("no such loader").to_string();
         assert!(
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_means_two_things() {
+    fn names_of_choices_are_unique() {
         for choices in [&LOADERS[..], &STORAGES[..], &DATASETS[..]] {
             let mut names: Vec<&str> = choices
                 .iter()

@@ -1,7 +1,7 @@
-//! First files for a new user: a scenario, a recipe of a figure, a plan of calibration, from a few answers.
+//! First files for a new user, generated from a few answers: a scenario, a recipe of a figure, a plan of calibration.
 //!
-//! Nothing here asks or prints: answers come in, text goes out. Every text is parsed again before it is returned, so that
-//! the file runs.
+//! Nothing here asks or prints: functions take answers and return text. Every text is parsed again before it is returned, so
+//! that the file is valid.
 
 mod choice;
 mod plan;
@@ -20,7 +20,7 @@ pub use scenario::ScenarioAnswers;
 #[error("{0}")]
 pub struct TemplateError(pub String);
 
-/// A text as TOML has it, in quotes.
+/// Returns a text as a TOML string in quotes.
 fn quoted(text: &str) -> String {
     crate::scenario::Value::from(text).to_string()
 }
@@ -28,10 +28,10 @@ fn quoted(text: &str) -> String {
 /// Column at which comments after keys begin.
 const COMMENTS: usize = 38;
 
-/// The text with the comments behind its keys in one column.
+/// Moves the comments behind keys to one column.
 fn aligned(text: &str) -> String {
     let line = |line: &str| match line.rsplit_once(" # ") {
-        // A whole line of comment is left as it is, and so is a `#` within quotes.
+        // A line that is only a comment stays as it is, and so does a `#` within quotes.
         Some((before, after))
             if (!line.starts_with('#') || before.contains(" = "))
                 && before.matches('"').count() % 2 == 0 =>
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_are_below_each_other_and_texts_stay() {
+    fn comments_are_aligned_and_quoted_texts_unchanged() {
         let text = "# a # b\nkey = 1 # one\nname = \"a # b\"\nlonger = [1, 2]    # two\n";
         let column = |line: &str| line.find(" # ").map(|at| at + 1);
         let found = aligned(text);

@@ -4,7 +4,7 @@ use super::TemplateError;
 use super::choice::{Choice, find};
 use crate::probe::Plan;
 
-/// Probes, and what they measure.
+/// Probes, with what they measure.
 pub const PROBES: [Choice; 9] = [
     Choice { name: "clock", also: &[], about: "the clock itself, which is subtracted" },
     Choice { name: "host", also: &["memory"], about: "copies of memory by several threads" },
@@ -24,7 +24,7 @@ pub const PROBES: [Choice; 9] = [
 /// Answers from which a plan is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanAnswers {
-    /// Names of [`PROBES`]; all that need no GPU if there are none and `gpus` is 0, otherwise all.
+    /// Names of [`PROBES`]. If empty: all probes if `gpus` is above 0, otherwise all that need no GPU.
     pub probes: Vec<String>,
     /// GPUs to measure; 0 for none.
     pub gpus: u64,
@@ -39,10 +39,10 @@ impl Default for PlanAnswers {
 }
 
 impl PlanAnswers {
-    /// The text of the plan.
+    /// Returns the text of the plan.
     ///
     /// # Errors
-    /// If a probe is not known, needs a GPU where there is none, or the budget is no time.
+    /// If a probe is unknown, a probe needs a GPU and `gpus` is 0, or the budget is no time.
     pub fn text(&self) -> Result<String, TemplateError> {
         let named = self.probes.iter().map(|name| find("probe", &PROBES, name));
         let named = named.collect::<Result<Vec<_>, _>>()?;
@@ -84,7 +84,7 @@ impl PlanAnswers {
         Ok(text)
     }
 
-    /// The table of a probe.
+    /// Returns the table of a probe.
     fn table(&self, probe: &Choice) -> String {
         let counts: Vec<String> = (0..7)
             .map(|power| 1u64 << power)
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_gpu_what_needs_one_is_left_out_or_refused() {
+    fn without_a_gpu_its_probes_are_left_out_or_refused() {
         let text = PlanAnswers::default().text().expect("a plan");
         assert!(!text.contains("[copy]") && !text.contains("cuda"), "{text}");
         let copy = PlanAnswers { probes: vec!["copy".to_owned()], ..PlanAnswers::default() };

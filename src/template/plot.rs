@@ -8,30 +8,31 @@ use crate::scenario::{Axis, ScenarioFile, choose};
 /// Answers from which a recipe is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlotAnswers {
-    /// The scenario to sweep, or to run once where it has no `[sweep]`, as the recipe is to name it.
+    /// Path of the scenario, as the recipe names it. It is swept, or run once if it has no `[sweep]`.
     pub scenario: String,
-    /// Columns to draw, each in a panel; `samples_per_second` and `stall` if not given.
+    /// Columns to draw, each in a panel; if not given, `samples_per_second` and `stall`, or `step_time` and `queue_occupancy`
+    /// of a run over time.
     pub columns: Vec<String>,
-    /// Swept key of the axis below; the last of `[sweep]` if not given.
+    /// Swept key of the x axis; the last one of `[sweep]` if not given.
     pub x: Option<String>,
     /// Swept key whose values get a line each; the other one of `[sweep]` if not given.
     pub group: Option<String>,
-    /// What the figure shows; the name of the scenario if not given.
+    /// Title of the figure; its first column and x axis if not given.
     pub title: Option<String>,
 }
 
 impl PlotAnswers {
-    /// Columns that can be drawn of a sweep.
+    /// Returns the columns of a sweep that can be drawn.
     #[must_use]
     pub fn columns() -> Vec<&'static str> {
         let drawn = metric::all().iter().filter(|of| of.is_swept());
         drawn.map(|of| of.column.as_ref()).collect()
     }
 
-    /// A column that can be drawn.
+    /// Checks that a column can be drawn.
     ///
     /// # Errors
-    /// The error that no such name exists, with the nearest one.
+    /// If there is no such column. The message contains the most similar name.
     pub fn check_column(name: &str) -> Result<(), TemplateError> {
         let columns = PlotAnswers::columns();
         match columns.contains(&name) {
@@ -43,10 +44,10 @@ impl PlotAnswers {
         }
     }
 
-    /// The text of a recipe that draws `file`.
+    /// Returns the text of a recipe that draws `file`.
     ///
     /// # Errors
-    /// If a column or a swept key is not known, or `[sweep]` of the file is wrong.
+    /// If a column or a swept key is unknown, or `[sweep]` of the file is invalid.
     pub fn text(&self, file: &ScenarioFile) -> Result<String, TemplateError> {
         let axes = file.axes().map_err(|problems| TemplateError(problems.to_string()))?;
         self.columns.iter().try_for_each(|name| PlotAnswers::check_column(name))?;
@@ -94,7 +95,7 @@ impl PlotAnswers {
         Ok(self.recipe(x, &line, &filter, ""))
     }
 
-    /// A run over time, of a scenario that sweeps nothing.
+    /// Returns the recipe that draws a run over time, for a scenario without `[sweep]`.
     fn over_time(&self) -> Result<String, TemplateError> {
         let known: Vec<&str> = metric::OVER_TIME.iter().map(|(name, _)| *name).collect();
         if self.x.is_some() || self.group.is_some() {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_the_axis_the_lines_and_a_filter() {
+    fn swept_keys_become_axis_lines_and_filter() {
         let file = file(
             "[sweep]\n\"job.batch\" = [1, 2]\n\"run.seed\" = [1, 2]\n\"job.loader.pytorch.workers\" = [4, 8]\n",
         );
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_get_the_nearest() {
+    fn unknown_names_get_a_suggestion() {
         let swept = file("[sweep]\n\"job.batch\" = [1, 2]\n");
         let column = PlotAnswers { columns: vec!["stal".to_owned()], ..answers() };
         let error = column.text(&swept).expect_err("refused").to_string();

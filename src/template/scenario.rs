@@ -7,7 +7,7 @@ use super::{TemplateError, aligned, models, quoted};
 use crate::catalogue::{self, GPUS, Gpu, Model, interconnect};
 use crate::scenario::{Problems, ScenarioFile, choose};
 
-/// Answers from which a scenario is written; [`ScenarioAnswers::default`] has those that are taken where nothing is said.
+/// Answers from which a scenario is written; [`ScenarioAnswers::default`] has the default answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScenarioAnswers {
     /// Name of the scenario; `MODEL-STORAGE` if not given.
@@ -18,7 +18,7 @@ pub struct ScenarioAnswers {
     pub storage: String,
     /// GPUs of each node.
     pub gpus: u64,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u64,
     /// A name of the catalogue of GPUs.
     pub gpu: String,
@@ -26,9 +26,9 @@ pub struct ScenarioAnswers {
     pub model: String,
     /// A name of [`DATASETS`]; if not given, `tokens` for a model that works on sequences, otherwise `imagenet`.
     pub dataset: Option<String>,
-    /// Samples for each copy of the model and step; if not given, as many as fit, up to 64, or 8 sequences.
+    /// Batch size [samples] for each model replica; if not given, the largest that fits, up to 64 images or 8 sequences.
     pub batch: Option<u64>,
-    /// Workers of the loader on each node; if not given, eight for each GPU.
+    /// Loader workers on each node; if not given, eight for each GPU.
     pub workers: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Default for ScenarioAnswers {
     }
 }
 
-/// The answers, looked up.
+/// The answers, with names resolved to choices and entries of the catalogue.
 struct ResolvedAnswers<'a> {
     answers: &'a ScenarioAnswers,
     loader: &'static str,
@@ -60,20 +60,20 @@ struct ResolvedAnswers<'a> {
 }
 
 impl ScenarioAnswers {
-    /// The model of a name.
+    /// Returns the model of this name.
     ///
     /// # Errors
-    /// With the nearest name that the catalogue has.
+    /// If the catalogue has no such model. The message contains the most similar name.
     pub fn check_model(name: &str) -> Result<Model, TemplateError> {
         training::find(name).ok_or_else(|| {
             TemplateError(format!("there is no model `{name}`: {}", choose(name, models())))
         })
     }
 
-    /// The GPU of a name.
+    /// Returns the GPU of this name.
     ///
     /// # Errors
-    /// With the nearest name that the catalogue has.
+    /// If the catalogue has no such GPU. The message contains the most similar name.
     pub fn check_gpu(name: &str) -> Result<&'static Gpu, TemplateError> {
         let names: Vec<&str> = GPUS.iter().map(|gpu| gpu.name).collect();
         catalogue::gpu(name).ok_or_else(|| {
@@ -81,7 +81,7 @@ impl ScenarioAnswers {
         })
     }
 
-    /// The data set of a scenario whose user named none.
+    /// Returns the data set for a model if the user names none.
     #[must_use]
     pub fn usual_dataset(model: &str) -> &'static str {
         match training::find(model).as_ref().and_then(tokens) {
@@ -90,11 +90,11 @@ impl ScenarioAnswers {
         }
     }
 
-    /// The text of the scenario. Of the ways to spread the model over GPUs and of the batches up to the usual one it takes the
-    /// plainest way and then the largest batch with which the model fits.
+    /// Returns the text of the scenario. Tries the ways to spread the model over GPUs from the simplest on, each with batches
+    /// from the usual one downwards, and takes the first combination that fits.
     ///
     /// # Errors
-    /// If an answer names nothing that is known, or the model fits into the GPUs in no way.
+    /// If an answer is unknown, or the model does not fit into the GPUs in any way.
     pub fn text(&self) -> Result<String, TemplateError> {
         let known = self.look_up()?;
         let usual = if tokens(&known.model).is_some() { 8 } else { 64 };
@@ -158,7 +158,7 @@ impl ScenarioAnswers {
     }
 }
 
-/// Whether the reader of scenarios accepts a text.
+/// Checks that the reader of scenarios accepts a text.
 fn accepted(text: &str) -> Result<(), Problems> {
     ScenarioFile::parse("the new scenario", text.to_owned())?.resolve(&[]).map(drop)
 }
@@ -175,7 +175,7 @@ impl ResolvedAnswers<'_> {
         let cores = (16 * gpus).max(workers);
         let pcie =
             if out_of_core { "pcie = \"25 GB/s\" # host to device, for each GPU\n" } else { "" };
-        // Machines whose GPUs are on NVLink have a NIC for each of them.
+        // Machines whose GPUs have NVLink usually have a NIC for each GPU.
         let nics = match nodes > 1 && gpus > 1 && self.gpu.nvlink.is_some() {
             true => format!("nics = {gpus} # for gradients: one for each GPU\n"),
             false => String::new(),
@@ -265,7 +265,7 @@ impl ResolvedAnswers<'_> {
     }
 }
 
-/// The line of the links between the GPUs of a node, by the data sheet of the GPU.
+/// Returns the key for the links between the GPUs of a node, from the data sheet of the GPU.
 fn between_gpus(gpu: &Gpu) -> String {
     let (link, count) = gpu.nvlink.unwrap_or((gpu.host_link, 1));
     let bandwidth = interconnect(link).map_or(0.0, |link| link.bandwidth) * f64::from(count);
@@ -276,7 +276,7 @@ fn between_gpus(gpu: &Gpu) -> String {
     )
 }
 
-/// `1 GPU`, `8 GPUs`.
+/// Returns a number with its noun: `1 GPU`, `8 GPUs`.
 fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_as_copies_is_spread() {
+    fn models_that_do_not_fit_as_replicas_are_split() {
         let model = "llama2-70b".to_owned();
         let large = ScenarioAnswers { model, nodes: 8, ..ScenarioAnswers::default() };
         let text = large.text().expect("a scenario");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_a_remedy() {
+    fn impossible_answers_are_refused_with_a_remedy() {
         let with = |change: fn(&mut ScenarioAnswers)| {
             let mut answers = ScenarioAnswers::default();
             change(&mut answers);

@@ -1,6 +1,6 @@
-//! Storages and data sets of a first scenario.
+//! Tables of storages and data sets in a first scenario.
 
-/// The table of a storage by the name of its choice.
+/// Returns the table of the storage with this main name.
 pub(super) fn storage(name: &str) -> &'static str {
     match name {
         "nvme" => {
@@ -58,15 +58,15 @@ pub(super) fn storage(name: &str) -> &'static str {
     }
 }
 
-/// A data set.
+/// A data set in a first scenario.
 pub(super) struct Data {
-    /// Its keys.
+    /// Keys of its table.
     pub(super) text: String,
-    /// Time of a core to decode a sample; nothing if it is not decoded.
+    /// Core time for decoding a sample; `None` if samples are not decoded.
     pub(super) decode: Option<&'static str>,
 }
 
-/// The data set by the name of its choice; `tokens` of a sample, where that is what samples are.
+/// Returns the data set with this main name; `tokens` is the length of a sample, for data sets of token sequences.
 pub(super) fn dataset(name: &str, tokens: u64) -> Data {
     let files = |samples: u64, size: &str, decode| Data {
         text: format!(

@@ -1,8 +1,8 @@
-//! Loaders and models of a first scenario.
+//! Tables of loaders and models in a first scenario.
 
 use crate::catalogue::{self, Gpu, Input, Model, Precision};
 
-/// The table of a loader, by the name of its choice, and its key for how much works at once, if it has one.
+/// Returns the table of the loader with this main name, and the key that sets its parallelism, if it has one.
 pub(super) fn loader(
     name: &str,
     workers: u64,
@@ -51,7 +51,7 @@ pub(super) fn loader(
     }
 }
 
-/// Tokens of a sample, of a model that works on sequences.
+/// Returns the tokens of a sample for a model that works on sequences; `None` for other models.
 pub(super) fn tokens(model: &Model) -> Option<u64> {
     match model.input {
         Input::Tokens(tokens) => Some(tokens),
@@ -59,7 +59,7 @@ pub(super) fn tokens(model: &Model) -> Option<u64> {
     }
 }
 
-/// The table of a model on a GPU.
+/// Returns the table of a model that is trained on a GPU.
 pub(super) fn model(model: &Model, gpu: &Gpu, out_of_core: bool) -> String {
     let known = |precision: &Precision| gpu.peak(*precision).is_some();
     let precisions = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
@@ -79,20 +79,20 @@ pub(super) fn model(model: &Model, gpu: &Gpu, out_of_core: bool) -> String {
     )
 }
 
-/// How a model is spread over GPUs, from the plainest to what fits where nothing else does.
+/// Ways to spread a model over GPUs, from the simplest one to the one that fits if no other does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
-    /// A copy of the model on each GPU.
+    /// Data parallelism: a replica of the model on each GPU.
     Copies,
-    /// The same, and the optimizer's values sharded.
+    /// Data parallelism with optimizer states sharded over the ranks (ZeRO stage 1).
     ZeroOne,
-    /// The same, and gradients and parameters too.
+    /// Data parallelism with optimizer states, gradients and parameters sharded over the ranks (ZeRO stage 3).
     ZeroThree,
-    /// Each layer split over the GPUs of a node.
+    /// Tensor parallelism: each layer split over the GPUs of a node.
     Tensor,
-    /// Each layer split over the GPUs of a node, and the model over the nodes.
+    /// Tensor and pipeline parallelism: each layer split over the GPUs of a node, and the layers divided among the nodes.
     Pipeline,
-    /// A copy on each GPU, whose states that do not fit are in the node's memory.
+    /// A replica on each GPU; the part of its state that does not fit is kept in the node's memory.
     OutOfCore,
 }
 
@@ -106,8 +106,8 @@ impl Spread {
         Spread::OutOfCore,
     ];
 
-    /// Keys of `[job]` that spread the model in this way over `nodes` of `gpus` each, for a batch, with gradients in buckets or
-    /// whole; `None` where this way makes no sense with so many.
+    /// Returns the keys of `[job]` that spread the model in this way over `nodes` nodes with `gpus` GPUs each, with gradients
+    /// in buckets or whole; `None` if this way makes no sense for that number of GPUs and nodes.
     pub(super) fn text(
         self,
         (gpus, nodes): (u64, u64),
@@ -147,12 +147,12 @@ impl Spread {
     }
 }
 
-/// Whether a model's gradients fill several buckets, as PyTorch makes them.
+/// Returns whether a model's gradients fill several of PyTorch's buckets.
 pub(super) fn has_buckets(model: &Model) -> bool {
     model.parameters() > 20_000_000
 }
 
-/// The model of this name.
+/// Returns the catalogue's model of this name.
 pub(super) fn find(name: &str) -> Option<Model> {
     catalogue::model(name)
 }

@@ -1,31 +1,31 @@
-//! What a configuration is bound by, as predicted.
+//! Predicted bottleneck of a configuration.
 
 use super::Observed;
 use crate::scenario::{Device, Job, Operation, Scenario};
 use serde::Serialize;
 
-/// What a configuration is bound by.
+/// Bottleneck of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// Reading.
+    /// Reading from storage.
     Storage,
-    /// Decoding and waiting for cores.
+    /// Decoding, or waiting for cores.
     Cores,
-    /// Loaders and trainers, whose rates are within 25 % of each other.
+    /// Neither: the rates of loaders and trainers are within 25 % of each other.
     Crossover,
-    /// Training.
+    /// Training steps.
     Compute,
 }
 
-/// Rates whose ratio is no larger are near a crossover.
+/// Largest ratio of two rates that are near a crossover.
 const NEAR: f64 = 1.25;
 
 impl Bound {
-    /// All, in the order of tables.
+    /// All bottlenecks, in the order of tables.
     pub const ALL: [Bound; 4] = [Bound::Storage, Bound::Cores, Bound::Crossover, Bound::Compute];
 
-    /// In words, after "bound by".
+    /// Returns the bottleneck in words, to follow "bound by".
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,8 +36,8 @@ impl Bound {
         }
     }
 
-    /// Of a run: what its loaders deliver unhindered against what its trainers take unstarved, and
-    /// what starved trainers wait for most.
+    /// Returns the bottleneck of a run: compares the rate of its loaders when never blocked with the rate of its trainers when
+    /// never stalled. If loaders are slower, the causes of stalls decide between storage and cores.
     #[must_use]
     pub fn from_run(run: &Observed) -> Bound {
         let [loader, trainer] = [run.unblocked_rate, run.unstalled_rate];
@@ -57,19 +57,19 @@ impl Bound {
     }
 }
 
-/// What must be alike for equal runs of two configurations to differ alike: what binds them, and
-/// whether the live world times that or the machine really does it.
+/// What two configurations must have in common for their run-to-run variation to be comparable: the bottleneck, and whether the
+/// live world only emulates its time or really does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Likeness {
-    /// What binds.
+    /// Bottleneck of the configuration.
     pub bound: Bound,
-    /// It takes the time that the scenario writes: storage held to limits, computing for a time,
-    /// emulated steps.
+    /// Whether the bottleneck takes the time that the scenario prescribes: storage throttled to its limits, computing for a
+    /// given time, emulated steps.
     pub timed: bool,
 }
 
 impl Likeness {
-    /// Of a scenario that is bound by `bound`.
+    /// Returns the properties of a scenario with the bottleneck `bound`.
     #[must_use]
     pub fn new(bound: Bound, scenario: &Scenario) -> Likeness {
         let paced = |job: &Job| scenario.storage[job.storage].written.any();
@@ -84,7 +84,7 @@ impl Likeness {
     }
 }
 
-/// Whether a job's loader really decodes.
+/// Returns whether a job's loader really decodes images.
 fn decodes(job: &Job) -> bool {
     let work = job.loader.stages.iter().flat_map(|s| s.per_sample.iter().chain(&s.per_item));
     work.into_iter().any(|operation| matches!(operation, Operation::Decode(_)))
@@ -96,8 +96,9 @@ mod tests {
     use crate::scenario::ScenarioFile;
 
     #[test]
-    fn what_is_timed_is_told_from_what_is_real() {
-        // System: the scenario of the shipped plan, whose disk, decoding and steps are changed.
+    fn prescribed_times_are_distinguished_from_real_work() {
+        // System: the scenario of the shipped plan with other disks, decoding and steps. Expectation: each bottleneck is timed
+        // exactly if the scenario prescribes its time.
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/validate.toml");
         let file = ScenarioFile::open(path.as_ref()).expect("a shipped scenario");
         let timed = |bound: Bound, set: &[&str]| {
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slower_side_binds_and_equals_cross() {
+    fn the_slower_side_is_the_bottleneck_and_similar_rates_are_a_crossover() {
         assert_eq!(Bound::from_run(&run(100.0, 200.0, 0.4)), Bound::Storage);
         assert_eq!(Bound::from_run(&run(100.0, 200.0, 0.2)), Bound::Cores);
         assert_eq!(Bound::from_run(&run(200.0, 100.0, 0.4)), Bound::Compute);

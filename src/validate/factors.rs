@@ -1,16 +1,16 @@
-//! What rows of training jobs can tell of a scenario: how long its steps and its samples take.
+//! Factors that measured rows of training jobs determine: how long the scenario's steps and samples take.
 
 use crate::law::DecodeLaw;
 use crate::scenario::{Distribution, Job, Operation, ReadCpu, RequestPath, Scenario};
 use serde::Serialize;
 
-/// Times, as multiples of what scenario and profile say; the same for all jobs.
+/// Factors on the times of scenario and profile; the same for all jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Factors {
-    /// Time of a step.
+    /// Factor on the step time.
     pub step: f64,
-    /// Time of a loader's worker for a sample: latency and bytes of a request that is alone,
-    /// decoding, delays, handing over. What workers share (bandwidth, operations, cores) stays.
+    /// Factor on the time that a loader's worker needs for a sample: latency and transfer of a request that is alone, decoding,
+    /// delays, handing over. Resources that workers share (bandwidth, operations, cores) are unchanged.
     pub sample: f64,
 }
 
@@ -21,7 +21,7 @@ impl Default for Factors {
 }
 
 impl Factors {
-    /// The scenario with these times.
+    /// Returns the scenario with its times multiplied by these factors.
     #[must_use]
     pub fn applied(self, mut scenario: Scenario) -> Scenario {
         if self == Factors::default() {

@@ -1,4 +1,4 @@
-//! In which order points are run live, and which of them again.
+//! The order in which points are run live, and which points are run again.
 
 use super::point::median_rate;
 use super::{Observed, Plan, PlanPoint};
@@ -12,36 +12,35 @@ pub struct LiveRun {
     pub point: String,
     /// Changes to the scenario, `key=value`.
     pub set: Vec<String>,
-    /// 0, or how often the point was begun anew because its runs differed too much.
+    /// Number of the attempt, from 0; all runs of a point are made again in a new attempt if they differed too much.
     pub attempt: u32,
-    /// What it showed.
+    /// Measured figures.
     pub observed: Observed,
 }
 
 /// The live runs of a point.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Runs {
-    /// Of its last attempt, in the order in which they were made.
+    /// Runs of the last attempt, in the order in which they were made.
     pub last: Vec<Observed>,
-    /// Median samples per second of each attempt before.
+    /// Median of each earlier attempt [samples/s].
     pub before: Vec<f64>,
 }
 
 impl Runs {
-    /// Median samples per second of an attempt, or of the last one before it.
+    /// Returns the median samples per second of an attempt; that of the last attempt if the point had fewer attempts.
     #[must_use]
     pub fn rate(&self, attempt: usize) -> Option<f64> {
         self.before.get(attempt).copied().or_else(|| median_rate(&self.last))
     }
 }
 
-/// Runs every point as often as the plan says: all points once, then all of them again, each time in
-/// another order, so that what changes slowly on the machine meets all of them alike. Points whose
-/// runs differ by more than the noise floor are begun anew. `known` are runs that were made before.
-/// Gives the runs of each point, in the order of the plan.
+/// Runs every point as often as the plan says: all points once, then all of them again, each time in another order, so that
+/// slow changes of the machine affect all points equally. Points whose runs differ by more than the noise floor are run again
+/// in a new attempt. `known` are runs that were made earlier. Returns the runs of each point, in the order of the plan.
 ///
 /// # Errors
-/// With the first error of `live`; runs that were made have been given to it before.
+/// Returns the first error of `live`, which has made all runs before it and can have stored them.
 pub fn measure<E>(
     plan: &Plan,
     known: &[LiveRun],
@@ -75,7 +74,7 @@ pub fn measure<E>(
     Ok(runs)
 }
 
-/// The points of which [`measure`] lacks live runs at its beginning.
+/// Returns the points for which [`measure`] has to make live runs in the first attempt, because `known` has too few.
 pub fn lacking<'p>(plan: &'p Plan, known: &'p [LiveRun]) -> impl Iterator<Item = &'p PlanPoint> {
     plan.points.iter().filter(|point| {
         let same =
@@ -84,24 +83,24 @@ pub fn lacking<'p>(plan: &'p Plan, known: &'p [LiveRun]) -> impl Iterator<Item =
     })
 }
 
-/// Live runs that [`measure`] makes at least.
+/// Returns the least number of live runs that [`measure`] needs.
 #[must_use]
 pub fn least_runs(plan: &Plan) -> u64 {
     u64::from(plan.repetitions) * plan.points.len() as u64
 }
 
-/// Samples per second of runs.
+/// Returns the samples per second of each run.
 pub(super) fn rates(runs: &[Observed]) -> Vec<f64> {
     runs.iter().map(|run| run.samples_per_second).collect()
 }
 
-/// Relative standard deviation of rates; of fewer than two unknown.
+/// Returns the relative standard deviation of rates; `None` for fewer than two.
 pub(super) fn noise(rates: &[f64]) -> Option<f64> {
     Some(sd(rates)? / mean(rates)?)
 }
 
-/// The points in an order of this round's own: by steps of a number that has no common divisor with
-/// theirs, so that neighbours change.
+/// Returns the points in an order that differs from round to round, so that neighbours change: takes steps of a size that is
+/// coprime to the number of points.
 fn order(points: &[usize], attempt: u32, round: u32) -> Vec<usize> {
     let n = points.len();
     let common = |mut a: usize, mut b: usize| {
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_hold_every_point_once_in_orders_of_their_own() {
+    fn each_round_has_every_point_once_in_a_new_order() {
         for n in [1, 2, 7, 24] {
             let all: Vec<usize> = (0..n).collect();
             let orders: Vec<_> = (0..5).map(|round| order(&all, 0, round)).collect();
@@ -153,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn noisy_points_are_begun_anew_and_the_others_are_not() {
+    fn only_noisy_points_are_run_again() {
         let plan = plan(3);
         let made = RefCell::new(Vec::new());
         let live = |point: &PlanPoint, attempt: u32| {
             let mut made = made.borrow_mut();
             made.push((point.name.clone(), attempt));
-            // The second point is noisy at first, the third always.
+            // The second point is noisy in its first attempt, the third one always.
             let wild = (point.name == "p1" && attempt == 0) || point.name == "p2";
             let rate = if wild && made.len().is_multiple_of(2) { 150.0 } else { 100.0 };
             Ok::<_, ()>(run(point, attempt, rate))

@@ -1,4 +1,4 @@
-//! Training jobs that ran outside forebay: rows of scenario keys and of what was measured.
+//! Training jobs that ran outside forebay: rows with keys of the scenario and measured values.
 
 use super::{Observed, Use};
 use std::io::Read;
@@ -6,17 +6,17 @@ use std::io::Read;
 /// A training job that ran elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredRow {
-    /// Its name, or its line in the file.
+    /// Name of the row, or its line in the file.
     pub name: String,
-    /// Whether parameters may be fitted on it.
+    /// Whether fits may use the row.
     pub used: Use,
-    /// The scenario's keys, `key=value`.
+    /// Keys of the scenario that describe the run, `key=value`.
     pub set: Vec<String>,
-    /// Samples trained on [samples/s], where known.
+    /// Throughput [samples/s], if known.
     pub samples_per_second: Option<f64>,
-    /// Mean time of a step [s], where known.
+    /// Mean step time [s], if known.
     pub step_time: Option<f64>,
-    /// Share of time that the accelerators waited, where known.
+    /// Share of time that the accelerators waited, if known.
     pub stall: Option<f64>,
 }
 
@@ -26,10 +26,10 @@ pub enum MeasuredError {
     /// The file is no CSV.
     #[error("it is no CSV with a header: {0}")]
     Csv(#[from] csv::Error),
-    /// There is more than can be predicted.
+    /// The file has too many rows or bytes.
     #[error("it has more than {0}; write fewer rows at a time")]
     TooMuch(String),
-    /// A column that has to be there is not.
+    /// There is neither a column for the throughput nor one for the step time.
     #[error(
         "it has neither a column `samples_per_second` nor `step_time`; each row needs one of them beside \
          the scenario's keys"
@@ -47,7 +47,7 @@ pub enum MeasuredError {
     },
 }
 
-/// Columns that are no keys of a scenario. Others without a dot in their name are not read.
+/// Columns that are no keys of a scenario. Other columns without a dot in their name are ignored.
 const OWN: [&str; 6] = ["name", "use", "samples_per_second", "step_time", "stall", "steps"];
 
 /// Most rows that are read: each is predicted by simulations.
@@ -55,8 +55,8 @@ const MOST_ROWS: usize = 100_000;
 /// Most bytes of the keys and values of all rows together.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Reads rows: a header of scenario keys (`job.batch`), of `samples_per_second` or `step_time` [s], and
-/// perhaps of `name`, `use` (`check` or `fit`; empty is `check`) and `stall`.
+/// Reads rows of CSV. Columns are keys of the scenario (`job.batch`), `samples_per_second` or `step_time` [s], and optionally
+/// `name`, `use` (`check` or `fit`; empty means `check`) and `stall`.
 ///
 /// # Errors
 /// With line and column of the first cell that cannot be used.
@@ -69,7 +69,7 @@ pub fn read_measured(from: impl Read) -> Result<Vec<MeasuredRow>, MeasuredError>
     let (mut rows, mut bytes) = (Vec::new(), 0);
     for record in reader.records() {
         let record = record?;
-        // Each row has the header's keys beside its own cells.
+        // Each row stores the keys of the header in addition to its own cells.
         bytes += header.as_slice().len() + record.as_slice().len();
         if rows.len() == MOST_ROWS {
             return Err(MeasuredError::TooMuch(format!("{MOST_ROWS} rows")));
@@ -129,7 +129,7 @@ fn row(
     })
 }
 
-/// The row's scenario keys, `key=value`.
+/// Returns the keys of the scenario in a row, `key=value`.
 fn keys(header: &csv::StringRecord, record: &csv::StringRecord) -> Vec<String> {
     let cells = header.iter().zip(record.iter());
     let keys = cells.filter(|(name, text)| name.contains('.') && !text.trim().is_empty());
@@ -139,7 +139,7 @@ fn keys(header: &csv::StringRecord, record: &csv::StringRecord) -> Vec<String> {
 }
 
 impl MeasuredRow {
-    /// As one run of a scenario whose steps train `samples` samples in all.
+    /// Returns the row as the figures of one run; a step of all jobs together trains `samples` samples.
     #[must_use]
     pub fn observed(&self, samples: f64) -> Observed {
         let rate = self.samples_per_second.or_else(|| Some(samples / self.step_time?));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_time_says_the_rate() {
+    fn a_step_time_determines_the_rate() {
         let rows = read("job.batch,step_time\n64,0.5\n").expect("rows");
         assert_eq!(rows[0].observed(64.0).samples_per_second, 128.0);
     }

@@ -1,8 +1,8 @@
-//! How wrong are the predictions? Points that no fit has seen, simulated and measured.
+//! Measures how wrong predictions are, on points that no fit has used.
 //!
-//! The only module that sees both worlds. A [`Plan`] names points of a scenario; for each, the live
-//! world is run several times, interleaved with the others, and the simulated one predicts an
-//! interval for a single run. [`Verdict`] holds how far apart they are.
+//! This is the only module that uses both worlds. A [`Plan`] names points of a scenario. The live world runs each point several
+//! times, interleaved with the others, and the simulated world predicts an interval for a single run. [`Verdict`] summarises
+//! the errors.
 
 mod bound;
 mod factors;

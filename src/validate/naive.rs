@@ -1,31 +1,31 @@
 //! The naive model: a job trains as fast as the slowest of fetching, preparing and computing.
 //!
-//! `min(F, P, G)` of DS-Analyzer (Mohan et al., "Analyzing and Mitigating Data Stalls in DNN
-//! Training", VLDB 2021), with the same parameters as the simulation: no queue, no overlap that
-//! ends, no contention but an even split between jobs.
+//! This is `min(F, P, G)` of DS-Analyzer (Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021),
+//! with the same parameters as the simulation. It has no queues, assumes that the three always overlap, and knows no contention
+//! except an even split between jobs.
 
 use crate::scenario::{BatchInterval, Dataset, Device, Job, Operation, RequestPath, Scenario};
 use serde::Serialize;
 
-/// What each part could do if it were alone, all jobs together.
+/// Throughput of each part if it were the only limit, for all jobs together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Naive {
-    /// Samples that storage can deliver, times how often each is trained on [samples/s].
+    /// Throughput of storage, times the number of steps in which each batch is used [samples/s].
     pub fetch: f64,
-    /// The same of what cores can prepare [samples/s].
+    /// Throughput of preparing on cores, times the number of steps in which each batch is used [samples/s].
     pub prepare: f64,
-    /// Samples that the accelerators can train on [samples/s].
+    /// Throughput of the accelerators [samples/s].
     pub compute: f64,
 }
 
 impl Naive {
-    /// What the model says.
+    /// Returns the predicted throughput [samples/s].
     #[must_use]
     pub fn samples_per_second(&self) -> f64 {
         self.fetch.min(self.prepare).min(self.compute)
     }
 
-    /// The least limit with its name, and the next one.
+    /// Returns name and value of the smallest limit, and the value of the second smallest.
     #[must_use]
     pub fn limits(&self) -> ((&'static str, f64), f64) {
         let mut limits =
@@ -35,8 +35,7 @@ impl Naive {
     }
 }
 
-/// The naive model of a scenario whose jobs all run on one machine; `None` where the batch interval
-/// depends on what happens.
+/// Returns the naive model of a scenario whose jobs all run on one machine; `None` if the batch interval is not fixed.
 #[must_use]
 pub fn naive(scenario: &Scenario) -> Option<Naive> {
     let jobs: u32 = scenario.jobs.iter().map(|job| job.copies).sum();
@@ -54,7 +53,7 @@ pub fn naive(scenario: &Scenario) -> Option<Naive> {
     Some(all)
 }
 
-/// Samples per second of one job copy among `share` [samples/s].
+/// Returns the throughput at which storage serves one of `share` job copies [samples/s].
 fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
     let (size, requests) = (dataset.mean_read(), dataset.requests_per_sample());
     let readers = job.loader.stages.first().map_or(0.0, |stage| f64::from(stage.workers));
@@ -71,12 +70,12 @@ fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
     let limited = path.limit.map_or(f64::INFINITY, |limit| limit.rate);
     let together = path.bandwidth.most().min(targets).min(queues) / size;
     let together = together.min(path.operations.min(limited) / requests);
-    // A head moves for each request.
+    // A disk head seeks for each request.
     let together = 1.0 / (requests * path.seek().unwrap_or(0.0) + 1.0 / together);
     (readers / alone).min(together / share)
 }
 
-/// Samples per second that one job copy among `share` can prepare [samples/s].
+/// Returns the throughput at which cores prepare samples for one of `share` job copies [samples/s].
 fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64 {
     let batch = job.batch as f64;
     let pixels = dataset.image.map_or(0.0, |image| image.pixels());
@@ -95,7 +94,7 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
         let in_item = if stage.unit == crate::scenario::Unit::Batch { batch } else { 1.0 };
         let each = stage.per_sample.iter().map(cost).sum::<f64>() + items / in_item;
         let workers = f64::from(stage.workers) * f64::from(job.loaders_per_node());
-        // A stage without work holds nobody up; and a sum of nothing is −0.
+        // A stage without work is no limit, and must be skipped: an empty sum is −0, which would give the rate −∞.
         if each > 0.0 {
             slowest = slowest.min(workers / each);
         }
@@ -104,7 +103,7 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
     slowest.min(scenario.cluster.node.usable_cores / share / total)
 }
 
-/// Samples per second that one job copy can train on [samples/s].
+/// Returns the throughput at which one job copy can train [samples/s].
 fn compute(scenario: &Scenario, job: &Job) -> f64 {
     let batch = job.batch as f64;
     let speed = match job.device {

@@ -1,35 +1,35 @@
-//! What is compared of a run, simulated or live.
+//! The figures of a run, simulated or live, that are compared.
 
 use crate::report::{Cause, Figure, JobReport, Report};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Stands for a rate that nothing showed [samples/s].
+/// Placeholder for a rate that no run has shown, practically infinite [samples/s].
 const MOST: f64 = 1e12;
 
-/// What is compared of a run: all jobs together.
+/// The figures of a run that are compared, over all jobs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observed {
-    /// Samples trained on, summed over jobs and their copies [samples/s].
+    /// Throughput, summed over jobs and their copies [samples/s].
     pub samples_per_second: f64,
     /// Time of a step, mean over jobs [s].
     pub step_time: f64,
     /// Share of time that accelerators wait, mean over jobs.
     pub stall: f64,
-    /// Parts of it by cause, own and peers' together.
+    /// Parts of `stall` by cause; a rank's own stalls and those due to peers are added.
     pub causes: BTreeMap<String, f64>,
-    /// Samples in the queue, mean over jobs.
+    /// Mean number of samples in the queue, averaged over jobs.
     pub occupancy: f64,
-    /// Samples trained on if trainers never held up loaders, summed over jobs [samples/s].
+    /// Throughput if trainers never blocked loaders, summed over jobs [samples/s].
     #[serde(default)]
     pub unblocked_rate: f64,
-    /// Samples trained on if loaders never starved trainers, summed over jobs [samples/s].
+    /// Throughput if loaders never starved trainers, summed over jobs [samples/s].
     #[serde(default)]
     pub unstalled_rate: f64,
 }
 
 impl Observed {
-    /// Of a report; `None` where a job completed no step.
+    /// Returns the figures of a report; `None` if a job completed no step.
     #[must_use]
     pub fn from_report(report: &Report) -> Option<Observed> {
         let all = report.jobs.len() as f64;
@@ -47,21 +47,20 @@ impl Observed {
         self.stall += figures.stall.total.mean? / all;
         self.occupancy += job.queue.occupancy.mean.unwrap_or(0.0) / all;
         let (queue, copies) = (&job.queue, f64::from(job.copies));
-        // Workers that are always held up, or trainers that always starve, show no rate of their own.
+        // Workers that are always blocked, or trainers that always starve, show no rate of their own.
         let rate = |figure: &Figure| figure.mean.unwrap_or(MOST) * copies;
         self.unblocked_rate += rate(&queue.unblocked_enqueue_rate);
         self.unstalled_rate += rate(&queue.unstalled_dequeue_rate);
         for (cause, share) in &figures.stall.causes {
             let share = share.mean.unwrap_or(0.0) / all;
-            // A live run cannot tell the first byte of a read from the others.
+            // A live run cannot separate latency (the time until the first byte) from transfer.
             let cause = if cause.cause == Cause::Latency { Cause::Transfer } else { cause.cause };
             *self.causes.entry(cause.name().to_owned()).or_default() += share;
         }
         Some(())
     }
 
-    /// The same run, every step of which takes longer by a factor; what it loses is time that
-    /// accelerators wait.
+    /// Returns the run with all step times multiplied by `factor`; the additional time counts as stall.
     #[must_use]
     pub fn slowed(mut self, factor: f64) -> Observed {
         self.samples_per_second /= factor;
@@ -70,13 +69,13 @@ impl Observed {
         self
     }
 
-    /// The cause whose share differs most between two runs, and both shares.
+    /// Returns the cause whose share differs most between two runs, and both shares; `None` if no share differs.
     #[must_use]
     pub fn most_different<'a>(&'a self, other: &'a Observed) -> Option<(&'a str, f64, f64)> {
         let share = |of: &Observed, name: &str| of.causes.get(name).copied().unwrap_or(0.0);
         let names = Cause::ALL.iter().map(|cause| cause.name());
         let both = names.map(|name| (name, share(self, name), share(other, name)));
-        // Of equals the first.
+        // Reversed, because `max_by` returns the last of equal causes and the first one is wanted.
         both.rev()
             .max_by(|a, b| (a.1 - a.2).abs().total_cmp(&(b.1 - b.2).abs()))
             .filter(|(_, own, others)| own != others)

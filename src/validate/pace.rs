@@ -1,28 +1,28 @@
-//! How fast the cores of a machine are while a plan runs, against when it was calibrated: fit points
-//! tell, which are run turn by turn with the held-out ones.
+//! The pace of a machine's cores while a plan runs, relative to the time of its calibration. It is estimated from fit points,
+//! which are run in turn with the held-out points.
 
 use super::{Bound, Likeness};
 use crate::profile::{Fit, Profile};
 use crate::stats::mean;
 use serde::Serialize;
 
-/// Times on cores, as multiples of the profile's.
+/// Times on cores relative to the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pace {
-    /// Of decoding images.
+    /// Factor on the time of decoding images.
     pub decode: f64,
-    /// Of training steps on cores.
+    /// Factor on the time of training steps on cores.
     pub step: f64,
 }
 
-/// A fit point: what binds it, and samples per second as predicted from the profile and as measured.
+/// A fit point: its bottleneck, and its throughput as predicted from the profile and as measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Witness {
-    /// What binds it, and whether the machine really does that.
+    /// Bottleneck of the point, and whether the machine really does that work.
     pub likeness: Likeness,
-    /// Samples per second that the profile predicts.
+    /// Throughput that the profile predicts [samples/s].
     pub predicted: f64,
-    /// Median of the live runs.
+    /// Median throughput of the live runs [samples/s].
     pub measured: f64,
 }
 
@@ -36,8 +36,8 @@ const DECODING: Likeness = Likeness { bound: Bound::Cores, timed: false };
 const TRAINING: Likeness = Likeness { bound: Bound::Compute, timed: false };
 
 impl Pace {
-    /// As fit points tell that are bound by real decoding, and by real training: the geometric mean of
-    /// what they are slower than predicted; 1 where none is.
+    /// Returns the pace from the fit points whose bottleneck is real decoding or real training: the geometric mean of the ratio
+    /// of predicted to measured throughput; 1 if there is no such point.
     #[must_use]
     pub fn from_witnesses(witnesses: &[Witness]) -> Pace {
         let factor = |likeness: Likeness| {
@@ -48,7 +48,7 @@ impl Pace {
         Pace { decode: factor(DECODING), step: factor(TRAINING) }
     }
 
-    /// How much longer samples take that are bound by this.
+    /// Returns the factor by which samples take longer in configurations with this bottleneck.
     #[must_use]
     pub fn factor(self, likeness: Likeness) -> f64 {
         match likeness {
@@ -58,12 +58,12 @@ impl Pace {
         }
     }
 
-    /// The profile of a machine at this pace.
+    /// Returns the profile with the times of cores at this pace.
     #[must_use]
     pub fn applied(self, profile: &Profile) -> Profile {
         let mut profile = profile.clone();
         profile.decode.values_mut().for_each(|fit| slow(fit, self.decode));
-        // Steps on GPUs are not those of cores.
+        // Steps on GPUs do not depend on the pace of the cores.
         let steps = profile.step.values_mut().flat_map(|devices| devices.iter_mut());
         let on_cores = steps.filter(|(device, _)| device.starts_with("cpu"));
         on_cores.for_each(|(_, fit)| slow(fit, self.step));
@@ -71,7 +71,7 @@ impl Pace {
     }
 }
 
-/// All times of a fit, longer by a factor.
+/// Multiplies all times of a fit by `factor`. Jitter is relative and stays.
 fn slow(fit: &mut Fit, factor: f64) {
     for (index, (name, parameter)) in fit.parameters.iter_mut().enumerate() {
         if name == "jitter" {
@@ -93,9 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn fit_points_that_really_compute_tell_the_pace() {
-        // System: decoding 20 and 25 % slower than predicted, steps 10 % faster, and a timed point
-        // that says nothing of cores.
+    fn pace_is_estimated_from_fit_points_with_real_work() {
+        // System: points whose decoding is 20 and 25 % slower than predicted, a point whose steps are 10 % faster, and a timed
+        // point, which does not depend on cores. Expectation: the geometric mean for decoding, 0.9 for steps, and the timed
+        // point is ignored.
         let timed = Likeness { bound: Bound::Cores, timed: true };
         let pace = Pace::from_witnesses(&[
             witness(DECODING, 120.0, 100.0),
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_longer_and_jitter_is_not() {
+    fn a_slower_pace_lengthens_times_but_not_jitter() {
         let of = |value: f64| Parameter { value, ci95: Some([1.0, 3.0]), ..Parameter::default() };
         let fit = Fit {
             parameters: [("fixed".to_owned(), of(2.0)), ("jitter".to_owned(), of(0.1))].into(),

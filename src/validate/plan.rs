@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// What to compare.
+/// A validation plan, as read from its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The scenario, relative to the working directory.
@@ -20,20 +20,20 @@ pub struct Plan {
     pub retries: u32,
     /// Simulations of each point, each with parameters and a seed of its own.
     pub predictions: u32,
-    /// In the order in which they are written.
+    /// Points, in the order of the file.
     pub points: Vec<PlanPoint>,
 }
 
-/// A configuration.
+/// A point of a plan: a configuration of the scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanPoint {
     /// Name, for the table.
     pub name: String,
-    /// Whether it may be fitted on.
+    /// Whether fits may use the point.
     pub used: Use,
     /// Changes to the scenario, `key=value`.
     pub set: Vec<String>,
-    /// Where the step is to be so many times as long as the loader needs for what it takes.
+    /// Step time as a multiple of the time that the loader needs for the step's samples, for points near a crossover.
     pub crossover: Option<f64>,
 }
 
@@ -134,11 +134,11 @@ fn forty() -> Spanned<u32> {
     default(40)
 }
 
-/// Most runs of one point.
+/// Largest value of `repetitions`, `retries` and `predictions`.
 const MOST: u32 = 1000;
 
 impl Plan {
-    /// Reads a plan; `path` is what messages call it, and what its scenario is relative to.
+    /// Reads a plan. Messages name it by `path`, and the path of its scenario is relative to the directory of `path`.
     ///
     /// # Errors
     /// With the place of the first problem.
@@ -200,7 +200,7 @@ impl File {
         Ok(())
     }
 
-    /// A held-out point that is also a fit point has been seen by the fit.
+    /// Checks that no earlier point has the same configuration: a held-out point could be one that a fit uses.
     fn check_held_out(
         &self,
         index: usize,
@@ -214,7 +214,7 @@ impl File {
     }
 }
 
-/// A step that is placed at a crossover is not written as well.
+/// Checks the range of `crossover`, and that the point does not give the step time as well.
 fn check_crossover(
     point: &FilePoint,
     error: &impl Fn(Range<usize>, &str) -> PlanError,
@@ -231,12 +231,12 @@ fn check_crossover(
     Ok(())
 }
 
-/// The table's entries as `key=value`.
+/// Returns the entries of a table as `key=value`.
 fn changes(table: &toml::Table) -> Vec<String> {
     table.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
-/// `:line:column` of a byte of a text.
+/// Returns the position of a byte in a text as `:line:column`.
 fn position(text: &str, byte: usize) -> String {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -268,7 +268,7 @@ use = "fit"
     }
 
     #[test]
-    fn points_add_their_changes_to_the_plan_s() {
+    fn points_add_their_changes_to_those_of_the_plan() {
         let plan = parse(PLAN).expect("a plan");
         assert_eq!(plan.scenario, Path::new("plans/../s.toml"));
         assert_eq!((plan.repetitions, plan.retries, plan.predictions), (3, 2, 40));

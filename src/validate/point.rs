@@ -1,45 +1,45 @@
-//! One configuration: what was predicted and what was measured.
+//! A configuration with its prediction and its measurements.
 
 use super::measure::{noise, rates};
 use super::{Bound, Naive, Observed, Pace, Use};
 use crate::stats::quantile;
 use serde::Serialize;
 
-/// One configuration in both worlds.
+/// A configuration with its prediction and its live runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
-    /// Its name in the plan.
+    /// Name of the point in the plan.
     pub name: String,
-    /// What it is bound by, as predicted.
+    /// Predicted bottleneck.
     pub bound: Bound,
-    /// Whether no fit has seen it.
+    /// Whether the point is held out from all fits.
     pub held_out: bool,
-    /// Simulated.
+    /// Prediction of the simulation.
     pub predicted: Prediction,
     /// Live runs, in the order in which they were made.
     pub runs: Vec<Observed>,
-    /// Median samples per second of earlier attempts, whose runs differed too much.
+    /// Medians of earlier attempts, whose runs differed too much [samples/s].
     pub before: Vec<f64>,
-    /// How fast the cores were meanwhile, as fit points told.
+    /// Pace of the cores during the runs, estimated from fit points.
     pub pace: Pace,
-    /// What the naive model says.
+    /// Prediction of the naive model, if it is applicable.
     pub naive: Option<Naive>,
-    /// Relative standard deviation of samples per second up to which the runs count.
+    /// Largest relative standard deviation of throughput at which the point counts.
     pub noise_floor: f64,
 }
 
-/// What the simulated world expects of one run.
+/// Prediction for one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
     /// Medians over the simulations.
     pub median: Observed,
-    /// 90 % of runs are expected to lie in here [samples/s].
+    /// Interval that should contain 90 % of runs [samples/s].
     pub interval: [f64; 2],
 }
 
 impl Prediction {
-    /// Of simulations, and of the same with chance between equal runs, that each stand for one run;
-    /// `None` of none.
+    /// Returns the prediction from simulations: medians over `simulated`, and the interval over `runs`, which are the same
+    /// simulations with run-to-run noise. `None` if there are no simulations.
     #[must_use]
     pub fn of(simulated: &[Observed], runs: &[Observed]) -> Option<Prediction> {
         let rates = sorted(runs, |run| run.samples_per_second);
@@ -49,7 +49,7 @@ impl Prediction {
 }
 
 impl Point {
-    /// A point without runs yet.
+    /// Returns a point without runs.
     #[must_use]
     pub fn new(name: &str, used: Use, predicted: Prediction, noise_floor: f64) -> Point {
         let (name, held_out) = (name.to_owned(), used == Use::HeldOut);
@@ -67,14 +67,14 @@ impl Point {
         }
     }
 
-    /// Medians over the live runs.
+    /// Returns the medians over the live runs; `None` if there are none.
     #[must_use]
     pub fn measured(&self) -> Option<Observed> {
         median(&self.runs)
     }
 
-    /// Relative standard deviation of samples per second between runs, or between the medians of all
-    /// attempts where that is more: five runs may agree by luck. Of fewer than two runs unknown.
+    /// Returns the relative standard deviation of throughput between runs, or between the medians of all attempts if that is
+    /// larger, because a few runs may agree by chance. `None` for fewer than two runs.
     #[must_use]
     pub fn noise(&self) -> Option<f64> {
         let within = noise(&rates(&self.runs))?;
@@ -83,39 +83,40 @@ impl Point {
         Some(within.max(noise(&medians).unwrap_or(0.0)))
     }
 
-    /// Whether it counts: no fit has seen it, and its runs agree.
+    /// Returns whether the point counts: it is held out, and its runs agree or their noise cannot be known.
     #[must_use]
     pub fn counts(&self) -> bool {
         let unknown = self.noise_floor.is_infinite();
         self.held_out && self.noise().map_or(unknown, |noise| noise <= self.noise_floor)
     }
 
-    /// (predicted − measured) ÷ measured of a figure; `None` where nothing but zero was measured.
+    /// Returns the relative error of a figure, (predicted − measured) ÷ measured; `None` without runs or if the measured value
+    /// is zero.
     #[must_use]
     pub fn error(&self, of: impl Fn(&Observed) -> f64) -> Option<f64> {
         relative(of(&self.predicted.median), of(&self.measured()?))
     }
 
-    /// |error| of samples per second.
+    /// Returns the absolute relative error of throughput.
     #[must_use]
     pub fn rate_error(&self) -> Option<f64> {
         Some(self.error(|run| run.samples_per_second)?.abs())
     }
 
-    /// The same of the naive model's samples per second.
+    /// Returns the relative error of the naive model's throughput.
     #[must_use]
     pub fn naive_error(&self) -> Option<f64> {
         relative(self.naive.as_ref()?.samples_per_second(), self.measured()?.samples_per_second)
     }
 
-    /// Runs inside the predicted interval.
+    /// Returns the number of runs inside the predicted interval.
     #[must_use]
     pub fn inside(&self) -> usize {
         let [low, high] = self.predicted.interval;
         self.runs.iter().filter(|run| (low..=high).contains(&run.samples_per_second)).count()
     }
 
-    /// Half of the predicted interval's width, relative to the prediction.
+    /// Returns half the width of the predicted interval, relative to the predicted median.
     #[must_use]
     pub fn half_width(&self) -> f64 {
         let [low, high] = self.predicted.interval;
@@ -134,12 +135,12 @@ fn sorted(runs: &[Observed], of: impl Fn(&Observed) -> f64) -> Vec<f64> {
     values
 }
 
-/// Median samples per second; of nothing none.
+/// Returns the median samples per second; `None` without runs.
 pub(super) fn median_rate(runs: &[Observed]) -> Option<f64> {
     quantile(&sorted(runs, |run| run.samples_per_second), 0.5)
 }
 
-/// Median of every figure; `None` of nothing.
+/// Returns the median of every figure; `None` without runs.
 fn median(runs: &[Observed]) -> Option<Observed> {
     let of = |figure: &dyn Fn(&Observed) -> f64| quantile(&sorted(runs, figure), 0.5);
     let names = runs.iter().flat_map(|run| run.causes.keys().cloned());

@@ -1,4 +1,4 @@
-//! What the simulated world expects of a point.
+//! Predicts points by simulation.
 
 use super::{Factors, Naive, Observed, Prediction, Refit, naive};
 use crate::profile::{Fit, Parameter, Profile};
@@ -8,33 +8,33 @@ use crate::sim;
 use crate::stats::{mean, student_975};
 use crate::uncertainty;
 
-/// 97.5 % of a standard normal variable lie below.
+/// 97.5th percentile of the standard normal distribution.
 const NORMAL_975: f64 = 1.959_964;
 
-/// Why nothing is predicted.
+/// Why a point cannot be predicted.
 #[derive(Debug, thiserror::Error)]
 pub enum PredictError {
     /// The scenario has problems.
     #[error("{0}")]
     Problems(#[from] Problems),
-    /// It takes longer than can be simulated.
+    /// The run takes longer than can be simulated.
     #[error("{0}")]
     Unfinished(#[from] Unfinished),
 }
 
-/// Simulations of a point, each with parameters as the profile's measurements allow them.
+/// Simulations of a point, each with parameters sampled from the uncertainty of the profile's measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// What each run showed that completed a step, with its number.
+    /// Number and figures of each run that completed a step.
     runs: Vec<(u32, Observed)>,
     seed: u64,
-    /// What the naive model says.
+    /// Prediction of the naive model, if it is applicable.
     pub naive: Option<Naive>,
 }
 
 impl Simulated {
-    /// What is expected of one run, which differs from its equals as `profile` says; `None` where no
-    /// simulation completed a step.
+    /// Returns the prediction for one run, with the run-to-run noise that `profile` has; `None` if no simulation completed a
+    /// step.
     #[must_use]
     pub fn predict(&self, profile: &Profile) -> Option<Prediction> {
         let slowed = |(run, observed): &(u32, Observed)| {
@@ -46,11 +46,11 @@ impl Simulated {
     }
 }
 
-/// Simulates a point `runs` times, each time with parameters as the profile's measurements allow
-/// them and a seed of its own.
+/// Simulates a point `runs` times, each time with a seed of its own and parameters sampled from the uncertainty of the
+/// profile's measurements.
 ///
 /// # Errors
-/// With what is wrong with the scenario, or that it takes longer than can be simulated.
+/// If the scenario has problems, or takes longer than can be simulated.
 pub fn simulate(
     file: &ScenarioFile,
     overrides: &[Override],
@@ -73,10 +73,10 @@ pub fn simulate(
     Ok(simulated)
 }
 
-/// One simulation with what was fitted, and no chance beside it; `None` where it completes no step.
+/// Simulates a point once with the fitted parameters, without sampling; returns `None` if the run completes no step.
 ///
 /// # Errors
-/// With what is wrong with the scenario, or that it takes longer than can be simulated.
+/// If the scenario has problems, or takes longer than can be simulated.
 pub fn show(
     file: &ScenarioFile,
     overrides: &[Override],
@@ -88,18 +88,18 @@ pub fn show(
     Ok(Observed::from_report(&report::summarise(&scenario, &[outcome.whole()?], 0.0)))
 }
 
-/// The change that makes a step of the only job `factor` times as long as its loader needs for what the
-/// step takes; `None` where the simulation completes no step.
+/// Returns the override that makes a step of the only job `factor` times as long as its loader needs for the step's samples;
+/// `None` if the simulation completes no step.
 ///
 /// # Errors
-/// With what is wrong with the scenario, or that it takes longer than can be simulated.
+/// If the scenario has problems, or takes longer than can be simulated.
 pub fn step_at_crossover(
     file: &ScenarioFile,
     overrides: &[Override],
     profile: &Profile,
     factor: f64,
 ) -> Result<Option<String>, PredictError> {
-    // Shorter than any loader.
+    // This step time is shorter than that of any loader, so the simulated step takes as long as the loader needs.
     let hardly = Override::new("job.model.step".to_owned(), Value::from("1 us"));
     let overrides: Vec<Override> = overrides.iter().cloned().chain([hardly]).collect();
     let shown = show(file, &overrides, profile, Factors::default())?;
@@ -108,7 +108,7 @@ pub fn step_at_crossover(
     Ok(shown.map(step))
 }
 
-/// The scenario on a machine of which this is known.
+/// Returns the scenario on the machine that `profile` describes.
 fn resolve(
     file: &ScenarioFile,
     overrides: &[Override],
@@ -117,9 +117,9 @@ fn resolve(
     file.resolve_as(overrides, Reading { profile: Some(profile), ..Reading::default() })
 }
 
-/// The profile with the differences between equal runs that `groups` of live runs showed: relative
-/// standard deviations of samples per second, pooled, and wider the fewer they are: 95 % of Student's t
-/// against those of the normal distribution. Unchanged without two equal runs.
+/// Returns the profile with the run-to-run noise that `groups` of equal live runs show: the pooled relative standard deviation
+/// of throughput, multiplied by the ratio of Student's t to the normal distribution (95 %), so that few runs give more noise.
+/// Returns it unchanged if no group has two runs.
 #[must_use]
 pub fn with_noise(profile: &Profile, groups: &[Vec<Observed>]) -> Profile {
     let (mut squares, mut freedom) = (0.0, 0.0);
@@ -132,9 +132,8 @@ pub fn with_noise(profile: &Profile, groups: &[Vec<Observed>]) -> Profile {
     noisy(profile, squares, freedom)
 }
 
-/// The profile with how far single runs were from their predictions: the predicted samples per second
-/// of each group of live runs, and the runs. What a prediction gets wrong throughout is in it, too.
-/// Unchanged without two runs.
+/// Returns the profile with the errors of single runs as its noise. Each group has the predicted throughput and the live runs.
+/// Systematic errors of predictions are included. Returns it unchanged for fewer than two runs.
 #[must_use]
 pub fn with_errors(profile: &Profile, groups: &[(f64, &[Observed])]) -> Profile {
     let (mut squares, mut runs) = (0.0, 0.0);
@@ -146,8 +145,7 @@ pub fn with_errors(profile: &Profile, groups: &[(f64, &[Observed])]) -> Profile 
     noisy(profile, squares, if runs > 1.0 { runs } else { 0.0 })
 }
 
-/// The profile with runs that differ by the root of `squares` over `freedom`, and more the less is
-/// known of it.
+/// Returns the profile with a noise of the root of `squares` over `freedom`, enlarged for few degrees of freedom.
 fn noisy(profile: &Profile, squares: f64, freedom: f64) -> Profile {
     if freedom < 1.0 {
         return profile.clone();

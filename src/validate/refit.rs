@@ -1,88 +1,87 @@
-//! Rows marked for it are fitted on: the factors of [`Factors`] under which the simulation shows
-//! what was measured.
+//! Fits the factors of [`Factors`] to measured rows that are marked for it, so that the simulation reproduces the measurements.
 //!
-//! The simulation is asked on a grid of factors, coarse over all that is searched and fine about the
-//! best of it; between, logarithms of rates are interpolated, which is exact as long as one of the
-//! two binds. Intervals are where the profile likelihood allows a factor (Student's t for as many
-//! rows as there are), so that what no row is bound by, or what cannot be told from the other,
-//! has a wide one and is not identified.
+//! The rows are simulated on a grid of factors: a coarse grid over the whole search range, and a fine grid around its best
+//! point. Between grid points, logarithms of rates are interpolated, which is exact as long as the same one of the two times is
+//! the bottleneck. An interval contains the values that the profile likelihood allows (Student's t for the number of rows). A
+//! factor on which no row depends, or that cannot be separated from the other one, therefore has a wide interval and is not
+//! identified.
 
 use super::{Factors, Observed};
 use crate::stats::student_975;
 use serde::Serialize;
 
-/// Greatest factor that is searched, and its reciprocal the least, as a power of two.
+/// Binary logarithm of the largest factor that is searched; the smallest factor is its reciprocal.
 const REACH: f64 = 4.0;
-/// Points of either grid along each factor.
+/// Number of points of each grid along each factor.
 const POINTS: usize = 17;
-/// Half of the fine grid's width, as a power of two: one coarse step to either side.
+/// Half of the fine grid's width, as a binary logarithm: one step of the coarse grid to either side.
 const FINE: f64 = 2.0 * REACH / (POINTS as f64 - 1.0);
-/// Points at which the likelihood is looked at along a cell of the coarse grid, and of the fine one.
+/// Number of points along a cell at which the likelihood is evaluated, for the coarse grid; [`WITHIN_FINE`] for the fine one.
 const WITHIN_COARSE: usize = 10;
 const WITHIN_FINE: usize = 6;
-/// A row is off by this much at least, whatever the fit's residuals say of so few rows.
+/// Least relative standard deviation of a row's rate, even if the residuals of a few rows are smaller.
 const FLOOR: f64 = 0.02;
-/// The same of a share of time that accelerators compute, which watches measure less well.
+/// Least relative standard deviation of a row's computing time per step, which is measured less precisely than the rate.
 const FLOOR_OF_BUSY: f64 = 0.05;
-/// How many degrees of freedom these floors count.
+/// Degrees of freedom that these least standard deviations count for.
 const PRIOR: f64 = 4.0;
-/// Where Huber's loss turns linear [standard deviations].
+/// Residual beyond which Huber's loss is linear [standard deviations].
 const HUBER: f64 = 1.345;
-/// An interval wider than this ratio of its ends tells nothing.
+/// Largest ratio of an interval's ends at which the factor counts as identified.
 const WIDE: f64 = 2.0;
-/// Pull towards what scenario and profile say: decides only where the rows do not.
+/// Weight of the penalty on factors other than 1, so small that it decides only where the rows do not.
 const PULL: f64 = 0.02;
 
-/// A factor as rows tell it.
+/// A factor as estimated from rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Told {
-    /// The value; what scenario and profile say, 1, where the rows allow it and tell no other.
+    /// Estimated value; 1, which leaves scenario and profile unchanged, if the rows allow it and determine no other value.
     pub value: f64,
-    /// 95 % interval, where it ends within what was searched.
+    /// 95 % interval; `None` if it reaches an end of the search range.
     pub ci95: Option<[f64; 2]>,
-    /// Why the rows do not tell it, where they do not.
+    /// Why the rows do not determine the factor; `None` if they do.
     pub unidentified: Option<String>,
 }
 
-/// What was fitted on rows.
+/// Result of the fit to rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Refit {
-    /// Rows that it used.
+    /// Number of rows that were used.
     pub rows: usize,
-    /// Time of a step.
+    /// Factor on the step time.
     pub step: Told,
-    /// Time of a worker for a sample.
+    /// Factor on a worker's time for a sample.
     pub sample: Told,
     /// Root mean square of the logarithms of predicted over measured rates, on the same rows.
     pub residual: f64,
-    /// Factors that the rows allow as well, for intervals of predictions: what is not identified
-    /// is the same in all.
+    /// Factors sampled by their likelihood, for intervals of predictions. A factor that is not identified has the same value in
+    /// all samples.
     pub draws: Vec<Factors>,
 }
 
 impl Refit {
-    /// The factors fitted.
+    /// Returns the fitted factors.
     #[must_use]
     pub fn factors(&self) -> Factors {
         Factors { step: self.step.value, sample: self.sample.value }
     }
 
-    /// Those of simulation number `run`.
+    /// Returns the sampled factors for simulation number `run`.
     #[must_use]
     pub fn drawn(&self, run: u32) -> Factors {
         match self.draws.len() {
             0 => self.factors(),
-            // Neighbours on the lattice are far apart in the order of runs.
+            // Consecutive runs get samples that are far apart on the lattice.
             count => self.draws[(run as usize).wrapping_mul(40_503) % count],
         }
     }
 }
 
-/// Fits factors to measured rows. `simulate` gives, for each of some factors, what each row's
-/// simulation shows (`None` where it completes no step).
+/// Fits factors to measured rows; returns `None` if there are none. For each of the given factors, `simulate` returns the
+/// simulated figures of each row (`None` if the simulation completes no step).
 ///
 /// # Errors
-/// Those of `simulate`.
+/// Returns the first error of `simulate`.
 pub fn refit<E>(
     rows: &[Observed],
     mut simulate: impl FnMut(&[Factors]) -> Result<Vec<Vec<Option<Observed>>>, E>,
@@ -96,15 +95,15 @@ pub fn refit<E>(
     Ok(Some(Fitting { coarse, fine, rows: rows.len() }.finish()))
 }
 
-/// Places as powers of two of the factors: step, sample.
+/// A place in the search range: binary logarithms of the factors of step and sample.
 type Place = [f64; 2];
 
-/// Differences of all rows on a square of places.
+/// Residuals of all rows on a square grid of places.
 struct Grid {
     low: Place,
     spacing: f64,
-    /// By place, step before sample: differences in units of their standard deviation, rates
-    /// before shares.
+    /// Residuals in standard deviations, for each place (the factor of the step varies slowest): first all rates, then all
+    /// computing times.
     residuals: Vec<Vec<f64>>,
 }
 
@@ -126,7 +125,7 @@ impl Grid {
         Ok(Grid { low, spacing, residuals })
     }
 
-    /// The place with the least loss.
+    /// Returns the grid point with the least loss.
     fn best(&self) -> Place {
         let loss = |index: &usize| loss(&self.residuals[*index]) + pull(self.place(*index));
         let all = 0..self.residuals.len();
@@ -139,7 +138,7 @@ impl Grid {
         [along(0, index / POINTS), along(1, index % POINTS)]
     }
 
-    /// Places all over the square, `within` along each cell.
+    /// Returns evenly spaced places all over the square, `within` along each cell.
     fn dense(&self, within: usize) -> Vec<Place> {
         let (count, spacing) = ((POINTS - 1) * within + 1, self.spacing / within as f64);
         let along = |axis: usize, at: usize| self.low[axis] + spacing * at as f64;
@@ -151,7 +150,7 @@ impl Grid {
         (0..2).all(|i| (-1e-9..=end + 1e-9).contains(&(place[i] - self.low[i])))
     }
 
-    /// Differences at any place of the square, interpolated.
+    /// Returns the residuals at any place in the square, interpolated.
     fn at(&self, place: Place) -> Vec<f64> {
         let split = |axis: usize| {
             let along =
@@ -173,10 +172,9 @@ fn factors(place: Place) -> Factors {
     Factors { step: place[0].exp2(), sample: place[1].exp2() }
 }
 
-/// Differences of logarithms: of rates and, where shares of waiting are known, of the time that a
-/// step computes.
+/// Returns the differences of logarithms: for each row's rate and, if its stall is known, for the computing time of its steps.
 fn residuals(rows: &[Observed], simulated: &[Option<Observed>]) -> Vec<f64> {
-    /// In place of a simulation that completes no step.
+    /// Residual for a simulation that completes no step.
     const FAR: f64 = 1e3;
     let busy = |of: &Observed| of.step_time * (1.0 - of.stall);
     let rates = rows.iter().zip(simulated).map(|(row, found)| match found {
@@ -187,13 +185,13 @@ fn residuals(rows: &[Observed], simulated: &[Option<Observed>]) -> Vec<f64> {
         rows.iter().zip(simulated).filter(|(row, _)| row.stall < 1.0).map(|(row, found)| {
             let ratio = found.as_ref().map(|found| busy(found) / busy(row));
             let off = ratio.map_or(FAR, |ratio| ratio.ln() / FLOOR_OF_BUSY);
-            // The last per cent of a stall says little of what is left of the step.
+            // Near a stall of 100 %, the measurement says little about the computing time that is left, so it counts less.
             off * (1.0 - row.stall).min(0.1) / 0.1
         });
     rates.chain(shares).map(|off| if off.is_finite() { off } else { FAR }).collect()
 }
 
-/// Huber's loss, twice, so that it is a sum of squares for what is near.
+/// Returns twice Huber's loss, which is the sum of squares for small residuals.
 fn loss(residuals: &[f64]) -> f64 {
     let one = |off: &f64| {
         let off = off.abs();
@@ -206,7 +204,7 @@ fn pull(place: Place) -> f64 {
     PULL * (place[0] * place[0] + place[1] * place[1])
 }
 
-/// Both grids.
+/// Both grids with their residuals.
 struct Fitting {
     coarse: Grid,
     fine: Grid,
@@ -226,7 +224,7 @@ impl Fitting {
         let all = 0..lattice.len();
         let best = all.min_by(|a, b| pulled(a).total_cmp(&pulled(b))).unwrap_or(0);
         let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
-        // Rows that agree with nothing make everything wider.
+        // Rows that no factors reproduce widen all intervals.
         let seen = self.coarse.residuals.first().map_or(0, Vec::len);
         let freedom = PRIOR + seen.saturating_sub(2) as f64;
         let scale = ((least + PRIOR) / freedom).max(1.0);
@@ -241,7 +239,7 @@ impl Fitting {
         Refit { rows: self.rows, step, sample, residual, draws }
     }
 
-    /// All places that are looked at: those of either grid with some between.
+    /// Returns all places at which the likelihood is evaluated: the points of both grids, and points between them.
     fn lattice(&self) -> Vec<Place> {
         let mut places = self.coarse.dense(WITHIN_COARSE);
         places.retain(|place| !self.fine.holds(*place));
@@ -249,7 +247,7 @@ impl Fitting {
         places
     }
 
-    /// What the rows tell of one factor.
+    /// Returns the estimate of the factor `axis`; `inside` are the places that the likelihood allows.
     fn told(&self, axis: usize, best: Place, inside: &[Place]) -> Told {
         let along = || inside.iter().map(|place| place[axis]);
         let (low, high) = (along().fold(best[axis], f64::min), along().fold(best[axis], f64::max));
@@ -270,7 +268,7 @@ impl Fitting {
         Told { value, ci95, unidentified }
     }
 
-    /// Places in proportion to their likelihood, of what is identified.
+    /// Returns factors sampled in proportion to their likelihood. A factor that is not identified keeps its best value.
     fn draws(
         &self,
         best: Place,
@@ -300,7 +298,7 @@ impl Fitting {
         draws
     }
 
-    /// Root mean square of the rates' differences.
+    /// Returns the root mean square of the differences between logarithms of predicted and measured rates.
     fn residual(&self, place: Place) -> f64 {
         let grid = if self.fine.holds(place) { &self.fine } else { &self.coarse };
         let rates = &grid.at(place)[..self.rows];

@@ -1,18 +1,18 @@
-//! Factors of rows whose truth is known.
+//! Tests that the fit recovers known factors from synthetic rows.
 
 use super::{Factors, Observed, Refit, refit};
 use crate::random::{Generator, Purpose, Streams};
 use rand::RngExt;
 use std::convert::Infallible;
 
-/// A job whose loader and device do not wait for each other but through a buffer without end.
+/// A job with an unlimited buffer between loader and device, so that the slower of the two determines its rate.
 #[derive(Clone, Copy)]
 struct Config {
     workers: f64,
     batch: f64,
 }
 
-/// What a sample costs a worker and a step the device, where factors are 1 [s].
+/// Time of a worker for a sample with factor 1 [s]; [`STEP`] is the time of the device for a step.
 const SAMPLE: f64 = 4e-3;
 const STEP: f64 = 30e-3;
 
@@ -27,7 +27,7 @@ fn simulated(of: Config, factors: Factors) -> Observed {
     }
 }
 
-/// As measured: with noise of 1 %, and its stall if the watch said it.
+/// Returns the figures as a measurement gives them: with noise of 1 %, and with the stall only if `stalls` is set.
 fn measured(of: Config, truth: Factors, stalls: bool, generator: &mut Generator) -> Observed {
     let found = simulated(of, truth);
     let noise = 1.0 + 0.035 * (generator.random::<f64>() - 0.5);
@@ -55,11 +55,11 @@ fn configs(all: &[(u32, u32)]) -> Vec<Config> {
     all.iter().map(config).collect()
 }
 
-/// Half of them bound by the loader, half by the device.
+/// Workers and batch of configurations, half of them limited by the loader, half by the device.
 const MIXED: [(u32, u32); 6] = [(1, 16), (2, 32), (2, 64), (8, 8), (16, 16), (32, 16)];
 
 #[test]
-fn both_times_are_found_again_where_rows_are_bound_by_either() {
+fn both_factors_are_recovered_from_rows_with_either_bottleneck() {
     for (step, sample) in [(1.0, 1.0), (1.5, 0.7), (0.4, 3.0)] {
         let truth = Factors { step, sample };
         let found = fitted(&configs(&MIXED), truth, false, 1);
@@ -68,7 +68,7 @@ fn both_times_are_found_again_where_rows_are_bound_by_either() {
             assert_eq!(told.unidentified, None, "{truth}");
         }
         assert!(found.residual < 0.02, "{}", found.residual);
-        // What no fit has seen.
+        // Configurations that the fit has not used.
         for held_out in configs(&[(3, 64), (24, 8)]) {
             let [here, there] = [found.factors(), truth].map(|f| simulated(held_out, f));
             let error = here.samples_per_second / there.samples_per_second - 1.0;
@@ -78,7 +78,7 @@ fn both_times_are_found_again_where_rows_are_bound_by_either() {
 }
 
 #[test]
-fn intervals_hold_the_truth_about_as_often_as_they_say() {
+fn intervals_contain_the_truth_about_as_often_as_stated() {
     let truth = Factors { step: 1.3, sample: 0.8 };
     let (mut inside, mut widths) = ([0; 2], 0.0);
     const DRAWS: u64 = 40;
@@ -95,7 +95,7 @@ fn intervals_hold_the_truth_about_as_often_as_they_say() {
 }
 
 #[test]
-fn what_no_row_is_bound_by_stays_as_it_was_and_is_said() {
+fn factors_that_no_row_depends_on_stay_and_are_reported() {
     let device = configs(&[(16, 8), (32, 16), (64, 8)]);
     let found = fitted(&device, Factors { step: 1.5, sample: 1.0 }, false, 2);
     assert!((found.step.value / 1.5 - 1.0).abs() < 0.02 && found.step.unidentified.is_none());
@@ -109,7 +109,7 @@ fn what_no_row_is_bound_by_stays_as_it_was_and_is_said() {
 }
 
 #[test]
-fn two_causes_of_one_slow_row_are_not_told_apart_but_by_its_stall() {
+fn one_slow_row_identifies_both_factors_only_with_its_stall() {
     let one = configs(&[(8, 16)]);
     let truth = Factors { step: 1.0, sample: 6.0 };
     let found = fitted(&one, truth, false, 4);
@@ -121,7 +121,7 @@ fn two_causes_of_one_slow_row_are_not_told_apart_but_by_its_stall() {
 }
 
 #[test]
-fn a_row_that_has_gone_wrong_does_not_carry_the_others_away() {
+fn an_outlier_hardly_changes_the_fit() {
     let configs = configs(&MIXED);
     let truth = Factors { step: 1.5, sample: 0.7 };
     let mut rows: Vec<Observed> = configs.iter().map(|of| simulated(*of, truth)).collect();

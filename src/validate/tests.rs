@@ -1,4 +1,4 @@
-//! Errors of points by hand.
+//! Tests of errors against values computed by hand.
 
 use super::{
     Bound, Naive, Observed, Point, Prediction, Use, Verdict, naive, with_errors, with_noise,
@@ -39,9 +39,9 @@ fn errors_are_relative_to_the_median_of_the_runs() {
 }
 
 #[test]
-fn five_runs_that_agree_by_luck_do_not_count() {
-    // System: runs within 1 % of each other, whose first attempt was 8 % off and too noisy.
-    // Expectation: the medians of both are 5.4 % apart as a standard deviation.
+fn runs_that_agree_only_in_the_last_attempt_do_not_count() {
+    // System: runs within 1 % of each other, after a first attempt that was 8 % off and too noisy. Expectation: the noise is
+    // the standard deviation between the medians of both attempts, 5.4 %, so the point does not count.
     let mut point = point("a", Use::HeldOut, [90.0, 104.0, 118.0], &[99.0, 100.0, 101.0]);
     point.before = vec![108.0];
     let expected = 32.0_f64.sqrt() / 104.0;
@@ -51,7 +51,7 @@ fn five_runs_that_agree_by_luck_do_not_count() {
 }
 
 #[test]
-fn the_verdict_is_over_held_out_points_that_agree_with_themselves() {
+fn the_verdict_covers_held_out_points_with_little_noise() {
     let mut worst = point("worst", Use::HeldOut, [80.0, 90.0, 95.0], &[100.0, 100.0, 100.0]);
     worst.predicted.median.causes = [("decode".to_owned(), 0.1), ("open".to_owned(), 0.4)].into();
     let points = [
@@ -65,7 +65,7 @@ fn the_verdict_is_over_held_out_points_that_agree_with_themselves() {
     assert!((verdict.mean_error - 0.06).abs() < 1e-12);
     assert_eq!(verdict.worst.0, "worst");
     assert!((verdict.worst.1 - 0.1).abs() < 1e-12);
-    // Both differ by 0.4: the earlier stage counts.
+    // Both causes differ by 0.4: the first one in the order of causes is named.
     assert_eq!(verdict.worst_cause, Some(("open".to_owned(), 0.4, 0.0)));
     assert!((verdict.coverage - 2.0 / 6.0).abs() < 1e-12, "{}", verdict.coverage);
     let crossing = verdict.classes.iter().find(|class| class.bound == Bound::Crossover);
@@ -86,26 +86,26 @@ fn the_interval_holds_nine_runs_in_ten() {
 }
 
 #[test]
-fn a_slower_run_waits_for_longer() {
+fn slowing_a_run_down_adds_stall() {
     let slow = run(100.0).slowed(1.25);
     assert_eq!(slow.samples_per_second, 80.0);
     assert!((slow.stall - 0.6).abs() < 1e-12, "half of the time computes, which takes 0.4 now");
 }
 
 #[test]
-fn fit_points_say_how_much_equal_runs_differ() {
+fn noise_is_pooled_over_groups_of_equal_runs() {
     let groups = [vec![run(99.0), run(101.0)], vec![run(198.0), run(202.0)], vec![run(5.0)]];
     let noisy = with_noise(&Profile::default(), &groups);
     let spread = noisy.noise.and_then(|fit| fit.value("run_to_run")).expect("a spread");
-    // Two degrees of freedom: t is 4.303 where the normal distribution has 1.960.
+    // Two degrees of freedom: Student's t is 4.303, the normal percentile 1.960.
     assert!((spread / (0.0002_f64.sqrt() * 4.302_653 / 1.959_964) - 1.0).abs() < 1e-5, "{spread}");
     assert_eq!(with_noise(&Profile::default(), &[vec![run(5.0)]]), Profile::default());
 }
 
 #[test]
-fn what_a_prediction_gets_wrong_throughout_counts_as_error() {
-    // System: runs of 110 where 100 were predicted, and as predicted elsewhere. Expectation: the root
-    // of the mean square, 10 % over the root of 2, and more because four runs tell little.
+fn systematic_errors_of_predictions_count_as_noise() {
+    // System: two runs of 110 where 100 were predicted, and two runs exactly as predicted. Expectation: the root of the mean
+    // square error, 10 % over the root of 2, enlarged because there are only four runs.
     let (off, right) = ([run(110.0), run(110.0)], [run(50.0), run(50.0)]);
     let noisy = with_errors(&Profile::default(), &[(100.0, &off), (50.0, &right)]);
     let spread = noisy.noise.and_then(|fit| fit.value("run_to_run")).expect("a spread");
@@ -116,9 +116,9 @@ fn what_a_prediction_gets_wrong_throughout_counts_as_error() {
 
 #[test]
 fn the_naive_model_is_the_slowest_of_three() {
-    // System: 2 readers of 1 MB at 10 ms each, 2 threads that decode for 4 ms, steps of 32 samples in
-    // 0.1 s, each batch used twice, and two such jobs. Expectation: fetch 2 · 2 · 2/(0.01 s), of the
-    // 0.25 GB/s half each; prepare 2 · 2 · min(2/4 ms, 2 cores ÷ 2 ÷ 4 ms); compute 2 · 320/s.
+    // System: 2 readers that take 10 ms for each 1 MB, 2 threads that decode for 4 ms, steps of 32 samples in 0.1 s, each batch
+    // used in two steps, and two such jobs. Expectation: fetch is 2 · 2 times 125/s, as each job has half of the 0.25 GB/s,
+    // less than the 2/(10 ms) of its readers; prepare is 2 · 2 · min(2/4 ms, 2 cores ÷ 2 ÷ 4 ms); compute is 2 · 320/s.
     let text = r#"
 name = "naive"
 run.steps = 10
@@ -152,7 +152,7 @@ model.step = "100 ms"
     near(found.compute, 2.0 * 320.0);
     assert_eq!(found.limits().0.0, "fetch");
     near(found.samples_per_second(), 500.0);
-    // A stage that does nothing is no limit.
+    // A stage without work is no limit.
     let stages =
         "job.loader={ tf-data = { parallel_reads = 4, parallel_calls = 2, decode = \"4 ms\" } }";
     let scenario = file.resolve(&[stages.parse().expect("a change")]).expect("a scenario");

@@ -1,11 +1,11 @@
-//! The error table for people.
+//! The table of errors as text.
 
 use super::{Bound, Class, Observed, Pace, Point, Refit, Told, Verdict};
 use crate::report::format::{number, rate, seconds, share, signed_share};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::NOTHING};
 use std::fmt::Write;
 
-/// The table of all points, and what it comes to.
+/// Returns the table of all points, and the summary below it.
 #[must_use]
 pub fn render(points: &[Point], width: usize) -> String {
     let mut table = Table::new();
@@ -41,7 +41,7 @@ pub fn render(points: &[Point], width: usize) -> String {
     text
 }
 
-/// What was fitted on rows, and what such rows cannot tell.
+/// Returns the fitted factors as text, and what rows of this kind cannot determine.
 #[must_use]
 pub fn refitted(refit: &Refit) -> String {
     let told = |what: &str, told: &Told| {
@@ -129,7 +129,7 @@ fn summary(points: &[Point]) -> Vec<String> {
     lines
 }
 
-/// How fast cores were, where fit points told it, attempt by attempt.
+/// Returns the line with the pace of the cores in each attempt; `None` if no fit point showed a difference from the profile.
 fn pace(points: &[Point]) -> Option<String> {
     let mut paces: Vec<(usize, Pace)> =
         points.iter().map(|point| (point.before.len(), point.pace)).collect();
@@ -143,14 +143,14 @@ fn pace(points: &[Point]) -> Option<String> {
     (!all.is_empty()).then(|| format!("pace                 {} ({what})", all.join("; ")))
 }
 
-/// What held-out points that were not run are bound by.
+/// Returns the line with the predicted bottlenecks of held-out points, for a plan of which nothing was run.
 fn predicted(points: &[Point]) -> String {
     let of = |bound: Bound| points.iter().filter(|p| p.held_out && p.bound == bound).count();
     let classes = Bound::ALL.map(|bound| format!("{} {}", bound.name(), of(bound)));
     format!("held-out points, nothing run: {}", classes.join(", "))
 }
 
-/// The errors of points that are bound by the same.
+/// Returns the line with the errors of the points that have the same bottleneck.
 fn class(of: &Class, all: usize) -> String {
     let or_none = |error: Option<f64>| error.map_or("-".to_owned(), share);
     let wanted = of.share(all).map_or(String::new(), |(wanted, met)| {

@@ -1,21 +1,21 @@
-//! How wrong the predictions are, over all points.
+//! The errors of predictions over all points.
 
 use super::{Bound, Point};
 use crate::stats::{mean, quantile};
 use serde::Serialize;
 
-/// Errors over the points that count.
+/// Errors over the points that count, in summary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Points that count.
+    /// Number of points that count.
     pub points: usize,
-    /// Held-out points that were too noisy to count.
+    /// Number of held-out points that were too noisy to count.
     pub too_noisy: usize,
     /// Mean of |error| of samples per second.
     pub mean_error: f64,
-    /// The largest |error|, and of which point.
+    /// Name of the point with the largest |error| of samples per second, and that error.
     pub worst: (String, f64),
-    /// The stall cause that is mispredicted most there: its name, predicted and measured share.
+    /// Stall cause whose share is mispredicted most at that point: name, predicted share, measured share.
     pub worst_cause: Option<(String, f64, f64)>,
     /// Mean of |error| of the naive model on the same points.
     pub naive_mean_error: Option<f64>,
@@ -25,22 +25,22 @@ pub struct Verdict {
     pub stall_difference: f64,
     /// Share of runs inside their point's predicted interval.
     pub coverage: f64,
-    /// Median of half the interval's width, relative to the prediction.
+    /// Median over points of half the predicted interval's width, relative to the prediction.
     pub half_width: f64,
-    /// The same by what points are bound by.
+    /// Errors for each bottleneck.
     pub classes: [Class; 4],
 }
 
-/// Of points that are bound by the same.
+/// Errors of the points with the same predicted bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Class {
-    /// What they are bound by, as predicted.
+    /// Predicted bottleneck of the points.
     pub bound: Bound,
-    /// How many count.
+    /// Number of these points that count.
     pub points: usize,
     /// Mean of |error| of samples per second.
     pub mean_error: Option<f64>,
-    /// The largest.
+    /// Largest |error| of samples per second.
     pub worst: Option<f64>,
     /// Mean of |error| of the naive model.
     pub naive_mean_error: Option<f64>,
@@ -61,7 +61,8 @@ impl Class {
         }
     }
 
-    /// What share of all points its points should be, and whether they are; `None` where any will do.
+    /// Returns which share of all points should have this bottleneck, in words, and whether it is met; `None` if any share will
+    /// do.
     #[must_use]
     pub fn share(&self, all: usize) -> Option<(&'static str, bool)> {
         match self.bound {
@@ -74,7 +75,7 @@ impl Class {
 }
 
 impl Verdict {
-    /// Of all points; `None` if none counts.
+    /// Returns the verdict over `points`; `None` if none counts.
     #[must_use]
     pub fn from_points(points: &[Point]) -> Option<Verdict> {
         let counting: Vec<&Point> = points.iter().filter(|point| point.counts()).collect();
@@ -87,7 +88,7 @@ impl Verdict {
             counting.iter().filter_map(|point| Some(of(point)?.abs())).collect()
         };
         let measured = worst.measured()?;
-        // Rows from elsewhere do not say what was waited for.
+        // Rows that were measured elsewhere have no causes of stalls.
         let known = !measured.causes.is_empty();
         let cause = worst.predicted.median.most_different(&measured).filter(|_| known);
         let runs: usize = counting.iter().map(|point| point.runs.len()).sum();

@@ -1,4 +1,4 @@
-//! How much of something a scenario has, in words.
+//! Amounts of the resources that levers change, in words.
 
 use crate::report::format::{bytes, count, number, rate, seconds};
 use crate::scenario::storage::Bandwidth;
@@ -8,7 +8,7 @@ use crate::scenario::{
 
 use super::lever::{Kind, Lever};
 
-/// How much there is of what a lever lifts; `None` where that is no single number.
+/// Returns the amount of what a lever changes in `scenario`; `None` if it is no single number.
 pub(super) fn of(Lever { kind, at }: Lever, scenario: &Scenario) -> Option<String> {
     of_storage(scenario.storage.get(at), kind)
         .or_else(|| of_machine(scenario, kind))
@@ -73,7 +73,7 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
     let sync = job.sync.as_ref();
     match kind {
         Kind::Quota => Some(format!("{} cores", number(job.cpu.quota))),
-        // The trainer itself reads where a loader has no workers.
+        // Without loader workers, the trainer itself reads.
         Kind::Workers if job.loader.requests.is_some_and(|requests| requests.ahead == 0) => {
             Some("0".to_owned())
         }

@@ -1,4 +1,4 @@
-//! What may bind, from what a run showed: the most promising first.
+//! Candidates for the bottleneck, from the report of a run, the most promising first.
 
 use crate::report::{Cause, JobReport, Report, ResourceReport, StallCause};
 use crate::scenario::{Job, Scenario};
@@ -6,27 +6,28 @@ use crate::scenario::{Job, Scenario};
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
-/// Share of a job's time from which a cause is looked at.
+/// Least share of a job's time at which a cause of stalls is considered.
 const NOTED: f64 = 0.05;
-/// Utilisation from which a resource is looked at.
+/// Least utilisation at which a resource is considered.
 pub(super) const USED: f64 = 0.7;
-/// Utilisation from which it is full.
+/// Least utilisation at which a resource counts as full.
 pub(super) const FULL: f64 = 0.95;
-/// Share of time from which computing is looked at.
+/// Least share of time spent computing at which the step time is considered.
 const COMPUTING: f64 = 0.9;
-/// How much less each further lever of a cause promises.
+/// Ratio of the promise of each further lever of a cause to that of the lever before it.
 const NEXT: f64 = 0.8;
 
-/// A lever, and how much it promises.
+/// A lever and its promise: an estimate of the share of time that it may save; more than 1 for a full resource, which comes
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
     pub(super) lever: Lever,
     pub(super) promise: f64,
-    /// Utilisation of its resource.
+    /// Utilisation of the lever's resource; 0 if it was proposed only by a cause of stalls.
     pub(super) used: f64,
 }
 
-/// A job as described and as it went.
+/// A job: its scenario, and the report of its run.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) scenario: &'a Scenario,
@@ -44,7 +45,8 @@ impl<'a> Subject<'a> {
         &self.report.jobs[self.job]
     }
 
-    /// What may bind the job. `draining`: buffers hid it, so that no wait tells of it.
+    /// Returns the candidates for the job's bottleneck, the most promising first. If `draining`, buffers hid waits for the
+    /// loader, so its causes are considered even without waits.
     pub(super) fn candidates(&self, draining: bool) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
         for cause in Cause::ALL {
@@ -74,13 +76,13 @@ impl<'a> Subject<'a> {
         found
     }
 
-    /// Share of time that goes into a cause, of the accelerator itself or of a peer.
+    /// Returns the share of time lost to a cause, the rank's own or a peer's.
     fn share(&self, cause: Cause) -> f64 {
         let stall = &self.shown().figures.stall;
         stall.share(StallCause::own(cause)) + stall.share(StallCause::peer(cause))
     }
 
-    /// What may shorten waits of a cause, the likeliest first.
+    /// Returns the levers that may shorten waits of a cause, the likeliest first.
     fn of_cause(&self, cause: Cause) -> Vec<Lever> {
         use Kind as K;
         let (job, reads) = (self.job, self.described().reads_from());
@@ -161,7 +163,7 @@ impl<'a> Subject<'a> {
         levers
     }
 
-    /// What gives more of a resource that the job uses.
+    /// Returns the levers that enlarge a resource, if the job uses it.
     fn of_resource(&self, resource: &ResourceReport) -> Vec<Lever> {
         let name = resource.name.as_str();
         let here = |kind| vec![Lever { kind, at: self.job }];
@@ -205,7 +207,7 @@ impl<'a> Subject<'a> {
         kinds.iter().map(|&kind| Lever { kind, at }).collect()
     }
 
-    /// Whether the job reads from a storage, or writes to it.
+    /// Returns whether the job reads from a storage, or writes to it.
     fn uses(&self, storage: usize) -> bool {
         let job = self.described();
         let cache = self.scenario.storage[job.reads_from()].cache;
@@ -221,7 +223,7 @@ fn add(found: &mut Vec<Candidate>, lever: Lever, promise: f64) {
     }
 }
 
-/// Whether buffers that drain hide the waits for a cause: it is a part of what workers do for each sample.
+/// Returns whether draining buffers hide the waits for a cause, because it is part of the workers' work for each sample.
 fn is_hidden_by_buffers(cause: Cause) -> bool {
     match cause {
         Cause::Open | Cause::Latency | Cause::Transfer | Cause::Decode | Cause::CpuWait => true,
@@ -238,7 +240,7 @@ fn is_hidden_by_buffers(cause: Cause) -> bool {
     }
 }
 
-/// Whether there is one of it for each storage.
+/// Returns whether a lever of this kind belongs to a storage.
 fn is_of_storage(kind: Kind) -> bool {
     matches!(
         kind,

@@ -1,29 +1,31 @@
-//! How fast a job goes in the long run, from a stretch of its steps.
+//! Estimates the long-run step time of a job from a range of its steps.
 //!
-//! Steps of a stretch may take out of buffers what was put in before it, and then they are faster than steps can be
-//! for long. So what is put in counts too: while workers are free to fill a buffer, they do so at a rate that the
-//! job cannot exceed in the long run. Workers that make whole batches fill it in bursts, once around all of them;
-//! the rate is taken from one burst to another of the same phase.
+//! The steps may consume what buffers held before the range began; then they are faster than steps can be in the long run. So
+//! the rate of filling counts, too: while workers are not blocked, they fill a buffer at a rate that the job cannot exceed in
+//! the long run. Workers that make whole batches fill the buffer in bursts, one in each cycle of all workers. The rate is
+//! therefore taken from one burst to another of the same phase.
 
 use crate::report::{JobOutcome, Outcome};
 use crate::scenario::{Job, QueueKind, Unit};
 use crate::stats::{mean, t_interval};
 use std::ops::Range;
 
-/// Most batches of steps that an interval is found from.
+/// Largest number of batches of steps from which an interval is computed.
 const MOST_BATCHES: usize = 12;
-/// Difference of steps, relative to their time, below which nothing varies; and steps that must be so.
+/// Relative difference up to which step times count as equal; [`FEWEST_ALIKE`] is the number of equal steps from which a job
+/// counts as steady.
 const ALIKE: f64 = 1e-6;
 const FEWEST_ALIKE: usize = 3;
-/// Fewest for Student's interval to say something.
+/// Least number of batches for Student's interval.
 const FEWEST_BATCHES: usize = 4;
-/// Rounds of all workers that a stretch must hold.
+/// Least number of cycles of all workers that a range of steps must contain.
 pub(super) const ROUNDS: usize = 2;
-/// How far below the rate of taking out that of putting in must be to limit it: bursts are seen at ends of steps.
+/// Ratio of the rates of filling and emptying a buffer below which it counts as draining. It is less than 1 because bursts of
+/// filling are only seen at the ends of steps.
 const DRAINING: f64 = 0.97;
 /// Least half-width of an interval, relative to the mean.
 const LEAST: f64 = 0.005;
-/// The same of few batches, or of a rate of putting in.
+/// Least relative half-width of an interval if there are few batches, or if the rate of filling was used.
 const ROUGH: f64 = 0.05;
 
 /// The copies of a job in one run.
@@ -32,33 +34,34 @@ pub(super) struct Course<'o> {
     copies: Vec<&'o JobOutcome>,
 }
 
-/// The long run as a stretch of steps shows it.
+/// The long-run step time of a job, estimated from a range of steps.
 #[derive(Debug, Clone)]
 pub(super) struct LongRate {
-    /// Time of a step [s].
+    /// Step time [s].
     pub(super) step: f64,
-    /// Its interval [s].
+    /// Interval of the step time [s].
     pub(super) interval: [f64; 2],
-    /// Share of that time that accelerators compute.
+    /// Share of the step time in which accelerators compute.
     pub(super) computing: f64,
-    /// Whether the stretch was faster, out of what buffers held.
+    /// Whether the observed steps were faster, because they drained buffers.
     pub(super) draining: bool,
 }
 
 impl<'o> Course<'o> {
-    /// Job number `job` of a run; `None` where one of its copies has no step.
+    /// Returns the copies of job number `job` in a run; `None` if one of them has no step.
     pub(super) fn new(described: &'o Job, job: usize, outcome: &'o Outcome) -> Option<Course<'o>> {
         let copies: Vec<_> = outcome.jobs.iter().filter(|copy| copy.job == job).collect();
         let course = Course { described, copies };
         (course.steps() > 0).then_some(course)
     }
 
-    /// Steps that all copies have taken.
+    /// Returns the number of steps that all copies have completed.
     pub(super) fn steps(&self) -> usize {
         self.copies.iter().map(|copy| copy.steps.len()).min().unwrap_or(0)
     }
 
-    /// Steps in which each worker makes one item: buffers fill and drain in such cycles.
+    /// Returns the length of a cycle [steps]: the time in which each worker makes one item. Buffers fill and drain in such
+    /// cycles.
     pub(super) fn cycle(&self) -> usize {
         let of = |copy: &&JobOutcome| {
             let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1);
@@ -67,7 +70,7 @@ impl<'o> Course<'o> {
         self.copies.iter().map(of).max().unwrap_or(1).max(1)
     }
 
-    /// Samples that all workers of a copy make in a cycle.
+    /// Returns the number of samples that all workers of a copy make in a cycle.
     fn cycle_samples(&self, copy: &JobOutcome) -> f64 {
         let unit = match self.described.loader.stages.first().map(|stage| stage.unit) {
             Some(Unit::Batch) => self.described.batch,
@@ -76,7 +79,8 @@ impl<'o> Course<'o> {
         (copy.queue.workers.max(1) * unit) as f64
     }
 
-    /// Steps until a copy has read a data set of so many samples once; all of them if none has.
+    /// Returns the number of steps until all copies have read a data set of `samples` samples once; for a copy that has not,
+    /// all its steps.
     pub(super) fn first_epoch(&self, samples: u64) -> usize {
         let of = |copy: &&JobOutcome| {
             let mut fresh = 0;
@@ -89,7 +93,7 @@ impl<'o> Course<'o> {
         self.copies.iter().map(of).max().unwrap_or(0)
     }
 
-    /// Steps until there is nothing more to read: behind them work in progress runs out.
+    /// Returns the number of steps until the input runs out: after these, workers add less than one cycle of samples.
     pub(super) fn end_of_input(&self) -> usize {
         let of = |copy: &&JobOutcome| {
             let last = copy.steps.last().map_or(0, |step| step.queue.enqueued);
@@ -99,14 +103,14 @@ impl<'o> Course<'o> {
         self.copies.iter().map(of).min().unwrap_or(0)
     }
 
-    /// When all copies have taken so many steps [s].
+    /// Returns the time at which all copies have completed `steps` steps [s].
     pub(super) fn time_of(&self, steps: usize) -> f64 {
         let ends =
             self.copies.iter().filter_map(|copy| Some(copy.steps.get(steps.checked_sub(1)?)?.end));
         ends.fold(0.0, f64::max)
     }
 
-    /// Time of each step of a stretch, mean over copies [s].
+    /// Returns the time of each step in a range, averaged over copies [s].
     pub(super) fn step_times(&self, stretch: Range<usize>) -> Vec<f64> {
         let one = |step: usize| {
             let of = |copy: &&JobOutcome| Some(copy.steps.get(step)?.end - end_before(copy, step));
@@ -115,7 +119,7 @@ impl<'o> Course<'o> {
         stretch.map(one).collect()
     }
 
-    /// Means over equal parts of a stretch, each of whole cycles if there are enough of them.
+    /// Returns the mean step times of equal parts of a range; each part is at least a cycle long if the range is.
     pub(super) fn batches(&self, stretch: Range<usize>, cycle: usize) -> Vec<f64> {
         let number = (stretch.len() / cycle).clamp(1, MOST_BATCHES);
         let length = stretch.len() / number;
@@ -126,8 +130,8 @@ impl<'o> Course<'o> {
             .collect()
     }
 
-    /// What `stretch` says of the long run; what was put in counts from step `from` on. `None` where
-    /// workers have not gone round twice.
+    /// Returns the long-run step time that the steps in `stretch` show. The rate of filling is taken from step `from` on.
+    /// `None` if there are fewer than [`ROUNDS`] cycles of all workers since then.
     pub(super) fn long_rate(&self, from: usize, stretch: Range<usize>) -> Option<LongRate> {
         let cycle = self.cycle();
         if stretch.end < from + ROUNDS * cycle {
@@ -163,7 +167,7 @@ impl<'o> Course<'o> {
         })
     }
 
-    /// How many times as long steps take once buffers are drained; 1 where they are not being.
+    /// Returns the factor by which steps take longer once buffers are drained; 1 if buffers are not draining.
     fn slowdown(&self, from: usize, stretch: Range<usize>) -> f64 {
         if self.described.queue == QueueKind::Circular {
             return 1.0;
@@ -180,7 +184,7 @@ impl<'o> Course<'o> {
         if slower * DRAINING > 1.0 { slower } else { 1.0 }
     }
 
-    /// Samples put in per second that workers were not held up, over whole cycles [samples/s].
+    /// Returns the rate at which workers fill the buffer while they are not blocked, over whole cycles [samples/s].
     fn filled(&self, copy: &JobOutcome, stretch: Range<usize>) -> Option<f64> {
         let steps = copy.steps.get(stretch)?;
         let (cycle, workers) = (self.cycle_samples(copy), copy.queue.workers.max(1) as f64);

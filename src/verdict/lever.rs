@@ -1,27 +1,28 @@
-//! What can be lifted: one row for each, in words and with the key that says how much of it there is.
+//! Levers: limits of a scenario that can be relaxed (lifted). Each has a row with its name in words and the key of the scenario
+//! that sets its amount.
 
 use crate::scenario::{Job, Preset, Scenario};
 
 use super::amount;
 
-/// Something that can be lifted: a kind, of the storage or job of this index where there are several.
+/// A limit that can be relaxed: its kind, and the index of its storage or job if it belongs to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lever {
     pub(super) kind: Kind,
     pub(super) at: usize,
 }
 
-/// How a lever is written and named.
+/// Names of a lever.
 pub(super) struct Row {
-    /// For programs.
+    /// Name for programs.
     pub(super) name: &'static str,
-    /// For people; `{}` is the storage's or job's name.
+    /// Name for people; `{}` stands for the name of the storage or job.
     words: &'static str,
-    /// The key that says how much; `{}` is the storage's table or the job's name.
+    /// Key of the scenario that sets the amount; `{}` stands for the storage's table or the job's name.
     key: &'static str,
-    /// The resource as reports name it.
+    /// Name of the resource in reports.
     resource: &'static str,
-    /// What to do, where that is not to write another number.
+    /// Advice, if it is something else than another number.
     pub(super) instead: Option<&'static str>,
 }
 
@@ -34,7 +35,7 @@ const fn row(
     Row { name, words, key, resource, instead: None }
 }
 
-/// The same of what is turned on or left out.
+/// Returns the row of a lever that is switched on or left out, rather than changed in amount.
 const fn change(
     name: &'static str,
     words: &'static str,
@@ -46,12 +47,12 @@ const fn change(
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident => $row:expr,)*) => {
-        /// What can be lifted.
+        /// Kinds of limits that can be relaxed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum Kind { $($(#[$doc])* $kind,)* }
 
         impl Kind {
-            /// Each of them.
+            /// All kinds.
             pub(super) const ALL: &[Kind] = &[$(Kind::$kind,)*];
 
             pub(super) fn row(self) -> Row {
@@ -66,7 +67,7 @@ kinds! {
     Operations => row("operations", "operations of `{}`", "storage.{}.operations", "{}.operations"),
     /// Bandwidth of a storage, doubled.
     Bandwidth => row("bandwidth", "bandwidth of `{}`", "storage.{}.bandwidth", "{}.bandwidth"),
-    /// The most that one transfer gets, doubled.
+    /// Largest rate of a single transfer, doubled.
     PerStream => row("per-stream", "the speed of single streams from `{}`", "storage.{}.per_stream", "{}.per_stream"),
     /// Request latency of a storage, halved.
     Latency => row("latency", "request latency of `{}`", "storage.{}.latency", "{}.latency"),
@@ -76,23 +77,23 @@ kinds! {
     Requests => row("requests", "the request rate of `{}`", "storage.{}.requests", "{}.requests"),
     /// I/O queues of each node, doubled.
     Queues => row("queues", "I/O queues of `{}`", "storage.{}.queues", "{}.queue"),
-    /// Requests of an I/O queue in progress at once, doubled.
+    /// Depth of each I/O queue, doubled.
     QueueDepth => row("queue-depth", "the depth of I/O queues of `{}`", "storage.{}.queue_depth", "{}.queue-slots"),
     /// Bandwidth of an I/O queue, doubled.
     QueueBandwidth => row("queue-bandwidth", "the bandwidth of I/O queues of `{}`", "storage.{}.queue_bandwidth", "{}.queue"),
-    /// Time to move a disk's arm, halved.
+    /// Seek time of a disk, halved.
     Seek => row("seek", "the arm of `{}`", "storage.{}.seek", "{}.arm"),
-    /// Measured throughput, doubled.
+    /// Measured throughput of a storage, doubled.
     Measured => row("measured", "measured throughput of `{}`", "storage.{}.rows", "{}.measured"),
     /// Bandwidth of writes to a tier, doubled.
     TierWrite => row("write-bandwidth", "write bandwidth of `{}`", "storage.{}.write_bandwidth", "{}.write_bandwidth"),
     /// Capacity of the cache in front of a storage, doubled.
     TierCache => row("tier-cache", "the cache in front of `{}`", "storage.{}.cache.capacity", "{}.cache"),
-    /// Background loads, left out.
+    /// Background loads on a storage, removed.
     Background => change("background", "other loads on `{}`", ("background", "leave out the background load"), "{}.background"),
     /// NICs, doubled.
     Nic => row("nic", "NICs", "cluster.network.nic", "node.nic"),
-    /// NICs for storage alone, doubled.
+    /// NICs that serve only storage, doubled.
     StorageNic => row("storage-nic", "NICs for storage", "cluster.network.storage_nic", "node.storage-nic"),
     /// Uplinks of racks, doubled.
     Uplink => row("uplink", "rack uplinks", "cluster.network.racks.uplink", "rack.uplink"),
@@ -108,35 +109,35 @@ kinds! {
     MemoryBandwidth => row("memory-bandwidth", "memory bandwidth", "cluster.node.memory_bandwidth", "node.memory-bandwidth"),
     /// Bandwidth of GPUs' memory, doubled.
     GpuMemory => row("gpu-memory", "GPU memory bandwidth", "cluster.node.gpu_memory_bandwidth", "node.gpu.memory"),
-    /// Capacity of the page cache, doubled, with the memory that it is in.
+    /// Capacity of the page cache, doubled, together with the node's memory that contains it.
     PageCache => row("page-cache", "page cache capacity", "cluster.node.page_cache.capacity", "node.page-cache.capacity"),
     /// Bandwidth of the page cache, doubled.
     PageCacheRate => row("page-cache-bandwidth", "page cache bandwidth", "cluster.node.page_cache.bandwidth", "node.page-cache"),
     /// Slow nodes, made like the fastest.
     EqualNodes => change("slow-nodes", "slow nodes", ("cluster.group", "replace the slow nodes"), "node.speed"),
-    /// Faults, left out.
+    /// Faults, removed.
     Faults => change("faults", "faults", ("fault", "repair what is slow"), "faults"),
-    /// The interpreter's lock, which processes do not share.
+    /// The interpreter's lock (GIL), avoided by worker processes, which do not share it.
     Lock => change("gil", "the interpreter's lock", ("loader", "processes as workers, which do not share the lock"), "{}.gil"),
-    /// The quota of cores, doubled.
+    /// CPU quota of the job, doubled.
     Quota => row("cpu-quota", "the CPU quota", "job.{}.cpu_quota", "{}.cpu-quota"),
     /// Workers of the loader, doubled, and the buffers that go with them.
     Workers => row("workers", "loader workers", "job.{}.loader.WORKERS", "{}.workers"),
-    /// Decoding, of half the work.
+    /// Work of decoding, halved.
     Decode => row("decode", "the work of decoding", "job.{}.loader.DECODE", "{}.decode"),
     /// The loader's own delays, halved.
     Delay => row("delay", "delays of the loader", "job.{}.loader.DELAY", "{}.delay"),
     /// Buffers of the loader, doubled.
     Prefetch => row("prefetch", "prefetch depth", "job.{}.loader.PREFETCH", "{}.prefetch"),
-    /// Order of delivery, given up.
+    /// Delivery of batches in order, given up.
     Order => change("order", "delivery in order", ("loader", "deliver batches as they are finished"), "{}.order"),
-    /// Workers that are started anew in each epoch, kept.
+    /// Restarts of workers at each epoch, avoided by keeping workers alive.
     Restart => change("restart", "restarts of the loader", ("loader", "keep workers alive between epochs"), "{}.loader"),
-    /// How often who found nothing looks again, doubled.
+    /// Frequency with which the loader polls for work, doubled.
     Polling => row("polling", "polling of the loader", "job.{}.loader.keras.generator.wait_time", "{}.polling"),
     /// The trainer's own work on cores, halved.
     Launch => row("launch", "the trainer's own work on cores", "job.{}.model.launch", "{}.launch"),
-    /// Jitter of step times, left out.
+    /// Jitter of step times, removed.
     Jitter => change("jitter", "jitter of step times", ("model.jitter", "even out the step times"), "{}.jitter"),
     /// Step time, halved.
     Step => row("compute", "computing", "job.{}.model.step", "accelerators"),
@@ -150,11 +151,11 @@ kinds! {
     CheckpointAside => change("checkpoint-aside", "checkpoints that training waits for", ("checkpoint", "write them while the job trains: `asynchronous = true`"), "{}.checkpoint"),
     /// Time between failures, doubled.
     Failures => row("failures", "failures", "job.{}.failures.mtbf", "faults"),
-    /// Time to begin again after a failure, halved.
+    /// Restart time after a failure, halved.
     RestartTime => row("restart-time", "restarts after failures", "job.{}.failures.restart", "faults"),
     /// Latency of gradients' transfers, halved.
     TransportLatency => row("transport-latency", "latency of gradients' transfers", "job.{}.sync.*.transport.*.latency", "network"),
-    /// The most that one of gradients' transfers gets, doubled.
+    /// Largest rate of a single transfer of gradients, doubled.
     TransportStream => row("transport-stream", "the speed of single transfers of gradients", "job.{}.sync.*.transport.*.per_stream", "network"),
     /// Bytes of gradients, halved.
     Gradients => row("gradients", "bytes of gradients", "job.{}.sync.*.gradients", "network"),
@@ -162,26 +163,26 @@ kinds! {
     Period => row("period", "exchanges between model copies", "job.{}.sync.*.period", "network"),
     /// NICs of parameter servers, doubled.
     ServerNic => row("server-nic", "NICs of the parameter servers", "job.{}.sync.*.server.nic", "server.nic"),
-    /// Cores of parameter servers and what each adds, doubled.
+    /// Cores of parameter servers, and the update rate of each server, doubled.
     ServerCores => row("server-cores", "updates at the parameter servers", "job.{}.sync.*.server.cores", "server.cores"),
-    /// What messages cost cores, halved.
+    /// Core time for messages, halved.
     MessageCpu => row("message-cpu", "work of cores for messages", "job.{}.sync.*.transport.*.cpu", "node.cores"),
-    /// Work of a root's update, halved.
+    /// Time of the update at the root of reduce and broadcast, halved.
     RootUpdate => row("root-update", "the root's update", "job.{}.sync.*.update", "{}.root"),
 }
 
 impl Lever {
-    /// What is lifted, in words.
+    /// Returns the name of the limit in words.
     pub(super) fn words(self, scenario: &Scenario) -> String {
         self.kind.row().words.replace("{}", self.owner(scenario))
     }
 
-    /// The resource, as reports name it.
+    /// Returns the name of the resource in reports.
     pub(super) fn resource(self, scenario: &Scenario) -> String {
         self.kind.row().resource.replace("{}", self.owner(scenario))
     }
 
-    /// The key that says how much of it there is.
+    /// Returns the key of the scenario that sets the amount.
     pub(super) fn key(self, scenario: &Scenario) -> String {
         if self.is_of_the_gpu(scenario) {
             return "cluster.node.gpu".to_owned();
@@ -192,17 +193,18 @@ impl Lever {
             _ => self.owner(scenario).to_owned(),
         };
         let key = of_loader(key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
-        // An object store has connections.
+        // An object store has `per_connection` in place of `per_stream`.
         key.replace("object-store.per_stream", "object-store.per_connection")
     }
 
-    /// Whether it is the time of a step that was found from what a GPU can do.
+    /// Returns whether the limit is a step time that follows from the peak performance of the GPU.
     fn is_of_the_gpu(self, scenario: &Scenario) -> bool {
         let peak = scenario.jobs.get(self.at).and_then(|job| job.peak);
         self.kind == Kind::Step && peak.is_some()
     }
 
-    /// How much its gain counts beside others': of a resource and the work that it does, the resource is what binds.
+    /// Returns the weight of the lever's gain when levers are ranked. Levers that reduce work have a lower weight than the
+    /// resource that does the work, because the resource is the bottleneck.
     pub(super) fn weight(self) -> f64 {
         match self.kind {
             Kind::Decode
@@ -210,13 +212,13 @@ impl Lever {
             | Kind::Period
             | Kind::CheckpointInterval
             | Kind::MessageCpu => 0.5,
-            // More workers hide what each of them waits for.
+            // More workers hide these latencies, so the number of workers should rank first.
             Kind::Latency | Kind::PerStream | Kind::NetworkLatency | Kind::Delay => 0.9,
             _ => 1.0,
         }
     }
 
-    /// Whether what it lifts is not there all the time: only a run of full length shows it.
+    /// Returns whether the limit takes effect only at times, so that only a run of full length shows it.
     pub(super) fn is_rare(self) -> bool {
         matches!(
             self.kind,
@@ -231,7 +233,7 @@ impl Lever {
         )
     }
 
-    /// The storage or job that it is of.
+    /// Returns the name of the storage or job that the lever belongs to.
     fn owner(self, scenario: &Scenario) -> &str {
         let (row, no) = (self.kind.row(), "");
         if row.key.starts_with("storage.") || self.kind == Kind::Background {
@@ -241,7 +243,7 @@ impl Lever {
         }
     }
 
-    /// What to write, to be read after "with": `80 k/s in place of 40 k/s`, or what to do.
+    /// Returns the advice, to follow the word "with": `80 k/s in place of 40 k/s`, or what to do.
     pub(super) fn advice(self, now: &Scenario, then: &Scenario) -> String {
         if self.is_of_the_gpu(now) {
             return format!("GPUs {} times as fast", super::relax::FACTOR);
@@ -254,7 +256,7 @@ impl Lever {
     }
 }
 
-/// A key of a loader as it is written for this one.
+/// Completes a key of a loader with the names that the job's loader uses.
 fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
     let Some(loader) = job.map(|job| &job.loader) else { return key.to_owned() };
     let (what, of) = match kind {
@@ -264,7 +266,7 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
         Kind::Prefetch => ("PREFETCH", loader.preset.prefetch_key()),
         _ => return key.to_owned(),
     };
-    // The first stage reads, the last one holds what is prefetched; presets name no stage.
+    // The first stage reads, and the buffer of the last one holds prefetched samples. Presets have no names of stages.
     let stage = if kind == Kind::Prefetch { loader.stages.last() } else { loader.stages.first() };
     let table = match (loader.preset, stage) {
         (Preset::Stages, Some(stage)) => format!("stages.{}", stage.name),

@@ -1,12 +1,12 @@
-//! What binds a job: found by lifting it.
+//! Finds the bottleneck of a job by relaxing (lifting) one limit after the other.
 //!
-//! Causes of waits say what an accelerator waited for last, which need not be what holds everything back. So each thing that
-//! may bind is relaxed in the scenario by itself, twice as much or half as long, and simulated for a short run with the same
-//! draws. What shortens steps binds; what does not is not named as advice.
+//! The causes of stalls say what an accelerator waited for last, which need not be the bottleneck. So each candidate limit is
+//! relaxed in the scenario by itself, to twice the amount or half the time, and simulated in a short run with the same random
+//! numbers. If steps become shorter, the limit is a bottleneck. Otherwise it is not named as advice.
 //!
-//! - `candidates`: what may bind, from the report; `lever`: what can be lifted, in words, `amount`: how much of it there is;
-//!   `relax`: the scenario with it lifted,
-//! - `course`: the long-run rate that a stretch of steps shows, `trial`: short runs within a budget of events,
+//! - `candidates`: limits that may be the bottleneck, from the report; `lever`: limits that can be relaxed, in words; `amount`:
+//!   their amounts; `relax`: the scenario with a limit relaxed,
+//! - `course`: the long-run step time that a range of steps shows; `trial`: short runs within a budget of events,
 //! - `words`: the paragraph.
 
 mod amount;
@@ -30,34 +30,34 @@ use trial::{Budget, Effect, Plan, Trials};
 
 pub use trial::LEAST_BUDGET;
 
-/// Effects below this share of a step are not worth a word.
+/// Least share of the step time that a lever must save to be reported.
 const WORTH: f64 = 0.01;
-/// What does not help and is told to have no effect saves less than this share of a step, whatever the draws.
+/// Largest share of the step time that a lever reported as without effect may save, at the upper end of its interval.
 const TELLING: f64 = 0.05;
-/// Share of time that waits must take for two things to be lifted together.
+/// Least share of time spent waiting at which longer runs and pairs of levers are tried if nothing has helped.
 const WAITING: f64 = 0.05;
 
-/// What was not tried is named if it may save at least this share of a job's time.
+/// Least promise of a lever that is named as not tried, as a share of the job's time.
 const PROMISING: f64 = 0.1;
-/// So much of what was not tried is named, at most.
+/// Most levers that are named as not tried.
 const MOST_NOT_TRIED: usize = 3;
 
-/// Short runs side by side.
+/// Number of short runs that are simulated in parallel.
 const AT_ONCE: usize = 2;
 
-/// How much faster than in the long run the run's own steps may be.
+/// Largest relative difference by which the run's own steps may be faster than in the long run.
 const SHORT_OF: f64 = 0.05;
 
-/// How the verdict is found.
+/// Options for finding the verdict.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Lift nothing: estimate from the causes of waits.
+    /// Relax nothing: estimate the bottleneck from the causes of stalls.
     pub quick: bool,
     /// Ends the short runs early when it becomes true; the verdict then is an estimate.
     pub stop: Option<&'a AtomicBool>,
 }
 
-/// What binds the job that loses most, from the outcomes of a scenario and their report; `None` where no step was
+/// Returns the verdict on the job that loses most time, from the outcomes of a scenario and their report; `None` if no step was
 /// completed.
 #[must_use]
 pub fn find(
@@ -87,18 +87,18 @@ pub fn find(
     }
 }
 
-/// Something that can be lifted, and the scenario in which it is.
+/// A limit that can be relaxed, and the scenario in which it is relaxed.
 #[derive(Debug, Clone)]
 pub struct Lifted {
-    /// What, as [`Limit::lever`] names it.
+    /// Name of the lever, as in [`Limit::lever`].
     pub lever: &'static str,
-    /// The resource, as [`Limit::resource`] names it.
+    /// Name of the resource, as in [`Limit::resource`].
     pub resource: String,
-    /// The scenario with it lifted.
+    /// The scenario with the limit relaxed.
     pub scenario: Scenario,
 }
 
-/// All that can be lifted of a scenario and makes it another one.
+/// Returns all limits whose relaxation changes the scenario.
 #[must_use]
 pub fn all_lifted(scenario: &Scenario) -> Vec<Lifted> {
     let owners = scenario.storage.len().max(scenario.jobs.len());
@@ -106,7 +106,7 @@ pub fn all_lifted(scenario: &Scenario) -> Vec<Lifted> {
     let mut found: Vec<Lifted> = Vec::new();
     for lever in all {
         let (name, resource) = (lever.kind.row().name, lever.resource(scenario));
-        // A lever of the whole machine is there for each owner: one is enough.
+        // A lever of the whole machine occurs once for each storage or job: the first one is kept.
         let known = found.iter().any(|of| of.lever == name && of.resource == resource);
         if let (false, Some(scenario)) = (known, relax::relaxed(scenario, lever)) {
             found.push(Lifted { lever: name, resource, scenario });
@@ -115,7 +115,7 @@ pub fn all_lifted(scenario: &Scenario) -> Vec<Lifted> {
     found
 }
 
-/// The scenario with a limit of its verdict lifted; `None` of one that it does not have.
+/// Returns the scenario with a limit of its verdict relaxed; `None` if the scenario has no such limit.
 #[must_use]
 pub fn lifted(scenario: &Scenario, limit: &Limit) -> Option<Scenario> {
     let mut then = scenario.clone();
@@ -126,7 +126,7 @@ pub fn lifted(scenario: &Scenario, limit: &Limit) -> Option<Scenario> {
     Some(then)
 }
 
-/// Puts a verdict into the report, whose `bottleneck` then says the same.
+/// Stores the verdict in the report, and makes the report's `bottleneck` agree with it.
 pub fn put(report: &mut Report, verdict: Verdict) {
     if let Some(bottleneck) = &mut report.bottleneck {
         bottleneck.text.clone_from(&verdict.text);
@@ -141,7 +141,8 @@ pub fn put(report: &mut Report, verdict: Verdict) {
     report.verdict = Some(verdict);
 }
 
-/// The rate that lasts, where the run was too short to show it, is that of the verdict, which looks at whole turns of workers.
+/// Corrects what the report says about the length of the run and the long-run rate. The verdict's rate is more reliable,
+/// because it is taken over whole cycles of workers.
 fn correct_length(report: &mut Report, verdict: &Verdict) {
     let Some(long) = verdict.long_run else { return };
     let Some(job) = report.jobs.iter_mut().find(|job| job.name == verdict.job) else { return };
@@ -151,7 +152,7 @@ fn correct_length(report: &mut Report, verdict: &Verdict) {
     let lasting = rate * step / long.step_time;
     let drains = length.drained;
     if drains && (lasting / rate - 1.0).abs() < WORTH {
-        // Workers that make whole batches fill and drain their buffers in turns.
+        // The buffers only seemed to drain: workers that make whole batches fill and drain them in cycles.
         (length.enough, length.why, length.drained) = (true, None, false);
         length.long_run_samples_per_second = None;
         return;
@@ -164,7 +165,7 @@ fn correct_length(report: &mut Report, verdict: &Verdict) {
     length.why.get_or_insert_with(|| "steps used up what its buffers held".to_owned());
 }
 
-/// One lever or two, and what pulling them did.
+/// A trial of one or two levers, and its effect.
 struct Tried {
     levers: Vec<Lever>,
     effect: Effect,
@@ -173,7 +174,7 @@ struct Tried {
 }
 
 impl Tried {
-    /// By which what helps is sorted.
+    /// Returns the key for sorting levers that help: the gain times the smallest weight.
     fn rank(&self) -> f64 {
         let weight = self.levers.iter().map(|lever| lever.weight()).fold(1.0, f64::min);
         self.effect.gain * weight
@@ -219,9 +220,9 @@ impl Finder<'_, '_> {
         Some(self.verdict(&now, &tried, &unsettled(&candidates, &tried, skipped)))
     }
 
-    /// Lifts the candidates that were not `tried`, or not for long enough to tell, one after the other until one helps: caches
-    /// must be warm, or steps are few, so that a short run takes nearly as long as the run itself. Returns the candidates that
-    /// could not be lifted.
+    /// Relaxes the candidates that were not `tried`, or whose effect is uncertain, one after the other until one helps. Such a
+    /// run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the candidates that
+    /// could not be relaxed.
     fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
         self.trials.spare_nothing();
         let mut skipped = Vec::new();
@@ -246,8 +247,8 @@ impl Finder<'_, '_> {
         skipped
     }
 
-    /// Lifts each of these by itself in a short run of so many events; one for which they are too few takes as many as the
-    /// shortest run needs, if they are left.
+    /// Relaxes each set of levers by itself in a short run of at most `most_events` events. A set for which this is too little
+    /// gets as many events as the shortest run needs, if they are left.
     fn lift(&mut self, each: &[Vec<Lever>], most_events: u64) -> Vec<Option<Tried>> {
         let fair_plan = |levers: &Vec<Lever>| {
             let rare = levers.iter().any(|lever| lever.is_rare());
@@ -263,7 +264,7 @@ impl Finder<'_, '_> {
         found
     }
 
-    /// The scenario with all of these lifted; `None` where that makes no difference.
+    /// Returns the scenario with all of these levers relaxed; `None` if one of them makes no difference.
     fn lifted(&self, levers: &[Lever]) -> Option<Scenario> {
         let mut then = self.subject.scenario.clone();
         for lever in levers {
@@ -276,7 +277,7 @@ impl Finder<'_, '_> {
         let found = self.trials.run(&plans);
         let tried = |((levers, plan), found): ((&Vec<Lever>, Option<Plan>), _)| {
             let (plan, (effect, outcome)): (Plan, (Effect, Outcome)) = plan.zip(found)?;
-            // What did not happen within the short run was not lifted there.
+            // A rare limit without any effect did not occur in the short run, so the run says nothing about it.
             let absent = levers.iter().any(|lever| lever.is_rare()) && effect.is_none();
             (!absent).then_some(Tried { levers: levers.clone(), effect, then: plan.then, outcome })
         };
@@ -291,7 +292,8 @@ impl Finder<'_, '_> {
         let names_of = |all: &[&Tried]| all.iter().map(|of| names(scenario, &of.levers)).collect();
         let limits: Vec<Limit> =
             good.iter().enumerate().map(|(place, of)| self.limit(now, of, place == 0)).collect();
-        // What fills buffers rested while they were full: the most used is it, though it was not used all the time.
+        // A resource that fills buffers was idle while they were full. If buffers hid it, the most used resource counts as
+        // full, although it was not used all the time.
         let hidden = now.draining || self.flatters(now);
         let most = skipped.iter().map(|candidate| candidate.used).fold(USED, f64::max);
         let enough = if hidden { most } else { FULL };
@@ -321,14 +323,14 @@ impl Finder<'_, '_> {
         let full: Vec<String> =
             full.iter().map(|candidate| candidate.lever.words(scenario)).collect();
         verdict.text = words::paragraph(&self.subject, &verdict, &advice, &full);
-        // Short runs are compared where caches are warm; the run's own figures may hold the first epoch.
+        // Short runs are compared after caches are warm, but the run's own figures may include the first epoch.
         if !verdict.limits.is_empty() && self.trials.outlasts_first_epoch() {
             verdict.text = format!("Once the first epoch is over: {}", verdict.text);
         }
         verdict
     }
 
-    /// Whether the run's own figures are of steps that are faster than steps can be for long.
+    /// Returns whether the steps in the run's own figures are faster than steps can be in the long run.
     fn flatters(&self, now: &LongRate) -> bool {
         let shown = self.subject.shown().figures.step_time.mean;
         shown.is_some_and(|shown| shown < (1.0 - SHORT_OF) * now.step)
@@ -354,7 +356,7 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// What binds once something is lifted.
+    /// Returns the likely bottleneck once the levers of a trial are relaxed, in words.
     fn next(&self, tried: &Tried) -> Option<String> {
         let outcomes = std::slice::from_ref(&tried.outcome);
         let report = summarise(&tried.then, outcomes, 0.0);
@@ -365,25 +367,25 @@ impl Finder<'_, '_> {
     }
 }
 
-/// Whether something was found that saves more than the causes of waits promise of all that is still to be lifted.
+/// Returns whether a lever saves more than the largest promise of the remaining candidates.
 fn saves_more(tried: &[Tried], others: &[Candidate]) -> bool {
     let most = tried.iter().filter(|tried| helps(tried)).map(|tried| tried.effect.gain);
     let promised = others.iter().map(|candidate| candidate.promise).fold(0.0, f64::max);
     most.fold(0.0, f64::max) > promised
 }
 
-/// Whether the whole interval of an effect is worth a word.
+/// Returns whether a trial helps: the whole interval of its gain is above the reporting threshold.
 fn helps(tried: &Tried) -> bool {
     tried.effect.gain_interval[0] > WORTH
 }
 
-/// Whether an effect may be worth a word, and its interval is too wide to tell.
+/// Returns whether a trial may help, but the interval of its gain is too wide to decide.
 fn is_uncertain(tried: &Tried) -> bool {
     !helps(tried) && tried.effect.gain_interval[1] > TELLING
 }
 
-/// The candidates of which the short runs say nothing: those `skipped` and, where nothing helps, full resources whose
-/// lifting was too variable.
+/// Returns the candidates about which the short runs say nothing: the skipped ones and, if nothing helps, full resources whose
+/// effect is uncertain.
 fn unsettled(
     candidates: &[Candidate],
     tried: &[Tried],
@@ -399,7 +401,7 @@ fn unsettled(
     skipped
 }
 
-/// What to write instead, and where.
+/// Returns what to change for a trial's levers, and the keys of the scenario for it.
 fn advice(scenario: &Scenario, tried: &Tried) -> String {
     let each = tried
         .levers

@@ -1,4 +1,4 @@
-//! How each thing is lifted: another scenario.
+//! Relaxes (lifts) a limit: returns the changed scenario.
 
 mod job;
 mod machine;
@@ -11,7 +11,7 @@ use super::lever::{Kind, Lever};
 /// The factor by which amounts grow, and times and work shrink.
 pub(super) const FACTOR: f64 = 2.0;
 
-/// The scenario with a lever pulled; `None` where that changes nothing.
+/// Returns the scenario with a lever relaxed; `None` if that changes nothing.
 pub(super) fn relaxed(scenario: &Scenario, lever: Lever) -> Option<Scenario> {
     let mut relaxed = scenario.clone();
     lift(&mut relaxed, lever)?;

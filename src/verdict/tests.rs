@@ -1,11 +1,11 @@
-//! Each lever changes a scenario that has what it lifts, and says what, where and how much.
+//! Tests that each lever changes a scenario that has its limit, and names the limit, its key and its amounts.
 
 use super::all_lifted;
 use super::lever::{Kind, Lever};
 use crate::scenario::{Scenario, ScenarioFile};
 use std::collections::BTreeSet;
 
-/// Storage of all kinds, nodes of two, and a job that reads, copies, checkpoints and fails.
+/// A scenario with all kinds of storage, two kinds of nodes, and a job that reads, copies, checkpoints and fails.
 const READING: &str = r#"
 name = "reading"
 run = { steps = 10 }
@@ -69,7 +69,7 @@ failures = { mtbf = "10 h", restart = "1 min" }
 loader.pytorch = { workers = 2, decode = "1 ms", delay = "1 ms", worker_kind = "thread", gil = 1.0 }
 "#;
 
-/// Ranks with data in memory, to go on with.
+/// Beginning of a scenario with ranks that have data in memory; the rest of the job is appended.
 const RANKS: &str = r#"
 name = "ranks"
 run = { steps = 10 }
@@ -106,7 +106,7 @@ fn all() -> Vec<Scenario> {
 }
 
 #[test]
-fn each_lever_changes_a_scenario_that_has_what_it_lifts() {
+fn each_lever_changes_a_scenario_that_has_its_limit() {
     let all = all();
     let found = all.iter().flat_map(all_lifted).map(|lifted| lifted.lever);
     let found: BTreeSet<&str> = found.collect();
@@ -116,7 +116,7 @@ fn each_lever_changes_a_scenario_that_has_what_it_lifts() {
 }
 
 #[test]
-fn what_is_lifted_is_said_with_its_key_and_its_amounts() {
+fn levers_name_their_limit_key_resource_and_amounts() {
     let now = read(READING);
     let said = |kind, at| {
         let lever = Lever { kind, at };
@@ -159,8 +159,9 @@ fn what_is_lifted_is_said_with_its_key_and_its_amounts() {
 }
 
 #[test]
-fn keys_of_loaders_are_those_that_a_scenario_writes() {
-    // System: presets and stages of a job whose name looks like a part of a key.
+fn keys_of_loaders_follow_the_preset() {
+    // System: presets and stages of a job whose name is the same as a placeholder in keys. Expectation: the placeholder is
+    // replaced, the name is not.
     let key = |loader: &str, kind: Kind| {
         let named = RANKS.replace("name = \"j\"", "name = \"DECODE\"");
         Lever { kind, at: 0 }.key(&read(&format!("{named}{loader}\n")))
@@ -176,7 +177,7 @@ fn keys_of_loaders_are_those_that_a_scenario_writes() {
 }
 
 #[test]
-fn cores_are_lifted_with_the_part_that_a_quota_leaves() {
+fn fractional_cores_are_doubled() {
     let now = read(&READING.replace("cores = 8", "cores = 1.5"));
     let then = super::relax::relaxed(&now, Lever { kind: Kind::Cores, at: 0 }).expect("more cores");
     let node = &then.cluster.node;

@@ -1,4 +1,4 @@
-//! Short runs with something lifted, and what they show beside the run itself.
+//! Short runs with a limit relaxed, compared with the run itself (the base run).
 
 use crate::report::{JobOutcome, Outcome};
 use crate::scenario::{Scenario, Stop};
@@ -11,78 +11,79 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::candidates::Subject;
 use super::course::{Course, LongRate, ROUNDS};
 
-/// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
+/// Least budget of a verdict [events], even if the run itself took fewer: some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 60_000;
-/// Most events of all short runs where those of the least budget found nothing that helps. They take less than a second.
+/// Largest budget of the last resort [events], which is taken if no short run has helped: less than a second.
 const LAST_BUDGET: u64 = 1_000_000;
-/// Events that a verdict may take then, at least: some tenths of a second.
+/// Least budget of the last resort [events]: some tenths of a second.
 const LEAST_LAST_BUDGET: u64 = 400_000;
-/// Events that a verdict may take then, between these two, as a share of the run's own events.
+/// Budget of the last resort between these two limits, as a share of the events of one replication.
 const LAST: f64 = 0.25;
-/// Share of the run's own events that a verdict may take until it is likely to have found what binds.
+/// Budget of a verdict until it is likely to have found the bottleneck, as a share of the run's own events.
 const SEARCHING: f64 = 0.15;
-/// The same for the first short run where what it would get of these is too little for one.
+/// Budget of the first short run, as a share of the run's own events, if its part of the search budget is too small.
 const FIRST: f64 = 0.22;
-/// The same from then on.
+/// Budget of a verdict once it is likely to have found the bottleneck, as a share of the run's own events.
 const FOUND: f64 = 0.1;
-/// How many times as many events a short run takes with something lifted, at most and about.
+/// Largest ratio, approximately, of the events of a short run with a limit relaxed to those of the base run for the same steps.
 const MORE_EVENTS: f64 = 1.4;
-/// Beside other jobs a short run lasts for the time of fewer steps of the base run than are compared, by this factor: what is
-/// lifted makes it faster.
+/// With other jobs, a short run ends after a time: that of the base run for this factor fewer steps than are compared, because
+/// the relaxed limit makes steps faster.
 const FASTER: f64 = 1.2;
-/// Candidates that share what is left of the budget at a time: the most promising first.
+/// Largest number of candidates among which the remaining budget is divided, so that the most promising ones get enough.
 const SHARERS: usize = 3;
 /// Fewest steps that are compared.
 const FEWEST: usize = 3;
 /// Cycles of workers that are compared, if the budget allows.
 const CYCLES: usize = 12;
-/// Steps that are compared at least, and at most, likewise: as many as tell a difference of [`TELL_APART`].
+/// Least and largest number of steps that are compared if the budget allows; between these, as many as reveal a difference of
+/// [`TELL_APART`].
 const ENOUGH: [usize; 2] = [30, 240];
-/// Half-width of the interval of a step's time, relative to it, at which steps are enough.
+/// Half-width of the step time's interval, relative to the step time, at which steps are enough.
 const TELL_APART: f64 = 0.01;
-/// Fewest batches for a paired interval.
+/// Least number of batches for an interval of paired differences.
 const FEWEST_PAIRS: usize = 4;
-/// Fewest batches that tell how much slower a short run is where the run itself is slower.
+/// Least number of batches from which the slope of the short run's step times over the base run's is computed.
 const FEWEST_FOR_SLOPE: usize = 6;
-/// Half-widths of an interval that a mean may be off by chance.
+/// Deviation of a mean that may be due to chance [half-widths of its interval].
 const CHANCE: f64 = 2.0;
 /// Cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
 const FILLING: usize = 2;
 
-/// A short run.
+/// A planned short run.
 pub(super) struct Plan {
-    /// The scenario with something lifted.
+    /// The scenario with a limit relaxed.
     pub(super) then: Scenario,
-    /// Steps that are to be compared.
+    /// Number of the step up to which steps are compared.
     until: usize,
-    /// Events after which it ends at the latest.
+    /// Number of events after which the run ends at the latest.
     most_events: u64,
 }
 
-/// What lifting something does to a job's steps.
+/// Effect of a relaxed limit on a job's steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effect {
-    /// Time of a step then [s].
+    /// Step time with the limit relaxed [s].
     pub(super) after: f64,
     pub(super) after_interval: [f64; 2],
-    /// Share of a step's time that is saved.
+    /// Share of the step time that is saved.
     pub(super) gain: f64,
     pub(super) gain_interval: [f64; 2],
 }
 
 impl Effect {
-    /// Whether steps take the very same times.
+    /// Returns whether step times are exactly the same.
     pub(super) fn is_none(&self) -> bool {
         self.gain_interval.iter().all(|end| end.abs() < 1e-9)
     }
 }
 
-/// The run itself, and what is left for short ones beside it.
+/// The base run, and the budget for the short runs that are compared with it.
 pub(super) struct Trials<'a> {
     subject: Subject<'a>,
     base: &'a Outcome,
     course: Course<'a>,
-    /// The first step that counts.
+    /// Index of the first step that counts.
     first: usize,
     budget: Budget,
     spent: u64,
@@ -90,28 +91,28 @@ pub(super) struct Trials<'a> {
     stop: Option<&'a AtomicBool>,
 }
 
-/// How far the search for what binds is.
+/// Phase of the search for the bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Searching,
-    /// What binds is likely to be found.
+    /// The bottleneck is likely to be found.
     Found,
-    /// Nothing was found that helps.
+    /// No lever has helped.
     LastResort,
 }
 
-/// Events that the short runs of a verdict may take together.
+/// Budgets of a verdict's short runs [events].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// What the first short run may take where its share of `searching` is too small for one.
+    /// Budget of the first short run, if its part of `searching` is too small.
     first: u64,
-    /// Events of all short runs until one has shown what binds.
+    /// Budget of all short runs until one has shown the bottleneck.
     searching: u64,
-    /// The same from then on.
+    /// Budget of all short runs once the bottleneck has been shown.
     found: u64,
-    /// Events of all short runs where none of them has helped.
+    /// Budget of all short runs if none has helped.
     last: u64,
-    /// Events of all short runs where `searching` was too small for a single one: as many as the run itself took.
+    /// Budget of all short runs if `searching` was too small for a single one: as many as the run itself took.
     whole: u64,
 }
 
@@ -119,7 +120,7 @@ impl Budget {
     pub(super) fn from_outcomes(outcomes: &[Outcome]) -> Budget {
         let one = outcomes.first().map_or(0, |outcome| outcome.events);
         let all: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
-        // One replication is enough to compare with.
+        // More than one replication is never needed for the comparison.
         let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
         let [first, searching, found] = [FIRST, SEARCHING, FOUND].map(share);
         let last = ((one as f64 * LAST) as u64).clamp(LEAST_LAST_BUDGET, LAST_BUDGET);
@@ -140,13 +141,12 @@ impl<'a> Trials<'a> {
         Trials { first: trials.first_that_counts(), ..trials }
     }
 
-    /// From now on short runs only look for what helps beside what was found to bind.
+    /// Reduces the budget: from now on, short runs only look for other levers that help besides the bottleneck.
     pub(super) fn binding_found(&mut self) {
         self.phase = Phase::Found;
     }
 
-    /// From now on short runs may take more events, as nothing was found that helps: as many as the run itself where none
-    /// was affordable before.
+    /// Raises the budget because no lever has helped: to the events of the run itself if no short run was affordable before.
     pub(super) fn spare_nothing(&mut self) {
         if self.spent == 0 {
             self.budget.last = self.budget.whole;
@@ -154,7 +154,7 @@ impl<'a> Trials<'a> {
         self.phase = Phase::LastResort;
     }
 
-    /// Events left for short runs. The first one may take some more, so that there is one at least.
+    /// Returns the events that are left for short runs. The first one may take some more, so that there is at least one.
     pub(super) fn left(&self) -> u64 {
         match self.phase {
             Phase::Searching if self.spent == 0 => self.budget.first,
@@ -164,7 +164,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Events that all short runs may take together.
+    /// Returns the budget of all short runs together in this phase [events].
     fn share(&self) -> u64 {
         match self.phase {
             Phase::Searching => self.budget.searching,
@@ -173,18 +173,18 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Events that short runs have taken.
+    /// Returns the events that short runs have taken.
     pub(super) fn spent(&self) -> u64 {
         self.spent
     }
 
-    /// The long run as the run itself shows it.
+    /// Returns the long-run step time that the base run shows.
     pub(super) fn long_rate(&self) -> Option<LongRate> {
         let stretch = self.first..self.last();
         self.course.long_rate(self.input_from(), whole(stretch, self.course.cycle()))
     }
 
-    /// The first step that counts: what is kept is there, buffers are filled, and step times are level.
+    /// Returns the first step that counts: caches are warm, buffers are filled, and step times are stationary.
     fn first_that_counts(&self) -> usize {
         let last = self.last();
         if self.outlasts_first_epoch() {
@@ -197,18 +197,18 @@ impl<'a> Trials<'a> {
         cycle.max(most.min((FILLING * cycle).max(level))).max(1).min(last / 2)
     }
 
-    /// From where on what is put into buffers counts.
+    /// Returns the step from which on the filling of buffers counts.
     fn input_from(&self) -> usize {
         if self.outlasts_first_epoch() { self.first } else { 0 }
     }
 
-    /// Whether the run goes on behind an epoch that later ones differ from.
+    /// Returns whether the run goes on after a first epoch that differs from later ones because caches are cold.
     pub(super) fn outlasts_first_epoch(&self) -> bool {
         let samples = self.subject.scenario.samples_of_epoch(self.described());
         self.keeps() && self.course.first_epoch(samples) + FEWEST <= self.last()
     }
 
-    /// Behind the last step that counts.
+    /// Returns the end of the steps that count, exclusive.
     fn last(&self) -> usize {
         let (steps, input) = (self.course.steps(), self.course.end_of_input());
         match self.stop_of_job() {
@@ -225,7 +225,7 @@ impl<'a> Trials<'a> {
         &self.subject.scenario.jobs[self.subject.job]
     }
 
-    /// Whether what was read once may be read faster.
+    /// Returns whether data that was read once may be read faster later, from a cache.
     fn keeps(&self) -> bool {
         let storage = &self.subject.scenario.storage[self.described().reads_from()];
         let through = self.subject.scenario.cluster.node.page_cache.is_some();
@@ -234,26 +234,26 @@ impl<'a> Trials<'a> {
             || self.described().decoded_cache.is_some()
     }
 
-    /// A fair part of what is left for so many short runs [events].
+    /// Returns the part of the remaining events that each of `runs` short runs may take.
     pub(super) fn fair(&self, runs: usize) -> u64 {
         self.share().saturating_sub(self.spent) / runs.clamp(1, SHARERS) as u64
     }
 
-    /// The short run of a scenario that so many events allow; `None` where they are too few. `rare`: what is lifted is not
-    /// there all the time.
+    /// Plans a short run of a scenario with at most `most_events` events; `None` if these are too few. `rare`: the relaxed
+    /// limit takes effect only at times, so the run should have full length.
     pub(super) fn plan(&self, then: Scenario, rare: bool, most_events: u64) -> Option<Plan> {
         let until = self.affordable(most_events, self.cycle_of(&then), rare)?;
         Some(Plan { then, until, most_events })
     }
 
-    /// The shortest run of a scenario that can be compared; `None` where it would take more events than are left.
+    /// Plans the shortest run of a scenario that can be compared; `None` if it would take more events than are left.
     pub(super) fn shortest_plan(&self, then: Scenario) -> Option<Plan> {
         let (least, most_events) = (self.fewest(self.cycle_of(&then)), self.left());
         let affordable = self.events(least) <= most_events as f64;
         affordable.then_some(Plan { then, until: least, most_events })
     }
 
-    /// Steps from one item of a worker to its next, with the workers of this scenario.
+    /// Returns the length of a cycle [steps] with the workers of the scenario `then`: from one item of a worker to its next.
     fn cycle_of(&self, then: &Scenario) -> usize {
         let job = self.subject.job;
         let workers = |scenario: &Scenario| {
@@ -290,8 +290,8 @@ impl<'a> Trials<'a> {
         sim::run(&self.shortened(&plan.then, plan.until), 0, &options)
     }
 
-    /// Events of a short run in which so many steps are to be compared: those of the base run by then. They do not come evenly
-    /// in time where caches or buffers fill, storage is slow for a while, or some jobs end before others.
+    /// Estimates the events of a short run that compares `steps` steps, from the events of the base run until then. These are
+    /// not proportional to time: caches or buffers fill, storage may be slow for a while, and some jobs end before others.
     fn events(&self, steps: usize) -> f64 {
         let until = self.course.time_of(self.length(steps));
         let by_then = |copy: &JobOutcome| {
@@ -308,13 +308,14 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Steps of the base run in whose time a short run can be afforded whose workers make an item in so many.
+    /// Returns the number of steps of an affordable short run, with cycles of `cycle` steps; `None` if even the fewest steps
+    /// take more than `most_events`.
     fn affordable(&self, most_events: u64, cycle: usize, rare: bool) -> Option<usize> {
         let (first, last) = (self.first, self.last());
         let enough = first + (CYCLES * cycle).max(self.telling());
         let wanted = if rare { last } else { last.min(enough) };
         let least = self.fewest(cycle);
-        // Longer runs cost more.
+        // Binary search is possible, because longer runs take more events.
         let within = |budget: f64| {
             let (mut low, mut high) = (least, wanted + 1);
             while low < high {
@@ -327,53 +328,53 @@ impl<'a> Trials<'a> {
         within(budget / MORE_EVENTS).or_else(|| (self.events(least) <= budget).then_some(least))
     }
 
-    /// The fewest steps that a short run needs where workers make an item in so many.
+    /// Returns the fewest steps that a short run with cycles of `cycle` steps needs.
     fn fewest(&self, cycle: usize) -> usize {
         let rounds = self.input_from() + ROUNDS * cycle + 1;
         (self.first + cycle.max(FEWEST)).max(rounds).min(self.last())
     }
 
-    /// Steps that tell a difference, from how much those of the run itself vary.
+    /// Returns the number of steps that reveals a difference of [`TELL_APART`], from the variation of the base run's steps.
     fn telling(&self) -> usize {
         let stretch = self.first..self.last();
         let batches = self.course.batches(stretch.clone(), self.course.cycle());
         let wide =
             t_interval(&batches).zip(mean(&batches)).filter(|_| batches.len() >= FEWEST_PAIRS);
         let Some(([low, high], step)) = wide else { return ENOUGH[1] };
-        // Half-widths fall with the root of the number of steps.
+        // Half-widths are inversely proportional to the root of the number of steps.
         let times = ((high - low) / 2.0 / step / TELL_APART).powi(2);
         ((stretch.len() as f64 * times) as usize).clamp(ENOUGH[0], ENOUGH[1])
     }
 
-    /// Steps of the base run that a short run goes on for, if so many are to be compared.
+    /// Returns the length of a short run that compares `steps` steps, in steps of the base run.
     fn length(&self, steps: usize) -> usize {
         let steps = if self.is_alone() { steps } else { (steps as f64 / FASTER).ceil() as usize };
         steps.max(self.fewest(self.course.cycle())).max(1)
     }
 
-    /// Whether there are no other jobs, which would have to go on until this one ends.
+    /// Returns whether this is the only job. Other jobs would have to go on until it ends.
     fn is_alone(&self) -> bool {
         self.subject.scenario.jobs.len() == 1
     }
 
-    /// The same scenario for so many steps; beside other jobs for the time that the base run took for them.
+    /// Returns the scenario cut to `steps` steps; with other jobs, to the time that the base run took for them.
     fn shortened(&self, then: &Scenario, steps: usize) -> Scenario {
         let mut short = then.clone();
-        // Where jobs begin when others have ended, all of them run as they are.
+        // If a job starts when others have ended, all jobs keep their length.
         if short.jobs.iter().all(|job| job.after.is_empty()) {
             let length = self.length(steps);
             let by_time = Stop::Duration(self.course.time_of(length));
             short.run.stop = if self.is_alone() { Stop::Steps(length as u64) } else { by_time };
             for (index, job) in short.jobs.iter_mut().enumerate() {
-                // Others end when they do; the one that is looked at must not run out of input.
+                // Other jobs keep their own ends. The examined job loses its end, so that it does not run out of input.
                 job.stop = (index != self.subject.job).then(|| then.stop_of(job));
             }
         }
         short
     }
 
-    /// The effect over the compared steps, carried over to the long run: those steps may be faster than the average, by
-    /// chance or as while caches hold their samples.
+    /// Returns the effect in the long run, extrapolated from the compared steps. These may be faster than the average, by
+    /// chance or because caches hold their samples. `None` if too few steps were completed.
     fn effect(&self, then: &Course) -> Option<Effect> {
         let (cycle, first) = (self.course.cycle(), self.first);
         let end = then.steps();
@@ -391,9 +392,9 @@ impl<'a> Trials<'a> {
                 (self.course.batches(both.clone(), cycle), then.batches(both, cycle));
             now.into_iter().zip(after).collect()
         };
-        // The run itself is a control variate (Law, *Simulation Modeling and Analysis*, section 11.4) where its own steps
-        // differ from the average by chance. Where they differ by more, as before a fault or in a cold cache, the short run's
-        // waits do so alike.
+        // The base run is a control variate (Law, *Simulation Modeling and Analysis*, section 11.4) if its compared steps
+        // differ from its average by chance. If they differ by more, such as before a fault or in a cold cache, the waits of
+        // the short run are assumed to differ by the same ratio.
         let waits = |of: &LongRate| of.step * (1.0 - of.computing);
         let most = after.step / now.step;
         let alike = match waits(&now) {
@@ -403,7 +404,7 @@ impl<'a> Trials<'a> {
         let chance = (now.interval[1] - now.interval[0]) / 2.0 * CHANCE;
         let known = slope(&pairs).filter(|_| (long.step - now.step).abs() <= chance);
         let slope = known.map_or(alike, |slope| slope.clamp(0.0, most));
-        // No step takes less than the accelerators compute.
+        // No step takes less time than the accelerators compute.
         let compute = after.computing * after.step;
         let lasting =
             |short: f64, now: f64| (short + slope * (long.step - now)).max(short.min(compute));
@@ -413,7 +414,7 @@ impl<'a> Trials<'a> {
             pairs.iter().map(|(now, after)| gain(lasting(*after, *now))).collect();
         let apart =
             [1.0 - after.interval[1] / now.interval[0], 1.0 - after.interval[0] / now.interval[1]];
-        // What varies in the run itself and not in the short one makes the gain uncertain too.
+        // Variation of the base run that the short run does not share makes the gain uncertain, too.
         let own = (step / long.step - slope).abs() * self.half_width() / long.step;
         let paired = t_interval(&saved).filter(|_| saved.len() >= FEWEST_PAIRS);
         let paired = paired.map(|[low, high]| {
@@ -428,7 +429,7 @@ impl<'a> Trials<'a> {
         })
     }
 
-    /// Half-width of the interval of a step's time in the run itself [s]; 0 where it is too short for one.
+    /// Returns the half-width of the interval of the base run's step time [s]; 0 if the run is too short for an interval.
     fn half_width(&self) -> f64 {
         let batches = self.course.batches(self.first..self.last(), self.course.cycle());
         let interval = t_interval(&batches).filter(|_| batches.len() >= FEWEST_PAIRS);
@@ -436,7 +437,8 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// By how much the second of each pair grows with the first: least squares; `None` where that cannot be told.
+/// Returns the slope of the second value of each pair over the first by least squares; `None` for too few pairs or if the first
+/// values do not vary.
 fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let (x, y) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
@@ -444,12 +446,12 @@ fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
     let (xx, xy) = pairs.iter().fold((0.0, 0.0), |(xx, xy), pair| {
         (xx + (pair.0 - x).powi(2), xy + (pair.0 - x) * (pair.1 - y))
     });
-    // Below that it is rounding that varies.
+    // Less variation is only rounding.
     let varies = xx > n * (1e-9 * x).powi(2);
     (pairs.len() >= FEWEST_FOR_SLOPE && varies).then(|| xy / xx)
 }
 
-/// The part of a stretch that is whole cycles, up to its end; all of it where it is shorter than one.
+/// Returns the last part of a range that has whole cycles; the whole range if it is shorter than a cycle.
 fn whole(stretch: Range<usize>, cycle: usize) -> Range<usize> {
     let cycles = stretch.len() / cycle.max(1);
     if cycles == 0 { stretch } else { stretch.end - cycles * cycle..stretch.end }

@@ -5,10 +5,10 @@ use crate::report::{Limit, Verdict};
 
 use super::candidates::Subject;
 
-/// What is named beside the first limit, at most.
+/// Most further limits that are named after the first.
 const MOST_OTHERS: usize = 2;
 
-/// A verdict from the causes of waits alone.
+/// Returns a verdict from the causes of stalls alone; `why` says why no limit was relaxed.
 pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
     let finding = subject.report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
     let why = why.unwrap_or("nothing was lifted");
@@ -26,7 +26,8 @@ pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
     }
 }
 
-/// What a verdict says, with what to do about each of its limits, and what is `full` and was not lifted.
+/// Returns the text of a verdict. `advice` says what to do about each of its limits; `full` names resources that are full and
+/// were not relaxed.
 pub(super) fn paragraph(
     subject: &Subject,
     verdict: &Verdict,
@@ -77,7 +78,7 @@ fn too_short(subject: &Subject, verdict: &Verdict) -> Option<String> {
     ))
 }
 
-/// What limits a job, and what to change.
+/// Returns the sentences on what limits a job and what to change.
 fn first_limit(job: &str, limit: &Limit, advice: &str) -> [String; 2] {
     let together = if limit.lever.contains('+') { " together" } else { "" };
     let next = limit.next.as_ref();
@@ -101,7 +102,7 @@ fn other((limit, advice): (&Limit, &String)) -> String {
 
 fn nothing_helps(subject: &Subject, verdict: &Verdict) -> Option<String> {
     let finding = subject.report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
-    // What a run that was too short waited for last says nothing.
+    // If the run was too short, the causes of its last waits say nothing.
     let reached = verdict.long_run.is_some_and(|long| long.reached);
     let finding = (reached && !finding.is_empty()).then(|| finding.to_owned());
     let list = |what: &str, names: &[String]| {

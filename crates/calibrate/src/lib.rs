@@ -1,8 +1,8 @@
-//! Timed experiments on a machine, what other programs measured, and the parameters fitted to both.
+//! Timed experiments on a machine, imports of what other programs measured, and the parameters fitted to both.
 //!
 //! # Example
 //!
-//! A plan names its probes and what each varies.
+//! A plan has a table for each probe to run.
 //!
 //! ```
 //! let plan = forebay_calibrate::probe::Plan::parse("plan.toml", "budget = \"9 s\"\n[host]\nbudget = \"3 s\"\n");

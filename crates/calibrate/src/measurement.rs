@@ -1,33 +1,32 @@
-//! What a probe timed: raw samples with what they are samples of. Never summarised in place.
+//! Samples that probes time: raw values with their labels and settings. They are never summarised in place.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One timed trial. A file of samples has one of these as JSON per line, written as soon as it
-/// exists.
+/// One timed trial. A file of samples holds one `Sample` as JSON per line, written as soon as the trial ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The probe: `read`, `decode`, `queue`, `step`, `cache`, `clock`.
     pub probe: String,
-    /// What distinguishes this trial's kind from others of the probe and is no number:
-    /// `access = "direct"`, `model = "lenet5"`.
+    /// What distinguishes this kind of trial from other kinds of the same probe, as text: `access = "direct"`,
+    /// `model = "lenet5"`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// What was varied, as numbers in SI units: `size`, `readers`, `batch`, `threads`.
+    /// Parameters of this trial as numbers in SI units: `size`, `readers`, `batch`, `threads`.
     #[serde(default)]
     pub settings: BTreeMap<String, f64>,
-    /// Which repetition, in the order in which they ran.
+    /// Number of the repetition, in the order in which the trials ran.
     pub trial: u32,
-    /// Operations that the trial made.
+    /// Operations that the trial performed.
     pub operations: u64,
-    /// Wall time of the trial, less the ruler's own [s].
+    /// Wall time of the trial, less the overhead of measuring it [s].
     pub seconds: f64,
     /// Processor time of the threads that did the work [core-s].
     pub core_seconds: f64,
     /// Further observations: `latency_p50`, `bytes`, `loss`.
     #[serde(default)]
     pub observed: BTreeMap<String, f64>,
-    /// Why the sample must not be used: the machine was not ours, a warm-up, a trend.
+    /// Why the sample must not be used, such as other load on the machine, a warm-up or a trend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded: Option<String>,
     /// Wall clock at the end of the trial [s since 1970].
@@ -35,25 +34,25 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Wall time of one operation [s].
+    /// Returns the wall time of one operation [s].
     #[must_use]
     pub fn seconds_each(&self) -> f64 {
         self.seconds / self.operations as f64
     }
 
-    /// Processor time of one operation [core-s].
+    /// Returns the processor time of one operation [core-s].
     #[must_use]
     pub fn core_seconds_each(&self) -> f64 {
         self.core_seconds / self.operations as f64
     }
 
-    /// A setting; not a number where the trial has none of that name.
+    /// Returns the setting called `name`; NaN if the trial has no setting of that name.
     #[must_use]
     pub fn setting(&self, name: &str) -> f64 {
         self.settings.get(name).copied().unwrap_or(f64::NAN)
     }
 
-    /// A label; empty where the trial has none of that name.
+    /// Returns the label called `name`; empty if the trial has no label of that name.
     #[must_use]
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map_or("", String::as_str)

@@ -1,9 +1,9 @@
-//! Twice as many ranks know it after every phase.
+//! A binomial tree: after every phase twice as many ranks have the buffer.
 //!
 //! The farthest ranks come first, as in MPICH (`bcast_intra_binomial.c`: masks from p/2 down to 1) and Gloo
-//! (`broadcast.cc`): with the ranks of a node beside each other, one rank of each node gets the buffer from
-//! another node and the last phases stay inside nodes. Open MPI's tree for broadcasts begins with the nearest
-//! ranks instead, that of its reductions with the farthest.
+//! (`broadcast.cc`). If the ranks of a node are beside each other, one rank of each node then gets the buffer from
+//! another node, and the last phases stay inside nodes. In Open MPI, the tree for broadcasts begins with the
+//! nearest ranks instead, and the tree for reductions with the farthest.
 
 use super::pattern::{Move, Pattern, chunk_at, log_up, steady};
 use super::shards::{chunks, piece};
@@ -27,7 +27,7 @@ impl Binomial {
         log_up(self.ranks)
     }
 
-    /// How far apart senders and receivers of a level are.
+    /// Returns how far apart senders and receivers of a level are.
     fn distance(&self, level: u64) -> u64 {
         1 << (self.levels() - 1 - level)
     }

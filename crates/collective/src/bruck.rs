@@ -1,11 +1,11 @@
-//! Distances 1, 2, 4, … around the ring of ranks (Bruck, Ho, Kipnis, Upfal and Weathersby, *Efficient
+//! Transfers over distances 1, 2, 4, … around the ring of ranks (Bruck, Ho, Kipnis, Upfal and Weathersby, *Efficient
 //! algorithms for all-to-all communications in multiport message-passing systems*, 1997).
 
 use super::pattern::{Move, Pattern, log_up};
 use super::shards::Shards;
 use super::transfer::{Blocks, Content, Kind};
 
-/// An allgather: each rank hands all that it has to the rank 2^k below.
+/// An allgather: in phase k each rank sends all that it has to the rank 2^k below.
 #[derive(Debug, Clone)]
 pub(super) struct BruckGather {
     pub(super) shards: Shards,
@@ -31,14 +31,14 @@ impl Pattern for BruckGather {
     }
 }
 
-/// An all-to-all: what has to go on by a distance with bit k goes on by 2^k in phase k.
+/// An all-to-all: a block goes on by 2^k ranks in phase k if bit k of the distance to its destination is set.
 #[derive(Debug, Clone)]
 pub(super) struct BruckExchange {
     pub(super) shards: Shards,
 }
 
 impl BruckExchange {
-    /// Bytes that `rank` hands on by `distance`; without a look at each where all parts are equal.
+    /// Returns the bytes that `rank` sends over `distance`, without a look at each part if all parts are equal.
     fn bytes(&self, rank: u64, distance: u64) -> u64 {
         let ranks = self.ends();
         if self.shards.bytes().is_multiple_of(ranks) {

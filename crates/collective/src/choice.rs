@@ -1,4 +1,4 @@
-//! Which algorithm a library takes: by operation, size, ranks and nodes.
+//! The algorithm that a library chooses, by operation, size, ranks and nodes.
 
 mod mpich;
 mod nccl;
@@ -8,52 +8,53 @@ mod open_mpi;
 use super::request::{Across, Collective, Levels};
 use super::{Algorithm, Operation};
 
-/// Whose table.
+/// A library whose choice of algorithms is modelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Library {
-    /// NCCL 2.20: the least of the times that its model of each algorithm and protocol gives.
+    /// NCCL 2.20: the algorithm and protocol for which NCCL's model gives the shortest time.
     Nccl,
     /// MPICH: thresholds of Thakur, Rabenseifner and Gropp 2005.
     Mpich,
-    /// Open MPI, `coll_tuned`'s fixed decisions.
+    /// Open MPI: the fixed decisions of `coll_tuned`.
     OpenMpi,
 }
 
-/// GPUs by what NCCL tells apart.
+/// GPU generations that NCCL distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {
     /// Compute capability below 8.
     Volta,
-    /// 8.
+    /// Compute capability 8.
     Ampere,
-    /// 9.
+    /// Compute capability 9.
     Hopper,
 }
 
-/// What the ranks are on.
+/// The nodes, GPUs and networks that the ranks use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fabric {
-    /// How many.
+    /// Number of ranks.
     pub ranks: u32,
-    /// On each node; the last one may have fewer.
+    /// Number of ranks on each node; the last node may have fewer.
     pub ranks_per_node: u32,
-    /// On one node after the other, where that is not so; empty where it is.
+    /// Number of ranks on each node, node after node, if `ranks_per_node` does not hold; empty if
+    /// it does.
     pub unequal: Vec<u32>,
-    /// What a rank sends inside a node at most [B/s].
+    /// Bandwidth of a rank inside a node [B/s].
     pub intra: f64,
-    /// What a node sends at most [B/s].
+    /// Bandwidth of a node to other nodes [B/s].
     pub inter: f64,
-    /// Ranks of a node are on NVLink, not PCIe.
+    /// Whether the ranks of a node are connected by NVLink, not PCIe.
     pub nvlink: bool,
-    /// The node's switch reduces and multicasts.
+    /// Whether the node's switch reduces and multicasts.
     pub in_switch: bool,
-    /// Of the GPUs.
+    /// Generation of the GPUs.
     pub generation: Generation,
     /// Number of rings or trees that share the bytes; each uses another NIC of a node.
     pub channels: u32,
 }
 
-/// How NCCL tells the receiver that bytes are there.
+/// The way in which NCCL tells the receiver that bytes have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// A flag with each 4 bytes: least latency, half the bandwidth at most.
@@ -64,28 +65,29 @@ pub enum Protocol {
     Simple,
 }
 
-/// What a library takes.
+/// The choice of a library for one operation and size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    /// How.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// What groups, one for each node, do inside and across, of [`Algorithm::Hierarchical`].
+    /// The algorithms inside and across groups and the ranks that exchange data across, for
+    /// [`Algorithm::Hierarchical`]; each node is a group.
     pub levels: Option<(Algorithm, Algorithm, Across)>,
-    /// Longest piece of a channel [B].
+    /// Largest chunk of a channel [B]; `None` for whole buffers.
     pub chunk: Option<u64>,
     /// Number of rings or trees that work at the same time: [`Collective::channels`].
     pub channels: u32,
-    /// NCCL's.
+    /// The protocol of NCCL; `None` for other libraries.
     pub protocol: Option<Protocol>,
-    /// Time that NCCL's model expects [s].
+    /// Time that NCCL's model expects [s]; `None` for other libraries.
     pub seconds: Option<f64>,
 }
 
 impl Library {
-    /// All of them.
+    /// All libraries.
     pub const ALL: [Library; 3] = [Library::Nccl, Library::Mpich, Library::OpenMpi];
 
-    /// Its name in scenarios.
+    /// Returns the library's name in scenarios.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -95,7 +97,7 @@ impl Library {
         }
     }
 
-    /// The library of a name.
+    /// Returns the library with this name; `None` if there is none.
     #[must_use]
     pub fn parse(name: &str) -> Option<Library> {
         Self::ALL.into_iter().find(|library| library.name() == name)
@@ -111,7 +113,7 @@ impl Choice {
         Choice { chunk: Some(chunk), ..Choice::plain(algorithm) }
     }
 
-    /// The collective of this choice, from root 0.
+    /// Returns the collective of this choice, with rank 0 as the root.
     #[must_use]
     pub fn collective(&self, operation: Operation, bytes: u64, fabric: &Fabric) -> Collective {
         let levels = self.levels.map(|(inner, outer, across)| {
@@ -126,13 +128,13 @@ impl Choice {
 }
 
 impl Fabric {
-    /// Whether all nodes have as many ranks.
+    /// Whether all nodes have the same number of ranks.
     #[must_use]
     pub fn is_even(&self) -> bool {
         self.unequal.is_empty() && self.ranks.is_multiple_of(self.ranks_per_node.max(1))
     }
 
-    /// How many nodes.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         if !self.unequal.is_empty() {
@@ -141,7 +143,7 @@ impl Fabric {
         self.ranks.div_ceil(self.ranks_per_node.max(1))
     }
 
-    /// Ranks of each node.
+    /// Returns the number of ranks on each node.
     #[must_use]
     pub fn groups(&self) -> Vec<u32> {
         if !self.unequal.is_empty() {
@@ -153,7 +155,7 @@ impl Fabric {
     }
 }
 
-/// What `library` takes for buffers of `bytes`, as in [`Collective::bytes`].
+/// Returns what `library` chooses for buffers of `bytes`, which count as in [`Collective::bytes`].
 #[must_use]
 pub fn choose(library: Library, operation: Operation, bytes: u64, fabric: &Fabric) -> Choice {
     match library {

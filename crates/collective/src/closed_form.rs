@@ -26,11 +26,13 @@
 //! costs stand in the comments of MPICH's sources too; Patarasu and Yuan, *Bandwidth optimal all-reduce
 //! algorithms for clusters of workstations*, 2009.)
 //!
-//! Reductions take as long as broadcasts, with γ on top for each byte that whoever has most to reduce
-//! reduces. Ranks beyond a power of two cost what folding them in takes. Formulas are exact where parts
-//! are of equal length, but for two: two trees that are not full, and an allreduce by two trees, are at most as
-//! slow as they say: over nodes of several ranks, D counts the chains inside, whose ranks have one child more (5/2 for 2
-//! and 3/2 for 1), and α, β, γ are the greater of both networks'.
+//! Reductions take as long as broadcasts, plus γ for each byte that the rank with most to reduce reduces. Ranks
+//! beyond a power of two add the time for folding them in.
+//!
+//! Formulas are exact if parts are of equal length, with two exceptions that are upper bounds: two trees that are
+//! not full, and an allreduce by two trees. For an allreduce by two trees over nodes of several ranks, D includes
+//! the edges of the chains inside nodes. Ranks in a chain have one child more there (factor 5/2 instead of 2, and
+//! 3/2 instead of 1), and α, β, γ are the greater ones of the two networks.
 
 mod terms;
 
@@ -49,11 +51,11 @@ pub struct Cost {
     pub gamma: f64,
 }
 
-/// Seconds that a collective takes by the textbook: `inner` is the network inside groups, `outer` that
-/// across them and that of algorithms without groups.
+/// Returns the time of a collective on an idle network [s], by the formulas of textbooks. `inner` is the cost of the
+/// network inside groups, `outer` that of the network across groups, which algorithms without groups use too.
 ///
 /// # Errors
-/// What cannot be done.
+/// Reports why the collective is not valid, as [`Collective::check`] does.
 pub fn closed_form(collective: &Collective, inner: &Cost, outer: &Cost) -> Result<f64, Invalid> {
     collective.check()?;
     let channels = collective.used_channels();
@@ -72,13 +74,15 @@ pub fn closed_form(collective: &Collective, inner: &Cost, outer: &Cost) -> Resul
     })
 }
 
-/// With so many bytes in such chunks over links that are alike.
+/// Returns the time of a collective without groups [s], with `bytes` in chunks of `chunk`, over links that are all
+/// alike.
 fn whole(collective: &Collective, (bytes, chunk): (u64, Option<u64>), cost: &Cost) -> f64 {
     let terms = Terms::new(collective.ranks.into(), bytes, chunk, cost);
     terms.on(&collective.nodes).seconds(collective.algorithm, collective.operation)
 }
 
-/// The network of all: that across, where no algorithm looks at nodes.
+/// Returns the cost of the one network that an algorithm without groups uses: the network across, or the worse of
+/// both networks if the algorithm looks at nodes.
 fn cost(collective: &Collective, inner: &Cost, outer: &Cost) -> Cost {
     if collective.nodes.is_empty() {
         return *outer;
@@ -90,7 +94,7 @@ fn cost(collective: &Collective, inner: &Cost, outer: &Cost) -> Cost {
     }
 }
 
-/// Inside the slowest group, then across, then inside.
+/// Returns the time of a collective in groups [s]: inside the slowest group, then across groups, then inside again.
 fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost) -> f64 {
     let (bytes, chunk) = (collective.bytes, collective.chunk);
     let size = levels.groups.iter().copied().max().map_or(1, u64::from);
@@ -98,7 +102,7 @@ fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost)
     let terms = |ranks, bytes, cost| Terms::new(ranks, bytes, chunk, cost);
     let part = bytes.div_ceil(ranks) as f64;
     if collective.operation == Operation::AllToAll {
-        // What each has for all of an index, then what a group has for one.
+        // First what each rank has for all ranks of one index, then what a group has for one rank.
         let inside = terms(size, bytes, inner).of_parts(groups as f64 * part, 0.0);
         let across = terms(groups, bytes, outer).of_parts(size as f64 * part, 0.0);
         return [inside, across]
@@ -116,7 +120,7 @@ fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost)
     }
     let mut sizes: Vec<u64> = levels.groups.iter().map(|&size| size.into()).collect();
     sizes.dedup();
-    // Three ranks may take longer than four, of which none is folded in.
+    // All sizes are tried: three ranks may take longer than four, because one of the three is folded in.
     let slowest = |op: Operation| {
         let each = sizes.iter().map(|&size| terms(size, bytes, inner).seconds(levels.inner, op));
         each.fold(0.0, f64::max)
@@ -125,7 +129,7 @@ fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost)
     inside.sum::<f64>() + outside.seconds(levels.outer, across) + gather
 }
 
-/// Bytes that the smallest group has at least.
+/// Returns a lower bound of the bytes that the smallest group has [B].
 fn smallest(collective: &Collective, levels: &Levels) -> f64 {
     let least = levels.groups.iter().copied().min().unwrap_or(0);
     f64::from(least) * (collective.bytes / u64::from(collective.ranks)) as f64

@@ -1,25 +1,24 @@
-//! Two binary trees, each of which carries half of the bytes; who is inside one is a leaf of the other
-//! (Sanders, Speck and Träff, *Two-tree algorithms for full bandwidth broadcast, reduction and scan*,
-//! 2009).
+//! Two binary trees, each of which carries half of the bytes; an inner rank of one tree is a leaf of the other
+//! (Sanders, Speck and Träff, *Two-tree algorithms for full bandwidth broadcast, reduction and scan*, 2009).
 //!
-//! For operations with a root; allreduces have [`super::nccl_trees`].
+//! These trees are for operations with a root; allreduces have [`super::nccl_trees`].
 //!
-//! The root stands outside of both trees and feeds their tops. A tree is in order over the other ranks,
-//! numbered from 1: the lowest set bit of a number says how far above the leaves it is. The second tree
-//! is the first with the numbers mirrored, or, where they are odd in number, moved on by one.
+//! The root stands outside of both trees and feeds their tops. A tree is in order over the other ranks, numbered from
+//! 1: the lowest set bit of a number says how far above the leaves the rank is. The second tree is the first one with
+//! the numbers mirrored if there is an even number of them, and moved on by one if there is an odd number.
 
 use super::pattern::{Move, Pattern, chunk_at, steady};
 use super::shards::{chunks, piece};
 use super::transfer::Span;
 use std::ops::Range;
 
-/// Slots of a rank to its children: two in each tree.
+/// Number of slots of a rank to its children: two in each tree.
 const DOWN: u64 = 4;
 
-/// Chunks down both trees.
+/// A broadcast that sends chunks down both trees.
 #[derive(Debug, Clone)]
 pub(super) struct TwoTree {
-    /// Ranks but for the root.
+    /// Number of ranks without the root.
     inside: u64,
     bytes: u64,
     chunks: u64,
@@ -30,12 +29,12 @@ impl TwoTree {
         TwoTree { inside: ranks - 1, bytes, chunks: chunks(bytes.div_ceil(2), chunk) }
     }
 
-    /// Edges between the tops and the lowest leaves.
+    /// Returns the number of edges between the top of a tree and its lowest leaf.
     fn height(&self) -> u64 {
         u64::from(self.inside.ilog2())
     }
 
-    /// The place of a rank in a tree, and the other way round.
+    /// Returns the place of a rank in a tree; `rank` is the inverse.
     fn place(&self, tree: u64, rank: u64) -> u64 {
         match (rank, tree) {
             (0, _) | (_, 0) => rank,
@@ -72,7 +71,7 @@ impl TwoTree {
         (step > 0).then(|| place + step)
     }
 
-    /// The phase in which the first chunk comes down to a place.
+    /// Returns the phase in which the first chunk comes down to a place.
     fn down(&self, place: u64) -> u64 {
         self.height() - u64::from(place.trailing_zeros())
     }
@@ -100,7 +99,7 @@ impl Pattern for TwoTree {
         Some(Move::span(self.rank(tree, child), span))
     }
 
-    /// By tree.
+    /// Returns the parent in a tree: a rank has one slot for each tree.
     fn source(&self, _phase: u64, rank: u64, tree: u64) -> Option<(u64, u64)> {
         let place = Some(self.place(tree, rank)).filter(|&place| place > 0)?;
         let parent = self.parent(place);

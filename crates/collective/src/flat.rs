@@ -1,11 +1,12 @@
-//! One after the other: the root with each rank, or each rank with each other.
+//! Transfers one after the other: between the root and each rank, or between each rank and each
+//! other rank.
 
 use super::pattern::{Move, Pattern, around};
 use super::shards::Shards;
 use super::transfer::{Blocks, Content, Kind, Span};
 use std::ops::Range;
 
-/// The root sends all of it to one rank in each phase.
+/// In each phase the root sends the whole buffer to one rank.
 #[derive(Debug, Clone)]
 pub(super) struct Star {
     pub(super) ranks: u64,
@@ -34,11 +35,12 @@ impl Pattern for Star {
     }
 }
 
-/// In phase s each rank sends to the one s + 1 further on.
+/// In phase s each rank sends to the rank s + 1 further on.
 #[derive(Debug, Clone)]
 pub(super) struct Pairwise {
     pub(super) shards: Shards,
-    /// The receiver's part of the sender's buffer; else the sender's own part.
+    /// Whether a rank sends the receiver's part of its buffer (all-to-all); otherwise it sends its
+    /// own part (allgather).
     pub(super) exchange: bool,
 }
 

@@ -9,11 +9,11 @@
 //! in nodes of g, both powers of two, every rank sends 2 (1 − 1/g) n inside and 2 (1/g − 1/p) n across, so
 //! that a node's network carries 2 (1 − g/p) n each way.
 //!
-//! A reduction to one rank halves the same way, and gathers what is left back along it.
+//! A reduction to one rank halves in the same way, and then gathers the parts back along the same pairs.
 //!
-//! A reduce-scatter and an allgather of their own leave rank r with part r, or begin so, and therefore
-//! meet the other way round, as in MPICH (`reduce_scatter_intra_recursive_halving.c`,
-//! `allgather_intra_recursive_doubling.c`): there the farthest ranks exchange half of the buffer.
+//! A reduce-scatter that stands alone must leave rank r with part r, and an allgather that stands alone begins so.
+//! Their pairs therefore meet in the opposite order, as in MPICH (`reduce_scatter_intra_recursive_halving.c`,
+//! `allgather_intra_recursive_doubling.c`): the farthest ranks exchange half of the buffer.
 
 use super::part::{Shape, Step};
 use super::recursive_doubling::{Doubling, Exchange, Fold, Folded, Owned, extra};
@@ -21,7 +21,8 @@ use super::scatter_allgather::Halves;
 use super::shards::Shards;
 use super::transfer::Kind;
 
-/// Parts to the odd ranks, doubling among those left, the others' parts back.
+/// Returns the steps of an allgather: the even ranks of the first pairs give their parts to the odd ones, all ranks
+/// that are left double, and the even ranks get all other parts back.
 pub(super) fn allgather(shards: &Shards) -> Vec<Step> {
     let joined = shards.paired(extra(shards.parts()));
     let fold = |what| Step::new(Shape::Fold(Fold { shards: shards.clone(), what }));
@@ -29,15 +30,16 @@ pub(super) fn allgather(shards: &Shards) -> Vec<Step> {
     vec![fold(Folded::Own), doubling, fold(Folded::Others).backwards(Kind::Copy)]
 }
 
-/// Halving, then doubling.
+/// Returns the steps of an allreduce: halving, then doubling.
 pub(super) fn allreduce(shards: &Shards) -> Vec<Step> {
     let left = Shards::fair(shards.bytes(), shards.parts() - extra(shards.parts()));
     let doubling = doubling(left, Owned::ByReversedRank);
     around(shards, vec![doubling.clone().backwards(Kind::Reduce), doubling])
 }
 
-/// Halving as an allreduce does it, then a gather to rank 0 (MPICH, `reduce_intra_reduce_scatter_gather.c`); none
-/// where ranks beyond a power of two are folded in, rank 0 among them.
+/// Returns the steps of a reduction to rank 0: halving as in an allreduce, then a gather (MPICH,
+/// `reduce_intra_reduce_scatter_gather.c`). `None` if ranks beyond a power of two are folded in, because rank 0 is
+/// one of them.
 pub(super) fn reduce(shards: &Shards) -> Option<Vec<Step>> {
     let (shards, owned) = (shards.clone(), Owned::ByReversedRank);
     let gather = Step::new(Shape::Halves(Halves { shards: shards.clone(), owned }));
@@ -46,7 +48,7 @@ pub(super) fn reduce(shards: &Shards) -> Option<Vec<Step>> {
     power.then(|| vec![halving, gather.backwards(Kind::Copy)])
 }
 
-/// All of it to and fro.
+/// Returns the steps of an allreduce in which pairs exchange whole buffers.
 pub(super) fn exchange(shards: &Shards) -> Vec<Step> {
     let ranks = shards.parts() - extra(shards.parts());
     let exchange = Shape::Exchange(Exchange { ranks, bytes: shards.bytes() });
@@ -57,7 +59,8 @@ fn doubling(shards: Shards, owned: Owned) -> Step {
     Step { folded: true, ..Step::new(Shape::Doubling(Doubling { shards, owned })) }
 }
 
-/// All of it to the odd ranks before, and back after.
+/// Adds steps before and after `between`: the even ranks of the first pairs send the whole buffer to the odd ones
+/// before, and get it back after.
 fn around(shards: &Shards, between: Vec<Step>) -> Vec<Step> {
     let fold = Step::new(Shape::Fold(Fold { shards: shards.clone(), what: Folded::Whole }));
     let there = Step { kind: Some(Kind::Reduce), ..fold.clone() };

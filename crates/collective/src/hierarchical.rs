@@ -1,9 +1,9 @@
-//! Inside groups, across them, inside them.
+//! Hierarchical collectives: inside groups, then across groups, then inside again.
 //!
-//! [`Across::Leaders`]: one rank of each group acts for it (MPI libraries' two-level collectives;
-//! Horovod where groups differ). [`Across::SameIndex`]: the i-th ranks of all groups take the i-th part
-//! of the buffer across (Horovod's hierarchical allreduce over NCCL: reduce-scatter inside, allreduce
-//! across, allgather inside), which needs equal groups.
+//! [`Across::Leaders`]: one rank of each group acts for it (MPI libraries' two-level collectives; Horovod where
+//! groups differ). [`Across::SameIndex`]: the i-th ranks of all groups take the i-th part of the buffer across
+//! (Horovod's hierarchical allreduce over NCCL: reduce-scatter inside, allreduce across, allgather inside), which
+//! needs equal groups.
 
 use super::Operation;
 use super::part::{Shape, Step, StepCopies};
@@ -17,9 +17,9 @@ use super::two_level::TwoLevel;
 /// Neighbouring groups of equal size.
 #[derive(Debug, Clone, Copy)]
 struct Alike {
-    /// Ordinal of the first group.
+    /// Number of the first group.
     group: u64,
-    /// Its first rank.
+    /// First rank of that group.
     first: u64,
     size: u64,
     count: u64,
@@ -46,7 +46,7 @@ impl<'a> Grouped<'a> {
         Grouped { collective, levels, alike }
     }
 
-    /// Parts that begin together, in their order.
+    /// Returns the stages in their order; all steps of one stage begin together.
     pub(super) fn stages(&self) -> Vec<Vec<StepCopies>> {
         let same = self.levels.across == Across::SameIndex;
         match self.collective.operation {
@@ -92,13 +92,13 @@ impl<'a> Grouped<'a> {
         Task::new(ranks, bytes, self.collective.chunk)
     }
 
-    /// The root's group, and its index there.
+    /// Returns the group of the root, and the root's index in it.
     fn root(&self) -> (u64, u64) {
         let root = if self.collective.operation.has_root() { self.collective.root } else { 0 };
         self.levels.group_of(root)
     }
 
-    /// Which rank of a group of `size` acts for it.
+    /// Returns the index of the rank that acts for a group of `size` ranks.
     fn leader(&self, size: u64) -> u64 {
         self.root().1.min(size - 1)
     }
@@ -111,7 +111,7 @@ impl<'a> Grouped<'a> {
         StepCopies { step, place, window }
     }
 
-    /// All bytes, in every group.
+    /// Returns the steps of an operation on all bytes inside every group.
     fn inside(&self, operation: Operation) -> Vec<Vec<StepCopies>> {
         let parts = self.alike.iter().map(|alike| {
             let steps = self.task(alike.size, self.collective.bytes);
@@ -121,7 +121,7 @@ impl<'a> Grouped<'a> {
         side_by_side(parts.collect())
     }
 
-    /// Ranks' own parts, in every group.
+    /// Returns one step on the ranks' own parts inside every group.
     fn parts(&self, step: impl Fn(&Task) -> Step) -> Vec<Vec<StepCopies>> {
         let (bytes, ranks) = (self.collective.bytes, self.ranks());
         if bytes == 0 {
@@ -146,7 +146,7 @@ impl<'a> Grouped<'a> {
         vec![parts]
     }
 
-    /// One rank of each group.
+    /// Returns the steps of an operation among one rank of each group.
     fn leaders(&self, operation: Operation) -> Vec<Vec<StepCopies>> {
         let (firsts, bytes) = (self.levels.firsts(), self.collective.bytes);
         let groups = self.levels.groups.len() as u64;
@@ -169,7 +169,8 @@ impl<'a> Grouped<'a> {
             .collect()
     }
 
-    /// An allreduce of the i-th part among all i-th ranks; the first parts may be a byte longer.
+    /// Returns the steps of an allreduce of the i-th part among the i-th ranks of all groups. The first parts may be
+    /// a byte longer.
     fn same_index(&self) -> Vec<Vec<StepCopies>> {
         let (size, groups) = (self.alike[0].size, self.levels.groups.len() as u64);
         let longer = self.collective.bytes % size;
@@ -200,7 +201,7 @@ impl<'a> Grouped<'a> {
     }
 }
 
-/// The first steps of all, the second ones, …
+/// Returns stages: the first one has the first step of each list, the second one the second steps, and so on.
 fn side_by_side(parts: Vec<Vec<StepCopies>>) -> Vec<Vec<StepCopies>> {
     let mut stages: Vec<Vec<StepCopies>> = Vec::new();
     for steps in parts {

@@ -7,13 +7,13 @@ use super::shards::{Shards, chunks, piece};
 use super::transfer::Span;
 use std::ops::Range;
 
-/// Chunks go up in one phase and down in the next.
+/// A broadcast or an allreduce by the switch: each chunk goes up in one phase and down in the next.
 #[derive(Debug, Clone)]
 pub(super) struct Multicast {
     ranks: u64,
     bytes: u64,
     chunks: u64,
-    /// All ranks send and get; else the root sends and the others get.
+    /// Whether all ranks send and receive (allreduce); otherwise the root sends and the others receive (broadcast).
     all: bool,
 }
 
@@ -71,7 +71,7 @@ impl Pattern for Multicast {
     }
 }
 
-/// Each rank's part goes up, and all the others' come down: an allgather.
+/// An allgather: each rank sends its part up, and the switch sends it all other parts down.
 #[derive(Debug, Clone)]
 pub(super) struct SwitchGather {
     pub(super) shards: Shards,

@@ -1,14 +1,14 @@
-//! What cannot be done, and what to do instead.
+//! Errors: why a collective is not valid, and what to choose instead.
 
 use super::{Algorithm, Operation};
 use thiserror::Error;
 
-/// Most bytes of a buffer: whole in an `f64`.
+/// Largest number of bytes of a buffer: all numbers up to it are exact in an `f64`.
 pub(super) const MOST_BYTES: u64 = 1 << 53;
-/// Most ranks.
+/// Largest number of ranks.
 pub(super) const MOST_RANKS: u32 = 1 << 24;
 
-/// Why there is no such collective.
+/// The reason why a collective is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Invalid {
     /// No ranks, or too many.
@@ -17,18 +17,18 @@ pub enum Invalid {
     /// Too many bytes.
     #[error("a buffer of {0} bytes: {MOST_BYTES} are the most")]
     Bytes(u64),
-    /// Root outside of the ranks.
+    /// A root that is none of the ranks.
     #[error("root {root} is none of {ranks} ranks: choose one from 0 to {}", ranks - 1)]
     Root {
         /// The root.
         root: u32,
-        /// How many there are.
+        /// Number of ranks.
         ranks: u32,
     },
-    /// Chunks of nothing.
+    /// Chunks of zero bytes.
     #[error("a chunk has one byte at least")]
     Chunk,
-    /// The algorithm does not do the operation.
+    /// An algorithm that does not offer the operation.
     #[error("`{}` does not do `{}`: choose one of {}", algorithm.name(), operation.name(), offers(*operation))]
     NotOffered {
         /// The algorithm.
@@ -39,14 +39,14 @@ pub enum Invalid {
     /// No groups for a hierarchical collective, or groups for another.
     #[error("`hierarchical` and groups go together: give both or none")]
     Groups,
-    /// Groups that are empty, or not of all ranks.
+    /// Groups of which one is empty, or that do not have all ranks.
     #[error(
         "groups have {in_groups} ranks of {ranks}: each rank is in one group, and no group is empty"
     )]
     NotAll {
-        /// In groups.
+        /// Number of ranks in groups.
         in_groups: u64,
-        /// In the collective.
+        /// Number of ranks in the collective.
         ranks: u32,
     },
     /// Groups inside groups.
@@ -54,19 +54,20 @@ pub enum Invalid {
         "groups have no groups: choose another algorithm than `hierarchical` inside and across"
     )]
     Nested,
-    /// Across by index where that cannot be.
+    /// Exchange among ranks of the same index for an operation or for groups that do not allow it.
     #[error(
         "ranks of the same index go across for `allreduce` and `all-to-all` among equal groups only: use leaders"
     )]
     SameIndex,
-    /// An all-to-all by leaders.
+    /// An all-to-all in groups with leaders, with unequal groups, or with another algorithm than
+    /// `flat`.
     #[error(
         "`all-to-all` in groups takes equal groups, ranks of the same index, and `flat` inside and across"
     )]
     AllToAll,
 }
 
-/// Names of the algorithms for an operation.
+/// Returns the names of the algorithms that offer an operation.
 fn offers(operation: Operation) -> String {
     let able = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.offers(operation));
     able.map(|algorithm| format!("`{}`", algorithm.name())).collect::<Vec<_>>().join(", ")

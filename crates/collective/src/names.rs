@@ -1,6 +1,6 @@
-//! Operations, algorithms, and which does which.
+//! Operations, algorithms, and which algorithm offers which operation.
 
-/// What all ranks together ask for, each with a buffer of `bytes`.
+/// An operation of all ranks together; each rank has a buffer of `bytes` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// The root's buffer, at every rank.
@@ -11,40 +11,40 @@ pub enum Operation {
     Allreduce,
     /// The sum of all buffers, a part of it at each rank.
     ReduceScatter,
-    /// All ranks' parts, at every rank; `bytes` is the whole.
+    /// The parts of all ranks, at every rank; `bytes` is the length of all parts together.
     Allgather,
-    /// A part of each rank's buffer to each rank.
+    /// One part of each rank's buffer, at each rank.
     AllToAll,
 }
 
-/// How it is done.
+/// The way in which an operation is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Algorithm {
-    /// The root with each rank in turn; without a root, each rank with each other in turn (pairwise
-    /// exchange).
+    /// Transfers between the root and each rank in turn; without a root, between each rank and each other rank in
+    /// turn (pairwise exchange).
     Flat,
-    /// Half the ranks more in every phase.
+    /// A binomial tree: in every phase twice as many ranks have the buffer.
     BinomialTree,
-    /// Parts along a binomial tree, then an allgather around a ring (van de Geijn).
+    /// A scatter of parts along a binomial tree, then an allgather around a ring (van de Geijn).
     ScatterAllgather,
-    /// Each rank to the next (Patarasu and Yuan 2009); from a root, chunks along a chain.
+    /// A ring: each rank sends to the next one (Patarasu and Yuan 2009); with a root, a chain along which chunks go.
     Ring,
-    /// Pairs at distance 1, 2, 4, … exchange what they have.
+    /// Exchanges between pairs at distance 1, 2, 4, …: each rank sends what it has.
     RecursiveDoubling,
     /// Recursive halving, then recursive doubling (Rabenseifner).
     HalvingDoubling,
-    /// Distances 1, 2, 4, … around the ring, for any number of ranks (Bruck et al. 1997).
+    /// Transfers over distances 1, 2, 4, … around the ring of ranks, for any number of ranks (Bruck et al. 1997).
     Bruck,
     /// Two binary trees, each with half of the bytes (Sanders, Speck and Träff 2009).
     DoubleBinaryTree,
-    /// Inside groups, across them, inside them.
+    /// Algorithms inside groups of ranks, then across the groups, then inside them again.
     Hierarchical,
-    /// The switch reduces and multicasts (NVLS, SHARP).
+    /// Reduction and multicast by the switch (NVLS, SHARP).
     InSwitch,
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Operation; 6] = [
         Operation::Broadcast,
         Operation::Reduce,
@@ -54,7 +54,7 @@ impl Operation {
         Operation::AllToAll,
     ];
 
-    /// Its name in scenarios and profiles.
+    /// Returns the name that scenarios and profiles use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,14 +67,14 @@ impl Operation {
         }
     }
 
-    /// The operation of a name.
+    /// Returns the operation with this name; `None` if there is none.
     #[must_use]
     pub fn parse(name: &str) -> Option<Operation> {
         Self::ALL.into_iter().find(|operation| operation.name() == name)
     }
 
-    /// Busbw over algbw (nccl-tests, PERFORMANCE.md): how many times the buffer passes the busiest link
-    /// at least.
+    /// Returns the bus bandwidth ÷ the algorithm bandwidth (nccl-tests, PERFORMANCE.md): the least number of times
+    /// that the buffer passes the busiest link.
     #[must_use]
     pub fn busbw_factor(self, ranks: u32) -> f64 {
         let others = f64::from(ranks.saturating_sub(1)) / f64::from(ranks.max(1));
@@ -85,7 +85,7 @@ impl Operation {
         }
     }
 
-    /// Whether one rank gives or gets it all.
+    /// Whether the operation has a root: one rank that sends or receives the whole buffer.
     #[must_use]
     pub fn has_root(self) -> bool {
         matches!(self, Operation::Broadcast | Operation::Reduce)
@@ -93,7 +93,7 @@ impl Operation {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 10] = [
         Algorithm::Flat,
         Algorithm::BinomialTree,
@@ -107,7 +107,7 @@ impl Algorithm {
         Algorithm::InSwitch,
     ];
 
-    /// Its name in scenarios and profiles.
+    /// Returns the name that scenarios and profiles use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -124,13 +124,13 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of a name.
+    /// Returns the algorithm with this name; `None` if there is none.
     #[must_use]
     pub fn parse(name: &str) -> Option<Algorithm> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Whether it can do `operation`.
+    /// Whether the algorithm offers `operation`.
     #[must_use]
     pub fn offers(self, operation: Operation) -> bool {
         use Operation::{AllToAll, Allgather, Allreduce, Broadcast, Reduce, ReduceScatter};
@@ -149,8 +149,8 @@ impl Algorithm {
         }
     }
 
-    /// Whether `chunk` matters: the others either keep every link that limits them busy with whole
-    /// buffers or parts of them, or could not go on with a chunk alone.
+    /// Whether the algorithm is a pipeline of chunks for `operation`, so that `chunk` matters. The others either keep
+    /// every link that limits them busy with whole buffers or parts, or could not go on with one chunk alone.
     #[must_use]
     pub fn is_pipelined(self, operation: Operation) -> bool {
         use Operation::{Allreduce, Broadcast, Reduce};

@@ -1,19 +1,19 @@
 //! An allreduce by two binary trees over nodes, each with half of the bytes, as NCCL builds them.
 //!
-//! `ncclGetDtree` (`src/graph/trees.cc`) makes both trees over the *nodes*. The first is in order: node 0 is its
-//! root and has one child, the lowest set bit of another node's number says how far above the leaves it
-//! is. The second is the first with the nodes mirrored where they are even in number, and moved on by one where
-//! they are odd, so that who is inside one tree is a leaf of the other, but for one node, and the two roots are
-//! different nodes. (Sanders, Speck and Träff, *Two-tree algorithms for full bandwidth broadcast, reduction and
-//! scan*, 2009, keep a common root outside of both, which is what a broadcast needs:
-//! [`super::double_binary_tree`].)
+//! `ncclGetDtree` (`src/graph/trees.cc`) makes both trees over the *nodes*. The first tree is in order: node 0 is
+//! its root and has one child; the lowest set bit of any other node's number says how far above the leaves the node
+//! is. The second tree is the first one with the nodes mirrored if their number is even, and moved on by one if it
+//! is odd. So an inner node of one tree is a leaf of the other, with one exception, and the two roots are different
+//! nodes. (Sanders, Speck and Träff, *Two-tree algorithms for full bandwidth broadcast, reduction and scan*, 2009,
+//! keep a common root outside of both trees, as a broadcast needs it: [`super::double_binary_tree`].)
 //!
 //! Inside a node the ranks are a chain (`ncclTopoPreset` in `src/graph/connect.cc`). Its first rank sends to the
 //! parent and gets from the second child, the next one gets from the first child
 //! (`NCCL_TOPO_PATTERN_BALANCED_TREE`, the default), so that two GPUs share the node's traffic. NCCL tries several
 //! orders of GPUs, one for each channel; here all channels have the ranks' order.
 //!
-//! Chunks go up, adding, and down again behind each other, both ways at once.
+//! Chunks go up the trees one behind the other, are added on the way, and come down again. Chunks on the way up and
+//! chunks on the way down move at the same time.
 
 use super::pattern::{Move, Pattern, chunk_at, steady};
 use super::shards::{chunks, piece};
@@ -21,17 +21,17 @@ use super::transfer::Span;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Children of a rank in a tree: two in other nodes, and the next of its chain.
+/// Number of children of a rank in a tree: two in other nodes, and the next rank of its chain.
 const CHILDREN: u64 = 3;
 const CHAIN: u64 = 2;
-/// Slots of a rank to its children in both trees. Slots to its parents follow.
+/// Number of slots of a rank to its children in both trees. The slots to its parents follow.
 const DOWN: u64 = 2 * CHILDREN;
 
-/// Chunks up both trees and down again.
+/// An allreduce that sends chunks up both trees and down again.
 #[derive(Debug, Clone)]
 pub(super) struct NcclTrees {
     ranks: u64,
-    /// First rank of each node, then the number of ranks; none where each rank is on a node of its own.
+    /// First rank of each node, then the number of ranks; `None` if each rank is on a node of its own.
     firsts: Option<Arc<[u64]>>,
     /// Depth of the deeper tree: edges from its root to its lowest leaf.
     height: u64,
@@ -40,7 +40,8 @@ pub(super) struct NcclTrees {
 }
 
 impl NcclTrees {
-    /// Of `ranks` on nodes of so many each; none: on a node of its own each.
+    /// Creates the trees for `ranks` ranks; `nodes` has the number of ranks on each node, and is empty if each rank
+    /// is on a node of its own.
     pub(super) fn new(ranks: u64, nodes: &[u32], bytes: u64, chunk: Option<u64>) -> NcclTrees {
         let mut firsts = vec![0];
         let sizes = nodes.iter().map(|&size| u64::from(size));
@@ -58,7 +59,7 @@ impl NcclTrees {
 
     fn greatest_depth(&self) -> u64 {
         if self.firsts.is_none() {
-            // In order over 1 to p - 1, with the root above.
+            // The tree is in order over ranks 1 to p - 1, with the root above.
             return self.ranks.checked_sub(2).map_or(0, |last| 1 + u64::from((last + 1).ilog2()));
         }
         let last = |node: u64| self.first(node + 1) - 1;
@@ -78,14 +79,14 @@ impl NcclTrees {
         self.first(node + 1) - self.first(node)
     }
 
-    /// The node of a rank, and which of its ranks it is.
+    /// Returns the node of a rank, and the rank's index on the node.
     fn at(&self, rank: u64) -> (u64, u64) {
         let Some(firsts) = &self.firsts else { return (rank, 0) };
         let node = firsts.partition_point(|&first| first <= rank) as u64 - 1;
         (node, rank - self.first(node))
     }
 
-    /// The place of a node in a tree, and the other way round.
+    /// Returns the place of a node in a tree; `node` is the inverse.
     fn place(&self, tree: u64, node: u64) -> u64 {
         match (tree, self.nodes() % 2) {
             (0, _) => node,
@@ -102,7 +103,7 @@ impl NcclTrees {
         }
     }
 
-    /// The place above, and which child of it this one is; none above the root.
+    /// Returns the parent of a place, and which child of the parent the place is; `None` for the root.
     fn above(&self, place: u64) -> Option<(u64, u64)> {
         let low = 1 << (place > 0).then(|| place.trailing_zeros())?;
         let up = (place ^ low) | (low << 1);
@@ -110,7 +111,7 @@ impl NcclTrees {
         Some((up, u64::from(place > up)))
     }
 
-    /// The place below on a side; the root has only its second child.
+    /// Returns the child of a place on a side; the root has only its second child.
     fn below(&self, place: u64, side: u64) -> Option<u64> {
         if place == 0 {
             return (side == 1 && self.nodes() > 1).then(|| 1 << (self.nodes() - 1).ilog2());
@@ -125,12 +126,12 @@ impl NcclTrees {
         (step > 0).then(|| place + step)
     }
 
-    /// Which rank of a node talks to a child of it.
+    /// Returns the index of the rank of a node that talks to the node's child on a side.
     fn to_child(&self, node: u64, side: u64) -> u64 {
         (1 - side).min(self.size(node) - 1)
     }
 
-    /// The rank above in a tree, and the slot by which it reaches this one.
+    /// Returns the parent of a rank in a tree, and the parent's slot to this rank; `None` for the root.
     fn parent(&self, tree: u64, rank: u64) -> Option<(u64, u64)> {
         let (node, within) = self.at(rank);
         if within > 0 {
@@ -151,7 +152,7 @@ impl NcclTrees {
         Some(self.first(self.node(tree, below)))
     }
 
-    /// Edges between a rank and the root of a tree.
+    /// Returns the number of edges between a rank and the root of a tree.
     fn depth(&self, tree: u64, rank: u64) -> u64 {
         let (node, within) = self.at(rank);
         let (mut place, mut edges) = (self.place(tree, node), within);
@@ -162,7 +163,8 @@ impl NcclTrees {
         edges
     }
 
-    /// What passes an edge in `phase` that the first chunk passes in phase `first`.
+    /// Returns the chunk that passes an edge in `phase`, if the first chunk passes it in phase `first`; `None` if no
+    /// chunk does.
     fn chunk(&self, tree: u64, phase: u64, first: u64) -> Option<Span> {
         let chunk = chunk_at(phase, first, self.chunks)?;
         let half = piece(Span { start: 0, bytes: self.bytes }, 2, tree);

@@ -1,4 +1,4 @@
-//! Each rank to the next one, once.
+//! Each rank sends to the next one, once.
 
 use super::part::{Shape, Step, StepCopies};
 use super::pattern::{Move, Pattern, around};
@@ -6,7 +6,7 @@ use super::placement::Placement;
 use super::schedule::Schedule;
 use super::transfer::Span;
 
-/// Every rank sends so many bytes to the next one, all at once.
+/// All ranks send `bytes` to the next one at the same time.
 #[derive(Debug, Clone)]
 pub(super) struct Neighbours {
     ranks: u64,
@@ -32,8 +32,8 @@ impl Pattern for Neighbours {
 }
 
 impl Schedule {
-    /// Every rank sends `bytes` [B] to the next one, the last to the first, all at once: the load of a ring on the
-    /// links where only the time of a collective is known, and not its steps.
+    /// Returns a schedule in which all ranks send `bytes` [B] to the next one at the same time, the last rank to the
+    /// first. It is the load of a ring on the links, for a collective of which only the time is known, not the steps.
     #[must_use]
     pub fn to_next(ranks: u32, bytes: u64) -> Schedule {
         let pattern = Neighbours { ranks: ranks.into(), bytes };

@@ -1,4 +1,4 @@
-//! A pattern in its place: copies of it side by side, forwards or backwards.
+//! A pattern on the ranks of a schedule: copies of it side by side, forwards or backwards.
 
 use super::binomial_tree::Binomial;
 use super::bruck::{BruckExchange, BruckGather};
@@ -15,7 +15,7 @@ use super::scatter_allgather::{Halves, Scatter};
 use super::transfer::{Content, Hop, Kind, Span, Transfer};
 use super::two_level::TwoLevel;
 
-/// The patterns that there are.
+/// A pattern of any kind.
 #[derive(Debug, Clone)]
 pub(super) enum Shape {
     Star(Star),
@@ -63,15 +63,16 @@ impl Shape {
     }
 }
 
-/// A step of an algorithm: a pattern, which way it runs.
+/// A step of an algorithm: a pattern, and in which direction it runs.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub(super) shape: Shape,
-    /// Last phase first, receivers sending.
+    /// Whether the pattern runs backwards: the last phase first, and receivers send to senders.
     pub(super) backwards: bool,
-    /// What receivers do, where it is not what the pattern says.
+    /// What receivers do with the bytes; `None` if it is what the pattern says.
     pub(super) kind: Option<Kind>,
-    /// Among the ranks that are left when some are folded in.
+    /// Whether only those ranks take part that are left after ranks beyond a power of two were
+    /// folded in.
     pub(super) folded: bool,
 }
 
@@ -85,12 +86,13 @@ impl Step {
     }
 }
 
-/// Copies of a step.
+/// Copies of one step on different ranks, side by side.
 #[derive(Debug, Clone)]
 pub(super) struct StepCopies {
     pub(super) step: Step,
     pub(super) place: Placement,
-    /// Where the first copy's bytes begin, and how far apart copies' bytes are.
+    /// Offset of the first copy's bytes in the buffer, and distance between the bytes of two
+    /// successive copies [B].
     pub(super) window: (u64, u64),
 }
 
@@ -103,7 +105,8 @@ impl StepCopies {
         self.pattern().phases()
     }
 
-    /// The pattern's phase.
+    /// Returns the phase of the pattern that runs in `phase` of the step; `None` after the last
+    /// one.
     fn inner(&self, phase: u64) -> Option<u64> {
         let phases = self.phases();
         let inside = phase < phases;
@@ -121,7 +124,7 @@ impl StepCopies {
         Transfer { from, to, bytes: inner.bytes, kind, content }
     }
 
-    /// All of a phase.
+    /// Returns all transfers of a phase.
     pub(super) fn transfers(&self, phase: u64) -> impl Iterator<Item = Transfer> + '_ {
         let pattern = self.pattern();
         let inner = self.inner(phase);
@@ -136,7 +139,7 @@ impl StepCopies {
         })
     }
 
-    /// What it takes to carry out those of a phase that an id sends or gets.
+    /// Calls `told` with each transfer of a phase that the rank or switch `id` sends or receives.
     pub(super) fn visit(&self, phase: u64, id: u64, told: &mut impl FnMut(Hop)) {
         let pattern = self.pattern();
         let Some((phase, (copy, end))) = self.inner(phase).zip(self.place.end(id)) else { return };
@@ -162,7 +165,8 @@ impl StepCopies {
         Hop { from, to, bytes, kind }
     }
 
-    /// Who sends to whom, and what these do with it.
+    /// Returns the ids of sender and receiver of a transfer, and what the receiver does with the
+    /// bytes.
     #[inline]
     fn ends(&self, copy: u64, from: u64, to: u64, kind: Kind) -> (u32, u32, Kind) {
         let ends = (self.place.id(copy, from) as u32, self.place.id(copy, to) as u32);
@@ -171,7 +175,8 @@ impl StepCopies {
     }
 }
 
-/// What an end gets, and from whom.
+/// Returns the sender of the transfer that an end receives in a slot, and the transfer; `None` if
+/// there is none.
 pub(super) fn receive(
     pattern: &dyn Pattern,
     phase: u64,

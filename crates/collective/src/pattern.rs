@@ -1,4 +1,4 @@
-//! What one step of an algorithm is, seen from inside: ranks 0 to n − 1 with the root at 0.
+//! Patterns: the transfers of one step of an algorithm, among ranks 0 to n − 1 with the root at 0.
 
 use super::transfer::{Content, Kind, Span};
 use std::ops::Range;
@@ -13,58 +13,63 @@ pub(super) struct Move {
 }
 
 impl Move {
-    /// Spans of the buffer that the receiver keeps.
+    /// Creates a transfer of spans of the buffer that the receiver keeps.
     pub(super) fn copy(to: u64, spans: [Span; 2]) -> Move {
         let bytes = spans[0].bytes + spans[1].bytes;
         Move { to, bytes, kind: Kind::Copy, content: Content::Spans(spans) }
     }
 
-    /// One span.
+    /// Creates a transfer of one span that the receiver keeps.
     pub(super) fn span(to: u64, span: Span) -> Move {
         Move::copy(to, [span, Span::default()])
     }
 
-    /// Which the receiver adds to its own.
+    /// Returns the transfer with a receiver that adds the bytes to its own.
     pub(super) fn reduce(self) -> Move {
         Move { kind: Kind::Reduce, ..self }
     }
 }
 
-/// Transfers as a function of phase and rank.
+/// The transfers of a step as a function of phase and rank.
 pub(super) trait Pattern {
-    /// How many take part; with a switch as the last one, where [`Pattern::switch`] says so.
+    /// Returns the number of ends: all ranks, and the switch as the last end if [`Pattern::switch`]
+    /// holds.
     fn ends(&self) -> u64;
 
-    /// How many phases.
+    /// Returns the number of phases.
     fn phases(&self) -> u64;
 
-    /// What `rank` sends in `phase`; `slot` counts what it may send at once.
+    /// Returns what `rank` sends in `phase`; `slot` numbers the transfers that it may send in one
+    /// phase.
     fn send(&self, phase: u64, rank: u64, slot: u64) -> Option<Move>;
 
-    /// The same without what it carries: to whom, how many bytes, and what they do with them.
+    /// Returns the receiver, the number of bytes and their use for the transfer of
+    /// [`Pattern::send`], without its content.
     fn hop(&self, phase: u64, rank: u64, slot: u64) -> Option<(u64, u64, Kind)> {
         self.send(phase, rank, slot).map(|sent| (sent.to, sent.bytes, sent.kind))
     }
 
-    /// From whom, and from which slot there, `rank` may get something in `phase`.
+    /// Returns the rank from which `rank` may receive something in `phase`, and the slot there;
+    /// `slot` numbers the transfers that `rank` may receive in one phase.
     fn source(&self, phase: u64, rank: u64, slot: u64) -> Option<(u64, u64)>;
 
-    /// Slots of what `rank` sends in a phase.
+    /// Returns the number of slots for what `rank` sends in a phase.
     fn sends(&self, _rank: u64) -> u64 {
         1
     }
 
-    /// Slots of what `rank` gets in a phase.
+    /// Returns the number of slots for what `rank` receives in a phase.
     fn receives(&self, _rank: u64) -> u64 {
         1
     }
 
-    /// Phases that are equal but for who sends which part.
+    /// Returns a range of phases that are equal except for which rank sends which part; empty if
+    /// there is none.
     fn alike(&self) -> Range<u64> {
         0..0
     }
 
-    /// Whether the same ranks send to the same ones in all these.
+    /// Whether the same ranks send to the same ranks in all phases of [`Pattern::alike`].
     fn pairs_stay(&self) -> bool {
         false
     }
@@ -75,22 +80,25 @@ pub(super) trait Pattern {
     }
 }
 
-/// Phases that are alike where chunk `c` passes level `l` of `levels` in phase `l + c`.
+/// Returns the phases in which a pipeline of `levels` levels is full, so that they are alike. Chunk
+/// `c` passes level `l` in phase `l + c`.
 pub(super) fn steady(levels: u64, chunks: u64) -> Range<u64> {
     levels.saturating_sub(1)..chunks.max(levels.saturating_sub(1))
 }
 
-/// The chunk that passes level `level` in `phase`.
+/// Returns the chunk that passes level `level` in `phase`; `None` if no chunk does.
 pub(super) fn chunk_at(phase: u64, level: u64, chunks: u64) -> Option<u64> {
     phase.checked_sub(level).filter(|&chunk| chunk < chunks)
 }
 
-/// Phases that a doubling takes to reach `ranks`: the binary logarithm, rounded up.
+/// Returns the number of phases in which a doubling reaches `ranks`: the binary logarithm, rounded
+/// up.
 pub(super) fn log_up(ranks: u64) -> u64 {
     u64::from(ranks.max(1).next_power_of_two().ilog2())
 }
 
-/// A sum of two ranks around the ring of them: divisions are the slowest thing here.
+/// Returns `rank` modulo `ranks`, where `rank` is a sum of two ranks. It avoids a division, which
+/// would be the slowest operation here.
 pub(super) fn around(rank: u64, ranks: u64) -> u64 {
     if rank < ranks { rank } else { rank - ranks }
 }

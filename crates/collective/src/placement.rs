@@ -1,17 +1,18 @@
-//! Which ranks stand for those of a pattern.
+//! Which ranks of a schedule stand for the ranks of a pattern.
 
 use super::pattern::around;
 use super::recursive_doubling::extra;
 use std::sync::Arc;
 
-/// From (copy, end of the pattern) to the ids of a schedule, and back.
+/// A mapping from (copy, end of the pattern) to the ids of a schedule, and back. An end is a rank or the switch of
+/// the pattern.
 #[derive(Debug, Clone)]
 pub(super) struct Placement {
-    /// Ranks of a copy, those that are folded in among them.
+    /// Number of ranks of a copy, including the ranks that are folded in.
     pub(super) size: u64,
-    /// The pattern leaves the even ranks of the first pairs out.
+    /// Whether the pattern leaves out the even ranks of the first pairs.
     pub(super) folded: bool,
-    /// Which of a copy's ranks is 0 for the pattern.
+    /// The index in a copy of the rank that is rank 0 of the pattern.
     pub(super) root: u64,
     pub(super) base: Base,
     /// Id of the first copy's switch.
@@ -19,28 +20,28 @@ pub(super) struct Placement {
     pub(super) copies: u64,
 }
 
-/// Where the ranks of copies are.
+/// The ranks of the copies.
 #[derive(Debug, Clone)]
 pub(super) enum Base {
-    /// One after the other from `first` on.
+    /// Copies one after the other, from rank `first` on.
     Blocks { first: u64 },
-    /// One beside the other from `first` on, their ranks so far apart.
+    /// Copies beside each other: copy c begins at rank `first` + c, and its ranks are `apart` ranks from each other.
     Strided { first: u64, apart: u64 },
-    /// One copy of these, in ascending order.
+    /// One copy on these ranks, in ascending order.
     List(Arc<[u32]>),
-    /// One copy of all ranks in this order, and the place of each in it.
+    /// One copy on all ranks in the order of `ranks`; `places` has the place of each rank in that order.
     Order { ranks: Arc<[u32]>, places: Arc<[u32]> },
 }
 
 impl Placement {
-    /// All ranks.
+    /// Places one copy on all ranks, with `root` as rank 0 of the pattern.
     pub(super) fn whole(ranks: u64, root: u64) -> Placement {
         let base = Base::Blocks { first: 0 };
         Placement { size: ranks, folded: false, root, base, switch: ranks, copies: 1 }
     }
 
-    /// All ranks, node after node, where `nodes` has the number of ranks of each. Within a node they begin at the node's
-    /// rank number `by` and go around. With a root, the whole order begins there.
+    /// Places one copy on all ranks, node after node; `nodes` has the number of ranks on each. Within a node, the
+    /// order begins at the node's rank number `by` and goes around. With a root, the whole order begins at the root.
     pub(super) fn turned(nodes: &[u32], by: u64, root: Option<u32>) -> Placement {
         let mut ranks = Vec::new();
         for &size in nodes {
@@ -59,12 +60,12 @@ impl Placement {
         Placement { base, ..Placement::whole(size, root.into()) }
     }
 
-    /// Pairs that are folded into one.
+    /// Returns the number of pairs of which one rank acts for both.
     fn pairs(&self) -> u64 {
         if self.folded { extra(self.size) } else { 0 }
     }
 
-    /// The id of an end of a copy.
+    /// Returns the id of an end of a copy.
     #[inline]
     pub(super) fn id(&self, copy: u64, end: u64) -> u64 {
         if end >= self.size {
@@ -80,7 +81,7 @@ impl Placement {
         }
     }
 
-    /// Which end of which copy an id is.
+    /// Returns the copy and the end that an id is; `None` if it is none.
     #[inline]
     pub(super) fn end(&self, id: u64) -> Option<(u64, u64)> {
         if id >= self.switch {

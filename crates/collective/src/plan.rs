@@ -14,23 +14,24 @@ use super::shards::Shards;
 use super::transfer::Kind;
 use super::{Algorithm, Operation};
 
-/// What steps are made for.
+/// The task for which steps are made: the parts of the buffer, the chunk size and the nodes.
 #[derive(Debug, Clone)]
 pub(super) struct Task {
-    /// Ranks' parts of the buffer.
+    /// The part of the buffer that belongs to each rank.
     pub(super) shards: Shards,
     pub(super) chunk: Option<u64>,
-    /// Ranks of each node, where trees are made over nodes; none: on a node of its own each.
+    /// Number of ranks on each node, for trees over nodes; empty if each rank is on a node of its own.
     pub(super) nodes: Vec<u32>,
 }
 
 impl Task {
-    /// With equal parts.
+    /// Creates a task in which all ranks have equal parts.
     pub(super) fn new(ranks: u64, bytes: u64, chunk: Option<u64>) -> Task {
         Task { shards: Shards::fair(bytes, ranks), chunk, nodes: Vec::new() }
     }
 
-    /// None for one rank, or for no bytes: libraries return at once.
+    /// Returns the steps of an operation by an algorithm. There are none for one rank, or for no bytes: libraries
+    /// return at once.
     pub(super) fn steps(&self, algorithm: Algorithm, operation: Operation) -> Vec<Step> {
         if self.shards.parts() < 2 || self.shards.bytes() == 0 {
             return Vec::new();
@@ -63,8 +64,9 @@ impl Task {
         vec![Step::new(shape)]
     }
 
-    /// A broadcast backwards; but where that goes on with an allgather, which gives the root what it had,
-    /// a reduce-scatter and a gather.
+    /// Returns the steps of a reduction: a broadcast backwards. An exception is a broadcast that ends with an
+    /// allgather, which gives the root what it had already; backwards, this would add the root's buffer twice. Its
+    /// reduction is a reduce-scatter and a gather.
     fn reduce(&self, algorithm: Algorithm) -> Vec<Step> {
         let scattered = match algorithm {
             Algorithm::ScatterAllgather => self.steps(Algorithm::Ring, Operation::ReduceScatter),
@@ -79,7 +81,7 @@ impl Task {
         [scattered, vec![self.scatter().backwards(Kind::Copy)]].concat()
     }
 
-    /// Down a binomial tree; backwards, a gather.
+    /// Returns a scatter down a binomial tree; run backwards, it is a gather.
     pub(super) fn scatter(&self) -> Step {
         Step::new(Shape::Scatter(Scatter { shards: self.shards.clone() }))
     }
@@ -102,7 +104,8 @@ impl Task {
         vec![Step::new(shape)]
     }
 
-    /// Such that it goes up the ring also where it is going to be run `reversed`.
+    /// Returns the steps of an allgather. `reversed` says that the caller will run them backwards, so that a ring
+    /// goes down here in order to go up then.
     fn allgather(&self, algorithm: Algorithm, reversed: bool) -> Vec<Step> {
         let shards = self.shards.clone();
         let shape = match algorithm {
@@ -126,7 +129,7 @@ impl Task {
     }
 }
 
-/// The last first, each backwards.
+/// Returns the steps in reverse order, each run backwards, with receivers that do `kind`.
 pub(super) fn backwards(steps: Vec<Step>, kind: Kind) -> Vec<Step> {
     steps.into_iter().rev().map(|step| step.backwards(kind)).collect()
 }

@@ -1,7 +1,7 @@
-//! Pairs at distance 1, 2, 4, … among a power of two of ranks; others are folded in.
+//! Exchanges between pairs at distance 1, 2, 4, … among a power of two of ranks; other ranks are folded in.
 //!
-//! Of p ranks, where p is r more than a power of two, the first 2r are pairs: the even one of each
-//! gives what it has to the odd one, which acts for both, and gets the result (Thakur, Rabenseifner and
+//! If p ranks are r more than a power of two, the first 2r of them are pairs. The even rank of each pair gives what
+//! it has to the odd one, which acts for both; at the end the even rank gets the result (Thakur, Rabenseifner and
 //! Gropp, *Optimization of collective communication operations in MPICH*, 2005).
 
 use super::pattern::{Move, Pattern};
@@ -9,15 +9,15 @@ use super::shards::Shards;
 use super::transfer::Span;
 use std::ops::Range;
 
-/// How many of `ranks` are more than a power of two.
+/// Returns `ranks` minus the largest power of two that is not above it.
 pub(super) fn extra(ranks: u64) -> u64 {
     ranks - (1 << ranks.max(1).ilog2())
 }
 
-/// Each pair exchanges all of it and adds: an allreduce.
+/// An allreduce: each pair exchanges whole buffers and adds them.
 #[derive(Debug, Clone)]
 pub(super) struct Exchange {
-    /// A power of two.
+    /// Number of ranks: a power of two.
     pub(super) ranks: u64,
     pub(super) bytes: u64,
 }
@@ -49,16 +49,17 @@ impl Pattern for Exchange {
 /// phase, and the first of a reduce-scatter, carries half of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owned {
-    /// Rank r owns part r, as an allgather or a reduce-scatter of its own asks for: an allgather begins with the
-    /// nearest ranks, and half of the buffer goes to the farthest.
+    /// Rank r owns part r, which a separate allgather or reduce-scatter needs. An allgather begins with the nearest
+    /// ranks, and half of the buffer goes to the farthest.
     ByRank,
-    /// Rank r owns the part whose number is r with its bits reversed, where nobody asks: half of the buffer goes
-    /// to the nearest rank, inside a node, and the smallest blocks to the farthest.
+    /// Rank r owns the part whose number is r with its bits reversed, if no caller cares. Half of the buffer goes to
+    /// the nearest rank, inside a node, and the smallest blocks go to the farthest.
     ByReversedRank,
 }
 
 impl Owned {
-    /// How far apart partners are before whose exchange each has 2^`doublings` of 2^`levels` parts.
+    /// Returns the distance between partners in the exchange before which each rank has 2^`doublings` of the
+    /// 2^`levels` parts.
     pub(super) fn distance(self, doublings: u64, levels: u64) -> u64 {
         match self {
             Owned::ByRank => 1 << doublings,
@@ -66,7 +67,7 @@ impl Owned {
         }
     }
 
-    /// The first of the 2^`doublings` parts that `rank` has then.
+    /// Returns the first of the 2^`doublings` parts that `rank` has after so many doublings.
     pub(super) fn first(self, rank: u64, doublings: u64, levels: u64) -> u64 {
         let part = match self {
             Owned::ByRank => rank,
@@ -77,10 +78,10 @@ impl Owned {
     }
 }
 
-/// Each pair exchanges the parts that it has: an allgather; backwards, recursive halving.
+/// An allgather: the ranks of each pair exchange the parts that they have. Run backwards, it is recursive halving.
 #[derive(Debug, Clone)]
 pub(super) struct Doubling {
-    /// For a power of two of ranks.
+    /// The parts of a power of two of ranks.
     pub(super) shards: Shards,
     pub(super) owned: Owned,
 }
@@ -111,18 +112,18 @@ impl Pattern for Doubling {
     }
 }
 
-/// What goes between the two of a pair.
+/// What the even rank of a pair sends to the odd one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Folded {
-    /// All of it.
+    /// The whole buffer.
     Whole,
-    /// The even one's part.
+    /// The part of the even rank.
     Own,
-    /// All but that.
+    /// All parts but that of the even rank.
     Others,
 }
 
-/// The even ranks of the first pairs give to the odd ones.
+/// A step in which the even ranks of the first pairs send to the odd ones.
 #[derive(Debug, Clone)]
 pub(super) struct Fold {
     pub(super) shards: Shards,

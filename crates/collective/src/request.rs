@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The request: a collective, its ranks, bytes, algorithm and groups.
 
 use super::hierarchical::Grouped;
 use super::invalid::{Invalid, MOST_BYTES, MOST_RANKS};
@@ -10,27 +10,27 @@ use super::shards::piece;
 use super::transfer::Span;
 use super::{Algorithm, Operation};
 
-/// A collective: what, how, among how many, of how much.
+/// A collective: an operation, an algorithm, the ranks that take part, and the size of their buffers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collective {
-    /// What.
+    /// The operation.
     pub operation: Operation,
-    /// How.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// How many ranks.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Each rank's buffer [B]: of an allgather what all end with, of a reduce-scatter what all begin
-    /// with, of an all-to-all all that a rank has for others and itself.
+    /// Size of each rank's buffer [B]: for an allgather the buffer with which all ranks end, for a reduce-scatter the
+    /// buffer with which all ranks begin, for an all-to-all all that a rank has for the others and for itself.
     pub bytes: u64,
-    /// Who gives or gets it all, where the operation has a root.
+    /// The rank that sends or receives the whole buffer, if the operation has a root.
     pub root: u32,
-    /// Longest piece that goes through a tree or chain on its own [B]; whole buffers if none. Cut into
-    /// equal ones.
+    /// Largest chunk that goes through a tree or chain on its own [B]; the buffer is cut into equal chunks. `None`
+    /// for whole buffers.
     pub chunk: Option<u64>,
-    /// Groups, of [`Algorithm::Hierarchical`].
+    /// Groups, for [`Algorithm::Hierarchical`]; `None` for other algorithms.
     pub levels: Option<Levels>,
-    /// Ranks of each node, over which [`Algorithm::DoubleBinaryTree`] makes the trees of an allreduce, and in
-    /// which the channels have their own orders; empty where each rank is on a node of its own.
+    /// Number of ranks on each node; empty if each rank is on a node of its own. [`Algorithm::DoubleBinaryTree`]
+    /// makes the trees of an allreduce over these nodes, and each channel has its own order of the ranks in a node.
     pub nodes: Vec<u32>,
     /// Number of rings or trees that work at the same time, each on its part of the bytes; at least 1. Ring number c
     /// enters a node at the node's rank c and leaves it from rank c − 1, so that each uses another NIC, as NCCL's
@@ -38,33 +38,34 @@ pub struct Collective {
     pub channels: u32,
 }
 
-/// Groups of ranks, and how they work inside and across.
+/// Groups of ranks, and the algorithms inside and across them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Levels {
-    /// Ranks of each group, in order.
+    /// Number of ranks in each group, in the order of the ranks.
     pub groups: Vec<u32>,
-    /// Inside a group.
+    /// The algorithm inside each group.
     pub inner: Algorithm,
-    /// Across groups.
+    /// The algorithm across groups.
     pub outer: Algorithm,
-    /// Who goes across.
+    /// The ranks that exchange data across groups.
     pub across: Across,
 }
 
-/// Who goes across groups.
+/// The ranks that exchange data across groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Across {
-    /// One rank of each group, with all of its bytes.
+    /// One rank of each group, with all bytes of the group.
     Leaders,
-    /// Every rank, with a part; of an allreduce or an all-to-all, and where groups are equal.
+    /// Every rank, with one part of the bytes, among the ranks of the same index in all groups. Only for an allreduce
+    /// or an all-to-all, and for groups of equal size.
     SameIndex,
 }
 
 impl Across {
-    /// Both.
+    /// Both variants.
     pub const ALL: [Across; 2] = [Across::Leaders, Across::SameIndex];
 
-    /// Its name in scenarios.
+    /// Returns the variant's name in scenarios.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,7 +74,7 @@ impl Across {
         }
     }
 
-    /// The one of a name.
+    /// Returns the variant with this name; `None` if there is none.
     #[must_use]
     pub fn parse(name: &str) -> Option<Across> {
         Self::ALL.into_iter().find(|across| across.name() == name)
@@ -81,7 +82,7 @@ impl Across {
 }
 
 impl Levels {
-    /// The first rank of each group.
+    /// Returns the first rank of each group.
     pub(super) fn firsts(&self) -> Vec<u64> {
         let ends = self.groups.iter().scan(0, |end, &size| {
             *end += u64::from(size);
@@ -90,7 +91,7 @@ impl Levels {
         ends.zip(&self.groups).map(|(end, &size)| end - u64::from(size)).collect()
     }
 
-    /// The group of a rank, and its index there.
+    /// Returns the group of a rank, and the rank's index in it.
     pub(super) fn group_of(&self, rank: u32) -> (u64, u64) {
         let mut index = u64::from(rank);
         for (group, &size) in self.groups.iter().enumerate() {
@@ -102,7 +103,7 @@ impl Levels {
         (0, 0)
     }
 
-    /// What groups do inside, and across, for an operation of all.
+    /// Returns the operations inside the groups, in their order, and the one across groups, that make up `operation`.
     pub(super) fn operations(&self, operation: Operation) -> (Vec<Operation>, Operation) {
         use Operation::{AllToAll, Allgather, Allreduce, Broadcast, Reduce, ReduceScatter};
         let inside = match operation {
@@ -121,7 +122,7 @@ impl Levels {
 }
 
 impl Collective {
-    /// Of all ranks, from rank 0, in whole buffers.
+    /// Creates a collective of all ranks with whole buffers, one channel and rank 0 as its root.
     #[must_use]
     pub fn new(operation: Operation, algorithm: Algorithm, ranks: u32, bytes: u64) -> Collective {
         Collective {
@@ -137,16 +138,16 @@ impl Collective {
         }
     }
 
-    /// The same with ranks on nodes of so many each.
+    /// Returns the collective with its ranks on nodes; `nodes` has the number of ranks on each node.
     #[must_use]
     pub fn on(self, nodes: Vec<u32>) -> Collective {
         Collective { nodes, ..self }
     }
 
-    /// Its transfers.
+    /// Returns the schedule of the collective: its transfers in phases.
     ///
     /// # Errors
-    /// What cannot be done.
+    /// Reports why the collective is not valid, as [`Collective::check`] does.
     pub fn schedule(&self) -> Result<Schedule, Invalid> {
         self.check()?;
         let stages = match &self.levels {
@@ -157,16 +158,17 @@ impl Collective {
         Ok(Schedule::new(self.ranks, stages, in_step))
     }
 
-    /// Its transfers at most: one of each rank in each phase of each channel.
+    /// Returns the number of transfers if each rank sent one in each phase of each channel: a measure of the work to
+    /// simulate them.
     ///
     /// # Errors
-    /// What cannot be done.
+    /// Reports why the collective is not valid, as [`Collective::check`] does.
     pub fn most_transfers(&self) -> Result<f64, Invalid> {
         let each = f64::from(self.ranks) * self.used_channels() as f64;
         Ok(self.schedule()?.phases() as f64 * each)
     }
 
-    /// Parts that begin together, in their order, of all channels.
+    /// Returns the stages in their order; the steps of all channels in one stage begin together.
     fn stages(&self) -> Vec<Vec<StepCopies>> {
         let mut stages: Vec<Vec<StepCopies>> = Vec::new();
         let whole = Span { start: 0, bytes: self.bytes };
@@ -183,21 +185,22 @@ impl Collective {
         stages
     }
 
-    /// Number of channels that the schedule has: one for an all-to-all and for algorithms in groups, which use all NICs without.
+    /// Returns the number of channels that the schedule has: one without `nodes`, for an all-to-all, and for
+    /// algorithms in groups; the latter two use all NICs without channels.
     pub(super) fn used_channels(&self) -> u64 {
         let turns = !self.nodes.is_empty() && self.levels.is_none();
         let turns = turns && self.operation != Operation::AllToAll;
         if turns { u64::from(self.channels.max(1)) } else { 1 }
     }
 
-    /// What a channel with so many bytes does.
+    /// Returns the steps of a channel that carries `bytes`.
     fn steps(&self, bytes: u64) -> Vec<Step> {
         let task = Task::new(self.ranks.into(), bytes, self.chunk);
         let task = Task { nodes: self.nodes.clone(), ..task };
         task.steps(self.algorithm, self.operation)
     }
 
-    /// The order of the ranks in the ring or tree of a channel.
+    /// Returns the order of the ranks in the ring or tree of a channel.
     fn place(&self, channel: u64) -> Placement {
         let root = self.operation.has_root().then_some(self.root);
         if channel == 0 {
@@ -206,10 +209,10 @@ impl Collective {
         Placement::turned(&self.nodes, channel, root)
     }
 
-    /// Whether there is such a collective.
+    /// Checks that the collective is valid.
     ///
     /// # Errors
-    /// What cannot be done.
+    /// Reports the first reason why it is not valid.
     pub fn check(&self) -> Result<(), Invalid> {
         let (root, ranks) = (self.root, self.ranks);
         if ranks == 0 || ranks > MOST_RANKS {
@@ -256,7 +259,7 @@ impl Collective {
     }
 }
 
-/// Groups, if there are any, have all ranks, and none is empty.
+/// Checks that the groups, if there are any, have all ranks, and that none is empty.
 fn all_in(groups: &[u32], ranks: u32) -> Result<(), Invalid> {
     let in_groups = groups.iter().map(|&size| u64::from(size)).sum();
     let all = in_groups == u64::from(ranks) && !groups.contains(&0);

@@ -1,15 +1,15 @@
-//! Each rank to the next one.
+//! Each rank sends to the next one: rings and chains.
 
 use super::pattern::{Move, Pattern, around, chunk_at, steady};
 use super::shards::{Shards, chunks, piece};
 use super::transfer::{Kind, Span};
 use std::ops::Range;
 
-/// In each phase every rank passes on the part that it got last: an allgather.
+/// An allgather: in each phase every rank passes on the part that it received last.
 #[derive(Debug, Clone)]
 pub(super) struct Ring {
     pub(super) shards: Shards,
-    /// To the rank below, so that run backwards it goes up.
+    /// Whether ranks send to the rank below, so that the ring goes up when it is run backwards.
     pub(super) down: bool,
 }
 
@@ -19,7 +19,7 @@ impl Ring {
         around(if up { rank + 1 } else { rank + ranks - 1 }, ranks)
     }
 
-    /// What `rank` passes on.
+    /// Returns the part that `rank` passes on in `phase`.
     fn part(&self, phase: u64, rank: u64) -> u64 {
         let back = if self.down { phase } else { self.ends() - phase };
         around(rank + back, self.ends())
@@ -58,7 +58,7 @@ impl Pattern for Ring {
     }
 }
 
-/// Chunks from the root along all ranks.
+/// A broadcast that sends chunks from the root along all ranks.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     ranks: u64,

@@ -1,40 +1,41 @@
-//! Phases in short: what a simulator needs that moves all ranks together.
+//! Runs of equal phases: all that a simulator needs that moves all ranks together.
 
 use super::closed_form::Cost;
 use super::part::{StepCopies, receive};
 use super::transfer::Kind;
 
-/// Phases on end that are equal but for who sends which part to whom.
+/// Successive phases that are equal, except for which rank sends which part to which rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// The first of them.
+    /// The first phase.
     pub phase: u64,
-    /// How many.
+    /// Number of phases.
     pub repeat: u64,
-    /// The same ranks send to the same ranks in all of them: they take the same routes.
+    /// Whether the same ranks send to the same ranks in all phases, so that transfers take the same routes.
     pub same_pairs: bool,
-    /// Transfers in each.
+    /// Number of transfers in each phase.
     pub transfers: u64,
-    /// The longest [B]; others of the same phase may be a byte shorter.
+    /// Length of the longest transfer [B]; others of the same phase may be a byte shorter.
     pub bytes: u64,
-    /// Most transfers that one rank sends, or that one gets, in a phase.
+    /// Most transfers that one rank sends, or that one rank receives, in a phase.
     pub fan: u64,
     /// Most bytes that one rank sends in a phase [B].
     pub sent: u64,
-    /// Most that one gets [B].
+    /// Most bytes that one rank receives in a phase [B].
     pub received: u64,
-    /// Most that one reduces [B].
+    /// Most bytes that one rank reduces in a phase [B].
     pub reduced: u64,
 }
 
 impl Run {
-    /// Whether senders are distinct and receivers are: one transfer stands for `transfers`.
+    /// Whether each rank sends and receives one transfer at most in a phase, so that one transfer stands for all
+    /// `transfers`.
     #[must_use]
     pub fn is_symmetric(&self) -> bool {
         self.fan == 1
     }
 
-    /// Time on an idle network where each rank has a link out and a link in [s].
+    /// Returns the time of the run on an idle network where each rank has a link out and a link in [s].
     #[must_use]
     pub fn seconds(&self, cost: &Cost) -> f64 {
         let bytes = self.sent.max(self.received) as f64;
@@ -42,7 +43,7 @@ impl Run {
         self.repeat as f64 * phase
     }
 
-    /// Two parts' phases side by side.
+    /// Returns the run of two steps whose phases go on side by side.
     fn beside(self, other: &Run) -> Run {
         Run {
             transfers: self.transfers + other.transfers,
@@ -56,8 +57,8 @@ impl Run {
     }
 }
 
-/// Runs of parts side by side, from phase `first` on; `None` where parts have not the same phases, so
-/// that they are not in step.
+/// Returns the runs of steps that go on side by side, from phase `first` on; `None` if they differ in their ranks or
+/// phases, so that they are not in step.
 pub(super) fn side_by_side(parts: &[StepCopies], first: u64) -> Option<Vec<Run>> {
     let (part, others) = parts.split_first()?;
     let mut runs = runs(part);
@@ -91,7 +92,7 @@ fn runs(part: &StepCopies) -> Vec<Run> {
     runs
 }
 
-/// A phase of the pattern.
+/// Returns the run of one phase of the pattern.
 fn one(part: &StepCopies, phase: u64) -> Run {
     let pattern = part.pattern();
     let switches = u64::from(pattern.switch());
@@ -137,7 +138,7 @@ fn count(run: &mut Run, part: &StepCopies, phase: u64, end: u64, is_rank: bool) 
     run.reduced = run.reduced.max(if part.step.backwards { out[2] } else { into[2] });
 }
 
-/// Transfers, their bytes, and the bytes of those that reduce.
+/// Adds one transfer to `sums`: the number of transfers, their bytes, and the bytes of those that reduce.
 fn add(sums: &mut [u64; 3], bytes: u64, reduces: bool) {
     sums[0] += 1;
     sums[1] += bytes;

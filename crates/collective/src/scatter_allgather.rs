@@ -1,5 +1,5 @@
-//! A part for each rank, down a binomial tree: the first half of the long broadcast of Barnett,
-//! van de Geijn et al. (*Building a high-performance collective communication library*, 1994).
+//! A scatter down a binomial tree, with a part for each rank: the first half of the long broadcast of Barnett, van de
+//! Geijn et al. (*Building a high-performance collective communication library*, 1994).
 
 use super::pattern::{Move, Pattern, log_up};
 use super::recursive_doubling::Owned;
@@ -12,7 +12,7 @@ pub(super) struct Scatter {
 }
 
 impl Scatter {
-    /// How far apart senders and receivers of a phase are.
+    /// Returns how far apart senders and receivers of a phase are.
     fn distance(&self, phase: u64) -> u64 {
         1 << (self.phases() - 1 - phase)
     }
@@ -39,8 +39,8 @@ impl Pattern for Scatter {
     }
 }
 
-/// A part for each of a power of two of ranks, by who owns which: halves of what they have to ranks that have
-/// nothing yet.
+/// A scatter to a power of two of ranks, where `owned` says which rank gets which part. Ranks send half of what they
+/// have to ranks that have nothing yet.
 #[derive(Debug, Clone)]
 pub(super) struct Halves {
     pub(super) shards: Shards,
@@ -48,7 +48,8 @@ pub(super) struct Halves {
 }
 
 impl Halves {
-    /// Doublings of blocks that are left after a phase, and how far apart senders and receivers are.
+    /// Returns the number k for a phase after which each rank that has something has 2^k parts, and how far apart its
+    /// senders and receivers are.
     fn level(&self, phase: u64) -> (u64, u64) {
         let left = self.phases() - 1 - phase;
         (left, self.owned.distance(left, self.phases()))
@@ -67,7 +68,7 @@ impl Pattern for Halves {
     fn send(&self, phase: u64, rank: u64, _slot: u64) -> Option<Move> {
         let (left, distance) = self.level(phase);
         let to = rank + distance;
-        // Who has something already: rank 0, and all that earlier phases reached from it.
+        // Ranks that have something already: rank 0, and all ranks that earlier phases reached from it.
         let reached = (0..phase).fold(0, |bits, phase| bits | self.level(phase).1);
         let first = self.owned.first(to, left, self.phases());
         let spans = || self.shards.span(first, first + (1 << left));

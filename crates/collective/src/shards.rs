@@ -1,20 +1,21 @@
-//! Fair splits in whole bytes.
+//! Splits of a buffer into parts of whole bytes, as equal as possible.
 
 use super::transfer::Span;
 use std::sync::Arc;
 
-/// Where part `i` of `parts` begins: all are equal but for one byte, the first being the larger.
+/// Returns the offset of part `i` of `parts` [B]. All parts are equal but for one byte; the longer
+/// ones come first.
 pub(super) fn cut(bytes: u64, parts: u64, i: u64) -> u64 {
     bytes / parts * i + i.min(bytes % parts)
 }
 
-/// A span, moved on by `start`, cut into `parts` of which the `i`-th.
+/// Cuts a span into `parts` and returns part `i`.
 pub(super) fn piece(whole: Span, parts: u64, i: u64) -> Span {
     let at = cut(whole.bytes, parts, i);
     Span { start: whole.start + at, bytes: cut(whole.bytes, parts, i + 1) - at }
 }
 
-/// How many chunks, each of `chunk` at most: one at least.
+/// Returns the number of chunks of at most `chunk` bytes, at least one; one if `chunk` is `None`.
 pub(super) fn chunks(bytes: u64, chunk: Option<u64>) -> u64 {
     chunk.map_or(1, |chunk| bytes.div_ceil(chunk)).max(1)
 }
@@ -24,43 +25,43 @@ pub(super) fn chunks(bytes: u64, chunk: Option<u64>) -> u64 {
 pub(super) struct Shards {
     bytes: u64,
     parts: u64,
-    /// How long a fair part is, and how many of the first are a byte longer.
+    /// Length of a fair part [B], and number of first parts that are one byte longer.
     fair: (u64, u64),
-    /// Borders where they are not fair.
+    /// Offsets of the borders between parts [B], if the parts are not fair.
     borders: Option<Arc<[u64]>>,
-    /// So many pairs at the beginning are one part each.
+    /// Number of pairs at the beginning whose two parts count as one.
     paired: u64,
 }
 
 impl Shards {
-    /// Equal ones, but for a byte.
+    /// Creates parts that are equal but for one byte.
     pub(super) fn fair(bytes: u64, parts: u64) -> Shards {
         Shards { bytes, parts, fair: (bytes / parts, bytes % parts), borders: None, paired: 0 }
     }
 
-    /// Between borders, 0 and all bytes among them.
+    /// Creates parts between `borders`, which include 0 and the number of all bytes.
     pub(super) fn at(borders: Vec<u64>) -> Shards {
         let bytes = borders.last().copied().unwrap_or(0);
         let parts = borders.len() as u64 - 1;
         Shards { bytes, parts, fair: (0, 0), borders: Some(borders.into()), paired: 0 }
     }
 
-    /// With the first `2 · paired` parts joined two by two.
+    /// Returns the parts with the first `2 · paired` of them joined two by two.
     pub(super) fn paired(&self, paired: u64) -> Shards {
         Shards { paired, parts: self.parts - paired, ..self.clone() }
     }
 
-    /// How many.
+    /// Returns the number of parts.
     pub(super) fn parts(&self) -> u64 {
         self.parts
     }
 
-    /// Of all.
+    /// Returns the number of bytes of all parts together.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where part `i` begins.
+    /// Returns the offset at which part `i` begins [B].
     pub(super) fn border(&self, i: u64) -> u64 {
         let single = if i < self.paired { 2 * i } else { i + self.paired };
         match &self.borders {
@@ -69,13 +70,14 @@ impl Shards {
         }
     }
 
-    /// Parts from `i` up to `j`.
+    /// Returns parts `i` to `j - 1` as one span; the second span is empty.
     pub(super) fn span(&self, i: u64, j: u64) -> [Span; 2] {
         let start = self.border(i);
         [Span { start, bytes: self.border(j) - start }, Span::default()]
     }
 
-    /// `count` parts from `i` on, around the end.
+    /// Returns `count` parts from `i` on; the second span has those that go on with part 0 after
+    /// the last one.
     pub(super) fn around(&self, i: u64, count: u64) -> [Span; 2] {
         let end = i + count;
         if end <= self.parts {
@@ -84,12 +86,12 @@ impl Shards {
         [self.span(i, self.parts)[0], self.span(0, end - self.parts)[0]]
     }
 
-    /// How long part `i` is.
+    /// Returns the length of part `i` [B].
     pub(super) fn len(&self, i: u64) -> u64 {
         self.border(i + 1) - self.border(i)
     }
 
-    /// Bytes of parts `first`, `first + step`, … below the end.
+    /// Returns the bytes of parts `first`, `first + step`, … together [B]; for fair parts only.
     pub(super) fn every(&self, first: u64, step: u64) -> u64 {
         let below = |end: u64| end.saturating_sub(first).div_ceil(step);
         self.fair.0 * below(self.parts) + below(self.fair.1)

@@ -1,4 +1,5 @@
-//! Every algorithm for every operation: who ends with what, what is sent, how long it takes.
+//! Tests of every algorithm for every operation: what each rank ends with, what is sent, how long
+//! it takes.
 
 mod bytes;
 mod cases;

@@ -3,53 +3,54 @@
 /// What the receiver does with the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Keeps them.
+    /// The receiver keeps them.
     Copy,
-    /// Adds them to its own.
+    /// The receiver adds them to its own.
     Reduce,
 }
 
-/// Bytes of the buffer.
+/// A range of bytes of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Span {
-    /// The first [B].
+    /// Offset of the first byte [B].
     pub start: u64,
-    /// How many [B].
+    /// Number of bytes [B].
     pub bytes: u64,
 }
 
-/// What one rank has for one rank in an all-to-all.
+/// The data that one rank has for one rank in an all-to-all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Block {
-    /// Whose it was.
+    /// The rank that has the data at the beginning.
     pub origin: u32,
-    /// Whose it will be.
+    /// The rank that has the data at the end.
     pub destination: u32,
 }
 
 /// Blocks that travel together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Blocks {
-    /// From each of some ranks to each of some, `(first, step, count)`.
+    /// The blocks from each rank of one sequence to each rank of another; a sequence is
+    /// `(first, step, count)`.
     Grid {
-        /// Whose they were.
+        /// The ranks that have the blocks at the beginning.
         origins: (u64, u64, u64),
-        /// Whose they will be.
+        /// The ranks that have the blocks at the end.
         destinations: (u64, u64, u64),
     },
-    /// Bruck: what is at `rank` and has still to go on by `distance`, a power of two.
+    /// Bruck's algorithm: the blocks at `rank` that must still go on by `distance`, a power of two.
     Distance {
         /// The sender.
         rank: u64,
-        /// How far this transfer carries it.
+        /// Number of ranks by which this transfer carries the blocks on.
         distance: u64,
-        /// Of all.
+        /// Number of all ranks.
         ranks: u64,
     },
 }
 
 impl Blocks {
-    /// One by one.
+    /// Iterates over the blocks.
     pub fn iter(self) -> impl Iterator<Item = Block> {
         let count = match self {
             Blocks::Grid { origins, destinations } => origins.2 * destinations.2,
@@ -79,36 +80,36 @@ impl Blocks {
 /// What a transfer carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Content {
-    /// Of the buffer that all ranks have in common: two spans, of which any may be empty.
+    /// Two ranges of the buffer that all ranks have in common; either may be empty.
     Spans([Span; 2]),
-    /// Of an all-to-all.
+    /// Blocks of an all-to-all.
     Blocks(Blocks),
 }
 
-/// What it takes to carry a transfer out, whatever its bytes are.
+/// A transfer without its content: all that is needed to simulate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
     /// The sender.
     pub from: u32,
     /// The receiver.
     pub to: u32,
-    /// How many [B].
+    /// Number of bytes [B].
     pub bytes: u64,
-    /// What the receiver does.
+    /// What the receiver does with the bytes.
     pub kind: Kind,
 }
 
-/// A message from one rank to another. Ids from the number of ranks on are switches.
+/// A message from one rank to another. Ids from the number of ranks on stand for switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Transfer {
     /// The sender.
     pub from: u32,
     /// The receiver.
     pub to: u32,
-    /// How many [B]; may be 0, which still is a message.
+    /// Number of bytes [B]; a transfer of 0 bytes still is a message.
     pub bytes: u64,
-    /// What the receiver does.
+    /// What the receiver does with the bytes.
     pub kind: Kind,
-    /// Which bytes.
+    /// Which bytes or blocks the transfer carries.
     pub content: Content,
 }

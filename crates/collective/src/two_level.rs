@@ -1,11 +1,11 @@
-//! An all-to-all in two levels, for few long messages across instead of many short ones.
+//! An all-to-all in two levels: few long messages go across groups instead of many short ones.
 
 use super::pattern::{Move, Pattern};
 use super::shards::Shards;
 use super::transfer::{Blocks, Content, Kind};
 
-/// An all-to-all in equal groups: inside, each rank gets what its group has for all ranks of its index;
-/// across, these exchange it.
+/// An all-to-all in groups of equal size. Inside a group, each rank receives what the group has for all ranks of its
+/// index. Across groups, the ranks of one index exchange what they received.
 #[derive(Debug, Clone)]
 pub(super) struct TwoLevel {
     pub(super) shards: Shards,

@@ -1,19 +1,20 @@
 //! Future events in order of time, then of scheduling.
 //!
-//! Three ways in, one order out. Most events go to a 4-ary heap. Events that all wait equally
-//! long go to a lane, which is a queue. Events that may be cancelled go to a heap of their own,
-//! so that the others do not pay for it.
+//! Events come in by three ways and leave in one order. Most events go to a 4-ary heap. Events that all wait equally
+//! long go to a lane, which is a queue. Events that may be cancelled go to a heap of their own, so that the other
+//! events do not pay for cancellation.
 
 use super::{Heap, Time};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-/// Time in the upper half, order of scheduling in the lower: one comparison decides.
+/// The instant [ps] in the upper 64 bits, the order of scheduling in the lower 64: one comparison decides which event
+/// comes first.
 type Key = u128;
 const NO_KEY: Key = Key::MAX;
 
-/// A queue of the calendar for events that are scheduled in order of time: which one, counted from one, so that
-/// none takes no room.
+/// Identifies a lane: a queue of the calendar for events that are scheduled in order of time. Lanes are counted from
+/// one, so that an `Option<LaneId>` takes no more memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneId(NonZeroU32);
 
@@ -24,26 +25,26 @@ impl LaneId {
     }
 }
 
-/// An event that may be cancelled; harmless once it has happened or was cancelled.
+/// Identifies an event that may be cancelled. Cancelling has no effect once the event has happened or was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimerId {
     slot: u32,
     generation: u32,
 }
 
-/// A cancellable event; empty slots are reused under the next generation.
+/// The slot of a cancellable event. An empty slot is reused under the next generation number.
 #[derive(Debug, Clone)]
 struct Timer<E> {
     generation: u32,
     event: Option<E>,
 }
 
-/// A queue of events, the first and the last of which have these keys.
+/// A queue of events that were scheduled in order of time.
 #[derive(Debug, Clone)]
 struct Lane<E> {
-    /// [`NO_KEY`] if there is none.
+    /// Key of the first event; [`NO_KEY`] if the lane is empty.
     head: Key,
-    /// Of the latest one that came in, whether or not it has happened.
+    /// Key of the event that was added last, whether or not it has happened; 0 before the first one.
     tail: Key,
     events: VecDeque<(Key, E)>,
 }
@@ -60,10 +61,10 @@ pub struct Calendar<E> {
     timers: Heap<Key, TimerId>,
     timer_slots: Vec<Timer<E>>,
     free_slots: Vec<u32>,
-    /// Lanes are few: all are looked at when one has moved on.
+    /// All lanes. They are few, so all are examined after an event has left one of them.
     lanes: Vec<Lane<E>>,
     first_lane: usize,
-    /// Key of its first event.
+    /// Key of the first event of lane `first_lane`; [`NO_KEY`] if all lanes are empty.
     lane_key: Key,
     /// Key of the first event that is in no lane.
     rest: Key,
@@ -99,12 +100,12 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// Number of events to come.
+    /// Returns the number of events to come.
     pub fn len(&self) -> usize {
         self.heap.len() + self.in_lanes + self.timer_slots.len() - self.free_slots.len()
     }
 
-    /// Number of events that were scheduled and are not to come: handled, or taken back.
+    /// Returns the number of events that were scheduled and are no longer to come: handled, cancelled or removed.
     pub fn past(&self) -> u64 {
         self.sequence - self.len() as u64
     }
@@ -114,7 +115,7 @@ impl<E: Copy> Calendar<E> {
         self.len() == 0
     }
 
-    /// Adds an event at an instant that is not past.
+    /// Adds an event at an instant that is not in the past.
     #[inline]
     pub fn schedule(&mut self, at: Time, event: E) {
         let key = self.key(at);
@@ -139,7 +140,7 @@ impl<E: Copy> Calendar<E> {
         id
     }
 
-    /// Takes back an event; none if it has happened or was cancelled before.
+    /// Cancels an event and returns it; `None` if it has happened or was cancelled before.
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let event = self.take_timer(id)?;
         let live = self.timer_slots.len() - self.free_slots.len();
@@ -152,7 +153,8 @@ impl<E: Copy> Calendar<E> {
         Some(event)
     }
 
-    /// Takes back all events for which `is` holds, in no order; those that can be cancelled stay.
+    /// Removes and returns all events for which `is` holds, in no particular order; events that can be cancelled
+    /// stay.
     #[cold]
     pub fn remove_all(&mut self, is: impl Fn(&E) -> bool) -> Vec<E> {
         let mut removed = Vec::new();
@@ -172,15 +174,16 @@ impl<E: Copy> Calendar<E> {
         removed
     }
 
-    /// A new queue for events that are scheduled in order of time, such as those after one
-    /// constant delay. Such an event costs no heap operation.
+    /// Adds a lane: a queue for events that are scheduled in order of time, such as events after one constant delay.
+    /// An event in a lane costs no heap operation.
     pub fn lane(&mut self) -> LaneId {
         self.lanes.push(Lane { head: NO_KEY, tail: 0, events: VecDeque::new() });
         let number = u32::try_from(self.lanes.len()).ok().and_then(NonZeroU32::new);
         LaneId(number.expect("fewer than 2^32 lanes"))
     }
 
-    /// Adds an event at the end of a lane, not before the lane's last one. Always inlined, as `pop` is.
+    /// Adds an event at the end of a lane; `at` must not lie before the lane's last event. Always inlined, as `pop`
+    /// is.
     #[inline(always)]
     pub fn schedule_in(&mut self, lane: LaneId, at: Time, event: E) {
         let key = self.key(at);
@@ -198,8 +201,9 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// An event that will happen after about `number` others, where the next one is a lane's or a heap's; in
-    /// a lane after that many of its own.
+    /// Returns an event that will happen soon, without removing it. If the next event is in a lane, it is the event
+    /// `number` places behind it there; otherwise it is entry `number` of the heap, which will happen after about
+    /// that many others. `None` if there is no such event.
     #[inline]
     pub fn peek_event(&self, number: usize) -> Option<E> {
         if self.next == self.lane_key {
@@ -209,14 +213,15 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// The instant of the next event.
+    /// Returns the instant of the next event; `None` if there is none.
     #[inline]
     pub fn peek(&self) -> Option<Time> {
         let at = time_of(self.next);
         (at != Time::NEVER).then_some(at)
     }
 
-    /// Removes the next event and its instant. Always inlined: what it gives then never passes through memory.
+    /// Removes the next event and returns it with its instant; `None` if there is none. Always inlined, so that the
+    /// result does not pass through memory.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<(Time, E)> {
         if self.next == NO_KEY {
@@ -277,7 +282,7 @@ impl<E: Copy> Calendar<E> {
         (self.lane_key, self.first_lane) = (key, first);
     }
 
-    /// Removes the first event that is in no lane.
+    /// Removes and returns the first event that is in no lane.
     #[inline(never)]
     fn pop_rest(&mut self) -> Option<E> {
         let event = if self.next == self.heap_key() {
@@ -307,7 +312,8 @@ impl<E: Copy> Calendar<E> {
         timer.event.take()
     }
 
-    /// Keeps the head of the timers live, so that looking at it changes nothing.
+    /// Removes cancelled timers from the head of the heap, so that `timer_key` can look at the head without changing
+    /// anything.
     fn drop_stale_timers(&mut self) {
         while let Some((_, id)) = self.timers.peek() {
             if self.timer_slots[id.slot as usize].generation == id.generation {
@@ -317,7 +323,7 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// Timers in the heap, cancelled ones included.
+    /// Returns the number of timers in the heap, cancelled ones included.
     #[cfg(test)]
     pub(super) fn timers_held(&self) -> usize {
         self.timers.len()

@@ -2,7 +2,7 @@
 //!
 //! Entries of equal key leave in no promised order; callers make keys unique.
 
-/// Children of one node.
+/// Number of children of each node.
 const ARITY: usize = 4;
 
 /// A min-heap of values under keys.
@@ -50,11 +50,12 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
     pub fn push(&mut self, key: K, value: V) {
         let entry = (key, value);
         self.entries.push(entry);
-        // Reading it back would have to wait until its parts are written.
+        // `entry` is passed on, because reading it back would have to wait until both its parts are written.
         self.sift_up(self.entries.len() - 1, entry);
     }
 
-    /// Removes an entry with the smallest key. Always inlined, because most heaps are so flat that calls are dear.
+    /// Removes an entry with the smallest key. Always inlined, because most heaps are so shallow that a call would
+    /// cost more than its work.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<(K, V)> {
         let last = self.entries.pop()?;
@@ -111,13 +112,13 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
     }
 }
 
-/// Position and key of the smallest child of `at`.
+/// Returns the position and the key of the smallest child of `at`; `None` if it has no children.
 #[inline]
 fn smallest_child<K: Copy + PartialOrd, V>(entries: &[(K, V)], at: usize) -> Option<(usize, K)> {
     let first = ARITY * at + 1;
     let children = entries.get(first..)?;
     let smaller = |a: usize, b: usize| if children[b].0 < children[a].0 { b } else { a };
-    // Nearly every node has all its children, and knowing that spares looking at their number.
+    // Nearly every node has all its children: testing for that first spares a test for each child.
     let best = match children.len() {
         ARITY.. => smaller(smaller(0, 1), smaller(2, 3)),
         3 => smaller(smaller(0, 1), 2),

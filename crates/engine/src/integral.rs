@@ -4,25 +4,26 @@ use super::Time;
 
 /// The integral over time of a whole number, exact to the picosecond.
 ///
-/// Each unit counts the instant at which it ends less the one at which it began, so that only
-/// changes cost anything, and time that passes costs nothing.
+/// Each unit of the number adds the instant at which it ends minus the instant at which it began. So only changes of
+/// the number cost anything; time that passes costs nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Integral(u128);
 
 impl Integral {
-    /// The number grows at `now` by so much.
+    /// Records that the number grows by `by` at `now`.
     #[inline]
     pub fn up(&mut self, now: Time, by: u64) {
         self.0 = self.0.wrapping_sub(u128::from(now.0) * u128::from(by));
     }
 
-    /// The number falls at `now` by so much.
+    /// Records that the number falls by `by` at `now`.
     #[inline]
     pub fn down(&mut self, now: Time, by: u64) {
         self.0 = self.0.wrapping_add(u128::from(now.0) * u128::from(by));
     }
 
-    /// The integral up to `now`, not before the last change, where the number is `value` [ps].
+    /// Returns the integral up to `now`, given the number `value` at `now` [ps]; `now` must not lie before the last
+    /// change.
     #[inline]
     pub fn up_to(&self, now: Time, value: u64) -> u128 {
         let integral = self.0.wrapping_add(u128::from(now.0) * u128::from(value));
@@ -36,9 +37,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_changes_count() {
-        // System: 3 from 10 ps on, 5 more from 20, 6 less from 50. Expectation: 3·10 + 8·30 + 2·50 up to 100 ps, and
-        // the same shorter by what lies between.
+    fn the_integral_sums_the_number_times_the_time_between_changes() {
+        // System: the number is 3 from 10 ps on, 8 from 20 ps on and 2 from 50 ps on. Expectation: up to 100 ps the
+        // integral is 3·10 + 8·30 + 2·50; up to 30 ps and 50 ps it is the part of this sum up to there.
         let mut integral = Integral::default();
         integral.up(Time(10), 3);
         integral.up(Time(20), 5);
@@ -46,7 +47,7 @@ mod tests {
         integral.down(Time(50), 6);
         assert_eq!(integral.up_to(Time(50), 2), 30 + 240);
         assert_eq!(integral.up_to(Time(100), 2), 30 + 240 + 100);
-        // Large numbers at the end of time.
+        // Large numbers up to the last instant do not overflow.
         let mut large = Integral::default();
         large.up(Time(1), u64::MAX / 2);
         let span = u128::from(u64::MAX - 1);

@@ -1,4 +1,5 @@
-//! Knows simulated time, the order of events and the loop over them; nothing else.
+//! The engine of the simulator: simulated time, the calendar of events and the loop over them, fluid networks, and
+//! statistics of output. It knows nothing of what is simulated.
 //!
 //! # Example
 //!

@@ -1,9 +1,9 @@
-//! Memory that will be needed soon.
+//! Prefetching of memory that will be needed soon.
 
 use prefetch_index::prefetch_index;
 
-/// Has the first cache line of `of` fetched while the program goes on. Changes nothing but the time that
-/// it takes.
+/// Starts to fetch the first cache line of `of` into the cache, while the program goes on. Changes how long the
+/// program takes, and nothing else.
 #[inline]
 pub fn prefetch<T>(of: &T) {
     prefetch_index(std::slice::from_ref(of), 0);

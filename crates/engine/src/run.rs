@@ -2,22 +2,23 @@
 
 use super::{Calendar, Time};
 
-/// Steps at one instant after which a model is taken to be stuck there.
+/// Number of steps at one instant after which the loop assumes that the model is stuck there, and
+/// panics.
 const STUCK: u64 = 1 << 26;
 
 /// Something that reacts to events.
 pub trait Model {
-    /// What can happen to it.
+    /// An event of the model.
     type Event: Copy;
 
-    /// Its calendar, from which the loop takes one event after the other.
+    /// Returns the model's calendar, from which the loop takes one event after the other.
     fn calendar(&mut self) -> &mut Calendar<Self::Event>;
 
     /// Reacts to an event that happens at `now`.
     fn handle(&mut self, now: Time, event: Self::Event);
 
-    /// The next instant at which the model itself finishes something, such as a flow; such
-    /// instants never enter the calendar.
+    /// Returns the next instant at which the model itself completes something, such as a flow;
+    /// `None` if it completes nothing. Such instants never enter the calendar.
     fn pending(&mut self) -> Option<Time> {
         None
     }
@@ -27,13 +28,13 @@ pub trait Model {
         let _ = now;
     }
 
-    /// Whether nothing that could still happen matters.
+    /// Whether the run is over, because no event that could still happen matters.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// Runs `model` up to and including the instant `until`, or until it is over; gives the number of
+/// Runs `model` up to and including the instant `until`, or until it is over; returns the number of
 /// events handled.
 ///
 /// At equal instants the model's own completions come before the calendar's events.
@@ -50,7 +51,7 @@ pub fn run<M: Model>(model: &mut M, until: Time) -> u64 {
         steps = if next == now { steps + 1 } else { 0 };
         assert!(steps < STUCK, "time does not advance");
         now = next;
-        // An event at the very instant of a completion has to wait for it.
+        // At equal instants the event waits for the completion.
         if pending <= event {
             model.advance(now);
         } else if let Some((_, event)) = model.calendar().pop() {

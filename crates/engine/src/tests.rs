@@ -1,4 +1,4 @@
-//! The calendar against a sorted list, and the loop.
+//! Tests of the calendar against a plain list, and of the event loop.
 
 use super::{Calendar, LaneId, Model, Time, TimerId, run};
 use proptest::prelude::*;
@@ -25,7 +25,8 @@ fn any_act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// All events in the order of the definition: time, then scheduling.
+/// The calendar by definition: a list of (instant [ps], number in order of scheduling), in which the smallest entry
+/// comes first.
 #[derive(Default)]
 struct Naive {
     events: Vec<(u64, u32)>,
@@ -141,7 +142,7 @@ fn a_lane_out_of_order_is_a_bug() {
     calendar.schedule_in(lane, Time(4), 1);
 }
 
-/// Notes what happens; finishes something itself at the instants `own`.
+/// A model that records what happens to it, and that completes something itself at the instants `own`.
 struct Notes {
     calendar: Calendar<u64>,
     own: Vec<u64>,
@@ -183,9 +184,10 @@ fn completions_come_before_events_of_the_same_instant_and_the_end_is_included() 
 }
 
 #[test]
-fn what_lies_ahead_is_seen_without_being_taken() {
-    // System: a lane with three events and a heap with one, which comes between. Expectation: whatever comes next shows
-    // those behind it where it is, and all leave as if nobody had looked.
+fn later_events_are_shown_without_being_removed() {
+    // System: a lane with three events, and the heap with one event whose instant lies between them. Expectation:
+    // while the next event is in the lane, the lane's events are shown, otherwise those of the heap; all events leave
+    // as if nobody had looked.
     let mut calendar = Calendar::new();
     let lane = calendar.lane();
     for (at, event) in [(10, 'a'), (20, 'b'), (30, 'c')] {

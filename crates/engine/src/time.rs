@@ -46,7 +46,8 @@ impl Span {
     /// what exceeds the range gives the longest span.
     pub fn from_seconds(seconds: f64) -> Span {
         let ps = seconds * PS_PER_SECOND;
-        // `as` saturates, and maps NaN to zero. This is `f64::round`, which is a call.
+        // `as` saturates and maps NaN to zero. The result is that of `f64::round`, which would be a
+        // function call.
         let whole = ps as u64;
         Span(whole.saturating_add(u64::from(ps - whole as f64 >= 0.5)))
     }
@@ -54,7 +55,7 @@ impl Span {
     /// The span in picoseconds.
     #[inline]
     pub fn picoseconds(self) -> f64 {
-        // Conversion of signed numbers is the short one.
+        // Conversion from a signed integer takes fewer instructions than from an unsigned one.
         i64::try_from(self.0).map_or_else(|_| long(self.0), |ps| ps as f64)
     }
 
@@ -64,7 +65,7 @@ impl Span {
     }
 }
 
-/// More than a hundred days [ps].
+/// Converts a span of more than 106 days [ps], which is too long for an `i64`.
 #[cold]
 #[inline(never)]
 fn long(ps: u64) -> f64 {

@@ -1,4 +1,4 @@
-//! From stored bytes to what a network takes.
+//! Decodes stored images to the tensors that networks take.
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
@@ -8,37 +8,39 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Mean and standard deviation of ImageNet's channels, of values from 0 to 1.
+/// Mean and standard deviation of ImageNet's channels, for values from 0 to 1.
 const MOMENTS: [(f32, f32); 3] = [(0.485, 0.229), (0.456, 0.224), (0.406, 0.225)];
 
-/// Why bytes are no image.
+/// Why bytes cannot be decoded as an image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// They do not begin as JPEG files do.
+    /// The bytes do not begin as a JPEG file does.
     #[error("not a JPEG image")]
     Foreign,
-    /// They end before the image does.
+    /// The bytes end before the image does.
     #[error("the JPEG image is cut off")]
     Truncated,
-    /// They say something that makes no sense, or nothing that this decoder knows.
+    /// The image is invalid, or uses a feature that this decoder does not support.
     #[error("a JPEG image that cannot be decoded: {0}")]
     Broken(String),
 }
 
-/// A decoded image: red, then green, then blue, row by row, normalised by ImageNet's moments.
+/// A decoded image: the planes red, green and blue one after another, each row by row, normalised by ImageNet's
+/// moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tensor<'a> {
     /// `3 · height · width` values.
     pub values: &'a [f32],
     /// Pixels of a row.
     pub width: usize,
-    /// Rows.
+    /// Number of rows.
     pub height: usize,
     /// Pixels of the image before resizing.
     pub pixels: usize,
 }
 
-/// Decodes, resizes, normalises; keeps its buffers from image to image. One for each thread.
+/// Decodes, resizes and normalises images; reuses its buffers from image to image. Each thread needs its own
+/// decoder.
 #[derive(Debug)]
 pub struct Decoder {
     side: Option<u32>,
@@ -49,8 +51,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// `resize`: side of the square [pixels] that every image is resized to, bilinear with
-    /// antialiasing; images keep their size without.
+    /// Returns a decoder that resizes every image to a square with side `resize` [pixels], bilinearly with
+    /// antialiasing. Without `resize`, images keep their size.
     #[must_use]
     pub fn new(resize: Option<u32>) -> Decoder {
         let side = resize.filter(|&side| side > 0);
@@ -63,7 +65,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// It is none, cut off, or broken.
+    /// The bytes are no JPEG image, or the image is cut off or broken.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<Tensor<'_>, ImageError> {
         let (width, height) = self.unpack(bytes)?;
         let pixels = width * height;
@@ -71,7 +73,8 @@ impl Decoder {
         let (values, width, height) = match self.side {
             Some(side) => {
                 let stored = &self.stored[..3 * pixels];
-                // `resize_typed` is compiled for this type of pixels only, `resize` for thirteen.
+                // `resize_typed` is compiled for this type of pixels only, `resize` would be compiled for
+                // thirteen.
                 let from = TypedImageRef::<U8x3>::from_buffer(width as u32, height as u32, stored)
                     .map_err(|error| broken(&error))?;
                 let mut to = TypedImage::<U8x3>::from_buffer(side, side, &mut self.resized)
@@ -90,13 +93,13 @@ impl Decoder {
         Ok(Tensor { values: &self.tensor, width, height, pixels })
     }
 
-    /// Into `stored` as RGB; returns width and height.
+    /// Decodes an image into `stored` as RGB; returns width and height.
     fn unpack(&mut self, bytes: &[u8]) -> Result<(usize, usize), ImageError> {
         if !bytes.starts_with(&[0xff, 0xd8]) {
             return Err(ImageError::Foreign);
         }
-        // The decoder fills what is missing with grey; a cut file lacks its end marker. Some
-        // writers add bytes behind it.
+        // The JPEG decoder fills the missing part of a cut file with grey, so a missing end marker is detected
+        // here. Some programs add bytes behind the marker.
         if !bytes.windows(2).rev().take(1 << 10).any(|pair| pair == [0xff, 0xd9]) {
             return Err(ImageError::Truncated);
         }
@@ -117,7 +120,7 @@ impl Decoder {
     }
 }
 
-/// Interleaved bytes to planes of numbers with mean 0 and standard deviation 1.
+/// Converts interleaved bytes to a plane for each channel, with values of mean 0 and standard deviation 1.
 fn normalise(values: &[u8], tensor: &mut [f32]) {
     let plane = values.len() / 3;
     let [r, g, b] = MOMENTS.map(|(mean, sd)| (1.0 / (255.0 * sd), -mean / sd));

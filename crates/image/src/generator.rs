@@ -1,31 +1,31 @@
-//! Images that cost what photographs cost to decode.
+//! Generated images that cost as much to decode as photographs.
 //!
-//! Noise compresses unlike photographs, and drawings do, too. Dead leaves do not: opaque discs of
-//! all sizes, numbers falling with the cube of the radius, one over the other, give edges, flat
-//! regions and the spectrum of natural scenes at all scales (Lee, Mumford and Huang, *Occlusion
-//! models for natural images*, IJCV 41, 2001). Some leaves are smooth, some rough; colours vary
-//! less than brightness.
+//! Noise and drawings compress differently from photographs; pictures of dead leaves do not. They consist of
+//! opaque discs of all sizes, one over the other; the number of discs falls with the cube of the radius. Such
+//! pictures have edges, flat regions and the spectrum of natural scenes at all scales (Lee, Mumford and Huang,
+//! *Occlusion models for natural images*, IJCV 41, 2001). Some leaves are smooth, some rough; colours vary less
+//! than brightness.
 
 use forebay_model::random::Generator;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// Quality of generated images unless said otherwise.
+/// Default JPEG quality of generated images.
 pub const QUALITY: u8 = 90;
 
-/// Side of the scene that images are cut from; it repeats beyond.
+/// Side of the scene from which images are cut [pixels]; larger images repeat the scene.
 const SIDE: usize = 1024;
 /// Radii of leaves [pixels].
 const RADII: (f64, f64) = (2.0, 300.0);
-/// Leaves' area over the scene's: hardly a point remains bare.
+/// Area of all leaves over the area of the scene: so much that hardly a point remains uncovered.
 const COVER: f64 = 9.0;
-/// Standard deviation of brightness and colour among leaves, of 255.
+/// Standard deviations of brightness and of colour among leaves, on a scale up to 255.
 const BRIGHTNESS: f64 = 42.0;
 const COLOUR: f64 = 11.0;
-/// Strongest texture, of 255.
+/// Standard deviation of the strongest texture, on a scale up to 255.
 const ROUGHNESS: f64 = 24.0;
-/// Noise of a sensor, of 255.
+/// Standard deviation of the sensor noise, on a scale up to 255.
 const SENSOR: f64 = 2.0;
 
 /// A scene, from which images are cut.
@@ -38,7 +38,7 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// The images of a seed, as JPEG of this quality (1 to 100).
+    /// Returns the images of a seed, as JPEG of this quality (1 to 100).
     #[must_use]
     pub fn new(seed: u64, quality: u8) -> Generated {
         let mut draw = Generator::seed_from_u64(seed);
@@ -48,22 +48,23 @@ impl Generated {
             let [light, red, blue, gain] = *leaf;
             let y = 118.0 + light + gain * rough;
             let noise = (SENSOR * normal(&mut draw)) as f32;
-            // Each channel its own colour, and green so that brightness stays.
+            // Red and blue get offsets of their own; green gets the offset that keeps the brightness.
             [y + red + noise, y - 0.5 * red - 0.2 * blue + noise, y + blue + noise].map(|v| v as u8)
         };
         let scene = leaves.iter().zip(&texture).map(pixel).collect();
         Generated { scene, seed, quality: quality.clamp(1, 100) }
     }
 
-    /// The same images as JPEG of another quality.
+    /// Returns the same images as JPEG of another quality.
     #[must_use]
     pub fn at_quality(&self, quality: u8) -> Generated {
         Generated { quality: quality.clamp(1, 100), ..self.clone() }
     }
 
-    /// The same images at the quality at which those of such sides have `bytes` on the average; none if
-    /// no quality comes within a tenth of that. The sizes are those of eight small images, or of a
-    /// piece of a large one: the scene repeats anyway.
+    /// Returns the same images at the quality at which images of `width` × `height` have `bytes` on average;
+    /// `None` if no quality comes within a tenth of that. The average is taken over up to eight images. For an
+    /// image larger than the scene, only a piece of the scene's size is encoded, because the scene repeats
+    /// anyway.
     #[must_use]
     pub fn of_size(&self, width: usize, height: usize, bytes: f64) -> Option<Generated> {
         let (across, down) = (width.clamp(1, SIDE), height.clamp(1, SIDE));
@@ -74,7 +75,8 @@ impl Generated {
             let sizes = (0..number).map(|index| images.jpeg(across, down, index).len() as f64);
             sizes.sum::<f64>() / number as f64 * pieces
         };
-        // Sizes grow with quality: the first that is large enough, or the one before it.
+        // Sizes grow with quality. The search ends with the lowest quality that is large enough and the quality
+        // below it.
         let (mut below, mut above) = (1, 100);
         while above - below > 1 {
             let middle = (below + above) / 2;
@@ -85,7 +87,7 @@ impl Generated {
         (off(best) <= 0.1).then(|| self.at_quality(best))
     }
 
-    /// The pixels of image number `index`, interleaved RGB.
+    /// Returns the pixels of image number `index` as interleaved RGB.
     #[must_use]
     pub fn pixels(&self, width: usize, height: usize, index: u64) -> Vec<u8> {
         let mut draw = Generator::seed_from_u64(self.seed ^ (index + 1).wrapping_mul(GOLDEN));
@@ -99,7 +101,7 @@ impl Generated {
         (0..height).flat_map(|y| (0..width).flat_map(move |x| place(x, y))).collect()
     }
 
-    /// Image number `index` as a JPEG file (4:2:0); sides from 1 to 65535.
+    /// Returns image number `index` as a JPEG file (4:2:0); sides are limited to 1 to 65535.
     #[must_use]
     pub fn jpeg(&self, width: usize, height: usize, index: u64) -> Vec<u8> {
         let side = |n: usize| u16::try_from(n.max(1)).unwrap_or(u16::MAX);
@@ -108,7 +110,7 @@ impl Generated {
         let mut bytes = Vec::new();
         let mut encoder = Encoder::new(&mut bytes, self.quality);
         encoder.set_sampling_factor(SamplingFactor::F_2_2);
-        // Writing to memory and sizes that fit: nothing is left that can fail.
+        // Encoding cannot fail: it writes to memory, and the sizes fit.
         encoder.encode(&pixels, width, height, ColorType::Rgb).expect("an image in memory");
         bytes
     }
@@ -117,25 +119,26 @@ impl Generated {
 /// 2^64 over the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A number in [0, 1).
+/// Returns a uniform random number in [0, 1).
 fn uniform(draw: &mut Generator) -> f64 {
     (draw.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Nearly a normal deviate: four uniform ones.
+/// Returns a nearly standard normal random number: the scaled sum of four uniform ones.
 fn normal(draw: &mut Generator) -> f64 {
     let word = draw.next_u64();
     let part = |i: u32| f64::from((word >> (16 * i)) as u16) / 65_536.0;
     (part(0) + part(1) + part(2) + part(3) - 2.0) * 3.0_f64.sqrt()
 }
 
-/// Light, red, blue and roughness of each point: leaves, the last on top.
+/// Paints leaves one over the other, the last on top. Returns brightness, red, blue and roughness of each
+/// point.
 fn paint(draw: &mut Generator) -> Vec<[f32; 4]> {
     let mut scene = vec![[0.0; 4]; SIDE * SIDE];
     let (low, high) = (RADII.0.powi(-2), RADII.1.powi(-2));
     let mut area = 0.0;
     while area < COVER * (SIDE * SIDE) as f64 {
-        // Numbers fall with the cube of the radius.
+        // The number of leaves falls with the cube of the radius.
         let radius = (high + uniform(draw) * (low - high)).sqrt().recip();
         let [x, y] = [0; 2].map(|_| uniform(draw) * SIDE as f64);
         let rough = uniform(draw).powi(3) * ROUGHNESS;
@@ -146,7 +149,7 @@ fn paint(draw: &mut Generator) -> Vec<[f32; 4]> {
     scene
 }
 
-/// A disc with an edge one pixel soft; what leaves the scene comes in on the other side.
+/// Paints a disc with a soft edge of one pixel; parts that leave the scene come in on the opposite side.
 fn disc(scene: &mut [[f32; 4]], x: f64, y: f64, radius: f64, leaf: [f32; 4]) {
     let reach = radius.ceil() as i64 + 1;
     for row in y as i64 - reach..=y as i64 + reach {
@@ -163,8 +166,8 @@ fn disc(scene: &mut [[f32; 4]], x: f64, y: f64, radius: f64, leaf: [f32; 4]) {
     }
 }
 
-/// Smooth noise with as much in each octave, so that its power falls with the square of the
-/// frequency; standard deviation about 1.
+/// Returns smooth noise with equal power in each octave, so that its spectral power falls with the square of
+/// the frequency; its standard deviation is about 1.
 fn texture(draw: &mut Generator) -> Vec<f32> {
     let mut sum = vec![0.0_f32; SIDE * SIDE];
     for octave in 1..6 {
@@ -222,9 +225,10 @@ mod tests {
         );
     }
 
-    /// Sides beyond the scene's, and none.
+    /// System: images larger than the scene, and images without pixels. Expectation: pixels and a JPEG file all
+    /// the same.
     #[test]
-    fn any_size_can_be_had() {
+    fn images_of_any_size_can_be_generated() {
         let images = Generated::new(1, QUALITY);
         assert_eq!(images.pixels(1500, 2, 0).len(), 9000);
         assert!(!images.jpeg(0, 0, 0).is_empty());

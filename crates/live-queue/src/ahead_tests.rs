@@ -1,4 +1,4 @@
-//! Devices that are given steps ahead wait only while they have nothing to do, whenever their threads ask.
+//! Tests that devices with steps submitted ahead stall only while they have nothing to do, whenever their threads ask for work.
 
 use super::state::State;
 use super::training::Training;
@@ -9,7 +9,7 @@ use forebay_scenario::{BatchInterval, Goal};
 
 const MS: u64 = 1_000_000_000;
 
-/// One worker that makes batches of one sample, and so many devices; at time 0.
+/// Returns the state at time 0 with one worker that makes batches of one sample, and `devices` devices.
 fn begun(devices: u32) -> State {
     let goal = Goal { steps: u64::MAX, quota: u64::MAX, fresh: u64::MAX };
     let mut state = State::new(Training::new(BatchInterval::Every(1.0), goal));
@@ -19,13 +19,13 @@ fn begun(devices: u32) -> State {
     state
 }
 
-/// The worker has read a sample, since the one before.
+/// Reports that the worker has read a sample from `since` to `at` [ms].
 fn read(state: &mut State, since: u64, at: u64) {
     let item = std::mem::take(&mut state.workers[0].item);
     state.finish(Time(at * MS), 0, item, &[(Time(since * MS), Activity::Doing(Cause::Transfer))]);
 }
 
-/// Of a step: end, computation and stalls with their causes, in milliseconds.
+/// Outcome of a step: end, computation, and stalls with their causes [ms].
 type Told = (f64, f64, Vec<(StallCause, f64)>);
 
 fn steps(state: &mut State) -> Vec<Told> {
@@ -40,9 +40,9 @@ fn steps(state: &mut State) -> Vec<Told> {
     steps.iter().enumerate().map(of).collect()
 }
 
-/// System: a batch every 10 ms, steps of 3 ms. The device's thread asks for the next batch as soon as it has
-/// given the one before, and learns after 13.2 ms that the device was done at 13. Expectation: of 10 ms 3 of
-/// computation and 7 of stall, not 10 of stall as the thread has it.
+/// System: a batch every 10 ms, steps of 3 ms. The device's thread asks for the next batch as soon as it has submitted a step,
+/// and learns at 13.2 ms that the device became idle at 13 ms. Expectation: each 10 ms have 3 ms of computation and 7 ms of
+/// stall, although the thread has waited for all 10 ms.
 #[test]
 fn a_stall_begins_when_the_device_has_nothing_to_do() {
     let mut state = begun(1);
@@ -62,17 +62,17 @@ fn a_stall_begins_when_the_device_has_nothing_to_do() {
     assert_eq!(steps(&mut state), expected);
 }
 
-/// System: the second batch comes at 12 ms, while the device is at the first one until 13; the third at 20,
-/// when it has had nothing to do since 16. Expectation: no stall before the second step, 4 ms before the third.
+/// System: the second batch arrives at 12 ms, while the device computes until 13 ms; the third arrives at 20 ms, when the device
+/// has been idle since 16 ms. Expectation: no stall before the second step, 4 ms before the third.
 #[test]
-fn what_comes_while_the_device_is_busy_ends_no_stall() {
+fn a_batch_that_arrives_while_the_device_is_busy_ends_no_stall() {
     let mut state = begun(1);
     read(&mut state, 0, 10);
     assert!(state.training.devices[0].next_step().is_some());
     state.given(Time(10 * MS), 0);
     read(&mut state, 10, 12);
     assert!(state.training.devices[0].next_step().is_some());
-    // Nobody is told of an end that no longer matters.
+    // This late report has no effect, as the device has its next step already.
     state.ran_dry(Time(13 * MS), 0, Time(13 * MS));
     state.given(Time(13 * MS), 0);
     state.ran_dry(Time(16 * MS), 0, Time(16 * MS));
@@ -88,10 +88,10 @@ fn what_comes_while_the_device_is_busy_ends_no_stall() {
     assert_eq!(steps(&mut state), expected);
 }
 
-/// System: two devices that step together; the first is given its step at 10 ms and done at 13, the thread of
-/// the second gives at 14. Expectation: 1 ms of waiting for a peer, half of it in the mean of both.
+/// System: two devices that step together. The first gets its step at 10 ms and ends it at 13 ms; the thread of the second
+/// submits its step at 14 ms. Expectation: the first waits 1 ms for its peer, which is 0.5 ms on average over both.
 #[test]
-fn peers_are_waited_for_while_there_is_nothing_to_do() {
+fn a_device_waits_for_its_peer_only_while_it_is_idle() {
     let mut state = begun(2);
     read(&mut state, 0, 5);
     read(&mut state, 5, 10);

@@ -1,16 +1,16 @@
-//! Batches from a loader's queue to the devices that want them.
+//! Passes batches from a loader's queue to the devices that wait for them.
 
 use super::state::{Item, State};
 use forebay_engine::Time;
 use forebay_metrics::{Polling, Segment, blame};
 
 impl State {
-    /// Device `d` needs a batch for its next step.
+    /// Gets a batch for the next step of device `d`, or makes the device wait for one.
     pub(super) fn want_batch(&mut self, now: Time, d: u32) {
         let l = self.training.devices[d as usize].loader;
         self.want_request(now, l);
         let loader = &mut self.loaders[l];
-        // What sleepers will find is theirs.
+        // Batches promised to sleeping devices are reserved for them.
         let promised = loader.polling.as_ref().map_or(0, Polling::promised);
         if loader.waiters.len() == promised && loader.queue.has_batches(promised as u64 + 1) {
             loader.queue.served_at_once();
@@ -39,7 +39,7 @@ impl State {
         self.compute(now, d);
     }
 
-    /// Worker `w` has made `item` for the trainer.
+    /// Passes `item`, which worker `w` has finished, towards the trainer: into the queue, or through the order of requests.
     pub(super) fn deliver(&mut self, now: Time, w: u32, item: &Item) {
         let l = self.workers[w as usize].loader;
         let Some(requests) = &mut self.loaders[l].requests else {
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    /// Worker `w` puts samples into its loader's queue, which has room.
+    /// Puts samples of worker `w` into its loader's queue, which has room. Serves waiting devices.
     pub(super) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
         let l = self.workers[w as usize].loader;
         let loader = &mut self.loaders[l];
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// Worker `w` has put in what the devices waited for that can be served now.
+    /// Gives batches that worker `w` has completed to the devices that wait for them.
     fn serve(&mut self, now: Time, l: usize, w: u32) {
         while self.loaders[l].queue.has_batch()
             && let Some(d) = self.loaders[l].waiters.pop_front()
@@ -79,7 +79,8 @@ impl State {
         self.unblock_last(now, l);
     }
 
-    /// Worker `w` has put in what device `d` starved for, which then `slept` perhaps.
+    /// Ends the stall of device `d`, whose batch worker `w` has completed. `slept` is the time for which the device then slept
+    /// until it polled.
     pub(super) fn end_starving(&mut self, now: Time, d: u32, w: u32, slept: Option<Segment>) {
         self.catch_up(now, d);
         let training = &mut self.training;
@@ -88,7 +89,7 @@ impl State {
         self.loaders[device.loader].queue.end_wait(now);
         let mut segments = std::mem::take(&mut training.segments);
         segments.clear();
-        // A device that had something to do meanwhile did not wait.
+        // A device that was still busy at first has waited only since it became idle.
         let slept = slept.map(|of| Segment { start: of.start.max(since), ..of });
         segments.extend(slept);
         let came = slept.map_or(now, |slept| slept.start);

@@ -1,14 +1,15 @@
-//! The bounded buffers between real loaders and trainers: which thread waits, and whether it is woken or polls. The live world runs
-//! job copies through them, and the probe `queue` times them.
+//! The bounded buffers between real loaders and trainers: which thread waits, and whether it is woken or polls. Live runs pass
+//! their items through them, and the probe `queue` times them.
 //!
-//! - `State`: loaders with their stages, workers, requests and last buffers; devices; and when a sample passes from one to the next,
-//! - `Shared`: the lock around it, and the threads that wait for a change of it.
+//! - `State`: loaders with their stages, workers, requests and last buffers; the devices; and the rules by which a sample passes
+//!   from one to the next.
+//! - `Shared`: the lock around the state, and the threads that wait for a change of it.
 //!
-//! Nothing here reads a clock: the caller passes a `Watch`.
+//! This crate reads no clock of its own: the caller passes a `Watch`.
 //!
 //! # Example
 //!
-//! A worker and a model copy hand samples over for ten milliseconds.
+//! A worker passes samples to a model copy for ten milliseconds.
 //!
 //! ```
 //! use forebay_engine::Time;

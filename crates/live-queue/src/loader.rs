@@ -1,4 +1,4 @@
-//! A loader: its node's, or that of one model copy.
+//! A loader: that of a node, or that of one model copy.
 
 use super::state::Item;
 use forebay_engine::Time;
@@ -9,31 +9,31 @@ use std::ops::Range;
 /// A loader of a job copy.
 #[derive(Debug)]
 pub struct LoaderRun {
-    /// The last buffer, which model copies take batches from.
+    /// Last buffer, from which model copies take batches.
     pub queue: Queue,
-    /// What it was asked for, if it makes batches on request.
+    /// Requests for batches, if the loader makes batches on request.
     pub requests: Option<Requests>,
-    /// Who sleeps, where nobody is woken.
+    /// State of polling, if threads poll instead of being woken.
     pub polling: Option<Polling>,
-    /// How many workers of a stage work at once, if that is tuned.
+    /// Tuner of the number of workers that work at the same time in a stage, if it is tuned.
     pub tuner: Option<Tuner>,
-    /// Samples that the reading may take in all.
+    /// Number of samples that the loader may read in all.
     pub quota: u64,
     /// Samples that workers have begun to read.
     pub started: u64,
-    /// Samples between the reading and the last buffer.
+    /// Samples that have been started and are not in the last buffer yet.
     pub in_progress: u64,
-    /// Devices that starve, in order of arrival.
+    /// Devices that wait for a batch, in order of arrival.
     pub(super) waiters: VecDeque<u32>,
-    /// Its stages and workers among those of all loaders.
+    /// Range of its stages among the stages of all loaders.
     pub(super) stages: Range<usize>,
-    /// Its workers among those of all loaders.
+    /// Range of its workers among the workers of all loaders.
     pub workers: Range<u32>,
-    /// The track of the trace that shows how full the last buffer is.
+    /// Track of the trace that shows the level of the last buffer.
     pub level_track: Option<u32>,
 }
 
-/// A stage of one loader: what its workers have in common, and the buffer behind it.
+/// A stage of one loader: the state that its workers share, and the buffer after it.
 #[derive(Debug)]
 pub(super) struct StageRun {
     pub(super) loader: usize,
@@ -41,7 +41,7 @@ pub(super) struct StageRun {
 }
 
 impl LoaderRun {
-    /// Before the start, with a last buffer that holds nothing.
+    /// Returns a loader before its start, with an empty last buffer.
     pub(super) fn new(quota: u64, stages: Range<usize>, workers: Range<u32>) -> LoaderRun {
         LoaderRun {
             queue: Queue::new(1, 1, false, 0, Time::ZERO),
@@ -58,7 +58,7 @@ impl LoaderRun {
         }
     }
 
-    /// The next samples of the reading, unless the job needs no more; at most so many.
+    /// Returns the next samples to read, at most `most`; `None` if the job needs no more.
     pub(super) fn next_samples(&mut self, most: u64) -> Option<Item> {
         let samples = most.min(self.quota - self.started);
         if samples == 0 {

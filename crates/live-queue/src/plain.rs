@@ -1,5 +1,5 @@
-//! The plainest case: workers that make samples out of nothing, one bounded buffer, devices whose
-//! steps take no time. What is left is the cost of handing over.
+//! The simplest case: workers that make samples in no time, one bounded buffer, and devices whose steps take no time. Only the
+//! cost of passing samples is left.
 
 use super::{Shared, State, Training, Watch};
 use forebay_engine::Time;
@@ -7,21 +7,21 @@ use forebay_metrics::{Activity, Queue, StageBuffer};
 use forebay_report::Cause;
 use forebay_scenario::{BatchInterval, Goal};
 
-/// How many of each, and how large.
+/// Numbers of workers and devices, and sizes of the buffer and batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plain {
-    /// Workers.
+    /// Number of workers.
     pub producers: u32,
-    /// Samples that the buffer holds.
+    /// Capacity of the buffer [samples].
     pub capacity: u64,
-    /// Devices, each with a batch of its own in every step.
+    /// Number of devices; each takes its own batch in every step.
     pub consumers: u32,
-    /// Samples of a batch.
+    /// Samples in a batch.
     pub batch: u64,
 }
 
 impl Plain {
-    /// What the threads share; at `until` they stop.
+    /// Returns the state that the threads share; they stop at `until`.
     pub fn shared<W: Watch>(&self, until: Time) -> Shared<W> {
         let goal = Goal { steps: u64::MAX, quota: u64::MAX, fresh: u64::MAX };
         let interval = BatchInterval::Every(1.0);
@@ -30,7 +30,7 @@ impl Plain {
         Shared::new(state, until)
     }
 
-    /// Opens the buffer; all threads begin.
+    /// Opens the buffer and starts all threads.
     pub fn start<W: Watch>(&self, shared: &Shared<W>, clock: W) {
         shared.start(clock, |state, now| {
             if let Some(loader) = state.loaders.first_mut() {
@@ -41,7 +41,7 @@ impl Plain {
 }
 
 impl<W: Watch> Shared<W> {
-    /// The life of worker `w`: samples that it has made.
+    /// Runs worker `w`; returns the number of samples that it has made.
     pub fn produce(&self, w: u32) -> u64 {
         let (mut samples, mut woken) = (0, Vec::new());
         let mut next = self.next(w);
@@ -53,7 +53,7 @@ impl<W: Watch> Shared<W> {
         samples
     }
 
-    /// The life of device `d`: steps that it has carried out.
+    /// Runs device `d`; returns the number of steps that it has executed.
     pub fn consume(&self, d: u32) -> u64 {
         let (mut steps, mut woken) = (0, Vec::new());
         let mut next = self.next_step(d);

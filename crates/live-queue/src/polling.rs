@@ -1,5 +1,5 @@
-//! Loaders in which nobody is woken: the rules of the simulated world (`sim::polling`). Each thread sleeps
-//! by itself and looks when that is over.
+//! Loaders whose threads poll instead of being woken, by the rules of the simulation (`sim::polling`). Each thread sleeps for a
+//! time and then looks whether it can continue.
 
 use super::state::State;
 use forebay_engine::{Span, Time};
@@ -7,7 +7,7 @@ use forebay_metrics::Activity;
 use forebay_report::Cause;
 
 impl State {
-    /// Whether worker `w` finds enough batches in its queue, and sleeps before it looks again.
+    /// Returns whether worker `w` finds enough batches in its queue. If so, it sleeps before it looks again.
     pub(super) fn finds_enough(&mut self, now: Time, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &mut self.loaders[worker.loader];
@@ -22,7 +22,7 @@ impl State {
         true
     }
 
-    /// Worker `w`, which slept, looks again.
+    /// Wakes worker `w` from its sleep, so that it looks for work.
     pub(super) fn look_again(&mut self, now: Time, w: u32) {
         let worker = &mut self.workers[w as usize];
         worker.asleep = None;
@@ -31,7 +31,7 @@ impl State {
         self.settle(now);
     }
 
-    /// Worker `w` has put a batch in: devices that sleep will find it.
+    /// Promises the batch that worker `w` has completed to a sleeping device, which will find it.
     pub(super) fn promise(&mut self, now: Time, l: usize, w: u32) {
         let loader = &mut self.loaders[l];
         let Some(polling) = &mut loader.polling else { return };
@@ -39,7 +39,7 @@ impl State {
         while polling.promise(now, w, waiter, &loader.queue).is_some() {}
     }
 
-    /// Device `d`, which slept, looks for its batch.
+    /// Lets device `d`, which slept, look for its batch: it takes the batch or sleeps again.
     pub(super) fn look(&mut self, now: Time, d: u32) {
         let device = &mut self.training.devices[d as usize];
         let (l, loader) = (device.loader, &mut self.loaders[device.loader]);

@@ -1,11 +1,11 @@
-//! Loaders that make batches on request: the rules of the simulated world (`sim::requests`).
+//! Loaders that make batches on request, by the rules of the simulation (`sim::requests`).
 
 use super::loader::LoaderRun;
 use super::state::{Item, State};
 use forebay_engine::Time;
 
 impl State {
-    /// The trainer of loader `l` wants a batch.
+    /// Requests a batch for the trainer of loader `l`.
     pub(super) fn want_request(&mut self, now: Time, l: usize) {
         if let Some(requests) = &mut self.loaders[l].requests {
             requests.want(now);
@@ -13,7 +13,7 @@ impl State {
         }
     }
 
-    /// The trainer of loader `l` has taken a batch.
+    /// Replaces the request for a batch that the trainer of loader `l` has taken.
     pub(super) fn replace_request(&mut self, now: Time, l: usize) {
         if let Some(requests) = &mut self.loaders[l].requests {
             requests.take(now);
@@ -21,7 +21,7 @@ impl State {
         }
     }
 
-    /// Asks loader `l` for all that is due; idle workers begin.
+    /// Sends all requests that are due to loader `l`, and starts idle workers for them.
     pub(super) fn ask(&mut self, now: Time, l: usize) {
         let loader = &mut self.loaders[l];
         let idle = &mut self.stages[loader.stages.start].buffer.idle;
@@ -41,7 +41,7 @@ impl State {
 }
 
 impl LoaderRun {
-    /// What worker `w` of the first stage was asked for next.
+    /// Returns the next item that worker `w` of the first stage was asked for; `None` if there is none.
     pub(super) fn next_request(&mut self, w: u32) -> Option<Item> {
         let request = self.requests.as_mut()?.next(w - self.workers.start)?;
         let samples = request.samples;

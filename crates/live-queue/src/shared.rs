@@ -1,4 +1,4 @@
-//! The lock around a job copy's state, and the threads that sleep before it.
+//! The lock around the state of a job copy, and the threads that wait for changes of the state.
 
 use super::state::{Item, State};
 use super::training::Step;
@@ -8,30 +8,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Tells how long a run has lasted.
+/// Measures the time since the start of a run.
 pub trait Watch: Copy + Send + Sync {
-    /// Begins now.
+    /// Returns a watch that starts now.
     fn begun() -> Self;
-    /// The time since it began.
+    /// Returns the time since the start.
     fn now(self) -> Time;
 }
 
-/// What all threads of a job copy hold.
+/// The state that all threads of a job copy share, with its lock.
 pub struct Shared<W> {
     state: Mutex<State>,
-    /// One for each worker, then one for each device: only who has something to do is woken.
+    /// One condition variable for each worker, then one for each device, so that only threads with something to do are woken.
     sleepers: Vec<Condvar>,
-    /// For the thread that waits for the end.
+    /// Wakes the thread that waits for the end.
     done: Condvar,
-    /// When the run ends at the latest.
+    /// Latest end of the run.
     until: Time,
     clock: OnceLock<W>,
-    /// Whether the job is over, for those who hold no lock.
+    /// Whether the job is over, for threads that do not hold the lock.
     pub over: Arc<AtomicBool>,
 }
 
 impl<W: Watch> Shared<W> {
-    /// A state whose job has not begun yet, and ends at `until` at the latest.
+    /// Wraps the state of a job that has not started, and that ends at `until` at the latest.
     pub fn new(state: State, until: Time) -> Shared<W> {
         let threads = state.workers.len() + state.training.devices.len();
         Shared {
@@ -44,17 +44,17 @@ impl<W: Watch> Shared<W> {
         }
     }
 
-    /// The state, whatever happened to a thread that held it.
+    /// Locks the state, even if a thread has panicked while it held the lock.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The clock of the run. The first call starts it if the job has not begun.
+    /// Returns the clock of the run. The first call starts the clock if the job has not started.
     pub fn clock(&self) -> W {
         *self.clock.get_or_init(W::begun)
     }
 
-    /// Starts the job: `clock` is the run's.
+    /// Starts the job with `clock` as the clock of the run.
     pub fn start(&self, clock: W, begin: impl FnOnce(&mut State, Time)) {
         self.clock.get_or_init(|| clock);
         self.act(&mut Vec::new(), |state, now| {
@@ -63,7 +63,7 @@ impl<W: Watch> Shared<W> {
         });
     }
 
-    /// Changes the state at one instant, unless the job is over; wakes whom that concerns.
+    /// Changes the state at one instant, unless the job is over, and wakes the threads that have something to do.
     #[inline]
     fn act<R>(
         &self,
@@ -83,7 +83,7 @@ impl<W: Watch> Shared<W> {
         };
         std::mem::swap(&mut state.wakes, woken);
         let ended = state.ended.is_some();
-        // Whom we wake needs the lock.
+        // Woken threads need the lock.
         drop(state);
         for thread in woken.drain(..) {
             self.sleepers[thread as usize].notify_one();
@@ -95,8 +95,8 @@ impl<W: Watch> Shared<W> {
         result
     }
 
-    /// Worker `w` is done with its item; gives the next, and since when it is there. `None`: the job
-    /// is over.
+    /// Reports that worker `w` has finished its item. Returns the next item and the time since which it is available; `None` if
+    /// the job is over.
     pub fn finish(
         &self,
         w: u32,
@@ -112,7 +112,7 @@ impl<W: Watch> Shared<W> {
         next?.or_else(|| self.next(w))
     }
 
-    /// Waits for the next item of worker `w`.
+    /// Waits for the next item of worker `w`; `None` if the job is over.
     pub fn next(&self, w: u32) -> Option<(Item, Time)> {
         let mut state = self.lock();
         loop {
@@ -132,7 +132,7 @@ impl<W: Watch> Shared<W> {
         }
     }
 
-    /// Waits until device `d` is to carry out a step.
+    /// Waits for the next step of device `d`; `None` if the job is over.
     pub fn next_step(&self, d: u32) -> Option<Step> {
         let mut state = self.lock();
         let place = state.workers.len() + d as usize;
@@ -153,8 +153,8 @@ impl<W: Watch> Shared<W> {
         }
     }
 
-    /// Device `d` has carried out its step, except for `waits` while it was at it; gives the next one
-    /// if it can begin at once.
+    /// Reports that device `d` has executed its step, in which it spent `waits` waiting. Returns the next step; `None` if the job
+    /// is over.
     pub fn stepped(&self, d: u32, waits: &[Segment], woken: &mut Vec<u32>) -> Option<Step> {
         let next = self.act(woken, |state, now| {
             state.stepped(now, d, waits);
@@ -163,8 +163,8 @@ impl<W: Watch> Shared<W> {
         next?.or_else(|| self.next_step(d))
     }
 
-    /// Device `d` has been given its step and is still at it; gives the next one if it can begin at once.
-    /// `None`: the job is over.
+    /// Reports that a step has been submitted to device `d`, which still executes it. Returns the next step if it can be
+    /// submitted at once. The outer `None` means that the job is over.
     pub fn given(&self, d: u32, woken: &mut Vec<u32>) -> Option<Option<Step>> {
         self.act(woken, |state, now| {
             state.given(now, d);
@@ -172,7 +172,7 @@ impl<W: Watch> Shared<W> {
         })
     }
 
-    /// The next step of device `d`, if it comes within `wait`. `None`: the job is over.
+    /// Returns the next step of device `d`, if it is available within `wait`. The outer `None` means that the job is over.
     pub fn step_within(&self, d: u32, wait: Duration) -> Option<Option<Step>> {
         let mut state = self.lock();
         for turn in 0..2 {
@@ -192,13 +192,13 @@ impl<W: Watch> Shared<W> {
         Some(None)
     }
 
-    /// Device `d` has had nothing to do since `end`; gives its next step, when it is there.
+    /// Reports that device `d` has been idle since `end`, and waits for its next step.
     pub fn ran_dry(&self, d: u32, end: Time) -> Option<Step> {
         self.act(&mut Vec::new(), |state, now| state.ran_dry(now, d, end));
         self.next_step(d)
     }
 
-    /// Sleeps until the instant of a `look`, and does that, unless the job ends before.
+    /// Sleeps until `look` and then calls `act`, unless the job ends before.
     fn doze<'s>(
         &'s self,
         state: MutexGuard<'s, State>,
@@ -215,7 +215,7 @@ impl<W: Watch> Shared<W> {
         self.lock()
     }
 
-    /// The job cannot go on.
+    /// Ends the job with the failure `why`.
     pub fn fail(&self, why: String) {
         self.act(&mut Vec::new(), |state, now| {
             state.failure = Some(why);
@@ -223,7 +223,7 @@ impl<W: Watch> Shared<W> {
         });
     }
 
-    /// Waits until the job is over; ends it at its time, or when `stop` is raised.
+    /// Waits until the job is over. Ends the job at its latest end, or when `stop` is set.
     pub fn wait(&self, stop: &AtomicBool) {
         const LOOK: Duration = Duration::from_millis(20);
         let mut state = self.lock();

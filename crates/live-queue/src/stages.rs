@@ -1,4 +1,4 @@
-//! Hand-over between stages: input, order, room.
+//! Passing items between stages: input, order of outputs, room in buffers.
 
 use super::loader::LoaderRun;
 use super::state::{Item, State, WorkerRun};
@@ -7,7 +7,7 @@ use forebay_metrics::{Activity, NOBODY};
 use forebay_report::Cause;
 
 impl State {
-    /// Gives worker `w` its next input, if there is one.
+    /// Gives worker `w` its next input, or makes the worker idle if there is none.
     pub(super) fn take_input(&mut self, now: Time, w: u32) {
         if !self.may_work(now, w) || self.finds_enough(now, w) {
             return;
@@ -31,14 +31,14 @@ impl State {
             (false, _) => self.gather(now, w, stage),
         }?;
         if requested {
-            // Its number among the requests is its place.
+            // The item's sequence number is that of its request.
             return Some(item);
         }
         let sequence = self.stages[stage].buffer.take_input();
         Some(Item { sequence, ..item })
     }
 
-    /// Takes what one item of stage `s` needs from the buffer before it.
+    /// Takes the parts of one item of stage `s` from the buffer before it; `None` if there are too few.
     fn gather(&mut self, now: Time, w: u32, s: usize) -> Option<Item> {
         let takes = self.stages[s].buffer.takes();
         let item = self.stages[s - 1].buffer.gather(takes, |item, part| {
@@ -56,18 +56,18 @@ impl State {
         let worker = &mut self.workers[w as usize];
         (worker.item, worker.since, worker.working) = (item, now, true);
         self.wake_worker(w);
-        // What the stage does overwrites this; what is left is the cost of handing over.
+        // The activities that the stage logs replace this one; what remains of it is the cost of passing the item.
         self.note(now, w, Activity::Doing(Cause::Decode));
     }
 
-    /// Worker `w` has no input.
+    /// Makes worker `w` idle, because it has no input.
     fn idle(&mut self, now: Time, w: u32) {
         self.note(now, w, Activity::Idle(NOBODY));
         let WorkerRun { loader, stage, .. } = self.workers[w as usize];
         self.stages[stage].buffer.idle.push_back(w);
         let loader = &mut self.loaders[loader];
         if stage == loader.stages.start && (loader.requests.is_some() || loader.stages.len() == 1) {
-            // Nothing (more) to read: what this worker could deliver is not known from now on.
+            // There is nothing to read now, so from now on it is unknown what this worker could deliver.
             loader.queue.set_blocked(now, true);
         }
     }
@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// The loader whose last stage `s` is.
+    /// Returns the loader if `s` is its last stage.
     fn ending_with(&mut self, s: usize) -> Option<&mut LoaderRun> {
         let loader = &mut self.loaders[self.stages[s].loader];
         (s + 1 == loader.stages.end).then_some(loader)
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// Puts the item of worker `w` into the buffer, which has room; the worker may go on.
+    /// Puts the item of worker `w` into the buffer, which has room, and lets the worker continue.
     fn put(&mut self, now: Time, s: usize, w: u32) {
         let item = Item { worker: w, ..std::mem::take(&mut self.workers[w as usize].item) };
         let last = self.ending_with(s).is_some();
@@ -125,7 +125,8 @@ impl State {
         self.runnable.push_back(w);
     }
 
-    /// Lets an idle worker of stage `s` look for input, which worker `by` has made; false if there is none.
+    /// Lets an idle worker of stage `s` take the input that worker `by` has made. Returns false if there is no input or no idle
+    /// worker.
     fn feed(&mut self, s: usize, by: u32) -> bool {
         if self.stages[s - 1].buffer.ready() < self.stages[s].buffer.takes() {
             return false;
@@ -136,12 +137,12 @@ impl State {
         true
     }
 
-    /// There is room again behind the last stage of loader `l`.
+    /// Lets blocked workers of loader `l` put items into the last buffer, which has room again.
     pub(super) fn unblock_last(&mut self, now: Time, l: usize) {
         self.unblock(now, self.loaders[l].stages.end - 1, NOBODY);
     }
 
-    /// There is room again behind stage `s`, made by worker `by`.
+    /// Lets blocked workers put items into the buffer after stage `s`, in which worker `by` has made room.
     fn unblock(&mut self, now: Time, s: usize, by: u32) {
         while !self.stages[s].buffer.blocked.is_empty() && self.has_room(s) {
             let Some(w) = self.stages[s].buffer.blocked.pop_front() else { return };
@@ -154,7 +155,7 @@ impl State {
         }
     }
 
-    /// Puts finished items whose turn has come.
+    /// Puts held items into the buffer of stage `s`, as far as it is their turn.
     fn release_held(&mut self, now: Time, s: usize) {
         loop {
             let Some(w) = self.stages[s].buffer.release() else { return };

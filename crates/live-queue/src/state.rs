@@ -1,9 +1,9 @@
-//! What the threads of a job copy share: loaders, devices; all under one lock.
+//! The state that the threads of a job copy share: loaders and devices, under one lock.
 //!
-//! The hand-over rules are those of the simulated world (`sim::stages`). Whoever makes something
-//! possible does it, under the lock and with one time stamp, on behalf of the thread that waits for
-//! it: who takes from a buffer puts in what a blocked worker holds, who puts gives an idle worker
-//! its input and a starving device its batch. A thread is woken only when it has something to do.
+//! Items pass by the rules of the simulation (`sim::stages`). The thread that makes a change possible carries it out, under the
+//! lock and with one time stamp, for the thread that waits for it. A thread that takes from a buffer also puts in the item of a
+//! blocked worker. A thread that puts into a buffer also gives an idle worker its input and a waiting device its batch. A thread
+//! is woken only if it has something to do.
 
 use super::loader::{LoaderRun, StageRun};
 use super::training::Training;
@@ -12,75 +12,75 @@ use forebay_metrics::{Activity, Recorder, StageBuffer, Timeline};
 use forebay_report::Cause;
 use std::collections::VecDeque;
 
-/// What the threads of a job copy share.
+/// The state that the threads of a job copy share.
 #[derive(Debug)]
 pub struct State {
     /// Loaders of the job copy.
     pub loaders: Vec<LoaderRun>,
-    /// By loader, first to last.
+    /// Stages of all loaders, in order of loaders and from first to last.
     pub(super) stages: Vec<StageRun>,
-    /// By stage.
+    /// Workers of all stages, in order of stages.
     pub workers: Vec<WorkerRun>,
-    /// Its model copies, and the steps that they have done.
+    /// Model copies, and the steps that they have executed.
     pub training: Training,
-    /// Time that workers were reading.
+    /// Time that workers have spent reading.
     pub reading: Span,
-    /// When the job began.
+    /// Start of the job.
     pub began: Time,
     /// Workers that may look for input.
     pub(super) runnable: VecDeque<u32>,
-    /// Threads to wake once the lock is free: workers, then devices behind them.
+    /// Threads to wake when the lock is free: numbers of workers, then of devices after them.
     pub(super) wakes: Vec<u32>,
-    /// The trace, if one is recorded.
+    /// Recorder of the trace; `None` if no trace is requested.
     pub recorder: Option<Recorder>,
-    /// When the job was over; nothing changes after that.
+    /// Time when the job was over; nothing changes after that.
     pub ended: Option<Time>,
-    /// Why it ended early.
+    /// Why the job ended early.
     pub failure: Option<String>,
 }
 
-/// A worker, as the others see it.
+/// A worker, as other threads see it.
 #[derive(Debug, Default)]
 pub struct WorkerRun {
     pub(super) loader: usize,
     pub(super) stage: usize,
-    /// What it works on.
+    /// Item that it works on.
     pub item: Item,
-    /// Since when it works on its item.
+    /// Time since which it works on its item.
     pub since: Time,
     /// Whether it has an item to work on.
     pub working: bool,
     /// Whether its thread sleeps until it is woken.
     pub parked: bool,
-    /// Until when it sleeps before it looks for input, if it does.
+    /// End of its sleep before it looks for input; `None` if it does not sleep.
     pub(super) asleep: Option<Time>,
-    /// What it did when.
+    /// Record of its activities.
     pub timeline: Timeline,
-    /// Its track of the trace.
+    /// Its track in the trace.
     pub track: Option<u32>,
 }
 
-/// What a stage hands on.
+/// An item that a stage passes on.
 #[derive(Debug, Default)]
 pub struct Item {
-    /// Position of its first sample in the reading of its loader.
+    /// Position of its first sample in the order of its loader.
     pub first: u64,
     /// Samples in it.
     pub samples: u64,
-    /// Bytes as stored.
+    /// Stored bytes [B].
     pub bytes: u64,
-    /// Its place in the order of inputs of its stage.
+    /// Its number in the order of inputs of its stage.
     pub sequence: u64,
-    /// When its worker is there.
+    /// Time from which its worker is ready, after a start or restart.
     pub ready: Time,
-    /// Who made it.
+    /// Worker that made it.
     pub worker: u32,
-    /// Its samples as stored, where a later stage decodes them.
+    /// Stored bytes of each sample, if a later stage decodes them.
     pub stored: Vec<Vec<u8>>,
 }
 
 impl State {
-    /// Before the start, without loaders.
+    /// Returns the state before the start, without loaders.
     pub fn new(training: Training) -> State {
         State {
             loaders: Vec::new(),
@@ -97,8 +97,8 @@ impl State {
         }
     }
 
-    /// Adds a loader that reads `quota` samples for so many devices, with so many workers for each of its
-    /// stages.
+    /// Adds a loader that reads `quota` samples for `devices` devices. `stages` gives the buffer and the number of workers of
+    /// each stage.
     pub fn add_loader(
         &mut self,
         quota: u64,
@@ -119,15 +119,15 @@ impl State {
         &mut self.loaders[loader]
     }
 
-    /// Workers of loader `l` that wait where what they make is not wanted: where batches are made on request,
-    /// those who might be asked, otherwise those who put them in.
+    /// Returns the number of workers of loader `l` that wait when no more output is wanted. If batches are made on request, these
+    /// are the workers of the first stage; otherwise those of the last stage.
     pub fn deliverers(&self, l: usize) -> u64 {
         let LoaderRun { requests, stages, .. } = &self.loaders[l];
         let stage = if requests.is_some() { stages.start } else { stages.end - 1 };
         self.workers.iter().filter(|worker| worker.stage == stage).count() as u64
     }
 
-    /// All workers look for input: the job begins.
+    /// Starts the job: all workers look for input.
     pub fn start(&mut self, now: Time) {
         self.began = now;
         self.runnable.extend(0..self.workers.len() as u32);
@@ -149,7 +149,7 @@ impl State {
         }
     }
 
-    /// Worker `w` has done with `item` what its stage does, as `log` says.
+    /// Reports that worker `w` has executed its stage on `item`, with the activities in `log`.
     pub fn finish(&mut self, now: Time, w: u32, item: Item, log: &[(Time, Activity)]) {
         let ends = log.iter().skip(1).map(|(start, _)| *start).chain([now]);
         for (&(start, activity), end) in log.iter().zip(ends) {
@@ -165,28 +165,28 @@ impl State {
         self.settle(now);
     }
 
-    /// Lets everyone act who can at this instant.
+    /// Lets all workers that may look for input do so at this instant.
     pub fn settle(&mut self, now: Time) {
         while let Some(w) = self.runnable.pop_front() {
             self.take_input(now, w);
         }
     }
 
-    /// The thread of worker `w` has something to do, or to sleep for.
+    /// Wakes the thread of worker `w` when the lock is free, because it has something to do or to sleep for.
     pub(super) fn wake_worker(&mut self, w: u32) {
         if std::mem::take(&mut self.workers[w as usize].parked) {
             self.wakes.push(w);
         }
     }
 
-    /// The same of device `d`.
+    /// Wakes the thread of device `d` when the lock is free, because it has something to do or to sleep for.
     pub(super) fn wake_device(&mut self, d: u32) {
         if std::mem::take(&mut self.training.devices[d as usize].parked) {
             self.wakes.push(self.workers.len() as u32 + d);
         }
     }
 
-    /// From `start` on worker `w` does `activity`.
+    /// Records that worker `w` does `activity` from `start` on.
     #[inline]
     pub(super) fn note(&mut self, start: Time, w: u32, activity: Activity) {
         let worker = &mut self.workers[w as usize];
@@ -199,7 +199,7 @@ impl State {
         }
     }
 
-    /// What ended the idleness or blocking of worker `w`.
+    /// Records in the timeline of worker `w` that worker `by` ended its idleness or blocking.
     pub(super) fn link(&mut self, w: u32, by: u32) {
         self.workers[w as usize].timeline.link(by);
     }

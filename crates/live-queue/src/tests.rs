@@ -1,11 +1,11 @@
-//! Every sample is handed over once, whoever waits.
+//! Tests that every sample is passed on exactly once, whichever thread waits.
 
 use super::{Plain, Shared, Watch};
 use forebay_engine::Time;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Time that passes when somebody asks for it.
+/// A clock that advances each time it is read.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ impl Watch for Turns {
 }
 
 #[test]
-fn what_is_put_is_taken_or_left() {
+fn samples_that_were_enqueued_are_dequeued_or_left() {
     for (capacity, producers, consumers, batch) in
         [(1, 1, 1, 1), (1, 4, 1, 1), (7, 2, 2, 3), (64, 3, 1, 32)]
     {
@@ -56,11 +56,11 @@ fn what_is_put_is_taken_or_left() {
         let queue = &mut state.loaders[0].queue;
         let totals = queue.totals(end);
         assert!(made > 100 && steps > 10, "{made} samples, {steps} steps");
-        // A worker may hold one that was made when time was up.
+        // When time is up, each worker may hold one sample that it has made.
         assert!((totals.enqueued..=totals.enqueued + u64::from(producers)).contains(&made));
         assert_eq!(totals.enqueued, totals.dequeued + queue.left());
         assert!(queue.left() <= capacity, "never more than fit");
-        // A batch may have been taken whose step had not ended.
+        // For each device, a batch may have been taken whose step has not ended.
         let taken = totals.dequeued / batch;
         assert!((steps..=steps + u64::from(consumers)).contains(&taken), "{steps} of {taken}");
     }

@@ -1,5 +1,5 @@
-//! Devices and steps: model copies, the barrier between them, batch intervals; the rules of the
-//! simulated world (`sim::trainer`) without pipelines.
+//! Devices and steps: model copies, the barrier between them and batch intervals, by the rules of the simulation (`sim::trainer`)
+//! without pipelines.
 
 use super::state::State;
 use forebay_engine::Time;
@@ -7,64 +7,64 @@ use forebay_metrics::{Segment, Steps};
 use forebay_report::{Cause, QueueTotals, StallCause};
 use forebay_scenario::{BatchInterval, Goal};
 
-/// The model copies of a job copy and what they have done.
+/// The model copies of a job copy, and the steps that they have executed.
 #[derive(Debug)]
 pub struct Training {
-    /// Steps for each batch.
+    /// Number of steps with each batch.
     pub interval: BatchInterval,
-    /// When the job is over.
+    /// Condition for the end of the job.
     pub goal: Goal,
-    /// One for each model copy.
+    /// Devices, one for each model copy.
     pub devices: Vec<Device>,
-    /// Steps that all of them have done.
+    /// Steps that all devices have completed.
     pub steps: Steps,
-    /// Devices that have done the step in progress.
+    /// Number of devices that have finished the current step.
     arrived: usize,
-    /// Scratch space for causes.
+    /// Scratch space for the causes of stalls.
     pub(super) segments: Vec<Segment>,
 }
 
 /// An accelerator with one model copy.
 #[derive(Debug, Default)]
 pub struct Device {
-    /// The loader that feeds it.
+    /// Loader that feeds it.
     pub(super) loader: usize,
-    /// The step that it is at.
+    /// Number of its current step.
     pub step: u64,
-    /// Since when it does what it does.
+    /// Start of its current activity.
     pub since: Time,
-    /// Whether its thread is to carry out a step.
+    /// Whether its thread is to execute a step.
     pub go: bool,
     /// Whether its thread sleeps until it is woken.
     pub parked: bool,
-    /// Until when it sleeps before it looks for a batch, if it does.
+    /// End of its sleep before it looks for a batch; `None` if it does not sleep.
     pub(super) asleep: Option<Time>,
-    /// Whether it still computes what was given to it, although it waits for more.
+    /// Whether it still computes a submitted step, although its thread waits for the next one.
     busy: bool,
-    /// Samples of the batch at hand, and steps on it.
+    /// Samples in the current batch, and steps executed with it.
     pub samples: u64,
     on_batch: u64,
-    /// Its waits in the step in progress.
+    /// Waits of the device in the current step.
     pub(super) waits: Vec<Segment>,
-    /// Its track of the trace.
+    /// Its track in the trace.
     pub track: Option<u32>,
 }
 
-/// A step that a device is to carry out.
+/// A step for a device to execute.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     /// Number of the step, from 0.
     pub number: u64,
-    /// Since when its batch is there.
+    /// Time since which its batch is available.
     pub since: Time,
     /// Samples in the batch.
     pub samples: u64,
-    /// Whether the batch is another one than in the step before.
+    /// Whether the batch differs from that of the previous step.
     pub fresh: bool,
 }
 
 impl Device {
-    /// The step that it is to carry out, once.
+    /// Returns the step that the device is to execute, if there is one; each step is returned once.
     pub fn next_step(&mut self) -> Option<Step> {
         let Device { step: number, since, samples, .. } = *self;
         let fresh = self.on_batch == 1;
@@ -73,7 +73,7 @@ impl Device {
 }
 
 impl Training {
-    /// Without devices.
+    /// Returns a training state without devices.
     pub fn new(interval: BatchInterval, goal: Goal) -> Training {
         Training {
             interval,
@@ -85,7 +85,7 @@ impl Training {
         }
     }
 
-    /// Adds so many devices, fed by `loader`.
+    /// Adds `number` devices that `loader` feeds.
     pub(super) fn add_devices(&mut self, loader: usize, number: u32) {
         let device = |_| Device { loader, ..Device::default() };
         self.devices.extend((0..number).map(device));
@@ -97,14 +97,14 @@ impl Training {
 }
 
 impl State {
-    /// All devices begin their first step.
+    /// Starts the first step of all devices.
     pub fn start_training(&mut self, now: Time) {
         for d in 0..self.training.devices.len() as u32 {
             self.begin_step(now, d);
         }
     }
 
-    /// Device `d` begins its next step.
+    /// Starts the next step of device `d`: it computes, or waits for a fresh batch.
     fn begin_step(&mut self, now: Time, d: u32) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
@@ -126,7 +126,7 @@ impl State {
         self.trace_device(now, d, "compute");
     }
 
-    /// Device `d` has done its part of a step, except for `waits` while it was at it, in order.
+    /// Reports that device `d` has finished its part of the step, in which it spent `waits` waiting, in order.
     pub fn stepped(&mut self, now: Time, d: u32, waits: &[Segment]) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
@@ -148,13 +148,13 @@ impl State {
         }
     }
 
-    /// Device `d` has been given its step, and may be given the next one before it has ended.
+    /// Reports that a step has been submitted to device `d`, which may get the next step before this one has ended.
     pub fn given(&mut self, now: Time, d: u32) {
         self.training.devices[d as usize].busy = true;
         self.stepped(now, d, &[]);
     }
 
-    /// Device `d`, which waits for its next step, has had nothing to do since `end`.
+    /// Records that device `d`, whose thread waits for its next step, has been idle since `end`.
     pub fn ran_dry(&mut self, now: Time, d: u32, end: Time) {
         if self.training.devices[d as usize].busy {
             self.catch_up(end.min(now), d);
@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// Up to `until` a device that waits has computed, if it is busy.
+    /// Counts the time until `until` as computation, if device `d` is busy although its thread waits.
     pub(super) fn catch_up(&mut self, until: Time, d: u32) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    /// Device `last` was the last to finish the step.
+    /// Completes the step, which device `last` was the last to finish.
     fn complete_step(&mut self, now: Time, last: u32) {
         self.blame_peers(now, last);
         self.record_step(now);
@@ -187,7 +187,7 @@ impl State {
         }
     }
 
-    /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
+    /// Records stalls of all devices that waited for `last`: by the causes for which `last` waited, or for its computation.
     fn blame_peers(&mut self, now: Time, last: u32) {
         for d in 0..self.training.devices.len() as u32 {
             self.catch_up(now, d);
@@ -218,7 +218,7 @@ impl State {
         training.steps.complete(now, samples, queue, 0);
     }
 
-    /// The job is over.
+    /// Ends the job.
     pub fn end(&mut self, now: Time) {
         if self.ended.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! Stages of which not all workers work at once: the rules of the simulated world (`sim::tuned`).
+//! Stages in which only some of the workers work at the same time, by the rules of the simulation (`sim::tuned`).
 
 use super::loader::LoaderRun;
 use super::state::{State, WorkerRun};
@@ -6,7 +6,7 @@ use forebay_engine::Time;
 use forebay_metrics::{Activity, NOBODY, Tuner};
 
 impl State {
-    /// Whether worker `w` may look for input; otherwise it rests until it is called.
+    /// Returns whether worker `w` may look for input. If not, it rests until the tuner calls it.
     pub(super) fn may_work(&mut self, now: Time, w: u32) -> bool {
         let may = self.tuner_of(w).is_none_or(|(tuner, stage, place)| tuner.enter(stage, place));
         if !may {
@@ -15,7 +15,7 @@ impl State {
         may
     }
 
-    /// Worker `w` has looked for input, and found some or not.
+    /// Reports to the tuner that worker `w` has looked for input, and whether it `found` some.
     pub(super) fn tuned_input(&mut self, now: Time, w: u32, found: bool) {
         match self.tuner_of(w) {
             Some((tuner, stage, place)) if found => tuner.begin(stage, place, now),
@@ -24,7 +24,8 @@ impl State {
         }
     }
 
-    /// Worker `w` has done with its item: time to look at what all have taken, perhaps.
+    /// Reports to the tuner that worker `w` has finished its item. If the tuner then changes the number of workers, calls more of
+    /// them.
     pub(super) fn tune(&mut self, now: Time, w: u32) {
         let Some((tuner, stage, place)) = self.tuner_of(w) else { return };
         tuner.finish(stage, place, now);
@@ -39,7 +40,8 @@ impl State {
         }
     }
 
-    /// What tunes the stages of worker `w`, if anything; its stage there, and which of the workers it is.
+    /// Returns the tuner of worker `w`, with the index of its stage in the loader and its own index in the stage; `None` if
+    /// nothing is tuned.
     fn tuner_of(&mut self, w: u32) -> Option<(&mut Tuner, usize, u32)> {
         let WorkerRun { loader, stage, .. } = self.workers[w as usize];
         self.loaders[loader].tuner.as_ref()?;
@@ -48,7 +50,7 @@ impl State {
         Some((tuner.as_mut()?, stage - stages.start, place))
     }
 
-    /// The first worker of `stage`: workers lie by stage.
+    /// Returns the number of the first worker in `stage`; workers are in order of stages.
     fn first_worker(&self, stage: usize) -> u32 {
         self.workers.partition_point(|worker| worker.stage < stage) as u32
     }

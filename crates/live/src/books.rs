@@ -1,41 +1,41 @@
-//! What a storage with limits has served and is serving: the I/O queues, the station of operations and the link of
-//! the simulated world, kept in wall time.
+//! State of an emulated storage with limits: requests served and in progress. It has the I/O queues, the operation station and
+//! the link of the simulated storage, but in wall time.
 //!
-//! A queue has slots for the requests in progress; who finds none waits in order of arrival. The station serves one
-//! operation after the other. All transfers share the link alike, and those of a queue its own link (processor
-//! sharing; Kleinrock, *Queueing Systems* II, 4.4): of what is shared out, each has as much as the others unless its
-//! cap or its queue gives it less. Transfers of a queue all go at the same rate, so each queue has a clock of the bytes
-//! that a transfer would have been given that was always there; a transfer ends when the clock has gone on by its own
-//! bytes.
+//! A queue has a slot for each request in progress; requests without a slot wait in order of arrival. The station serves one
+//! operation after another. All transfers share the link by processor sharing (Kleinrock, *Queueing Systems* II, 4.4), and the
+//! transfers of a queue also share the queue's own link. Each transfer gets an equal share of the bandwidth, unless its cap or
+//! its queue gives it less. All transfers of a queue have the same rate. So each queue has a virtual clock: the bytes that a
+//! transfer would have received that was always in progress. A transfer ends when its queue's clock has advanced by the
+//! transfer's bytes.
 
 use forebay_engine::{Span, Time};
 use forebay_scenario::storage::Bandwidth;
 
-/// The reader of transfers that nobody waits for any more.
+/// Reader of transfers that no reader waits for.
 const NOBODY: u64 = u64::MAX;
 
-/// The books of one storage.
+/// State of one storage.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Books {
-    /// When the station will have served all who came.
+    /// Time at which the station will have served all operations so far.
     served: Time,
-    /// Up to when the transfers below are accounted for.
+    /// Time up to which the transfers are accounted for.
     until: Time,
-    /// By queue, what a transfer that was always there would have been given [B].
+    /// For each queue, its virtual clock: the bytes that a transfer would have received that was always in progress [B].
     given: Vec<f64>,
     transfers: Vec<Transfer>,
     /// Readers with a request in progress or waiting for a slot, in order of arrival.
     requests: Vec<u64>,
 }
 
-/// Bytes on their way.
+/// A transfer in progress, or one that has ended and that its reader has not left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Transfer {
-    /// Who waits for them.
+    /// Reader that waits for the bytes.
     reader: u64,
-    /// The queue that they go through.
+    /// Queue of the transfer.
     queue: usize,
-    /// It ends when its queue's clock has come to this [B].
+    /// Value of the queue's virtual clock at which the transfer ends [B].
     last: f64,
     ended: Option<Time>,
 }
@@ -46,19 +46,19 @@ impl Transfer {
     }
 }
 
-/// How fast bytes may come.
+/// Limits on the rates of transfers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Line {
-    /// All together.
+    /// Bandwidth of all transfers together.
     pub(super) bandwidth: Bandwidth,
-    /// One transfer [B/s].
+    /// Largest rate of one transfer [B/s].
     pub(super) cap: f64,
     /// Number of queues, and bandwidth of each [B/s].
     pub(super) queues: (usize, f64),
 }
 
 impl Line {
-    /// What each transfer of each queue gets where they have so many [B/s].
+    /// Returns, for each queue, the rate of each of its transfers [B/s]. `transfers` is the number of transfers in each queue.
     fn rates(&self, transfers: &[usize]) -> Vec<f64> {
         let number: usize = transfers.iter().sum();
         let mut left = match &self.bandwidth {
@@ -82,8 +82,8 @@ impl Line {
 }
 
 impl Books {
-    /// Whether the request of `reader` is in progress, one of at most `depth` of the queue that it goes through, out of
-    /// `queues`; if not, it has its place among those that wait.
+    /// Puts the request of `reader` into its queue, out of `queues`. Returns true if it is one of the first `depth` in the queue,
+    /// so in progress; false if it waits for a slot.
     pub(super) fn enter(&mut self, reader: u64, queues: u64, depth: usize) -> bool {
         if !self.requests.contains(&reader) {
             self.requests.push(reader);
@@ -92,18 +92,18 @@ impl Books {
         before.filter(|other| **other % queues == reader % queues).count() < depth
     }
 
-    /// The request of `reader` leaves its queue.
+    /// Removes the request of `reader` from its queue.
     pub(super) fn exit(&mut self, reader: u64) {
         self.requests.retain(|other| *other != reader);
     }
 
-    /// Someone comes to the station, which serves `rate` [1/s]; gives when it is done.
+    /// Adds an operation to the station, which serves `rate` operations per second [1/s]. Returns the time at which it is done.
     pub(super) fn operate(&mut self, now: Time, rate: f64) -> Time {
         self.served = self.served.max(now) + Span::from_seconds(1.0 / rate);
         self.served
     }
 
-    /// `bytes` for `reader` begin to come; gives when they end if nobody else comes.
+    /// Starts a transfer of `bytes` for `reader`. Returns the time at which it ends if no other transfer starts.
     pub(super) fn begin(&mut self, now: Time, line: &Line, reader: u64, bytes: f64) -> Time {
         self.advance(now, line);
         let queue = (reader % line.queues.0 as u64) as usize;
@@ -112,21 +112,21 @@ impl Books {
         self.end(line, reader)
     }
 
-    /// When the transfer of `reader` ends if nobody else comes, or when it did.
+    /// Returns the time at which the transfer of `reader` ended, or will end if no other transfer starts.
     pub(super) fn look(&mut self, now: Time, line: &Line, reader: u64) -> Time {
         self.advance(now, line);
         let found = self.transfers.iter().find(|transfer| transfer.reader == reader);
         found.map_or(now, |found| found.ended.unwrap_or_else(|| self.end(line, reader)))
     }
 
-    /// `reader` waits no longer; what has not come yet stays on the line.
+    /// Removes `reader`, which no longer waits. The rest of its transfer still takes its share of the link.
     pub(super) fn leave(&mut self, reader: u64) {
         let of = |transfer: &&mut Transfer| transfer.reader == reader;
         self.transfers.iter_mut().filter(of).for_each(|transfer| transfer.reader = NOBODY);
         self.transfers.retain(|transfer| transfer.reader != NOBODY || transfer.is_open());
     }
 
-    /// When the transfer of `reader` ends, if nobody else comes.
+    /// Returns the time at which the transfer of `reader` ends if no other transfer starts.
     fn end(&self, line: &Line, reader: u64) -> Time {
         let mut then = self.clone();
         loop {
@@ -138,7 +138,7 @@ impl Books {
         }
     }
 
-    /// Accounts for all until `now`; what others have accounted for stays.
+    /// Advances all transfers to `now`. Does nothing if another process has advanced them further.
     fn advance(&mut self, now: Time, line: &Line) {
         self.given.resize(line.queues.0, 0.0);
         while self.step(now, line) {}
@@ -146,7 +146,8 @@ impl Books {
         self.transfers.retain(|transfer| transfer.reader != NOBODY || transfer.is_open());
     }
 
-    /// Goes on to the next end of a transfer, if that is not after `now`; otherwise up to `now`.
+    /// Advances to the next end of a transfer and returns true, if that is not after `now`; otherwise advances to `now` and
+    /// returns false.
     fn step(&mut self, now: Time, line: &Line) -> bool {
         let mut transfers = vec![0; self.given.len()];
         let open = self.transfers.iter().filter(|transfer| transfer.is_open());
@@ -163,7 +164,7 @@ impl Books {
         self.given.iter_mut().zip(&rates).for_each(|(given, rate)| *given += rate * passed);
         self.until = self.until.max(end.min(now));
         if ends {
-            // Not a rounding before it.
+            // Sets the exact value, as rounding could leave the clock slightly below it.
             self.given[next.queue] = next.last;
             let given = &self.given;
             let done = |of: &&mut Transfer| of.is_open() && of.last <= given[of.queue];
@@ -172,7 +173,7 @@ impl Books {
         ends
     }
 
-    /// As bytes, for other processes.
+    /// Encodes the state as bytes, for other processes.
     pub(super) fn encode(&self, to: &mut Vec<u8>) {
         to.clear();
         let lengths = [self.given.len(), self.transfers.len(), self.requests.len()];
@@ -186,7 +187,7 @@ impl Books {
         words.for_each(|word| to.extend_from_slice(&word.to_le_bytes()));
     }
 
-    /// What [`Books::encode`] wrote; empty books of anything else.
+    /// Decodes what [`Books::encode`] wrote; returns an empty state for any other bytes.
     pub(super) fn decode(from: &[u8]) -> Books {
         let mut words = from
             .chunks_exact(8)
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_station_serves_one_after_the_other() {
+    fn the_station_serves_one_operation_after_another() {
         let mut books = Books::default();
         near(books.operate(at(1.0), 10.0), 1.1);
         near(books.operate(at(1.05), 10.0), 1.2);
@@ -236,9 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn transfers_share_the_line_alike() {
-        // System: 100 B/s; 100 B from 0 s, 50 B from 0.5 s. Expectation: the first has 50 B when the
-        // second comes; both get 50 B/s and end at 1.5 s, alone the first would have at 1 s.
+    fn transfers_share_the_link_equally() {
+        // System: 100 B/s; 100 B from 0 s, 50 B from 0.5 s. Expectation: the first transfer has 50 B left when the second starts;
+        // both get 50 B/s and end at 1.5 s. Alone, the first would have ended at 1 s.
         let (mut books, line) = (Books::default(), line(100.0, f64::INFINITY));
         near(books.begin(at(0.0), &line, 1, 100.0), 1.0);
         near(books.begin(at(0.5), &line, 2, 50.0), 1.5);
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_holds_for_each_and_a_table_for_all() {
+    fn caps_limit_each_transfer_and_tables_limit_all_together() {
         let mut books = Books::default();
         near(books.begin(at(0.0), &line(100.0, 40.0), 1, 40.0), 1.0);
         let table = Bandwidth::ByTransfers(Box::new([100.0, 60.0]));
@@ -261,9 +262,9 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_stays_on_the_line() {
-        // System: 100 B/s; a reader leaves at 0.9 s, 0.1 s early, and comes again. Expectation: the
-        // last 10 B of the first transfer still take their part of the line.
+    fn abandoned_transfers_still_take_their_share_of_the_link() {
+        // System: 100 B/s; a reader leaves at 0.9 s, 0.1 s before its transfer ends, and starts another. Expectation: the last
+        // 10 B of the first transfer still take their share of the link.
         let (mut books, line) = (Books::default(), line(100.0, f64::INFINITY));
         books.begin(at(0.0), &line, 1, 100.0);
         near(books.look(at(0.9), &line, 1), 1.0);
@@ -274,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn queues_share_the_line_and_transfers_share_their_queue() {
-        // System: 100 B/s, two queues of 40 B/s; readers 1 and 3 in queue 1, reader 2 in queue 0. Expectation: queue 1
-        // gives its two 20 B/s each, queue 0 its one 40 B/s; with 60 B/s for all, each has 20 B/s.
+    fn queues_share_the_link_and_transfers_share_their_queue() {
+        // System: 100 B/s, two queues of 40 B/s; readers 1 and 3 in queue 1, reader 2 in queue 0. Expectation: the two transfers
+        // in queue 1 get 20 B/s each, the one in queue 0 gets 40 B/s. With 60 B/s for all, each gets 20 B/s.
         let line =
             |all| Line { bandwidth: Bandwidth::Fixed(all), cap: f64::INFINITY, queues: (2, 40.0) };
         for (all, alone) in [(100.0, 40.0), (60.0, 20.0)] {
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_lets_as_many_requests_in_as_it_is_deep() {
+    fn a_queue_has_at_most_its_depth_of_requests_in_progress() {
         // System: two queues of depth 1; readers 2 and 4 in queue 0, reader 3 in queue 1. Expectation: reader 4 waits
         // until reader 2 has left.
         let mut books = Books::default();
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn books_survive_the_way_to_another_process() {
+    fn encoded_books_decode_to_the_same_state() {
         let (mut books, line) = (Books::default(), line(1e3, 1e9));
         books.operate(at(0.25), 7.0);
         books.begin(at(0.5), &line, 1, 10.0);

@@ -1,4 +1,4 @@
-//! What the threads of a job copy share, before its start.
+//! Builds the state that the threads of a job copy share, before its start.
 
 use super::job::CopyTask;
 use forebay_engine::Time;
@@ -6,7 +6,7 @@ use forebay_live_queue::{State, Training};
 use forebay_metrics::{Polling, Queue, Recorder, Requests, StageBuffer, Tuner};
 use forebay_scenario::{Job, Scenario};
 
-/// Loaders and devices, and a timeline where it was asked for.
+/// Returns the shared state: loaders and devices, and a timeline recorder if a trace is requested.
 pub(super) fn state(scenario: &Scenario, part: &CopyTask) -> State {
     let job = &scenario.jobs[part.job];
     let goal = scenario.goal(job);
@@ -29,7 +29,7 @@ pub(super) fn state(scenario: &Scenario, part: &CopyTask) -> State {
     state
 }
 
-/// A track for each worker, queue and device.
+/// Returns a recorder with a track for each worker, queue and device.
 fn recorder(state: &mut State, job: &Job, part: &CopyTask) -> Recorder {
     let mut recorder = Recorder::default();
     let process = recorder.process(format!("{}[{}]", job.name, part.copy));
@@ -47,7 +47,7 @@ fn recorder(state: &mut State, job: &Job, part: &CopyTask) -> Recorder {
     recorder
 }
 
-/// The last buffers, at the start.
+/// Opens the loaders' last buffers at the start.
 pub(super) fn open_queues(state: &mut State, job: &Job, part: &CopyTask, now: Time) {
     for loader in &mut state.loaders {
         loader.queue = Queue::for_job(job, loader.quota, now);

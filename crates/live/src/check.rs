@@ -1,4 +1,4 @@
-//! What a scenario asks that this machine, or a live run at all, does not have.
+//! Checks for what a scenario asks of this machine, or of a live run, that it cannot provide.
 
 use super::{Failure, gpu};
 use forebay_calibrate::probe::limits;
@@ -7,10 +7,10 @@ use forebay_scenario::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Most threads of a whole run: what systems allow one user without asking.
+/// Limit for the threads of a whole run: what systems usually allow one user.
 const MOST_THREADS: u64 = 4096;
 
-/// What there is.
+/// Resources of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
     /// Cores that this process may use; may be a fraction.
@@ -20,17 +20,17 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Returns the resources of this machine.
     #[must_use]
     pub fn this() -> Machine {
         Machine { cores: limits::cores(), memory: limits::free_memory() }
     }
 }
 
-/// Restricts this process, and the threads that it will start, to `count` of its cores.
+/// Restricts this process, and the threads that it will start, to `count` of the cores that it may use.
 ///
 /// # Errors
-/// The system does not let itself be asked.
+/// If the system cannot report or set the affinity.
 pub fn use_cores(count: u32) -> Result<(), Failure> {
     let fail = |error| Failure::Lacking(format!("cannot choose cores: {error}"));
     let allowed = sched_getaffinity(None).map_err(fail)?;
@@ -43,12 +43,12 @@ pub fn use_cores(count: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the storage of a job is files of ours or the user's.
+/// Returns whether a job's storage is files (generated ones or the user's) and not memory.
 pub(super) fn reads_files(scenario: &Scenario, job: &Job) -> bool {
     !scenario.storage[job.storage].path.is_memory()
 }
 
-/// Refuses what cannot be run: one sentence with a remedy.
+/// Checks that the scenario can run live; the error is one sentence with a remedy.
 pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure> {
     let node = &scenario.cluster.node;
     let refuse = |what: String| Err(Failure::Lacking(what));
@@ -107,8 +107,8 @@ fn threads(job: &Job) -> u64 {
     u64::from(job.copies) * (workers + u64::from(job.models()) * (1 + launching))
 }
 
-/// A run may use all that this process may, or fewer whole cores: those are set aside by affinity, and
-/// part of one only by a quota around us.
+/// Checks the number of cores. A run may use all cores that this process may use, or fewer whole cores, which are chosen by
+/// affinity. A fraction of a core needs a quota that is set outside of this process.
 fn check_number_of_cores(wanted: f64, available: f64) -> Result<(), Failure> {
     let same = (wanted - available).abs() < 1e-3;
     if wanted > available && !same {
@@ -127,7 +127,7 @@ fn check_number_of_cores(wanted: f64, available: f64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What this machine has by itself, or not at all, is not emulated.
+/// Refuses features of cores and of the interpreter that a live run does not emulate.
 fn check_cores(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     let node = &scenario.cluster.node;
     let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
@@ -155,7 +155,7 @@ fn check_cores(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
 }
 
-/// Learners need a real GPU, and a number.
+/// Checks the learners of a job: several learners need a real GPU and a fixed number.
 fn check_learners(job: &Job) -> Result<(), Failure> {
     let name = &job.name;
     let refuse = |what: String| Err(Failure::Lacking(what));
@@ -180,7 +180,7 @@ fn check_learners(job: &Job) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What training on real GPUs needs.
+/// Checks the requirements of training on real GPUs.
 fn check_gpu(job: &Job) -> Result<(), Failure> {
     let Some(gpu) = job.gpu else { return Ok(()) };
     let name = &job.name;
@@ -347,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_cores_are_accepted_as_they_are_said_and_whole_cores_below() {
+    fn fractions_of_cores_must_equal_the_quota_and_fewer_whole_cores_are_accepted() {
         let of = |wanted: f64, available: f64| {
             check_number_of_cores(wanted, available).map_err(|failure| failure.to_string())
         };

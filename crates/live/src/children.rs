@@ -1,9 +1,9 @@
-//! Job copies as processes of their own, started together.
+//! Runs job copies as separate processes that start at the same instant.
 //!
-//! Each is this program again with a hidden command. What to run goes to its standard input as one
-//! line of JSON; when it has prepared all, it says so on its standard output; the instant of the
-//! start, on the machine's monotonic clock, goes to all at once; what it showed comes back as a line
-//! of JSON. A child ends when its standard input does: whatever happens to us, nothing stays behind.
+//! Each child is this program with a hidden command. It reads its assignment from its standard input as one line of JSON. When it
+//! has prepared everything, it writes `Message::Ready` to its standard output. Then all children get the instant of the start on
+//! the machine's monotonic clock. Each child returns its outcome as a line of JSON. A child ends when its standard input is
+//! closed, so no child is left behind if this process dies.
 
 use super::Failure;
 use super::clock::monotonic;
@@ -17,35 +17,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// From the moment when all are ready to the start [ns]: until everyone has been told.
+/// Time from the moment when all children are ready to the start, so that every child gets the message in time [ns].
 const LEAD: u64 = 20_000_000;
 
-/// What a child is told first.
+/// The first message to a child.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Assignment {
-    /// Name of the scenario's file.
+    /// Name of the scenario file.
     pub name: String,
-    /// Its text.
+    /// Text of the scenario file.
     pub text: String,
-    /// The user's changes to it, as `key=value`.
+    /// The user's changes to the scenario, as `key=value`.
     pub overrides: Vec<String>,
-    /// Which job copy.
+    /// Job copy that the child runs.
     pub part: CopyTask,
 }
 
-/// What a child says.
+/// A message from a child.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
-    /// All is prepared.
+    /// Everything is prepared.
     Ready,
-    /// The job copy's outcome.
+    /// Outcome of the job copy.
     Done(Box<CopyOutcome>),
-    /// It cannot be run, or failed.
+    /// Reason why the job copy cannot run, or failed.
     Failed(String),
 }
 
-/// A child and the way to it; killed if forgotten.
+/// A child process and the pipe to its standard input. Dropping it kills the child.
 struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -54,13 +54,13 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The child may have ended already.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Runs job copies side by side, each `assignment` in a process of `executable`.
+/// Runs job copies side by side: each assignment in its own process of `executable`.
 pub(super) fn run(
     executable: &Path,
     assignments: &[(String, Assignment)],
@@ -108,7 +108,7 @@ fn start(
     let fail = |error| Failure::threads(&format!("the process of {what}"), &error);
     let mut command = Command::new(executable);
     command.arg("live-part").stdin(Stdio::piped()).stdout(Stdio::piped());
-    // Ctrl-C is ours alone: we end the children, in order.
+    // The children do not get Ctrl-C from the terminal: this process ends them in order.
     command.process_group(0);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::OutOfMemory => fail(error),
@@ -122,7 +122,7 @@ fn start(
     let mut line = serde_json::to_string(assignment).map_err(|error| fail(error.into()))?;
     line.push('\n');
     if let Some(stdin) = &mut process.stdin {
-        // A child that is dead already is noticed when it says nothing.
+        // A child that has died already is noticed when its output ends.
         stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()).ok();
     }
     if let Some(stdout) = stdout {
@@ -133,7 +133,7 @@ fn start(
                     return;
                 }
             }
-            // Nobody listens any more if this fails.
+            // If sending fails, the receiver is gone.
             sender.send((index, None)).ok();
         };
         let started = std::thread::Builder::new().spawn(listen);
@@ -142,7 +142,7 @@ fn start(
     Ok(process)
 }
 
-/// The next line of a child, or that it has ended.
+/// Returns the next line from a child with the child's index; the line is `None` if the child has ended.
 fn next(
     receiver: &Receiver<(usize, Option<String>)>,
     stop: &AtomicBool,
@@ -161,7 +161,7 @@ fn next(
     }
 }
 
-/// Tells all when they start.
+/// Sends the instant of the start to all children.
 fn tell(processes: &mut [Process], start: u64) -> Result<(), Failure> {
     for process in processes {
         let Some(stdin) = &mut process.stdin else { continue };

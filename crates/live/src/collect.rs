@@ -1,4 +1,4 @@
-//! From what the threads of a job copy have shared to its outcome.
+//! Collects the outcome of a job copy from the state that its threads share.
 
 use super::Failure;
 use super::job::{CopyOutcome, CopyTask};
@@ -8,7 +8,7 @@ use forebay_live_queue::{LoaderRun, State};
 use forebay_metrics::{Requests, Tuner, add_steps};
 use forebay_report::JobOutcome;
 
-/// What the job copy showed, which was to begin when it was `planned`.
+/// Returns the outcome of the job copy, whose start was planned for `planned`.
 pub(super) fn part(
     state: &mut State,
     part: &CopyTask,
@@ -49,7 +49,7 @@ fn job(state: &mut State, part: &CopyTask, end: Time) -> JobOutcome {
     outcome
 }
 
-/// Adds what a loader showed.
+/// Adds the measurements of one loader to the outcome.
 fn loader(loader: &mut LoaderRun, end: Time, outcome: &mut JobOutcome, ages: &mut LogHistogram) {
     let totals = loader.queue.totals(end);
     loader.queue.collect(end, &mut outcome.queue);

@@ -1,4 +1,4 @@
-//! A data set as readers find it: in memory, or in files that were generated or are the user's.
+//! Data sets as readers see them: in memory, in generated files, or in the user's files.
 
 use super::Failure;
 use super::sizes::Sizes;
@@ -13,28 +13,28 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Files in one directory at most.
+/// Limit for the number of files in one directory.
 const PER_DIRECTORY: u64 = 1000;
-/// Memory that stands for a data set in memory at most [B]: more than caches hold.
+/// Limit for the buffer that represents a data set in memory [B]; it is larger than CPU caches.
 const MEMORY: u64 = 256 << 20;
 
-/// Where a data set's files are.
+/// Location of a data set's files.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Location {
     /// Directory.
     #[serde(with = "path_as_json")]
     pub(super) root: PathBuf,
-    /// Whether it is the user's: then its files are listed, else they are numbered.
+    /// Whether the directory is the user's. Its files are then listed; generated files are numbered.
     pub(super) users: bool,
-    /// How they are read.
+    /// Access mode of reads.
     pub(super) access: Access,
-    /// Whether sizes are the files' own, not the drawn ones.
+    /// Whether sizes of samples are those of the files, not sampled ones.
     pub(super) measured: bool,
-    /// Whether it is on a file server: then that one's limits hold, not the scenario's.
+    /// Whether the directory is on a file server. The server's limits then apply, not the scenario's.
     pub(super) mounted: bool,
 }
 
-/// A data set as readers find it.
+/// A data set as readers see it.
 pub(super) struct Data {
     pub(super) samples: u64,
     pub(super) sizes: Sizes,
@@ -42,9 +42,9 @@ pub(super) struct Data {
     pub(super) place: DataSource,
 }
 
-/// Where its bytes are.
+/// Where the bytes of a data set are.
 pub(super) enum DataSource {
-    /// Any bytes will do.
+    /// A buffer in memory; its content does not matter.
     Memory(Vec<u8>),
     Files(Files),
 }
@@ -53,13 +53,13 @@ pub(super) enum DataSource {
 pub(super) struct Files {
     pub(super) root: OwnedFd,
     path: PathBuf,
-    /// Names relative to the directory; `None`: numbered.
+    /// Names relative to the directory; `None` if files are numbered.
     names: Option<Vec<String>>,
     pub(super) direct: bool,
 }
 
 impl Data {
-    /// Data set number `index` of `scenario`, at `location`, or in memory without one.
+    /// Returns data set number `index` of `scenario`: the files at `location`, or a buffer in memory if it is `None`.
     pub(super) fn find(
         scenario: &Scenario,
         index: usize,
@@ -82,7 +82,7 @@ impl Data {
         Ok(Data { samples, sizes, layout, place: DataSource::Files(files) })
     }
 
-    /// The name of a file in messages.
+    /// Returns the name of a file for messages.
     pub(super) fn path(&self, file: u64) -> String {
         match &self.place {
             DataSource::Memory(_) => "memory".to_owned(),
@@ -92,7 +92,7 @@ impl Data {
 }
 
 impl Files {
-    /// The files at `location`.
+    /// Opens the directory at `location` and lists its files if it is the user's.
     pub(super) fn open(location: &Location) -> Result<Files, Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(&location.root, flags, Mode::empty())
@@ -102,7 +102,7 @@ impl Files {
         Ok(Files { root, path: location.root.clone(), names, direct })
     }
 
-    /// Puts the name of a file, relative to the root, into `name`.
+    /// Writes the name of a file, relative to the root, into `name`.
     pub(super) fn name(&self, file: u64, name: &mut String) {
         name.clear();
         match &self.names {
@@ -112,24 +112,24 @@ impl Files {
         }
     }
 
-    /// Where a file is.
+    /// Returns the path of a file.
     pub(super) fn path(&self, file: u64) -> PathBuf {
         let mut name = String::new();
         self.name(file, &mut name);
         self.path.join(name)
     }
 
-    /// Number of the user's files.
+    /// Returns the number of the user's files; `None` if files are numbered.
     pub(super) fn listed(&self) -> Option<u64> {
         self.names.as_ref().map(|names| names.len() as u64)
     }
 
-    /// Length of a file [B]; 0 where it cannot be had.
+    /// Returns the length of a file [B]; 0 if it cannot be read.
     pub(super) fn length(&self, file: u64) -> u64 {
         fs::metadata(self.path(file)).map_or(0, |found| found.len())
     }
 
-    /// Opens the first file past the page cache, and reads of it.
+    /// Tries to open the first file for direct reads, which bypass the page cache.
     pub(super) fn try_direct(&self) -> Result<(), rustix::io::Errno> {
         let mut name = String::new();
         self.name(0, &mut name);
@@ -137,7 +137,7 @@ impl Files {
         openat(&self.root, name.as_str(), flags, Mode::empty()).map(drop)
     }
 
-    /// The samples' sizes as the files have them: shards are cut into equal samples.
+    /// Returns the sizes of samples according to the files; shards are divided into samples of equal size.
     fn sizes(&self, dataset: &Dataset) -> Result<Sizes, Failure> {
         let mut sizes = Vec::with_capacity(dataset.samples as usize);
         for file in 0..dataset.files() {
@@ -156,7 +156,7 @@ impl Files {
         Ok(Sizes::Each(sizes))
     }
 
-    /// Brings the first `count` files into the page cache or drops them from it.
+    /// Reads the first `count` files into the page cache, or drops them from it.
     pub(super) fn settle(&self, count: u64, access: Access) -> Result<(), Failure> {
         let mut buffer = vec![0; 1 << 20];
         for file in 0..count {
@@ -176,14 +176,14 @@ impl Files {
     }
 }
 
-/// The samples that are in a file.
+/// Returns the range of samples in a file.
 fn samples_of(dataset: &Dataset, file: u64) -> Range<u64> {
     let in_file = dataset.samples_per_file();
     let first = file.saturating_mul(in_file);
     first..first.saturating_add(in_file).min(dataset.samples)
 }
 
-/// Names of all files below `root`, relative to it, in order.
+/// Returns the names of all non-empty files below `root`, relative to it, in order.
 fn list(root: &Path) -> Result<Vec<String>, Failure> {
     let (mut names, mut pending) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(below) = pending.pop() {
@@ -205,8 +205,7 @@ fn list(root: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Writes the files of a data set below `root`; `on_bytes` is told how many bytes each write added
-/// and says whether to go on.
+/// Writes the files of a data set below `root`. `on_bytes` gets the number of bytes in each file and returns whether to continue.
 pub(super) fn generate(
     root: &Path,
     dataset: &Dataset,
@@ -214,7 +213,7 @@ pub(super) fn generate(
     seed: u64,
     mut on_bytes: impl FnMut(u64) -> bool,
 ) -> Result<(), Failure> {
-    // Incompressible, and never at the same place of a block twice in a row.
+    // Incompressible bytes. Files start at different offsets in them, so that they have no identical blocks.
     let noise = noise(dataset.samples, (4 << 20) + 65_521);
     let images = dataset.image.map(|image| images(dataset, image, seed)).transpose()?;
     for file in 0..dataset.files() {
@@ -239,10 +238,11 @@ pub(super) fn generate(
     Ok(())
 }
 
-/// Most pixels of an image that is generated: half a second and 300 MB.
+/// Limit for the pixels of a generated image: it takes half a second and 300 MB.
 const MOST_PIXELS: f64 = 1e8;
 
-/// Images of the data set's sides, about as large as it says its samples are.
+/// Returns a generator of images with the data set's width and height, whose JPEG files have about the data set's mean sample
+/// size.
 fn images(dataset: &Dataset, image: Image, seed: u64) -> Result<Generated, Failure> {
     let (width, height) = (image.width as usize, image.height as usize);
     let size = dataset.mean_size();
@@ -275,7 +275,7 @@ fn fill(path: &Path, length: u64, noise: &[u8], salt: u64) -> std::io::Result<()
     Ok(())
 }
 
-/// Bytes without a pattern.
+/// Returns pseudorandom bytes.
 fn noise(salt: u64, length: usize) -> Vec<u8> {
     let mut x = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);

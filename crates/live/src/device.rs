@@ -1,5 +1,5 @@
-//! What carries out training steps: an emulated accelerator, or a real network on the cores. The
-//! network trains on a batch of its own: what a step costs does not depend on the values.
+//! Executes training steps: an emulated accelerator, or a real network on CPU cores. The network trains on a batch that it
+//! generates, as the cost of a step does not depend on the values.
 
 use super::clock::Clock;
 use super::launch::Launch;
@@ -14,16 +14,16 @@ use forebay_scenario::{Device, Job, Node, Scenario};
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
-/// Where the steps of one model copy are carried out.
+/// Executes the steps of one model copy.
 pub(super) enum Trainer {
-    /// An accelerator that sleeps.
+    /// An emulated accelerator, which sleeps for the time of a step.
     Emulated(Emulated),
-    /// Real networks on the node's cores: by batch, the full one first.
+    /// Real networks on the node's cores with their batch sizes; the full batch is first.
     Cpu(Vec<(u64, Box<dyn Network>)>),
 }
 
 impl Trainer {
-    /// The trainer of model copy `model` of job copy number `owner`.
+    /// Returns the trainer of model copy `model` in job copy `owner`.
     pub(super) fn new(
         scenario: &Scenario,
         job: &Job,
@@ -32,16 +32,16 @@ impl Trainer {
         model: u64,
     ) -> Self {
         let smaller = job.smaller_batches(&scenario.datasets[job.dataset]);
-        // Every name of the catalogue is a network's; otherwise the step is slept.
+        // Without a network for the job (such as for an accelerator), steps are emulated by sleeping.
         if let Some(networks) = networks(job, &smaller, owner + model) {
             return Trainer::Cpu(networks);
         }
         Trainer::Emulated(Emulated::new(job, &scenario.cluster.node, streams, owner, model))
     }
 
-    /// Carries out a step.
+    /// Executes a step.
     ///
-    /// Gives what it waited for meanwhile, in order; or why it could not be carried out.
+    /// Returns the times that the step spent waiting, in order, or the reason why it could not be executed.
     pub(super) fn step(
         &mut self,
         step: Step,
@@ -63,7 +63,8 @@ impl Trainer {
     }
 }
 
-/// The network that `job` trains, for its batch and for `smaller` ones.
+/// Returns the networks that `job` trains on cores, for its full batch and for the `smaller` ones; `None` if it does not train on
+/// cores.
 fn networks(job: &Job, smaller: &[u64], seed: u64) -> Option<Vec<(u64, Box<dyn Network>)>> {
     let (Device::Cpu { threads }, Some(model)) = (job.device, job.catalogue) else { return None };
     let batches = std::iter::once(&job.batch).chain(smaller);
@@ -74,16 +75,15 @@ fn networks(job: &Job, smaller: &[u64], seed: u64) -> Option<Vec<(u64, Box<dyn N
     batches.map(of).collect()
 }
 
-/// Most that a late wake-up shortens the steps after it, where they are shorter themselves.
+/// Limit for the delay that later, shorter steps make up after a late wake-up.
 const MOST_OWED: Span = Span(1_000_000_000);
 
-/// An accelerator that sleeps for the time of a step, as MLPerf Storage's does.
+/// An accelerator emulated by sleeping for the time of each step, as in MLPerf Storage.
 ///
-/// A sleep ends late by what the system's timer and scheduler need; the next ones are shorter by
-/// that, so that steps have the right length in the mean. Spinning up to the instant would be more
-/// precise, but take a core from the loader.
+/// A sleep ends late because of the system's timer and scheduler. The next sleeps are shortened by this delay, so that steps have
+/// the right length on average. Spinning until the exact instant would be more precise, but would take a core from the loader.
 pub(super) struct Emulated {
-    /// Time of a step by batch before jitter, on a device of speed 1, and the speed.
+    /// Step time by batch size on a device of speed 1, before jitter; and the device's speed.
     time: StepLaw,
     speed: f64,
     jitter: Option<Sampler>,
@@ -91,12 +91,12 @@ pub(super) struct Emulated {
     streams: Streams,
     owner: u64,
     model: u64,
-    /// How late the last sleep ended.
+    /// Delay of the last sleep, which the next sleeps make up.
     owed: Span,
 }
 
 impl Emulated {
-    /// The accelerator of model copy `model` of job copy number `owner`.
+    /// Returns the accelerator of model copy `model` in job copy `owner`.
     pub(super) fn new(job: &Job, node: &Node, streams: Streams, owner: u64, model: u64) -> Self {
         let (time, speed) = (job.step.law(), node.gpu_speed);
         let jitter = job.step.jitter.as_ref().map(Sampler::new);
@@ -104,10 +104,10 @@ impl Emulated {
         Emulated { time, speed, jitter, launch, streams, owner, model, owed: Span::ZERO }
     }
 
-    /// Carries out a step.
+    /// Executes a step.
     ///
-    /// Its trainer's own work keeps cores busy first. Where the device computes meanwhile, the step
-    /// ends with the later of the two.
+    /// The trainer first keeps cores busy with its own work (launching kernels). If launching overlaps with the device, the step
+    /// ends when both have ended.
     pub(super) fn step(&mut self, step: Step, clock: Clock, over: &AtomicBool) -> Vec<Segment> {
         let Step { number, since, .. } = step;
         let span = self.span(step);
@@ -129,7 +129,7 @@ impl Emulated {
         Vec::new()
     }
 
-    /// How long a step takes.
+    /// Returns the time that a step takes on the device.
     fn span(&self, step: Step) -> Span {
         let factor = self.jitter.as_ref().map_or(1.0, |jitter| {
             jitter.draw(&mut self.streams.at(Purpose::Jitter, self.owner, self.model, step.number))
@@ -137,7 +137,7 @@ impl Emulated {
         Span::from_seconds(self.time.seconds(step.samples as f64) / self.speed * factor)
     }
 
-    /// Sleeps for `span` from `since` on, less what the last sleeps were too long.
+    /// Sleeps until `span` after `since`, less the delay of earlier sleeps.
     fn sleep(&mut self, span: Span, since: Time, clock: Clock, over: &AtomicBool) {
         if span <= self.owed {
             self.owed = Span(self.owed.0 - span.0);

@@ -1,9 +1,9 @@
-//! What the operating system says of a file, in words and with a remedy.
+//! Explains errors of the operating system with files, each with a remedy.
 
 use forebay_model::input;
 use std::io::{Error, ErrorKind};
 
-/// Why a file cannot be used, without the number of the error, and what to do.
+/// Returns the reason why a file cannot be used, without the error number, and a remedy.
 pub(super) fn words(error: &Error) -> String {
     let words = input::words(error);
     let remedy = match error.kind() {

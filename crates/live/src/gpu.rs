@@ -1,7 +1,7 @@
-//! Training on real GPUs: they are given steps ahead, and wait only while they have nothing to do.
+//! Training on real GPUs. Steps are submitted ahead, so that a GPU waits for a step only if it has nothing to do.
 //!
-//! A thread gives a step to its GPU and asks for the next batch while the GPU is at it, so that none waits to be
-//! told. When the GPU had nothing to do is told by its own clock: until then a late batch stalls nothing.
+//! A thread submits a step to its GPU and asks for the next batch while the GPU executes the step, so that the GPU need not wait
+//! for the thread. The GPU's own clock says when the GPU became idle; a late batch stalls it only from then on.
 
 use super::Failure;
 use super::clock::Clock;
@@ -12,25 +12,25 @@ use forebay_scenario::{self, Job, RealGpu, Scenario};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often somebody who waits for a batch looks whether the GPU still has something to do.
+/// Time between two checks of whether the GPU still has work, while a thread waits for a batch.
 const LOOK: Duration = Duration::from_micros(100);
-/// Most batches that wait on a GPU.
+/// Limit for the number of batches in a GPU's memory.
 const MOST_LANES: u64 = 64;
 
-/// Carries out steps beside the thread that gives them.
+/// Executes steps asynchronously to the thread that submits them.
 pub(super) trait Accelerator {
-    /// Is given a step.
+    /// Submits a step.
     fn begin(&mut self, step: Step) -> Result<(), String>;
 
-    /// Waits until the step of a number has ended; when that was.
+    /// Waits until step `number` has ended, and returns the time at which it ended.
     fn end(&mut self, number: u64) -> Result<Instant, String>;
 
-    /// When the step of a number ended, if it has.
+    /// Returns the time at which step `number` ended; `None` if it has not ended.
     fn ended(&mut self, number: u64) -> Result<Option<Instant>, String>;
 }
 
-/// The life of a device that is given up to `ahead` steps beside the one that it is at; of the step number
-/// `last` the end is waited for.
+/// Runs the steps of device `d`. Up to `ahead` steps are submitted beyond the one that the device executes. Waits for the end of
+/// step `last`.
 pub(super) fn train(
     shared: &Shared<Clock>,
     d: u32,
@@ -49,7 +49,7 @@ pub(super) fn train(
     }
 }
 
-/// Gives a device a step; the next one, when it is there.
+/// Submits a step to the device, and returns the next step when it is available; `None` if there is none.
 fn carry_out(
     shared: &Shared<Clock>,
     d: u32,
@@ -91,10 +91,10 @@ impl Accelerator for Learner {
     }
 }
 
-/// By model copy, its GPU's learners and the lanes to it.
+/// For each model copy, its GPU's learners and the lanes that bring them batches.
 pub(super) type Opened = Vec<(Vec<Learner>, Arc<Lanes>)>;
 
-/// Puts the model copies of a job copy on their GPUs; none where they are emulated or on cores.
+/// Loads the model copies of a job copy on their GPUs. Returns an empty list if the job has no real GPUs.
 pub(super) fn open(scenario: &Scenario, part: &CopyTask) -> Result<Opened, Failure> {
     let job = &scenario.jobs[part.job];
     let (Some(gpu), Some(model)) = (job.gpu, job.catalogue) else { return Ok(Vec::new()) };
@@ -126,19 +126,20 @@ pub(super) fn open(scenario: &Scenario, part: &CopyTask) -> Result<Opened, Failu
     Ok(opened)
 }
 
-/// Number of the GPU of model copy `d` of a job copy.
+/// Returns the number of the GPU for model copy `d` of a job copy.
 pub(super) fn number(gpu: RealGpu, job: &Job, copy: u32, d: u32) -> u32 {
     gpu.number + copy * job.copies_per_node + d
 }
 
-/// How it computes; a scenario has been refused that says another one.
+/// Returns the precision of the GPU's computations. Scenarios with other precisions have been refused before.
 fn precision(gpu: RealGpu) -> Precision {
     let same = |of: &&Precision| of.name() == gpu.precision.name();
     Precision::ALL.iter().find(same).copied().unwrap_or(Precision::Fp32)
 }
 
-/// Batches on the GPU or on their way: those of the last buffer and in the hands of who copies; else one for
-/// each step that may be given, and one more.
+/// Returns the number of lanes: batches in a GPU's memory or on their way to it. If a stage of the loader copies to the GPU,
+/// these are the batches in its buffer and one for each of its workers. Otherwise it is one for each step that may be submitted,
+/// and one more.
 fn lanes(job: &Job, gpu: RealGpu) -> usize {
     let copying = |stage: &&forebay_scenario::Stage| {
         stage.per_item.iter().any(forebay_scenario::Operation::copies)
@@ -160,15 +161,15 @@ mod tests {
     use forebay_scenario::{BatchInterval, Goal};
     use std::thread;
 
-    /// Notes what it was told; steps end when they are waited for.
+    /// Records what it was asked to do; steps end when the thread waits for them.
     #[derive(Default)]
     struct Notes {
         begun: Vec<(u64, bool)>,
         ended: u64,
-        /// Most steps that had been given and not been waited for.
+        /// Largest number of steps that were submitted and not yet awaited.
         most: u64,
         looks: u64,
-        /// Fails at this step.
+        /// Step at which the device fails.
         fails: Option<u64>,
     }
 
@@ -189,13 +190,13 @@ mod tests {
         }
 
         fn ended(&mut self, number: u64) -> Result<Option<Instant>, String> {
-            // Not at once: a batch that comes meanwhile is given.
+            // A step does not end at once, so a batch that arrives meanwhile is submitted.
             self.looks += 1;
             if self.looks.is_multiple_of(3) { self.end(number).map(Some) } else { Ok(None) }
         }
     }
 
-    /// Trains for ten steps with this interval between fresh batches; the notes, and what went wrong.
+    /// Trains for ten steps with this interval between fresh batches. Returns the records and the final state.
     fn run(mut notes: Notes, ahead: u64, interval: f64) -> (Notes, State) {
         let goal = Goal { steps: 10, quota: u64::MAX, fresh: u64::MAX };
         let mut state = State::new(Training::new(BatchInterval::Every(interval), goal));
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_given_ahead_and_the_last_one_is_waited_for() {
+    fn steps_are_submitted_ahead_and_the_last_one_is_awaited() {
         for ahead in [0, 1, 3] {
             let (notes, state) = run(Notes::default(), ahead, 1.0);
             let numbers: Vec<u64> = notes.begun.iter().map(|(number, _)| *number).collect();
@@ -232,7 +233,8 @@ mod tests {
         }
     }
 
-    /// Batches that are trained on again are there at once, so that as many steps are ahead as may be.
+    /// System: each batch is trained on four times, steps may be submitted 2 ahead. Expectation: repeated batches are available
+    /// at once, so that as many steps are ahead as permitted.
     #[test]
     fn batches_that_stay_on_the_device_are_not_fresh() {
         let (notes, _) = run(Notes::default(), 2, 4.0);
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_fails_ends_the_job_in_words() {
+    fn a_failed_gpu_ends_the_job_with_its_message() {
         let (_, state) = run(Notes { fails: Some(3), ..Notes::default() }, 1, 1.0);
         assert_eq!(state.failure.as_deref(), Some("the GPU has fallen off the bus"));
         assert_eq!(state.training.steps.completed(), 3);

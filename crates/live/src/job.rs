@@ -1,4 +1,4 @@
-//! One copy of a job on this machine: its threads, from the start to what they showed.
+//! Runs one copy of a job on this machine: its threads, from the start to the outcome.
 
 use super::clock::{Clock, process_cpu};
 use super::data::Location;
@@ -18,50 +18,50 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-/// What the threads of a job copy share.
+/// State that the threads of a job copy share.
 type Shared = forebay_live_queue::Shared<Clock>;
 
-/// Which copy of which job to run, and how.
+/// A job copy to run, with its settings.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct CopyTask {
     /// Index of the job in the scenario.
     pub job: usize,
-    /// Which copy of it.
+    /// Number of the copy within the job.
     pub copy: u32,
-    /// Number of the job copy among all of the scenario.
+    /// Number of the job copy among all job copies of the scenario.
     pub owner: u64,
-    /// Which replication.
+    /// Number of the replication.
     pub replication: u32,
-    /// Where the job's data set is; `None`: in memory.
+    /// Location of the job's data set; `None` if it is in memory.
     pub location: Option<Location>,
-    /// Where the books of its storage's limits are, if other job copies share them.
+    /// Path of the shared state of its storage's limits; `None` if no other job copy shares it.
     pub books: Option<PathBuf>,
     /// Whether to record a timeline.
     pub trace: bool,
 }
 
-/// What a job copy showed.
+/// Measurements of a job copy.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct CopyOutcome {
-    /// Steps, stalls, queue.
+    /// Steps, stalls and queue.
     pub job: JobOutcome,
-    /// Timeline, where it was asked for.
+    /// Timeline; `None` if it was not requested.
     pub trace: Option<Trace>,
     /// CPU time that its threads used [core·s].
     pub cpu: f64,
     /// Bytes read.
     pub bytes: u64,
-    /// Time that workers were reading [worker·s].
+    /// Time that workers spent reading [worker·s].
     pub reading: f64,
-    /// Where its storage has limits: time that its requests may take by them [s].
+    /// Time that requests may take by the limits of the storage; 0 if it has none [s].
     pub allowed: f64,
-    /// How much longer the machine took to read [s].
+    /// Time by which reads on this machine took longer than that [s].
     pub exceeded: f64,
 }
 
-/// Runs a job copy. `ready` is called when all is prepared; it gives the instant, on the machine's
-/// monotonic clock [ns], at which all jobs of the run start, or `None` if there will be no run.
-/// Raising `stop` ends the run early; the outcome then holds what was complete.
+/// Runs a job copy. When everything is prepared, calls `ready`, which returns the instant on the machine's monotonic clock at
+/// which all jobs of the run start [ns], or `None` if the run is cancelled. Setting `stop` ends the run early; the outcome then
+/// has the steps that were complete.
 ///
 /// # Errors
 /// If the data cannot be read, or threads cannot be started.
@@ -74,7 +74,7 @@ pub fn run_copy(
     let job = &scenario.jobs[part.job];
     let until = match scenario.run.stop {
         Stop::Duration(seconds) => Time::from_seconds(seconds),
-        // A live run of unwritten length is refused before.
+        // Live runs without a given length are refused earlier.
         Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => Time::NEVER,
     };
     let shared = Shared::new(build::state(scenario, part), until);
@@ -125,13 +125,13 @@ pub fn run_copy(
     })
 }
 
-/// Ends the threads that were started, since the system starts no more.
+/// Ends the threads that were started, because the system refuses to start more.
 fn refused(shared: &Shared, job: &Job, error: &std::io::Error) -> Failure {
     shared.fail(String::new());
     Failure::threads(&format!("the workers and devices of `{}`", job.name), error)
 }
 
-/// The life of a worker; gives the bytes that it read, and how it kept to limits.
+/// Runs a worker. Returns the bytes that it read, and how its requests kept to the limits.
 fn work(shared: &Shared, w: u32, mut hands: Hands) -> (u64, Tally) {
     let mut next = shared.next(w);
     let clock = shared.clock();
@@ -150,7 +150,7 @@ fn work(shared: &Shared, w: u32, mut hands: Hands) -> (u64, Tally) {
     hands.read()
 }
 
-/// The life of a device.
+/// Runs a device that is emulated or on cores.
 fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     let mut next = shared.next_step(d);
     let (clock, mut woken) = (shared.clock(), Vec::new());
@@ -165,7 +165,7 @@ fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     }
 }
 
-/// The life of a device that is a real GPU.
+/// Runs a device that is a real GPU.
 fn train_on_gpu(shared: &Shared, d: u32, mut learner: Learner, scenario: &Scenario, job: &Job) {
     let Some(ahead) = job.gpu.map(|gpu| u64::from(gpu.ahead)) else { return };
     let last = scenario.goal(job).steps.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What a trainer does on the machine's cores for a step, beside its device.
+//! The trainer's own work on CPU cores for each step, such as launching kernels.
 
 use super::clock::busy;
 use forebay_engine::Span;
@@ -6,28 +6,28 @@ use forebay_model::random::{Purpose, Sampler, Streams};
 
 use std::thread;
 
-/// Threads that keep cores busy, for each step anew.
+/// Threads that keep cores busy; they are started for each step.
 pub(super) struct Launch {
     work: Sampler,
     threads: u32,
-    /// Whether the device computes meanwhile.
+    /// Whether the device computes at the same time.
     pub(super) overlap: bool,
 }
 
 impl Launch {
-    /// As a job says.
+    /// Returns the launch work that a job sets.
     pub(super) fn new(of: &forebay_scenario::Launch) -> Launch {
         Launch { work: Sampler::new(&of.work), threads: of.threads, overlap: of.overlap }
     }
 
-    /// Keeps cores busy for step `number` of a model copy; gives the core-seconds of each thread.
+    /// Keeps cores busy for step `number` of a model copy. Returns the core-seconds of each thread.
     pub(super) fn carry_out(&self, streams: Streams, owner: u64, model: u64, number: u64) -> f64 {
         let work = self.work.draw(&mut streams.at(Purpose::Launch, owner, model, number));
         let span = Span::from_seconds(work);
         thread::scope(|threads| {
             for _ in 1..self.threads {
                 let another = thread::Builder::new().spawn_scoped(threads, move || busy(span));
-                // Without a thread of its own the work is done by this one.
+                // If the system starts no thread, this thread does its work.
                 if another.is_err() {
                     busy(span);
                 }

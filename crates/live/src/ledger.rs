@@ -1,4 +1,4 @@
-//! Where the books of a storage are kept: in this process, or in a file that several write in turn.
+//! Where the state of a storage's limits is kept: in this process, or in a file that several processes update in turn.
 
 use super::Failure;
 use super::books::Books;
@@ -9,42 +9,42 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Longest books that are read at once [B]; longer ones take another read.
+/// Size of a state that one read covers [B]; a larger state needs another read.
 const USUAL: usize = 4096;
 
-/// A file in memory that other processes reach as long as this value lives; nothing stays behind.
+/// A file in memory that other processes can open while this value lives; nothing is left behind.
 #[derive(Debug)]
 pub(super) struct Common(OwnedFd);
 
 impl Common {
-    /// An empty one.
+    /// Returns an empty file.
     pub(super) fn new() -> Result<Common, Failure> {
         let made = memfd_create("forebay-books", MemfdFlags::CLOEXEC);
         let fail = |error| Failure::Lacking(format!("cannot share limits between jobs: {error}"));
         made.map(Common).map_err(fail)
     }
 
-    /// How another process of this user finds it.
+    /// Returns the path by which another process of this user can open the file.
     pub(super) fn path(&self) -> PathBuf {
         let (process, file) = (std::process::id(), self.0.as_raw_fd());
         PathBuf::from(format!("/proc/{process}/fd/{file}"))
     }
 }
 
-/// The books, one writer at a time.
+/// The state of a storage's limits; one thread at a time changes it.
 #[derive(Debug)]
 pub(super) struct Ledger(Mutex<Pages>);
 
 #[derive(Debug)]
 struct Pages {
     books: Books,
-    /// Where they are shared with other processes.
+    /// File that other processes share; `None` if the state is private to this process.
     file: Option<File>,
     bytes: Vec<u8>,
 }
 
 impl Ledger {
-    /// Empty books of this process, or those at the path that [`Common::path`] gave.
+    /// Returns an empty state that is private to this process, or the shared state at a path that [`Common::path`] gave.
     pub(super) fn open(shared: Option<&Path>) -> Result<Ledger, Failure> {
         let open = |path: &Path| {
             let opened = File::options().read(true).write(true).open(path);
@@ -54,13 +54,12 @@ impl Ledger {
         Ok(Ledger(Mutex::new(Pages { books: Books::default(), file, bytes: vec![0; USUAL] })))
     }
 
-    /// Changes the books while nobody else does.
+    /// Changes the state while no other thread or process does.
     pub(super) fn write<R>(&self, change: impl FnOnce(&mut Books) -> R) -> R {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Pages { books, file, bytes } = &mut *pages;
         let Some(file) = file else { return change(books) };
-        // A file in memory takes locks, reads and writes as long as there is memory; without, the
-        // processes have books of their own for a moment.
+        // Operations on a file in memory fail only if memory is exhausted. Then the processes use separate states for a moment.
         retry_on_intr(|| flock(&*file, FlockOperation::LockExclusive)).ok();
         if let Some(length) = read(file, bytes) {
             *books = Books::decode(&bytes[..length]);
@@ -73,7 +72,7 @@ impl Ledger {
     }
 }
 
-/// Reads all of the file; `None` if that fails.
+/// Reads the whole file; `None` if that fails.
 fn read(file: &File, bytes: &mut Vec<u8>) -> Option<usize> {
     bytes.resize(bytes.capacity().max(USUAL), 0);
     loop {
@@ -91,7 +90,7 @@ mod tests {
     use forebay_engine::Time;
 
     #[test]
-    fn ledgers_at_the_same_path_are_one() {
+    fn ledgers_at_the_same_path_share_their_state() {
         let common = Common::new().expect("a file in memory");
         let ledgers: Vec<Ledger> =
             (0..4).map(|_| Ledger::open(Some(&common.path())).expect("a ledger")).collect();

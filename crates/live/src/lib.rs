@@ -1,17 +1,19 @@
-//! The live world: the scenario's stage graph on this machine, for real.
+//! Live runs: the scenario's stage graph runs on this machine with real threads.
 //!
-//! Threads read real files, keep real cores busy, hand samples through real bounded buffers and
-//! train; the report is the simulated world's, from the same books (`forebay_metrics`): the same last
-//! buffer, the same rule for the causes of stalls, applied to time stamps.
+//! Threads read real files, keep real cores busy, pass samples through real bounded buffers and train. The report is the same as
+//! for a simulation and is computed by the same crate (`forebay_metrics`): the same last buffer and the same rule for the causes
+//! of stalls, applied to time stamps.
 //!
-//! - `clock`: wall and CPU time; `sizes`: how large samples are, by the simulator's draws,
-//! - `data`, `reader`: files, and how samples are read from them; `work`: what workers do,
-//! - `pace`: storage as slow as the scenario writes it; `books`: what it serves; `ledger`: where those are,
-//! - `device`: who carries out steps, `gpu`: the same on real GPUs, `launch`: what trainers do beside them; what the threads of a job copy share, the rules of handing over
-//!   and who is woken are [`forebay_live_queue`]'s,
-//! - `store`: data sets that are generated; `job`: one job copy from start to outcome, with `build` before and `collect` after;
-//!   `team`: its workers, `loader_stream`: what its readers draw for; `children`: several job copies, as processes; `run`: all of it,
-//! - `check`: what this machine lacks; `notes`: what was emulated.
+//! - `clock`: wall and CPU time. `sizes`: sizes of samples, from the simulator's random numbers.
+//! - `data`, `reader`: files, and how samples are read from them. `work`: the operations of workers. `log`: time stamps of their
+//!   activities.
+//! - `pace`: holds storage to the limits in the scenario. `books`: state of these limits. `ledger`: where this state is kept.
+//! - `device`: executes steps. `gpu`: executes steps on real GPUs. `launch`: the trainer's own work for a step.
+//!   [`forebay_live_queue`] has the state that the threads of a job copy share, and the rules for passing items and waking
+//!   threads.
+//! - `store`: generated data sets. `job`: runs one job copy; `build` prepares its state, `collect` its outcome. `team`: its
+//!   workers. `loader_stream`: addresses of a loader's random numbers. `children`: job copies as processes. `run`: the whole run.
+//! - `check`: requirements that this machine lacks. `notes`: what was real and what was emulated. `fault`: errors of files.
 //!
 //! # Example
 //!
@@ -57,22 +59,22 @@ use forebay_model::input::shown;
 use std::io;
 use std::path::Path;
 
-/// Why a live run cannot be, or did not end.
+/// Why a live run could not start or finish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// What the user wrote or named does not fit.
+    /// The user's input is invalid.
     #[error("{0}")]
     Input(String),
-    /// The machine lacks what was asked for, or failed.
+    /// The machine lacks something that the scenario needs, or failed.
     #[error("{0}")]
     Lacking(String),
-    /// Somebody ended it.
+    /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Failure {
-    /// The system starts no thread or process for `what`.
+    /// Returns the failure that the system starts no thread or process for `what`.
     pub fn threads(what: &str, error: &io::Error) -> Failure {
         Failure::Lacking(format!(
             "cannot start threads for {what}: {}; raise `ulimit -u`, or write fewer workers or `copies`",
@@ -80,7 +82,7 @@ impl Failure {
         ))
     }
 
-    /// `path` cannot be opened, read, …
+    /// Returns the failure that `path` cannot be opened, read or similar (`what`).
     fn file(what: &str, path: &Path, error: impl Into<io::Error>) -> Failure {
         Failure::Lacking(format!("cannot {what} {}: {}", shown(path), fault::words(&error.into())))
     }

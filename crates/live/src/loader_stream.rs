@@ -1,26 +1,26 @@
-//! LoaderStream reading it is: that has its own order of samples, and its own draws.
+//! Identifies the loader that a reader belongs to: each loader has its own order of samples and its own random numbers.
 
 use forebay_model::random::{FileOrder, Streams};
 
-/// A loader of a job copy, by its number there.
+/// A loader of a job copy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoaderStream {
-    /// Number of the job copy among all of the scenario.
+    /// Number of the job copy among all job copies of the scenario.
     pub(super) owner: u64,
-    /// Which loader of the job copy, of how many.
+    /// Number of the loader in the job copy, and number of loaders.
     pub(super) rank: u32,
     pub(super) ranks: u32,
     pub(super) streams: Streams,
 }
 
 impl LoaderStream {
-    /// What is at `position` of the loader's reading, among the readings of all loaders: draws for it are
-    /// at this address, as in the simulated world.
+    /// Returns the number of the loader's sample at `position` among the samples of all loaders. Random numbers for the sample
+    /// have it in their address, as in a simulation.
     pub(super) fn entity(&self, position: u64) -> u64 {
         position * u64::from(self.ranks) + u64::from(self.rank)
     }
 
-    /// The file at `place` of the reading.
+    /// Returns the file at `place` in the loader's order.
     pub(super) fn file(&self, order: &mut FileOrder, place: u64) -> u64 {
         order.at(place, self.owner, &self.streams)
     }

@@ -1,4 +1,4 @@
-//! What a worker does to its item, with time stamps.
+//! Records with time stamps what a worker does with its item.
 
 use super::clock::Clock;
 use forebay_engine::Time;
@@ -6,7 +6,7 @@ use forebay_metrics::Activity;
 use forebay_report::Cause;
 use std::sync::atomic::AtomicBool;
 
-/// The activities of one item: each lasts until the next.
+/// Activities with one item; each lasts until the next begins.
 pub(super) struct Log {
     clock: Clock,
     since: Time,
@@ -18,24 +18,24 @@ impl Log {
         Log { clock, since: Time::ZERO, entries: Vec::new() }
     }
 
-    /// A new item has been there since `since`.
+    /// Starts the log of a new item, which the worker has had since `since`.
     pub(super) fn clear(&mut self, since: Time) {
         self.since = since;
         self.entries.clear();
     }
 
-    /// The time.
+    /// Returns the current time.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// Sleeps until `deadline`, or until the run is `over`.
+    /// Sleeps until `deadline`, or until `over` is set.
     pub(super) fn sleep_until(&self, deadline: Time, over: &AtomicBool) {
         self.clock.sleep_until(deadline, over);
     }
 
-    /// From now on the worker does what counts as `cause`. An item's first activity begins with the
-    /// item: no clock is asked, and waking up counts as part of it.
+    /// Begins an activity that counts as `cause`, and returns its start. An item's first activity starts with the item: the clock
+    /// is not read, and the worker's wake-up counts as part of the activity.
     #[inline]
     pub(super) fn begin(&mut self, cause: Cause) -> Time {
         let now = if self.entries.is_empty() { self.since } else { self.clock.now() };
@@ -43,8 +43,8 @@ impl Log {
         now
     }
 
-    /// The last activity has taken until now, of which the thread had a core for `used`: the rest
-    /// was waiting for one, counted first, as in the simulated world.
+    /// Splits the last activity, which lasts until now and had a core for `used` of this time. The rest was waiting for a core;
+    /// it is placed first, as in a simulation.
     pub(super) fn split_cpu_wait(&mut self, used: forebay_engine::Span) {
         let now = self.clock.now();
         let Some((start, activity)) = self.entries.last_mut() else { return };

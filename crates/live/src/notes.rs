@@ -1,4 +1,4 @@
-//! What of a live run is real and what emulated, one sentence each.
+//! Notes on what was real and what was emulated in a live run, one sentence each.
 
 use super::check::reads_files;
 use super::job::CopyOutcome;
@@ -6,10 +6,10 @@ use super::pace::Limits;
 use super::store::StoredDataset;
 use forebay_scenario::{Access, Device, Job, Operation, Scenario, Storage};
 
-/// Share by which reads must exceed their limits to be worth a word.
+/// Share by which reads must exceed their limits for a warning.
 const EXCEEDED: f64 = 0.03;
 
-/// The notes of a scenario whose jobs read at `places`, and whose job copies showed `parts`.
+/// Returns the notes on a scenario whose jobs read at `places`, and whose job copies had the outcomes `parts`.
 pub(super) fn of(
     scenario: &Scenario,
     places: &[Option<StoredDataset>],
@@ -46,7 +46,7 @@ pub(super) fn of(
     notes
 }
 
-/// That nobody reads meters, where it is written what nodes draw.
+/// Returns the note that power is not measured, if the scenario sets the power of nodes.
 fn power(scenario: &Scenario) -> Option<String> {
     let cluster = &scenario.cluster;
     let kinds = [&cluster.node].into_iter().chain(cluster.groups.iter().map(|group| &group.node));
@@ -56,7 +56,7 @@ fn power(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// What is enforced on the storage of a job that reads at `place`.
+/// Returns the limits that are enforced on the storage of a job that reads at `place`; `None` if there are none.
 pub(super) fn paced(
     scenario: &Scenario,
     job: &Job,
@@ -66,7 +66,7 @@ pub(super) fn paced(
     Limits::for_storage(scenario, job.storage).filter(|_| !mounted)
 }
 
-/// To what a storage was held.
+/// Returns the note on the limits that were enforced on a storage.
 fn storage(scenario: &Scenario, index: usize, places: &[Option<StoredDataset>]) -> Option<String> {
     let mut users = scenario.jobs.iter().zip(places).filter(|(job, _)| job.storage == index);
     let (job, place) = users.next()?;
@@ -86,7 +86,7 @@ fn storage(scenario: &Scenario, index: usize, places: &[Option<StoredDataset>]) 
     Some(format!("`{name}` {what} to what the scenario writes, {}.", limits.describe()))
 }
 
-/// Whether the machine was slower than what it was to be held to.
+/// Returns a warning if the machine was slower than the limits that the scenario sets.
 fn exceeded(scenario: &Scenario, index: usize, parts: &[CopyOutcome]) -> Option<String> {
     let of = parts.iter().filter(|part| scenario.jobs[part.job.job].storage == index);
     let (allowed, exceeded) =

@@ -1,9 +1,9 @@
-//! Storage as slow as the scenario writes it: what is written is enforced on the real reads.
+//! Holds storage to the limits that the scenario sets: real reads are delayed accordingly.
 //!
-//! A request passes what it passes in the simulated world: a slot of its I/O queue, the station of operations, the
-//! latency (the same draws), the bytes over a line that all transfers of all job copies share. The
-//! real read is made meanwhile; the request is over when both are. Every wait has an absolute end,
-//! and what a sleep ends too late is taken off the next one, so that lateness does not add up.
+//! A request goes through what it goes through in a simulation: a slot in its I/O queue, the operation station, the latency (the
+//! same random numbers), and a transfer over the link that all transfers of all job copies share. The real read happens at the
+//! same time; the request ends when both have ended. Every wait has an absolute end, and the delay of a late wake-up is deducted
+//! from the next wait, so that delays do not add up.
 
 use super::Failure;
 use super::books::Line;
@@ -19,32 +19,32 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Most that a late wake-up shortens what follows: later ones are no matter of timers.
+/// Limit for the delay that is deducted from the next wait; longer delays are not due to timers.
 const MOST_OWED: Span = Span(1_000_000_000);
-/// Time between two looks whether a slot of an I/O queue is free.
+/// Time between two checks of whether a slot in an I/O queue is free.
 const LOOK: Span = Span(100_000_000);
-/// Waits shorter than this are not worth a sleep.
+/// Shortest wait that is worth a sleep.
 const SHORTEST: Span = Span(2_000_000);
 
-/// What the live world enforces on a storage.
+/// Limits that a live run enforces on a storage.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Limits {
-    /// Operations per second, where written [1/s].
+    /// Operations per second; `None` if the scenario sets no limit [1/s].
     operations: Option<f64>,
-    /// Whether every request is an operation; otherwise opens of files are.
+    /// Whether every request is an operation; if not, each open of a file is one.
     each_request_operates: bool,
-    /// The I/O queues of a node, where written.
+    /// I/O queues of a node; `None` if the scenario sets none.
     queues: Option<Queues>,
-    /// Time to the first byte, where written.
+    /// Time to the first byte; `None` if the scenario sets none.
     latency: Option<Distribution>,
-    /// Added to it, or to the transfer where it is the machine's own [s].
+    /// Fixed delay that is added to the latency, or to the transfer if `latency` is `None` [s].
     more: f64,
-    /// The bytes' way, where any of it is written.
+    /// Limits on the rates of transfers; `None` if the scenario sets none.
     line: Option<Line>,
 }
 
 impl Limits {
-    /// Those of storage number `index`; `None` where none is written.
+    /// Returns the limits of storage number `index`; `None` if the scenario sets none.
     pub(super) fn for_storage(scenario: &Scenario, index: usize) -> Option<Limits> {
         let storage = &scenario.storage[index];
         let written = storage.written;
@@ -55,7 +55,7 @@ impl Limits {
         let trip = if remote { 2.0 * cluster.latency } else { 0.0 };
         let drawn = Some(&path.latency).filter(|_| written.latency || trip > 0.0);
         let queues = path.queues.filter(|_| written.queues);
-        // Where nothing of the way is written, the machine's own is part of the real read.
+        // If the scenario sets none of these, the machine's own transfer is part of the real read.
         let paced = written.bandwidth || written.per_stream || written.queues || nic.is_finite();
         let own = if drawn.is_none() { path.latency.mean() } else { 0.0 };
         let line = Line {
@@ -78,7 +78,7 @@ impl Limits {
         any.then_some(limits)
     }
 
-    /// What is enforced, for people.
+    /// Describes the limits for users.
     pub(super) fn describe(&self) -> String {
         let mut text = String::new();
         let mut say = |what: String| {
@@ -117,7 +117,7 @@ impl Limits {
         text
     }
 
-    /// Whether the time to the first byte is known apart from the bytes'.
+    /// Returns whether the time to the first byte can be distinguished from the transfer.
     pub(super) fn tells_latency(&self) -> bool {
         self.latency.is_some()
     }
@@ -133,12 +133,12 @@ impl Line {
     }
 }
 
-/// With four digits behind the point at most.
+/// Rounds to four decimals.
 fn short(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
-/// No more than `most` [B/s].
+/// Returns the bandwidth, limited to `most` [B/s].
 fn narrowed(bandwidth: &Bandwidth, most: f64) -> Bandwidth {
     match bandwidth {
         Bandwidth::Fixed(all) => Bandwidth::Fixed(all.min(most)),
@@ -148,19 +148,19 @@ fn narrowed(bandwidth: &Bandwidth, most: f64) -> Bandwidth {
     }
 }
 
-/// What the readers of a job copy share to keep to the limits of their storage.
+/// State that the readers of a job copy share to keep to the limits of their storage.
 pub(super) struct Pacer {
     limits: Limits,
     ledger: Ledger,
     streams: Streams,
-    /// Number of the job copy.
+    /// Number of the job copy among all job copies of the scenario.
     owner: u64,
     readers: AtomicU64,
     over: Arc<AtomicBool>,
 }
 
 impl Pacer {
-    /// For job copy number `owner`, with books of its own or those at `shared`.
+    /// Returns the pacer of job copy `owner`. The state of its limits is private, or the one at the path `shared`.
     pub(super) fn new(
         limits: Limits,
         shared: Option<&Path>,
@@ -173,12 +173,12 @@ impl Pacer {
     }
 }
 
-/// How a reader's requests kept to the limits.
+/// Measures how a reader's requests kept to the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Tally {
-    /// Time that its requests may take by the limits [s].
+    /// Time that the requests may take by the limits [s].
     pub(super) allowed: f64,
-    /// How much longer the machine took for reads of them [s].
+    /// Time by which the machine's reads took longer than that [s].
     pub(super) exceeded: f64,
 }
 
@@ -189,40 +189,40 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// The pace of one reader.
+/// Paces the requests of one reader.
 pub(super) struct Pace {
     pacer: Arc<Pacer>,
     reader: u64,
     latency: Option<Sampler>,
-    /// How late its last wait ended.
+    /// Delay with which the last wait ended.
     late: Span,
     pub(super) tally: Tally,
 }
 
-/// A request on its way.
+/// A request in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     start: Time,
-    /// When its first byte comes, where that is written.
+    /// Time at which its first byte arrives; `None` if the scenario sets no latency.
     first: Option<Time>,
 }
 
 impl Request {
-    /// Whether what is done meanwhile counts as waiting for its first byte.
+    /// Returns whether the real read counts as waiting for the first byte.
     pub(super) fn tells_latency(&self) -> bool {
         self.first.is_some()
     }
 }
 
 impl Pace {
-    /// Of one more reader.
+    /// Returns the pace of a further reader.
     pub(super) fn new(pacer: &Arc<Pacer>) -> Pace {
         let reader = pacer.readers.fetch_add(1, Ordering::Relaxed);
         let latency = pacer.limits.latency.as_ref().map(Sampler::new);
         Pace { pacer: pacer.clone(), reader, latency, late: Span::ZERO, tally: Tally::default() }
     }
 
-    /// Waits for the station of operations, where opens visit it.
+    /// Waits for the operation station before a file is opened, if opens are operations.
     pub(super) fn open(&mut self, log: &mut Log) {
         if !self.pacer.limits.each_request_operates {
             self.operate(log);
@@ -236,7 +236,7 @@ impl Pace {
         self.sleep(served, log);
     }
 
-    /// Waits for a slot of the reader's I/O queue, and for the station of operations where every request visits it.
+    /// Waits for a slot in the reader's I/O queue, and for the operation station if every request is an operation.
     fn enter(&mut self, log: &mut Log) {
         let Pacer { limits, ledger, over, .. } = &*self.pacer;
         let Some(Queues { number, depth, .. }) = limits.queues else { return };
@@ -253,8 +253,7 @@ impl Pace {
         }
     }
 
-    /// Begins request number `request` for the sample at `position`, of `bytes`: now it is to be
-    /// read.
+    /// Begins request number `request` of `bytes` for the sample at `position`. The caller then makes the real read.
     pub(super) fn begin(
         &mut self,
         position: u64,
@@ -276,7 +275,7 @@ impl Pace {
         Request { start, first: latency.map(|latency| start + latency) }
     }
 
-    /// The bytes of a request have really been read; waits until they come by the limits.
+    /// Ends a request whose bytes have really been read: waits until they would have arrived under the limits.
     pub(super) fn end(&mut self, request: Request, bytes: u64, log: &mut Log) {
         let read = log.now();
         let mut end = request.start;
@@ -301,15 +300,15 @@ impl Pace {
         self.late = self.late.min(MOST_OWED);
     }
 
-    /// Puts a transfer on the line.
+    /// Starts a transfer on the link.
     fn transfer(&self, bytes: u64, log: &Log) {
         let Pacer { limits, ledger, .. } = &*self.pacer;
         let Some(line) = &limits.line else { return };
         ledger.write(|books| books.begin(log.now(), line, self.reader, bytes as f64));
     }
 
-    /// Waits for the end of the transfer, which those who come later put off; where its first byte
-    /// was `not_awaited`, that comes on top.
+    /// Waits for the end of the transfer, which later transfers may delay, and returns this end. If the latency was
+    /// `not_awaited`, the fixed delay is added.
     fn receive(&mut self, not_awaited: bool, log: &Log) -> Time {
         let Pacer { limits, ledger, over, .. } = &*self.pacer;
         let more = Span::from_seconds(if not_awaited { limits.more } else { 0.0 });
@@ -333,7 +332,7 @@ impl Pace {
         }
     }
 
-    /// Sleeps until `deadline`, less what the last wait was too late.
+    /// Sleeps until `deadline`, less the delay with which the last wait ended.
     fn sleep(&mut self, deadline: Time, log: &Log) {
         let due = Time(deadline.0.saturating_sub(self.late.0));
         if due > log.now() + SHORTEST {

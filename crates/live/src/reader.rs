@@ -1,4 +1,4 @@
-//! Reading samples: files one by one, shards request by request, or slices of memory.
+//! Reads samples: whole files, shards request by request, or slices of memory.
 
 use super::data::{Data, DataSource};
 use super::fault::words;
@@ -21,54 +21,54 @@ mod one_file;
 
 use one_file::OneFile;
 
-/// What direct reads must be aligned to, in memory and in the file [B].
+/// Alignment of direct reads, in memory and in the file [B].
 const BLOCK: usize = 4096;
 
-/// Reads the samples of one worker.
+/// Reads the samples for one worker.
 pub(super) struct Reader {
     data: Arc<Data>,
     order: FileOrder,
     stream: LoaderStream,
-    /// Place of the next shard in the loader's reading, shared by its workers.
+    /// Position of the next shard in the loader's order; the loader's workers share it.
     next_file: Arc<AtomicU64>,
     buffer: Buffer,
     name: String,
     shard: Shard,
     one: OneFile,
-    /// Where limits are written.
+    /// Pace of the requests; `None` if the scenario sets no limits.
     pace: Option<Pace>,
     /// Bytes read so far.
     pub(super) bytes: u64,
 }
 
-/// The shard at hand.
+/// The shard that the worker is reading.
 #[derive(Default)]
 struct Shard {
     file: Option<OwnedFd>,
     number: u64,
     samples: Range<u64>,
-    /// Of earlier epochs [samples].
+    /// Samples of earlier epochs.
     before: u64,
-    /// Requests made for the sample at hand.
+    /// Requests made for the current sample.
     requests: u64,
-    /// Where it ends [B].
+    /// Length of the shard [B].
     length: u64,
-    /// Where the next sample begins in it.
+    /// Offset of the next sample [B].
     at: u64,
-    /// Up to where it has been read.
+    /// Offset up to which the shard has been read [B].
     read_to: u64,
 }
 
-/// Memory whose first byte is aligned to a block.
+/// A buffer whose first byte is aligned to a block.
 #[derive(Default)]
 struct Buffer {
     bytes: Vec<u8>,
     first: usize,
-    /// What of it, counted from `first`, holds bytes not used yet.
+    /// Range of the unused bytes, counted from `first`.
     filled: Range<usize>,
 }
 
-/// Why a sample cannot be had; the file's name comes from [`Data`].
+/// Why a sample cannot be read; the file's name comes from [`Data`].
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error("cannot open {path}: {}", words(&(*error).into()))]
@@ -83,7 +83,7 @@ pub(super) enum ReadError {
 }
 
 impl Reader {
-    /// For a worker of a loader.
+    /// Returns the reader of one worker of a loader.
     pub(super) fn new(
         data: Arc<Data>,
         order: FileOrder,
@@ -105,8 +105,8 @@ impl Reader {
         }
     }
 
-    /// Reads the sample at `position` of the loader's reading (file per sample), or the next one
-    /// of the worker's shard; gives its size [B].
+    /// Reads the sample at `position` in the loader's order (file per sample), or the next sample of the worker's shard. Returns
+    /// its size [B].
     pub(super) fn read(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
         let size = match self.data.layout {
             Layout::FilePerSample => {
@@ -120,7 +120,7 @@ impl Reader {
                 size
             }
             Layout::OneFile { .. } => self.read_of_one(position, log)?,
-            // A live run has none.
+            // Live runs with row groups are refused.
             Layout::RowGroups(_) => 0,
             Layout::Shards { samples_per_shard, request, record } => {
                 if self.shard.samples.is_empty() {
@@ -139,20 +139,20 @@ impl Reader {
         Ok(size)
     }
 
-    /// How requests kept to the limits of their storage.
+    /// Returns how requests kept to the limits of their storage.
     pub(super) fn tally(&self) -> Tally {
         self.pace.as_ref().map_or(Tally::default(), |pace| pace.tally)
     }
 
-    /// Waits until a file may be opened.
+    /// Waits until the limits permit opening a file.
     fn admit(&mut self, log: &mut Log) {
         if let Some(pace) = &mut self.pace {
             pace.open(log);
         }
     }
 
-    /// Begins request number `request` for the sample at `position` of all loaders' readings, where limits
-    /// are written.
+    /// Begins request number `request` for the sample at `position` among the samples of all loaders; `None` if the storage has
+    /// no limits.
     fn begin(&mut self, position: u64, request: u64, bytes: u64, log: &mut Log) -> Option<Request> {
         self.pace.as_mut().map(|pace| pace.begin(position, request, bytes, log))
     }
@@ -163,13 +163,13 @@ impl Reader {
         }
     }
 
-    /// The sample read last.
+    /// Returns the sample that was read last.
     pub(super) fn sample(&self) -> &[u8] {
         let range = self.buffer.filled.clone();
         &self.buffer.bytes[self.buffer.first + range.start..self.buffer.first + range.end]
     }
 
-    /// Reads a whole file; what that counts as may be `known` already.
+    /// Reads a whole file. If `known`, the request's activity has been logged already.
     fn read_file(
         &mut self,
         sample: u64,
@@ -235,7 +235,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Makes the next `size` bytes of the shard the sample at hand.
+    /// Reads the next `size` bytes of the shard as the current sample.
     fn read_record(
         &mut self,
         sample: u64,
@@ -246,7 +246,7 @@ impl Reader {
         if self.shard.file.is_none() {
             return self.copy_record(sample, size, log);
         }
-        // What is left of the last request begins where the last sample ended.
+        // Bytes left over from the last request begin where the last sample ended.
         let mut have = (self.shard.read_to - self.shard.at) as usize;
         let request = request.max(1).next_multiple_of(BLOCK);
         let end = self.buffer.filled.end;
@@ -260,8 +260,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Makes a request of the shard, behind the `have` bytes that are there; it must reach `want`
-    /// some time. Gives the bytes that came.
+    /// Makes one request to the shard, appending to the `have` bytes in the buffer, and returns the number of bytes read. `want`
+    /// is the offset that must be reached; it is for the error message.
     fn read_some(
         &mut self,
         sample: u64,
@@ -293,7 +293,7 @@ impl Reader {
         Ok(got)
     }
 
-    /// A sample of a shard in memory: a request is a sample.
+    /// Copies a sample of a shard in memory; each sample is one request.
     fn copy_record(&mut self, sample: u64, size: u64, log: &mut Log) -> Result<(), ReadError> {
         let paced = self.begin(self.shard.before + sample, 0, size, log);
         if !paced.is_some_and(|paced| paced.tells_latency()) {
@@ -307,7 +307,7 @@ impl Reader {
     }
 }
 
-/// Copies a sample out of memory that stands for the data set.
+/// Copies a sample out of the buffer that represents the data set.
 fn copy(memory: &[u8], sample: u64, size: u64, buffer: &mut Buffer) {
     let size = (size as usize).min(memory.len());
     let from = (sample.wrapping_mul(size as u64) % (memory.len() - size + 1) as u64) as usize;
@@ -317,7 +317,7 @@ fn copy(memory: &[u8], sample: u64, size: u64, buffer: &mut Buffer) {
 }
 
 impl Buffer {
-    /// Makes room for so many bytes and a block; what is inside is lost where it must grow.
+    /// Makes room for `size` bytes and a block. The content is lost if the buffer must grow.
     fn reserve(&mut self, size: usize) {
         let needed = size.next_multiple_of(BLOCK) + 2 * BLOCK;
         if self.bytes.len() < needed {
@@ -326,14 +326,14 @@ impl Buffer {
         }
     }
 
-    /// Whole blocks for `size` bytes from `from` on.
+    /// Returns whole blocks for `size` bytes from `from` on.
     fn space(&mut self, from: usize, size: usize) -> &mut [u8] {
         let start = self.first + from;
         let end = (start + size.next_multiple_of(BLOCK)).min(self.bytes.len());
         &mut self.bytes[start..end]
     }
 
-    /// An aligned space of `request` bytes right behind the `have` bytes that are inside.
+    /// Returns an aligned space for `request` bytes directly after the `have` bytes in the buffer.
     fn append(&mut self, have: usize, request: usize) -> &mut [u8] {
         let end = self.filled.end;
         if !end.is_multiple_of(BLOCK) || self.first + end + request > self.bytes.len() {

@@ -1,4 +1,4 @@
-//! A whole scenario: data sets, page cache, processes, outcome; replication after replication.
+//! Runs a whole scenario: data sets, page cache, processes and outcome, for each replication.
 
 use super::check::{self, Machine, reads_files};
 use super::children::{self, Assignment};
@@ -11,46 +11,46 @@ use forebay_scenario::{Access, Job, Scenario};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// How to run.
+/// Settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// Where working files may be made.
+    /// Directory for working files.
     pub directory: &'a Path,
-    /// The user's own data set.
+    /// Path of the user's data set; `None` to generate data sets.
     pub data: Option<&'a Path>,
-    /// Whether the user has named one of them: it may be a mount of a file server.
+    /// Whether the user named one of these paths; it may then be a mount of a file server.
     pub named: bool,
-    /// Record a timeline of the first replication.
+    /// Whether to record a timeline of the first replication.
     pub trace: bool,
-    /// This program.
+    /// Path of this program.
     pub executable: &'a Path,
     /// Ends the run early when it becomes true.
     pub stop: &'a AtomicBool,
 }
 
-/// The scenario as the processes of job copies read it again.
+/// Source text of the scenario, from which the processes of job copies parse it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Name of its file.
+    /// Name of the scenario file.
     pub name: String,
-    /// Its text.
+    /// Text of the scenario file.
     pub text: String,
-    /// The user's changes to it, as `key=value`.
+    /// The user's changes to the scenario, as `key=value`.
     pub overrides: Vec<String>,
 }
 
-/// What happens meanwhile.
+/// Progress of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Something that the user should know.
+    /// A note for the user.
     Note(String),
-    /// So many bytes of so many have been generated.
+    /// Bytes generated so far, and bytes to generate [B].
     Generated(u64, u64),
-    /// So many replications of so many have been finished.
+    /// Replications finished so far, and replications to run.
     Finished(u32, u32),
 }
 
-/// Refuses what this machine cannot run.
+/// Checks that this machine can run the scenario.
 ///
 /// # Errors
 /// One sentence: what is missing, and what to write instead.
@@ -72,8 +72,8 @@ pub fn check(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
     }
 }
 
-/// Runs a scenario on this machine, on data sets of `store`. The outcomes of finished replications are kept in `outcomes`
-/// whatever happens.
+/// Runs a scenario on this machine with data sets from `store`. `outcomes` gets the outcome of each finished replication, even if
+/// the run fails later.
 ///
 /// # Errors
 /// If the machine lacks something, something fails, or `settings.stop` is raised.
@@ -95,7 +95,7 @@ pub fn run(
                 place.settle()?;
             }
         }
-        // The books begin with the run's clock.
+        // The state of limits starts anew with each replication's clock.
         let books = shared_books(scenario, &places)?;
         let mut assignments = assignments(scenario, source, &places, replication, settings.trace);
         for (_, assignment) in &mut assignments {
@@ -110,7 +110,7 @@ pub fn run(
     Ok(())
 }
 
-/// By storage, the books of its limits where several job copies read there.
+/// Returns, for each storage, the shared state of its limits; `None` if fewer than two job copies read from it under limits.
 fn shared_books(
     scenario: &Scenario,
     places: &[Option<StoredDataset>],
@@ -150,7 +150,7 @@ fn assignments(
     copies.enumerate().map(assignment).collect()
 }
 
-/// One replication's outcome.
+/// Returns the outcome of one replication.
 fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> Outcome {
     let ends = parts.iter().filter_map(|part| part.job.steps.last()).map(|step| step.end);
     let makespan = ends.fold(0.0, f64::max);

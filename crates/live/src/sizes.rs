@@ -1,18 +1,18 @@
-//! How large each sample is: the same draws as in the simulated world.
+//! Sizes of samples, from the same random numbers as in a simulation.
 
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_scenario::{Dataset, Framing, SampleSizes};
 
-/// The size of each sample of a data set as stored [B]: at least one byte, and whole.
+/// Stored size of each sample in a data set [B]: a whole number, at least 1.
 #[derive(Debug, Clone)]
 pub(super) enum Sizes {
     Constant(u64),
-    /// By number of the sample.
+    /// One size for each sample.
     Each(Vec<u32>),
 }
 
 impl Sizes {
-    /// The sizes of data set number `index`; `None` where they are no whole data set's.
+    /// Samples the sizes of data set number `index`; `None` if the scenario gives a table of sizes.
     pub(super) fn drawn(dataset: &Dataset, index: usize, seed: u64) -> Option<Sizes> {
         let SampleSizes::Drawn(distribution) = &dataset.sizes else { return None };
         let sampler = Sampler::new(distribution);
@@ -28,7 +28,7 @@ impl Sizes {
         Some(Sizes::Each((0..dataset.samples).map(draw).collect()))
     }
 
-    /// Size of a sample [B].
+    /// Returns the size of a sample [B].
     #[inline]
     pub(super) fn of(&self, sample: u64) -> u64 {
         match self {
@@ -37,7 +37,7 @@ impl Sizes {
         }
     }
 
-    /// Bytes of the samples `from..to` with what surrounds each.
+    /// Returns the bytes of the samples `from..to`, including the framing of each record [B].
     pub(super) fn sum(&self, from: u64, to: u64, record: Framing) -> u64 {
         match self {
             Sizes::Constant(size) => around(record, *size).saturating_mul(to - from),
@@ -46,7 +46,7 @@ impl Sizes {
     }
 }
 
-/// Bytes that a sample of `size` takes in its file.
+/// Returns the bytes that a sample of `size` takes in its file, including the framing of its record [B].
 pub(super) fn around(record: Framing, size: u64) -> u64 {
     let padded = size.checked_next_multiple_of(u64::from(record.block.max(1)));
     padded.unwrap_or(u64::MAX).saturating_add(u64::from(record.header))
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn records_take_what_the_simulated_world_says() {
+    fn records_take_as_many_bytes_as_in_a_simulation() {
         for record in
             [Framing::NONE, Framing { header: 16, block: 0 }, Framing { header: 512, block: 512 }]
         {

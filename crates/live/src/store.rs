@@ -1,4 +1,4 @@
-//! The data sets of runs on disk: the user's own, or generated ones, which stay for later runs.
+//! Data sets of live runs on disk: the user's own, or generated ones, which are kept for later runs.
 
 use super::Failure;
 use super::check::{Machine, reads_files};
@@ -11,17 +11,17 @@ use forebay_scenario::{Access, Dataset, Job, Scenario};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Generated data sets: they stay for runs with equal ones, and vanish with this.
+/// Generated data sets. Later runs with the same data set use it again; all are removed when this value is dropped.
 #[derive(Debug, Default)]
 pub struct Store {
     workspace: Option<Workspace>,
     made: Vec<(Made, PathBuf)>,
-    /// Directories that were made.
+    /// Number of directories made so far.
     count: usize,
 }
 
-/// All that decides which bytes a generated data set has; readers of one storage do not touch the page
-/// cache of another's.
+/// Everything that determines the bytes of a generated data set. It includes the storage, so that readers of one storage do not
+/// touch the files (and page cache) of another.
 #[derive(Debug, Clone, PartialEq)]
 struct Made {
     dataset: Dataset,
@@ -34,7 +34,7 @@ struct Made {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredDataset {
     pub(super) location: Location,
-    /// Files of it that are read.
+    /// Number of its files that are read.
     files: u64,
 }
 
@@ -45,7 +45,7 @@ impl StoredDataset {
 }
 
 impl Store {
-    /// By job, where its data set is; `None`: in memory. Those that are not there are generated.
+    /// Returns, for each job, its data set on disk; `None` if it is in memory. Generates data sets that do not exist.
     pub(super) fn places(
         &mut self,
         scenario: &Scenario,
@@ -100,8 +100,7 @@ impl Store {
         roots.map(|(root, at)| made(scenario, at, root, settings)).collect()
     }
 
-    /// Sees to it that so many bytes have room in `directory`, without the data sets that are not
-    /// `wanted` if need be.
+    /// Makes sure that `bytes` fit into `directory`; removes data sets that are not `wanted` if necessary.
     fn make_room(
         &mut self,
         bytes: u64,
@@ -124,7 +123,7 @@ impl Store {
         self.made.retain(|(made, root)| {
             let keep = wanted.contains(made);
             if !keep {
-                // What cannot be removed now is tried again at the end.
+                // Directories that cannot be removed now are removed at the end.
                 std::fs::remove_dir_all(root).ok();
             }
             keep
@@ -147,7 +146,7 @@ impl Store {
             return Err(Failure::Lacking(what.to_owned()));
         };
         generate(&root, &key.dataset, &sizes, key.seed, on_bytes)?;
-        // Only what is on the disk can be dropped from memory.
+        // Only pages that have been written to disk can be dropped from the page cache.
         let opened = std::fs::File::open(&root).map_err(|e| Failure::file("open", &root, e))?;
         rustix::fs::syncfs(&opened).map_err(|e| Failure::file("write", &root, e))?;
         self.made.push((key.clone(), root));
@@ -155,7 +154,7 @@ impl Store {
     }
 }
 
-/// What went wrong with a workspace, and what helps a live run.
+/// Converts an error of the workspace to a failure with a remedy for live runs.
 fn failure(error: ProbeError) -> Failure {
     match error {
         ProbeError::Interrupted => Failure::Interrupted,
@@ -175,16 +174,16 @@ fn sizes(scenario: &Scenario, dataset: usize) -> Option<Sizes> {
     Sizes::drawn(&scenario.datasets[dataset], dataset, scenario.run.seed)
 }
 
-/// Bytes that a data set takes on disk, about [B].
+/// Returns the approximate size of a data set on disk [B].
 fn bytes(scenario: &Scenario, index: usize) -> u64 {
     let dataset = &scenario.datasets[index];
     let stored = sizes(scenario, index)
         .map_or(0, |sizes| sizes.sum(0, dataset.samples, dataset.layout.record()));
-    // A file takes whole blocks.
+    // Each file takes whole blocks.
     stored.saturating_add(dataset.files().saturating_mul(4096))
 }
 
-/// Whether the data on `storage` in `directory` is a file server's.
+/// Returns whether `directory`, with the data of `storage`, is on a file server.
 fn is_mounted(scenario: &Scenario, storage: usize, directory: &Path, settings: &Settings) -> bool {
     let remote = scenario.storage[storage].path.is_remote();
     let found = rustix::fs::statfs(directory);
@@ -194,11 +193,11 @@ fn is_mounted(scenario: &Scenario, storage: usize, directory: &Path, settings: &
 
 fn access(scenario: &Scenario, storage: usize, mounted: bool) -> Access {
     let path = &scenario.storage[storage].path;
-    // What stands for a file server is to cost nothing beside its limits.
+    // Files that emulate a file server are kept in the page cache, so that only its limits take time.
     if path.is_remote() && !mounted { Access::Warm } else { path.access }
 }
 
-/// The generated data set below `root`.
+/// Returns the generated data set below `root`.
 fn made(
     scenario: &Scenario,
     (index, storage): (usize, usize),
@@ -213,7 +212,7 @@ fn made(
     finish(StoredDataset { location, files: dataset.files() }, dataset)
 }
 
-/// The user's data set at `root`.
+/// Returns the user's data set at `root`; an error if it has too few files.
 fn users(
     scenario: &Scenario,
     (index, storage): (usize, usize),
@@ -236,7 +235,7 @@ fn users(
     finish(StoredDataset { location, files }, dataset)
 }
 
-/// Checks that the files can be read as the scenario says.
+/// Checks that the files can be read with the access mode that the scenario sets.
 fn finish(place: StoredDataset, dataset: &Dataset) -> Result<StoredDataset, Failure> {
     let files = Files::open(&place.location)?;
     let root = shown(&place.location.root);
@@ -273,10 +272,10 @@ fn finish(place: StoredDataset, dataset: &Dataset) -> Result<StoredDataset, Fail
     Ok(place)
 }
 
-/// Types of file systems that are in memory: tmpfs and ramfs.
+/// Types of file systems in memory: tmpfs and ramfs.
 const IN_MEMORY: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Types of file systems on this machine's own disks: ext4, XFS, Btrfs, F2FS, ZFS, overlays.
+/// Types of file systems on local disks or in memory: ext4, XFS, Btrfs, F2FS, ZFS, overlays, tmpfs, ramfs.
 const LOCAL: [rustix::fs::FsWord; 8] = [
     0xef53,
     0x5846_5342,
@@ -293,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_wrong_with_files_is_told_with_what_helps_a_live_run() {
+    fn file_errors_are_reported_with_a_remedy_for_live_runs() {
         let place = PathBuf::from("/d");
         let space = ProbeError::Space { directory: place.clone(), needed: 2_000_000, free: 1 };
         let full = ProbeError::file("write", &place)(std::io::ErrorKind::StorageFull.into());

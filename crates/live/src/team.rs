@@ -1,4 +1,4 @@
-//! The workers of a job copy: what those of each of its loaders share, and what is each one's own.
+//! Creates the workers of a job copy: what the workers of each loader share, and what each worker owns.
 
 use super::Failure;
 use super::clock::Clock;
@@ -15,7 +15,7 @@ use forebay_scenario::{Job, Scenario};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
-/// The workers of a job copy in order, each with its name; raising `over` ends what they wait for.
+/// Returns the workers of a job copy in order, each with its name. Setting `over` ends their waits.
 pub(super) fn team(
     scenario: &Scenario,
     part: &CopyTask,
@@ -49,7 +49,8 @@ pub(super) fn team(
     Ok(team)
 }
 
-/// What the workers of one loader share, with a link to each of its devices where that is limited.
+/// Returns what the workers of one loader share. It includes an emulated link to each of the loader's devices, if the scenario
+/// limits the links' bandwidth.
 fn common(
     scenario: &Scenario,
     job: &Job,
@@ -72,7 +73,7 @@ fn common(
     }
 }
 
-/// What keeps the job copy's readers to the limits of its storage, where any are enforced.
+/// Returns what holds the job copy's readers to the limits of its storage; `None` if no limits are enforced.
 fn pacer(
     scenario: &Scenario,
     part: &CopyTask,

@@ -1,4 +1,4 @@
-//! What a worker does for its items: reading, computing, waiting, copying.
+//! The operations of a worker on its items: reading, computing, waiting, copying.
 
 use super::clock::{Clock, busy, thread_cpu};
 use super::loader_stream::LoaderStream;
@@ -18,18 +18,18 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An operation, prepared.
+/// An operation, prepared for execution.
 enum Work {
     Read,
     Compute(Draw),
     Decode(DecodeLaw),
     Delay(Draw),
     Copy,
-    /// Time of a core for each decoded byte [s/B].
+    /// Core time for each decoded byte [s/B].
     Memcpy(f64),
 }
 
-/// Why a worker cannot go on.
+/// Why a worker cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WorkError {
     #[error(transparent)]
@@ -40,7 +40,7 @@ pub(super) enum WorkError {
     Copy(#[from] ProbeError),
 }
 
-/// A duration drawn for each use at the address that the simulated world uses.
+/// A duration that is sampled for each use, at the same address as in a simulation.
 struct Draw {
     sampler: Sampler,
     constant: Option<f64>,
@@ -55,36 +55,36 @@ impl Draw {
     }
 }
 
-/// The link to an emulated accelerator: one transfer after the other.
+/// The link to an emulated accelerator; it carries one transfer after another.
 pub(super) struct Link {
-    /// [B/s]; may be infinite.
+    /// Bandwidth; may be infinite [B/s].
     pub(super) bandwidth: f64,
     pub(super) free_at: Mutex<Time>,
 }
 
-/// All that one worker thread needs to carry out its stage.
+/// Everything that one worker thread needs to execute its stage.
 pub(super) struct Hands {
     per_sample: Vec<Work>,
     per_item: Vec<Work>,
     reader: Option<Reader>,
     stream: LoaderStream,
     links: Arc<Vec<Link>>,
-    /// To a real GPU.
+    /// Lanes to a real GPU; `None` if there is none.
     lanes: Option<Arc<Lanes>>,
     decoded_size: Option<f64>,
-    /// Where samples are images.
+    /// Decoder of images; `None` if samples are not images.
     decoder: Option<Decoder>,
-    /// Whether a later stage decodes what this one reads.
+    /// Whether the worker passes on the stored bytes, because a later stage decodes them.
     hands_on: bool,
-    /// Whether this stage decodes what an earlier one has read.
+    /// Whether this stage decodes what an earlier stage has read.
     decodes: bool,
-    /// Size of the sample read last [B].
+    /// Size of the sample that was read last [B].
     size: u64,
     clock: Clock,
     over: Arc<AtomicBool>,
 }
 
-/// What the workers of a loader have in common.
+/// What the workers of a loader share.
 #[derive(Clone)]
 pub(super) struct Common {
     pub(super) stream: LoaderStream,
@@ -97,7 +97,7 @@ pub(super) struct Common {
 }
 
 impl Hands {
-    /// For a worker of stage number `index`.
+    /// Returns the equipment of a worker of stage number `index`.
     pub(super) fn new(
         graph: &StageGraph,
         index: usize,
@@ -130,12 +130,12 @@ impl Hands {
         }
     }
 
-    /// The run's clock is known.
+    /// Sets the clock of the run.
     pub(super) fn begin(&mut self, clock: Clock) {
         self.clock = clock;
     }
 
-    /// Does all that the stage does to an item.
+    /// Executes all operations of the stage on an item.
     pub(super) fn carry_out(&mut self, item: &mut Item, log: &mut Log) -> Result<(), WorkError> {
         if item.ready > Time::ZERO && item.ready > log.now() {
             log.begin(Cause::Restart);
@@ -192,7 +192,7 @@ impl Hands {
         Ok(())
     }
 
-    /// Decodes an image, or keeps a core busy for as long as the law says.
+    /// Decodes an image; for other samples, keeps a core busy for the time that the law gives.
     fn decode(
         &mut self,
         law: DecodeLaw,
@@ -226,13 +226,12 @@ impl Hands {
         })
     }
 
-    /// Bytes of an item when decoded.
+    /// Returns the bytes of an item after decoding [B].
     fn decoded_bytes(&self, item: &Item) -> f64 {
         self.decoded_size.map_or(item.bytes as f64, |size| size * item.samples as f64)
     }
 
-    /// Copies a batch to a real GPU, or takes the emulated link to a device for as long as the item's bytes
-    /// need.
+    /// Copies a batch to a real GPU; for an emulated device, occupies its link for as long as the item's bytes need.
     fn copy(&self, item: &Item, log: &mut Log) -> Result<(), WorkError> {
         if let Some(lanes) = &self.lanes {
             log.begin(Cause::Copy);
@@ -250,7 +249,7 @@ impl Hands {
         Ok(())
     }
 
-    /// Bytes that this worker has read, and how it kept to limits.
+    /// Returns the bytes that this worker has read, and how its requests kept to the limits.
     pub(super) fn read(&self) -> (u64, Tally) {
         let of = |reader: &Reader| (reader.bytes, reader.tally());
         self.reader.as_ref().map_or((0, Tally::default()), of)
@@ -267,13 +266,13 @@ fn work(operation: &Operation, index: u64) -> Work {
             Work::Delay(Draw::new(distribution, Purpose::Delay, index))
         }
         Operation::Decode(law) => Work::Decode(*law),
-        // Refused: a GPU would do it.
+        // With an emulated device, copies occupy its link; kernels of a loader are refused before.
         Operation::Copy | Operation::CopyStored | Operation::Kernel(_) => Work::Copy,
         Operation::Memcpy(per_byte) => Work::Memcpy(*per_byte),
     }
 }
 
-/// Keeps a core busy for `work`.
+/// Keeps a core busy for `work` of CPU time.
 fn compute(work: Span, log: &mut Log) {
     if work > Span::ZERO {
         log.begin(Cause::Decode);

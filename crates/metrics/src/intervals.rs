@@ -1,4 +1,4 @@
-//! Sets of numbers that come nearly in order: as intervals.
+//! Sets of numbers that are added nearly in ascending order, kept as intervals.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,12 +6,12 @@ use std::ops::Range;
 /// A set of numbers, kept as intervals that do not touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Intervals {
-    /// By start, their ends.
+    /// Ends of the intervals, by start.
     all: BTreeMap<u64, u64>,
 }
 
 impl Intervals {
-    /// Adds numbers, of which none is there yet.
+    /// Adds a range of numbers, none of which may be in the set yet.
     pub fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -25,13 +25,13 @@ impl Intervals {
         }
     }
 
-    /// The first number from `from` on that is not there.
+    /// Returns the first number from `from` on that is not in the set.
     pub fn next_gap(&self, from: u64) -> u64 {
         let before = self.all.range(..=from).next_back();
         before.map_or(from, |(_, end)| from.max(*end))
     }
 
-    /// The numbers below the largest that are not there.
+    /// Returns the numbers below the largest one that are not in the set.
     pub fn gaps(&self) -> Vec<u64> {
         let (mut gaps, mut at) = (Vec::new(), 0);
         for (start, end) in &self.all {
@@ -41,18 +41,18 @@ impl Intervals {
         gaps
     }
 
-    /// One more than the largest, or none.
+    /// Returns one more than the largest number; 0 if the set is empty.
     pub fn end(&self) -> u64 {
         self.all.last_key_value().map_or(0, |(_, end)| *end)
     }
 
-    /// Those below `limit`.
+    /// Returns the subset of the numbers below `limit`.
     pub fn below(&self, limit: u64) -> Intervals {
         let all = self.all.range(..limit).map(|(start, end)| (*start, limit.min(*end)));
         Intervals { all: all.collect() }
     }
 
-    /// How many there are.
+    /// Returns how many numbers are in the set.
     pub fn count(&self) -> u64 {
         self.all.iter().map(|(start, end)| end - start).sum()
     }
@@ -63,8 +63,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_the_set_of_what_was_added() {
-        // System: the numbers below 200 that a rule picks, in an order far from theirs. Expectation: what a list of them says.
+    fn intervals_agree_with_a_list_of_the_added_numbers() {
+        // System: the numbers below 200 that a rule selects, added in an order far from ascending. Expectation: the results agree
+        // with a plain list of the numbers.
         for rule in [|n: u64| !n.is_multiple_of(7), |n: u64| n / 10 % 3 == 1, |_| true, |_| false] {
             let mut of = Intervals::default();
             (0..200).map(|n| n * 77 % 200).filter(|n| rule(*n)).for_each(|n| of.insert(n..n + 1));

@@ -1,11 +1,11 @@
-//! What a device waited for while its trainer was at work on the node's cores.
+//! Causes of a device's wait while its trainer was at work on the node's cores.
 
 use super::timeline::Segment;
 use forebay_engine::{Span, Time};
 use forebay_report::{Cause, StallCause};
 
-/// What a device waited for from `from` to `now`: threads that began at `since` and took longer than
-/// their `work` [core-s] because others had the cores. That time is counted first.
+/// Returns the causes of a device's wait from `from` to `now` for threads of its trainer. The threads began at `since` and took
+/// longer than their `work` [core-s] because others had the cores. The wait for cores is counted first, then the work.
 pub fn launch_waits(since: Time, work: f64, from: Time, now: Time) -> [Segment; 2] {
     let work = Span::from_seconds(work).0.min(now.since(since).0);
     let turn = Time(now.0 - work).clamp(from, now);
@@ -19,8 +19,8 @@ mod tests {
 
     #[test]
     fn time_beyond_the_work_is_a_wait_for_cores_and_comes_first() {
-        // System: threads at work from 2 s to 10 s for 3 core-seconds; the device waited from 5 s.
-        // Expectation: 2 s for cores, 3 s for the work; from 8 s on, 2 s of work and none for cores.
+        // System: threads at work from 2 s to 10 s for 3 core-seconds; the device waited from 5 s. Expectation: 2 s of waiting
+        // for cores, 3 s for the work; from 8 s on, 2 s for the work and none for cores.
         const S: u64 = 1_000_000_000_000;
         let split = |from: u64| {
             let parts = launch_waits(Time(2 * S), 3.0, Time(from * S), Time(10 * S));

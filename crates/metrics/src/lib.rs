@@ -1,12 +1,12 @@
-//! What the simulated and the live world record of a run, so that a figure means the same in both: the buffers between a loader's
-//! stages, the batches that are requested of it, its last buffer, the steps with their stalls, what each worker did when, and the one
-//! cause of each instant of a stall.
+//! Records of a run, kept alike by the simulator and by live runs, so that a figure means the same in both: the buffers between a
+//! loader's stages, the batches requested from the loader, its last buffer, the steps with their stalls, a timeline of each
+//! worker, and the one cause of each instant of a stall.
 //!
 //! Nothing here reads a clock. The caller passes the time: simulated time, or the time since a live run began.
 //!
 //! # Example
 //!
-//! Which samples of an epoch were trained on, and which one comes next.
+//! Which samples of an epoch were trained on, and which sample comes next.
 //!
 //! ```
 //! use forebay_metrics::Intervals;

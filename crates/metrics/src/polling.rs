@@ -1,5 +1,6 @@
-//! Loaders in which nobody is woken: who finds nothing, or enough, sleeps and looks again. Both worlds
-//! keep here what sleepers will find, and what they were kept from by sleeping on.
+//! Loaders whose workers and devices poll: instead of being woken, a worker that finds enough samples in the queue, or a device
+//! that finds no batch, sleeps and looks again. Simulated and live runs record here which batches sleeping devices will find, and
+//! how long they overslept.
 
 use super::queue::Queue;
 use super::timeline::Segment;
@@ -7,15 +8,15 @@ use forebay_engine::{Span, Time};
 use forebay_report::{Cause, StallCause};
 use forebay_scenario::{Generator, Job};
 
-/// A loader's sleepers.
+/// State of a loader whose workers and devices poll.
 #[derive(Debug, Clone)]
 pub struct Polling {
     period: Span,
     enough: u64,
-    /// Share of the samples taken that had not been taken before, and what is left of it below one sample.
+    /// Share of the samples taken that had not been taken before, and the remainder below one sample that is carried over.
     distinct: f64,
     rest: f64,
-    /// Batches for the devices that wait first.
+    /// Batches that are there for the devices at the front of the waiting line, in order.
     promised: Vec<Promise>,
 }
 
@@ -23,20 +24,20 @@ pub struct Polling {
 #[derive(Debug, Clone, Copy)]
 pub struct Promise {
     device: u32,
-    /// Who put it in.
+    /// Worker that put the batch in.
     pub worker: u32,
     came: Time,
 }
 
 impl Promise {
-    /// What its device, which finds it now, has slept too long.
+    /// Returns the time that the device, which finds the batch now, has overslept.
     pub fn slept(&self, now: Time) -> Segment {
         Segment { start: self.came, end: now, cause: StallCause::own(Cause::Latency) }
     }
 }
 
 impl Polling {
-    /// That of a loader of `job`, if it is one of these.
+    /// Returns the polling state of a loader of `job`; `None` if the loader does not poll.
     pub fn for_job(job: &Job) -> Option<Polling> {
         let Generator { period, enough, distinct } = job.loader.generator?;
         Some(Polling {
@@ -48,29 +49,29 @@ impl Polling {
         })
     }
 
-    /// How long a worker that finds enough sleeps.
+    /// Returns how long a worker that finds enough samples sleeps.
     pub fn period(&self) -> Span {
         self.period
     }
 
-    /// Whether so many samples in the queue are enough for a worker.
+    /// Whether `samples` in the queue are enough for a worker to sleep.
     pub fn is_enough(&self, samples: u64) -> bool {
         samples >= self.enough
     }
 
-    /// When a device that has slept again and again since `since` looks next, at `now` or later.
+    /// Returns when a device that has polled since `since` looks next, at `now` or later.
     pub fn next_look(&self, since: Time, now: Time) -> Time {
         let looks = now.since(since).0.div_ceil(self.period.0).max(1);
         since + Span(looks.saturating_mul(self.period.0))
     }
 
-    /// Devices for which a batch is there that they have not found yet.
+    /// Returns the number of devices for which a batch is there that they have not found yet.
     pub fn promised(&self) -> usize {
         self.promised.len()
     }
 
-    /// `worker` has put samples in `queue`: the device that waits at the next place will find a batch there, if there is one
-    /// for it; which. `waiter` says who waits at a place.
+    /// Records that `worker` has put samples into `queue`. If there is now a batch for the next device in the waiting line,
+    /// promises the batch to that device and returns the device. `waiter` returns the device at a place of the line.
     pub fn promise(
         &mut self,
         now: Time,
@@ -87,13 +88,13 @@ impl Polling {
         Some(device)
     }
 
-    /// What `device` finds when it looks.
+    /// Returns and removes the batch that `device` finds when it looks.
     pub fn find(&mut self, device: u32) -> Option<Promise> {
         let place = self.promised.iter().position(|promise| promise.device == device)?;
         Some(self.promised.remove(place))
     }
 
-    /// Of so many samples, those that had not been taken before.
+    /// Returns how many of `samples` had not been taken before.
     pub fn fresh(&mut self, samples: u64) -> u64 {
         self.rest += samples as f64 * self.distinct;
         let fresh = (self.rest + 1e-9).floor();
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_looks_at_whole_periods_after_at_least_one() {
+    fn sleeping_devices_look_after_whole_periods_and_at_least_one() {
         for (now, look) in [(7, 57), (8, 57), (57, 57), (58, 107), (107, 107)] {
             assert_eq!(polling().next_look(Time(7), Time(now)), Time(look), "{now}");
         }
@@ -122,8 +123,8 @@ mod tests {
 
     #[test]
     fn batches_are_promised_in_order_of_arrival_and_once() {
-        // System: devices 3, 1 and 2 wait; a batch of two is there, then another. Expectation: 3, then 1,
-        // which finds it first; 2 has none.
+        // System: devices 3, 1 and 2 wait; a batch of two is there, then another. Expectation: the first is promised to device 3,
+        // the second to device 1, which finds its batch first; device 2 gets none.
         let (mut polling, mut waiters) = (polling(), VecDeque::from([3, 1, 2]));
         let mut queue = Queue::new(10, 2, false, 2, Time::ZERO);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The last buffer of a loader: bounded, or circular, with its accounts.
+//! The last buffer of a loader, bounded or circular, with its running totals.
 
 mod accounts;
 mod ring;
@@ -17,69 +17,69 @@ use stamps::Stamps;
 
 /// Samples between a loader and the model copies of one node.
 ///
-/// What every sample needs are two cache lines: the second half of the stamps with the first of the
-/// accounts, and what begins at `capacity`.
+/// The fields that every sample touches lie in two cache lines: the second half of the stamps with the first half of the
+/// accounts, and the fields from `capacity` on.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Queue {
-    /// Of the samples in a bounded queue.
+    /// Arrival times of the samples in a bounded queue.
     stamps: Stamps,
     accounts: Accounts,
     initial: u64,
     stays: u64,
     capacity: u64,
-    /// Samples that are taken together next.
+    /// Number of samples in the batch that is taken next.
     batch: u64,
     level: u64,
-    /// Samples that stay as long as fewer than `last` have been put in: `stays`, then none.
+    /// Samples that stay in the queue until `last` samples have been put in: first `stays`, then 0.
     kept: u64,
     last: u64,
-    /// When the next snapshot is to be taken; never if none are.
+    /// Instant of the next snapshot; [`Time::NEVER`] if no history is recorded.
     next_snapshot: Time,
-    /// The batches inside, where some are smaller.
+    /// Sizes of the batches in the queue, if some are smaller than others.
     batches: Option<Box<Batches>>,
-    /// What a circular queue holds.
+    /// Slots of a circular queue.
     circular: Option<Box<Ring>>,
     /// Workers that wait for room.
     blocked: u32,
     /// Model copies that wait for a batch.
     waiting: u32,
-    /// How its room grows, if it does.
+    /// How the capacity grows; `None` if it is fixed.
     growth: Option<Growth>,
-    /// Whether a model copy has been served at once since the last exhaustion.
+    /// Whether a model copy has been served without waiting since the last exhaustion.
     ready: bool,
     exhaustions: Vec<Exhaustion>,
     exhausted_since: Option<Time>,
     snapshots: Option<Snapshots>,
 }
 
-/// How the room of a prefetch grows that finds its size by itself: twofold, or by so much, whenever it had
-/// been full and then was found empty (tf.data's `PrefetchAutotuner`).
+/// Growth of a prefetch buffer that finds its size by itself (tf.data's `PrefetchAutotuner`): whenever it had been full and then
+/// was found empty, its capacity doubles or grows by [`Growth::STEP`] batches, whichever is less.
 #[derive(Debug, Clone, Copy)]
 struct Growth {
-    /// Samples that it holds at first, and at most.
+    /// Capacity at first, and at most [samples].
     least: u64,
     most: u64,
-    /// Whether it has been full since it last grew.
+    /// Whether the buffer has been full since it last grew.
     filled: bool,
 }
 
-/// Batches of their own sizes.
+/// Batches whose sizes may differ.
 #[derive(Debug, Clone)]
 struct Batches {
-    /// Samples of a full one.
+    /// Samples of a full batch.
     full: u64,
-    /// Samples of those inside, oldest first.
+    /// Samples of each batch in the queue, oldest first.
     sizes: VecDeque<u64>,
 }
 
 impl Growth {
-    /// Most batches by which it grows.
+    /// Largest number of batches by which the capacity grows at once.
     const STEP: u64 = 2048;
 }
 
 impl Queue {
-    /// The queue of a loader of `job`, which reads `quota` samples in all, as it is at the start.
+    /// Returns the queue of a loader of `job`, which reads `quota` samples in all, as it is at the start.
     pub fn for_job(job: &Job, quota: u64, now: Time) -> Queue {
         let circular = job.queue == QueueKind::Circular;
         let queue = Queue::new(job.queue_capacity(), job.batch, circular, job.prefill, now);
@@ -95,7 +95,7 @@ impl Queue {
         Queue { capacity: job.batch, growth: Some(growth), ..queue }
     }
 
-    /// A queue that holds `initial` samples, from which `batch` are taken at a time.
+    /// Returns a queue that holds `initial` samples, from which `batch` samples are taken at a time.
     pub fn new(capacity: u64, batch: u64, circular: bool, initial: u64, now: Time) -> Queue {
         let mut stamps = Stamps::new(batch);
         let circular = circular.then(|| {
@@ -131,14 +131,14 @@ impl Queue {
         }
     }
 
-    /// From now on keeps the history for a series that begins at `start`.
+    /// Begins to record the history for a series that begins at `start`.
     pub fn record(&mut self, start: Time) {
         let snapshots = Snapshots::new(start);
         self.next_snapshot = snapshots.next();
         self.snapshots = Some(snapshots);
     }
 
-    /// As it was at the start, which is now: nothing may have happened to it.
+    /// Resets the queue to its state at the start, which is now; the queue must not have been used before.
     pub fn restart(&mut self, now: Time) {
         let circular = self.circular.is_some();
         let recorded = self.snapshots.is_some();
@@ -151,8 +151,8 @@ impl Queue {
         }
     }
 
-    /// Throws away what is inside, of which nobody waits for room or batches any more; how many samples
-    /// that were. So many more will be put in. Bounded queues only.
+    /// Discards all samples in the queue and returns how many there were. No worker waits for room and no model copy for batches
+    /// any more; `coming` more samples will be put in. Bounded queues only.
     pub fn clear(&mut self, now: Time, coming: u64) -> u64 {
         debug_assert!(self.circular.is_none(), "bounded");
         self.snapshot_up_to(now);
@@ -176,23 +176,23 @@ impl Queue {
         std::mem::take(&mut self.level)
     }
 
-    /// The history, if it was recorded.
+    /// Returns the history, if it was recorded.
     pub fn snapshots(&self) -> Option<&Snapshots> {
         self.snapshots.as_ref()
     }
 
-    /// Samples that fit in.
+    /// Returns the capacity [samples].
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Samples that can be taken.
+    /// Returns the number of samples in the queue.
     #[inline]
     pub fn level(&self) -> u64 {
         self.level
     }
 
-    /// Samples of the batch that is taken next.
+    /// Returns the number of samples in the batch that is taken next.
     #[inline]
     pub fn batch(&self) -> u64 {
         self.batch
@@ -204,25 +204,25 @@ impl Queue {
         self.level >= self.batch + self.kept
     }
 
-    /// Whether so many batches can be taken.
+    /// Whether `batches` batches can be taken.
     pub fn has_batches(&self, batches: u64) -> bool {
         self.level >= self.batch * batches + self.kept
     }
 
-    /// Whether `samples` more can be put in.
+    /// Whether `samples` more samples can be put in.
     #[inline]
     pub fn has_room(&self, samples: u64) -> bool {
         self.level + samples <= self.capacity || self.circular.is_some()
     }
 
-    /// Samples will be put in soon.
+    /// Prefetches the fields that [`Queue::put`] needs: samples will be put in soon.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(&self.accounts);
         prefetch(&self.level);
     }
 
-    /// Puts `samples` in; there must be room.
+    /// Puts `samples` samples in; there must be room.
     #[inline(always)]
     pub fn put(&mut self, now: Time, samples: u64) {
         self.snapshot_up_to(now);
@@ -252,7 +252,7 @@ impl Queue {
         }
     }
 
-    /// Takes a batch, which must be there; how many of its samples are fresh.
+    /// Takes a batch, which must be there, and returns how many of its samples are fresh.
     pub fn take(&mut self, now: Time) -> u64 {
         self.snapshot_up_to(now);
         debug_assert!(self.has_batch(), "not enough samples");
@@ -281,7 +281,7 @@ impl Queue {
         }
     }
 
-    /// A worker begins or ends waiting for room.
+    /// Records that one `more` worker waits for room, or one less.
     pub fn set_blocked(&mut self, now: Time, more: bool) {
         self.snapshot_up_to(now);
         if more {
@@ -293,12 +293,12 @@ impl Queue {
         }
     }
 
-    /// A model copy was served at once.
+    /// Records that a model copy was served without waiting.
     pub fn served_at_once(&mut self) {
         self.ready = true;
     }
 
-    /// A model copy begins to wait.
+    /// Records that a model copy begins to wait for a batch.
     pub fn begin_wait(&mut self, now: Time) {
         self.snapshot_up_to(now);
         self.grow();
@@ -310,7 +310,7 @@ impl Queue {
         }
     }
 
-    /// A batch was wanted: if there is none and there had been all that fit, room for more is made.
+    /// Grows the capacity, when a batch is wanted, if there is none and the queue had been full since it last grew.
     fn grow(&mut self) {
         if let Some(growth) = &mut self.growth
             && self.level < self.batch
@@ -322,7 +322,7 @@ impl Queue {
         }
     }
 
-    /// A waiting model copy is served.
+    /// Records that a waiting model copy is served.
     pub fn end_wait(&mut self, now: Time) {
         self.snapshot_up_to(now);
         self.waiting -= 1;
@@ -337,7 +337,7 @@ impl Queue {
         }
     }
 
-    /// Takes the snapshots up to `now`, before anything changes.
+    /// Takes the snapshots that are due up to `now`; to be called before anything changes.
     #[inline]
     fn snapshot_up_to(&mut self, now: Time) {
         if self.next_snapshot <= now {
@@ -355,29 +355,29 @@ impl Queue {
         }
     }
 
-    /// The running totals at `now`.
+    /// Returns the running totals at `now`.
     pub fn totals(&mut self, now: Time) -> QueueTotals {
         self.snapshot_up_to(now);
         self.accounts.totals(now, self.level, self.blocked, self.waiting)
     }
 
-    /// Samples that were taken out.
+    /// Returns the number of samples that were taken out.
     #[inline]
     pub fn dequeued(&self) -> u64 {
         self.accounts.dequeued
     }
 
-    /// Samples that were overwritten before anyone read them.
+    /// Returns the number of samples that were overwritten before anyone read them.
     pub fn overwritten(&self) -> u64 {
         self.circular.as_ref().map_or(0, |ring| ring.overwritten_unread)
     }
 
-    /// Samples inside that nobody has read.
+    /// Returns the number of samples in the queue that nobody has read.
     pub fn left(&self) -> u64 {
         self.circular.as_ref().map_or(self.level, |ring| ring.unread())
     }
 
-    /// Adds what this queue showed to `outcome`.
+    /// Adds the results of this queue to `outcome`.
     pub fn collect(&mut self, now: Time, outcome: &mut QueueOutcome) {
         self.snapshot_up_to(now);
         self.end_exhaustion(now);
@@ -391,7 +391,7 @@ impl Queue {
         }
     }
 
-    /// Ages of samples when read, for circular queues.
+    /// Returns the ages of samples when read; `None` unless the queue is circular.
     pub fn ages(&self) -> Option<&LogHistogram> {
         self.circular.as_ref().map(|ring| &ring.ages)
     }

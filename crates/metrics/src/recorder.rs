@@ -1,4 +1,4 @@
-//! What is recorded beside the outcome: a queue's totals over time, and the trace.
+//! Recorders beside the outcome: a queue's totals over time, and the trace.
 
 use super::timeline::Segment;
 use forebay_engine::{Span, Time};
@@ -6,7 +6,7 @@ use forebay_report::{
     ActivityName, Bin, QueueTotals, Series, StepOutcome, Trace, TraceCounter, TraceSpan,
 };
 
-/// A queue's totals at equal distances, which double when there are too many.
+/// A queue's totals at equal intervals of time, which double when there are too many.
 #[derive(Debug)]
 pub struct Snapshots {
     width: Span,
@@ -17,7 +17,7 @@ pub struct Snapshots {
 impl Snapshots {
     const MOST: usize = 512;
     const FIRST_WIDTH: f64 = 1e-3;
-    /// Room is made for so many at once: there are thousands of queues.
+    /// Snapshots that memory is reserved for at first; few, because there are thousands of queues.
     const FIRST: usize = 64;
 
     pub fn new(start: Time) -> Snapshots {
@@ -25,7 +25,7 @@ impl Snapshots {
         Snapshots { width, next: start + width, totals: Vec::new() }
     }
 
-    /// The instant of the next snapshot.
+    /// Returns the instant of the next snapshot.
     pub fn next(&self) -> Time {
         self.next
     }
@@ -61,7 +61,7 @@ impl Snapshots {
     }
 }
 
-/// Puts the steps of a job that started at `start` [s] into the bins of its series.
+/// Adds the steps of a job that started at `start` [s] to the bins of its series.
 pub fn add_steps(steps: &[StepOutcome], start: f64, series: &mut Series) {
     let mut before = start;
     for step in steps {
@@ -86,26 +86,26 @@ impl Recorder {
     /// Spans and counter values kept at most: about 200 MB of JSON.
     const MOST: usize = 2_000_000;
 
-    /// Adds a process, a group of tracks; its number.
+    /// Adds a process, which is a group of tracks, and returns its number.
     pub fn process(&mut self, name: String) -> u32 {
         self.trace.processes.push(name);
         self.trace.processes.len() as u32 - 1
     }
 
-    /// Adds a track to a process; its number.
+    /// Adds a track to a process and returns its number.
     pub fn track(&mut self, process: u32, name: String) -> u32 {
         self.trace.tracks.push((process, name));
         self.open.push(None);
         self.trace.tracks.len() as u32 - 1
     }
 
-    /// From `start` on, `track` does `name`; what it did before ends there.
+    /// Begins the activity `name` on `track` at `start`, and ends the activity before it.
     pub fn begin(&mut self, track: u32, start: Time, name: impl Into<ActivityName>) {
         self.close(track, start);
         self.open[track as usize] = Some((start, name.into()));
     }
 
-    /// What `track` did ends at `end`.
+    /// Ends the activity on `track` at `end`.
     pub fn close(&mut self, track: u32, end: Time) {
         let Some((start, name)) = self.open[track as usize].take() else { return };
         if start >= end || !self.has_room() {
@@ -115,7 +115,7 @@ impl Recorder {
         self.trace.spans.push(TraceSpan { track, name, start, duration });
     }
 
-    /// What `track` waits for, within what it does meanwhile: a span for each cause.
+    /// Adds to `track` one span for each cause of a wait, within the span of the wait itself.
     pub fn causes(&mut self, track: u32, segments: &[Segment]) {
         for segment in segments.iter().filter(|segment| segment.start < segment.end) {
             if self.has_room() {
@@ -127,7 +127,7 @@ impl Recorder {
         }
     }
 
-    /// `track` has `value` from `now` on.
+    /// Records that the counter `track` has `value` from `now` on.
     pub fn count(&mut self, track: u32, now: Time, value: f64) {
         if self.has_room() {
             self.trace.counters.push(TraceCounter { track, time: now.seconds(), value });
@@ -140,10 +140,10 @@ impl Recorder {
         room
     }
 
-    /// Ends everything at `end`.
+    /// Ends all activities at `end` and returns the trace.
     pub fn finish(mut self, end: Time) -> Trace {
         (0..self.open.len() as u32).for_each(|track| self.close(track, end));
-        // A span comes before those within it.
+        // A span comes before the spans within it.
         let order = |a: &TraceSpan, b: &TraceSpan| {
             a.start.total_cmp(&b.start).then(b.duration.total_cmp(&a.duration))
         };

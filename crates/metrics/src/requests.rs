@@ -1,7 +1,7 @@
-//! Loaders that make batches on request: what has been asked of whom, and what may be handed out.
+//! Loaders that make batches on request: which batch was requested from which worker, and which batches may be handed out.
 //!
-//! The bookkeeping of PyTorch's `_MultiProcessingDataLoaderIter` and Keras' `OrderedEnqueuer`, for
-//! both worlds: they say when the trainer wants and gets a batch and when a worker has made one.
+//! This is the bookkeeping of PyTorch's `_MultiProcessingDataLoaderIter` and Keras' `OrderedEnqueuer`, for simulated and live
+//! runs: they report when the trainer wants and gets a batch and when a worker has made one.
 
 use forebay_engine::{Span, Time};
 use forebay_report::Delivery;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Intervals;
 
-/// Most deliveries that are kept for a report.
+/// Largest number of deliveries that are kept for a report.
 const MOST_KEPT: usize = 100_000;
 
 /// The requests of one loader.
@@ -21,63 +21,63 @@ pub struct Requests {
     batch: u64,
     /// Batches of an epoch.
     epoch: u64,
-    /// Samples of an epoch: of each worker where each has files of its own, otherwise of all.
+    /// Samples of an epoch: for each worker if each has its own files, otherwise one number for all workers.
     own: Vec<u64>,
-    /// Of these, those that have not been asked for in the epoch in progress.
+    /// Samples of `own` that have not been requested in the epoch in progress.
     left: Vec<u64>,
-    /// Samples of the data set, and loaders that share them.
+    /// Samples of the data set, and number of loaders that share them.
     samples: u64,
     loaders: u64,
-    /// Epochs that were begun, and position of the first sample that is asked for next.
+    /// Number of epochs that were begun, and position of the first sample that is requested next.
     epochs: u64,
     first: u64,
-    /// Batches in all.
+    /// Batches that the trainer takes in the whole run.
     total: u64,
-    /// Batches that the trainer has wanted, that were asked for, and that it has taken.
+    /// Numbers of batches that the trainer has wanted, that were requested, and that the trainer has taken.
     wanted: u64,
     asked: u64,
     taken: u64,
-    /// Requests may go up to here: the end of the epoch in progress.
+    /// Number of batches up to which requests may go: the end of the epoch in progress.
     bound: u64,
-    /// When its workers are there.
+    /// Instant at which the workers have started.
     ready: Time,
-    /// When the last request found room in the queue of promises.
+    /// Instant at which the last request found room in the queue of requested batches.
     last: Time,
-    /// Whose turn it is.
+    /// Worker that gets the next request, round robin.
     turn: u32,
-    /// Requests that wait for a worker: each worker's own, or those of all.
+    /// Requests that wait for a worker: one inbox for each worker, or one for all.
     inboxes: Vec<VecDeque<Request>>,
-    /// Of each worker, batches asked of it and not taken.
+    /// For each worker, number of batches requested from it and not yet taken.
     open: Vec<u32>,
-    /// The batches that are being made.
+    /// Batches that are being made, by number.
     made_by: BTreeMap<u64, Made>,
     /// Finished batches that wait for earlier ones.
     early: BTreeMap<u64, Made>,
-    /// The next to be handed out, where order is kept.
+    /// Number of the batch to be handed out next, if order is kept.
     next: u64,
-    /// Workers of the batches that can be taken, oldest first.
+    /// Number and worker of the batches that can be taken, oldest first.
     handed: VecDeque<(u64, u32)>,
     deliveries: Option<Vec<Delivery>>,
-    /// Positions of samples that are left out, because their batches were taken before.
+    /// Positions of samples that are skipped because their batches were taken before.
     trained: Intervals,
-    /// Whether its workers are to be started again.
+    /// Whether the workers are to be started again.
     restarted: bool,
 }
 
 /// A batch to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Its number among all of the loader.
+    /// Number of the batch among all batches of the loader.
     pub batch: u64,
-    /// Position of its first sample in the reading of the loader.
+    /// Position of the batch's first sample in the loader's reading order.
     pub first: u64,
-    /// How many it has.
+    /// Number of samples in the batch.
     pub samples: u64,
-    /// When its worker is there.
+    /// Instant at which the worker has started.
     pub ready: Time,
 }
 
-/// A batch that a worker makes: from the first of its samples on, so many.
+/// A batch that `worker` makes, of `samples` samples from position `first` on.
 #[derive(Debug, Clone, Copy)]
 struct Made {
     worker: u32,
@@ -86,7 +86,8 @@ struct Made {
 }
 
 impl Requests {
-    /// Those of a loader of `job`, which reads `dataset`, `quota` samples in all.
+    /// Returns the requests of a loader of `job`, which reads `quota` samples of `dataset` in all; `None` if the loader does not
+    /// make batches on request.
     pub fn for_job(job: &Job, dataset: &Dataset, quota: u64) -> Option<Requests> {
         let settings = job.loader.requests?;
         let workers = job.loader.stages.first()?.workers;
@@ -126,35 +127,36 @@ impl Requests {
         })
     }
 
-    /// From now on keeps when each batch was made and taken.
+    /// Begins to record when each batch was made and taken.
     pub fn record(&mut self) {
         self.deliveries = Some(Vec::new());
     }
 
-    /// What was kept.
+    /// Returns and removes the recorded deliveries.
     pub fn deliveries(&mut self) -> Vec<Delivery> {
         self.deliveries.take().unwrap_or_default()
     }
 
-    /// The job begins.
+    /// Starts the job.
     pub fn start(&mut self, now: Time) {
         if self.settings.next_epoch != NextEpoch::WhenWanted {
             self.begin_epoch(now);
         }
     }
 
-    /// Batches that the trainer has taken.
+    /// Returns the number of batches that the trainer has taken.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Batches of an epoch.
+    /// Returns the number of batches in an epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// As if so many batches had been taken before the job begins, those of the samples at these positions: what is left
-    /// of their epochs comes next, of which the last may have been begun before the one before it was over.
+    /// Skips `batches` batches, as if the trainer had taken them before the job began; `trained` holds the positions of their
+    /// samples. The rest of their epochs comes next. The last of these epochs may have been begun before the one before it was
+    /// over.
     pub fn skip(&mut self, batches: u64, trained: Intervals) {
         let own = self.own.first().copied().unwrap_or(0);
         let left = |epoch: &u64| {
@@ -167,7 +169,7 @@ impl Requests {
         (self.bound, self.restarted) = (batches, true);
     }
 
-    /// Positions of samples up to the last of so many batches that are taken in order.
+    /// Returns the positions of the samples in the first `batches` batches, if batches are taken in order.
     pub fn first(&self, batches: u64) -> Intervals {
         let begin = self.begin(batches / self.epoch);
         let mut first = Intervals::default();
@@ -175,12 +177,12 @@ impl Requests {
         first
     }
 
-    /// The trainer will want at least so many batches in all.
+    /// Raises the number of batches that the trainer takes in the whole run to at least `batches`.
     pub fn extend(&mut self, batches: u64) {
         self.total = self.total.max(batches);
     }
 
-    /// The trainer wants a batch.
+    /// Records that the trainer wants a batch.
     pub fn want(&mut self, now: Time) {
         self.wanted += 1;
         if self.asked == self.wanted + self.settings.ahead.saturating_sub(1) {
@@ -191,7 +193,7 @@ impl Requests {
         }
     }
 
-    /// The trainer takes the oldest batch that was handed out.
+    /// Records that the trainer takes the oldest batch that was handed out.
     pub fn take(&mut self, now: Time) {
         self.taken += 1;
         if let Some((batch, worker)) = self.handed.pop_front() {
@@ -202,7 +204,7 @@ impl Requests {
         }
         if self.taken == self.bound {
             match self.settings.next_epoch {
-                // Another model copy waits already.
+                // Another model copy already waits for a batch of the next epoch.
                 NextEpoch::WhenWanted if self.wanted > self.taken => self.begin_epoch(now),
                 NextEpoch::WhenWanted => {}
                 NextEpoch::Polled(period) => {
@@ -214,10 +216,11 @@ impl Requests {
         }
     }
 
-    /// The first epoch, or the next one: workers are started, and asked in turn from the first on.
+    /// Begins the first or the next epoch: workers are started (unless they persist), and requests go round robin from the first
+    /// worker on.
     fn begin_epoch(&mut self, now: Time) {
         let first = std::mem::take(&mut self.restarted) || self.epochs == 0;
-        // Of the next epoch, batches may have been taken before.
+        // Batches of the next epoch may have been taken before.
         let later = self.trained.count() - self.trained.below(self.begin(self.epochs + 1)).count();
         let until = (self.epochs + 1).saturating_mul(self.epoch);
         self.bound = until.saturating_add(later.div_ceil(self.batch)).min(self.total);
@@ -230,12 +233,12 @@ impl Requests {
         self.epochs += 1;
     }
 
-    /// Where an epoch begins in the reading of the loader: at its own first samples.
+    /// Returns the position at which an epoch begins in the loader's reading order: that of its own first sample.
     fn begin(&self, epoch: u64) -> u64 {
         epoch * self.samples.div_ceil(self.loaders)
     }
 
-    /// Asks for one more batch, if that is due; whose inbox it lies in.
+    /// Requests one more batch if that is due, and returns the inbox in which the request lies.
     pub fn ask(&mut self, now: Time) -> Option<u32> {
         let count = match self.settings.replaced {
             Replaced::WhenTaken => self.taken,
@@ -260,7 +263,7 @@ impl Requests {
         Some(inbox)
     }
 
-    /// The next batch, of samples of worker `worker` where each has its own.
+    /// Returns the request for the next batch, made of the samples of worker `worker` if each worker has its own files.
     fn request(&mut self, worker: u32) -> Request {
         let left = &mut self.left[if self.settings.iterable { worker as usize } else { 0 }];
         loop {
@@ -273,7 +276,7 @@ impl Requests {
         }
     }
 
-    /// The next worker, or out of order the next one that has less than its share to do.
+    /// Returns the next worker round robin; if order is not kept, the next one that has less than its share of requests.
     fn whose_turn(&mut self) -> Option<u32> {
         let share = self.settings.ahead.max(1) / u64::from(self.workers);
         for _ in 0..self.workers {
@@ -287,12 +290,12 @@ impl Requests {
         None
     }
 
-    /// Whether each worker has requests of its own.
+    /// Whether each worker has its own inbox of requests.
     pub fn in_turn(&self) -> bool {
         self.settings.dealt == Dealt::InTurn
     }
 
-    /// What worker number `worker` is to make next.
+    /// Returns the batch that worker number `worker` is to make next.
     pub fn next(&mut self, worker: u32) -> Option<Request> {
         let inbox = if self.in_turn() { worker } else { 0 };
         let request = self.inboxes[inbox as usize].pop_front()?;
@@ -304,7 +307,7 @@ impl Requests {
         Some(request)
     }
 
-    /// All stages have done what they do to `batch`.
+    /// Records that all stages have finished `batch`.
     pub fn finish(&mut self, now: Time, batch: u64) {
         let Some(made) = self.made_by.remove(&batch) else { return };
         self.early.insert(batch, made);
@@ -316,8 +319,8 @@ impl Requests {
         }
     }
 
-    /// A finished batch that can be handed to the trainer now, if there is one; it is. The position of its first
-    /// sample, and how many it has.
+    /// Hands a finished batch to the trainer, if one can be handed out now. Returns the position of its first sample and its
+    /// number of samples.
     pub fn hand_out(&mut self) -> Option<(u64, u64)> {
         let (batch, Made { worker, first, samples }) = match self.settings.in_order {
             true => self.early.remove_entry(&self.next)?,
@@ -339,7 +342,7 @@ mod tests {
     use super::*;
     use forebay_scenario::ScenarioFile;
 
-    /// The requests of a loader of 10 batches of 16 and a smaller one in an epoch, by this preset.
+    /// Returns the requests of a loader of this preset, with 10 batches of 16 and a smaller one in an epoch.
     fn requests(loader: &str) -> Requests {
         let text = format!(
             "name = \"r\"\n[run]\nepochs = 3\n[cluster]\nnodes = 1\nnode.cores = 4\nnode.gpus = 1\n[storage.s.memory]\n\
@@ -353,7 +356,7 @@ mod tests {
         Requests::for_job(job, &scenario.datasets[0], scenario.goal(job).quota).expect("on request")
     }
 
-    /// Takes batches until `batches` have been taken; the first sample and the number of each.
+    /// Takes batches until `batches` have been taken; returns the first sample and the number of samples of each.
     fn take(requests: &mut Requests, batches: u64) -> Vec<(u64, u64)> {
         let (now, mut taken) = (Time(1), Vec::new());
         while requests.taken() < batches {
@@ -372,7 +375,7 @@ mod tests {
         taken.into_iter().map(|(_, of)| of).collect()
     }
 
-    /// The positions of the samples of these batches.
+    /// Returns the positions of the samples of these batches.
     fn trained(batches: &[(u64, u64)]) -> Intervals {
         let mut all = Intervals::default();
         batches.iter().for_each(|(first, samples)| all.insert(*first..first + samples));
@@ -381,7 +384,7 @@ mod tests {
 
     #[test]
     fn batches_that_were_taken_out_of_order_are_passed_over() {
-        // System: 5 of the 22 batches of two epochs are taken, whichever. Expectation: the others come, in their order.
+        // System: any 5 of the 22 batches of two epochs are taken. Expectation: the other batches come, in their order.
         let mut whole = requests("pytorch = { workers = 3, in_order = false }");
         whole.start(Time(0));
         let all = take(&mut whole, 22);
@@ -396,9 +399,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_trained_on_is_passed_over_and_nothing_else() {
-        // System: loaders that had handed out n batches when their state was saved. Expectation: they go on
-        // with just what comes behind these, to the end, in the same epoch or the next.
+    fn batches_that_were_trained_on_are_passed_over_and_no_others() {
+        // System: loaders that had handed out n batches when their state was saved. Expectation: they go on with exactly the
+        // batches behind these, to the end, in the same epoch or the next.
         for loader in [
             "pytorch = { workers = 3 }",
             "pytorch = { workers = 2, persistent_workers = true, drop_last = true }",
@@ -421,8 +424,8 @@ mod tests {
 
     #[test]
     fn persistent_workers_start_once_after_a_failure() {
-        // System: two workers of 1 s each to start; a failure behind 3 of 11 batches, or in the second epoch.
-        // Expectation: they start in the epoch that goes on, and not in the one after it.
+        // System: two workers of 1 s each to start; a failure after 3 of 11 batches, or in the second epoch. Expectation: they
+        // start in the epoch that is continued, and not in the one after it.
         let loader = "pytorch = { workers = 2, persistent_workers = true, start = \"1 s\" }";
         for saved in [3, 14] {
             let mut again = requests(loader);

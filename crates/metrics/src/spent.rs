@@ -1,31 +1,32 @@
-//! What a worker did since a wait began, where nobody will ask when.
+//! Time that a worker spent on each cause since a wait began, for runs that do not need to know when.
 
 use forebay_engine::{Span, Time};
 use forebay_report::Cause;
 
 use super::timeline::{Activity, Segment, add};
 
-/// Causes that what a worker does may be: the first so many.
+/// Number of causes that a worker's activities can have: the first ones of the enum.
 const CAUSES: usize = Cause::Copy as usize + 1;
 
-/// How long a worker was at what since a wait began. What is common comes first.
+/// Time that a worker spent on each cause since a wait began. The fields in common use come first.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub struct Spent {
-    /// Since when what it is at is not in the sums: since it began, or the wait.
+    /// Instant from which on the current activity is not in the sums: the activity's start, or the start of the wait if that is
+    /// later.
     open: Time,
-    /// What it is at.
+    /// Cause of the current activity.
     cause: Cause,
-    /// Whether the wait began later than that.
+    /// Whether the wait began later than the current activity.
     cut: bool,
-    /// By cause.
+    /// Time spent, by cause.
     sums: [Span; CAUSES],
-    /// When what it is at began, if the wait did later.
+    /// Start of the current activity, if the wait began later.
     start: Time,
 }
 
 impl Default for Spent {
-    /// Of a worker that is not there yet: what waits for it waits for its start.
+    /// State of a worker that has not started yet: a wait for it is a wait for its start.
     fn default() -> Spent {
         let (zero, sums) = (Time::ZERO, [Span(0); CAUSES]);
         Spent { open: zero, cause: Cause::Restart, cut: false, sums, start: zero }
@@ -39,26 +40,27 @@ impl Spent {
         (self.open, self.cause, self.cut) = (start, cause_of(activity), false);
     }
 
-    /// Since when it is at what it is at.
+    /// Returns the start of the current activity.
     pub(super) fn start(&self) -> Time {
         if self.cut { self.start } else { self.open }
     }
 
-    /// What it is at was `first` up to `then`, which is past, and since then has been `second`.
+    /// Splits the current activity at `then`, which is in the past: its cause was `first` before and is `second` since.
     pub(super) fn split(&mut self, first: Cause, then: Time, second: Cause) {
         self.sums[first as usize].0 += then.since(self.open).0;
         self.cut = self.open > then;
         (self.start, self.open, self.cause) = (then, self.open.max(then), second);
     }
 
-    /// A wait begins, and none is going on.
+    /// Begins a wait; no other wait may be going on.
     pub(super) fn begin_wait(&mut self, now: Time) {
         self.start = self.start();
         (self.open, self.cut) = (now, true);
         self.sums = [Span(0); CAUSES];
     }
 
-    /// The causes of the wait from `from` to `to`, in the order of the enum; appended latest first.
+    /// Appends the causes of the wait from `from` to `to` to `segments`, latest first. In time the causes follow the order of the
+    /// enum.
     pub(super) fn blame(&self, from: Time, to: Time, segments: &mut Vec<Segment>) {
         let mut sums = self.sums;
         sums[self.cause as usize].0 += to.0 - self.open.0;
@@ -72,8 +74,8 @@ impl Spent {
     }
 }
 
-/// What time counts as that is spent with `activity`; idleness and blocking, which nobody answers for
-/// where there is but one stage, as [`Cause::Order`].
+/// Returns the cause that time spent with `activity` counts as. Idleness and blocking count as [`Cause::Order`]: with only one
+/// stage no other worker can be blamed for them.
 #[inline(always)]
 fn cause_of(activity: Activity) -> Cause {
     match activity {
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
     use crate::{NOBODY, Timeline, blame};
 
-    /// How long the wait from `from` to `to` was for what, by cause.
+    /// Returns the time of the wait from `from` to `to`, by cause.
     fn causes(timeline: &Timeline, from: u64, to: u64) -> Vec<(Cause, u64)> {
         let mut segments = vec![];
         blame(|_| timeline, 0, Time(from), Time(to), &mut segments);
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_the_entries() {
+    fn sums_by_cause_equal_those_of_a_timeline_with_entries() {
         let mut both = [Timeline::default(), Timeline::summed()];
         let mut each = |does: &dyn Fn(&mut Timeline)| both.iter_mut().for_each(does);
         use Activity::{Blocked, Doing, Idle};
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_is_split_where_it_was_before_the_wait_or_in_it() {
+    fn an_activity_can_be_split_before_or_within_a_wait() {
         for (then, waited, decoded) in [(4, 0, 12), (14, 6, 6)] {
             for mut timeline in [Timeline::default(), Timeline::summed()] {
                 timeline.push(Time(2), Activity::Doing(Cause::Decode));
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_not_there_yet_is_waited_for() {
+    fn a_wait_for_a_worker_that_has_not_started_is_a_restart() {
         let mut timeline = Timeline::summed();
         timeline.push(Time(5), Activity::Doing(Cause::Latency));
         assert_eq!(causes(&timeline, 0, 7), [(Cause::Latency, 2), (Cause::Restart, 5)]);

@@ -1,47 +1,46 @@
 //! Hand-over between the stages of a loader: the order of items, and room for them.
 //!
-//! A worker takes its input, works on it, and puts an item into the buffer behind its stage: in its
-//! turn where order is kept, and when there is room. Until then it keeps the item. Who makes the turn
-//! come, or the room, puts the item in; the two worlds do that, each in its own time.
+//! A worker takes its input, works on it, and puts an item into the buffer behind its stage: in its turn if order is kept, and
+//! when there is room. Until then the worker keeps the item. The caller, which makes the turn come or makes room, puts the item
+//! in: simulated and live runs do that in their own ways.
 
 use forebay_scenario::{Job, Order};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the workers of a stage have in common, and the buffer of items `I` that they fill (the last
-/// stage's is the queue).
+/// State shared by the workers of a stage, and the buffer of items `I` that they fill (the last stage's buffer is the queue).
 ///
-/// What every item needs comes first.
+/// The fields that every item needs come first.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub struct StageBuffer<I> {
-    /// Sequence of the next input.
+    /// Sequence number of the next input.
     inputs: u64,
-    /// Sequence of the next item to enter the buffer, where order is kept.
+    /// Sequence number of the next item to enter the buffer, if order is kept.
     outputs: u64,
     samples: u32,
     ordered: bool,
     takes: usize,
-    /// Items that stay in the buffer as long as `coming` more will enter it.
+    /// Items that stay in the buffer as long as `coming` more items will enter it.
     kept: usize,
     coming: u64,
     capacity: usize,
     buffer: VecDeque<I>,
-    /// Workers that wait for input, first come first.
+    /// Workers that wait for input, in order of arrival.
     pub idle: VecDeque<u32>,
-    /// Workers that wait for room, likewise.
+    /// Workers that wait for room, in order of arrival.
     pub blocked: VecDeque<u32>,
-    /// Finished items that wait for those before them: their workers by sequence.
+    /// Workers that keep finished items until earlier items have entered the buffer, by the item's sequence number.
     held: BTreeMap<u64, u32>,
     /// Whether the last item may be smaller.
     rounds_up: bool,
 }
 
 impl<I> StageBuffer<I> {
-    /// Of stage number `index` of the loader of `job`, which reads `quota` samples in all, before anything
-    /// has happened.
+    /// Returns the buffer of stage number `index` of the loader of `job`, which reads `quota` samples in all, before anything has
+    /// happened.
     pub fn new(job: &Job, index: usize, quota: u64) -> StageBuffer<I> {
         let stage = &job.loader.stages[index];
-        // Nobody waits for room for what was asked for.
+        // Requested items always have room.
         let requested = job.loader.requests.is_some();
         StageBuffer {
             samples: job.samples_of(stage) as u32,
@@ -55,14 +54,14 @@ impl<I> StageBuffer<I> {
         .coming(quota)
     }
 
-    /// As many items come as so many samples are.
+    /// Sets the number of items still to come from the number of samples still to come.
     pub fn coming(mut self, samples: u64) -> StageBuffer<I> {
         let of_item = u64::from(self.samples).max(1);
         self.coming = if self.rounds_up { samples.div_ceil(of_item) } else { samples / of_item };
         self
     }
 
-    /// Of the only stage of a loader that makes samples one by one, in any order.
+    /// Returns the buffer of a loader's only stage, which makes samples one by one, in any order.
     pub fn of_samples() -> StageBuffer<I> {
         StageBuffer {
             inputs: 0,
@@ -81,13 +80,13 @@ impl<I> StageBuffer<I> {
         }
     }
 
-    /// Samples of an item.
+    /// Returns the number of samples in an item.
     #[inline]
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// Items of the stage before for one of this.
+    /// Returns the number of items of the previous stage that make one item of this stage.
     #[inline]
     pub fn takes(&self) -> usize {
         self.takes
@@ -99,12 +98,12 @@ impl<I> StageBuffer<I> {
         self.ordered
     }
 
-    /// Items that fit into the buffer.
+    /// Returns the capacity of the buffer in items.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Items in the buffer that may be taken.
+    /// Returns the number of items in the buffer that may be taken.
     #[inline]
     pub fn ready(&self) -> usize {
         self.buffer.len().saturating_sub(self.kept)
@@ -116,7 +115,7 @@ impl<I> StageBuffer<I> {
         self.buffer.len() < self.capacity
     }
 
-    /// An input is taken: its sequence.
+    /// Takes an input and returns its sequence number.
     #[inline]
     pub fn take_input(&mut self) -> u64 {
         let sequence = self.inputs;
@@ -124,31 +123,31 @@ impl<I> StageBuffer<I> {
         sequence
     }
 
-    /// Whether the item made of input `sequence` may enter the buffer, if there is room.
+    /// Whether the item made from input `sequence` may enter the buffer, if there is room.
     #[inline]
     pub fn is_turn(&self, sequence: u64) -> bool {
         !self.ordered || sequence == self.outputs
     }
 
-    /// Worker `w` keeps the item made of input `sequence` until its turn has come.
+    /// Records that worker `w` keeps the item made from input `sequence` until its turn has come.
     #[inline]
     pub fn hold(&mut self, sequence: u64, w: u32) {
         self.held.insert(sequence, w);
     }
 
-    /// The worker, if any, that keeps the item whose turn has come; it keeps it no longer.
+    /// Returns the worker, if any, that keeps the item whose turn has come, and removes it from the record.
     #[inline]
     pub fn release(&mut self) -> Option<u32> {
         self.held.remove(&self.outputs)
     }
 
-    /// An item enters the buffer, or the queue: the next one's turn has come.
+    /// Records that an item enters the buffer, or the queue: the turn of the next one has come.
     #[inline]
     pub fn pass(&mut self) {
         self.outputs += u64::from(self.ordered);
     }
 
-    /// Puts `item` into the buffer, which has room; true if it is the last, and those that were kept may
+    /// Puts `item` into the buffer, which has room. Returns true if it is the last item, so that the items that had to stay may
     /// be taken too.
     #[inline]
     pub fn put(&mut self, item: I) -> bool {
@@ -165,14 +164,13 @@ impl<I> StageBuffer<I> {
         self.coming == 0
     }
 
-    /// The first `number` items of the buffer; none if there are fewer that may be taken.
+    /// Returns the first `number` items of the buffer; none if fewer may be taken.
     pub fn first(&self, number: usize) -> impl Iterator<Item = &I> {
         let number = if self.ready() < number { 0 } else { number };
         self.buffer.iter().take(number)
     }
 
-    /// Takes the first `number` items out of the buffer, made one by `join`; `None` if there are
-    /// fewer that may be taken.
+    /// Takes the first `number` items out of the buffer and makes them one with `join`; `None` if fewer may be taken.
     #[inline]
     pub fn gather(&mut self, number: usize, mut join: impl FnMut(&mut I, I)) -> Option<I> {
         if self.ready() < number {

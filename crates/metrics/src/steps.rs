@@ -1,4 +1,4 @@
-//! What a job copy has done, step by step, and what its devices waited for meanwhile.
+//! Steps that a job copy has completed, and the waits of its devices meanwhile.
 
 use forebay_engine::Time;
 use forebay_report::{QueueTotals, Stall, StallCause, StepOutcome};
@@ -7,8 +7,8 @@ use super::timeline::Segment;
 
 /// The steps of a job copy and their stalls.
 ///
-/// What is added belongs to the step in progress, or, where it began before the last complete one
-/// ended, to the steps that it fell into.
+/// Added time belongs to the step in progress or, if it began before the end of the last complete step, to the steps that it fell
+/// into.
 #[derive(Debug)]
 pub struct Steps {
     complete: Vec<StepOutcome>,
@@ -22,12 +22,12 @@ pub struct Steps {
     ends: Vec<Time>,
     /// End of the last complete step, or the start.
     last_end: Time,
-    /// How much what a device does counts: more than 1 where not all devices are in use.
+    /// Weight of the time that a device computes or waits: more than 1 if not all devices are in use.
     weight: f64,
 }
 
 impl Steps {
-    /// None yet, of a job copy that begins at `start`.
+    /// Creates the record of a job copy that begins at `start`, without any step.
     pub fn new(start: Time) -> Steps {
         Steps {
             complete: Vec::new(),
@@ -42,34 +42,35 @@ impl Steps {
         }
     }
 
-    /// From now on only `share` of the devices are in use; those of before are accounted for.
+    /// Sets that from now on only `share` of the devices are in use; the time of all devices up to now must have been added
+    /// before.
     pub fn share_among(&mut self, share: f64) {
         self.weight = 1.0 / share;
     }
 
-    /// Number of complete steps.
+    /// Returns the number of complete steps.
     #[inline]
     pub fn completed(&self) -> u64 {
         self.complete.len() as u64
     }
 
-    /// Fresh samples of complete steps.
+    /// Returns the number of fresh samples in complete steps.
     pub fn fresh(&self) -> u64 {
         self.fresh
     }
 
-    /// End of the last complete step, or the start.
+    /// Returns the end of the last complete step, or the start of the job copy.
     pub fn last_end(&self) -> Time {
         self.last_end
     }
 
-    /// A device took so many fresh samples.
+    /// Adds fresh samples that a device took to the step in progress.
     #[inline]
     pub fn add_fresh(&mut self, samples: u64) {
         self.open_fresh += samples;
     }
 
-    /// A device waited; the time is split over the steps that it fell into.
+    /// Adds a device's wait; its time is split over the steps that it fell into.
     pub fn add_stall(&mut self, mut segment: Segment) {
         while segment.start < self.last_end && segment.start < segment.end {
             let (step, end) = self.step_at(segment.start);
@@ -88,7 +89,7 @@ impl Steps {
         }
     }
 
-    /// A device computed; the time is split likewise.
+    /// Adds a device's computing; its time is split over the steps that it fell into.
     pub fn add_compute(&mut self, mut start: Time, end: Time) {
         while start < self.last_end && start < end {
             let (step, step_end) = self.step_at(start);
@@ -99,13 +100,14 @@ impl Steps {
         self.open_compute += self.weight * end.since(start).seconds();
     }
 
-    /// The complete step in which `instant` lies, and its end.
+    /// Returns the complete step in which `instant` lies, and the end of that step.
     fn step_at(&self, instant: Time) -> (u32, Time) {
         let step = self.ends.partition_point(|end| *end <= instant);
         (step as u32, self.ends[step])
     }
 
-    /// All devices have done the step in progress, which trained on `samples`, after so many `events` of the run.
+    /// Completes the step in progress: all devices have finished it. It trained on `samples`, and the run had handled `events`
+    /// events by then.
     pub fn complete(&mut self, now: Time, samples: u64, queue: QueueTotals, events: u64) {
         self.fresh += self.open_fresh;
         let step = self.complete.len() as u32;
@@ -123,8 +125,8 @@ impl Steps {
         self.last_end = now;
     }
 
-    /// Only the first `steps` complete ones count, of a job copy that began at `start`: what came after is
-    /// lost, and so are its waits.
+    /// Discards all but the first `steps` complete steps, and their waits, of a job copy that began at `start`: the work after
+    /// them is lost.
     pub fn roll_back(&mut self, steps: u64, start: Time) {
         let kept = steps as usize;
         self.complete.truncate(kept);
@@ -136,7 +138,7 @@ impl Steps {
         self.last_end = self.ends.last().copied().unwrap_or(start);
     }
 
-    /// So many fresh samples of those that the last complete steps took were for steps that are lost.
+    /// Subtracts `samples` fresh samples from the last complete steps: devices had taken them for steps that are lost.
     pub fn take_back(&mut self, mut samples: u64) {
         for step in self.complete.iter_mut().rev() {
             let part = step.fresh.min(samples);
@@ -146,7 +148,7 @@ impl Steps {
         }
     }
 
-    /// The complete steps, mean over so many devices, while the job goes on.
+    /// Returns the complete steps while the job goes on, with computing time as mean over `devices`.
     pub fn so_far(&self, devices: usize) -> Vec<StepOutcome> {
         let of = |step: &StepOutcome| StepOutcome {
             compute: step.compute / devices.max(1) as f64,
@@ -155,7 +157,7 @@ impl Steps {
         self.complete.iter().map(of).collect()
     }
 
-    /// The complete steps and their stalls in order, mean over so many devices.
+    /// Returns the complete steps and their stalls in order, with times as means over `devices`.
     pub fn finish(&mut self, devices: usize) -> (Vec<StepOutcome>, Vec<Stall>) {
         let devices = devices.max(1) as f64;
         let (mut steps, mut stalls) =
@@ -176,9 +178,9 @@ mod tests {
     const S: u64 = 1_000_000_000_000;
 
     #[test]
-    fn what_is_lost_counts_nowhere() {
-        // System: steps end at 2 s, 5 s and 6 s with waits in each; the first one is kept. Expectation: as
-        // if only that had been.
+    fn lost_steps_are_removed_with_their_waits() {
+        // System: steps end at 2 s, 5 s and 6 s with waits in each; the first one is kept. Expectation: the same record as if
+        // only the first step had been done.
         let mut steps = Steps::new(Time(S));
         let cause = StallCause::own(Cause::Latency);
         for (start, end) in [(1, 2), (2, 5), (5, 6)] {
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lost_steps_took_is_taken_back_from_the_last_ones() {
+    fn fresh_samples_of_lost_steps_are_subtracted_from_the_last_steps() {
         // System: steps that took 24, 8 and 8 fresh samples, of which 12 were for steps that are lost.
         let mut steps = Steps::new(Time(0));
         for (end, fresh) in [(1, 24), (2, 8), (3, 8)] {
@@ -214,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_late_belongs_to_the_steps_it_fell_into() {
-        // System: steps end at 2 s and 5 s; one of two devices waited from 1 s to 6 s and computed
-        // from 0 s to 1 s, said at 6 s. Expectation: 1 s, 3 s and 1 s of waiting, halved.
+    fn time_that_is_reported_late_belongs_to_the_steps_it_fell_into() {
+        // System: steps end at 2 s and 5 s; one of two devices waited from 1 s to 6 s and computed from 0 s to 1 s, reported at 6
+        // s. Expectation: 1 s, 3 s and 1 s of waiting, halved.
         let mut steps = Steps::new(Time(0));
         steps.add_fresh(8);
         steps.complete(Time(2 * S), 16, QueueTotals::default(), 0);

@@ -1,36 +1,36 @@
-//! Who did what when, and from it the one cause of each instant of a stall.
+//! Timelines of what each worker did when, from which each instant of a stall gets its one cause.
 //!
-//! The rule: every instant of a wait has exactly one cause, namely what the work that ends the wait
-//! was doing, or was queueing for, at that instant, followed back through whatever blocked it. A
-//! worker does one thing at a time, so its timeline answers for all work that queued for it; where
-//! it was idle, the worker that ended its idleness answers, and where it was blocked, the one that
-//! made room. Work that was finished but held back by order is [`Cause::Order`].
+//! The rule: every instant of a wait has exactly one cause. It is what the work that ended the wait was doing, or was queueing
+//! for, at that instant, followed back through whatever blocked that work. A worker does one thing at a time, so its timeline
+//! gives the cause for all work that queued for it. Where the worker was idle, the timeline of the worker that ended its idleness
+//! gives the cause; where it was blocked, the timeline of the worker that made room. Work that was finished but held back by
+//! order is [`Cause::Order`].
 //!
-//! Timelines are only needed as long as a trainer waits: where there are few, what lies before a wait is
-//! forgotten when it begins, and of a full one, what lies before the oldest wait. Where only one device
-//! ever waits and nobody asks for instants, what its workers did is summed up at once.
+//! Timelines are only needed as long as a trainer waits. If there are few, entries before a wait are forgotten when the wait
+//! begins; a full timeline forgets the entries before the oldest wait. If only one device ever waits and no instants are asked
+//! for, the time of its workers is summed by cause at once.
 
 use forebay_engine::{Time, prefetch};
 use forebay_report::{Cause, StallCause};
 
 use super::spent::Spent;
 
-/// No worker: the link of an idleness that has not ended.
+/// No worker: the link of an idle or blocked period that has not ended.
 pub const NOBODY: u32 = u32::MAX;
 
-/// What a worker does.
+/// Activity of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// Work that is a cause.
+    /// Work, with the cause that a wait for it has.
     Doing(Cause),
-    /// Waiting for input, which came from this worker.
+    /// Waiting for input. The number is the worker that delivered it; [`NOBODY`] as long as none has.
     Idle(u32),
-    /// Waiting for room, which this worker made.
+    /// Waiting for room. The number is the worker that made room; [`NOBODY`] as long as none has.
     Blocked(u32),
 }
 
 impl Activity {
-    /// Name on a trace.
+    /// Returns the name of the activity in a trace.
     pub fn name(self) -> &'static str {
         match self {
             Activity::Doing(cause) => cause.name(),
@@ -40,7 +40,7 @@ impl Activity {
     }
 }
 
-/// An activity from an instant until the next entry's.
+/// An activity from `start` until the start of the next entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub start: Time,
@@ -50,9 +50,9 @@ pub struct Entry {
 /// The recent past of one worker.
 #[derive(Debug, Clone)]
 pub enum Timeline {
-    /// What it did when.
+    /// Activities of the worker, in order of time.
     Entries(Vec<Entry>),
-    /// For how long since the wait began.
+    /// Time by cause since the wait began.
     Spent(Spent),
 }
 
@@ -66,13 +66,13 @@ impl Timeline {
     /// Entries that a new timeline has room for.
     const LEAST: usize = 16;
 
-    /// Of a worker, only whose time by cause is asked for, each time by the one device that waits for
-    /// [its wait](Timeline::begin_wait), and who is linked to nobody.
+    /// Creates a timeline that keeps only sums of time by cause. It suits a worker that no other worker is linked to, and whose
+    /// causes are asked for only by the one device that waits, for [its own wait](Timeline::begin_wait).
     pub fn summed() -> Timeline {
         Timeline::Spent(Spent::default())
     }
 
-    /// `activity` begins at `start`, which is not before the last entry.
+    /// Begins `activity` at `start`, which is not before the last entry.
     #[inline]
     pub fn push(&mut self, start: Time, activity: Activity) {
         if !self.try_push(start, activity)
@@ -82,7 +82,7 @@ impl Timeline {
         }
     }
 
-    /// The same as long as that needs no more memory; whether it did not.
+    /// Begins `activity` at `start` if the timeline has room without more memory; returns whether it had.
     #[inline]
     pub fn try_push(&mut self, start: Time, activity: Activity) -> bool {
         match self {
@@ -98,7 +98,7 @@ impl Timeline {
         true
     }
 
-    /// None where they are summed up.
+    /// Returns the entries; none if only sums are kept.
     #[inline]
     fn entries(&self) -> &[Entry] {
         match self {
@@ -107,7 +107,7 @@ impl Timeline {
         }
     }
 
-    /// An entry will be pushed soon. What is summed up lies in the worker itself.
+    /// Prefetches the last entry, because an entry will be pushed soon. Sums lie in the worker itself.
     #[inline]
     pub fn prefetch(&self) {
         if let Some(last) = self.entries().last() {
@@ -115,7 +115,7 @@ impl Timeline {
         }
     }
 
-    /// Forgets everything, unless it is summed up.
+    /// Forgets all entries; sums are kept.
     #[inline]
     pub fn clear(&mut self) {
         if let Timeline::Entries(entries) = self {
@@ -123,7 +123,7 @@ impl Timeline {
         }
     }
 
-    /// A wait begins, and none is going on: forgets all but what is being done.
+    /// Begins a wait, while no other is going on: forgets all activities but the current one.
     pub fn begin_wait(&mut self, now: Time) {
         match self {
             Timeline::Spent(spent) => spent.begin_wait(now),
@@ -136,7 +136,7 @@ impl Timeline {
         }
     }
 
-    /// Forgets what ended before `since`; takes more memory if that is not much.
+    /// Forgets the activities that ended before `since`; reserves more memory if these are few.
     #[cold]
     pub fn forget_before(&mut self, since: Time) {
         let Timeline::Entries(entries) = self else { return };
@@ -147,7 +147,7 @@ impl Timeline {
         }
     }
 
-    /// Worker `by` has ended the idleness or blocking at the end, unless that is known.
+    /// Records that worker `by` ended the idle or blocked period of the last entry, unless a worker is already recorded.
     pub fn link(&mut self, by: u32) {
         debug_assert!(
             by == NOBODY || matches!(self, Timeline::Entries(_)),
@@ -162,7 +162,7 @@ impl Timeline {
         }
     }
 
-    /// Since when what is being done has been done.
+    /// Returns the start of the current activity.
     pub fn last_start(&self) -> Option<Time> {
         match self {
             Timeline::Spent(spent) => Some(spent.start()),
@@ -170,7 +170,7 @@ impl Timeline {
         }
     }
 
-    /// What is being done was `first` up to `then`, which is past, and since then has been `second`.
+    /// Splits the current activity at `then`, which is in the past: its cause was `first` before and is `second` since.
     pub fn split(&mut self, first: Cause, then: Time, second: Cause) {
         match self {
             Timeline::Spent(spent) => spent.split(first, then, second),
@@ -184,7 +184,7 @@ impl Timeline {
     }
 }
 
-/// How many entries begin before `end`.
+/// Returns the number of entries that begin before `end`.
 fn before(entries: &[Entry], end: Time) -> usize {
     entries.partition_point(|e| e.start < end)
 }
@@ -192,15 +192,15 @@ fn before(entries: &[Entry], end: Time) -> usize {
 /// Part of a wait with one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// When it begins.
+    /// Start of the segment.
     pub start: Time,
-    /// When it ends.
+    /// End of the segment.
     pub end: Time,
-    /// What is waited for.
+    /// Cause of the wait.
     pub cause: StallCause,
 }
 
-/// The causes of a wait `[from, to)` that `worker` ended, latest first, appended to `segments`.
+/// Appends the causes of a wait `[from, to)` that `worker` ended to `segments`, latest first.
 pub fn blame<'t>(
     timeline: impl Fn(u32) -> &'t Timeline,
     worker: u32,
@@ -215,7 +215,7 @@ pub fn blame<'t>(
     let mut entries = timeline(at).entries();
     let mut index = before(entries, end);
     while end > from {
-        // A worker that was not there yet was queued for by nothing: the wait is for its start.
+        // No work queued for a worker that had not started yet: the wait is for its start.
         let Some(entry) = index.checked_sub(1).map(|i| entries[i]) else {
             add(segments, from, end, Cause::Restart);
             return;
@@ -240,7 +240,7 @@ pub fn blame<'t>(
     }
 }
 
-/// More hand-overs than stages at one instant would be a circle.
+/// Most links between workers that are followed at one instant. More hand-overs than a loader has stages would be a circle.
 const MOST_JUMPS: u32 = 64;
 
 pub(super) fn add(segments: &mut Vec<Segment>, start: Time, end: Time, cause: Cause) {
@@ -279,13 +279,13 @@ mod tests {
     use Cause::{Decode, Latency, Transfer};
 
     #[test]
-    fn a_worker_answers_for_what_it_did_before_the_last_item() {
+    fn a_wait_has_the_causes_of_what_the_worker_did_before_the_last_item() {
         let lines = lines(&[&[(0, Doing(Latency)), (4, Doing(Transfer)), (9, Doing(Latency))]]);
         assert_eq!(causes(&lines, 0, 2, 12), [(2, 4, Latency), (4, 9, Transfer), (9, 12, Latency)]);
     }
 
     #[test]
-    fn idleness_is_the_upstream_workers() {
+    fn idle_time_has_the_cause_of_the_upstream_worker() {
         // Worker 1 decodes, is idle 3..8, and gets an item from worker 0 at 8.
         let lines = lines(&[
             &[(0, Doing(Latency)), (5, Doing(Transfer)), (8, Doing(Latency))],
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn blocking_is_the_downstream_workers() {
+    fn blocked_time_has_the_cause_of_the_downstream_worker() {
         let lines = lines(&[
             &[(0, Doing(Latency)), (2, Blocked(1)), (6, Doing(Transfer))],
             &[(0, Doing(Decode)), (6, Doing(Decode))],
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_timeline_forgets_what_no_wait_needs() {
+    fn a_full_timeline_forgets_entries_that_no_wait_needs() {
         let mut timeline = Timeline::default();
         for t in 0..100 {
             let activity = Doing(if t % 2 == 0 { Latency } else { Transfer });
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_when_a_wait_begins_is_known_though_all_before_is_forgotten() {
+    fn a_wait_keeps_the_current_activity_and_forgets_those_before() {
         let mut timeline = Timeline::default();
         timeline.begin_wait(Time(0));
         for t in 0..10 {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_entry_the_loader_was_starting() {
+    fn time_before_the_first_entry_is_a_restart() {
         let lines = lines(&[&[(5, Doing(Latency))]]);
         assert_eq!(causes(&lines, 0, 0, 7), [(0, 5, Cause::Restart), (5, 7, Latency)]);
     }

@@ -1,9 +1,8 @@
-//! How many of a stage's workers work at once, where that is tuned while the job runs: tf.data's
-//! `AUTOTUNE`.
+//! Tunes how many of a stage's workers work at once while the job runs, as tf.data's `AUTOTUNE` does.
 //!
-//! Every now and then (after 10 ms, then 20 ms, and so on up to a minute) the times that the stages took
-//! so far go into a model of the pipeline, and hill climbing in it gives the parallelism from there on.
-//! Both worlds ask before a worker takes its input, and say when it begins and ends an item.
+//! At growing intervals (after 10 ms, then 20 ms, and so on up to a minute) the times that the stages took so far go into a model
+//! of the pipeline. Hill climbing in the model gives the parallelism from then on. Simulated and live runs ask before a worker
+//! takes its input, and report when it begins and ends an item.
 
 mod model;
 
@@ -12,9 +11,9 @@ use forebay_report::Tuned;
 use forebay_scenario::{Job, Stage};
 use model::{Calls, Pipeline};
 
-/// First and longest time between two looks [s].
+/// First and longest interval between two tunings [s].
 const PERIODS: (f64, f64) = (0.01, 60.0);
-/// Parallelism before the first look, where there are as many cores.
+/// Parallelism before the first tuning, if there are as many cores.
 const AT_FIRST: u32 = 16;
 
 /// The tuned stages of one loader.
@@ -38,12 +37,12 @@ struct Pool {
     workers: Vec<Hand>,
     /// Workers beyond the limit.
     resting: Vec<u32>,
-    /// Time of all items together [s], and how many there were.
+    /// Sum of the times of all items [s], and number of items.
     took: f64,
     items: f64,
 }
 
-/// A worker, as it was last seen.
+/// State of a worker: whether it is active, and when it began its item.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hand {
     active: bool,
@@ -51,10 +50,10 @@ struct Hand {
 }
 
 impl Tuner {
-    /// That of a loader of `job`, if anything of it is tuned.
+    /// Returns the tuner of a loader of `job`; `None` if no stage is tuned.
     pub fn for_job(job: &Job) -> Option<Tuner> {
         let stages = &job.loader.stages;
-        // As many workers as cores.
+        // A tuned stage has as many workers as there are cores.
         let cores = f64::from(stages.iter().find(|stage| stage.tuned)?.workers);
         let pool = |stage: &Stage| Pool {
             name: stage.name.clone(),
@@ -75,7 +74,7 @@ impl Tuner {
         })
     }
 
-    /// The job begins.
+    /// Starts the job.
     pub fn start(&mut self, now: Time) {
         self.next = now + self.period;
     }
@@ -94,25 +93,25 @@ impl Tuner {
         may
     }
 
-    /// It found input.
+    /// Records that worker number `worker` of `stage` found input.
     pub fn begin(&mut self, stage: usize, worker: u32, now: Time) {
         self.pools[stage].workers[worker as usize].since = now;
     }
 
-    /// It found none.
+    /// Records that worker number `worker` of `stage` found no input.
     pub fn leave(&mut self, stage: usize, worker: u32) {
         let pool = &mut self.pools[stage];
         pool.active -= u32::from(std::mem::take(&mut pool.workers[worker as usize].active));
     }
 
-    /// It has done with its item.
+    /// Records that worker number `worker` of `stage` has finished its item.
     pub fn finish(&mut self, stage: usize, worker: u32, now: Time) {
         let pool = &mut self.pools[stage];
         pool.took += now.since(pool.workers[worker as usize].since).seconds();
         pool.items += 1.0;
     }
 
-    /// If it is time, and all stages have shown what they take: sets their limits anew.
+    /// Sets the limits of the stages anew and returns true, if that is due and all stages have finished an item.
     pub fn tune(&mut self, now: Time) -> bool {
         if now < self.next || self.pools.iter().any(|pool| pool.items == 0.0) {
             return false;
@@ -131,14 +130,14 @@ impl Tuner {
         true
     }
 
-    /// The workers of `stage` that rest, and need not any more.
+    /// Returns the resting workers of `stage` that may work again, and ends their rest.
     pub fn called(&mut self, stage: usize) -> Vec<u32> {
         let pool = &mut self.pools[stage];
         let free = pool.limit.saturating_sub(pool.active) as usize;
         pool.resting.split_off(pool.resting.len().saturating_sub(free))
     }
 
-    /// What it has come to.
+    /// Returns the number of workers that tuning has reached for each tuned stage.
     pub fn settled(&self) -> Vec<Tuned> {
         let tuned = self.pools.iter().filter(|pool| pool.tuned);
         tuned.map(|pool| Tuned { stage: pool.name.clone(), workers: pool.limit }).collect()

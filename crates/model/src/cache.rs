@@ -1,9 +1,9 @@
-//! Caches: what of a storage's data a node keeps, and what it throws out for something else.
+//! Caches: which units of a storage's data a node keeps, and which units it evicts to make room.
 //!
-//! A cache holds units (files, or chunks of shards) up to a number of bytes. Which policy a page cache
-//! follows depends on the reading: under a fresh permutation of files every epoch Linux behaves like
-//! random replacement, with shards read through like least-recently-used (Mohan et al., *Analyzing and
-//! mitigating data stalls in DNN training*, VLDB 2021, sections 4.3 and 7.1: miss shares there).
+//! A cache holds units (files, or chunks of shards) up to a number of bytes. Which policy describes a page cache depends on the
+//! access pattern. When files are read in a fresh permutation every epoch, Linux behaves like random replacement; when shards are
+//! read through, it behaves like least-recently-used (Mohan et al., *Analyzing and mitigating data stalls in DNN training*, VLDB
+//! 2021, sections 4.3 and 7.1, which report miss shares).
 
 mod residents;
 #[cfg(test)]
@@ -13,9 +13,9 @@ use crate::law::CachePolicy;
 use crate::random::Generator;
 use residents::{First, Random, Recent};
 
-/// Units of data within a number of bytes.
+/// A simulated cache: a set of units of data whose sizes add up to at most a number of bytes.
 ///
-/// A unit takes four to twelve bytes of our own memory, whether it is in the cache or not.
+/// Each unit takes four to twelve bytes of the simulator's own memory, whether it is in the cache or not.
 #[derive(Debug)]
 pub struct Cache {
     capacity: f64,
@@ -23,7 +23,7 @@ pub struct Cache {
     kept: Kept,
 }
 
-/// Those that are in the cache.
+/// The units in the cache, kept as the replacement policy needs them.
 #[derive(Debug)]
 enum Kept {
     Random(Random, Generator),
@@ -33,7 +33,7 @@ enum Kept {
 }
 
 impl Cache {
-    /// An empty cache of `capacity` [B] for units `0..units`; `generator` picks what leaves at random.
+    /// Returns an empty cache of `capacity` [B] for units `0..units`. `generator` picks the victims of random replacement.
     #[must_use]
     pub fn new(policy: CachePolicy, capacity: f64, units: u32, generator: Generator) -> Cache {
         let kept = match policy {
@@ -45,13 +45,13 @@ impl Cache {
         Cache { capacity, used: 0.0, kept }
     }
 
-    /// Bytes in the cache.
+    /// Returns the bytes in the cache.
     #[must_use]
     pub fn used(&self) -> f64 {
         self.used
     }
 
-    /// Whether a unit that is asked for is there.
+    /// Returns whether a requested unit is in the cache. Under least-recently-used this counts as a use of the unit.
     #[inline]
     pub fn look_up(&mut self, unit: u32) -> bool {
         match &mut self.kept {
@@ -61,22 +61,23 @@ impl Cache {
         }
     }
 
-    /// Whether a unit of `bytes` that is not there would be taken in.
+    /// Returns whether the cache would accept a unit of `bytes` that is not in it.
     #[must_use]
     pub fn takes(&self, bytes: f64) -> bool {
         let full = matches!(self.kept, Kept::Minio(_)) && self.used + bytes > self.capacity;
         bytes <= self.capacity && !full
     }
 
-    /// Takes a unit of `bytes` in, and throws out what has to leave for it; `bytes_of` knows how large
-    /// that is. A unit that is there already, or is larger than the cache, changes nothing.
+    /// Inserts a unit of `bytes` and evicts other units until it fits; `bytes_of` returns the size of an evicted unit. Nothing
+    /// changes if the unit is in the cache already, is larger than the cache, or (policy `Minio`) does not fit beside the units
+    /// in it.
     pub fn insert(&mut self, unit: u32, bytes: f64, mut bytes_of: impl FnMut(u32) -> f64) {
         if bytes > self.capacity || self.look_up(unit) {
             return;
         }
         while self.used + bytes > self.capacity {
             let Some(out) = self.evict() else { return };
-            // Sums of sizes are rounded.
+            // Sums of sizes are rounded, so the difference could be slightly negative.
             self.used = (self.used - bytes_of(out)).max(0.0);
         }
         self.used += bytes;

@@ -1,8 +1,7 @@
-//! What a GPU holds while it trains a model: parameters, gradients, the optimizer's values, activations, and
-//! what libraries take beside.
+//! Memory of a GPU that trains a model: parameters, gradients, optimizer state, activations, and what libraries allocate.
 //!
-//! Of n parameters and k values of the optimizer for each (Rajbhandari et al., *ZeRO: Memory Optimizations
-//! Toward Training Trillion Parameter Models*, 2020, section 3.1):
+//! With n parameters and k optimizer values for each parameter (Rajbhandari et al., *ZeRO: Memory Optimizations Toward Training
+//! Trillion Parameter Models*, 2020, section 3.1):
 //!
 //! | | in 32 bits | mixed with 16 bits |
 //! |---|---|---|
@@ -10,42 +9,46 @@
 //! | gradients | 4 n | 2 n |
 //! | optimizer | 4 k n | 4 n for weights in 32 bits, and 4 k n |
 //!
-//! Activations are the elements that the catalogue counts, with the sample itself, for each sample of a
-//! batch. Of a pipeline whose stages overlap, stage i of s holds those of s − i batches, counted from 0
-//! (Narayanan et al., *PipeDream*, 2019, section 3.3). Of one whose micro-batches follow a schedule, it holds those of
-//! all m with GPipe, and of min(s − i, m) with 1F1B (Narayanan et al., *Efficient Large-Scale Language Model
-//! Training on GPU Clusters*, 2021, section 2.2). With v interleaved chunks, each a v-th of a stage, it holds those of
-//! min(2 (s − i − 1) + (v − 1) s + 1, v m) passes on a chunk, and with ZB-H1 those of min(s, m) micro-batches, which
-//! gradients of weights need too (Qi et al., *Zero Bubble Pipeline Parallelism*, 2024, section 2.3). What backward needs
-//! only for a moment, and what an allocator loses between blocks, is left out.
+//! Activations are the elements that the catalogue counts, plus the sample itself, for each sample in a batch. How many batches
+//! or micro-batches a pipeline stage holds activations of depends on the schedule. Let i be the stage, counted from 0, s the
+//! number of stages and m the number of micro-batches.
 //!
-//! c ranks that split sequences have a c-th of the activations each, and all parameters. e model copies that hold
-//! experts together have an e-th of the experts' parameters each; activations of experts grow with the tokens of
-//! the busiest copy. t ranks that split tensors have a t-th of all of that each, but for activations that all of
-//! them keep (Korthikanti et al., 2022, section 4.2); norms' few parameters, which all keep too, are counted as
-//! split. Data parallel ranks that shard states have an equal part each of the optimizer's from stage 1 on, of
-//! gradients from stage 2 on, and of parameters at stage 3 (Rajbhandari et al., section 5).
+//! - Stages that overlap batches: s − i batches (Narayanan et al., *PipeDream*, 2019, section 3.3).
+//! - GPipe: all m micro-batches. 1F1B: min(s − i, m) micro-batches (Narayanan et al., *Efficient Large-Scale Language Model
+//!   Training on GPU Clusters*, 2021, section 2.2).
+//! - v interleaved chunks, each a v-th of a stage: min(2 (s − i − 1) + (v − 1) s + 1, v m) passes through a chunk.
+//! - ZB-H1: min(s, m) micro-batches, as the gradients of weights need their activations too (Qi et al., *Zero Bubble Pipeline
+//!   Parallelism*, 2024, section 2.3).
+//!
+//! Temporary memory of the backward pass and fragmentation in the allocator are left out.
+//!
+//! Parallelism divides this memory. With context parallelism over c ranks, each rank holds 1/c of the activations and all
+//! parameters. With expert parallelism over e model copies, each copy holds 1/e of the experts' parameters; the activations of
+//! experts grow with the tokens of the busiest copy. With tensor parallelism over t ranks, each rank holds 1/t of everything
+//! except the activations that all ranks keep whole (Korthikanti et al., 2022, section 4.2). The few parameters of norms are
+//! counted as split, although all ranks keep them. Data-parallel ranks that shard states hold an equal part each: of the
+//! optimizer state from ZeRO stage 1, of gradients from stage 2, and of parameters at stage 3 (Rajbhandari et al., section 5).
 
 use crate::catalogue::{Model, Precision};
 
-/// Models that learners share where they average theirs: the reference, the one before, and the sum of corrections
-/// (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
+/// Number of models that learners with model averaging share on a GPU: the reference model, the previous one, and the sum of
+/// corrections (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
 const SHARED_MODELS: f64 = 3.0;
 
-/// What updates parameters.
+/// Optimizer that updates the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Optimizer {
-    /// Gradients alone.
+    /// Plain SGD: no state.
     Sgd,
-    /// With a running mean of them.
+    /// SGD with momentum: a running mean of the gradients.
     Momentum,
-    /// With one of their squares too.
+    /// Adam: running means of the gradients and of their squares.
     Adam,
 }
 
 impl Optimizer {
-    /// Values that it keeps for each parameter.
+    /// Returns the number of values that the optimizer keeps for each parameter.
     fn values(self) -> f64 {
         match self {
             Optimizer::Sgd => 0.0,
@@ -55,37 +58,37 @@ impl Optimizer {
     }
 }
 
-/// Part of a model that one GPU has.
+/// Part of a model on one GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Portion {
-    /// Parameters.
+    /// Number of parameters.
     pub parameters: f64,
-    /// Elements that forward leaves of each sample for backward.
+    /// Elements for each sample that the forward pass keeps for the backward pass.
     pub activations: f64,
-    /// Those of them that every rank keeps where tensors are split.
+    /// The part of `activations` that every rank keeps whole under tensor parallelism.
     pub whole: f64,
-    /// Those of the layer that leaves most.
+    /// Kept elements of the layer that keeps most.
     pub largest: f64,
-    /// Results that ranks that split tensors add up in forward.
+    /// Layers whose results tensor-parallel ranks all-reduce in the forward pass.
     pub reductions: u32,
-    /// Attentions, whose keys and values ranks that split sequences send each other.
+    /// Attention layers; context-parallel ranks send each other their keys and values.
     pub attentions: u32,
-    /// Parameters of experts.
+    /// Parameters that belong to experts.
     pub experts: f64,
-    /// Activations of experts.
+    /// The part of `activations` that belongs to experts.
     pub expert_activations: f64,
-    /// Those of them that every rank keeps where tensors are split.
+    /// The part of `expert_activations` that every rank keeps whole under tensor parallelism.
     pub expert_whole: f64,
-    /// Layers of experts, to which tokens are dispatched.
+    /// Layers before which tokens are dispatched to experts.
     pub dispatches: u32,
-    /// Work of the forward pass on a sample [FLOP].
+    /// Work of the forward pass for one sample [FLOP].
     pub flops: f64,
-    /// That of experts [FLOP].
+    /// Work of the forward pass in experts for one sample [FLOP].
     pub expert_flops: f64,
 }
 
 impl Portion {
-    /// The same with another part on the same GPU.
+    /// Adds another part of the model that is on the same GPU.
     pub fn add(&mut self, other: &Portion) {
         self.parameters += other.parameters;
         self.activations += other.activations;
@@ -102,29 +105,30 @@ impl Portion {
     }
 }
 
-/// Over how many GPUs a part of a model is spread.
+/// Degrees of parallelism: over how many GPUs a part of a model is spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Ranks that split tensors.
+    /// Tensor-parallel ranks.
     pub tensor: u32,
-    /// Ranks that split sequences.
+    /// Context-parallel ranks, which split sequences.
     pub context: u32,
-    /// Model copies that hold all experts together.
+    /// Expert-parallel model copies, which together hold all experts.
     pub experts: u32,
-    /// Tokens, in all layers, of the one whose experts have most of them ÷ their mean.
+    /// Tokens of the model copy whose experts get the most tokens over all layers ÷ mean tokens of a copy.
     pub busiest: f64,
-    /// Data parallel ranks, and which of their states they shard: ZeRO's stage, 0 for none.
+    /// Data-parallel ranks.
     pub ranks: u32,
-    /// See above.
+    /// ZeRO stage, which says what data-parallel ranks shard; 0 for nothing.
     pub zero: u32,
 }
 
 impl Spread {
-    /// One GPU has all of it.
+    /// No parallelism: one GPU holds everything.
     pub const NONE: Spread =
         Spread { tensor: 1, context: 1, experts: 1, busiest: 1.0, ranks: 1, zero: 0 };
 
-    /// Bytes that one rank keeps of what ranks shard from ZeRO's stage `stage` on; `experts` is the part of `all` that belongs to experts.
+    /// Returns the bytes that one rank holds of a state that data-parallel ranks shard from ZeRO stage `stage` on. `all` is the
+    /// size of the state, `experts` the part of it that belongs to experts.
     fn part(&self, stage: u32, (all, experts): (f64, f64)) -> f64 {
         if self.zero >= stage {
             all / f64::from(self.ranks)
@@ -133,8 +137,8 @@ impl Spread {
         }
     }
 
-    /// Parameters and the optimizer's values of a part of a model, of which each GPU has `held` and a share `experts` of which
-    /// is experts'; every byte once.
+    /// Returns the bytes of parameters and optimizer state of a part of a model, over all GPUs with every byte counted once. Each
+    /// GPU holds `held`; the share `experts` of the part's parameters belongs to experts.
     #[must_use]
     pub fn state(&self, held: &Footprint, experts: f64) -> State {
         let mut state = State::default();
@@ -151,69 +155,69 @@ impl Spread {
     }
 }
 
-/// Bytes of a model's state, by which ranks hold them.
+/// Bytes of a model's state, by how ranks hold them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct State {
-    /// All data parallel ranks have it.
+    /// Bytes that every data-parallel rank holds [B].
     pub whole: f64,
-    /// Each of the model copies that hold experts together has a part of it.
+    /// Bytes of experts, which expert-parallel model copies hold in parts [B].
     pub experts: f64,
-    /// Data parallel ranks shard it.
+    /// Bytes that data-parallel ranks shard [B].
     pub sharded: f64,
 }
 
 impl State {
-    /// All of it, every byte once [B].
+    /// Returns the size of the whole state, every byte counted once [B].
     #[must_use]
     pub fn bytes(&self) -> f64 {
         self.whole + self.experts + self.sharded
     }
 }
 
-/// How it is trained.
+/// Settings of training that determine memory use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Training {
-    /// In which floats.
+    /// Floating-point format.
     pub precision: Precision,
-    /// By what.
+    /// Optimizer.
     pub optimizer: Optimizer,
-    /// Samples of a batch.
+    /// Samples in a batch.
     pub batch: u64,
-    /// What libraries take beside [B].
+    /// Memory that libraries allocate [B].
     pub workspace: f64,
 }
 
-/// What a GPU holds [B].
+/// Memory use of a GPU, by purpose [B].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Footprint {
-    /// Parameters that are computed with.
+    /// Parameters in the format of the matrix products [B].
     pub parameters: f64,
-    /// Their gradients.
+    /// Gradients [B].
     pub gradients: f64,
-    /// What the optimizer keeps, with weights in 32 bits where those above are shorter.
+    /// Optimizer state, including 32-bit weights if the parameters are in a shorter format [B].
     pub optimizer: f64,
-    /// Activations of all batches in progress.
+    /// Activations of all batches in progress [B].
     pub activations: f64,
-    /// What learners that average their models share: the GPU's reference model, the one before that, and the sum of
-    /// their corrections.
+    /// Memory that learners with model averaging share: the GPU's reference model, the previous one, and the sum of corrections
+    /// [B].
     pub averaging: f64,
-    /// What libraries take.
+    /// Memory that libraries allocate [B].
     pub workspace: f64,
 }
 
 impl Footprint {
-    /// All of it [B].
+    /// Returns the total [B].
     #[must_use]
     pub fn total(&self) -> f64 {
         self.of_learner() + self.averaging + self.workspace
     }
 
-    /// What each learner has for itself [B].
+    /// Returns the memory that each learner needs for itself [B].
     fn of_learner(&self) -> f64 {
         self.parameters + self.gradients + self.optimizer + self.activations
     }
 
-    /// The same with `learners` instead of one, which average their models or not.
+    /// Returns the footprint of a GPU with `learners` learners instead of one. `averages` says whether they average their models.
     #[must_use]
     pub fn of_learners(&self, learners: u32, averages: bool) -> Footprint {
         let each = f64::from(learners);
@@ -227,7 +231,7 @@ impl Footprint {
         }
     }
 
-    /// Most learners, each of which holds this, that fit into `capacity` [B].
+    /// Returns the largest number of learners, each with this footprint, that fit into `capacity` [B].
     #[must_use]
     pub fn most_learners(&self, averages: bool, capacity: f64) -> u32 {
         let none = self.of_learners(0, averages).total();
@@ -236,7 +240,7 @@ impl Footprint {
 }
 
 impl Training {
-    /// What a GPU with `portion` over `spread` holds while so many batches are in progress.
+    /// Returns the footprint of a GPU that holds `portion` under `spread` while `batches` batches are in progress.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     pub fn footprint(&self, portion: &Portion, batches: f64, spread: &Spread) -> Footprint {
@@ -259,8 +263,8 @@ impl Training {
     }
 }
 
-/// The parts of `model` on the stages of a pipeline, each of which takes a share of the step: layers go, in
-/// order, to the stage in which the middle of their work falls. One part where there is one share.
+/// Returns the parts of `model` on the stages of a pipeline. Each stage takes the given share of a step's work; layers go, in
+/// order, to the stage in which the middle of their work falls. Returns one part if there are no shares.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
 pub fn portions(model: &Model, shares: &[f64]) -> Vec<Portion> {

@@ -1,11 +1,11 @@
-//! A quantity that may vary.
+//! Distributions of quantities that may vary.
 
 use std::sync::Arc;
 
 /// A non-negative random quantity in SI units (seconds, bytes, core-seconds).
 ///
-/// Every variant holds the parameters that its sampler needs, already derived from what the file
-/// said (median and p99, mean and coefficient of variation, …) and already checked.
+/// Every variant holds the parameters that its sampler needs, already derived from the file's settings (median and p99, mean and
+/// coefficient of variation, …) and already checked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
     /// Always the same value.
@@ -29,7 +29,7 @@ pub enum Distribution {
         /// Scale.
         scale: f64,
     },
-    /// Normal, truncated at zero: values below zero are drawn again.
+    /// Normal, truncated at zero: values below zero are resampled.
     Normal {
         /// Mean before truncation.
         mean: f64,
@@ -50,12 +50,12 @@ pub enum Distribution {
         /// Tail index; the mean is infinite at or below 1.
         shape: f64,
     },
-    /// One of these values, each as likely.
+    /// One of these values; all are equally likely.
     Empirical(Arc<[f64]>),
 }
 
 impl Distribution {
-    /// The same quantity, `factor` (positive) times as large.
+    /// Returns the distribution of this quantity times `factor` (positive).
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Distribution {
         match self {
@@ -72,7 +72,7 @@ impl Distribution {
         }
     }
 
-    /// Mean of what is drawn, before truncation [SI unit].
+    /// Returns the mean before truncation [SI unit].
     #[must_use]
     pub fn mean(&self) -> f64 {
         match self {

@@ -1,8 +1,8 @@
-//! Files that users name: opened without waiting for anybody, and never read beyond a limit.
+//! Reading of files that users name: never waits for a writer, and never reads beyond a limit.
 //!
-//! Every file that a command reads comes through here. What has no end, as `/dev/zero`, is refused; a
-//! pipe is read only if it is open already; and a file that is larger than its reader expects is
-//! refused with that limit, before memory is used up.
+//! Every file that a command reads comes through this module. Endless files such as `/dev/zero` are refused. A pipe is read only
+//! if it is open already. A file that is larger than its reader expects is refused, with the limit in the message, before memory
+//! is used up.
 
 mod outline;
 mod records;
@@ -16,31 +16,31 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// Largest file that people write: scenarios, plans, recipes, profiles, tables of measurements [B].
+/// Limit for files that people write: scenarios, plans, recipes, profiles, tables of measurements [B].
 pub const WRITTEN: u64 = 16 << 20;
-/// Largest table of rows to be drawn [B].
+/// Limit for tables whose rows are plotted [B].
 pub const ROWS: u64 = 256 << 20;
-/// Largest file that programs write line by line: samples, runs [B].
+/// Limit for files that programs write line by line: samples, runs [B].
 pub const RECORDED: u64 = 1 << 30;
-/// Largest trace, compressed or not [B].
+/// Limit for traces, compressed or not [B].
 pub const TRACED: u64 = 16 << 30;
 
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// The operating system refuses.
+    /// The operating system reports an error.
     #[error("cannot read the file: {}", words(.0))]
     System(#[from] io::Error),
     /// It is a device, a socket, or a pipe that may have no writer.
     #[error("it is not a regular file")]
     Special,
-    /// It is larger than what is read [B].
+    /// It is larger than the limit [B].
     #[error("it holds more than {}", size(*.0))]
     TooLarge(u64),
-    /// Something in it is longer or deeper than what is kept in memory.
+    /// A part of it is longer or deeper than the limit for what is kept in memory.
     #[error("it has {0}")]
     Excess(&'static str),
-    /// A row of a table is longer than what is kept in memory.
+    /// A row of a table is longer than the limit for what is kept in memory.
     #[error(
         "a row from line {line} on has more than 1 MiB; close its quotation marks, or leave out what is so long"
     )]
@@ -53,23 +53,23 @@ pub enum InputError {
     Crowded {
         /// `"tables"` or `"values"`.
         what: &'static str,
-        /// The limit.
+        /// Limit.
         most: usize,
-        /// Byte offset of the first one beyond the limit.
+        /// Byte offset of the first table or value beyond the limit.
         at: usize,
     },
-    /// It is no text.
+    /// It is not text in UTF-8.
     #[error("this is not text in UTF-8 from line {line}, column {column} on")]
     NotText {
-        /// Line of the first byte that is wrong, from 1.
+        /// Line of the first invalid byte, from 1.
         line: usize,
-        /// Column of it in characters, from 1.
+        /// Column of the first invalid byte [characters], from 1.
         column: usize,
     },
 }
 
 impl InputError {
-    /// What to do about it.
+    /// Returns advice on how to fix the problem.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -98,7 +98,7 @@ impl InputError {
         }
     }
 
-    /// The error that a reader's error carries, or was made from.
+    /// Returns the `InputError` that a reader's error carries; wraps any other error as [`InputError::System`].
     #[must_use]
     pub fn from_reader(error: io::Error) -> InputError {
         match error.downcast::<InputError>() {
@@ -108,7 +108,7 @@ impl InputError {
     }
 }
 
-/// The same as an error of a reader; [`InputError::from_reader`] gives it back.
+/// Wraps an `InputError` as an error of a reader; [`InputError::from_reader`] unwraps it.
 impl From<InputError> for io::Error {
     fn from(error: InputError) -> io::Error {
         match error {
@@ -118,7 +118,7 @@ impl From<InputError> for io::Error {
     }
 }
 
-/// A reader that ends with an error where what it reads is longer than a limit.
+/// A reader that fails if its input is longer than a limit.
 #[derive(Debug)]
 pub struct Capped<R> {
     inner: io::Take<R>,
@@ -126,12 +126,12 @@ pub struct Capped<R> {
 }
 
 impl<R: Read> Capped<R> {
-    /// Reads at most `most` bytes of `inner`.
+    /// Returns a reader of at most `most` bytes from `inner`.
     pub fn new(inner: R, most: u64) -> Capped<R> {
         Capped { inner: inner.take(most.saturating_add(1)), most }
     }
 
-    /// The same limit around a boxed reader, so that readers of different types have one type.
+    /// Boxes the inner reader and keeps the limit, so that readers of different types have one type.
     pub fn boxed(self) -> Capped<Box<dyn Read>>
     where
         R: 'static,
@@ -141,20 +141,20 @@ impl<R: Read> Capped<R> {
         Capped { inner: inner.take(limit), most: self.most }
     }
 
-    /// All bytes.
+    /// Reads all bytes.
     ///
     /// # Errors
-    /// If reading fails, or there are more than the limit.
+    /// If reading fails, or the input is longer than the limit.
     pub fn bytes(mut self) -> Result<Vec<u8>, InputError> {
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes).map_err(InputError::from_reader)?;
         Ok(bytes)
     }
 
-    /// All bytes as text.
+    /// Reads all bytes as text.
     ///
     /// # Errors
-    /// As for [`Capped::bytes`], or if they are no UTF-8.
+    /// As for [`Capped::bytes`], or if the bytes are not UTF-8.
     pub fn text(self) -> Result<String, InputError> {
         as_text(self.bytes()?)
     }
@@ -163,7 +163,7 @@ impl<R: Read> Capped<R> {
 impl<R: Read> Read for Capped<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        // The byte beyond the limit is there only to be noticed.
+        // The limit of `inner` is one byte more than `most`: reading that byte shows that the input is too long.
         if self.inner.limit() == 0 && read > 0 {
             return Err(InputError::TooLarge(self.most).into());
         }
@@ -171,11 +171,11 @@ impl<R: Read> Read for Capped<R> {
     }
 }
 
-/// Opens a file of at most `most` bytes. A pipe that may have no writer is not waited for, and a device
-/// never ends: only what is open already, as `/dev/stdin` and a shell's `<(…)`, may be one.
+/// Opens a file of at most `most` bytes. Devices and pipes are refused, as a device may never end and opening a pipe may wait for
+/// a writer. Exceptions are descriptors that are open already, such as `/dev/stdin` and a shell's `<(…)`.
 ///
 /// # Errors
-/// If the file cannot be opened, is a device or a pipe without a writer, or is larger than `most`.
+/// If the file cannot be opened, is a device or a pipe that is not open already, or is larger than `most`.
 pub fn open(path: &Path, most: u64) -> Result<Capped<File>, InputError> {
     let metadata = path.metadata()?;
     if metadata.is_dir() {
@@ -191,7 +191,7 @@ pub fn open(path: &Path, most: u64) -> Result<Capped<File>, InputError> {
     Ok(Capped::new(file, most))
 }
 
-/// The bytes of a file that holds at most `most`.
+/// Returns the bytes of a file of at most `most` bytes.
 ///
 /// # Errors
 /// As for [`open`], or if reading fails.
@@ -199,18 +199,18 @@ pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
     open(path, most)?.bytes()
 }
 
-/// The text of a file that holds at most `most` bytes.
+/// Returns the text of a file of at most `most` bytes.
 ///
 /// # Errors
-/// As for [`bytes`], or if it is no UTF-8.
+/// As for [`bytes`], or if the file is not UTF-8.
 pub fn text(path: &Path, most: u64) -> Result<String, InputError> {
     open(path, most)?.text()
 }
 
-/// Bytes as text.
+/// Converts bytes to text.
 ///
 /// # Errors
-/// With the place of the first byte that is no UTF-8.
+/// If the bytes are not UTF-8; the error has the position of the first invalid byte.
 pub fn as_text(bytes: Vec<u8>) -> Result<String, InputError> {
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -221,14 +221,14 @@ pub fn as_text(bytes: Vec<u8>) -> Result<String, InputError> {
     })
 }
 
-/// Whether a path stands for something that is open already. Any other pipe may have nobody who
-/// writes to it, and opening it would wait for that for ever.
+/// Returns whether a path names a descriptor that is open already. Any other pipe may have no writer, and opening it would wait
+/// forever.
 #[must_use]
 pub fn is_descriptor(path: &Path) -> bool {
     ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|place| path.starts_with(place))
 }
 
-/// Paths in JSON: as text, or as their bytes where they are no UTF-8. For `#[serde(with = …)]`.
+/// Serializes paths: as text, or as bytes if they are not UTF-8. For `#[serde(with = …)]`.
 pub mod path_as_json {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::ffi::OsString;
@@ -238,7 +238,7 @@ pub mod path_as_json {
     /// Writes a path.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Errors of the serializer.
     pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
         match path.to_str() {
             Some(text) => text.serialize(serializer),
@@ -249,7 +249,7 @@ pub mod path_as_json {
     /// Reads a path.
     ///
     /// # Errors
-    /// Those of the deserializer.
+    /// Errors of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -263,14 +263,14 @@ pub mod path_as_json {
         })
     }
 
-    /// The same for paths that need not be there.
+    /// Serializes optional paths: as text, or as bytes if they are not UTF-8.
     pub mod optional {
         use super::{Deserialize, Deserializer, PathBuf, Serialize, Serializer};
 
-        /// Writes a path.
+        /// Writes a path, or null.
         ///
         /// # Errors
-        /// Those of the serializer.
+        /// Errors of the serializer.
         pub fn serialize<S: Serializer>(
             path: &Option<PathBuf>,
             serializer: S,
@@ -280,10 +280,10 @@ pub mod path_as_json {
             path.as_ref().map(Written).serialize(serializer)
         }
 
-        /// Reads a path.
+        /// Reads a path, or null.
         ///
         /// # Errors
-        /// Those of the deserializer.
+        /// Errors of the deserializer.
         pub fn deserialize<'de, D: Deserializer<'de>>(
             deserializer: D,
         ) -> Result<Option<PathBuf>, D::Error> {
@@ -294,7 +294,7 @@ pub mod path_as_json {
     }
 }
 
-/// A limit in words: `16 MiB`.
+/// Formats a limit with its unit: `16 MiB`.
 fn size(bytes: u64) -> String {
     let scales = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole =
@@ -302,13 +302,13 @@ fn size(bytes: u64) -> String {
     whole.map_or(format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
 }
 
-/// The same as part of a sentence: its first letter is small.
+/// Returns the error's message for use within a sentence: it starts in lower case.
 pub fn reason(error: &io::Error) -> String {
     let words = words(error);
     words.chars().take(1).flat_map(char::to_lowercase).chain(words.chars().skip(1)).collect()
 }
 
-/// An error of the operating system in words, without its number.
+/// Returns the operating system's message for an error, without its number.
 pub fn words(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_longer_than_the_limit_is_refused_with_the_limit() {
+    fn input_beyond_the_limit_is_refused_and_the_limit_is_reported() {
         assert_eq!(Capped::new(&b"1234"[..], 4).bytes().unwrap(), b"1234");
         let error = Capped::new(io::repeat(b'x'), 1 << 20).bytes().unwrap_err();
         assert_eq!(error.to_string(), "it holds more than 1 MiB");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told_by_their_place() {
+    fn the_position_of_invalid_utf8_is_reported() {
         let error = Capped::new(&b"a = 1\nb = \xc3\xa9\xff"[..], 100).text().unwrap_err();
         let InputError::NotText { line, column } = error else { panic!("{error}") };
         assert_eq!((line, column), (2, 6));

@@ -1,8 +1,9 @@
-//! What scenarios, simulations and measurements have in common: units, laws, distributions and their draws, published facts, caches, device memory.
+//! Parts that scenarios, simulations and measurements share: units, laws, distributions, random numbers, published facts, caches
+//! and device memory.
 //!
 //! # Example
 //!
-//! A draw has an address, and is the same whatever was drawn before it.
+//! Each random number has an address, so it does not depend on numbers sampled before it.
 //!
 //! ```
 //! use forebay_model::distribution::Distribution;

@@ -1,14 +1,14 @@
-//! Quantities as people write them: a number, a space, a unit. `"10 Gbit/s"`, `"256 KiB"`, `"3 ms"`.
+//! Quantities as users write them: a number, a space, a unit. `"10 Gbit/s"`, `"256 KiB"`, `"3 ms"`.
 //!
-//! Everything past this module is in SI units: seconds, bytes, bytes per second, per second.
+//! All other modules use SI units: seconds, bytes, bytes per second, per second.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// A unit: its name as written, and its size in SI units as `numerator / denominator`, both exact,
-/// so that `"15.6 us"` is the double nearest to 15.6e-6.
+/// A unit: its name, and its size in SI units as `numerator / denominator`. Both numbers are exact, so that `"15.6 us"` is the
+/// double nearest to 15.6e-6.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unit {
     /// Name as written in a file.
@@ -21,23 +21,23 @@ const fn unit(name: &'static str, numerator: f64, denominator: f64) -> Unit {
     Unit { name, numerator, denominator }
 }
 
-/// What a quantity measures: its units and the range that a scenario may use.
+/// A kind of quantity: its units, and the range of values that a scenario may use.
 pub trait Dimension:
     fmt::Debug + Clone + Copy + PartialEq + schemars::JsonSchema + 'static
 {
-    /// What it is, with its article: `a time`.
+    /// Name with its article: `a time`.
     const WHAT: &'static str;
-    /// Name of a JSON Schema definition.
+    /// Name of its JSON Schema definition.
     const SCHEMA: &'static str;
     /// Accepted units, smallest first within a family.
     const UNITS: &'static [Unit];
-    /// An example to show.
+    /// An example value, such as `3 ms`.
     const EXAMPLE: &'static str;
     /// Smallest value that can be simulated, other than zero [SI unit].
     const MIN: f64;
-    /// Greatest value that can be simulated [SI unit].
+    /// Largest value that can be simulated [SI unit].
     const MAX: f64;
-    /// Whether only whole numbers make sense.
+    /// Whether only whole numbers are valid.
     const WHOLE: bool = false;
 }
 
@@ -103,7 +103,7 @@ dimension!(
     ["batches" 1.0 / 1.0, "batch" 1.0 / 1.0], true
 );
 
-/// All families of units, to name the one that a misplaced unit belongs to.
+/// All dimensions with their units. Error messages name the dimension of a unit that is used for another dimension.
 const FAMILIES: [(&str, &[Unit]); 7] = [
     (Time::WHAT, Time::UNITS),
     (Size::WHAT, Size::UNITS),
@@ -114,22 +114,22 @@ const FAMILIES: [(&str, &[Unit]); 7] = [
     (Batches::WHAT, Batches::UNITS),
 ];
 
-/// A dimension, in words.
+/// Description of a dimension, for documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DimensionWords {
-    /// What it is, with its article: `a time`.
+    /// Name with its article: `a time`.
     pub what: &'static str,
-    /// A quantity of it.
+    /// An example value, such as `3 ms`.
     pub example: &'static str,
-    /// The smallest quantity other than zero that can be simulated.
+    /// Smallest value other than zero that can be simulated.
     pub least: String,
-    /// The greatest.
+    /// Largest value that can be simulated.
     pub most: String,
-    /// Its units, with commas between.
+    /// Accepted units, separated by commas.
     pub units: String,
 }
 
-/// All dimensions, to show.
+/// Returns the descriptions of all dimensions.
 #[must_use]
 pub fn families() -> [DimensionWords; 7] {
     [
@@ -163,13 +163,13 @@ fn family<D: Dimension>() -> DimensionWords {
 pub struct Quantity<D>(f64, PhantomData<D>);
 
 impl<D: Dimension> Quantity<D> {
-    /// A quantity of `value` SI units; `None` unless finite.
+    /// Returns a quantity of `value` SI units; `None` if `value` is not finite.
     #[must_use]
     pub fn new(value: f64) -> Option<Self> {
         value.is_finite().then_some(Self(value, PhantomData))
     }
 
-    /// The value [SI unit].
+    /// Returns the value [SI unit].
     #[must_use]
     pub fn si(self) -> f64 {
         self.0
@@ -193,19 +193,19 @@ impl<D: Dimension> FromStr for Quantity<D> {
     }
 }
 
-/// The shortest text that reads back as exactly this value.
+/// Writes the shortest text that reads back as exactly this value.
 impl<D: Dimension> fmt::Display for Quantity<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts = D::UNITS.iter().filter_map(|unit| {
             let text = format!("{} {}", self.0 * unit.denominator / unit.numerator, unit.name);
             (text.parse() == Ok(*self)).then_some(text)
         });
-        // A unit of size 1 reads back exactly, so there is at least one text.
+        // A unit of size 1 reads back exactly, so `texts` is not empty.
         f.write_str(&texts.min_by_key(String::len).unwrap_or_default())
     }
 }
 
-/// The value of a text with any known unit [SI unit].
+/// Returns the value of a text with a unit of any dimension [SI unit]; `None` if the text is no quantity.
 #[must_use]
 pub fn si(text: &str) -> Option<f64> {
     let (number, name) = split(text).ok()?;
@@ -214,7 +214,7 @@ pub fn si(text: &str) -> Option<f64> {
     Some(number * unit.numerator / unit.denominator).filter(|value| value.is_finite())
 }
 
-/// A unit without the space that reports put between a prefix and what is counted: `k /s`.
+/// Returns the unit's name without the space that reports put between a prefix and `/`: `k /s` becomes `k/s`.
 fn joined(name: &str) -> Cow<'_, str> {
     match name.split_once('/') {
         Some((prefix, per)) if prefix.ends_with(' ') => {
@@ -224,16 +224,16 @@ fn joined(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The names of the units of `D`, to show.
+/// Returns the names of the units of `D`, separated by commas.
 #[must_use]
 pub fn accepted<D: Dimension>() -> String {
     D::UNITS.iter().map(|unit| unit.name).collect::<Vec<_>>().join(", ")
 }
 
-/// JSON Schema of a quantity as text: a pattern with every unit, and an example.
+/// Returns the JSON Schema of a quantity as text: a pattern with every unit, and an example.
 #[must_use]
 pub fn schema<D: Dimension>() -> schemars::Schema {
-    // Reports put a space between a prefix and what is counted where that has no symbol.
+    // Reports put a space between a prefix and `/` in rates: `k /s`.
     let units = D::UNITS.iter().map(|unit| match unit.name.split_once('/') {
         Some((prefix @ ("k" | "M" | "G" | "T"), per)) => format!("{prefix} ?/{per}"),
         _ => unit.name.to_owned(),
@@ -253,25 +253,25 @@ pub enum UnitError {
     /// It does not begin with a number.
     #[error("it does not begin with a number")]
     NoNumber,
-    /// It says `nan` or `inf`.
+    /// It is `nan` or `inf`.
     #[error("it is not a finite number")]
     NotFinite,
     /// There is no unit after the number.
     #[error("{what} needs a unit: one of {accepted}")]
     NoUnit {
-        /// What was expected.
+        /// Expected dimension, with its article.
         what: &'static str,
         /// Accepted units.
         accepted: String,
     },
-    /// The unit is one of something else.
+    /// The unit belongs to another dimension.
     #[error("`{unit}` is a unit of {found}, where {what} is expected: one of {accepted}")]
     WrongKind {
-        /// As written.
+        /// Unit as written.
         unit: String,
-        /// What it is a unit of.
+        /// Dimension that the unit belongs to.
         found: &'static str,
-        /// What was expected.
+        /// Expected dimension, with its article.
         what: &'static str,
         /// Accepted units.
         accepted: String,
@@ -280,16 +280,16 @@ pub enum UnitError {
     #[error("`{unit}` is not a unit of {what}{}: one of {accepted}",
         nearest.map(|name| format!(" (`{name}`?)")).unwrap_or_default())]
     Unknown {
-        /// As written.
+        /// Unit as written.
         unit: String,
-        /// What was expected.
+        /// Expected dimension, with its article.
         what: &'static str,
         /// Accepted units.
         accepted: String,
-        /// The nearest accepted unit.
+        /// The accepted unit that is most similar.
         nearest: Option<&'static str>,
     },
-    /// No double holds it.
+    /// It is too large for a double.
     #[error("it is too large")]
     TooLarge,
 }
@@ -311,7 +311,7 @@ fn not_a_unit<D: Dimension>(name: &str) -> UnitError {
     UnitError::Unknown { unit, what, accepted, nearest }
 }
 
-/// The number at the beginning and what follows it, both without spaces around.
+/// Splits a text into the number at its beginning and the rest, without spaces around it.
 fn split(text: &str) -> Result<(f64, &str), UnitError> {
     let text = text.trim();
     let end = number_length(text.as_bytes());
@@ -325,7 +325,7 @@ fn split(text: &str) -> Result<(f64, &str), UnitError> {
     if value.is_finite() { Ok((value, rest)) } else { Err(UnitError::TooLarge) }
 }
 
-/// Length of the longest beginning that looks like a decimal number [B].
+/// Returns the length of the longest prefix that looks like a decimal number [B].
 fn number_length(bytes: &[u8]) -> usize {
     let digits = |from: usize| {
         from + bytes

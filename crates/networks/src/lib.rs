@@ -1,5 +1,5 @@
-//! Networks as data: which operators, of which sizes, in which order. Whatever trains them, on cores ([`cpu`])
-//! or on a GPU, has the same ones.
+//! Networks as data: which operators, of which sizes, in which order. Training on cores ([`cpu`]) and training
+//! on a GPU use the same networks.
 //!
 //! # Example
 //!
@@ -15,52 +15,52 @@ mod models;
 
 pub use models::{bottlenecks, encoder, language, model, residual_block};
 
-/// Where a convolution's patches lie.
+/// The sizes of a convolution of square images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
-    /// Channels in.
+    /// Number of input channels.
     pub from: usize,
-    /// Channels out.
+    /// Number of output channels.
     pub to: usize,
     /// Side of the image.
     pub side: usize,
-    /// Side of a patch.
+    /// Side of a filter, and so of a patch of the image.
     pub kernel: usize,
-    /// Distance between patches.
+    /// Distance between neighbouring patches.
     pub stride: usize,
-    /// Zeros around the image.
+    /// Rows and columns of zeros added on each side of the image.
     pub padding: usize,
 }
 
 impl Shape {
-    /// Side of what comes out.
+    /// Returns the side of the output.
     pub fn out(&self) -> usize {
         (self.side + 2 * self.padding - self.kernel) / self.stride + 1
     }
 
-    /// Values of a patch.
+    /// Returns the number of values of a patch, all channels together.
     pub fn patch(&self) -> usize {
         self.from * self.kernel * self.kernel
     }
 }
 
-/// Windows of which the largest value counts.
+/// The sizes of a max pooling, which takes the largest value of each window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// Channels, each with windows of its own.
+    /// Number of channels, each with windows of its own.
     pub channels: usize,
     /// Side of the image.
     pub side: usize,
     /// Side of a window.
     pub window: usize,
-    /// Distance between windows.
+    /// Distance between neighbouring windows.
     pub stride: usize,
     /// How far windows reach beyond the image: less than a window.
     pub padding: usize,
 }
 
 impl Windows {
-    /// Side of what comes out.
+    /// Returns the side of the output.
     pub fn out(&self) -> usize {
         (self.side + 2 * self.padding - self.window) / self.stride + 1
     }
@@ -70,32 +70,35 @@ impl Windows {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "what is said of each kind names its numbers")]
 pub enum Operator {
-    /// Filters and, unless a batch norm follows, a bias for each channel.
+    /// Convolution with filters and, if `bias`, a bias for each channel; a batch norm behind it replaces the
+    /// bias.
     Conv { shape: Shape, bias: bool },
-    /// `rows` vectors of `from` values become as many of `to` values.
+    /// Fully connected layer: `rows` vectors of `from` values become as many vectors of `to` values.
     Linear { rows: usize, from: usize, to: usize },
-    /// `max(x, 0)` of so many values.
+    /// ReLU, `max(x, 0)`, of this number of values.
     Relu(usize),
-    /// `x·Φ(x)` of so many values.
+    /// GELU, `x·Φ(x)`, of this number of values.
     Gelu(usize),
-    /// The largest of each window.
+    /// Max pooling: the largest value of each window.
     MaxPool(Windows),
-    /// The mean of each of `channels` with `plane` values.
+    /// Global average pooling: the mean of each of `channels` channels with `plane` values.
     Average { channels: usize, plane: usize },
-    /// Batch norm of `channels` with `plane` values each.
+    /// Batch norm of `channels` channels with `plane` values each.
     BatchNorm { channels: usize, plane: usize },
-    /// Layer norm of each of `rows` with `width` values.
+    /// Layer norm of each of `rows` rows with `width` values.
     LayerNorm { rows: usize, width: usize },
-    /// Causal self-attention of `heads` over `length` rows of `width` values; query, key and value of a row lie side by side.
+    /// Causal self-attention of `heads` heads over `length` rows of `width` values; in the input, query, key
+    /// and value of a row lie side by side.
     Attention { heads: usize, length: usize, width: usize },
-    /// A vector of `width` values for each of `tokens`, plus one for each of `length` places.
+    /// Embedding: a vector of `width` values for each of `tokens` tokens, plus one for each of `length`
+    /// positions.
     Embedding { tokens: usize, length: usize, width: usize },
-    /// `body(x) + shortcut(x)`; an empty shortcut is x itself.
+    /// Residual connection, `body(x) + shortcut(x)`; an empty shortcut is x itself.
     Residual { body: Vec<Operator>, shortcut: Vec<Operator> },
 }
 
 impl Operator {
-    /// Values of a sample before it.
+    /// Returns the number of input values for each sample.
     pub fn inputs(&self) -> usize {
         match self {
             Operator::Conv { shape, .. } => shape.from * shape.side * shape.side,
@@ -112,7 +115,7 @@ impl Operator {
         }
     }
 
-    /// Values of a sample behind it.
+    /// Returns the number of output values for each sample.
     pub fn outputs(&self) -> usize {
         match self {
             Operator::Conv { shape, .. } => shape.to * shape.out() * shape.out(),
@@ -127,18 +130,18 @@ impl Operator {
     }
 }
 
-/// What a network is fed with, and what it is to tell.
+/// Inputs and targets of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "what is said of each kind names its numbers")]
 pub enum Feed {
-    /// So many values and one of so many classes.
+    /// Images of `values` values, each of one of `classes` classes, which is the target.
     Image { values: usize, classes: usize },
-    /// So many tokens of so many kinds, each of which the next one is to be told from.
+    /// Sequences of `length` tokens of `kinds` kinds; the target at each position is the next token.
     Tokens { length: usize, kinds: usize },
 }
 
 impl Feed {
-    /// Values of a sample, and targets of it.
+    /// Returns the number of input values and the number of targets of a sample.
     pub fn sizes(self) -> (usize, usize) {
         match self {
             Feed::Image { values, .. } => (values, 1),
@@ -146,7 +149,7 @@ impl Feed {
         }
     }
 
-    /// Different targets.
+    /// Returns the number of different targets.
     pub fn kinds(self) -> usize {
         match self {
             Feed::Image { classes, .. } => classes,
@@ -155,7 +158,7 @@ impl Feed {
     }
 }
 
-/// How gradients change parameters; the rates are those that training is begun with.
+/// The optimiser; its rate is the learning rate at the beginning of training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "what is said of each kind names its numbers")]
 pub enum Update {
@@ -168,10 +171,10 @@ pub enum Update {
 /// A network and how it is trained.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
-    /// What goes in.
+    /// Inputs and targets.
     pub feed: Feed,
-    /// What becomes of it, one after another.
+    /// The operators, in order.
     pub operators: Vec<Operator>,
-    /// What training does with gradients.
+    /// The optimiser.
     pub update: Update,
 }

@@ -2,7 +2,7 @@
 
 use super::{Feed, Network, Operator, Shape, Update, Windows};
 
-/// The network of a name.
+/// Returns the network of a name; `None` if there is none.
 pub fn model(name: &str) -> Option<Network> {
     match name {
         "lenet5" => Some(lenet5()),
@@ -36,13 +36,13 @@ fn lenet5() -> Network {
     Network { feed, operators, update: Update::Momentum { rate: 0.02 } }
 }
 
-/// A convolution with batch norm.
+/// Returns a convolution and the batch norm behind it.
 fn normed(shape: Shape) -> [Operator; 2] {
     let plane = shape.out() * shape.out();
     [Operator::Conv { shape, bias: false }, Operator::BatchNorm { channels: shape.to, plane }]
 }
 
-/// Convolutions with batch norm, a ReLU between them.
+/// Returns convolutions, each with a batch norm behind it, and a ReLU between them.
 fn chain(shapes: &[Shape]) -> Vec<Operator> {
     let mut body = Vec::new();
     for (i, &shape) in shapes.iter().enumerate() {
@@ -54,7 +54,8 @@ fn chain(shapes: &[Shape]) -> Vec<Operator> {
     body
 }
 
-/// The body goes round a shortcut: a 1 × 1 convolution where it changes shape.
+/// Returns a residual connection around a body. Its shortcut is a 1 × 1 convolution if the body changes the
+/// shape, otherwise x itself.
 fn round(body: &[Shape]) -> Operator {
     let (first, last) = (body[0], body[body.len() - 1]);
     let direct = Shape {
@@ -69,13 +70,14 @@ fn round(body: &[Shape]) -> Operator {
     Operator::Residual { body: chain(body), shortcut }
 }
 
-/// Two convolutions of 3 × 3 and what goes round them; `stride` 2 halves the side.
+/// Returns a residual block of two convolutions of 3 × 3; a `stride` of 2 halves the side.
 pub fn residual_block(from: usize, to: usize, side: usize, stride: usize) -> Operator {
     let first = Shape { from, to, side, kernel: 3, stride, padding: 1 };
     round(&[first, Shape { from: to, side: first.out(), stride: 1, ..first }])
 }
 
-/// 1 × 1, 3 × 3, 1 × 1, the last four times as wide; the second halves the side where `stride` is 2.
+/// Returns a residual block of convolutions of 1 × 1, 3 × 3 and 1 × 1, the last with four times as many
+/// channels; a `stride` of 2 in the second one halves the side.
 fn bottleneck(from: usize, width: usize, side: usize, stride: usize) -> Operator {
     let narrow = Shape { from, to: width, side, kernel: 1, stride: 1, padding: 0 };
     let middle = Shape { from: width, to: width, side, kernel: 3, stride, padding: 1 };
@@ -83,7 +85,7 @@ fn bottleneck(from: usize, width: usize, side: usize, stride: usize) -> Operator
     round(&[narrow, middle, wide])
 }
 
-/// The residual network of He et al. (2016) for 32 × 32 pixels with 6n + 2 layers, n = 1; 1 × 1
+/// Returns the residual network of He et al. (2016) for 32 × 32 pixels with 6n + 2 layers, n = 1; 1 × 1
 /// convolutions where a shortcut changes shape.
 fn resnet_small() -> Network {
     let stem = Shape { from: 3, to: 16, side: 32, kernel: 3, stride: 1, padding: 1 };
@@ -100,9 +102,10 @@ fn resnet_small() -> Network {
     Network { feed, operators, update: Update::Momentum { rate: 0.02 } }
 }
 
-/// The residual network of He et al. (2016) with bottleneck blocks, `blocks` of each of four (or
-/// fewer) widths, on images of `side` × `side`. The stride is in the 3 × 3 convolution, as
-/// frameworks have it. 224, 64 and 3, 4, 6, 3 make ResNet-50.
+/// Returns the residual network of He et al. (2016) with bottleneck blocks, on images of `side` × `side`.
+/// `blocks` has the number of blocks of each of at most four stages; the width doubles from stage to stage. The
+/// stride is in the 3 × 3 convolution, as frameworks have it. ResNet-50 has a side of 224, a width of 64 and 3,
+/// 4, 6, 3 blocks.
 pub fn bottlenecks(side: usize, width: usize, blocks: &[usize], classes: usize) -> Network {
     let stem = Shape { from: 3, to: width, side, kernel: 7, stride: 2, padding: 3 };
     let pool = Windows { channels: width, side: stem.out(), window: 3, stride: 2, padding: 1 };
@@ -125,7 +128,8 @@ pub fn bottlenecks(side: usize, width: usize, blocks: &[usize], classes: usize) 
     Network { feed, operators, update: Update::Momentum { rate: 0.02 } }
 }
 
-/// A block of a transformer, norms first: attention, then two linear layers four times as wide.
+/// Returns a block of a transformer with layer norms first: attention, then two linear layers with four times
+/// the width between them.
 pub fn encoder(length: usize, width: usize, heads: usize) -> [Operator; 2] {
     let linear = |from, to| Operator::Linear { rows: length, from, to };
     let norm = || Operator::LayerNorm { rows: length, width };
@@ -144,8 +148,9 @@ pub fn encoder(length: usize, width: usize, heads: usize) -> [Operator; 2] {
     [attend, think].map(|body| Operator::Residual { body, shortcut: Vec::new() })
 }
 
-/// A language model in GPT-2's arrangement (Radford et al., 2019), its head a table of its own. 1024, 768,
-/// 12 and 12 are the sizes of GPT-2's smallest, here over bytes, so that blocks are what takes time.
+/// Returns a language model with the architecture of GPT-2 (Radford et al., 2019), but with an output layer
+/// that has weights of its own. A length of 1024, a width of 768, 12 heads and 12 blocks are the sizes of the
+/// smallest GPT-2, but with bytes as tokens, so that blocks take most of the time.
 pub fn language(kinds: usize, length: usize, width: usize, heads: usize, blocks: usize) -> Network {
     let mut operators = vec![Operator::Embedding { tokens: kinds, length, width }];
     for _ in 0..blocks {
@@ -161,7 +166,7 @@ pub fn language(kinds: usize, length: usize, width: usize, heads: usize, blocks:
 mod tests {
     use super::*;
 
-    /// Behind each operator come the values that the next one takes.
+    /// Checks that each operator puts out as many values as the next one takes.
     fn fits(operators: &[Operator]) {
         for pair in operators.windows(2) {
             assert_eq!(pair[0].outputs(), pair[1].inputs(), "{pair:?}");

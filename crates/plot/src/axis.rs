@@ -1,45 +1,45 @@
-//! Ranges and ticks from data.
+//! Computes ranges and ticks of axes from data.
 
 use super::figure::AxisSpec;
 use super::unit::minus;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How values become places.
+/// How values are mapped to positions on an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Equal differences, equal distances.
+    /// Linear: equal differences have equal distances.
     #[default]
     Linear,
-    /// Equal ratios, equal distances; only for what is positive.
+    /// Logarithmic: equal ratios have equal distances; only positive values are drawn.
     Log,
 }
 
-/// Larger values (on logarithmic axes also those below its reciprocal) are not drawn.
+/// Values above this limit are not drawn; on logarithmic axes neither are values below its reciprocal.
 const LARGEST: f64 = 1e60;
 
-/// A place with a label.
+/// A tick: a position with a label.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
     pub at: f64,
     pub label: String,
 }
 
-/// An axis with its range and ticks settled.
+/// An axis whose range and ticks are fixed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     pub scale: Scale,
     pub low: f64,
     pub high: f64,
     pub ticks: Vec<Tick>,
-    /// Fine grid lines without labels.
+    /// Positions of fine grid lines without labels.
     pub minor: Vec<f64>,
 }
 
 impl Axis {
-    /// An axis for `values` that also shows `others`, with about `ticks` ticks. `tight`: the range
-    /// ends where the data does; otherwise at a tick.
+    /// Returns an axis for `values`, with about `ticks` ticks, whose range also includes `others`. With `tight` the range ends at
+    /// the last value, otherwise at a tick. `None` if there is no value to draw or the range is too large.
     pub(super) fn fit(
         spec: &AxisSpec,
         values: &[f64],
@@ -65,7 +65,7 @@ impl Axis {
         }
     }
 
-    /// An axis over named places 0, 1, …
+    /// Returns an axis with named positions 0, 1, …
     pub(super) fn of_categories(names: &[String]) -> Axis {
         let tick = |(at, name): (usize, &String)| Tick { at: at as f64, label: name.clone() };
         let ticks: Vec<Tick> = names.iter().enumerate().map(tick).collect();
@@ -73,7 +73,7 @@ impl Axis {
         Axis { scale: Scale::Linear, low: -0.5, high, ticks, minor: Vec::new() }
     }
 
-    /// Where `value` is along the axis: 0 at its low end, 1 at its high end.
+    /// Returns the position of `value` along the axis: 0 at the low end, 1 at the high end.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -82,16 +82,16 @@ impl Axis {
         place.is_finite().then_some(place)
     }
 
-    /// Whether a tick is within the range, rounding aside.
+    /// Returns whether a tick is within the range, up to rounding.
     fn holds(&self, at: f64) -> bool {
         self.place(at).is_some_and(|place| (-1e-9..=1.0 + 1e-9).contains(&place))
     }
 }
 
-/// A linear axis.
+/// Returns a linear axis.
 fn linear(spec: &AxisSpec, low: f64, high: f64, ticks: usize, tight: bool) -> Axis {
     let (mut low, mut high) = (low, high);
-    // Zero belongs into the picture unless it would squeeze the rest.
+    // The range includes zero unless that would squeeze the values too much.
     if spec.range[0].is_none() && low > 0.0 && low < 0.7 * high && !tight {
         low = 0.0;
     }
@@ -129,20 +129,20 @@ fn linear(spec: &AxisSpec, low: f64, high: f64, ticks: usize, tight: bool) -> Ax
     Axis { scale: Scale::Linear, low, high, ticks, minor: Vec::new() }
 }
 
-/// Whether a step such as 2.5 needs one more decimal.
+/// Returns whether a step, such as 2.5, needs one more decimal.
 fn is_quarter(step: f64) -> bool {
     let mantissa = step / 10f64.powf(step.log10().floor());
     (mantissa - 2.5).abs() < 1e-6
 }
 
-/// The step of 1, 2, 2.5 or 5 times a power of ten that is at least `least`.
+/// Returns the smallest step of at least `least` that is 1, 2, 2.5 or 5 times a power of ten.
 fn nice_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let found = [1.0, 2.0, 2.5, 5.0].into_iter().find(|step| step * power >= least * (1.0 - 1e-9));
     found.unwrap_or(10.0) * power
 }
 
-/// A logarithmic axis.
+/// Returns a logarithmic axis.
 fn logarithmic(
     spec: &AxisSpec,
     low: f64,
@@ -156,7 +156,7 @@ fn logarithmic(
     let high = if spec.range[1].is_none() { high * room } else { high };
     let mut axis = Axis { scale: Scale::Log, low, high, ticks: Vec::new(), minor: Vec::new() };
     let decades = spec.unit.decades(low, high);
-    // What would lie too close to the next decade is left out.
+    // Ticks too close to the next decade are left out.
     let between = |factors: &'static [f64], room: f64| {
         decades.windows(2).flat_map(move |pair| {
             let of = factors.iter().map(move |factor| factor * pair[0]);
@@ -189,7 +189,7 @@ fn logarithmic(
     axis
 }
 
-/// The values that occur, in ascending order.
+/// Returns the values without repetition, in ascending order.
 fn distinct(values: &[f64]) -> Vec<f64> {
     let mut distinct = values.to_vec();
     distinct.sort_by(f64::total_cmp);
@@ -197,13 +197,13 @@ fn distinct(values: &[f64]) -> Vec<f64> {
     distinct
 }
 
-/// Whether labels at `values` on a logarithmic axis have room.
+/// Returns whether labels at `values` on a logarithmic axis have enough room.
 fn spread(values: &[f64], low: f64, high: f64) -> bool {
     let least = (high / low).ln() / 16.0;
     values.windows(2).all(|pair| (pair[1] / pair[0]).ln() >= least)
 }
 
-/// A number with so many decimals, or as a power of ten if that would be long.
+/// Formats a number with `decimals` decimals, or as a power of ten if that would be long.
 fn digits(value: f64, decimals: usize) -> String {
     let long = decimals > 4 || value.abs() >= 1e6;
     minus(&if long { format!("{value:.2e}") } else { format!("{value:.decimals$}") })
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_25_have_no_decimals_and_those_of_a_quarter_have_two() {
+    fn steps_of_25_have_no_decimals_and_steps_of_a_quarter_have_two() {
         let fit = |values: &[f64]| labels(AxisSpec::default(), values, false);
         assert_eq!(fit(&[0.0, 100.0])[1], "20");
         assert_eq!(fit(&[0.0, 125.0])[1], "25");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_still_has_a_range_and_none_has_no_axis() {
+    fn one_value_gives_a_range_and_no_value_gives_no_axis() {
         let fit = |values: &[f64]| Axis::fit(&AxisSpec::default(), values, &[], 5, false);
         assert!(fit(&[3.0]).is_some_and(|axis| axis.low < 3.0 && axis.high > 3.0));
         assert!(fit(&[0.0]).is_some_and(|axis| axis.low <= 0.0 && axis.high > 0.0));

@@ -1,4 +1,4 @@
-//! Draws a panel of horizontal bars in parts.
+//! Draws a panel of stacked horizontal bars.
 
 use super::axis::Axis;
 use super::layout::Margins;
@@ -10,11 +10,11 @@ use super::palette::GRID;
 use super::shape::{Frame, Shape, Side, rectangle, segment};
 use super::{Bars, PlotError, font};
 
-/// Least from one bar to the next, and most that one is wide [px].
+/// Smallest distance from one bar to the next, and largest thickness of a bar [px].
 const PITCH: f64 = 26.0;
 const THICK: f64 = 26.0;
 
-/// A panel of bars with its axis settled.
+/// A panel of bars whose axis is fixed.
 pub(super) struct BarsDrawing<'a> {
     bars: &'a Bars,
     x: Axis,
@@ -22,7 +22,7 @@ pub(super) struct BarsDrawing<'a> {
 }
 
 impl<'a> BarsDrawing<'a> {
-    /// Settles the axis for a cell of this width.
+    /// Computes the axis for a cell of width `cell` [px].
     pub(super) fn new(bars: &'a Bars, cell: f64) -> Result<Self, PlotError> {
         let total = |lengths: &[f64]| lengths.iter().filter(|length| length.is_finite()).sum();
         let totals = bars.bars.iter().map(|bar| total(&bar.lengths));

@@ -1,4 +1,4 @@
-//! A recipe and rows make a figure.
+//! Builds a figure from a recipe and rows of data.
 
 use super::filter::Filter;
 use super::groups::{Groups, check_labels, groups, kind, shown, within};
@@ -11,10 +11,10 @@ use super::{label_of, unit_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use toml::Spanned;
 
-/// Most lines of a panel: more cannot be told apart, and their legend fits no picture.
+/// Largest number of lines in a panel: more cannot be told apart, and their legend does not fit.
 const MOST_LINES: usize = 200;
 
-/// Draws the columns that `recipe` names from the rows of `table`. All that is wrong with the names is said at once.
+/// Draws the columns that `recipe` names from the rows of `table`. All problems with names and ranges are reported at once.
 pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     let only = [PanelRecipe { y: recipe.y.clone(), ..PanelRecipe::default() }];
     let panels = if recipe.panel.is_empty() { &only[..] } else { &recipe.panel };
@@ -25,7 +25,7 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
         return Err(PlotError::all(drawn.err().into_iter().chain(ranges)));
     }
     let table = drawn?;
-    // Places below and names of lines are those of all panels: they share axes and a legend.
+    // The positions on the x axis and the names of lines are the same in all panels, as panels share the axis and the legend.
     let (below, groups) = (Below::new(recipe, &table, panels)?, groups(recipe, &table)?);
     let rows = panels.len().div_ceil(recipe.columns.max(1));
     let panel = |(index, panel): (usize, &PanelRecipe)| {
@@ -35,7 +35,7 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
         check_repeats(recipe, &table, &below, &groups, panel)?;
         let mut lines = lines(recipe, &table, &below, &groups, panel)?;
         lines.marks = marks(recipe, index, panels.len())?;
-        // Where each panel draws one column, the first one's legend is everyone's.
+        // If each panel draws one column, the legend of the first panel is valid for all panels.
         lines.legend_shown = index == 0 || panel.y.len() > 1 || panels[0].y.len() > 1;
         lines.shares_x = recipe.columns <= 1 && index + 1 < rows;
         Ok(lines)
@@ -48,7 +48,7 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     Ok(Figure { title, subtitle, panels, columns, width, panel_height, ..Figure::default() })
 }
 
-/// All results, or all that is wrong.
+/// Returns all results, or all errors.
 fn all<T>(results: impl Iterator<Item = Result<T, PlotError>>) -> Result<Vec<T>, PlotError> {
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for result in results {
@@ -60,7 +60,7 @@ fn all<T>(results: impl Iterator<Item = Result<T, PlotError>>) -> Result<Vec<T>,
     if wrong.is_empty() { Ok(found) } else { Err(PlotError::all(wrong)) }
 }
 
-/// Every column, label and panel that the recipe names is there.
+/// Checks that every column, label and panel that the recipe names exists.
 fn check(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<(), PlotError> {
     let filters = panels.iter().map(|panel| &panel.filter).chain([&recipe.filter]);
     let named = filters.flat_map(BTreeMap::keys).chain(&recipe.group).chain([&recipe.x]);
@@ -72,7 +72,7 @@ fn check(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<(), P
     all(named.chain(drawn).chain(labels).chain(marks)).map(drop)
 }
 
-/// The rows that some panel draws.
+/// Returns the rows that at least one panel draws.
 fn drawn(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<Table, PlotError> {
     let mut table = table.clone();
     let kept = passing(recipe, &table, &recipe.filter, "")?;
@@ -86,7 +86,7 @@ fn drawn(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<Table
     Ok(table)
 }
 
-/// The rows that `filter` lets through; an error, with their `place`, where there are none.
+/// Returns the rows that `filter` selects; an error with `place` (such as `in panel 2`) if there are none.
 fn passing(
     recipe: &Recipe,
     table: &Table,
@@ -118,10 +118,10 @@ fn passing(
     Ok(rows)
 }
 
-/// Most values that a message lists.
+/// Largest number of values that a message lists.
 pub(super) const MOST_NAMED: usize = 50;
 
-/// Distributions of several points of a sweep do not make one line.
+/// Checks that no line would have the distributions of several points of a sweep.
 fn check_distributions(
     recipe: &Recipe,
     table: &Table,
@@ -131,7 +131,7 @@ fn check_distributions(
     if !recipe.is_distribution() {
         return Ok(());
     }
-    // Every distribution has the first row's place once.
+    // A repeated position of the first row shows that the line has a second distribution.
     let again = |rows: &[usize]| {
         let (first, rest) = rows.split_first()?;
         let again = rest.iter().find(|row| below.places[**row] == below.places[*first])?;
@@ -151,7 +151,7 @@ fn check_distributions(
     Err(recipe.problem(recipe.x.span(), &what))
 }
 
-/// Rows of one curve at one place that differ in what was swept make no curve.
+/// Checks that no curve has several rows at one position that differ in a swept setting.
 fn check_repeats(
     recipe: &Recipe,
     table: &Table,
@@ -196,8 +196,8 @@ fn check_repeats(
     Ok(())
 }
 
-/// What has the same name has the same colour in all panels. The first one's legend also has what is drawn only in
-/// panels that show none.
+/// Gives series of the same name the same colour in all panels. Adds to the first panel's legend the series that only panels
+/// without a legend draw.
 fn share_names(panels: &mut [Lines]) {
     let mut names: Vec<String> = Vec::new();
     for series in panels.iter_mut().flat_map(|lines| &mut lines.series) {
@@ -217,7 +217,7 @@ fn share_names(panels: &mut [Lines]) {
     }
 }
 
-/// The axis below and each row's place on it.
+/// The x axis and each row's position on it.
 struct Below {
     spec: AxisSpec,
     places: Vec<Option<f64>>,
@@ -249,12 +249,12 @@ impl Below {
     }
 }
 
-/// How a panel is to be drawn, if the recipe says so.
+/// Returns the style that the recipe sets for a panel, if any.
 fn style_asked(recipe: &Recipe, panel: &PanelRecipe) -> Option<DrawnAs> {
     panel.style.as_ref().or(recipe.style.as_ref()).map(|style| *style.get_ref())
 }
 
-/// How the curves of a panel are drawn: names below have no order that a line could follow.
+/// Returns the style of a panel's curves. Named positions have no order that a line could follow, so bars or points are drawn.
 fn style(
     recipe: &Recipe,
     panel: &PanelRecipe,
@@ -279,7 +279,7 @@ fn style(
     }
 }
 
-/// One panel.
+/// Returns one panel with its series.
 fn lines(
     recipe: &Recipe,
     table: &Table,
@@ -331,19 +331,19 @@ fn lines(
     Ok(Lines { x, y, series, marks, legend, legend_shown, categories, shares_x })
 }
 
-/// A column's name in the legend; causes of stalls among themselves need no more than theirs.
+/// Returns a column's name in the legend. If all columns of the panel are stalls, the name is only the cause.
 fn name_of(column: &str, panel: &PanelRecipe) -> String {
     let stalls = panel.y.iter().all(|column| column.get_ref().starts_with("stall_"));
     let cause = column.strip_prefix("stall_").filter(|_| stalls);
     cause.map_or_else(|| label_of(column), str::to_owned)
 }
 
-/// An axis' ends as asked for.
+/// Returns the ends of an axis that the recipe sets.
 fn ends(range: Option<&Spanned<[f64; 2]>>) -> [Option<f64>; 2] {
     range.map_or([None; 2], |range| range.get_ref().map(Some))
 }
 
-/// What is wrong with the ranges of axes, as far as the columns are there.
+/// Returns the problems with the ranges of axes, for the columns that exist.
 fn ranges(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Vec<PlotError> {
     let all_rows = || (0..table.len()).collect();
     let passing = |filter| passing(recipe, table, filter, "").unwrap_or_else(|_| all_rows());
@@ -369,7 +369,7 @@ fn ranges(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Vec<PlotErr
     wrong
 }
 
-/// A range of shares that ends far above all of them was meant in per cent.
+/// Reports a range of shares that ends far above all values: it was probably meant in per cent.
 fn check_range(
     recipe: &Recipe,
     range: &Spanned<[f64; 2]>,
@@ -394,7 +394,7 @@ fn check_range(
     Some(recipe.problem(range.span(), &what))
 }
 
-/// A number with three significant digits.
+/// Formats a number with three significant digits.
 fn rounded(value: f64) -> String {
     let magnitude = value.abs().log10().floor();
     if magnitude >= 6.0 || magnitude < -4.0 && value != 0.0 {
@@ -407,7 +407,7 @@ fn rounded(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The point of every row in a column, if it has a place.
+/// Returns the point of every row for one column; `None` for rows without a position.
 fn points(
     recipe: &Recipe,
     table: &Table,
@@ -439,7 +439,7 @@ fn points(
     Ok((0..table.len()).map(point).collect())
 }
 
-/// Reference lines of a panel.
+/// Returns the reference lines of a panel.
 fn marks(recipe: &Recipe, panel: usize, panels: usize) -> Result<Vec<Mark>, PlotError> {
     let mark = |line: &LineRecipe| {
         let (at, vertical) = match (&line.x, &line.y) {
@@ -451,7 +451,7 @@ fn marks(recipe: &Recipe, panel: usize, panels: usize) -> Result<Vec<Mark>, Plot
             let what = format!("there is no such panel: they are 1 to {panels}");
             return Err(recipe.problem(at.span(), &what));
         }
-        // An upright line through all panels is named once.
+        // A vertical line through all panels is labelled only in the first one.
         let named = panel == 0 || !vertical || line.panel.is_some();
         let label = if named { line.label.clone() } else { String::new() };
         let here = line.panel.is_none_or(|wanted| wanted == panel + 1);
@@ -460,7 +460,7 @@ fn marks(recipe: &Recipe, panel: usize, panels: usize) -> Result<Vec<Mark>, Plot
     recipe.line.iter().filter_map(|line| mark(line).transpose()).collect()
 }
 
-/// Index of a column, or which ones there are.
+/// Returns the index of a column; an error that lists the columns if it does not exist.
 pub(super) fn find(
     recipe: &Recipe,
     table: &Table,

@@ -1,8 +1,8 @@
-//! Cuts curves and areas off at a frame.
+//! Clips curves and areas to a frame.
 
 use super::shape::{Frame, Place};
 
-/// The parts of a path inside `frame`, rounding aside.
+/// Returns the parts of a path inside `frame`, up to rounding.
 pub(super) fn path(path: &[Place], frame: &Frame) -> Vec<Vec<Place>> {
     let mut parts: Vec<Vec<Place>> = Vec::new();
     let (wide, inside) = (wider(frame), |place| onto(frame, place));
@@ -17,18 +17,18 @@ pub(super) fn path(path: &[Place], frame: &Frame) -> Vec<Vec<Place>> {
     parts
 }
 
-/// Whether a place is inside, rounding aside.
+/// Returns whether a position is inside, up to rounding.
 pub(super) fn holds(frame: &Frame, (x, y): Place) -> bool {
     let frame = wider(frame);
     (frame.left..=frame.right).contains(&x) && (frame.top..=frame.bottom).contains(&y)
 }
 
-/// The nearest place inside.
+/// Returns the nearest position inside.
 fn onto(frame: &Frame, (x, y): Place) -> Place {
     (x.clamp(frame.left, frame.right), y.clamp(frame.top, frame.bottom))
 }
 
-/// What is on the frame itself is not lost to rounding.
+/// Returns a slightly wider frame, so that rounding does not lose points on the frame itself.
 fn wider(frame: &Frame) -> Frame {
     const ROUNDING: f64 = 0.01;
     Frame {
@@ -39,7 +39,7 @@ fn wider(frame: &Frame) -> Frame {
     }
 }
 
-/// The part of a segment inside `frame` (Liang and Barsky, 1984).
+/// Returns the part of a segment inside `frame` (Liang and Barsky, 1984).
 fn segment(from: Place, to: Place, frame: &Frame) -> Option<(Place, Place)> {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let (mut enter, mut leave) = (0f64, 1f64);
@@ -68,7 +68,7 @@ fn segment(from: Place, to: Place, frame: &Frame) -> Option<(Place, Place)> {
     (enter <= leave).then(|| (at(enter), at(leave)))
 }
 
-/// The part of an area inside `frame` (Sutherland and Hodgman, 1974).
+/// Returns the part of an area inside `frame` (Sutherland and Hodgman, 1974).
 pub(super) fn area(path: &[Place], frame: &Frame) -> Vec<Place> {
     let path = half(path, |place| place.0 - frame.left);
     let path = half(&path, |place| frame.right - place.0);
@@ -76,7 +76,7 @@ pub(super) fn area(path: &[Place], frame: &Frame) -> Vec<Place> {
     half(&path, |place| frame.bottom - place.1)
 }
 
-/// The part of an area where `inside` is not negative; `inside` is linear.
+/// Returns the part of an area where `inside` is not negative; `inside` is linear.
 fn half(path: &[Place], inside: impl Fn(Place) -> f64) -> Vec<Place> {
     let mut kept = Vec::new();
     for (index, &to) in path.iter().enumerate() {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_along_the_frame_is_seen_in_spite_of_rounding() {
+    fn a_curve_along_the_frame_is_drawn_in_spite_of_rounding() {
         let frame = Frame { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
         let along = [(2.0, -1e-12), (8.0, -1e-12)];
         assert_eq!(path(&along, &frame), [[(2.0, 0.0), (8.0, 0.0)]]);
@@ -107,14 +107,14 @@ mod tests {
     const FRAME: Frame = Frame { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
 
     #[test]
-    fn a_curve_that_leaves_is_cut_where_it_leaves() {
+    fn a_curve_is_clipped_where_it_leaves_the_frame() {
         let parts = path(&[(-5.0, 5.0), (5.0, 5.0), (5.0, 15.0), (8.0, 15.0), (8.0, 5.0)], &FRAME);
         let first = vec![(0.0, 5.0), (5.0, 5.0), (5.0, 10.0)];
         assert_eq!(parts, [first, vec![(8.0, 10.0), (8.0, 5.0)]]);
     }
 
     #[test]
-    fn an_area_is_cut_at_every_side() {
+    fn an_area_is_clipped_at_every_side() {
         let cut = area(&[(-5.0, -5.0), (15.0, -5.0), (15.0, 15.0), (-5.0, 15.0)], &FRAME);
         assert!(cut.len() >= 4 && cut.iter().all(|place| holds(&FRAME, *place)), "{cut:?}");
         assert_eq!(area(&[(20.0, 0.0), (30.0, 0.0), (30.0, 5.0)], &FRAME), []);

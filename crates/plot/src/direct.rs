@@ -1,4 +1,4 @@
-//! Names of curves at their right ends, where they do not run into each other.
+//! Labels curves at their right ends, if the labels do not overlap.
 
 use super::axis::Axis;
 use super::lines::are_named;
@@ -6,39 +6,40 @@ use super::palette::{Colour, INK, colour};
 use super::shape::{Frame, Shape, Side, Text, segment};
 use super::{Lines, Series, Style, font};
 
-/// Size of text, and least distance of two names [px].
+/// Size of the text, and smallest distance between two names [px].
 const SIZE: f64 = 11.0;
 const PITCH: f64 = 14.0;
-/// Farthest that a name may be from the end of its curve [px].
+/// Largest distance from the end of a curve to its name [px].
 const FARTHEST: f64 = 18.0;
-/// From the panel to the names [px].
+/// Distance from the panel to the names [px].
 const GAP: f64 = 14.0;
-/// Least share of the axis below that every curve must reach.
+/// Share of the x axis that every curve must reach to be labelled.
 const REACHED: f64 = 0.9;
-/// Least distance of the ends of two curves, so that each is seen [px].
+/// Smallest distance between the ends of two curves, so that each can be seen [px].
 const APART: f64 = 4.0;
 
-/// Names at the right of a panel.
+/// Names of curves at the right of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Direct {
     title: String,
     names: Vec<Name>,
 }
 
-/// The name of a curve. Places are shares of the panel's width and height, from the left and from below.
+/// The name of a curve. Positions are shares of the panel's width (from the left) and height (from the bottom).
 #[derive(Debug, Clone, PartialEq)]
 struct Name {
     text: String,
     colour: Colour,
-    /// Where the curve ends.
+    /// Position of the curve's end.
     across: f64,
     end: f64,
-    /// Height of the name.
+    /// Vertical position of the name.
     at: f64,
 }
 
 impl Direct {
-    /// Names for the curves of a panel of this height [px]; `None` where a legend is needed, or nothing.
+    /// Returns names for the curves of a panel of this height [px]; `None` if a legend is needed instead, or the curves need no
+    /// names.
     pub(super) fn fit(lines: &Lines, x: &Axis, y: &Axis, height: f64) -> Option<Direct> {
         let curves = || lines.series.iter().filter(|series| series.style != Style::Dots);
         let joined = curves().all(|series| series.style.joins());
@@ -57,7 +58,7 @@ impl Direct {
             name.at = name.end.max(free);
             free = name.at + pitch;
         }
-        // A title takes the first line.
+        // The title takes the first line.
         let title = usize::from(!lines.legend.is_empty()) as f64;
         let mut top = 1.0 - lowest - title * pitch;
         for name in names.iter_mut().rev() {
@@ -72,7 +73,7 @@ impl Direct {
         Some(Direct { title: lines.legend.clone(), names })
     }
 
-    /// Width with the gap before it [px].
+    /// Returns the width of the names, including the gap before them [px].
     pub(super) fn width(&self) -> f64 {
         let names = self.names.iter().map(|name| font::width(&name.text, SIZE, false));
         GAP + names.chain([font::width(&self.title, SIZE, true)]).fold(0.0, f64::max)
@@ -96,7 +97,7 @@ impl Direct {
     }
 }
 
-/// The name of a curve that ends at the right of the panel.
+/// Returns the name of a curve; `None` unless the curve ends at the right of the panel.
 fn name(series: &Series, x: &Axis, y: &Axis) -> Option<Name> {
     let last = series.points.iter().rev().find(|point| point.y.is_some())?;
     let (across, end) = (x.place(last.x)?, y.place(last.y?)?);
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
     use crate::{AxisSpec, Point};
 
-    /// Lines from 0 to 1 that end at these values.
+    /// Returns lines from 0 that end at these values.
     fn lines(ends: &[f64], legend: &str) -> Lines {
         let series = |(index, end): (usize, &f64)| Series {
             name: format!("curve {index}"),
@@ -145,17 +146,17 @@ mod tests {
     }
 
     #[test]
-    fn names_of_neighbours_move_apart_by_a_line_and_of_a_bundle_are_a_legend() {
+    fn names_of_close_ends_move_apart_and_bundles_need_a_legend() {
         let direct = fit(&[0.5, 0.55], "").expect("room");
         let apart = direct.names[1].at - direct.names[0].at;
         assert!((apart * 150.0 - PITCH).abs() < 1e-9, "{apart}");
-        // Three names within a line of each other would be far from their curves, and equal ends hide each other.
+        // With more names than fit near the ends of their curves, or equal ends, there are no names.
         assert_eq!(fit(&[0.5, 0.53, 0.56, 0.59, 0.62], ""), None);
         assert_eq!(fit(&[0.5, 0.5], ""), None);
     }
 
     #[test]
-    fn the_first_line_is_the_titles() {
+    fn the_title_takes_the_first_line() {
         let direct = fit(&[0.95, 0.2], "Workers").expect("room");
         assert!((1.0 - direct.names[1].at) * 150.0 >= 1.5 * PITCH - 1e-9);
     }

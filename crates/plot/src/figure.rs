@@ -1,69 +1,69 @@
-//! What a figure shows, as plain data.
+//! The content of a figure, as plain data.
 
 use super::palette::{Colour, Theme};
 use super::{Scale, Unit};
 
-/// A figure: panels under a title.
+/// A figure: panels below a title.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Figure {
-    /// What it shows, or empty.
+    /// Title, or empty.
     pub title: String,
-    /// What the title leaves to say, or empty.
+    /// Subtitle, or empty.
     pub subtitle: String,
-    /// In reading order.
+    /// Panels in reading order.
     pub panels: Vec<Panel>,
-    /// Panels side by side; at least 1.
+    /// Number of panels side by side; at least 1.
     pub columns: usize,
-    /// Width in pixels; 0 for the usual one.
+    /// Width [px]; 0 for the default width.
     pub width: u32,
-    /// Height of the drawing area of a panel of lines in pixels; 0 for the usual one.
+    /// Height of the drawing area of a panel of lines [px]; 0 for the default height.
     pub panel_height: u32,
-    /// What it is drawn on.
+    /// Colour theme.
     pub theme: Theme,
 }
 
-/// A part of a figure with axes of its own.
+/// A part of a figure with its own axes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Panel {
     /// Curves.
     Lines(Lines),
-    /// Horizontal bars in parts.
+    /// Stacked horizontal bars.
     Bars(Bars),
 }
 
-/// Curves over a common axis.
+/// Curves with a common x axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
-    /// The axis below.
+    /// X axis.
     pub x: AxisSpec,
-    /// The axis at the left.
+    /// Y axis.
     pub y: AxisSpec,
     /// The curves.
     pub series: Vec<Series>,
     /// Reference lines.
     pub marks: Vec<Mark>,
-    /// What the curves differ in, or empty.
+    /// Title of the legend (what distinguishes the curves), or empty.
     pub legend: String,
-    /// Whether to show the legend here; another panel may have the same.
+    /// Whether this panel shows the legend; it need not if another panel shows the same.
     pub legend_shown: bool,
-    /// Names of the places 0, 1, … on the axis below, where they are not numbers.
+    /// Names of the positions 0, 1, … on the x axis; empty if positions are numbers.
     pub categories: Vec<String>,
-    /// Whether the next panel below shows the same axis, so that this one need not.
+    /// Whether the panel below has the same x axis, so that this panel shows no tick labels.
     pub shares_x: bool,
 }
 
-/// An axis as asked for.
+/// The requested properties of an axis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AxisSpec {
-    /// What it measures.
+    /// Label.
     pub label: String,
-    /// In what.
+    /// Unit of the values.
     pub unit: Unit,
-    /// How values become places.
+    /// How values are mapped to positions.
     pub scale: Scale,
-    /// Ends, where they are not to come from the data.
+    /// Lower and upper end; `None` for an end that follows from the data.
     pub range: [Option<f64>; 2],
-    /// Where it was asked for, for messages: a file with line and column, or empty.
+    /// Where the recipe requests the axis, for messages: file with line and column, or empty.
     pub place: String,
 }
 
@@ -72,9 +72,9 @@ pub struct AxisSpec {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// In the order in which to connect them.
+    /// Points, in the order in which they are connected.
     pub points: Vec<Point>,
-    /// Which colour (and after eight, which dashes).
+    /// Index of the colour (and after eight, of the dashes).
     pub index: usize,
     /// How its points are drawn.
     pub style: Style,
@@ -83,23 +83,23 @@ pub struct Series {
 /// How the points of a curve are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
-    /// Connected, and as dots if they are few.
+    /// Connected; also marked by dots if the points are few.
     #[default]
     Auto,
     /// Connected.
     Line,
-    /// Each value holds up to the next point.
+    /// Connected by steps: each value holds up to the next point.
     Steps,
-    /// As dots that nothing connects.
+    /// Unconnected dots.
     Points,
-    /// As upright bars from zero, where the places below are names.
+    /// Vertical bars from zero, for named positions on the x axis.
     Bars,
-    /// As dots; not in the legend, where the curve that they belong to is.
+    /// Dots that belong to another curve, and so have no entry in the legend.
     Dots,
 }
 
 impl Style {
-    /// Whether a line connects the points.
+    /// Returns whether a line connects the points.
     pub(super) fn joins(self) -> bool {
         match self {
             Style::Auto | Style::Line | Style::Steps => true,
@@ -111,37 +111,37 @@ impl Style {
 /// A point of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Point {
-    /// Place on the axis below.
+    /// Position on the x axis.
     pub x: f64,
-    /// Value; none leaves a gap.
+    /// Value; `None` leaves a gap.
     pub y: Option<f64>,
-    /// Ends of its interval.
+    /// Ends of the value's interval.
     pub band: Option<[f64; 2]>,
 }
 
 /// A reference line across a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Its place on the axis below if `vertical`, else on the other.
+    /// Position on the x axis if `vertical`, otherwise on the y axis.
     pub at: f64,
-    /// Which way it runs.
+    /// Whether the line is vertical.
     pub vertical: bool,
-    /// What it stands for, or empty.
+    /// Label, or empty.
     pub label: String,
 }
 
-/// Horizontal bars in parts.
+/// Stacked horizontal bars.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// The axis below.
+    /// X axis.
     pub x: AxisSpec,
-    /// What the parts of all bars stand for.
+    /// The parts that every bar consists of.
     pub parts: Vec<BarPart>,
-    /// From top to bottom.
+    /// Bars from top to bottom.
     pub bars: Vec<Bar>,
 }
 
-/// What a part of every bar stands for.
+/// A part that every bar has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarPart {
     /// Name in the legend.
@@ -155,6 +155,6 @@ pub struct BarPart {
 pub struct Bar {
     /// Name at its left.
     pub name: String,
-    /// Length of each part, in the order of the parts.
+    /// Length of each part, in the order of `parts`.
     pub lengths: Vec<f64>,
 }

@@ -1,4 +1,4 @@
-//! Which rows a recipe draws.
+//! Filters: which rows a recipe draws.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use toml::Spanned;
 
-/// Columns, and the value, or the values, that they must have.
+/// Columns, with the values that a row may have in each.
 pub(super) type Filter = BTreeMap<Spanned<String>, AcceptedValues>;
 
-/// The value, or the values, that a filter lets through.
+/// The values that a filter accepts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AcceptedValues(Vec<String>);
 
 impl AcceptedValues {
-    /// Whether a cell's text is wanted; numbers may be written differently.
+    /// Returns whether a cell's text is an accepted value. Numbers are compared by value, however they are written.
     pub(super) fn holds(&self, cell: &str) -> bool {
         let same = |wanted: &String| {
             let numbers = (wanted.parse::<f64>(), cell.parse::<f64>());

@@ -1,18 +1,18 @@
-//! The font of every figure, part of the program: no system fonts are needed, and pixels are the
-//! same everywhere. SVG names the common fonts of the same widths.
+//! The font of every figure. It is part of the program, so no system fonts are needed and pixels are the same everywhere. SVG
+//! names common fonts with the same widths.
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 use std::sync::OnceLock;
 
-/// The name under which the font is registered, and what SVG asks its viewer for.
+/// Name under which the font is registered; SVG viewers get it as the list of fonts to use.
 const FAMILY: &str = "Liberation Sans, Arimo, Helvetica, Arial, sans-serif";
 
-/// Plotters' font sizes are this many ems; the fonts' ascent and descent sum to the same.
+/// Ratio of Plotters' font size to the size of an em; the fonts' ascent and descent sum to the same.
 const EM: f64 = 1.24;
 
 static REGISTERED: OnceLock<bool> = OnceLock::new();
 
-/// The font at `size` px per em.
+/// Returns the font at `size` px per em.
 pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
     REGISTERED.get_or_init(|| {
         let regular = include_bytes!("font/ForebaySans-Regular.ttf");
@@ -24,13 +24,13 @@ pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
     FontDesc::new(FontFamily::Name(FAMILY), size * EM, style)
 }
 
-/// Room to leave for a text [px]: viewers of SVG may lack fonts of our widths and take wider ones.
+/// Returns the room to leave for a text [px]. It is wider than the text, as viewers of SVG may lack fonts of the same widths.
 pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
     const WIDER: f64 = 1.18;
     WIDER * measured(text, size, bold)
 }
 
-/// How wide a text is in our font [px].
+/// Returns the width of a text in the built-in font [px].
 fn measured(text: &str, size: f64, bold: bool) -> f64 {
     const FINER: f64 = 16.0;
     let measured = font(size * FINER, bold).box_size(text);

@@ -1,4 +1,4 @@
-//! Values of a column as names: of the lines of a panel, and of places below.
+//! Values of a column as names: names of the lines in a panel, and names of positions on the x axis.
 
 use super::build::find;
 use super::recipe::Recipe;
@@ -6,17 +6,18 @@ use super::{PlotError, Table};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use toml::Spanned;
 
-/// Lines' names and their rows, in order of appearance.
+/// Names of lines with their rows, in order of appearance.
 pub(super) type Groups = Vec<(String, Vec<usize>)>;
 
-/// Those of the groups that have some of these rows, with these alone.
+/// Returns the groups restricted to `rows`, without empty groups.
 pub(super) fn within(groups: &Groups, rows: &BTreeSet<usize>) -> Groups {
     let own = |of: &Vec<usize>| of.iter().copied().filter(|row| rows.contains(row)).collect();
     let groups = groups.iter().map(|(name, of)| (name.clone(), own(of)));
     groups.filter(|(_, rows): &(String, Vec<usize>)| !rows.is_empty()).collect()
 }
 
-/// Rows by the value of the group's column, in order of appearance; all in one without a group.
+/// Groups rows by the value in the recipe's `group` column, in order of appearance. Without such a column, all rows are one
+/// group.
 pub(super) fn groups(recipe: &Recipe, table: &Table) -> Result<Groups, PlotError> {
     let Some(group) = &recipe.group else {
         return Ok(vec![(String::new(), (0..table.len()).collect())]);
@@ -34,13 +35,13 @@ pub(super) fn groups(recipe: &Recipe, table: &Table) -> Result<Groups, PlotError
         .collect())
 }
 
-/// The kind that a sweep's table is: its first key.
+/// Returns the kind of a sweep's table: its first key. `None` if the value is no table.
 pub(super) fn kind(name: &str) -> Option<&str> {
     Some(name.strip_prefix("{ \"")?.split_once('"')?.0)
 }
 
-/// Names as labels: what the recipe calls them; of a sweep's tables, which are kinds (`{ "pytorch" = { … } }`),
-/// the kinds alone, where these differ.
+/// Returns labels for values: the label that the recipe gives. For a sweep's tables, which are kinds (`{ "pytorch" = { … } }`),
+/// the default is the kind alone if all kinds differ.
 pub(super) fn shown(recipe: &Recipe, names: &[&str]) -> Vec<String> {
     let kinds: Option<Vec<&str>> = names.iter().map(|name| kind(name)).collect();
     let differ = |kinds: &Vec<&str>| kinds.iter().collect::<BTreeSet<_>>().len() == kinds.len();
@@ -49,7 +50,7 @@ pub(super) fn shown(recipe: &Recipe, names: &[&str]) -> Vec<String> {
     names.iter().zip(short).map(label).collect()
 }
 
-/// What the recipe calls a value: by its text, or by its kind.
+/// Returns the label that the recipe gives to a value, found by the value's text or its kind.
 fn called<'r>(recipe: &'r Recipe, name: &str) -> Option<&'r str> {
     let find = |wanted: &str| {
         let found = recipe.labels.iter().find(|(of, _)| plain(of.get_ref()) == plain(wanted));
@@ -58,12 +59,12 @@ fn called<'r>(recipe: &'r Recipe, name: &str) -> Option<&'r str> {
     find(name).or_else(|| find(kind(name)?))
 }
 
-/// A value's text, however it is spaced and quoted.
+/// Returns a value's text without spaces and quotation marks.
 fn plain(text: &str) -> String {
     text.replace([' ', '"'], "")
 }
 
-/// Says of each label that it is that of a value which there is. Columns that are not there are told elsewhere.
+/// Checks for each label that its value exists. Missing columns are reported elsewhere.
 pub(super) fn check_labels(recipe: &Recipe, table: &Table) -> Vec<Result<(), PlotError>> {
     if recipe.labels.is_empty() {
         return Vec::new();

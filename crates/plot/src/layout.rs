@@ -1,4 +1,4 @@
-//! Where everything goes: panels in columns under a title, as wide as their labels leave.
+//! Layout of a figure: panels in columns below a title, as wide as their labels permit.
 
 use super::bars::BarsDrawing;
 use super::lines::LinesDrawing;
@@ -6,28 +6,28 @@ use super::palette::{GREY, INK, PAPER};
 use super::shape::{Frame, Shape, Side, Text, rectangle};
 use super::{Figure, Panel, PlotError, font};
 
-/// Usual width of a figure with one column, and of each of several [px].
+/// Default width of a figure with one column, and of each column if there are several [px].
 const WIDTH: [u32; 2] = [720, 480];
-/// Usual height of a panel of lines: alone, or one of several [px].
+/// Default height of a panel of lines: of a single panel, and of one of several [px].
 const HEIGHT: [u32; 2] = [320, 150];
-/// White border [px].
+/// Width of the white border [px].
 const BORDER: f64 = 14.0;
-/// Between panels [px].
+/// Distance between panels [px].
 const GUTTER: f64 = 20.0;
-/// Size of the title's text, and the height of its line [px].
+/// Size of the title's text, and height of its line [px].
 const TITLE: f64 = 15.0;
 const TITLE_LINE: f64 = 30.0;
-/// Size of the subtitle's text, and the height of its line [px].
+/// Size of the subtitle's text, and height of its line [px].
 const SUBTITLE: f64 = 12.0;
 const SUBTITLE_LINE: f64 = 18.0;
-/// Largest side of a figure [px].
+/// Largest width and height of a figure [px].
 const LARGEST: f64 = 4000.0;
 
-/// A laid out figure.
+/// A figure after layout.
 pub(super) struct Picture {
     /// Width and height [px].
     pub size: (u32, u32),
-    /// From back to front.
+    /// Shapes from back to front.
     pub shapes: Vec<Shape>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
     Ok(Picture { size: (width, height.ceil() as u32), shapes })
 }
 
-/// Prepares every panel for a cell of this width.
+/// Prepares every panel for a cell of width `cell` [px].
 fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotError> {
     let usual = f64::from(HEIGHT[usize::from(figure.panels.len() > 1)]);
     let height = if figure.panel_height > 0 { f64::from(figure.panel_height) } else { usual };
@@ -125,7 +125,7 @@ fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotE
     Ok(drawings)
 }
 
-/// Places below of all points to be seen in the panels that share their axis with this one.
+/// Returns the positions on the x axis of all visible points in the panels that share their x axis with this panel.
 fn shared_places(panels: &[Panel], index: usize) -> Vec<f64> {
     let shares = |panel: &Panel| matches!(panel, Panel::Lines(lines) if lines.shares_x);
     let first = panels[..index].iter().rposition(|panel| !shares(panel)).map_or(0, |at| at + 1);
@@ -141,7 +141,7 @@ fn shared_places(panels: &[Panel], index: usize) -> Vec<f64> {
     places
 }
 
-/// Draws panels side by side; gives the height that they took with the gutter below.
+/// Draws panels side by side and returns the height that they took, including the gutter below [px].
 fn draw_row(
     row: &[Drawing<'_>],
     all: &[Drawing<'_>],
@@ -158,7 +158,7 @@ fn draw_row(
     let foot = largest(|margins| margins.bottom, &beside);
     let height = row.iter().map(Drawing::height).fold(0.0, f64::max);
     for (column, drawing) in row.iter().enumerate() {
-        // Panels above each other have their frames above each other.
+        // The frames of panels above each other are aligned.
         let stacked: Vec<_> = all.iter().skip(column).step_by(columns).collect();
         let left = BORDER + column as f64 * (cell + GUTTER);
         let frame = Frame {
@@ -172,7 +172,7 @@ fn draw_row(
     head + height + foot + GUTTER
 }
 
-/// The title, smaller if it is long.
+/// Returns the title, in a smaller size if it is long.
 fn title(figure: &Figure, width: u32) -> Option<Shape> {
     let size = fitting(&figure.title, TITLE, true, width);
     let at = (BORDER, BORDER + TITLE_LINE / 2.0 - 5.0);
@@ -187,7 +187,7 @@ fn title(figure: &Figure, width: u32) -> Option<Shape> {
     }))
 }
 
-/// What is below the title, so far from the top border.
+/// Returns the subtitle; `below` is the height of the title above it [px].
 fn subtitle(figure: &Figure, width: u32, below: f64) -> Option<Shape> {
     let size = fitting(&figure.subtitle, SUBTITLE, false, width);
     let at = (BORDER, BORDER + below + SUBTITLE_LINE / 2.0 - 7.0);
@@ -196,7 +196,7 @@ fn subtitle(figure: &Figure, width: u32, below: f64) -> Option<Shape> {
     (!text.text.is_empty()).then_some(Shape::Text(text))
 }
 
-/// The size at which a text fits into a figure of this width.
+/// Returns the text size at which a text fits into a figure of this width.
 fn fitting(text: &str, usual: f64, bold: bool, width: u32) -> f64 {
     let room = f64::from(width) - 2.0 * BORDER;
     let needed = font::width(text, usual, bold);

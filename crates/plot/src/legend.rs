@@ -1,4 +1,4 @@
-//! Who is who, at the right of a panel, where no data is.
+//! The legend, at the right of a panel outside the data.
 
 use super::font;
 use super::palette::{Colour, INK};
@@ -6,9 +6,9 @@ use super::shape::{Frame, Place, Shape, Side, Text, dashes, rectangle};
 
 /// Size of text [px].
 const SIZE: f64 = 11.0;
-/// From one entry to the next [px].
+/// Distance from one entry to the next [px].
 const PITCH: f64 = 17.0;
-/// From the panel to the samples, and their width [px].
+/// Distance from the panel to the samples, and width of a sample [px].
 const GAP: f64 = 14.0;
 const SAMPLE: f64 = 18.0;
 
@@ -20,14 +20,14 @@ pub(super) struct Entry {
     pub look: Look,
 }
 
-/// How the entry's data is drawn.
+/// How the data of an entry are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Look {
     Line { line: bool, dash: Option<[f64; 2]>, dots: bool },
     Area,
 }
 
-/// A title over entries; nothing if there is at most one line and no title.
+/// A legend: a title above entries. It is empty for at most one line without a title.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Legend {
     pub title: String,
@@ -35,7 +35,7 @@ pub(super) struct Legend {
 }
 
 impl Legend {
-    /// Width with the gap before it [px].
+    /// Returns the width, including the gap before the legend [px].
     pub(super) fn width(&self) -> f64 {
         if self.entries.is_empty() {
             return 0.0;
@@ -45,13 +45,13 @@ impl Legend {
         GAP + names.chain([font::width(&self.title, SIZE, true)]).fold(0.0, f64::max)
     }
 
-    /// Height [px].
+    /// Returns the height [px].
     pub(super) fn height(&self) -> f64 {
         let title = usize::from(!self.title.is_empty() && !self.entries.is_empty());
         (self.entries.len() + title) as f64 * PITCH
     }
 
-    /// Draws it at the upper right of a panel.
+    /// Draws the legend at the upper right of a panel.
     pub(super) fn draw(&self, panel: &Frame, shapes: &mut Vec<Shape>) {
         let (left, mut y) = (panel.right + GAP, panel.top + PITCH / 2.0);
         if !self.title.is_empty() && !self.entries.is_empty() {
@@ -66,7 +66,7 @@ impl Legend {
     }
 }
 
-/// A piece of what the entry looks like.
+/// Draws a sample of the entry's line or area.
 fn sample(entry: &Entry, left: f64, y: f64, shapes: &mut Vec<Shape>) {
     let colour = entry.colour;
     match entry.look {

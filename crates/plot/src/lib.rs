@@ -1,8 +1,8 @@
-//! Figures from rows, never from a running world.
+//! Draws figures from rows of data; it never needs a running simulation.
 //!
-//! A [`Recipe`] picks columns of a [`Table`] and makes a [`Figure`] of them; the figure is laid out
-//! as shapes, which plotters' backends turn into SVG or pixels. Ranges come from the data, text is
-//! set in a font of our own, and the same rows give the same bytes.
+//! A [`Recipe`] selects columns of a [`Table`] and makes a [`Figure`] from them. The figure is laid out as shapes, which the
+//! backends of plotters turn into SVG or pixels. Ranges follow from the data, text is set in a built-in font, and the same rows
+//! give the same bytes.
 //!
 //! # Example
 //!
@@ -49,13 +49,13 @@ pub use unit::Unit;
 /// Why there is no figure.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlotError {
-    /// The recipe is not what it should be: bytes of it in order, and what is wrong there.
+    /// The recipe is invalid: byte offsets in ascending order, each with the problem there.
     #[error("{}", lines(.0))]
     Recipe(Vec<(usize, String)>),
     /// The rows cannot be read as a table.
     #[error("{0}")]
     Table(String),
-    /// There is nothing to see, or too much.
+    /// There is nothing to draw, or too much.
     #[error("{0}")]
     NoData(String),
     /// A backend failed.
@@ -64,7 +64,7 @@ pub enum PlotError {
 }
 
 impl PlotError {
-    /// All that is wrong with a recipe, each problem once, in the order of its text.
+    /// Collects all problems with a recipe, each once, in the order of its text.
     fn all(problems: impl IntoIterator<Item = PlotError>) -> PlotError {
         let mut all: Vec<(usize, String)> = Vec::new();
         for problem in problems {

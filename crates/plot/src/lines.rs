@@ -9,32 +9,32 @@ use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
 use super::shape::{Frame, Place, Shape, Side, Text, dashes, segment};
 use super::{AxisSpec, Lines, PlotError, Point, Scale, Series, Style, font};
 
-/// Size of the text of ticks and of axis titles [px].
+/// Size of the text of tick labels and of axis titles [px].
 pub(super) const TICK: f64 = 11.0;
 pub(super) const LABEL: f64 = 12.0;
-/// Lines of axis titles and of ticks below the frame [px].
+/// Height of the lines of axis titles and of tick labels below the frame [px].
 pub(super) const LABEL_LINE: f64 = 20.0;
 pub(super) const TICK_LINE: f64 = 18.0;
-/// Most points of a curve that are marked with dots.
+/// Largest number of points that a curve marks with dots.
 const DOTTED: usize = 40;
-/// Distances of ticks that are aimed at [px].
+/// Target distances between ticks, horizontally and vertically [px].
 const ACROSS: f64 = 85.0;
 const DOWN: f64 = 42.0;
 
-/// A panel of curves with its axes settled.
+/// A panel of curves whose axes are fixed.
 pub(super) struct LinesDrawing<'a> {
     pub(super) lines: &'a Lines,
     x: Axis,
     y: Axis,
     legend: Legend,
-    /// Names at the ends of curves, where they fit: then there is no legend.
+    /// Names at the ends of curves, if they fit; then there is no legend.
     direct: Option<Direct>,
     height: f64,
 }
 
 impl<'a> LinesDrawing<'a> {
-    /// Settles the axes for a frame of this height in a cell of this width. `xs` are the places of
-    /// all panels that have the same axis below.
+    /// Computes the axes for a frame of height `height` in a cell of width `cell` [px]. `xs` are the positions in all panels that
+    /// have the same x axis.
     pub(super) fn new(
         lines: &'a Lines,
         xs: &[f64],
@@ -139,17 +139,17 @@ impl<'a> LinesDrawing<'a> {
         let fine = fine.chain(self.y.minor.iter().filter_map(|at| horizontal(*at, FINE_GRID)));
         let main = self.x.ticks.iter().filter_map(|tick| vertical(tick.at, GRID));
         let main = main.chain(self.y.ticks.iter().filter_map(|tick| horizontal(tick.at, GRID)));
-        // Zero is a line to look for where values lie on both sides of it.
+        // The zero line is emphasized if there are values on both sides of it.
         let zero = (self.y.low < 0.0 && self.y.high > 0.0).then(|| horizontal(0.0, GREY)).flatten();
         fine.chain(main).chain(zero).collect()
     }
 
-    /// The interval around a curve, one area for each run of points that have one.
+    /// Returns the interval around a curve as areas, one for each run of points that have an interval.
     fn band(&self, series: &Series, frame: &Frame) -> Vec<Shape> {
         let ends = |point: &Point| {
             let [low, high] = point.band.filter(|_| point.y.is_some())?;
             let x = self.across(point.x, frame)?;
-            // Nothing of a logarithmic axis is below its low end.
+            // A low end that a logarithmic axis cannot show is drawn at the axis' low end.
             let low = self.down(low, frame).unwrap_or(frame.bottom);
             Some((x, low, self.down(high, frame)?))
         };
@@ -163,7 +163,7 @@ impl<'a> LinesDrawing<'a> {
         ends.split(Option::is_none).filter(|run| run.len() > 1).map(area).collect()
     }
 
-    /// Where a curve's points are; none leaves a gap.
+    /// Returns the positions of a curve's points; `None` leaves a gap.
     pub(super) fn places(&self, series: &Series, frame: &Frame) -> Vec<Option<Place>> {
         let place =
             |point: &Point| Some((self.across(point.x, frame)?, self.down(point.y?, frame)?));
@@ -212,7 +212,7 @@ impl<'a> LinesDrawing<'a> {
     }
 }
 
-/// Labels of the axis below, those left out that would touch the one before.
+/// Returns the tick labels of the x axis, without labels that would touch the previous one.
 pub(super) fn ticks_below(axis: &Axis, frame: &Frame) -> Vec<Shape> {
     let mut free = f64::NEG_INFINITY;
     let mut shapes = Vec::new();
@@ -229,13 +229,13 @@ pub(super) fn ticks_below(axis: &Axis, frame: &Frame) -> Vec<Shape> {
     shapes
 }
 
-/// The text of a tick.
+/// Returns the text of a tick label.
 pub(super) fn tick_text(at: Place, text: &str, side: Side) -> Shape {
     Shape::Text(Text { at, text: text.to_owned(), size: TICK, bold: false, side, colour: INK })
 }
 
-/// The left and lower borders, and the names of both axes: the upright one's lies above it, so
-/// that nobody has to turn their head.
+/// Draws the left and lower borders and the titles of both axes. The title of the y axis is horizontal, above the axis, so that
+/// it is easy to read.
 pub(super) fn frame_and_titles(
     frame: &Frame,
     above: &str,
@@ -257,13 +257,13 @@ pub(super) fn frame_and_titles(
     }
 }
 
-/// A path that goes to each place first across and then up or down.
+/// Returns a path that goes to each position first horizontally and then vertically.
 fn stairs(run: &[Place]) -> Vec<Place> {
     let corner = |pair: &[Place]| [(pair[1].0, pair[0].1), pair[1]];
     run.iter().take(1).copied().chain(run.windows(2).flat_map(corner)).collect()
 }
 
-/// Whether a curve's points are marked.
+/// Returns whether a curve's points are marked with dots.
 pub(super) fn dotted(series: &Series) -> bool {
     match series.style {
         Style::Auto => series.points.len() <= DOTTED,
@@ -272,13 +272,13 @@ pub(super) fn dotted(series: &Series) -> bool {
     }
 }
 
-/// Whether curves must be named: there are several, and no other panel says what they are.
+/// Returns whether curves must be named: there are several, and no other panel names them.
 pub(super) fn are_named(lines: &Lines) -> bool {
     let curves = lines.series.iter().filter(|series| series.style != Style::Dots);
     curves.count() > 1 && lines.legend_shown
 }
 
-/// The legend; a single curve needs none.
+/// Returns the legend; a single curve needs none.
 fn legend(lines: &Lines) -> Legend {
     if !are_named(lines) {
         return Legend::default();
@@ -299,7 +299,7 @@ fn legend(lines: &Lines) -> Legend {
     Legend { title: lines.legend.clone(), entries: curves().map(entry).collect() }
 }
 
-/// An axis without a usable value.
+/// Returns the error for an axis without usable values.
 pub(super) fn nothing(axis: &AxisSpec) -> PlotError {
     let place = match axis.place.as_str() {
         "" => String::new(),

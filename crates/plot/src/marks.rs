@@ -17,7 +17,8 @@ impl LinesDrawing<'_> {
         pieces.into_iter().map(|path| Shape::Line { path, colour: GREY, width: 1.1 }).collect()
     }
 
-    /// Above the frame for an upright line; on a level one, where it hides the least.
+    /// Returns the label of a reference line: above the frame for a vertical line; for a horizontal line, where it hides the
+    /// least.
     pub(super) fn mark_label(&self, mark: &Mark, frame: &Frame) -> Option<Vec<Shape>> {
         if mark.label.is_empty() {
             return None;
@@ -47,7 +48,7 @@ impl LinesDrawing<'_> {
         Some(vec![rectangle(back(at), PAPER, 0.8), text(at)])
     }
 
-    /// How many pieces of curves lie behind `back`.
+    /// Returns how many pieces of curves the area `back` would hide.
     fn hidden(&self, back: &Frame, frame: &Frame) -> usize {
         let pieces = |series: &Series| {
             let places: Vec<Place> = self.places(series, frame).into_iter().flatten().collect();

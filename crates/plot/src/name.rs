@@ -1,9 +1,9 @@
-//! What columns are called on an axis.
+//! Labels and units of columns on an axis.
 
 use super::Unit;
 use forebay_report::metric::{self, of_column};
 
-/// What an axis with this column is called: as the table of metrics says, or for a key its last word.
+/// Returns the axis label of a column: the label in the table of metrics, or for a key of a scenario its last word.
 pub fn label_of(column: &str) -> String {
     if let Some(metric) = of_column(column) {
         return metric.label.to_string();
@@ -13,7 +13,7 @@ pub fn label_of(column: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What an axis with this column is measured in.
+/// Returns the unit of a column on an axis.
 pub fn unit_of(column: &str) -> Unit {
     of_column(column).map_or(Unit::Number, |metric| Unit::from(metric.unit))
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_scenarios_are_called_by_their_last_word() {
+    fn keys_of_scenarios_are_labelled_with_their_last_word() {
         assert_eq!(label_of("job.loader.tf-queue.threads"), "Threads");
         assert_eq!(label_of("job.batch_interval"), "Batch interval");
     }

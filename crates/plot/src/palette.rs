@@ -1,10 +1,10 @@
 //! Colours that people with any kind of colour vision can tell apart.
 
-/// Red, green, blue.
+/// A colour: red, green, blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Colour(pub u8, pub u8, pub u8);
 
-/// What a figure is drawn on.
+/// Colour theme of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Theme {
     /// Dark on white, for paper.
@@ -15,7 +15,7 @@ pub enum Theme {
 }
 
 impl Theme {
-    /// The colour with which this theme draws what is `colour` on white.
+    /// Returns the colour that this theme uses in place of `colour`, which is for a white background.
     pub(super) fn paint(self, colour: Colour) -> Colour {
         let dark = || ON_DARK.iter().find(|(light, _)| *light == colour);
         match self {
@@ -25,18 +25,18 @@ impl Theme {
     }
 }
 
-/// Text and frames.
+/// Colour of text and frames.
 pub(super) const INK: Colour = Colour(38, 38, 38);
-/// Less important text.
+/// Colour of less important text.
 pub(super) const GREY: Colour = Colour(110, 110, 110);
-/// Grid lines.
+/// Colour of grid lines.
 pub(super) const GRID: Colour = Colour(228, 228, 228);
-/// Between powers of ten.
+/// Colour of grid lines between powers of ten.
 pub(super) const FINE_GRID: Colour = Colour(242, 242, 242);
-/// Paper.
+/// Colour of the background.
 pub(super) const PAPER: Colour = Colour(255, 255, 255);
 
-/// Okabe and Ito's colours (2008), those with the most contrast on white first.
+/// Okabe and Ito's colours (2008), in descending order of contrast on white.
 const OKABE_ITO: [Colour; 8] = [
     Colour(0, 114, 178),
     Colour(213, 94, 0),
@@ -48,7 +48,7 @@ const OKABE_ITO: [Colour; 8] = [
     Colour(158, 148, 20),
 ];
 
-/// What replaces each colour on a dark ground; series keep their hue and get lighter until their contrast is 4.5 or more.
+/// Replacements for colours on a dark background. Series keep their hue and get lighter until their contrast is 4.5 or more.
 const ON_DARK: [(Colour, Colour); 11] = [
     (INK, Colour(230, 230, 230)),
     (GREY, Colour(160, 160, 160)),
@@ -63,13 +63,13 @@ const ON_DARK: [(Colour, Colour); 11] = [
     (OKABE_ITO[7], Colour(196, 186, 60)),
 ];
 
-/// The colour of the `index`-th series; they repeat after eight.
+/// Returns the colour of the `index`-th series; colours repeat after eight.
 pub fn colour(index: usize) -> Colour {
     OKABE_ITO[index % OKABE_ITO.len()]
 }
 
-/// The dashes of the `index`-th series: solid for the first eight, so that those after them, whose
-/// colours repeat, differ.
+/// Returns the dashes of the `index`-th series. The first eight are solid; later ones are dashed, so that they differ although
+/// colours repeat.
 pub(super) fn dash(index: usize) -> Option<[f64; 2]> {
     match index / OKABE_ITO.len() {
         0 => None,
@@ -83,7 +83,7 @@ pub(super) fn dash(index: usize) -> Option<[f64; 2]> {
 mod tests {
     use super::*;
 
-    /// Contrast ratio (Web Content Accessibility Guidelines 2.2, section 1.4.3).
+    /// Returns the contrast ratio (Web Content Accessibility Guidelines 2.2, section 1.4.3).
     fn contrast(a: Colour, b: Colour) -> f64 {
         let linear = |channel: u8| {
             let value = f64::from(channel) / 255.0;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn series_and_text_stand_out_from_a_dark_ground() {
+    fn series_and_text_have_enough_contrast_on_a_dark_background() {
         let ground = Theme::Dark.paint(PAPER);
         for colour in OKABE_ITO.into_iter().chain([INK, GREY]) {
             let ratio = contrast(Theme::Dark.paint(colour), ground);

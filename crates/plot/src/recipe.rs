@@ -15,64 +15,64 @@ use toml::de::{DeString, DeTable, DeValue};
 #[serde(deny_unknown_fields)]
 #[schemars(title = "forebay figure recipe")]
 pub struct Recipe {
-    /// What the figure shows (default: no title).
+    /// Title of the figure (default: no title).
     #[serde(default)]
     pub title: String,
-    /// What the title leaves to say (default: nothing).
+    /// Subtitle below the title (default: none).
     #[serde(default)]
     pub subtitle: String,
-    /// Where rows come from (default: the rows of `--data`).
+    /// Source of the rows (default: the rows of `--data`).
     pub data: Option<Data>,
-    /// Column of the axis below.
+    /// Column for the x axis.
     #[schemars(with = "String")]
     pub x: Spanned<String>,
-    /// Columns of the only panel; with several panels each has its own (default: none).
+    /// Columns to draw, if there is one panel; with several panels each has its own (default: none).
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub y: Vec<Spanned<String>>,
-    /// Column whose values get a line each (default: one line for all rows).
+    /// Column whose values distinguish the lines: one line for each value (default: one line for all rows).
     #[schemars(with = "Option<String>")]
     pub group: Option<Spanned<String>>,
-    /// Panels, where there are several (default: one, with the columns of `y`).
+    /// Panels, if there are several (default: one, with the columns of `y`).
     #[serde(default)]
     pub panel: Vec<PanelRecipe>,
-    /// Panels side by side (default: 1).
+    /// Number of panels side by side (default: 1).
     #[serde(default = "one")]
     pub columns: usize,
-    /// Label of the axis below (default: the column's name in words).
+    /// Label of the x axis (default: the column's name in words).
     pub x_label: Option<String>,
-    /// Label of the upright axis (default: the first column's name in words).
+    /// Label of the y axis (default: the first column's name in words).
     pub y_label: Option<String>,
     /// Title of the legend (default: the name of the column `group` in words).
     pub group_label: Option<String>,
-    /// What values of `group`, or of `x` where these are names, are called: by the value as the sweep has it, or by
-    /// its kind (default: the values themselves).
+    /// Labels for values of `group`, or of `x` if its values are names. The key is the value as in the sweep, or its kind
+    /// (default: the values themselves).
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
     pub labels: BTreeMap<Spanned<String>, String>,
-    /// How values below become places (default: "linear").
+    /// Scale of the x axis (default: "linear").
     #[serde(default)]
     pub x_scale: Scale,
-    /// How values of the upright axes become places (default: "linear").
+    /// Scale of the y axes (default: "linear").
     #[serde(default)]
     pub y_scale: Scale,
-    /// What the axis below is measured in (default: the column's unit).
+    /// Unit of the x axis (default: the column's unit).
     pub x_unit: Option<Unit>,
-    /// What the upright axis is measured in (default: the first column's unit).
+    /// Unit of the y axis (default: the first column's unit).
     pub y_unit: Option<Unit>,
-    /// Ends of the axis below (default: so that all values fit).
+    /// Lower and upper end of the x axis (default: so that all values fit).
     #[schemars(with = "Option<[f64; 2]>")]
     pub x_range: Option<Spanned<[f64; 2]>>,
-    /// Ends of the upright axis (default: so that all values fit).
+    /// Lower and upper end of the y axis (default: so that all values fit).
     #[schemars(with = "Option<[f64; 2]>")]
     pub y_range: Option<Spanned<[f64; 2]>>,
-    /// How values are drawn (default: "bars" where the places below are names, "lines" elsewhere).
+    /// How values are drawn (default: "bars" if the values of `x` are names, otherwise "lines").
     #[schemars(with = "Option<DrawnAs>")]
     pub style: Option<Spanned<DrawnAs>>,
-    /// Whether to shade the intervals between the columns' `_lo` and `_hi` (default: false).
+    /// Whether to shade the intervals between the columns with `_lo` and `_hi` appended to their names (default: false).
     #[serde(default)]
     pub band: bool,
-    /// Which rows to draw: columns and the value, or one of the values, that they must have (default: all rows).
+    /// Which rows to draw: columns, each with the value or the list of values that it may have (default: all rows).
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, AcceptedValues>")]
     pub filter: Filter,
@@ -82,32 +82,32 @@ pub struct Recipe {
     /// Width of the figure [pixels] (default: 720, or 480 for each of several panels side by side).
     #[serde(default)]
     pub width: u32,
-    /// Height of each panel [pixels] (default: so that it fits).
+    /// Height of each panel [pixels] (default: 320, or 150 for each of several panels).
     #[serde(default)]
     pub height: u32,
-    /// The file's name and text, for messages.
+    /// The recipe file's name and text, for messages.
     #[serde(skip)]
     source: (String, String),
 }
 
-/// Where rows come from.
+/// Source of the rows.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// A CSV file with a header, looked up beside the recipe; or `scenario` (default: none).
+    /// A CSV file with a header; the path is relative to the recipe. Alternative to `scenario` (default: none).
     csv: Option<String>,
-    /// A scenario, looked up beside the recipe, whose sweep gives the rows (default: none).
+    /// A scenario file whose sweep gives the rows; the path is relative to the recipe (default: none).
     scenario: Option<String>,
     /// Changes to the scenario, `key=value` (default: none).
     #[serde(default)]
     set: Vec<String>,
-    /// Whether to run the scenario once and draw it over time, rather than to sweep it (default: false).
+    /// Whether to run the scenario once and draw it over time, instead of running its sweep (default: false).
     #[serde(default)]
     series: bool,
-    /// Most points over time; neighbours are averaged (default: 1000).
+    /// Largest number of points over time; neighbouring points are averaged (default: 1000).
     #[schemars(with = "Option<u32>")]
     points: Option<NonZeroUsize>,
-    /// What to draw the distribution of, at each point of the sweep (default: none).
+    /// Quantity whose distribution to draw, at each point of the sweep (default: none).
     distribution: Option<Distribution>,
 }
 
@@ -117,27 +117,27 @@ pub struct Data {
 pub enum DrawnAs {
     /// Connected from point to point.
     Lines,
-    /// Each value holds up to the next point.
+    /// Steps: each value holds up to the next point.
     Steps,
-    /// Dots that nothing connects.
+    /// Unconnected dots.
     Points,
-    /// Upright bars from zero, a group of them for each place below.
+    /// Vertical bars from zero, one group for each value of `x`.
     Bars,
 }
 
-/// What has a distribution: rows have a column of this name with its values, and `share`, of the time in which it is at
-/// most that.
+/// A quantity whose distribution can be drawn. Rows have a column of this name with its values, and a column `share` with the
+/// share of time in which the quantity is at most this value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// The part of a GPU that is in use.
+    /// The part of a GPU that is occupied by kernels.
     GpuOccupancy,
 }
 
-/// Most points over time that are drawn unless a recipe says otherwise.
+/// Default limit for the number of points over time.
 const POINTS: usize = 1000;
 
-/// Where rows come from, checked. Paths are as written: relative to the recipe.
+/// Source of the rows, after checks. Paths are as in the recipe: relative to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataSource<'a> {
     /// A CSV file.
@@ -146,67 +146,67 @@ pub enum DataSource<'a> {
     Scenario {
         /// The scenario file.
         path: &'a str,
-        /// Changes to it, `key=value`.
+        /// Changes to the scenario, `key=value`.
         set: &'a [String],
-        /// Which rows it gives.
+        /// Rows that the scenario gives.
         rows: Rows,
     },
 }
 
-/// Rows of a scenario.
+/// The kind of rows that a scenario gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// One for each point of its sweep and each job.
+    /// One row for each point of its sweep and each job.
     Sweep,
-    /// Several, in which something is distributed.
+    /// For each point of its sweep, the rows of a distribution.
     Distribution(Distribution),
-    /// Those of one run over time, at most so many.
+    /// Rows of one run over time, at most this many.
     Series(usize),
 }
 
-/// One of several panels; what it does not say is as the recipe says.
+/// One of several panels; settings that it leaves out are as in the recipe.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PanelRecipe {
     /// Columns to draw.
     #[schemars(with = "Vec<String>")]
     pub y: Vec<Spanned<String>>,
-    /// Label of the upright axis (default: as the recipe says).
+    /// Label of the y axis (default: as in the recipe).
     pub y_label: Option<String>,
-    /// How its values become places (default: as the recipe says).
+    /// Scale of the y axis (default: as in the recipe).
     pub y_scale: Option<Scale>,
-    /// What it is measured in (default: as the recipe says).
+    /// Unit of the y axis (default: as in the recipe).
     pub y_unit: Option<Unit>,
-    /// Its ends (default: as the recipe says).
+    /// Lower and upper end of the y axis (default: as in the recipe).
     #[schemars(with = "Option<[f64; 2]>")]
     pub y_range: Option<Spanned<[f64; 2]>>,
-    /// How its values are drawn (default: as the recipe says).
+    /// How values are drawn (default: as in the recipe).
     #[schemars(with = "Option<DrawnAs>")]
     pub style: Option<Spanned<DrawnAs>>,
-    /// Which of the recipe's rows it draws (default: all of them).
+    /// Which of the recipe's rows to draw (default: all of them).
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, AcceptedValues>")]
     pub filter: Filter,
 }
 
-/// A reference line, upright at `x` or level at `y`.
+/// A reference line: vertical at `x` or horizontal at `y`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineRecipe {
-    /// Place on the axis below; or `y` (default: none).
+    /// Position of a vertical line on the x axis; write either `x` or `y` (default: none).
     #[schemars(with = "Option<f64>")]
     pub x: Option<Spanned<f64>>,
-    /// Place on the upright axis; or `x` (default: none).
+    /// Position of a horizontal line on the y axis; write either `x` or `y` (default: none).
     #[schemars(with = "Option<f64>")]
     pub y: Option<Spanned<f64>>,
-    /// What it stands for (default: no label).
+    /// Label of the line (default: no label).
     #[serde(default)]
     pub label: String,
-    /// Which panel it is in, from 1 (default: all of them).
+    /// Number of the panel that shows the line, from 1 (default: all panels).
     pub panel: Option<usize>,
 }
 
-/// JSON Schema of a recipe, from the types that read it.
+/// Returns the JSON Schema of a recipe, generated from the types that parse it.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Recipe).to_value()
@@ -217,7 +217,7 @@ fn one() -> usize {
 }
 
 impl Recipe {
-    /// Reads a recipe; `name` is what messages call it. All that is wrong with it is said at once.
+    /// Parses a recipe; `name` is its name in messages. All problems are reported at once.
     pub fn parse(name: &str, text: &str) -> Result<Recipe, PlotError> {
         let (mut recipe, mut wrong) = read(name, text);
         if let Some(recipe) = &mut recipe {
@@ -235,10 +235,10 @@ impl Recipe {
         }
     }
 
-    /// Where rows come from; `None` if the recipe leaves that to the user.
+    /// Returns the source of the rows; `None` if the recipe leaves it to the command line.
     pub fn data_source(&self) -> Result<Option<DataSource<'_>>, PlotError> {
         let Some(data) = &self.data else { return Ok(None) };
-        // Only series over time have points to average.
+        // `points` is valid only for series over time, as only their points are averaged.
         let rows = match (data.series, data.points, data.distribution) {
             (true, points, None) => Some(Rows::Series(points.map_or(POINTS, NonZeroUsize::get))),
             (false, None, Some(of)) => Some(Rows::Distribution(of)),
@@ -260,28 +260,28 @@ impl Recipe {
         }
     }
 
-    /// Whether each line is a distribution, of which a place below has one value.
+    /// Returns whether each line is a distribution, which has one value at each position on the x axis.
     pub(super) fn is_distribution(&self) -> bool {
         self.data.as_ref().is_some_and(|data| data.distribution.is_some())
     }
 
-    /// This place of the file as messages have it.
+    /// Formats a position in the recipe for messages.
     pub(super) fn place(&self, at: Range<usize>) -> String {
         let (name, text) = &self.source;
         let place = (!at.is_empty()).then(|| format!(":{}", position(text, at.start)));
         format!("{name}{}", place.unwrap_or_default())
     }
 
-    /// A problem at this place of the file.
+    /// Returns an error for a problem at this position in the recipe.
     pub(super) fn problem(&self, at: Range<usize>, what: &str) -> PlotError {
         PlotError::Recipe(vec![(at.start, format!("cannot use {}: {what}", self.place(at)))])
     }
 }
 
-/// Most problems of a recipe that are looked for.
+/// Largest number of problems that are reported.
 const MOST_PROBLEMS: usize = 20;
 
-/// The recipe that a text holds, without what is wrong with it, and what that is.
+/// Parses a recipe and returns it with its problems; `None` in place of the recipe if it has any.
 fn read(name: &str, text: &str) -> (Option<Recipe>, Vec<PlotError>) {
     let told = |mut error: toml::de::Error| {
         error.set_input(Some(text));
@@ -298,7 +298,7 @@ fn read(name: &str, text: &str) -> (Option<Recipe>, Vec<PlotError>) {
     }
     let (mut wrong, mut removed) = (Vec::new(), Vec::new());
     while wrong.len() < MOST_PROBLEMS {
-        // Whatever is wrong is left out, to see what else is.
+        // Each invalid entry is removed, to find further problems.
         let error = match Recipe::deserialize(toml::Deserializer::from(document.clone())) {
             Ok(recipe) => return (Some(recipe), wrong),
             Err(error) => error,
@@ -306,7 +306,7 @@ fn read(name: &str, text: &str) -> (Option<Recipe>, Vec<PlotError>) {
         let missing = error.message().strip_prefix("missing field `");
         let missing = missing.and_then(|rest| rest.split('`').next()).map(str::to_owned);
         let span = error.span().unwrap_or(0..0);
-        // What was left out is missing then.
+        // A removed entry is reported as missing later; that is no further problem.
         if missing.is_none_or(|missing| !removed.contains(&missing)) {
             wrong.push(told(error));
         }
@@ -318,7 +318,7 @@ fn read(name: &str, text: &str) -> (Option<Recipe>, Vec<PlotError>) {
     (None, wrong)
 }
 
-/// Leaves out the entry whose key or value is at this place, and gives its key.
+/// Removes the entry whose key or value is at this position, and returns its key.
 fn remove(table: &mut DeTable<'_>, at: &Range<usize>) -> Option<String> {
     let is_there = |(key, value): &(&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| {
         let element = |element: &Spanned<DeValue<'_>>| element.span() == *at;
@@ -341,7 +341,7 @@ fn remove(table: &mut DeTable<'_>, at: &Range<usize>) -> Option<String> {
     })
 }
 
-/// What was perhaps meant by an unknown key.
+/// Returns a hint with the known key that is most similar to an unknown one.
 fn nearest(error: &toml::de::Error) -> String {
     let mut quoted = error.message().split('`').skip(1).step_by(2);
     let (true, Some(unknown)) = (error.message().starts_with("unknown field"), quoted.next())
@@ -353,7 +353,7 @@ fn nearest(error: &toml::de::Error) -> String {
     nearest.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
-/// Line and column of a byte of a text.
+/// Returns line and column of a byte offset in a text.
 fn position(text: &str, byte: usize) -> String {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

@@ -1,7 +1,7 @@
-//! Shapes to SVG and PNG through plotters' backends.
+//! Draws shapes as SVG and PNG with the backends of plotters.
 //!
-//! Backends count in whole pixels, so shapes are drawn many times as large: SVG shrinks them by its
-//! view box, PNG by averaging pixels, which also smooths all edges alike.
+//! Backends use whole pixels, so shapes are drawn at many times their size. SVG shrinks them by its view box; PNG averages
+//! pixels, which also smooths all edges alike.
 
 use super::font::font;
 use super::palette::Colour;
@@ -11,16 +11,16 @@ use plotters::prelude::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
 
-/// Units of an SVG picture per CSS pixel.
+/// Units in an SVG picture for each CSS pixel.
 const SVG_SCALE: u32 = 10;
-/// Pixels of a PNG picture per CSS pixel.
+/// Pixels in a PNG picture for each CSS pixel.
 const PNG_DENSITY: u32 = 2;
-/// Drawn pixels along each side of a PNG pixel.
+/// Drawn pixels along each side of a PNG pixel, before averaging.
 const PNG_SAMPLES: u32 = 3;
-/// How far below SVG's middle of the text the bitmap backend sets it [em].
+/// Distance by which text is moved down for the bitmap backend, so that its middle is where SVG has it [em].
 const BITMAP_RISE: f64 = 0.135;
 
-/// The figure as SVG text.
+/// Returns the figure as SVG text.
 pub fn svg(figure: &Figure) -> Result<String, PlotError> {
     let picture = layout::picture(figure)?;
     let (width, height) = picture.size;
@@ -40,7 +40,7 @@ pub fn svg(figure: &Figure) -> Result<String, PlotError> {
     Ok(text.replacen(&large, &small, 1))
 }
 
-/// The figure as the bytes of a PNG file, at twice the resolution of its nominal size.
+/// Returns the figure as a PNG file, at twice the resolution of its nominal size.
 pub fn png(figure: &Figure) -> Result<Vec<u8>, PlotError> {
     let picture = layout::picture(figure)?;
     let scale = PNG_DENSITY * PNG_SAMPLES;
@@ -57,7 +57,7 @@ pub fn png(figure: &Figure) -> Result<Vec<u8>, PlotError> {
         .map_err(|error| PlotError::Backend(error.to_string()))
 }
 
-/// Averages squares of `samples` × `samples` RGB pixels of rows of `width`.
+/// Averages squares of `samples` × `samples` RGB pixels, in rows of `width` pixels.
 fn shrink(pixels: &[u8], width: usize, samples: usize) -> Vec<u8> {
     let half = samples * samples / 2;
     let mut small = Vec::with_capacity(pixels.len() / (samples * samples));
@@ -74,13 +74,13 @@ fn shrink(pixels: &[u8], width: usize, samples: usize) -> Vec<u8> {
     small
 }
 
-/// RGB pixels as PNG.
+/// Encodes RGB pixels as PNG.
 fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingError> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    // 192 dots per inch: shown at its nominal size.
+    // 192 dots per inch, so that viewers show the picture at its nominal size.
     let per_metre = 96 * PNG_DENSITY * 10_000 / 254;
     encoder.set_pixel_dims(Some(png::PixelDimensions {
         xppu: per_metre,
@@ -97,9 +97,9 @@ fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::Encodi
 struct Pen<B> {
     backend: B,
     scale: f64,
-    /// How much lower to set text [em].
+    /// Distance by which text is moved down [em].
     rise: f64,
-    /// Whether to draw thick lines as areas, since the backend mitres them badly.
+    /// Whether to draw thick lines as areas, since the backend draws poor mitre joints.
     strokes: bool,
 }
 
@@ -133,7 +133,7 @@ impl<B: DrawingBackend> Pen<B> {
         backend(self.backend.draw_circle(at, radius, &style(colour, 1.0), true))
     }
 
-    /// A line as one area per segment and a dot at every joint.
+    /// Draws a line as one area for each segment and a dot at every joint.
     fn stroke(&mut self, path: &[Place], colour: Colour, width: f64) -> Result<(), PlotError> {
         let style = style(colour, 1.0);
         let half = width / self.scale / 2.0;
@@ -173,12 +173,12 @@ impl<B: DrawingBackend> Pen<B> {
     }
 }
 
-/// How to draw in a colour.
+/// Returns the style for a colour.
 fn style(Colour(red, green, blue): Colour, opacity: f64) -> ShapeStyle {
     ShapeStyle { color: RGBColor(red, green, blue).mix(opacity), filled: true, stroke_width: 1 }
 }
 
-/// A backend's failure as ours.
+/// Converts a backend's error to a [`PlotError`].
 fn backend<E: std::fmt::Display>(result: Result<(), E>) -> Result<(), PlotError> {
     result.map_err(|error| PlotError::Backend(error.to_string()))
 }

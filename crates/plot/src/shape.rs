@@ -1,11 +1,11 @@
-//! What a picture is made of, before any backend. Lengths are in CSS pixels.
+//! Shapes that a picture consists of, independent of the backend. Lengths are in CSS pixels.
 
 use super::palette::{Colour, Theme};
 
-/// A place: right, down [px].
+/// A position: distance from the left and from the top [px].
 pub(super) type Place = (f64, f64);
 
-/// One thing to draw.
+/// A shape to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
     /// Connected segments.
@@ -19,7 +19,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// The same in the colours of `theme`.
+    /// Returns the shape in the colours of `theme`.
     pub(super) fn painted(mut self, theme: Theme) -> Shape {
         let colour = match &mut self {
             Shape::Line { colour, .. } | Shape::Area { colour, .. } | Shape::Dot { colour, .. } => {
@@ -35,7 +35,7 @@ impl Shape {
 /// A line of text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Text {
-    /// Where `side` of it is; vertically its middle.
+    /// Position of the text's left end, middle or right end, as `side` says; vertically of its middle.
     pub at: Place,
     pub text: String,
     /// Height of an em [px].
@@ -45,7 +45,7 @@ pub(super) struct Text {
     pub colour: Colour,
 }
 
-/// Which part of a text is at its place.
+/// Which part of a text is at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -81,12 +81,12 @@ impl Frame {
     }
 }
 
-/// A filled rectangle.
+/// Returns a filled rectangle.
 pub(super) fn rectangle(frame: Frame, colour: Colour, opacity: f64) -> Shape {
     Shape::Area { path: frame.corners(), colour, opacity }
 }
 
-/// A straight line.
+/// Returns a straight line.
 pub(super) fn segment(from: Place, to: Place, colour: Colour, width: f64) -> Shape {
     Shape::Line { path: vec![from, to], colour, width }
 }

@@ -1,13 +1,13 @@
-//! Rows with named columns.
+//! Tables: rows with named columns.
 
 use super::PlotError;
 use std::collections::HashSet;
 use std::io::Read;
 use std::rc::Rc;
 
-/// Most rows that are read: figures of more show no more.
+/// Limit for the number of rows; a figure of more rows shows no more.
 const MOST_ROWS: usize = 1_000_000;
-/// Most bytes of all cells of a table together.
+/// Limit for the memory of all cells of a table [B].
 const MOST_BYTES: usize = 256 << 20;
 
 /// Rows with named columns; an empty cell is a missing value.
@@ -15,11 +15,11 @@ const MOST_BYTES: usize = 256 << 20;
 pub struct Table {
     columns: Vec<String>,
     cells: Rc<Cells>,
-    /// Which rows of the cells these are.
+    /// Indices of this table's rows among the cells.
     rows: Vec<u32>,
 }
 
-/// The text of all cells, one after the other, and where each ends.
+/// The text of all cells, concatenated, and the end of each cell in it.
 #[derive(Debug, PartialEq, Default)]
 struct Cells {
     text: String,
@@ -27,7 +27,7 @@ struct Cells {
 }
 
 impl Cells {
-    /// Adds a cell; `None` if there is no memory for it.
+    /// Adds a cell; `None` if there is not enough memory for it.
     fn push(&mut self, cell: &str) -> Option<()> {
         if self.text.len() + cell.len() + 4 * (self.ends.len() + 1) > MOST_BYTES {
             return None;
@@ -46,7 +46,7 @@ impl Cells {
 }
 
 impl Table {
-    /// A table of these columns; rows are cut or filled up to their number.
+    /// Returns a table with these columns. Longer rows are cut, and shorter ones filled with empty cells.
     pub fn new(
         columns: Vec<String>,
         rows: impl IntoIterator<Item = Vec<String>>,
@@ -82,42 +82,42 @@ impl Table {
         Ok(Table { columns, cells: Rc::new(cells), rows })
     }
 
-    /// Names of the columns.
+    /// Returns the names of the columns.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Index of a column.
+    /// Returns the index of a column; `None` if there is no such column.
     pub(super) fn find(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|name| name == column)
     }
 
-    /// A cell as text.
+    /// Returns a cell as text.
     pub(super) fn text(&self, row: usize, column: usize) -> &str {
         let place = |row: &u32| (*row as usize) * self.columns.len() + column;
         let row = self.rows.get(row).filter(|_| column < self.columns.len());
         row.and_then(|row| self.cells.get(place(row))).unwrap_or_default()
     }
 
-    /// Keeps the rows that `keep` wants.
+    /// Removes the rows for which `keep` returns false.
     pub(super) fn retain(&mut self, keep: impl Fn(&Table, usize) -> bool) {
         let kept: Vec<bool> = (0..self.len()).map(|row| keep(self, row)).collect();
         let mut kept = kept.into_iter();
         self.rows.retain(|_| kept.next().unwrap_or(false));
     }
 
-    /// A column's values, if all that are there are numbers or all quantities of one unit (`"2 ms"`,
-    /// `"10 ms"`), and that unit.
+    /// Returns a column's values and their unit, if all non-empty cells are numbers, or all are quantities with the same unit
+    /// (`"2 ms"`, `"10 ms"`). Otherwise returns `None`.
     pub(super) fn numbers(&self, column: usize) -> Option<(Vec<Option<f64>>, &str)> {
         let mut common = None;
         let mut parse = |row: usize| {
@@ -132,7 +132,7 @@ impl Table {
         Some((values, common.unwrap_or("")))
     }
 
-    /// The different texts of a column, in order of appearance.
+    /// Returns the distinct texts of a column, in order of appearance.
     pub(super) fn distinct(&self, column: usize) -> Vec<&str> {
         let mut seen = HashSet::new();
         (0..self.len())
@@ -147,7 +147,7 @@ fn too_long(limit: &str) -> PlotError {
     PlotError::Table(format!("it has more than {limit}, which is the most that is drawn; {remedy}"))
 }
 
-/// A cell's text. Sweeps write an apostrophe before what a spreadsheet would take for a formula.
+/// Returns a cell's text. Sweeps write an apostrophe before text that a spreadsheet would take for a formula; it is removed.
 fn text_of(cell: &str) -> &str {
     let formula = |text: &&str| text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     cell.strip_prefix('\'').filter(formula).unwrap_or(cell)
@@ -158,8 +158,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_of_rows_is_said_when_it_is_reached() {
-        // System: rows without end. Expectation: reading stops at the limit and says it.
+    fn the_limit_of_rows_is_reported_when_it_is_reached() {
+        // System: endless rows. Expectation: reading stops at the limit and reports it.
         struct Endless;
         impl Read for Endless {
             fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn cells_that_take_too_much_memory_are_refused() {
-        // System: rows of a thousand empty cells, without end. Expectation: reading stops before the rows' limit.
+        // System: endless rows of a thousand empty cells. Expectation: reading stops before the limit for rows.
         struct Endless(usize);
         impl Read for Endless {
             fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_left_out_leave_the_others_as_they_are() {
+    fn removing_rows_leaves_the_other_rows_unchanged() {
         let mut table = Table::read("a,b\n1,x\n2,\n3,z\n".as_bytes()).unwrap_or_default();
         let whole = table.clone();
         table.retain(|table, row| table.text(row, 0) != "2");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_of_text_is_not_part_of_it() {
+    fn the_apostrophe_before_formulas_is_not_part_of_the_text() {
         let table = Table::read("a\n'=b\n'c\n".as_bytes()).unwrap_or_default();
         assert_eq!((table.text(0, 0), table.text(1, 0)), ("=b", "'c"));
     }

@@ -1,13 +1,13 @@
-//! Units, and values written with them.
+//! Units, and formatting of values with units.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What a value is measured in.
+/// Unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// A number, a count, a rate.
+    /// No unit: a number, a count or a rate.
     #[default]
     Number,
     /// Seconds.
@@ -17,12 +17,12 @@ pub enum Unit {
     /// Bytes per second.
     #[serde(rename = "bytes/s")]
     BytesPerSecond,
-    /// A share of one, shown in per cent.
+    /// A part of 1, shown in per cent.
     Share,
 }
 
 impl Unit {
-    /// Names of this unit and its multiples, in ascending order.
+    /// Returns the factor and name of this unit and its multiples, in ascending order.
     fn multiples(self) -> &'static [(f64, &'static str)] {
         match self {
             Unit::Number => {
@@ -44,9 +44,9 @@ impl Unit {
         }
     }
 
-    /// The multiple in which to write `value`.
+    /// Returns the multiple of the unit in which to write `value`.
     pub(super) fn multiple(self, value: f64) -> (f64, &'static str) {
-        // From where on a larger multiple reads better: 200 s, but 5 min.
+        // Thresholds above which a larger multiple reads better: 200 s, but 5 min.
         let from = |(factor, name): &(f64, &str)| match *name {
             " min" => 300.0,
             " h" => 10_800.0,
@@ -61,8 +61,8 @@ impl Unit {
         if plain { (1.0, "") } else { found.copied().unwrap_or(least) }
     }
 
-    /// Places of a logarithmic axis that share a unit with their neighbours, from below `low` to above `high`:
-    /// powers of ten, of times those of seconds, minutes and hours.
+    /// Returns positions of grid lines on a logarithmic axis, from below `low` to above `high`: powers of ten. For times over a
+    /// minute these are powers of ten of seconds, then 1 and 10 minutes, then powers of ten of hours.
     pub(super) fn decades(self, low: f64, high: f64) -> Vec<f64> {
         let power = |of: f64| move |power: i32| of * 10f64.powi(power);
         let tens = |low: f64, high: f64| low.log10().floor() as i32..=high.log10().ceil() as i32;
@@ -77,11 +77,11 @@ impl Unit {
         all[below..].to_vec()
     }
 
-    /// `value` for a tick: times in the largest multiple of which they are whole or half numbers, counts of up to four
-    /// digits in full.
+    /// Formats `value` for a tick. Times use the largest multiple in which they are whole numbers (minutes and hours: whole or
+    /// half numbers); counts below 10,000 are written in full.
     pub(super) fn write_whole(self, value: f64) -> String {
         let whole = |(factor, _): &&(f64, &str)| {
-            // Half minutes and hours are read as easily.
+            // Half minutes and half hours read well too.
             let parts = if *factor >= 60.0 { 2.0 } else { 1.0 };
             let scaled = parts * value / factor;
             scaled > 0.5 * parts && (scaled - scaled.round()).abs() < 1e-9 * scaled
@@ -97,7 +97,7 @@ impl Unit {
         }
     }
 
-    /// `value` in words, such as `2.5 ms`, with as many decimals as it needs, up to three digits.
+    /// Formats `value` with its unit, such as `2.5 ms`, with as many decimals as it needs, up to three digits.
     pub fn write(self, value: f64) -> String {
         if value == 0.0 {
             return "0".into();
@@ -115,7 +115,7 @@ impl Unit {
     }
 }
 
-/// A number with up to so many decimals, without trailing zeros.
+/// Formats a number with at most `decimals` decimals, without trailing zeros.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let text =
@@ -123,7 +123,7 @@ fn trimmed(value: f64, decimals: usize) -> String {
     minus(text)
 }
 
-/// With the minus sign of print.
+/// Replaces hyphens by typographic minus signs.
 pub(super) fn minus(text: &str) -> String {
     text.replace('-', "−")
 }

@@ -1,4 +1,4 @@
-//! Draws upright bars, a group of them for each name below.
+//! Draws vertical bars, one group for each named position on the x axis.
 
 use super::clip;
 use super::lines::{LinesDrawing, TICK};
@@ -6,13 +6,13 @@ use super::palette::{INK, colour};
 use super::shape::{Frame, Shape, Side, Text, rectangle, segment};
 use super::{Point, Series, Style, font};
 
-/// Share of the room of a name that its bars take.
+/// Share of a named position's width that its bars fill.
 const FILLED: f64 = 0.76;
-/// Widest bar [px].
+/// Largest width of a bar [px].
 const WIDEST: f64 = 46.0;
 
 impl LinesDrawing<'_> {
-    /// All bars, with their intervals, and their values where all of these fit.
+    /// Returns all bars with their intervals, and with their values if all values fit.
     pub(super) fn upright_bars(&self, frame: &Frame) -> Vec<Shape> {
         let bars = |series: &&Series| series.style == Style::Bars;
         let all: Vec<&Series> = self.lines.series.iter().filter(bars).collect();
@@ -36,7 +36,7 @@ impl LinesDrawing<'_> {
         shapes
     }
 
-    /// One bar around `x`, and the ends of its interval.
+    /// Returns one bar centred at `x`, and the ends of its interval.
     fn bar(
         &self,
         series: &Series,
@@ -64,7 +64,7 @@ impl LinesDrawing<'_> {
         shapes
     }
 
-    /// The value of a bar, above it.
+    /// Returns the value of a bar as text above it.
     fn value(&self, point: &Point, x: f64, frame: &Frame) -> Option<Text> {
         let y = point.y?;
         let top = self.down(y.max(0.0), frame)?;

@@ -10,8 +10,8 @@ use forebay_engine::stats::mean;
 use forebay_model::law::EpochsLaw;
 use forebay_scenario::{Accuracy, CountedBatch, Job, Scenario};
 
-/// How long a job trains, by replication and copy, until it has reached its target; `None` where none is
-/// said, or no step was done.
+/// Returns how long a job trains until it has reached its target, from its copies by replication; `None` if the scenario sets no
+/// target, or no step was done.
 pub(super) fn accuracy(
     scenario: &Scenario,
     job: &Job,
@@ -63,22 +63,22 @@ pub(super) fn accuracy(
     })
 }
 
-/// What lies before a job.
+/// The training that a job needs to reach its target.
 struct PathToTarget<'a> {
     accuracy: &'a Accuracy,
-    /// Fresh samples, or what is worth as much.
+    /// Samples that the target takes, counted as what they are worth in fresh ones.
     needed: f64,
 }
 
-/// How a copy gets there.
+/// The course of a copy's training until the target.
 struct Course {
-    /// From its arrival to the target [s].
+    /// Time from the copy's arrival to the target [s].
     time: f64,
-    /// Part of it that lies beyond the run [s].
+    /// Part of `time` that lies beyond the run [s].
     ahead: f64,
-    /// Samples trained on until then.
+    /// Samples trained on until the target.
     samples: f64,
-    /// Share of the way that the run went; above 1 where it went further.
+    /// Share of the needed training that the run covered; above 1 if the run went further.
     observed: f64,
 }
 
@@ -87,8 +87,8 @@ impl PathToTarget<'_> {
         self.accuracy.useful(window.samples, window.fresh)
     }
 
-    /// The course of a copy that goes on as from step `behind` on; none without a step, or where nothing
-    /// is learnt.
+    /// Returns the course of a copy that continues at its rate from step `behind` on; `None` without a step, or if nothing is
+    /// learnt.
     fn course(&self, copy: &JobOutcome, behind: usize) -> Option<Course> {
         let all = Window::new(copy, 0..copy.steps.len())?;
         let before = copy.staging.iter().map(|node| node.seconds).fold(0.0, f64::max);
@@ -105,7 +105,7 @@ impl PathToTarget<'_> {
         Some(Course { time: before + all.elapsed + ahead, ahead, samples, observed })
     }
 
-    /// When a copy that went further had what it needed, since its start [s], and the samples until then.
+    /// Returns when a copy that went beyond the target reached it, as time since its start [s], and the samples until then.
     fn reached(&self, copy: &JobOutcome) -> (f64, f64) {
         let (mut start, mut done, mut samples) = (copy.start, 0.0, 0.0);
         for step in &copy.steps {
@@ -121,7 +121,8 @@ impl PathToTarget<'_> {
     }
 }
 
-/// A time of which `ahead` follows from a rate: where it has no interval of its own, as uncertain as that.
+/// Returns `time` with an interval. If it has none of its own, its part `ahead` [s] is as uncertain as the rate that this part
+/// follows from.
 fn as_wide(time: Figure, ahead: f64, rate: &Figure) -> Figure {
     let (Some(mean), None) = (time.mean, time.ci95) else { return time };
     let spread = |[low, high]: [f64; 2]| ratio((high - low) / 2.0, rate.mean.unwrap_or(0.0));
@@ -137,7 +138,7 @@ fn scaled(figure: Figure, factor: f64) -> Figure {
     }
 }
 
-/// In words, what the scenario says of accuracy.
+/// Writes what the scenario assumes about accuracy, in words.
 fn assumed(accuracy: &Accuracy, job: &Job, staleness: f64) -> String {
     let number = super::format::number;
     let mut text = match &accuracy.law {
@@ -174,7 +175,7 @@ fn assumed(accuracy: &Accuracy, job: &Job, staleness: f64) -> String {
     text
 }
 
-/// In words, where its times are from.
+/// Writes which part of the time was simulated or measured, in words.
 fn measured(world: World, observed: f64) -> String {
     let how = match world {
         World::Simulated => "simulated",

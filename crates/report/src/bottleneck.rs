@@ -1,11 +1,11 @@
-//! What to change first.
+//! Finds the bottleneck: what to change first.
 
 use super::figures::{Bottleneck, JobReport, ResourceReport};
 use super::format::share;
 use super::{Cause, StallCause};
 use forebay_scenario::{BatchInterval, Job, Operation, Scenario};
 
-/// Where learners of a GPU average their models, or add their gradients up.
+/// Name of the resource in which learners of a GPU average their models, or add up their gradients.
 const GPU_MEMORY: &str = "node.gpu.memory";
 
 /// Stalls below this share are not worth a change.
@@ -14,7 +14,7 @@ const NEGLIGIBLE: f64 = 0.05;
 /// Utilisation from which a shared resource counts as full.
 const FULL: f64 = 0.9;
 
-/// The bottleneck of the job that loses most time of its trainers; `None` where no job has a step.
+/// Returns the bottleneck of the job that loses most time of its trainers; `None` if no job has a step.
 pub(super) fn bottleneck(
     scenario: &Scenario,
     jobs: &[JobReport],
@@ -24,7 +24,7 @@ pub(super) fn bottleneck(
         job.figures.stall.total.mean.unwrap_or(0.0) * f64::from(described.copies) * ranks(described)
     };
     let trained = scenario.jobs.iter().zip(jobs).filter(|(_, job)| !job.figures.is_empty());
-    // Of equals the first.
+    // Of jobs that lose the same time the first one wins.
     let worst = trained.rev().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
     let (described, job) = worst;
     let total = job.figures.stall.total.mean?;
@@ -53,10 +53,10 @@ pub(super) fn bottleneck(
     })
 }
 
-/// What is idle of a GPU that a learner more would not gain by.
+/// Idle share of a GPU up to which one more learner would gain nothing.
 const NEARLY_FULL: f64 = 0.1;
 
-/// The model copies of a job copy, which start each step together.
+/// Returns the number of model copies of a job copy, which start each step together.
 fn ranks(job: &Job) -> f64 {
     f64::from(job.models())
 }
@@ -80,7 +80,7 @@ fn by_compute(described: &Job, job: &JobReport) -> Bottleneck {
     }
 }
 
-/// What more learners would find, where GPUs that compute are not full.
+/// Returns a hint that more learners would find a part of each GPU idle; an empty text if GPUs are nearly full.
 fn idle_part(described: &Job, job: &JobReport) -> String {
     let learners = job.learners.as_ref().filter(|_| described.is_open_to_learners());
     let idle = learners.and_then(|of| Some((of.per_gpu, 1.0 - of.occupancy.mean?)));
@@ -90,12 +90,12 @@ fn idle_part(described: &Job, job: &JobReport) -> String {
     idle.filter(|(_, idle)| *idle > NEARLY_FULL).map(hint).unwrap_or_default()
 }
 
-/// What carries the computing of a job's steps.
+/// Returns the name of the resource that computes a job's steps.
 fn compute_resource(job: &JobReport) -> &'static str {
     if job.trainers() == "trainers" { "node.cores" } else { "accelerators" }
 }
 
-/// What the choice depends on.
+/// Data that the choice of the resource and of the advice depends on.
 struct Context<'a> {
     scenario: &'a Scenario,
     described: &'a Job,
@@ -108,7 +108,7 @@ impl Context<'_> {
         &self.scenario.storage[self.described.reads_from()].name
     }
 
-    /// What carries a cause.
+    /// Returns the name of the resource behind a cause of stalls.
     fn carrier(&self, of: StallCause) -> String {
         let storage = self.storage();
         match of.cause {
@@ -130,7 +130,7 @@ impl Context<'_> {
         }
     }
 
-    /// Where model copies agree: over the network, or in GPUs' memory, if that is busier.
+    /// Returns the resource through which model copies synchronise: the network, or the GPUs' memory if that is busier.
     fn carrier_of_models(&self) -> &'static str {
         if !self.described.uses_gpu_memory() {
             return "network";
@@ -143,21 +143,21 @@ impl Context<'_> {
         if inside { GPU_MEMORY } else { "network" }
     }
 
-    /// The storage that checkpoints are written to.
+    /// Returns the name of the storage that checkpoints are written to.
     fn checkpoints_to(&self) -> &str {
         let job = self.scenario.jobs.iter().find(|job| job.name == self.job.name);
         let storage = job.and_then(|job| job.checkpoint.as_ref()).map(|of| of.storage);
         storage.map_or_else(|| self.storage(), |index| &self.scenario.storage[index].name)
     }
 
-    /// What of the storage serves requests in a way of its own: an arm, or what was measured.
+    /// Returns the storage's special resource that serves requests, if it has one: a disk arm, or a table of measurements.
     fn own(&self) -> Option<String> {
         let names = ["arm", "measured"].map(|part| format!("{}.{part}", self.storage()));
         let there = |name: &String| self.resources.iter().any(|resource| resource.name == *name);
         names.into_iter().find(there)
     }
 
-    /// The busier of the storage's bandwidth and the NICs if it is full, else the cap of a stream.
+    /// Returns the busier of the storage's bandwidth and the NICs if it is full, else the throughput limit of one stream.
     fn busiest_link(&self) -> String {
         let storage = self.storage();
         let (bandwidth, nic) = (format!("{storage}.bandwidth"), "node.nic".to_owned());
@@ -165,7 +165,8 @@ impl Context<'_> {
         if self.use_of(&busier) >= FULL { busier } else { format!("{storage}.per_stream") }
     }
 
-    /// What threads that want cores wait for: cores, or the busier of what goes with them.
+    /// Returns the busiest resource among those that threads on cores wait for: cores, the interpreter's lock, the CPU quota and
+    /// memory bandwidth.
     fn busiest_of_cores(&self) -> String {
         let job = &self.job.name;
         let others =
@@ -175,13 +176,13 @@ impl Context<'_> {
         })
     }
 
-    /// Utilisation of the busiest of the resource `name`; 0 if there is none.
+    /// Returns the highest utilisation among the resources with this name; 0 if there is none.
     fn use_of(&self, name: &str) -> f64 {
         let resource = self.resources.iter().find(|resource| resource.name == name);
         resource.and_then(|resource| resource.utilisation_max.mean).unwrap_or(0.0)
     }
 
-    /// The wait in words.
+    /// Describes a wait in words.
     fn words(&self, of: StallCause) -> String {
         let storage = self.storage();
         let words = match of.cause {
@@ -211,7 +212,8 @@ impl Context<'_> {
         }
     }
 
-    /// What follows from a wait, in words: ranks that were not late wait while the late compute.
+    /// Describes in words the wait that follows from another wait: ranks that were in time wait while the late rank computes.
+    /// Empty if that wait is negligible.
     fn followers(&self, of: StallCause) -> String {
         let computing = StallCause::peer(Cause::Compute);
         let part = self.job.figures.stall.share(computing);
@@ -221,7 +223,7 @@ impl Context<'_> {
         format!(", and {} into waiting for model copies that it makes late", share(part))
     }
 
-    /// What to change, to be read after a colon.
+    /// Returns what to change, as a clause to be read after a colon.
     fn advice(&self, of: StallCause, resource: &str) -> String {
         match of.cause {
             Cause::Open => "pack samples into shards, or raise the storage's operation rate".into(),
@@ -292,7 +294,7 @@ impl Context<'_> {
         self.described.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum()
     }
 
-    /// The batch interval that would end starvation, where the input is what is late.
+    /// Returns a hint on the batch interval that would end starvation, if input is what is late; otherwise an empty text.
     fn interval_hint(&self, of: StallCause) -> String {
         let input = [Cause::Open, Cause::Latency, Cause::Transfer, Cause::Decode, Cause::CpuWait]
             .contains(&of.cause);

@@ -3,21 +3,21 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the work that ends a wait was doing, or was queueing for.
+/// Cause of a wait: what the work that ends the wait was doing, or was queueing for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Cause {
     /// Opening files: waiting for, or being served by, a storage's operation station.
     Open,
-    /// Request latency: network round trip, seek, first byte; also a user's own delay.
+    /// Request latency: network round trip, seek, first byte; also a `delay` that the user sets for a loader.
     Latency,
     /// Bytes on their way from storage.
     Transfer,
-    /// Using a core.
+    /// A worker computes on a core, as in decoding.
     Decode,
-    /// Runnable, but other threads have the cores.
+    /// A worker could run, but other threads have the cores.
     CpuWait,
-    /// Finished, but held back behind an earlier item that is not.
+    /// An item is finished, but held back behind an earlier item that is not.
     Order,
     /// Starting a loader again at an epoch boundary.
     Restart,
@@ -25,17 +25,17 @@ pub enum Cause {
     Copy,
     /// The trainer's own work on cores: launching kernels, the interpreter.
     Launch,
-    /// A collective that backward does not hide.
+    /// A collective that the backward pass does not hide.
     Communication,
     /// A pipeline stage without a batch, or without room for its result.
     Bubble,
-    /// Out-of-core traffic.
+    /// Copying parts of a model that does not fit on a GPU to or from the node's memory.
     Swap,
     /// Writing a checkpoint.
     Checkpoint,
     /// A fault and the recovery from it.
     Fault,
-    /// Training: only ever the cause of a peer's wait.
+    /// Computing a step: only ever the cause of a peer's wait.
     Compute,
 }
 
@@ -59,7 +59,7 @@ impl Cause {
         Cause::Compute,
     ];
 
-    /// Whether it is a part of getting a batch from storage to the device.
+    /// Whether the cause is a part of getting a batch from storage to the device.
     pub fn is_input(self) -> bool {
         match self {
             Cause::Open
@@ -101,7 +101,7 @@ impl Cause {
         }
     }
 
-    /// What is going on while it is the cause, as words without a subject.
+    /// Returns what happens during a wait for this cause, as a clause without a full stop.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -131,7 +131,7 @@ impl Cause {
         }
     }
 
-    /// What to change so that less time goes into it, as a sentence.
+    /// Returns what to change so that less time goes into this cause, as a sentence.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
@@ -187,22 +187,22 @@ impl Cause {
     }
 }
 
-/// The one cause of an instant of a stall.
+/// Cause of a stall; each instant of a stall has exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StallCause {
     /// Whether the wait was for a peer, which in turn waited (or computed) for `cause`.
     pub peer: bool,
-    /// What the work was doing.
+    /// What the work that ended the wait was doing.
     pub cause: Cause,
 }
 
 impl StallCause {
-    /// The accelerator's own input was late because of `cause`.
+    /// Returns the cause of a wait for the accelerator's own input or results, which were late because of `cause`.
     pub fn own(cause: Cause) -> StallCause {
         StallCause { peer: false, cause }
     }
 
-    /// A peer was late because of `cause`.
+    /// Returns the cause of a wait for a peer that was late because of `cause`.
     pub fn peer(cause: Cause) -> StallCause {
         StallCause { peer: true, cause }
     }

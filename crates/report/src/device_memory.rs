@@ -1,32 +1,32 @@
-//! What GPUs hold.
+//! Device memory: what a GPU of a job holds.
 
 use super::format::bytes;
 use forebay_model::device_memory::Footprint;
 use forebay_scenario::{Job, Node, Swap};
 use serde::Serialize;
 
-/// What the GPU of a job that has most of its model holds [B], parts of which may be in its node's memory.
+/// Memory use [B] of the GPU that holds the largest part of a job's model. Parts of it may be swapped out to the node's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DeviceMemoryReport {
-    /// All that is on the GPU.
+    /// Everything in the GPU's memory together, without what is swapped out.
     pub total: f64,
-    /// What does not fit there, and is in its node's memory.
+    /// Part that does not fit on the GPU and is kept in the node's memory.
     #[serde(skip_serializing_if = "is_nothing")]
     pub outside: f64,
-    /// What it has, where that is known.
+    /// Memory capacity of the GPU; `None` if it is not known.
     pub capacity: Option<f64>,
-    /// Parameters that are computed with.
+    /// Parameters that the GPU computes with.
     pub parameters: f64,
-    /// Their gradients.
+    /// Gradients of the parameters.
     pub gradients: f64,
-    /// What the optimizer keeps.
+    /// Optimizer state.
     pub optimizer: f64,
     /// Activations of all batches in progress.
     pub activations: f64,
-    /// What learners share that average their models.
+    /// Data that learners share to average their models.
     #[serde(skip_serializing_if = "is_zero")]
     pub averaging: f64,
-    /// What libraries take.
+    /// Workspace of libraries.
     pub workspace: f64,
 }
 
@@ -35,7 +35,7 @@ fn is_zero(bytes: &f64) -> bool {
     *bytes == 0.0
 }
 
-/// That of `job`, where it is known.
+/// Returns the memory use of `job`'s GPUs; `None` if the size of its model is not known.
 pub(super) fn device_memory(job: &Job, node: &Node) -> Option<DeviceMemoryReport> {
     let held = job.footprint()?;
     let Footprint { parameters, gradients, optimizer, activations, averaging, workspace } = held;
@@ -61,7 +61,7 @@ fn is_nothing(bytes: &f64) -> bool {
     *bytes == 0.0
 }
 
-/// It in a sentence.
+/// Writes the memory use as a sentence.
 pub(super) fn line(job: &str, held: &DeviceMemoryReport) -> String {
     let of = held.capacity.map_or(String::new(), |capacity| format!(" of {}", bytes(capacity)));
     let parts = [

@@ -1,11 +1,11 @@
-//! What a run took out of the wall.
+//! Electrical energy of a run.
 
 use super::figures::{EnergyReport, Figure};
 use super::sample::over_replications;
 use super::window::ratio;
 use super::{EnergyOutcome, Outcome};
 
-/// The energy of all nodes, by replication; `None` where not all that they draw is said.
+/// Returns the energy of all nodes, over replications; `None` if the power of some node is not given.
 pub(super) fn energy(outcomes: &[Outcome]) -> Option<EnergyReport> {
     let all: Vec<(&Outcome, EnergyOutcome)> =
         outcomes.iter().filter_map(|outcome| Some((outcome, outcome.energy?))).collect();
@@ -26,12 +26,12 @@ pub(super) fn energy(outcomes: &[Outcome]) -> Option<EnergyReport> {
     })
 }
 
-/// Steps of all job copies.
+/// Returns the number of steps of all job copies.
 fn steps(outcome: &Outcome) -> f64 {
     outcome.jobs.iter().map(|job| job.steps.len() as f64).sum()
 }
 
-/// Samples that they trained on.
+/// Returns the number of samples that all job copies trained on.
 fn samples(outcome: &Outcome) -> f64 {
     let of = outcome.jobs.iter().flat_map(|job| &job.steps);
     of.map(|step| step.samples as f64).sum()

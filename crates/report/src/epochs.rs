@@ -4,14 +4,15 @@ use super::JobOutcome;
 use super::figures::{JobFigures, JobReport};
 use super::format::seconds;
 
-/// Epochs that some copy trained on, in whole or in part; readers ahead of it may be in the next.
+/// Returns the number of epochs that some copy trained on, in whole or in part. Readers ahead of the trainers may already be in
+/// the next epoch.
 pub(super) fn trained<'o>(copies: impl Iterator<Item = &'o JobOutcome>, samples: u64) -> usize {
     let fresh = |copy: &JobOutcome| copy.steps.iter().map(|step| step.fresh).sum::<u64>();
     let most = copies.map(fresh).max().unwrap_or(0);
     usize::try_from(most.div_ceil(samples.max(1)).max(1)).unwrap_or(usize::MAX)
 }
 
-/// How long an epoch takes.
+/// Returns a sentence on how long an epoch takes; `None` if no step was observed.
 pub(super) fn line(job: &JobReport) -> Option<String> {
     let time = |figures: &JobFigures| figures.epoch_time.mean.map(seconds);
     let (name, mean) = (&job.name, time(&job.figures)?);
@@ -31,7 +32,7 @@ mod tests {
     use crate::StepOutcome;
 
     #[test]
-    fn an_epoch_that_is_only_read_ahead_is_none_of_the_run() {
+    fn an_epoch_that_was_only_read_ahead_does_not_count() {
         let copy = |fresh: &[u64]| {
             let step = |fresh: &u64| StepOutcome { fresh: *fresh, ..StepOutcome::default() };
             JobOutcome { steps: fresh.iter().map(step).collect(), ..JobOutcome::default() }

@@ -8,40 +8,40 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 
-/// What a run showed.
+/// Results of a run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Report {
     /// Name of the scenario.
     pub scenario: String,
-    /// Where it happened: simulated, or live on a machine.
+    /// Whether the run was simulated, or done live on a machine.
     pub world: World,
     /// Seed of the run.
     pub seed: u64,
     /// Version of forebay.
     pub version: String,
-    /// Replications that the figures are over.
+    /// Number of replications that the figures average over.
     pub replications: usize,
-    /// One per job of the scenario, its copies together.
+    /// Results of each job of the scenario, all of its copies together.
     pub jobs: Vec<JobReport>,
     /// Every shared resource of finite capacity.
     pub resources: Vec<ResourceReport>,
-    /// What to change first; `None` without a completed step.
+    /// What holds jobs back most, and so what to change first; `None` if no step was completed.
     pub bottleneck: Option<Bottleneck>,
-    /// What binds, where it was looked for.
+    /// What limits the slowest job, found by lifting its limits one by one; present only if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// Time of the last step of all jobs [s].
+    /// Time at which the last step of all jobs ended [s].
     pub makespan: Figure,
-    /// What all nodes took out of the wall, where it is said what they draw.
+    /// Electrical energy that all nodes used; present only if the scenario gives the nodes' power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<EnergyReport>,
     /// Calendar events and flow completions handled, all replications together.
     pub events: u64,
     /// Flows completed, all replications together.
     pub flows: u64,
-    /// Time that the simulation itself, or the run with all its preparations, took [s].
+    /// Wall-clock time of the simulation, or of the live run with all its preparations [s].
     pub wall_time: f64,
-    /// What of a live run was real and what emulated, one sentence each.
+    /// Which parts of a live run were real and which were emulated, one sentence each.
     pub notes: Vec<String>,
     /// What the reader should know before trusting the figures, one sentence each.
     pub warnings: Vec<String>,
@@ -49,130 +49,131 @@ pub struct Report {
     pub assumed: Vec<Assumed>,
 }
 
-/// A figure that varies.
+/// Mean of an observed quantity, with its confidence interval and quantiles.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Figure {
     /// Mean over replications of the mean over copies; `None` where nothing was observed.
     pub mean: Option<f64>,
-    /// 95 % confidence interval of the mean: Student's over replications or, within a single one, over ten or more stretches
-    /// of steps that do not depend on each other; `None` where there are fewer. Shares stay from 0 to 1, times and rates
-    /// above 0. Where steps are held up rarely, it allows for what was not seen.
+    /// 95 % confidence interval of the mean. It is Student's interval over replications or, of a single replication, over ten or
+    /// more stretches of steps that do not depend on each other; `None` if there are fewer. Shares stay from 0 to 1, times and
+    /// rates above 0. If stalls are rare, the interval is widened for stalls that the run was too short to show.
     pub ci95: Option<[f64; 2]>,
-    /// Median of the single observations, where there are such.
+    /// Median of the single observations, such as steps; `None` if the figure has none.
     pub p50: Option<f64>,
-    /// Their 95 % quantile.
+    /// 95 % quantile of the single observations.
     pub p95: Option<f64>,
-    /// Their 99 % quantile.
+    /// 99 % quantile of the single observations.
     pub p99: Option<f64>,
-    /// Where 90 % of single runs lie, where uncertainty was asked for.
+    /// Interval that holds 90 % of single runs; present only if uncertainty was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction90: Option<[f64; 2]>,
 }
 
-/// One job, its copies together.
+/// Results of one job, all of its copies together.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct JobReport {
     /// Name.
     pub name: String,
     /// Independent copies.
     pub copies: u32,
-    /// What its steps run on, as profiles name it: `gpu`, or threads on cores, `cpu-2`.
+    /// Device that the job's steps run on, as profiles name it: `gpu`, or `cpu-2` for two threads on cores.
     pub device: String,
-    /// Figures of one copy behind the warm-up.
+    /// Figures of one copy, after the warm-up.
     #[serde(flatten)]
     pub figures: JobFigures,
     /// Highest rate over a single step [samples/s].
     pub samples_per_second_max: Option<f64>,
-    /// Rare stalls, if stalls are rare: their number in a run this short says little about their frequency.
+    /// Rare stalls; present only if stalls are rare. Their number in a run this short says little about their frequency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled_steps: Option<StalledSteps>,
-    /// Whether the run was long enough for its figures to be those of a long one.
+    /// Whether the run was long enough for its figures to hold in the long run.
     pub length: LengthReport,
-    /// Least and greatest mean step time of a copy [s].
+    /// Least and greatest of the copies' mean step times [s].
     pub step_time_spread: Option<Spread>,
-    /// Steps left out at the beginning, mean over copies and replications.
+    /// Number of steps left out at the beginning as warm-up, mean over copies and replications.
     pub warm_up_steps: f64,
-    /// The first epoch, nothing left out; `None` where the run does not go beyond it.
+    /// Figures of the first epoch, with no warm-up left out; `None` if the run does not go beyond it.
     pub first_epoch: Option<JobFigures>,
-    /// What lies behind the first epoch (and the warm-up).
+    /// Figures of the steps after the first epoch and the warm-up; `None` if there are none.
     pub later_epochs: Option<JobFigures>,
-    /// By epoch, share of the requests that did not find their bytes in the node's page cache, all
-    /// copies and replications together; empty where none went through one.
+    /// Miss rate of the page cache for each epoch: share of the requests that did not find their bytes in the node's page cache,
+    /// over all copies and replications. Empty if no request went through a page cache.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache_miss_share: Vec<f64>,
-    /// Stages whose parallelism is tuned while the job runs, and what it came to in the first copy.
+    /// Loader stages whose parallelism is tuned while the job runs, with the number of workers that tuning reached in the first
+    /// copy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tuned: Vec<Tuned>,
-    /// By epoch, share of the samples that were not kept decoded; empty where none are.
+    /// Miss rate of decoded samples for each epoch: share of the samples that were not kept decoded. Empty if none are kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decoded_miss_share: Vec<f64>,
-    /// By epoch, where requests that the page cache did not answer found their bytes, all copies and
-    /// replications together; empty where none went to a tier.
+    /// Where requests that the page cache did not answer found their bytes, for each epoch, over all copies and replications.
+    /// Empty if no request went to a tier.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierShares>,
-    /// Share of the bytes that nodes found on their own storage, where each has a part of the data set.
+    /// Share of the bytes read that nodes found on their own storage; present only if each node has a part of the data set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_share: Option<Figure>,
-    /// The copying of the data set to the nodes before the first step, where that is done.
+    /// Copying of the data set to the nodes before the first step; present only if the job does that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staging: Option<StagingReport>,
-    /// What a GPU holds of the model, where that is known.
+    /// Memory use of the GPU that holds the largest part of the model; present only if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_memory: Option<DeviceMemoryReport>,
-    /// What learners did with GPUs, where something is said of their kernels.
+    /// Use of GPUs by learners; present only if the scenario describes kernels or sets the number of learners.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learners: Option<LearnersReport>,
-    /// How each model copy is spread over GPUs, where its steps are followed piece by piece.
+    /// How each model copy is spread over GPUs; present only if the scenario describes that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<ParallelReport>,
-    /// How long it trains until it reaches its target, where the scenario says how much training that takes.
+    /// Time until the job reaches its target; present only if the scenario says how much training that takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_to_accuracy: Option<AccuracyReport>,
-    /// How its model copies agreed, where they exchanged anything.
+    /// Synchronisation of the job's model copies; present only if they exchange anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync: Option<SyncReport>,
-    /// Failures and checkpoints, where they are simulated.
+    /// Failures and checkpoints; present only if they are simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryReport>,
-    /// The last buffer.
+    /// The last buffer of the loader, from which trainers take batches.
     pub queue: QueueReport,
-    /// Queue and steps over time, first copy of the first replication.
+    /// Queue and steps over time, of the first copy in the first replication.
     pub series: SeriesReport,
 }
 
-/// Steps that were held up now and then, all copies and replications together.
+/// Rare stalls: steps that waited longer than usual, over all copies and replications.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalledSteps {
-    /// How often a step waited longer than usual; steps one after another count once.
+    /// Number of stalls. Consecutive steps that waited longer than usual count as one.
     pub events: usize,
-    /// Steps looked at.
+    /// Number of steps observed.
     pub steps: usize,
-    /// Upper limit of `events ÷ steps` in the long run, which 39 of 40 runs like this one keep.
+    /// Upper limit of `events ÷ steps` in the long run, at a confidence of 97.5 % (39 of 40 runs like this one).
     pub at_most: f64,
 }
 
 /// Whether a run was long enough.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct LengthReport {
-    /// Whether it was.
+    /// Whether the run was long enough.
     pub enough: bool,
-    /// Why not, in a sentence.
+    /// Why the run was not long enough, in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Where buffers drained, so that trainers were fed by what was read before: the rate that the inflow allows in the
-    /// long run [samples/s].
+    /// Rate at which the loader can fill its buffers in the long run [samples/s]; present only if buffers drained, so that
+    /// trainers were partly fed by samples read before the measured steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub long_run_samples_per_second: Option<f64>,
-    /// Whether buffers drained within the measured steps, as they were looked at.
+    /// Whether buffers drained during the measured steps; false also if that was not checked.
     pub drained: bool,
-    /// Why figures have no interval, in a sentence, where they have none.
+    /// Why the figures have no confidence interval, in a sentence; present only if they have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_interval: Option<String>,
 }
 
 impl JobReport {
-    /// What computes its steps, for sentences about several: `accelerators`, or `trainers` where
-    /// those are threads on the node's cores.
+    /// Returns the word for what computes the job's steps: `accelerators`, or `trainers` if these are threads on the node's
+    /// cores.
     #[must_use]
     pub fn trainers(&self) -> &'static str {
         if self.device.starts_with("cpu") { "trainers" } else { "accelerators" }
@@ -182,13 +183,13 @@ impl JobReport {
 /// Figures of one copy of a job over a stretch of its steps.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct JobFigures {
-    /// Samples trained on [samples/s].
+    /// Throughput in samples trained on [samples/s].
     pub samples_per_second: Figure,
-    /// Those among them that were new in their epoch [samples/s].
+    /// Throughput in fresh samples: those that the epoch had not trained on before [samples/s].
     pub fresh_samples_per_second: Figure,
     /// Time from the end of one step to the end of the next [s].
     pub step_time: Figure,
-    /// Steps observed.
+    /// Number of steps observed.
     pub steps: Figure,
     /// Time for one pass over the data set at the rate of fresh samples [s].
     pub epoch_time: Figure,
@@ -208,11 +209,12 @@ impl JobFigures {
 /// The copying of a job's data set to its nodes.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StagingReport {
-    /// Name of the storage that it is copied to.
+    /// Name of the storage that the data set is copied to.
     pub to: String,
-    /// From the job's start until the last of its nodes had it [s].
+    /// Time from the job's start until the last of its nodes had the data set [s].
     pub seconds: Figure,
-    /// Until a node had it [s]: of the first and of the last one of all.
+    /// Time from the job's start until the first node had the data set, and until the last one, over all copies and replications
+    /// [s].
     pub nodes: Spread,
     /// Bytes copied to all nodes of a copy of the job [B].
     pub bytes: Figure,
@@ -221,113 +223,114 @@ pub struct StagingReport {
 /// How long a job trains until it reaches its target.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct AccuracyReport {
-    /// Epochs of fresh samples that it takes: assumed.
+    /// Epochs of fresh samples until the target: assumed by the scenario.
     pub epochs: f64,
-    /// The batch that decided how many [samples].
+    /// Batch size that the number of epochs follows from [samples].
     pub batch: u64,
-    /// Fresh samples that it takes, or what is worth as much.
+    /// Fresh samples until the target; other samples count as what they are worth in fresh ones.
     pub fresh_samples: f64,
-    /// Samples trained on until then, repeated ones counted.
+    /// Samples trained on until the target, repeated ones counted.
     pub samples: Figure,
-    /// What samples are worth in fresh ones [samples/s]: hardware efficiency, behind warm-up and first
-    /// epoch.
+    /// Throughput with each sample counted as what it is worth in fresh ones [samples/s]: the hardware efficiency, after the
+    /// warm-up and the first epoch.
     pub useful_samples_per_second: Figure,
-    /// What a sample trained on is worth of one in the smallest of batches that was never seen.
+    /// How much a sample trained on is worth, relative to a fresh sample in the smallest batches.
     pub statistical_efficiency: Figure,
-    /// From the job's arrival to its target [s]. Its interval is that of the speed alone.
+    /// Time from the job's arrival to its target [s]. The confidence interval covers the throughput only, not the assumed epochs.
     pub time: Figure,
-    /// Share of the way that the run went.
+    /// Share of the training that the run covered, from 0 to 1.
     pub observed: f64,
-    /// What the scenario says, in words.
+    /// What the scenario assumes about accuracy, in words.
     pub assumed: String,
-    /// What was observed, in words.
+    /// Which part of the time was observed, in words.
     pub measured: String,
 }
 
-/// How the model copies of a job agreed.
+/// Synchronisation of a job's model copies.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct SyncReport {
     /// Steps of a model copy, each of one batch, from one exchange to the next.
     pub steps_per_exchange: u64,
-    /// What it then has to exchange [B].
+    /// Bytes that a model copy has for each exchange [B].
     pub bytes_per_exchange: u64,
-    /// How the time of collectives is found: "flow", transfer by transfer, or "analytic", as on an idle network; `None`
-    /// with servers, where each transfer is followed.
+    /// How the time of collectives is found: "flow", transfer by transfer, or "analytic", as on an idle network; `None` with
+    /// parameter servers, whose transfers are always simulated one by one.
     pub fidelity: Option<&'static str>,
-    /// What a step is, and how they exchanged, in words.
+    /// What a step is, and how model copies exchange, in words.
     pub text: String,
-    /// How old what they had learnt from was, where servers had the parameters.
+    /// Staleness of updates; present only if servers have the parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staleness: Option<StalenessReport>,
 }
 
-/// Updates of others that came between the parameters that an update was made from and the update.
+/// Staleness of updates: how many updates of other model copies servers applied after they had sent the parameters from which an
+/// update was computed, and before the update itself.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalenessReport {
-    /// Mean over updates.
+    /// Mean staleness over updates.
     pub mean: Figure,
-    /// The most of any.
+    /// Largest staleness of any update.
     pub max: u64,
-    /// Shares of updates, over all copies and replications.
+    /// Shares of updates by staleness, over all copies and replications.
     pub distribution: Vec<StalenessShare>,
 }
 
-/// Share of updates that missed at least `from` others, and fewer than twice as many.
+/// Share of the updates whose staleness is at least `from` and below 2 × `from`; with `from` = 0, exactly 0.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalenessShare {
-    /// The fewest.
+    /// Least staleness of these updates.
     pub from: u64,
-    /// Of all updates.
+    /// Number of these updates ÷ number of all updates.
     pub share: f64,
 }
 
 /// Failures and checkpoints of a copy of a job, over the whole run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct RecoveryReport {
-    /// How often one of its nodes failed.
+    /// Number of failures of the copy's nodes.
     pub failures: Figure,
-    /// Time whose work was lost [s]; with `down`, what stalls by `fault` add up to.
+    /// Time whose work was lost to failures [s]. `lost` and `down` add up to the stalls by `fault`.
     pub lost: Figure,
-    /// Time from failures until it trained again [s].
+    /// Time from failures until the job trained again [s].
     pub down: Figure,
-    /// Checkpoints that were written.
+    /// Number of checkpoints written.
     pub checkpoints: Figure,
-    /// From the end of a step until its checkpoint was written [s].
+    /// Time from the end of a step until its checkpoint was written [s].
     pub checkpoint_time: Figure,
-    /// Bytes of a checkpoint [B].
+    /// Size of a checkpoint [B].
     pub checkpoint_bytes: Figure,
-    /// The interval that J. T. Daly (2006) takes for best, where failures come at any time alike [s].
+    /// Best interval between checkpoints by the estimate of J. T. Daly (2006), for failures at a constant rate [s].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_interval: Option<f64>,
 }
 
-/// What all nodes took out of the wall in the whole run, warm-up included.
+/// Electrical energy that all nodes used in the whole run, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct EnergyReport {
-    /// All of it [J].
+    /// Total energy [J].
     pub total: Figure,
-    /// By being there [J].
+    /// Energy at idle power [J].
     pub idle: Figure,
-    /// By computing on GPUs, beside [J].
+    /// Energy of computing GPUs above idle [J].
     pub gpus: Figure,
-    /// By busy cores, beside [J].
+    /// Energy of busy cores above idle [J].
     pub cores: Figure,
-    /// On the average [W].
+    /// Mean power [W].
     pub power: Figure,
-    /// For each step of a job copy, where there are several all of them counted [J].
+    /// Energy for each step; the steps of all job copies count [J].
     pub per_step: Figure,
-    /// For each sample that was trained on [J].
+    /// Energy for each sample that was trained on [J].
     pub per_sample: Figure,
 }
 
-/// Where requests of an epoch found their bytes: shares of all that went to tiers.
+/// Where requests of an epoch found their bytes, as shares of all requests that went to tiers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct TierShares {
-    /// On the node's own tier.
+    /// Share found on the node's own tier.
     pub hit: f64,
-    /// On another node's.
+    /// Share found on another node's tier.
     pub peer: f64,
-    /// On the storage.
+    /// Share that went on to the storage.
     pub miss: f64,
 }
 
@@ -341,19 +344,18 @@ pub struct StallReport {
 }
 
 impl StallReport {
-    /// The share of time that goes into one cause.
+    /// Returns the share of time that accelerators waited for one cause; 0 if it was not observed.
     pub fn share(&self, of: StallCause) -> f64 {
         let found = self.causes.iter().find(|(cause, _)| *cause == of);
         found.and_then(|(_, figure)| figure.mean).unwrap_or(0.0)
     }
 
-    /// The largest cause and its share of time, if there is any. What held up a rank and what that
-    /// rank held up is one cause: it counts as the rank's own.
+    /// Returns the cause with the largest share of time, and that share; `None` if accelerators never waited. A rank's wait and
+    /// the waits of its peers for the same cause count as one cause, named after the rank's own wait.
     ///
-    /// `ranks` start each step together. One that starts late by its own wait holds up each of the
-    /// others by as much while it computes, however even their step times are: waits for computing
-    /// peers count as a cause of their own only where they are more than that. Communication ends for
-    /// all at once, and makes nobody start late.
+    /// `ranks` start each step together. A rank that starts late because of its own wait holds up each of the others by as much
+    /// while it computes, even if all step times are equal. Waits for computing peers therefore count as a cause of their own
+    /// only if they exceed that. Communication ends for all ranks at once, so it makes no rank start late.
     pub fn largest(&self, ranks: f64) -> Option<(StallCause, f64)> {
         let late = Cause::ALL.iter().filter(|cause| **cause != Cause::Communication);
         let own: f64 = late.map(|cause| self.share(StallCause::own(*cause))).sum();
@@ -364,7 +366,7 @@ impl StallReport {
             let first = if self.share(own) > 0.0 { own } else { peer };
             (first, self.share(own) + self.share(peer))
         });
-        // Of equals the first.
+        // Of equal shares the first one wins.
         let largest = together.rev().max_by(|a, b| a.1.total_cmp(&b.1));
         largest.filter(|(_, share)| *share > 0.0)
     }
@@ -398,46 +400,46 @@ impl JsonSchema for StallReport {
     }
 }
 
-/// Least and greatest.
+/// Least and greatest value.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Spread {
-    /// Least.
+    /// Least value.
     pub min: f64,
-    /// Greatest.
+    /// Greatest value.
     pub max: f64,
 }
 
-/// The last buffer of a job copy, all its nodes together, behind the warm-up.
+/// The loader's last buffer of a job copy, all its nodes together, after the warm-up.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct QueueReport {
     /// Capacity [samples].
     pub capacity: u64,
-    /// Level, weighted by time [samples].
+    /// Mean number of samples in the queue over time [samples].
     pub occupancy: Figure,
-    /// How often it ran empty under a waiting trainer after it had been ready, per copy.
+    /// Number of exhaustions for each copy: the queue ran empty under a waiting trainer after it had held a batch.
     pub exhaustions: Figure,
-    /// How long exhaustions lasted [s], over the whole run.
+    /// Duration of an exhaustion [s], over the whole run.
     pub exhaustion_duration: Figure,
-    /// Share of time with a trainer waiting for it.
+    /// Share of time in which a trainer waited for the queue.
     pub time_empty: Figure,
-    /// Samples put in [samples/s].
+    /// Rate at which loaders put samples into the queue [samples/s].
     pub enqueue_rate: Figure,
-    /// Samples taken out [samples/s].
+    /// Rate at which trainers took samples out of the queue [samples/s].
     pub dequeue_rate: Figure,
-    /// Samples put in per second that workers were not held up by a full queue [samples/s].
+    /// Samples put in, per second in which workers were not held up by a full queue [samples/s].
     pub unblocked_enqueue_rate: Figure,
-    /// Samples taken out per second that no trainer waited for the queue [samples/s]: what the
-    /// trainers would take if they were never starved.
+    /// Samples taken out, per second in which no trainer waited for the queue [samples/s]: what the trainers would take if they
+    /// were never starved.
     pub unstalled_dequeue_rate: Figure,
     /// Unblocked enqueue rate − unstalled dequeue rate [samples/s]: negative where the queue runs
     /// dry, positive where it fills.
     pub net_enqueue_rate: Figure,
-    /// From the job's start to the first exhaustion of a queue that was full then [s], mean over the
-    /// copies in which it ran dry.
+    /// Time from the job's start to the first exhaustion of a queue that was full at the start [s], mean over the copies whose
+    /// queue ran dry.
     pub time_to_exhaustion: Figure,
-    /// Share of the copies whose queue was full at their start in which it ran dry.
+    /// Share of the copies whose queue ran dry, among those whose queue was full at the start.
     pub exhausted_copies: Figure,
-    /// Time that a sample spends inside [s].
+    /// Time that a sample spends in the queue [s].
     pub waiting_time: Figure,
     /// Circular queues: age of samples when read [s], over the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -461,17 +463,17 @@ pub struct ReuseReport {
 pub struct SeriesReport {
     /// Middle of each bin, since the start of the run [s].
     pub time: Vec<f64>,
-    /// Mean level [samples].
+    /// Mean number of samples in the queue [samples].
     pub occupancy: Vec<Option<f64>>,
-    /// Samples put in [samples/s].
+    /// Rate at which loaders put samples into the queue [samples/s].
     pub enqueue_rate: Vec<Option<f64>>,
-    /// Samples put in per second that workers were not held up [samples/s].
+    /// Samples put in, per second in which workers were not held up by a full queue [samples/s].
     pub unblocked_enqueue_rate: Vec<Option<f64>>,
-    /// Samples taken out [samples/s].
+    /// Rate at which trainers took samples out of the queue [samples/s].
     pub dequeue_rate: Vec<Option<f64>>,
     /// Unblocked enqueue rate − dequeue rate [samples/s].
     pub net_enqueue_rate: Vec<Option<f64>>,
-    /// Mean time of the steps that ended here [s].
+    /// Mean duration of the steps that ended within the bin [s].
     pub step_time: Vec<Option<f64>>,
 }
 
@@ -481,34 +483,34 @@ pub struct SeriesReport {
 pub struct ResourceReport {
     /// Name.
     pub name: String,
-    /// How many like it.
+    /// Number of equal resources with this name.
     pub count: u32,
     /// Capacity of one [unit].
     pub capacity: f64,
     /// Unit of the capacity.
     pub unit: String,
-    /// Share of the capacity in use, mean over them.
+    /// Share of the capacity in use, mean over all resources with this name.
     pub utilisation: Figure,
-    /// The same of the busiest.
+    /// Share of the capacity in use at the busiest resource with this name.
     pub utilisation_max: Figure,
-    /// Flows (or customers) present in one.
+    /// Mean number of flows (or customers) present in one resource.
     pub mean_flows: Figure,
 }
 
-/// What holds the job back that loses most accelerator time.
+/// What holds back the job that loses most accelerator time.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Bottleneck {
-    /// The job.
+    /// Name of the job.
     pub job: String,
-    /// `compute`, or the largest cause of its stalls.
+    /// `compute`, or the largest cause of the job's stalls.
     pub cause: String,
-    /// What carries that cause.
+    /// Resource behind the cause.
     pub resource: String,
-    /// Share of time that goes into it.
+    /// Share of time that goes into the cause.
     pub share: f64,
-    /// The same in words, and where nothing was lifted, what may help.
+    /// The bottleneck in words, with advice on what may help unless limits were lifted to find out.
     pub text: String,
-    /// The same without advice.
+    /// The bottleneck in words, without advice.
     #[serde(skip)]
     pub finding: String,
 }

@@ -5,7 +5,7 @@ use forebay_scenario::cluster::{Intra, IntraKind, Tree};
 use forebay_scenario::storage::Bandwidth;
 use forebay_scenario::*;
 
-/// Two copies of a job that is as fast as its loader of four workers.
+/// Returns a scenario with two copies of a job, whose loader of four workers limits its speed.
 pub(super) fn scenario() -> Scenario {
     let stage = Stage {
         name: "enqueue".into(),
@@ -127,9 +127,9 @@ pub(super) fn scenario() -> Scenario {
     }
 }
 
-/// `steps` steps of `step` seconds from second 1 on, of which 0.02 s are computed and the rest is
-/// waited for, two thirds for latency and one for cores. Ten samples in and out each step, workers
-/// held up half of the time, level 50, empty for a tenth of the time.
+/// Returns a copy with `steps` steps of `step` seconds, from second 1 on. Each step computes for 0.02 s and waits for the rest:
+/// two thirds for latency and one third for cores. Each step puts ten samples into the queue and takes ten out. Workers are held
+/// up half of the time; the queue holds 50 samples and is empty for a tenth of the time.
 pub(super) fn copy(steps: usize, step: f64) -> JobOutcome {
     let wait = step - 0.02;
     let (mut ends, mut stalls) = (Vec::new(), Vec::new());
@@ -173,7 +173,7 @@ pub(super) fn copy(steps: usize, step: f64) -> JobOutcome {
     }
 }
 
-/// Both copies, with these step times [s].
+/// Returns the outcome of both copies, with these step times [s].
 pub(super) fn outcome(step_times: [f64; 2]) -> Outcome {
     let [a, b] = step_times.map(|step| copy(40, step));
     Outcome {

@@ -1,6 +1,6 @@
-//! Quantities as people write them: four significant digits at most, and a prefix of the SI.
+//! Quantities as people write them: four significant digits at most, and an SI prefix.
 
-/// A time [s]: `3.2 ms`, `50 us`, `2 min 5 s`.
+/// Writes a time [s]: `3.2 ms`, `50 us`, `2 min 5 s`.
 pub fn seconds(value: f64) -> String {
     if (60.0..f64::INFINITY).contains(&value) {
         return long(value);
@@ -9,7 +9,7 @@ pub fn seconds(value: f64) -> String {
     format!("{}{unit}", number(value / factor))
 }
 
-/// The multiple of a second in which a shorter time than a minute is written.
+/// Returns the unit, as factor and symbol, in which a time below a minute is written.
 fn part_of_a_second(value: f64) -> (f64, &'static str) {
     let scales = [(1.0, " s"), (1e-3, " ms"), (1e-6, " us"), (1e-9, " ns")];
     let scale = scales.into_iter().find(|(factor, _)| value.abs() >= 0.9999 * factor);
@@ -23,12 +23,12 @@ fn long(value: f64) -> String {
     if hours > 0.0 { format!("{hours} h {minutes} min") } else { format!("{minutes} min {rest} s") }
 }
 
-/// A size [B]: `256 kB`, `1.5 GB`.
+/// Writes a size [B]: `256 kB`, `1.5 GB`.
 pub fn bytes(value: f64) -> String {
     prefixed(value, "B")
 }
 
-/// A rate [`unit`/s]: `12,350 samples/s`, `2 GB/s`.
+/// Writes a rate [`unit`/s]: `12,350 samples/s`, `2 GB/s`.
 pub fn rate(value: f64, unit: &str) -> String {
     match unit {
         "B" => prefixed(value, "B/s"),
@@ -37,10 +37,10 @@ pub fn rate(value: f64, unit: &str) -> String {
     }
 }
 
-/// From here on counts have a prefix.
+/// Least count that is written with a prefix, as `1 M`.
 const MILLION: f64 = 999_950.0;
 
-/// A count or a number for each second: `12,350`, `1.2 M`.
+/// Writes a count, or a number per second: `12,350`, `1.2 M`.
 pub fn count(value: f64) -> String {
     if !(999.95..MILLION).contains(&value.abs()) {
         return prefixed(value, "");
@@ -52,19 +52,19 @@ pub fn count(value: f64) -> String {
     format!("{sign}{thousands},{rest}")
 }
 
-/// What a figure is, as far as writing it goes.
+/// Kind of a figure, which decides how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// A time [s].
     Seconds,
-    /// A share of one.
+    /// A share, from 0 to 1.
     Share,
-    /// A count, or a number for each second.
+    /// A count, or a number per second.
     Count,
 }
 
 impl Quantity {
-    /// A value with its unit.
+    /// Writes a value with its unit.
     pub fn write(self, value: f64) -> String {
         match self {
             Quantity::Seconds => seconds(value),
@@ -73,7 +73,7 @@ impl Quantity {
         }
     }
 
-    /// A mean and the half-width of its interval in one unit: `50.94 ± 0.04 ms`. A half-width that would be written as
+    /// Writes a mean and the half-width of its interval in one unit: `50.94 ± 0.04 ms`. A half-width that would be written as
     /// zero is left out.
     pub fn with_half(self, mean: f64, half: f64) -> String {
         let (factor, unit) = match self {
@@ -100,23 +100,23 @@ impl Quantity {
     }
 }
 
-/// A share: `16.7 %`.
+/// Writes a share: `16.7 %`.
 pub fn share(value: f64) -> String {
     if value.is_finite() { format!("{:.1} %", unsigned_zero(value)) } else { "-".to_owned() }
 }
 
-/// A share that may be less than nothing, with its sign: `+16.7 %`.
+/// Writes a share that may be negative, with its sign: `+16.7 %`.
 pub fn signed_share(value: f64) -> String {
     if value.is_finite() { format!("{:+.1} %", unsigned_zero(value)) } else { "-".to_owned() }
 }
 
-/// A share in per cent; what would be written as minus nothing is nothing.
+/// Returns a share in per cent; a value that would be written as −0.0 becomes 0.
 fn unsigned_zero(share: f64) -> f64 {
     let percent = share * 100.0;
     if percent.abs() < 0.05 { 0.0 } else { percent }
 }
 
-/// A number with a prefix before its unit.
+/// Writes a number with an SI prefix before its unit.
 pub fn prefixed(value: f64, unit: &str) -> String {
     let scales = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let scale = scales.into_iter().find(|(factor, _)| value.abs() >= 0.9999 * factor);
@@ -126,7 +126,7 @@ pub fn prefixed(value: f64, unit: &str) -> String {
     format!("{} {prefix}{gap}{unit}", number(value / factor)).trim_end().to_owned()
 }
 
-/// A number with at most four significant digits.
+/// Writes a number with at most four significant digits.
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() { "-" } else { "inf" }.to_owned();

@@ -1,4 +1,4 @@
-//! Whether a run was long enough, and when one of unwritten length is.
+//! Decides whether a run was long enough, and when a run whose length the scenario does not set may end.
 
 use super::figures::LengthReport;
 use super::format::{count, number, share};
@@ -9,7 +9,7 @@ use super::{Figure, JobOutcome};
 use forebay_engine::stats::mean;
 use forebay_scenario::{FailureTimes, Job, QueueKind, Run, Scenario, Stop};
 
-/// What decides, while a run of unwritten length goes on, whether its answer is known.
+/// Stopping rule of a run whose length the scenario does not set: decides whether the throughput is known well enough.
 #[derive(Debug, Clone)]
 pub struct Known {
     precision: f64,
@@ -17,7 +17,7 @@ pub struct Known {
     jobs: Vec<KnownJob>,
 }
 
-/// What the answer for one job depends on.
+/// Settings of one job that the stopping rule depends on.
 #[derive(Debug, Clone)]
 struct KnownJob {
     run: Run,
@@ -25,12 +25,12 @@ struct KnownJob {
     dataset: u64,
     /// Whether reads and takes of its queue need not balance: see [`Rule::loose`].
     loose: bool,
-    /// What its steps are like.
+    /// How the job's steps vary.
     nature: Nature,
 }
 
 impl Known {
-    /// That of a scenario; `None` where the length of its run is written.
+    /// Returns the stopping rule of a scenario; `None` if the scenario sets the length of its run.
     #[must_use]
     pub fn for_scenario(scenario: &Scenario) -> Option<Known> {
         let Stop::Known { precision, most } = scenario.run.stop else { return None };
@@ -44,15 +44,15 @@ impl Known {
         Some(Known { precision, most, jobs })
     }
 
-    /// Events after which the run ends at the latest.
+    /// Returns the number of events after which the run ends at the latest.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// Factor by which the run must grow until a job's throughput is known: 1 where buffers are in balance and its 95 %
-    /// interval is narrow enough, `None` where that cannot be told yet. Where nodes keep what they read, the first epoch
-    /// does not count.
+    /// Returns the factor by which the run must grow until a job's throughput is known: 1 if buffers are in balance and its 95 %
+    /// interval is narrow enough, `None` if that cannot be told yet. Where nodes keep what they read, the first epoch does not
+    /// count.
     #[must_use]
     pub fn times_as_long(&self, job: usize, copies: &[JobOutcome]) -> Option<f64> {
         let &KnownJob { ref run, dataset, loose, nature } = &self.jobs[job];
@@ -68,17 +68,17 @@ impl Known {
         let stretches = measured.iter().map(|(copy, of)| (*copy, of.steps.clone())).collect();
         let rate =
             Sample::new(&[stretches], nature).ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
-        // Half-widths fall with the root of a run's length.
+        // Half-widths fall with the square root of a run's length.
         Some((half_width(&rate)? / self.precision).powi(2).max(1.0))
     }
 }
 
-/// A precision as people say it: `0.5 %`.
+/// Writes a precision in per cent: `0.5 %`.
 fn percent(precision: f64) -> String {
     format!("{} %", number(100.0 * precision))
 }
 
-/// Failures from which on what they cost is an average.
+/// Fewest failures whose mean cost counts as an average.
 const FEWEST_FAILURES: u64 = 10;
 
 fn fails_at_random(job: &Job) -> bool {
@@ -92,7 +92,7 @@ fn failures(copies: &[Vec<(&JobOutcome, Measured)>]) -> u64 {
     copies.iter().flatten().map(of).sum()
 }
 
-/// How a job is measured: it may have a length of its own.
+/// Returns the settings of a job's run: a job may have its own length.
 pub(super) fn run_of(scenario: &Scenario, job: &Job) -> Run {
     Run { stop: scenario.stop_of(job), ..scenario.run.clone() }
 }
@@ -113,7 +113,7 @@ fn is_narrow(figure: &Figure, precision: f64) -> bool {
     half_width(figure).is_some_and(|half| half <= precision)
 }
 
-/// Whether what goes into the buffers of all copies equals what comes out.
+/// Whether as many samples go into the buffers of all copies as come out, within `precision`.
 fn is_balanced(copies: &[&[(&JobOutcome, Measured)]], precision: f64, loose: bool) -> bool {
     let each = copies.iter().flat_map(|copies| copies.iter());
     let (read, taken) = each.fold((0.0, 0.0), |(read, taken), (copy, measured)| {
@@ -126,8 +126,8 @@ fn is_balanced(copies: &[&[(&JobOutcome, Measured)]], precision: f64, loose: boo
 /// A job that waits for input for less than this share of the time hardly waits for it.
 const LITTLE_INPUT: f64 = 0.005;
 
-/// Says that loaders have not replaced twice what they hold, in workers and in buffers, while the measured steps took samples:
-/// how fast loaders fill and drain at first says nothing of the rate that lasts. `None` where they have.
+/// Returns a sentence if the measured steps took fewer samples than twice what the loaders hold in workers and buffers at the end: until
+/// then the loaders are still filling or draining, and the rate that lasts cannot be told. `None` if they took more.
 fn unreplaced(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<String> {
     let each = copies.iter().flatten().map(|(copy, measured)| {
         let (read, taken) = flows(copy, 0..copy.steps.len());
@@ -143,7 +143,7 @@ fn unreplaced(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<String> {
     })
 }
 
-/// Whether the measured steps of a job's copies, by replication, are enough.
+/// Returns whether the measured steps of a job's copies, given by replication, are enough, and if not, why.
 pub(super) fn length(
     copies: &[Vec<(&JobOutcome, Measured)>],
     (job, stop): (&Job, Stop),
@@ -163,7 +163,7 @@ pub(super) fn length(
         })
     });
     let drained: Vec<f64> = all().filter_map(|(_, measured)| measured.drained).collect();
-    // Within less than two turns loaders fill and drain by themselves: what lasts cannot be told from that.
+    // Until their content has been replaced twice, loaders fill and drain by themselves: that does not show the long-run rate.
     let turned = all().all(|(copy, measured)| {
         let ((read, before), (_, taken)) =
             (flows(copy, 0..measured.steps.start), flows(copy, measured.steps.clone()));

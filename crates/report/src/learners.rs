@@ -1,4 +1,4 @@
-//! What learners did with their GPUs.
+//! Use of GPUs by learners.
 
 use super::figures::JobFigures;
 use super::format::{bytes, number, rate, seconds, share};
@@ -8,33 +8,34 @@ use super::{Figure, JobOutcome};
 use forebay_scenario::{Cluster, Dataset, Job};
 use serde::{Deserialize, Serialize};
 
-/// Parts that occupancy is told in.
+/// Number of parts of a GPU that occupancy is counted in.
 const PARTS: usize = 20;
 
-/// Time by how much of GPUs was in use: entry i up to i ÷ 20 of one, and above the entry before [s].
+/// Histogram of occupancy: time by the part of a GPU that was in use [s]. Entry i is time with at most i ÷ 20 of a GPU in use,
+/// and more than in the entry before.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Occupancy {
     seconds: [f64; PARTS + 1],
-    /// Integral of what was in use [GPU·s].
+    /// Integral over time of the part of a GPU in use [GPU·s].
     in_use: f64,
 }
 
 impl Occupancy {
-    /// The part `part` of a GPU was in use for `seconds`.
+    /// Adds `seconds` in which the part `part` of a GPU was in use.
     pub fn add(&mut self, part: f64, seconds: f64) {
-        // What a part is in binary may lie a little above it.
+        // In binary, a part may be a little larger than its decimal value.
         let place = (part * PARTS as f64 - 1e-9).ceil().clamp(0.0, PARTS as f64);
         self.seconds[place as usize] += seconds;
         self.in_use += part * seconds;
     }
 
-    /// Mean part in use; `None` where no time has passed.
+    /// Returns the mean part of a GPU in use; `None` if no time has passed.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         ratio(self.in_use, self.seconds.iter().sum())
     }
 
-    /// Share of time in which at most i ÷ 20 of a GPU was in use, for i from 0 to 20.
+    /// Returns the share of time in which at most i ÷ 20 of a GPU was in use, for i from 0 to 20.
     #[must_use]
     pub fn cumulative(&self) -> Vec<f64> {
         let all: f64 = self.seconds.iter().sum();
@@ -53,60 +54,60 @@ impl std::ops::AddAssign for Occupancy {
     }
 }
 
-/// What the learners of a job copy did with its GPUs.
+/// Use of a job copy's GPUs by its learners.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LearnersOutcome {
     /// Learners on each GPU at the end.
     pub per_gpu: u32,
-    /// Buffers for input batches on the GPU that needed most: those that learners held at once.
+    /// Largest number of buffers for input batches that learners held at once, on the GPU that needed most.
     pub inputs: u32,
-    /// The same for activations.
+    /// Largest number of buffers for activations that learners held at once, on the GPU that needed most.
     pub activations: u32,
-    /// How much of GPUs was in use, from the first kernel to the last, all GPUs together.
+    /// Part of a GPU in use, from the first kernel to the last, all GPUs together.
     pub occupancy: Occupancy,
-    /// What a policy has tried, in order.
+    /// Numbers of learners that a policy has tried, in order.
     pub tried: Vec<LearnersTried>,
 }
 
 /// A number of learners that a policy has tried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LearnersTried {
-    /// From when its throughput was looked at [s].
+    /// Time from which on the throughput was measured [s].
     pub since: f64,
-    /// On each GPU.
+    /// Learners on each GPU.
     pub learners: u32,
-    /// What that was [samples/s].
+    /// Throughput with this number of learners [samples/s].
     pub samples_per_second: f64,
 }
 
-/// What the learners of a job did with its GPUs.
+/// Use of a job's GPUs by its learners.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LearnersReport {
     /// Learners on each GPU at the end, of the first copy.
     pub per_gpu: u32,
-    /// Samples per second against what one learner on each GPU would do that never waits.
+    /// Throughput relative to that of one learner on each GPU that never waits.
     pub gain: Option<f64>,
     /// Share of a GPU in use, from the first kernel to the last.
     pub occupancy: Figure,
-    /// Share of time in which at most so much of a GPU was in use: of 0, 0.05, 0.1, … 1.
+    /// Cumulative distribution of occupancy: share of time in which at most 0, 0.05, 0.1, …, 1 of a GPU was in use.
     pub occupancy_cumulative: Vec<f64>,
     /// Buffers that learners share.
     pub buffers: BuffersReport,
-    /// What the policy that finds how many has tried, in the first copy.
+    /// Numbers of learners that the policy which tunes their number has tried, in the first copy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<LearnersTried>,
 }
 
-/// Buffers in a GPU's memory that learners take and leave to others, on the GPU that needed most.
+/// Buffers in a GPU's memory that its learners share, on the GPU that needed most.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, schemars::JsonSchema)]
 pub struct BuffersReport {
-    /// Those for input batches.
+    /// Number of buffers for input batches.
     pub inputs: u32,
-    /// Those for activations.
+    /// Number of buffers for activations.
     pub activations: u32,
-    /// All of them, where it is known how large activations are [B].
+    /// Size of all these buffers together [B]; `None` if the size of activations is not known.
     pub bytes: Option<f64>,
-    /// What they would be if each learner had one of each [B].
+    /// Size that the buffers would have together if each learner had one for inputs and one for activations [B].
     pub unshared: Option<f64>,
 }
 
@@ -129,7 +130,8 @@ fn buffers(job: &Job, dataset: &Dataset, copies: &[Vec<&JobOutcome>]) -> Buffers
     }
 }
 
-/// What they did by replication and copy of a job; `None` where nothing is said of their kernels.
+/// Returns the use of GPUs by learners, from a job's copies by replication; `None` if the scenario neither describes kernels nor
+/// sets the number of learners.
 pub(super) fn learners(
     (job, dataset): (&Job, &Dataset),
     cluster: &Cluster,
@@ -160,7 +162,7 @@ pub(super) fn learners(
     })
 }
 
-/// It in a sentence.
+/// Writes the use of GPUs by learners as a sentence.
 pub(super) fn line(job: &str, learners: &LearnersReport) -> String {
     let of = if learners.per_gpu == 1 { "learner" } else { "learners" };
     let mut text = format!("GPUs of `{job}` have {} {of} each", learners.per_gpu);
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_told_by_what_is_in_use() {
+    fn occupancy_sorts_time_by_the_part_of_a_gpu_in_use() {
         // System: idle for 1 s, 0.15 in use for 2 s, all for 1 s. Expectation: 0.325 on average; a quarter of the time
         // nothing, three quarters at most 0.15.
         let mut occupancy = Occupancy::default();

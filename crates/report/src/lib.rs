@@ -1,4 +1,4 @@
-//! What a run showed, simulated or live: plain numbers, and their forms for people and programs.
+//! Results of a run, simulated or live: plain numbers, and their forms for people and programs.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! What the text says of a job in a line each: its queue, staging, recovery, caches and so on.
+//! Sentences of the text report: on a job's queue, staging, recovery, caches and so on.
 
 use super::Tuned;
 use super::figures::{
@@ -9,7 +9,7 @@ use super::format::{Quantity, count, number, prefixed, rate, seconds, share};
 use super::text::{shown, with_error};
 use forebay_scenario::printable_line;
 
-/// How rarely steps are held up, where that was seen rarely.
+/// Returns a sentence on how rarely steps are held up; `None` if stalls are frequent.
 pub(super) fn rarely(job: &JobReport) -> Option<String> {
     let StalledSteps { events, steps, at_most } = job.stalled_steps?;
     let seen = match events {
@@ -20,7 +20,7 @@ pub(super) fn rarely(job: &JobReport) -> Option<String> {
     Some(format!("{seen}: in the long run at most one in {} is.", number((1.0 / at_most).floor())))
 }
 
-/// How long a job's nodes took to copy its data set.
+/// Returns a sentence on how long a job's nodes took to copy its data set; `None` without staging.
 pub(super) fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option<String> {
     let staging = staging?;
     Some(format!(
@@ -31,7 +31,7 @@ pub(super) fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option
     ))
 }
 
-/// How long a job trains until its target, and what that rests on.
+/// Returns a sentence on how long a job trains until its target, and what that is based on; `None` without a target.
 pub(super) fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String> {
     let accuracy = accuracy?;
     Some(format!(
@@ -46,7 +46,8 @@ pub(super) fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Opt
     ))
 }
 
-/// What a step is where model copies do not agree after each, and how old what they learn from is.
+/// Returns a sentence on what a step is and how stale updates are; `None` if model copies exchange after each step and no
+/// staleness is observed.
 pub(super) fn sync_line(job: &str, sync: Option<&SyncReport>) -> Option<String> {
     let sync = sync.filter(|of| of.steps_per_exchange > 1 || of.staleness.is_some())?;
     let mut line = format!("Synchronisation of `{job}`: {}", sync.text);
@@ -57,7 +58,7 @@ pub(super) fn sync_line(job: &str, sync: Option<&SyncReport>) -> Option<String> 
     Some(line + ".")
 }
 
-/// What failures and checkpoints of a job cost.
+/// Returns a sentence on the cost of a job's failures and checkpoints; `None` if they are not simulated.
 pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String> {
     let of = recovery?;
     let mut line = format!(
@@ -77,7 +78,7 @@ pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Opt
     Some(line + ".")
 }
 
-/// What a run took out of the wall.
+/// Writes the energy of a run as a sentence.
 pub(super) fn energy_line(of: &EnergyReport) -> String {
     let all = of.total.mean.unwrap_or(0.0);
     let joules = |figure: Figure| shown(figure.mean, |joules| prefixed(joules, "J"));
@@ -96,7 +97,7 @@ pub(super) fn energy_line(of: &EnergyReport) -> String {
     )
 }
 
-/// Where a job's requests found their bytes, epoch by epoch.
+/// Returns a sentence on where a job's requests found their bytes, in the first and the last epoch; `None` without tiers.
 pub(super) fn tier_line(job: &str, tiers: &[TierShares]) -> Option<String> {
     let (first, later) = tiers.split_first()?;
     let say = |shares: &TierShares| {
@@ -114,7 +115,8 @@ pub(super) fn tier_line(job: &str, tiers: &[TierShares]) -> Option<String> {
     })
 }
 
-/// Share of a job's requests that missed a cache, in the first and the last epoch.
+/// Returns a sentence on the share of a job's requests that missed a cache, in the first and the last epoch; `None` without the
+/// cache.
 pub(super) fn cache_line(cache: &str, misses: &[f64]) -> Option<String> {
     let (first, later) = misses.split_first()?;
     let first = format!("{cache}: {} of the requests missed", share(*first));
@@ -126,14 +128,14 @@ pub(super) fn cache_line(cache: &str, misses: &[f64]) -> Option<String> {
     })
 }
 
-/// What parallelism came to, where it is tuned.
+/// Returns a sentence with the number of workers that tuning reached for each stage; `None` if none is tuned.
 pub(super) fn tuned_line(job: &str, tuned: &[Tuned]) -> Option<String> {
     let each = tuned.iter().map(|of| format!("{} of `{}`", of.workers, printable_line(&of.stage)));
     let each: Vec<String> = each.collect();
     (!each.is_empty()).then(|| format!("Workers of `{job}` as tuned: {}.", each.join(", ")))
 }
 
-/// What is in the queue of a job, and what goes in and out.
+/// Writes the level of a job's queue, and the rates in and out, as a sentence.
 pub(super) fn queue_line(name: &str, queue: &QueueReport) -> String {
     let samples = |value| rate(value, "samples");
     let mut line = format!(
@@ -162,7 +164,8 @@ pub(super) fn queue_line(name: &str, queue: &QueueReport) -> String {
     line + "."
 }
 
-/// What workers and trainers would do if the other side never held them up.
+/// Returns a clause on the rates that workers and trainers would have if the other side never held them up; `None` if they are
+/// not known.
 fn unhindered(queue: &QueueReport) -> Option<String> {
     let samples = |value| rate(value, "samples");
     let into = queue.unblocked_enqueue_rate.mean?;

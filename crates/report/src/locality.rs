@@ -1,4 +1,4 @@
-//! How much of what a job reads lies on the nodes that read it.
+//! Locality: how much of the data that nodes read lies on their own storage.
 
 use super::JobOutcome;
 use super::figures::Figure;
@@ -6,8 +6,8 @@ use super::sample::over_replications;
 use super::window::ratio;
 use forebay_engine::stats::mean;
 
-/// Share of the bytes that nodes found on their own storage, by replication and copy; `None` where every node
-/// has all, or nothing was read.
+/// Returns the share of the bytes read that nodes found on their own storage, from a job's copies by replication; `None` if every
+/// node has the whole data set, or nothing was read.
 pub(super) fn local_share(copies: &[Vec<&JobOutcome>]) -> Option<Figure> {
     let share = |copy: &&JobOutcome| ratio(copy.local.own, copy.local.own + copy.local.peers);
     let each =

@@ -1,4 +1,4 @@
-//! Which steps of a job copy are measured: those behind the warm-up, while the cluster is as it was.
+//! Selects the steps of a job copy that are measured: those after the warm-up and before the first job copy ends.
 
 use super::window::{durations, first_epoch};
 use super::{JobOutcome, Outcome};
@@ -6,22 +6,23 @@ use forebay_engine::stats::mser5;
 use forebay_scenario::{Run, Stop, WarmUp};
 use std::ops::Range;
 
-/// Places at which the end of the warm-up is looked for, between the one by step times and the middle of the run.
+/// Number of places that are tried as the end of the warm-up, from the one that step times give to the middle of the run.
 const PLACES: usize = 24;
 
-/// Share of a copy's steps that may lie behind the first end of a job copy and be left out.
+/// Fewer than one in this many steps of a copy may be left out because they end after the first job copy does.
 const TAIL: usize = 10;
 
-/// What may flow out of buffers beyond what flows in, relative to it, where the length of the run is written.
+/// Samples that may flow out of buffers beyond those that flow in, relative to the outflow, if the scenario sets the length of
+/// the run.
 const DRAIN: f64 = 0.02;
 
-/// Change of what buffers hold that does not matter, relative to what is taken out of them.
+/// Change of the number of samples in buffers that does not matter, relative to the samples taken out.
 const LITTLE: f64 = 2e-4;
 
-/// How often what loaders hold is replaced before figures count.
+/// How often the content of the loaders' buffers is replaced before figures count.
 const TURNS: f64 = 2.0;
 
-/// One in so many steps may be left out at the end for buffers to hold what they held at the beginning.
+/// At most one in this many steps is left out at the end, so that buffers hold as much as at the beginning.
 const LAST: usize = 20;
 
 /// What decides which steps of a job's copies are measured.
@@ -31,7 +32,7 @@ pub(super) struct Rule<'a> {
     pub(super) run: &'a Run,
     /// Samples of the job's data set.
     pub(super) dataset: u64,
-    /// Whether reads into its queue and takes out of it need not balance: trainers re-read the slots of a circular queue,
+    /// Whether reads into the job's queue and takes out of it need not balance: trainers re-read the slots of a circular queue,
     /// and failures discard samples that were read.
     pub(super) loose: bool,
 }
@@ -39,18 +40,18 @@ pub(super) struct Rule<'a> {
 /// The steps of a job copy that figures are about.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
-    /// Their indices.
+    /// Indices of the measured steps.
     pub(super) steps: Range<usize>,
-    /// Whether step times look level behind the warm-up.
+    /// Whether step times have settled after the warm-up.
     pub(super) level: bool,
     /// Share of the samples taken that came out of filled buffers instead of from reads; `None` if that is negligible.
     pub(super) drained: Option<f64>,
-    /// Whether they include steps of the first epoch, when caches are still cold.
+    /// Whether the measured steps include steps of the first epoch, when caches are still cold.
     pub(super) cold: bool,
 }
 
 impl Measured {
-    /// Those of a copy, none of which ends behind `until` [s].
+    /// Selects the measured steps of a copy. With a warm-up, steps that end after `until` [s] are left out if they are few.
     pub(super) fn new(copy: &JobOutcome, rule: Rule, until: f64) -> Measured {
         let end = last_before(copy, until);
         match rule.run.warm_up {
@@ -81,18 +82,18 @@ impl Measured {
 }
 
 impl Rule<'_> {
-    /// Steps of a copy until a node that keeps what it reads has read the data set once: 0 where none does.
+    /// Returns the steps of a copy until nodes that keep what they read have read the data set once; 0 if nodes keep nothing.
     pub(super) fn cold_steps(&self, copy: &JobOutcome) -> usize {
         if copy.keeps_data() { first_epoch(copy, self.dataset) } else { 0 }
     }
 
-    /// Whether steps from `from` on are those of an epoch that later ones differ from, though the run was to show what lasts.
+    /// Whether the steps from `from` on begin in the cold first epoch, though the run is to show the long-run rate.
     fn is_cold(&self, copy: &JobOutcome, from: usize) -> bool {
         matches!(self.run.stop, Stop::Known { .. }) && from < self.cold_steps(copy)
     }
 
-    /// Steps until the trainers have taken twice the samples that the loader held at first; 0 if that takes half of the run.
-    /// Workers start in lockstep with empty or full buffers, which never happens again.
+    /// Returns the number of steps until the trainers have taken twice the samples that the loader held at first; 0 if that takes
+    /// half of the run. Workers start in lockstep with empty or full buffers, which never happens again.
     fn turned_over(&self, copy: &JobOutcome, end: usize) -> usize {
         let most = end / 2;
         if self.loose {
@@ -107,7 +108,7 @@ impl Rule<'_> {
         last_short.filter(|&n| n < most).unwrap_or(0)
     }
 
-    /// What one flow may exceed the other by, in samples, where `taken` flow out.
+    /// Returns by how many samples reads and takes may differ and still be in balance, if `taken` samples are taken.
     fn allowed(&self, copy: &JobOutcome, taken: f64) -> f64 {
         // Whole batches come and go.
         let batch = copy.steps.last().map_or(0, |step| step.samples) as f64;
@@ -141,7 +142,7 @@ impl Rule<'_> {
         self.loose || (taken - read).abs() <= self.allowed(copy, taken)
     }
 
-    /// How much they drain, relative to what is taken, if more than is allowed.
+    /// Returns how much the loader's buffers drain, relative to the samples taken; `None` if no more than is allowed.
     fn drained(&self, copy: &JobOutcome, steps: Range<usize>) -> Option<f64> {
         let (read, taken) = flows(copy, steps);
         let drains = !self.loose && taken - read > self.allowed(copy, taken);
@@ -150,7 +151,8 @@ impl Rule<'_> {
 }
 
 impl Outcome {
-    /// When the first job copy ended that others were to outlast by their last steps only [s]; infinite where runs end otherwise.
+    /// Returns when the first job copy ended [s], after which the others have the cluster for themselves; infinite unless runs
+    /// end after a number of steps.
     pub(super) fn first_end(&self, run: &Run) -> f64 {
         let ends = self.jobs.iter().filter_map(|copy| copy.steps.last()).map(|step| step.end);
         if matches!(run.stop, Stop::Steps(_)) {
@@ -168,21 +170,22 @@ impl JobOutcome {
     }
 }
 
-/// The number of steps that end by `until`, or all of them where a tenth or more would be left out: then copies do not just
-/// finish one after the other.
+/// Returns the number of steps that end by `until`. If a tenth of the steps or more end later, it returns all of them: then
+/// copies do not just finish one after the other.
 fn last_before(copy: &JobOutcome, until: f64) -> usize {
     let all = copy.steps.len();
     let inside = copy.steps.partition_point(|step| step.end <= until);
     if (all - inside) * TAIL < all { inside } else { all }
 }
 
-/// The steps of the first epoch, where later ones differ and the run was to show what lasts.
+/// Returns the number of steps of the first epoch, if later epochs differ from it and the run is to show the long-run rate;
+/// otherwise 0.
 fn cold_epoch(copy: &JobOutcome, rule: Rule, end: usize) -> usize {
     let first = rule.cold_steps(copy);
     if matches!(rule.run.stop, Stop::Known { .. }) && first < end { first } else { 0 }
 }
 
-/// Ends of the warm-up to try, in order.
+/// Returns the ends of the warm-up to try, in ascending order.
 fn places(least: usize, end: usize) -> impl Iterator<Item = usize> {
     let most = (end / 2).max(least);
     let mut tried: Vec<usize> = (0..=PLACES).map(|i| least + (most - least) * i / PLACES).collect();
@@ -190,7 +193,8 @@ fn places(least: usize, end: usize) -> impl Iterator<Item = usize> {
     tried.into_iter()
 }
 
-/// Samples that the loaders of a copy began to read within a range of steps, and those that its model copies took.
+/// Returns the samples that the loaders of a copy began to read within a range of steps, and the samples that its model copies
+/// took.
 pub(super) fn flows(copy: &JobOutcome, steps: Range<usize>) -> (f64, f64) {
     let totals = |step: usize| {
         let before = step.checked_sub(1).and_then(|before| copy.steps.get(before));
@@ -223,8 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn buffers_that_drain_are_told_by_how_much() {
-        // System: 1,000 samples are read before the first step, 5 in each. Expectation: half of what is taken was there.
+    fn draining_of_buffers_is_reported_as_a_share_of_samples_taken() {
+        // System: 1,000 samples are read before the first step, 5 in each step. Expectation: half of the samples taken come out
+        // of filled buffers.
         let copy = reading(|step| if step == 0 { 1000 } else { 5 });
         for warm_up in [WarmUp::Auto, WarmUp::Steps(50)] {
             let found = measured(&copy, Stop::Steps(200), warm_up);
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_ends_when_what_was_held_at_first_has_been_taken_twice() {
+    fn the_warm_up_ends_when_twice_the_samples_held_at_first_have_been_taken() {
         // System: 200 samples are read before the first step, then as many as are taken: all steps take as long.
         let copy = reading(|step| if step == 0 { 210 } else { 10 });
         let found = measured(&copy, Stop::Steps(200), WarmUp::Auto);
@@ -248,14 +253,14 @@ mod tests {
 
     #[test]
     fn the_warm_up_lasts_until_buffers_are_full() {
-        // System: in the first 60 steps 15 samples are read for 10 that are taken. Expectation: those are left out.
+        // System: in the first 60 steps 15 samples are read for 10 that are taken. Expectation: these steps are left out.
         let copy = reading(|step| if step < 60 { 15 } else { 10 });
         let found = measured(&copy, Stop::Steps(200), WarmUp::Auto);
         assert!((50..=100).contains(&found.steps.start), "{found:?}");
     }
 
     #[test]
-    fn steps_behind_the_end_of_another_copy_are_left_out_where_they_are_few() {
+    fn steps_after_the_end_of_another_copy_are_left_out_if_they_are_few() {
         let copy = reading(|_| 10);
         let run = Run { stop: Stop::Steps(200), warm_up: WarmUp::Auto, replications: 1, seed: 1 };
         let rule = Rule { run: &run, dataset: 1_000_000, loose: false };

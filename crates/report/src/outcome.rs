@@ -1,171 +1,169 @@
-//! What one replication of one world showed, step by step: what both worlds hand to
-//! [`super::summarise`].
+//! Raw results of one replication, step by step. Simulated and live runs hand them to [`super::summarise`] alike.
 
 use super::{LearnersOutcome, StallCause, Unfinished};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Which world an outcome is from.
+/// Whether a run was simulated or done live.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum World {
-    /// Computed from a model.
+    /// Simulated from a model.
     #[default]
     Simulated,
-    /// Done on a machine.
+    /// Done live on a machine.
     Live,
 }
 
-/// One replication.
+/// Raw results of one replication.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
-    /// Where it happened.
+    /// Whether the run was simulated or done live.
     pub world: World,
-    /// What of it was real and what emulated, one sentence each.
+    /// Which parts of the run were real and which were emulated, one sentence each.
     pub notes: Vec<String>,
-    /// One per job copy, by job and then by copy.
+    /// Results of each job copy, ordered by job, then by copy.
     pub jobs: Vec<JobOutcome>,
-    /// Every shared resource; like resources of like nodes are one entry.
+    /// Every shared resource; equal resources of equal nodes are one entry.
     pub resources: Vec<ResourceOutcome>,
-    /// Time of the last step of all jobs [s].
+    /// Time at which the last step of all jobs ended [s].
     pub makespan: f64,
     /// Calendar events and flow completions handled.
     pub events: u64,
     /// Flows completed.
     pub flows: u64,
-    /// What its nodes took out of the wall, where that is said.
+    /// Electrical energy that all nodes used; `None` if the scenario does not give the nodes' power.
     pub energy: Option<EnergyOutcome>,
-    /// Timeline, where it was asked for.
+    /// Timeline; `None` if it was not asked for.
     pub trace: Option<Trace>,
-    /// Why it is not whole, though nobody interrupted it; `None` of runs for a duration.
+    /// Why jobs did not finish, though nobody interrupted the run; `None` if they did, and always in runs for a duration.
     pub unfinished: Option<Unfinished>,
 }
 
-/// What all nodes took out of the wall, from the start to the end.
+/// Electrical energy that all nodes used, from the start to the end of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct EnergyOutcome {
-    /// How long that was [s].
+    /// Duration of the run [s].
     pub seconds: f64,
-    /// By being there [J].
+    /// Energy at idle power [J].
     pub idle: f64,
-    /// By computing on GPUs, beside [J].
+    /// Energy of computing GPUs above idle [J].
     pub gpus: f64,
-    /// By busy cores, beside [J].
+    /// Energy of busy cores above idle [J].
     pub cores: f64,
 }
 
 impl EnergyOutcome {
-    /// All of it [J].
+    /// Returns the total energy [J].
     #[must_use]
     pub fn total(&self) -> f64 {
         self.idle + self.gpus + self.cores
     }
 }
 
-/// One copy of one job.
+/// Raw results of one copy of one job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JobOutcome {
     /// Index into the scenario's jobs.
     pub job: usize,
-    /// Which copy.
+    /// Index of the copy among the job's copies.
     pub copy: u32,
-    /// When it started; where its data set was copied first, when that was done [s].
+    /// Time at which the copy started [s]; with staging, the time at which its data set had been copied.
     pub start: f64,
-    /// The copying of its data set to its nodes, of those that had all of theirs; empty where they read
-    /// it where it is.
+    /// Staging of the data set, for each node that had received all of its data; empty if nodes read the data set where it is.
     pub staging: Vec<StagingOutcome>,
     /// Completed steps, in order.
     pub steps: Vec<StepOutcome>,
     /// Waits by step and cause, in order of step. A step's `compute` and its stalls add up to its
     /// duration.
     pub stalls: Vec<Stall>,
-    /// The last buffer, all nodes together.
+    /// The loader's last buffer, all nodes together.
     pub queue: QueueOutcome,
     /// Queue and steps over time.
     pub series: Series,
-    /// Requests by epoch of the reading, where they went through page caches, all nodes together.
+    /// Hits and misses of page caches, by the epoch that loaders read, all nodes together; empty if requests go through none.
     pub cache: Vec<CacheRequests>,
-    /// The same of requests to tiers that the page cache did not answer.
+    /// Requests to tiers that the page cache did not answer, by the epoch that loaders read, all nodes together.
     pub tiers: Vec<TierRequests>,
-    /// What was read of a data set of which each node has a part, all nodes together.
+    /// Bytes read of a data set of which each node has a part, all nodes together.
     pub local: LocalReads,
-    /// The same of requests for samples that may have been kept decoded.
+    /// Hits and misses of caches of decoded samples, by the epoch that loaders read, all nodes together.
     pub decoded: Vec<CacheRequests>,
-    /// Counts that must balance.
+    /// Counts of samples along the loader, which must balance.
     pub samples: SampleCounts,
-    /// What its GPUs sent, where a model copy is spread over several and followed piece by piece.
+    /// Bytes that the copy's GPUs sent, if each model copy is spread over several GPUs and simulated piece by piece.
     pub parallel: Option<ParallelOutcome>,
-    /// Failures and checkpoints, where they are simulated.
+    /// Failures and checkpoints; `None` if they are not simulated.
     pub recovery: Option<RecoveryOutcome>,
-    /// What learners did with GPUs, where that was looked at.
+    /// Use of GPUs by learners; `None` if it was not observed.
     pub learners: Option<LearnersOutcome>,
-    /// What its model copies exchanged with servers, if they did.
+    /// Exchanges of the model copies with parameter servers; `None` without servers.
     pub sync: Option<SyncOutcome>,
-    /// Where a timeline is recorded: the batches that the loader of the first node made on request, in
-    /// the order in which they were finished.
+    /// If a timeline is recorded: the batches that the loader of the first node made on request, in the order in which they were
+    /// finished.
     pub deliveries: Vec<Delivery>,
-    /// Where a timeline is recorded of a job that may fail: the samples that its steps which count took from the queues
-    /// of its loaders, loader by loader, the first million of each.
+    /// If a timeline of a job that may fail is recorded: the samples that steps took from the loaders' queues, loader by loader,
+    /// the first million of each. Steps whose work was lost to a failure do not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trained: Vec<TrainedSample>,
-    /// Where parallelism is tuned while the job runs: what it came to, by stage of the first node's
-    /// loader.
+    /// Number of workers that tuning reached for each stage of the first node's loader; empty unless parallelism is tuned while
+    /// the job runs.
     pub tuned: Vec<Tuned>,
 }
 
-/// What the GPUs of a job copy sent in all of its steps that count, all together [B].
+/// Bytes that all GPUs of a job copy sent in all of its steps that count (whose work no failure destroyed) [B].
 ///
-/// Of collectives what each rank sends at least: of n bytes among r ranks 2 (r − 1) ÷ r of an allreduce's, half of that of
-/// a reduce-scatter's or an allgather's.
+/// For collectives these are the least bytes that each rank must send: for n bytes among r ranks 2 (r − 1) ÷ r × n in an
+/// allreduce, and half of that in a reduce-scatter or an allgather.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ParallelOutcome {
-    /// Activations to next stages, and their gradients back.
+    /// Activations to next pipeline stages, and their gradients back.
     pub activations: f64,
-    /// Results that ranks that split layers added up.
+    /// Partial results that tensor-parallel ranks (which split layers) added up.
     pub sums: f64,
-    /// Keys and values of ranks that split sequences, and their gradients.
+    /// Keys and values of context-parallel ranks (which split sequences), and their gradients.
     #[serde(default)]
     pub keys_values: f64,
     /// Tokens on their way to experts and back, and their gradients.
     #[serde(default)]
     pub tokens: f64,
-    /// Gradients, and parameters that are sharded.
+    /// Gradients and sharded parameters.
     pub gradients: f64,
-    /// What does not fit on a GPU, to its node's memory and back.
+    /// Data that does not fit on a GPU, swapped to the node's memory and back.
     pub swapped: f64,
 }
 
 /// Failures and checkpoints of a job copy.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecoveryOutcome {
-    /// How often one of its nodes failed.
+    /// Number of failures of the copy's nodes.
     pub failures: u64,
-    /// Time whose work was lost [s].
+    /// Time whose work was lost to failures [s].
     pub lost_seconds: f64,
-    /// Time from failures until it trained again [s].
+    /// Time from failures until the job trained again [s].
     pub down_seconds: f64,
-    /// Checkpoints that were written.
+    /// Number of checkpoints written.
     pub checkpoints: u64,
-    /// Bytes of them [B].
+    /// Size of all written checkpoints together [B].
     pub written: f64,
-    /// Time from the end of their steps until they were written [s].
+    /// Time from the end of a step until its checkpoint was written, summed over checkpoints [s].
     pub writing_seconds: f64,
 }
 
-/// What model copies and servers exchanged.
+/// Exchanges between model copies and parameter servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SyncOutcome {
-    /// Updates: whole exchanges of single model copies.
+    /// Number of updates; one update is a whole exchange of one model copy.
     pub updates: u64,
-    /// Bytes that set out to servers [B].
+    /// Bytes whose transfer to servers was started [B].
     pub pushed: u64,
-    /// Bytes that set out from them [B].
+    /// Bytes whose transfer from servers was started [B].
     pub pulled: u64,
-    /// Updates by staleness: how many others came after their model copy's parameters had been sent to it, and
-    /// before theirs; 0 of all that make one update together.
+    /// Number of updates by staleness. The staleness of an update is the number of other updates that servers received after they
+    /// had sent the model copy its parameters and before its update; 0 for all updates that are applied together.
     pub staleness: BTreeMap<u64, u64>,
 }
 
@@ -181,38 +179,38 @@ pub struct Tuned {
 /// The copying of a data set to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StagingOutcome {
-    /// From the job's start until the node had it [s].
+    /// Time from the job's start until the node had the data set [s].
     pub seconds: f64,
-    /// Bytes copied.
+    /// Bytes copied to the node [B].
     pub bytes: f64,
 }
 
-/// Requests that went through a page cache.
+/// Requests that went through a cache: a page cache, or a cache of decoded samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CacheRequests {
-    /// Those that found their bytes there.
+    /// Requests that found their data in the cache.
     pub hits: u64,
-    /// Those that went on to the storage.
+    /// Requests that went on to the storage.
     pub misses: u64,
 }
 
-/// Requests that went to tiers; of caches of whole shards, each shard once.
+/// Requests that went to tiers; a cache of whole shards counts each shard once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TierRequests {
-    /// Those that found their bytes on the node's own tier.
+    /// Requests that found their bytes on the node's own tier.
     pub hits: u64,
-    /// Those that found them on another node's.
+    /// Requests that found their bytes on another node's tier.
     pub peers: u64,
-    /// Those that went on to the storage.
+    /// Requests that went on to the storage.
     pub misses: u64,
 }
 
-/// Bytes that were asked for where each node has a part of the data set.
+/// Bytes read of a data set of which each node has a part.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LocalReads {
-    /// From the node's own storage [B].
+    /// Bytes from the node's own storage [B].
     pub own: f64,
-    /// From other nodes' [B].
+    /// Bytes from the storage of other nodes [B].
     pub peers: f64,
 }
 
@@ -226,36 +224,36 @@ impl std::ops::AddAssign for LocalReads {
 /// A batch that a loader made on request.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// Its number, in the order of requests.
+    /// Number of the batch, in the order of requests.
     pub batch: u64,
-    /// Which of the first stage's workers made it.
+    /// Index of the worker of the first stage that made the batch.
     pub worker: u32,
-    /// When it was finished [s].
+    /// Time at which the batch was finished [s].
     pub finished: f64,
-    /// When the trainer took it [s], if it did.
+    /// Time at which the trainer took the batch [s]; `None` if it never did.
     pub taken: Option<f64>,
 }
 
 /// A sample that a step trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TrainedSample {
-    /// In which epoch of the reading it was read.
+    /// Epoch in which the loader read the sample.
     pub epoch: u64,
-    /// Its number in the data set.
+    /// Number of the sample in the data set.
     pub sample: u64,
 }
 
 /// One completed step of a job copy.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepOutcome {
-    /// When its last model copy finished it [s]. Its duration is from the previous step's end (or
+    /// Time at which the last model copy finished the step [s]. The duration of the step counts from the previous step's end (or
     /// the job's start).
     pub end: f64,
-    /// Time that an accelerator computed in it, mean over the job's accelerators [s].
+    /// Time that an accelerator computed in the step, mean over the job's accelerators [s].
     pub compute: f64,
-    /// Samples trained on, all model copies together.
+    /// Samples that the step trained on, all model copies together.
     pub samples: u64,
-    /// Those among them that no model copy had trained on before in this epoch's reading.
+    /// Samples among them that no model copy had trained on before in this epoch of the data set.
     pub fresh: u64,
     /// The queue's running totals at `end`.
     pub queue: QueueTotals,
@@ -269,18 +267,18 @@ pub struct StepOutcome {
 pub struct Stall {
     /// Index of the step.
     pub step: u32,
-    /// Why.
+    /// Cause of the wait.
     pub cause: StallCause,
-    /// How long [s].
+    /// Duration of the wait [s].
     pub seconds: f64,
 }
 
 /// Running totals of a queue since the job's start, all nodes together.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct QueueTotals {
-    /// Integral of the level [sample·s].
+    /// Integral over time of the number of samples in the queue [sample·s].
     pub level_seconds: f64,
-    /// Time with a trainer waiting for the queue [s], mean over nodes.
+    /// Time in which a trainer waited for the queue [s], mean over nodes.
     pub empty_seconds: f64,
     /// Samples that the loaders have begun to read (prefilled ones not counted).
     pub started: u64,
@@ -288,9 +286,9 @@ pub struct QueueTotals {
     pub enqueued: u64,
     /// Samples taken out (circular queues: read for the first time).
     pub dequeued: u64,
-    /// Worker-time spent before a full queue, or with nothing more to read [worker·s].
+    /// Time that workers waited before a full queue or had nothing more to read, summed over workers [worker·s].
     pub blocked_seconds: f64,
-    /// Time that samples taken out had spent inside [sample·s].
+    /// Time that samples had spent in the queue, summed over the samples taken out [sample·s].
     pub residence_seconds: f64,
 }
 
@@ -311,13 +309,13 @@ impl std::ops::AddAssign for QueueTotals {
 pub struct QueueOutcome {
     /// Capacity [samples].
     pub capacity: u64,
-    /// Samples in it at the start.
+    /// Samples in the buffer at the start.
     pub initial: u64,
-    /// Samples in it at the end.
+    /// Samples in the buffer at the end.
     pub level: u64,
-    /// Workers that fill it.
+    /// Workers that fill the buffer.
     pub workers: u64,
-    /// Each time that a queue which had been ready ran empty under a waiting trainer.
+    /// Each time that the queue ran empty under a waiting trainer after it had held a batch.
     pub exhaustions: Vec<Exhaustion>,
     /// Circular queues: samples overwritten, by how often they had been read (the last entry counts
     /// all that were read at least that often).
@@ -327,12 +325,12 @@ pub struct QueueOutcome {
     pub ages: Vec<(f64, u64)>,
 }
 
-/// A queue ran dry.
+/// A period in which a trainer waited for an empty queue.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Exhaustion {
-    /// When [s].
+    /// Time at which the queue ran empty [s].
     pub start: f64,
-    /// Until a batch was there again [s]; up to the end of the run if it never was.
+    /// Time until the queue held a batch again [s], or until the end of the run if it never did.
     pub duration: f64,
 }
 
@@ -348,71 +346,71 @@ pub struct Series {
 /// What happened within one bin of a [`Series`].
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Bin {
-    /// Integral of the queue's level [sample·s].
+    /// Integral over time of the number of samples in the queue [sample·s].
     pub level_seconds: f64,
-    /// Samples put in.
+    /// Samples put into the queue.
     pub enqueued: u64,
-    /// Samples taken out.
+    /// Samples taken out of the queue.
     pub dequeued: u64,
-    /// Worker-time before a full queue [worker·s].
+    /// Time that workers waited before a full queue, summed over workers [worker·s].
     pub blocked_seconds: f64,
-    /// Steps that ended here.
+    /// Number of steps that ended within the bin.
     pub steps: u64,
-    /// Their durations together [s].
+    /// Sum of the durations of these steps [s].
     pub step_seconds: f64,
 }
 
-/// Samples of a job copy, counted where they pass: read = enqueued + in progress, and
-/// initial + enqueued = dequeued + overwritten unread + left in the queue; where jobs fail, read = enqueued + in
-/// progress + dropped, and of what was enqueued some is cleared.
+/// Samples of a job copy, counted at each point of the loader. They balance: started = enqueued + in progress, and initial +
+/// enqueued = dequeued + overwritten unread + left in the queue. If jobs fail, started = enqueued + in progress + dropped, and
+/// some of the enqueued samples are cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SampleCounts {
-    /// Taken from the epoch's order by a reader.
+    /// Samples that a reader took from the epoch's order.
     pub started: u64,
-    /// Put into the last buffer.
+    /// Samples put into the last buffer.
     pub enqueued: u64,
-    /// Between the two at the end.
+    /// Samples started and not yet enqueued at the end of the run.
     pub in_progress: u64,
-    /// Taken out of the last buffer.
+    /// Samples taken out of the last buffer.
     pub dequeued: u64,
-    /// Overwritten in a circular queue before anyone read them.
+    /// Samples overwritten in a circular queue before any trainer read them.
     pub overwritten: u64,
-    /// Left in the last buffer.
+    /// Samples still in the last buffer at the end of the run.
     pub left: u64,
-    /// Between the two when their job failed.
+    /// Samples started and not yet enqueued when their job failed.
     pub dropped: u64,
-    /// In the last buffer when their job failed.
+    /// Samples in the last buffer when their job failed.
     pub cleared: u64,
 }
 
-/// A shared resource, or all like ones of like nodes.
+/// A shared resource, or all equal ones of equal nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceOutcome {
     /// Name: `hpctmp.bandwidth`, `hpctmp.operations`, `node.nic`, `node.cores`, `node.pcie`, …
     pub name: String,
-    /// How many of them.
+    /// Number of equal resources.
     pub count: u32,
-    /// Capacity of one [unit/s; cores for `cores`], of the first where nodes differ; infinite ones are not
-    /// reported.
+    /// Capacity of one resource [unit/s; cores for `cores`], of the first one if nodes differ; resources of infinite capacity are
+    /// not reported.
     pub capacity: f64,
     /// Unit of the capacity: `B/s`, `1/s`, `cores`.
     pub unit: &'static str,
-    /// Served ÷ (capacity × makespan), mean over them.
+    /// Served ÷ (capacity × makespan), mean over all of these resources.
     pub utilisation: f64,
-    /// The same of the busiest one.
+    /// Served ÷ (capacity × makespan) of the busiest of these resources.
     pub utilisation_max: f64,
-    /// Mean number of flows (or customers) present in one.
+    /// Mean number of flows (or customers) present in one resource.
     pub mean_flows: f64,
-    /// Work served, all of them together [unit].
+    /// Work served, all of these resources together [unit].
     pub served: f64,
 }
 
-/// A timeline for viewers.
+/// A timeline for viewers such as Perfetto.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Trace {
-    /// Names of processes (a node of a job copy): index is the process.
+    /// Names of processes, by the process's index; a process is a node of a job copy.
     pub processes: Vec<String>,
-    /// Names of tracks: (process, name); index is the track.
+    /// Process and name of each track, by the track's index.
     pub tracks: Vec<(u32, String)>,
     /// Spans on tracks.
     pub spans: Vec<TraceSpan>,
@@ -423,7 +421,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Appends another timeline, of other processes.
+    /// Appends another timeline, whose processes are others than this one's.
     pub fn append(&mut self, other: Trace) {
         let (processes, tracks) = (self.processes.len() as u32, self.tracks.len() as u32);
         self.processes.extend(other.processes);
@@ -437,28 +435,28 @@ impl Trace {
     }
 }
 
-/// The name of a cause, of what idle workers and devices do, or of a collective.
+/// Name of an activity: a cause, what an idle worker or device does, or a collective.
 pub type ActivityName = Cow<'static, str>;
 
-/// Something that lasted.
+/// An activity on a track, from its start for its duration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceSpan {
     /// Index into [`Trace::tracks`].
     pub track: u32,
-    /// What was going on.
+    /// Name of the activity.
     pub name: ActivityName,
-    /// From [s].
+    /// Start of the activity [s].
     pub start: f64,
-    /// For [s].
+    /// Duration of the activity [s].
     pub duration: f64,
 }
 
-/// A value from an instant on.
+/// A new value of a counter, which holds from an instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TraceCounter {
     /// Index into [`Trace::tracks`].
     pub track: u32,
-    /// When [s].
+    /// Instant at which the value changes [s].
     pub time: f64,
     /// New value.
     pub value: f64,

@@ -3,7 +3,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use forebay_scenario::printable_line;
 
-/// A table with these heads.
+/// Returns an empty table with these column heads.
 pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -12,7 +12,7 @@ pub(super) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// The first to the left, numbers to the right.
+/// Returns the cells of a row: the first aligned left, the others (numbers) right.
 pub(super) fn cells(values: &[String]) -> Vec<Cell> {
     let align = |i| if i == 0 { CellAlignment::Left } else { CellAlignment::Right };
     values.iter().enumerate().map(|(i, value)| Cell::new(value).set_alignment(align(i))).collect()
@@ -28,7 +28,7 @@ pub(super) enum Style {
     Warning,
 }
 
-/// The text so far.
+/// Text of a page in the terminal, as far as it is written.
 pub(super) struct Page {
     pub(super) width: usize,
     colour: bool,
@@ -36,12 +36,12 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// An empty one of so many columns, with ANSI colours or without.
+    /// Creates an empty page of `width` columns, with ANSI colours if `colour`.
     pub(super) fn new(width: usize, colour: bool) -> Page {
         Page { width, colour, text: String::new() }
     }
 
-    /// A line between what is above and what is below.
+    /// Appends an empty line.
     pub(super) fn blank(&mut self) {
         self.text.push('\n');
     }
@@ -54,7 +54,7 @@ impl Page {
         }
     }
 
-    /// The beginning of a line that [`Page::more`] ends.
+    /// Appends the beginning of a line, which [`Page::more`] ends.
     pub(super) fn line(&mut self, text: &str, style: Style) {
         self.styled(text, style);
     }
@@ -64,7 +64,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Text in lines, those after the first indented.
+    /// Appends `text`, wrapped to the page's width; lines after the first start with `indent`.
     pub(super) fn paragraph(&mut self, text: &str, indent: &str, style: Style) {
         for line in wrapped(&printable_line(text), self.width, indent) {
             self.styled(&line, style);
@@ -88,7 +88,8 @@ impl Page {
     }
 }
 
-/// Lines of at most `width` characters, broken between words where that is possible.
+/// Returns `text` in lines of at most `width` characters, broken between words where that is possible; lines after the first
+/// start with `indent`.
 fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! How models are spread over GPUs, and what these send.
+//! How models are spread over GPUs, and what the GPUs send.
 
 use super::JobOutcome;
 use super::format::{bytes, share};
@@ -8,47 +8,47 @@ use serde::Serialize;
 /// How each model copy of a job is spread over GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ParallelReport {
-    /// Model copies, which are trained data parallel.
+    /// Model copies, trained data-parallel.
     pub data: u32,
-    /// Stages of each.
+    /// Pipeline stages of each model copy.
     pub pipeline: u32,
-    /// GPUs that split each layer.
+    /// Tensor-parallel ranks: GPUs that split each layer.
     pub tensor: u32,
-    /// GPUs that split each sequence.
+    /// Context-parallel ranks: GPUs that split each sequence.
     pub context: u32,
-    /// Model copies that hold all experts together.
+    /// Expert-parallel ranks: model copies that hold all experts together.
     pub expert: u32,
     /// GPUs of a model copy.
     pub gpus: u32,
-    /// What model copies shard: ZeRO's stage, 0 for none.
+    /// ZeRO stage, which decides what model copies shard; 0 if nothing.
     pub zero: u32,
-    /// In which order a stage works on micro-batches.
+    /// Pipeline schedule: the order in which a stage works on micro-batches.
     pub schedule: &'static str,
     /// Chunks of the model that each stage has.
     pub chunks: u32,
     /// Micro-batches of a batch.
     pub micro_batches: u32,
-    /// Share of time that equal stages would wait for each other if nothing else held them up: (p − 1) ÷ (m + p − 1) of
-    /// p stages with "gpipe" and "1f1b".
+    /// Share of time that equal stages would wait for each other if nothing else held them up: (p − 1) ÷ (m + p − 1) for p stages
+    /// and m micro-batches with "gpipe" and "1f1b".
     pub bubble: f64,
-    /// Bytes that a GPU sends in a step, mean over all [B]: activations to neighbours and their gradients.
+    /// Activations, and their gradients, that a GPU sends to neighbouring stages in a step, mean over all GPUs [B].
     pub activation_bytes: Option<f64>,
-    /// Results of split layers.
+    /// Partial results of split layers that a GPU sends in a step, mean over all GPUs [B].
     pub sum_bytes: Option<f64>,
-    /// How the time of those is found: "flow", transfer by transfer, or "analytic", as on an idle network; `None` where
-    /// no layer is split.
+    /// How the time of the collectives of split layers is found: "flow", transfer by transfer, or "analytic", as on an idle
+    /// network; `None` if no layer is split.
     pub sum_fidelity: Option<&'static str>,
-    /// Keys and values of split sequences, and their gradients.
+    /// Keys and values of split sequences, and their gradients, that a GPU sends in a step, mean over all GPUs [B].
     pub key_value_bytes: Option<f64>,
-    /// Tokens that go to experts and come back, and their gradients.
+    /// Tokens that a GPU sends to experts and back in a step, and their gradients, mean over all GPUs [B].
     pub token_bytes: Option<f64>,
-    /// Gradients, and parameters that are sharded.
+    /// Gradients and sharded parameters that a GPU sends in a step, mean over all GPUs [B].
     pub gradient_bytes: Option<f64>,
-    /// What does not fit on it, to its node's memory and back.
+    /// Data that does not fit on a GPU, swapped to its node's memory and back in a step, mean over all GPUs [B].
     pub swap_bytes: Option<f64>,
 }
 
-/// That of `job`, where its steps are followed piece by piece.
+/// Returns how the model copies of `job` are spread over GPUs; `None` if the scenario does not describe that.
 pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<ParallelReport> {
     let of = job.parallelism.as_ref()?;
     let (data, pipeline, tensor) = (job.ranks(), job.shares().len() as u32, of.tensor_ranks());
@@ -86,7 +86,7 @@ pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Paralle
     })
 }
 
-/// It in a sentence or two.
+/// Writes how model copies are spread over GPUs, in a sentence or two.
 pub(super) fn line(job: &str, of: &ParallelReport) -> String {
     let stages = match of.pipeline {
         1 => None,

@@ -1,4 +1,4 @@
-//! Where one run will lie: figures of runs that each have parameters of their own.
+//! Prediction of a single run: intervals over runs that each have their own sampled parameters.
 
 use super::figures::{Figure, JobReport, Report};
 use super::{Outcome, summarise};
@@ -7,18 +7,17 @@ use forebay_scenario::Scenario;
 
 /// One of the runs that a prediction is made of.
 pub struct Predicted {
-    /// What was simulated.
+    /// Scenario that was simulated.
     pub scenario: Scenario,
-    /// What it showed.
+    /// Results of the simulation.
     pub outcome: Outcome,
-    /// How much longer its steps take than simulated, by what differs between equal runs.
+    /// Factor by which the run's steps take longer than simulated, from the variation between equal runs.
     pub slowdown: f64,
 }
 
-/// The report over `runs` of `scenario`, whose figures say where 90 % of single runs lie.
+/// Returns the report over `runs` of `scenario`, whose figures have intervals that hold 90 % of single runs.
 ///
-/// A run that is slower by a factor takes that much longer for a step; the time it loses is time
-/// that accelerators wait.
+/// A slowdown lengthens each step of a run by its factor; accelerators wait for the additional time.
 pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Report {
     let outcomes: Vec<Outcome> = runs.iter().map(|run| run.outcome.clone()).collect();
     let mut report = summarise(scenario, &outcomes, wall_time);
@@ -48,7 +47,7 @@ pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Repor
         set(&mut job.figures.step_time, step);
         set(&mut job.figures.stall.total, stall);
     }
-    // Each run had capacities of its own.
+    // Each run had its own capacities: the report shows their mean.
     for resource in &mut report.resources {
         let of = runs.iter().flat_map(|run| &run.outcome.resources);
         let all: Vec<f64> = of.filter(|r| r.name == resource.name).map(|r| r.capacity).collect();
@@ -63,11 +62,11 @@ pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Repor
     report
 }
 
-/// Fewest runs of which two hold 90 % between them.
+/// Fewest runs whose least and greatest values hold 90 % of single runs between them.
 const FEWEST: usize = 19;
 
-/// Between which values one more run lies with 90 %, given equal ones before it: from order statistic
-/// number 0.05 (n + 1) to 0.95 (n + 1) (Wilks, 1941). Of fewer than 19 values the least and the
+/// Returns the interval that one more run lies in with a probability of 90 %, given the values of equal runs before it: from
+/// order statistic number 0.05 (n + 1) to 0.95 (n + 1) (Wilks, 1941). With fewer than 19 values it is from the least to the
 /// greatest, which hold less.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_unstable_by(f64::total_cmp);
@@ -98,8 +97,8 @@ mod tests {
 
     #[test]
     fn slower_runs_widen_every_interval() {
-        // System: equal runs with steps of 0.05 s of which 0.02 s are computed, one of them 10 %
-        // slower. Expectation: the intervals reach from the others to it.
+        // System: equal runs with steps of 0.05 s of which 0.02 s are computed, one of them 10 % slower. Expectation: the
+        // intervals reach from the value of the equal runs to that of the slower run.
         let scenario = fixture::scenario();
         let outcome = fixture::outcome([0.05, 0.05]);
         let run =

@@ -7,7 +7,7 @@ use super::{Bin, JobOutcome};
 use forebay_engine::stats::{mean, weighted_quantile};
 use forebay_scenario::{Job, QueueKind};
 
-/// Figures of the queues of a job's copies, given by replication and copy.
+/// Returns the figures of the queues of a job's copies, given by replication and copy.
 pub(super) fn queue(copies: &[Vec<&JobOutcome>], sample: &Sample, job: &Job) -> QueueReport {
     let circular = job.queue == QueueKind::Circular;
     let several = job.loaders() > 1;
@@ -36,12 +36,12 @@ fn exhaustions(sample: &Sample) -> Figure {
     sample.figure(|w| Some(w.exhaustions))
 }
 
-/// A count has no mean over batches: its interval is over replications only.
+/// Returns the interval of the number of exhaustions, over replications only: a count has no mean over batches.
 fn exhaustions_interval(sample: &Sample) -> Option<[f64; 2]> {
     exhaustions(sample).ci95.filter(|_| sample.windows.len() > 1)
 }
 
-/// A figure of whole copies; observations pooled for its quantiles.
+/// Returns the figure of a value that `of` gives for each copy; its quantiles are over the copies of all replications.
 fn per_copy(copies: &[Vec<&JobOutcome>], of: impl Fn(&JobOutcome) -> Option<f64>) -> Figure {
     let values: Vec<Vec<f64>> =
         copies.iter().map(|copies| copies.iter().filter_map(|&copy| of(copy)).collect()).collect();
@@ -56,7 +56,7 @@ fn exhaustion_duration(copies: &[Vec<&JobOutcome>]) -> Figure {
     pooled(&copies.iter().map(durations).collect::<Vec<Vec<f64>>>())
 }
 
-/// The figure of observations by replication.
+/// Returns the figure of observations, given by replication; its quantiles are over all observations.
 fn pooled(values: &[Vec<f64>]) -> Figure {
     let means: Vec<f64> = values.iter().filter_map(|values| mean(values)).collect();
     let mut all = values.concat();
@@ -68,13 +68,14 @@ fn began_full(copy: &JobOutcome) -> bool {
     copy.queue.capacity > 0 && copy.queue.initial == copy.queue.capacity
 }
 
-/// From the start of a copy whose queue was full to its first exhaustion [s].
+/// Returns the time from the start of a copy to its queue's first exhaustion [s]; `None` if the queue was not full at the start
+/// or never ran dry.
 fn time_to_exhaustion(copy: &JobOutcome) -> Option<f64> {
     let first = copy.queue.exhaustions.first().filter(|_| began_full(copy))?;
     Some(first.start - copy.start)
 }
 
-/// Of the copies whose queue was full at the start those in which it ran dry.
+/// Returns the share of copies whose queue ran dry, among those whose queue was full at the start.
 fn exhausted_copies(copies: &[Vec<&JobOutcome>]) -> Figure {
     let of_full = |copies: &Vec<&JobOutcome>| {
         let full = copies.iter().filter(|copy| began_full(copy)).count();
@@ -108,7 +109,7 @@ fn reuse(copies: &[Vec<&JobOutcome>]) -> ReuseReport {
     ReuseReport { mean: ratio(reads, histogram.iter().sum::<u64>() as f64), histogram }
 }
 
-/// The series of a copy, whose recording ended at `end` [s].
+/// Returns the series of a copy, whose recording ended at `end` [s].
 pub(super) fn series(copy: &JobOutcome, end: f64) -> SeriesReport {
     let mut report = SeriesReport::default();
     for (i, bin) in copy.series.bins.iter().enumerate() {

@@ -4,31 +4,31 @@ use super::sample::{Ratio, Stretch};
 use super::window::durations;
 use forebay_engine::stats::{quantile, rare_sum_interval};
 
-/// Waits beyond the usual one below this share of a step's mean time are no event.
+/// A step counts as held up if its wait exceeds the median wait by more than this share of the mean step time.
 const NEGLIGIBLE: f64 = 0.02;
 
-/// Steps of which at most one may be held up, for that to be rare.
+/// Stalls are rare if at most one in this many steps is held up.
 const FEW: usize = 8;
 
-/// Events from which the usual intervals hold.
+/// Number of events from which on the usual intervals hold.
 const MANY: usize = 30;
 
 /// Rare stalls. Consecutive steps that waited longer than the median step count as one event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rare {
-    /// How often that was seen.
+    /// Number of events observed.
     pub(super) events: usize,
-    /// Among so many steps.
+    /// Number of steps observed.
     pub(super) steps: usize,
-    /// Limits of the 95 % interval of their waits together, relative to the elapsed time, less what was seen: from at most 0
-    /// to more.
+    /// Ends of the 95 % interval of the summed waits of all events, less the observed waits, relative to the elapsed time: from
+    /// at most 0 to more.
     change: [f64; 2],
-    /// The same as factors of what was seen; `None` where nothing was.
+    /// Ends of that interval as factors of the observed waits; `None` if no wait was observed.
     factors: Option<[f64; 2]>,
 }
 
 impl Rare {
-    /// Those of some stretches; `None` where there are many, or no step.
+    /// Finds the rare stalls of some stretches; `None` if stalls are frequent, or there is no step.
     pub(super) fn from_stretches(stretches: &[Vec<Stretch>]) -> Option<Rare> {
         let waits: Vec<Vec<(f64, f64)>> = stretches.iter().flatten().map(waits).collect();
         let mut all: Vec<f64> = waits.iter().flatten().map(|(wait, _)| *wait).collect();
@@ -50,7 +50,7 @@ impl Rare {
                 held_up.map(|steps| steps.iter().map(|(wait, _)| beyond(*wait)).sum::<f64>()),
             );
         }
-        // Of an event that was never seen nobody knows how long it takes: as long as a step.
+        // Nobody knows the duration of an event that was never seen: assume that of a step.
         let largest = events.iter().copied().reduce(f64::max).unwrap_or(mean);
         let seen: f64 = events.iter().sum();
         let limits = rare_sum_interval(&events, largest);
@@ -62,13 +62,13 @@ impl Rare {
         })
     }
 
-    /// Most of the steps that may be events, as a share: Poisson's 97.5 % limit.
+    /// Returns the upper limit of the share of steps that are events: Poisson's 97.5 % limit.
     pub(super) fn most(&self) -> f64 {
         let [_, most] = rare_sum_interval(&vec![1.0; self.events], 1.0);
         (most / self.steps as f64).min(1.0)
     }
 
-    /// The interval of a ratio with this mean, at least as wide as `found`.
+    /// Returns the interval of a ratio with this mean, widened for rare stalls and at least as wide as `found`.
     pub(super) fn widened(
         &self,
         kind: Ratio,
@@ -80,7 +80,7 @@ impl Rare {
             Ratio::Time => Some([mean * (1.0 + less), mean * (1.0 + more)]),
             Ratio::Rate | Ratio::Busy => Some([mean / (1.0 + more), mean / (1.0 + less)]),
             Ratio::Waiting => Some([less, more].map(|change| (mean + change) / (1.0 + change))),
-            // What was never seen has no share of what was.
+            // A cause that was never seen cannot be scaled by a factor.
             Ratio::Share if mean == 0.0 => return None,
             Ratio::Share => {
                 self.factors.map(|factors| factors.map(|factor| (mean * factor).min(1.0)))
@@ -94,7 +94,7 @@ impl Rare {
     }
 }
 
-/// Of each step what was waited, and how long it took [s].
+/// Returns the wait and the duration of each step [s].
 fn waits((copy, steps): &Stretch) -> Vec<(f64, f64)> {
     let all = durations(copy);
     let of = |i: usize| Some(((all.get(i)? - copy.steps.get(i)?.compute).max(0.0), *all.get(i)?));
@@ -107,7 +107,7 @@ mod tests {
     use super::super::sample::{Nature, Sample};
     use super::*;
 
-    /// A copy of 400 steps that compute for 20 ms and wait for nothing but in these steps, for 10 ms.
+    /// Returns a copy of 400 steps that compute for 20 ms each. Only the given steps wait as well, for 10 ms each.
     fn held_up(steps: &[usize]) -> crate::JobOutcome {
         let mut copy = copy(400, 0.02);
         let mut end = 1.0;
@@ -119,8 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn no_stall_seen_leaves_room_for_some() {
-        // System: 400 steps without a wait. Expectation: with one in forty runs wrong up to 3.69 steps of 400 may be held up.
+    fn runs_without_a_stall_have_an_interval_that_allows_for_some() {
+        // System: 400 steps without a wait. Expectation: at a confidence of 97.5 % up to 3.69 of 400 steps may be held up.
         let copy = held_up(&[]);
         let rare = Rare::from_stretches(&[vec![(&copy, 0..400)]]).expect("rare");
         assert_eq!((rare.events, rare.steps), (0, 400));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_one_event_and_many_are_not_rare() {
+    fn consecutive_stalled_steps_are_one_event_and_frequent_stalls_are_not_rare() {
         let copy = held_up(&[50, 51, 52, 300]);
         assert_eq!(Rare::from_stretches(&[vec![(&copy, 0..400)]]).map(|rare| rare.events), Some(2));
         let often: Vec<usize> = (0..400).step_by(9).collect();

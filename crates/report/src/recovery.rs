@@ -8,7 +8,7 @@ use forebay_engine::stats::mean;
 use forebay_model::law::RecoveryLaw;
 use forebay_scenario::{Every, FailureTimes, Job};
 
-/// What they were of a job's copies, by replication and copy; `None` where they are not simulated.
+/// Returns the cost of failures and checkpoints of a job, from its copies by replication; `None` if they are not simulated.
 pub(super) fn recovery(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<RecoveryReport> {
     let figure = |of: fn(&RecoveryOutcome) -> Option<f64>| {
         let one = |copies: &Vec<&JobOutcome>| {
@@ -31,7 +31,8 @@ pub(super) fn recovery(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Recover
     })
 }
 
-/// The interval that Daly's estimate takes for best, of checkpoints that take so long to write [s].
+/// Returns the best interval by Daly's estimate for checkpoints that take `writing` [s] to write [s]; `None` unless failures come
+/// at a constant rate and checkpoints are written at intervals of time.
 fn best_interval(job: &Job, writing: f64) -> Option<f64> {
     let FailureTimes::Random { mtbf, shape } = job.failures.as_ref()?.when else { return None };
     let checkpoint = job.checkpoint.as_ref()?;

@@ -1,4 +1,4 @@
-//! Figures out of the windows of copies and replications.
+//! Computes figures from the windows of copies and replications.
 
 use super::figures::{Figure, JobFigures, StallReport};
 use super::rare::Rare;
@@ -21,11 +21,12 @@ const USUAL: [Cause; 8] = [
     Cause::Bubble,
 ];
 
-/// The same stretch of all copies of a job in all replications.
+/// Windows over the same stretch of steps, for all copies of a job in all replications.
 pub(super) struct Sample {
-    /// By replication and copy; copies without a step are missing.
+    /// Windows by replication and copy; copies without a step are missing.
     pub(super) windows: Vec<Vec<Window>>,
-    /// Within a single replication by batch and copy; empty where there are several, or too few independent batches.
+    /// Windows by batch and copy, within a single replication; empty if there are several replications or too few independent
+    /// batches.
     batches: Vec<Vec<Window>>,
     /// Rare stalls: steps that waited longer than most.
     rare: Option<Rare>,
@@ -38,7 +39,7 @@ pub(super) struct Sample {
 /// A copy and the stretch of its steps to look at.
 pub(super) type Stretch<'a> = (&'a JobOutcome, Range<usize>);
 
-/// What steps of a job are like, apart from how long they take.
+/// How the durations of a job's steps may vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nature {
     /// Whether a step may be held up by chance.
@@ -47,16 +48,16 @@ pub(super) struct Nature {
     pub(super) round: u64,
 }
 
-/// What a ratio of sums over steps is, which decides where its interval may lie.
+/// Kind of a ratio of sums over steps, which decides where its interval may lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ratio {
-    /// Elapsed time for each of something.
+    /// Elapsed time per unit, such as per step.
     Time,
-    /// Something for each second of elapsed time.
+    /// An amount per second of elapsed time.
     Rate,
     /// Share of the elapsed time in which accelerators compute.
     Busy,
-    /// Share of the elapsed time in which they wait.
+    /// Share of the elapsed time in which accelerators wait.
     Waiting,
     /// Another share, from 0 to 1.
     Share,
@@ -100,12 +101,12 @@ impl Sample {
         self.windows.len() == 1 && self.batches.is_empty() && !self.is_empty()
     }
 
-    /// Rare stalls, if stalls are rare.
+    /// Returns the rare stalls, if stalls are rare.
     pub(super) fn rare(&self) -> Option<&Rare> {
         self.rare.as_ref()
     }
 
-    /// The figure that `of` gives for each copy.
+    /// Returns the figure of the values that `of` gives for each copy.
     pub(super) fn figure(&self, of: impl Fn(&Window) -> Option<f64>) -> Figure {
         let figure = over_replications(&over_copies(&self.windows, &of));
         if self.without_intervals {
@@ -120,7 +121,7 @@ impl Sample {
         Figure { ci95: interval.map(around), ..figure }
     }
 
-    /// The ratio of two sums that `of` gives for each copy.
+    /// Returns the figure of the ratio of two sums that `of` gives for each copy.
     pub(super) fn ratio(&self, kind: Ratio, of: impl Fn(&Window) -> Option<(f64, f64)>) -> Figure {
         let divided = |(a, b)| if kind.is_share() { share(a, b) } else { ratio(a, b) };
         let value = |w: &Window| of(w).and_then(divided);
@@ -141,7 +142,8 @@ impl Sample {
         Figure { mean: Some(mean), ci95, ..Figure::default() }
     }
 
-    /// Half-width of a ratio's interval by batches, relative to the ratio; of rates that of the time for each.
+    /// Returns the half-width of a ratio's interval from batches, relative to the ratio; for a rate, that of its reciprocal, the
+    /// time per unit.
     fn relative_by_batches(
         &self,
         kind: Ratio,
@@ -157,7 +159,7 @@ impl Sample {
         Some(relative_to(a / b, ratio_half_width(&pairs)?))
     }
 
-    /// The core figures of a job whose data set has so many samples.
+    /// Returns the core figures of a job whose data set has `dataset` samples.
     pub(super) fn figures(&self, dataset: u64) -> JobFigures {
         let step_time = self.ratio(Ratio::Time, |w| Some((w.elapsed, w.steps)));
         let steps = self.figure(|w| Some(w.steps));
@@ -190,7 +192,7 @@ impl Sample {
 }
 
 impl Ratio {
-    /// Whether it lies from 0 to 1.
+    /// Whether the ratio lies from 0 to 1.
     pub(super) fn is_share(self) -> bool {
         match self {
             Ratio::Busy | Ratio::Waiting | Ratio::Share => true,
@@ -198,7 +200,7 @@ impl Ratio {
         }
     }
 
-    /// The interval around `mean` of a half-width relative to it; `None` where that says nothing.
+    /// Returns the interval around `mean` for a half-width relative to it; `None` if an end is infinite.
     fn around(self, mean: f64, half: f64) -> Option<[f64; 2]> {
         let linear = [mean * (1.0 - half), mean * (1.0 + half)];
         let found = match self {
@@ -215,23 +217,23 @@ impl Ratio {
     }
 }
 
-/// A half-width relative to a mean; of nothing 0, which varies by nothing.
+/// Returns a half-width relative to a mean; 0 if the mean is 0, which does not vary.
 fn relative_to(mean: f64, half: f64) -> f64 {
     if mean > 0.0 { half / mean } else { 0.0 }
 }
 
-/// By replication or batch, the mean over copies of what `of` gives.
+/// Returns, for each replication or batch, the mean over copies of the values that `of` gives.
 fn over_copies(groups: &[Vec<Window>], of: &impl Fn(&Window) -> Option<f64>) -> Vec<f64> {
     let each = |copies: &Vec<Window>| mean(&copies.iter().filter_map(of).collect::<Vec<f64>>());
     groups.iter().filter_map(each).collect()
 }
 
-/// The stretches of one replication, cut into batches that say as much as ten independent ones at least; what does not fill
-/// a batch is left out at the beginning.
+/// Cuts the stretches of one replication into batches that together are worth at least ten independent ones. Steps that do not
+/// fill a batch are left out at the beginning.
 ///
-/// Workers that make whole batches deliver them in turn: a late one is followed by those that were finished meanwhile, so that
-/// what one part of a round lasts too long the next one lasts too short. Parts of rounds would vary by more than the run's mean
-/// does, so batches are of whole rounds of `round` samples where these are enough.
+/// Workers that make whole batches deliver them in turn. A late batch is followed by batches that were finished meanwhile, so a
+/// part of a round that takes too long is followed by one that takes too short. Parts of rounds would therefore vary by more than
+/// the run's mean does. So batches consist of whole rounds of `round` samples if there are enough of these.
 fn batches(copies: &[Stretch], round: u64) -> Vec<Vec<Window>> {
     let durations = mean_durations(copies);
     let least = durations.len() / durations.len().clamp(1, MOST_BATCHES);
@@ -255,7 +257,7 @@ fn batches(copies: &[Stretch], round: u64) -> Vec<Vec<Window>> {
     (0..count).map(batch).collect()
 }
 
-/// Durations of steps, mean over copies, as far as all have them [s].
+/// Returns the durations of the last steps, as many as all copies have, mean over copies [s].
 fn mean_durations(copies: &[Stretch]) -> Vec<f64> {
     let each: Vec<Vec<f64>> = copies
         .iter()
@@ -270,12 +272,12 @@ fn mean_durations(copies: &[Stretch]) -> Vec<f64> {
     (0..shortest).map(at).collect()
 }
 
-/// Mean and interval of one value per replication.
+/// Returns the mean and interval of one value per replication.
 pub(super) fn over_replications(values: &[f64]) -> Figure {
     Figure { mean: mean(values), ci95: t_interval(values), ..Figure::default() }
 }
 
-/// A figure and the quantiles of its single observations, in ascending order.
+/// Adds to a figure the quantiles of its single observations, given in ascending order.
 pub(super) fn with_quantiles(figure: Figure, sorted: &[f64]) -> Figure {
     let at = |q| quantile(sorted, q);
     Figure { p50: at(0.5), p95: at(0.95), p99: at(0.99), ..figure }
@@ -314,7 +316,7 @@ mod tests {
         let found = half(40);
         assert!((0.5..1.7).contains(&(found / expected)), "{found} and not {expected}");
         assert!(half(0) > 2.0 * expected, "{} and {expected}", half(0));
-        // Rounds that are too long to be ten are not waited for.
+        // Rounds so long that the run has fewer than ten of them are not used as batches.
         assert_eq!(half(10 * 155), half(0));
     }
 }

@@ -1,4 +1,4 @@
-//! The copying of data sets to nodes, and what reads find there.
+//! Figures of staging (data sets copied to nodes) and of where reads found their bytes.
 
 use super::figures::{Spread, StagingReport, TierShares};
 use super::sample::over_replications;
@@ -6,7 +6,7 @@ use super::window::ratio;
 use super::{JobOutcome, StagingOutcome, TierRequests};
 use forebay_engine::stats::mean;
 
-/// What copying to storage `to` showed, by replication and copy of a job; `None` where none was done.
+/// Returns the figures of staging to storage `to`, from a job's copies by replication; `None` if nothing was staged.
 pub(super) fn staging(to: &str, copies: &[Vec<&JobOutcome>]) -> Option<StagingReport> {
     let all = || copies.iter().flatten().flat_map(|copy| &copy.staging);
     let first = all().map(|node| node.seconds).reduce(f64::min)?;
@@ -26,7 +26,7 @@ pub(super) fn staging(to: &str, copies: &[Vec<&JobOutcome>]) -> Option<StagingRe
     })
 }
 
-/// By epoch, of so many, where the requests of several copies found their bytes.
+/// Returns, for each of the first `epochs` epochs, where the requests of all copies found their bytes.
 pub(super) fn tier_shares<'o>(
     copies: impl Iterator<Item = &'o [TierRequests]>,
     epochs: usize,

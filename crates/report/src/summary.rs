@@ -51,7 +51,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
     }
 }
 
-/// Why the figures of a job have no interval, if they have none.
+/// Returns a sentence why the figures of a job have no interval; `None` if they have one.
 fn no_interval(job: &JobReport) -> Option<String> {
     let why = job.length.no_interval.as_ref()?;
     Some(format!("The figures of `{}` have no interval, because {why}.", job.name))
@@ -90,7 +90,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let weakest = scenario.cluster.weakest(scenario.nodes_of(job));
     let figures = behind.figures(dataset);
     let trained = epochs::trained(copies.iter().flatten().copied(), dataset);
-    // Samples that fill up the last batches of ranks are no further epoch.
+    // Samples that pad the last batches of ranks do not count as a further epoch.
     let epochs = match scenario.stop_of(described) {
         Stop::Epochs(most) => trained.min(most.ceil() as usize),
         Stop::Steps(_) | Stop::Duration(_) | Stop::Known { .. } => trained,
@@ -134,7 +134,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     }
 }
 
-/// By epoch, of so many, share of misses among the requests of several copies.
+/// Returns, for each of the first `epochs` epochs, the share of misses among the requests of all copies.
 fn miss_shares<'o>(copies: impl Iterator<Item = &'o [CacheRequests]>, epochs: usize) -> Vec<f64> {
     let mut sums: Vec<CacheRequests> = Vec::new();
     for requests in copies {
@@ -148,12 +148,12 @@ fn miss_shares<'o>(copies: impl Iterator<Item = &'o [CacheRequests]>, epochs: us
     sums.iter().take(epochs).map(|sum| share(sum).unwrap_or(0.0)).collect()
 }
 
-/// The copies of a job in one replication.
+/// Returns the copies of a job in one replication.
 fn copies_of(outcome: &Outcome, job: usize) -> Vec<&JobOutcome> {
     outcome.jobs.iter().filter(|copy| copy.job == job).collect()
 }
 
-/// The copies of a job by replication, each with the steps that its figures are about.
+/// Returns the copies of a job by replication, each with the steps that its figures are about.
 pub(super) fn measured<'o>(
     scenario: &Scenario,
     outcomes: &'o [Outcome],
@@ -174,7 +174,7 @@ pub(super) fn measured<'o>(
     outcomes.iter().map(of).collect()
 }
 
-/// Highest rate over a single step that is measured [samples/s].
+/// Returns the highest throughput of a single measured step [samples/s].
 fn fastest_step(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<f64> {
     let rates = copies.iter().flatten().flat_map(|(copy, measured)| {
         let each = durations(copy).into_iter().zip(&copy.steps);
@@ -184,13 +184,13 @@ fn fastest_step(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<f64> {
     rates.reduce(f64::max)
 }
 
-/// How many steps were held up, where most were not.
+/// Returns the rare stalls after the warm-up; `None` if stalls are frequent.
 fn stalled_steps(behind: &Sample) -> Option<StalledSteps> {
     let rare = behind.rare()?;
     Some(StalledSteps { events: rare.events, steps: rare.steps, at_most: rare.most() })
 }
 
-/// Least and greatest mean step time of a copy, each over its replications.
+/// Returns the least and the greatest mean step time of the copies, each copy's mean taken over its replications.
 fn spread(sample: &Sample) -> Option<Spread> {
     let copies = sample.windows.iter().map(Vec::len).min()?;
     let step_time = |copy: usize| {
@@ -202,7 +202,7 @@ fn spread(sample: &Sample) -> Option<Spread> {
     Some(Spread { min, max: times.iter().copied().fold(min, f64::max) })
 }
 
-/// When a copy's recording ended [s].
+/// Returns the time at which a copy's recording ended [s].
 fn end(copy: &JobOutcome, stop: Stop) -> f64 {
     match stop {
         Stop::Duration(end) => end,
@@ -212,7 +212,7 @@ fn end(copy: &JobOutcome, stop: Stop) -> f64 {
     }
 }
 
-/// Resources by place in the first replication's list.
+/// Returns the resources in the order of the first replication's list, with figures over all replications.
 fn resources(outcomes: &[Outcome]) -> Vec<ResourceReport> {
     let first = outcomes.first().map_or(&[][..], |outcome| &outcome.resources);
     let report = |resource: &ResourceOutcome| {

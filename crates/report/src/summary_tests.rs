@@ -1,4 +1,4 @@
-//! Hand-made outcomes, and what a report must say of them.
+//! Tests of reports on outcomes made by hand.
 
 use super::fixture::{copy, outcome, scenario};
 use super::*;
@@ -99,7 +99,7 @@ fn a_queue_that_only_blocks_has_no_unblocked_rate() {
 }
 
 #[test]
-fn copies_that_did_not_run_dry_are_counted_beside_those_that_did() {
+fn the_share_of_copies_that_ran_dry_counts_those_that_did_not() {
     let said = |dry: usize| {
         let mut outcome = outcome([0.1, 0.1]);
         outcome.jobs.iter_mut().skip(dry).for_each(|copy| copy.queue.exhaustions.clear());
@@ -170,7 +170,7 @@ fn one_replication_gives_the_interval_of_batch_means() {
 }
 
 #[test]
-fn steps_that_depend_on_each_other_for_too_long_have_no_interval_and_the_reason_is_said() {
+fn steps_that_depend_on_each_other_for_too_long_have_no_interval_and_the_reason_is_reported() {
     let mut outcome = outcome([0.1, 0.1]);
     for copy in &mut outcome.jobs {
         (20..40).for_each(|i| copy.steps[i].end = 3.0 + (i - 19) as f64 * 0.2);
@@ -249,7 +249,7 @@ fn warm_up_is_found_for_each_copy() {
 }
 
 #[test]
-fn series_leave_out_what_was_not_seen() {
+fn series_have_no_value_where_nothing_was_observed() {
     let mut outcome = outcome([0.1, 0.1]);
     let bin = |enqueued, blocked_seconds, steps| Bin {
         level_seconds: 50.0,
@@ -283,7 +283,7 @@ fn bottleneck_names_what_to_change() {
     let idle = summarise(&scenario(), &[outcome([0.0205, 0.0205])], 0.0).bottleneck.unwrap();
     assert_eq!((idle.cause.as_str(), idle.resource.as_str()), ("compute", "accelerators"));
     assert!(idle.text.starts_with("The accelerators of"), "{}", idle.text);
-    // The same on cores: nobody speaks of accelerators.
+    // On cores the text does not mention accelerators.
     let mut on_cores = scenario();
     on_cores.jobs[0].device = forebay_scenario::Device::Cpu { threads: 1 };
     let slow = summarise(&on_cores, &[outcome([0.335, 0.335])], 0.0).bottleneck.unwrap();
@@ -296,7 +296,8 @@ fn bottleneck_names_what_to_change() {
     assert!(busy.text.contains("only faster or more cores would"), "{}", busy.text);
 }
 
-/// Eight model copies with an own wait for decoding and one for a peer's computing, as shares.
+/// Returns the bottleneck of eight model copies that wait for their own decoding and for a peer's computing, for these shares of
+/// time.
 fn ranks_with(decode: f64, computing: f64) -> Bottleneck {
     let mut scenario = scenario();
     scenario.jobs[0].copies_per_node = 8;
@@ -313,20 +314,20 @@ fn ranks_with(decode: f64, computing: f64) -> Bottleneck {
 }
 
 #[test]
-fn waiting_for_peers_that_start_late_is_not_put_down_to_their_computing() {
-    // System: eight copies, seven of which have their batch at once and wait while the last, whose
-    // batch came late by a tenth of the step, computes. Expectation: what the last waited for.
+fn waits_for_late_peers_are_not_attributed_to_their_computing() {
+    // System: eight copies. Seven have their batch at once and wait while the last, whose batch came late by a tenth of the step,
+    // computes. Expectation: the cause is what the last copy waited for.
     let late = ranks_with(0.1, 0.7);
     assert_eq!((late.cause.as_str(), late.resource.as_str()), ("decode", "lenet.workers"));
     assert!(late.text.contains("and 70.0 % into waiting for model copies"), "{}", late.text);
-    // More waiting than lateness explains: the copies themselves differ.
+    // Waits that are longer than lateness explains: the step times of the copies differ.
     let uneven = ranks_with(0.05, 0.7);
     assert_eq!((uneven.cause.as_str(), uneven.resource.as_str()), ("peer.compute", "slowest rank"));
     assert!(uneven.text.contains("balance the ranks"), "{}", uneven.text);
 }
 
 #[test]
-fn transfers_are_put_down_to_what_is_full() {
+fn transfer_stalls_are_attributed_to_the_resource_that_is_full() {
     for (utilisation, carrier) in [(0.95, "nfs.bandwidth"), (0.5, "nfs.per_stream")] {
         let mut outcome = outcome([0.1, 0.1]);
         outcome.resources[0].utilisation_max = utilisation;
@@ -338,7 +339,7 @@ fn transfers_are_put_down_to_what_is_full() {
 }
 
 #[test]
-fn doubts_are_said() {
+fn doubts_about_figures_become_warnings() {
     let warned = |scenario: &Scenario, word: &str| {
         let report = summarise(scenario, &[outcome([0.1, 0.1])], 0.0);
         report.warnings.iter().any(|warning| warning.contains(word))

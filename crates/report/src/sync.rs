@@ -1,4 +1,4 @@
-//! How model copies agreed: what a step is, what they exchanged, and how old what they had learnt from was.
+//! Synchronisation of model copies: what a step is, what they exchange, and how stale updates are.
 
 use super::figures::{StalenessReport, StalenessShare, SyncReport};
 use super::format::{bytes, number};
@@ -9,7 +9,7 @@ use forebay_engine::stats::mean;
 use forebay_scenario::{Job, Servers, Sync};
 use std::collections::BTreeMap;
 
-/// How the copies of a job did it, by replication and copy; `None` where nothing is exchanged.
+/// Returns the synchronisation report of a job, from its copies by replication; `None` if nothing is exchanged.
 pub(super) fn sync(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<SyncReport> {
     let sync = job.sync.as_ref().filter(|sync| job.ranks() > 1 || sync.servers.is_some())?;
     let staleness = staleness(copies).filter(|_| job.servers().is_some());
@@ -24,12 +24,12 @@ pub(super) fn sync(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<SyncReport>
     })
 }
 
-/// Steps of each from one exchange to the next.
+/// Returns the steps of a model copy from one exchange to the next.
 fn interval(sync: &Sync) -> u64 {
     sync.averaging.map_or(sync.interval, |averaging| averaging.period)
 }
 
-/// Mean staleness of the updates of a job's copies; 0 where they are not observed.
+/// Returns the mean staleness of the updates of a job's copies; 0 if none were observed.
 pub(super) fn mean_staleness(copies: &[Vec<&JobOutcome>]) -> f64 {
     staleness(copies).and_then(|of| of.mean.mean).unwrap_or(0.0)
 }
@@ -58,7 +58,7 @@ fn mean_of(sync: &SyncOutcome) -> Option<f64> {
     ratio(sum, sync.staleness.values().sum::<u64>() as f64)
 }
 
-/// Shares of updates that missed none, one, 2 and 3, 4 to 7, …
+/// Returns the shares of updates by staleness, in bins of 0, 1, 2 to 3, 4 to 7, …
 fn distribution(all: &BTreeMap<u64, u64>) -> Vec<StalenessShare> {
     let mut shares: Vec<StalenessShare> = Vec::new();
     let updates: u64 = all.values().sum();

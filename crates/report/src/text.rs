@@ -1,4 +1,4 @@
-//! The report for people in a terminal: the answer first, then what it rests on.
+//! The report for people in a terminal: the answer first, then the figures that it is based on.
 
 use super::device_memory;
 use super::epochs;
@@ -18,7 +18,7 @@ use forebay_scenario::printable_line;
 /// Stalls below this share have no line of their own.
 const SMALL: f64 = 0.0005;
 
-/// The report as lines of at most `width` columns (40 at least), with ANSI colours if `colour`.
+/// Writes the report in lines of at most `width` columns (40 at least), with ANSI colours if `colour`.
 pub fn render(report: &Report, width: usize, colour: bool) -> String {
     let mut page = Page::new(width.max(40), colour);
     page.paragraph(&answer(report), "", Style::Bold);
@@ -111,7 +111,7 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     page.text
 }
 
-/// One sentence: what the reader asked.
+/// Returns the answer in one sentence: whether the trainers of the worst job are busy, and how long a step takes.
 fn answer(report: &Report) -> String {
     let worst = report.bottleneck.as_ref();
     let named = worst.and_then(|worst| report.jobs.iter().find(|job| job.name == worst.job));
@@ -138,15 +138,15 @@ fn answer(report: &Report) -> String {
     format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
 }
 
-/// Share of the time from which trainers that compute are fast enough.
+/// Share of time computing from which trainers count as busy.
 const BUSY: f64 = 0.95;
 
 /// Whether a job's trainers have what they need.
 enum Standing {
     Busy,
-    /// Most of what they wait for is input.
+    /// They wait mostly for input.
     Starving,
-    /// Most is something else.
+    /// They wait mostly for something other than input.
     Waiting,
 }
 
@@ -155,7 +155,7 @@ fn standing(job: &JobReport) -> Standing {
     if figures.accelerator_utilisation.mean.is_some_and(|share| share >= BUSY) {
         return Standing::Busy;
     }
-    // Ranks wait for one that computes whatever made it late.
+    // A wait for a computing peer does not tell whether input or something else made that peer late.
     let causes = figures.stall.causes.iter().filter(|(cause, _)| cause.cause != Cause::Compute);
     let (mut input, mut other) = (0.0, 0.0);
     for (cause, figure) in causes {
@@ -165,7 +165,7 @@ fn standing(job: &JobReport) -> Standing {
     if input >= other { Standing::Starving } else { Standing::Waiting }
 }
 
-/// A figure with its interval; a run that says nothing of a longer one has none.
+/// Writes a figure with its interval; without the interval if the run is too short to say anything of a longer one.
 fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> String {
     match job.length.why {
         None => with_error(figure, quantity),
@@ -173,7 +173,7 @@ fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> String {
     }
 }
 
-/// That the run says nothing of a longer one, and why.
+/// Returns a sentence that the run is too short for the job, and why; `None` if it is long enough.
 fn too_short(job: &JobReport) -> Option<String> {
     let why = job.length.why.as_ref()?;
     let slower =
@@ -245,7 +245,7 @@ fn repeats(jobs: &[JobReport]) -> bool {
     })
 }
 
-/// What the columns of the table of jobs are.
+/// Returns the legend of the columns of the table of jobs.
 fn jobs_legend(jobs: &[JobReport]) -> String {
     let mut text = "p99: 99 % of the steps take less".to_owned();
     let rare = |job: &JobReport| {
@@ -264,7 +264,7 @@ fn jobs_legend(jobs: &[JobReport]) -> String {
     text + "; computing: share of the time of a GPU, or of what trains."
 }
 
-/// What those of the table of resources are, and what is not in them.
+/// Returns the legend of the columns of the table of resources, and names what the table leaves out.
 fn resources_legend(jobs: &[JobReport]) -> String {
     let mut text = "used: share of the capacity over the whole run, mean of all that are alike, and of the most used; in \
                     use by: transfers or requests at one of them at a time, on average."
@@ -309,7 +309,7 @@ fn capacity(resource: &ResourceReport) -> String {
     }
 }
 
-/// Where single runs of a job lie, where that was asked for.
+/// Returns a sentence with the intervals that hold 90 % of a job's single runs; `None` if uncertainty was not asked for.
 fn prediction(job: &JobReport) -> Option<String> {
     let figures = &job.figures;
     let range = |figure: &Figure, write: fn(f64) -> String| {
@@ -325,7 +325,7 @@ fn prediction(job: &JobReport) -> Option<String> {
     ))
 }
 
-/// A bar for each cause of a job's stalls that is worth one.
+/// Draws a bar for each cause of a job's stalls whose share is not below [`SMALL`].
 fn stalls(page: &mut Page, job: &JobReport) {
     let total = job.figures.stall.total.mean.unwrap_or(0.0);
     page.blank();
@@ -349,7 +349,7 @@ pub(super) fn shown(value: Option<f64>, write: impl Fn(f64) -> String) -> String
     value.map_or("-".to_owned(), write)
 }
 
-/// A mean and the half-width of its interval.
+/// Writes a mean and the half-width of its interval.
 pub(super) fn with_error(figure: &Figure, quantity: Quantity) -> String {
     let half = figure.ci95.map(|[low, high]| (high - low) / 2.0);
     match (figure.mean, half) {

@@ -1,11 +1,10 @@
-//! A timeline for Perfetto and `chrome://tracing`: the Trace Event Format, written as it goes.
+//! Writes a timeline for Perfetto and `chrome://tracing` in the Trace Event Format, one event after the other.
 
 use super::Trace;
 use serde_json::{Value, json};
 use std::io;
 
-/// Writes a trace as one JSON object. Times become microseconds; tracks keep their number as the
-/// thread.
+/// Writes a trace as one JSON object. Times become microseconds; the number of a track becomes its thread id.
 pub fn write(trace: &Trace, mut to: impl io::Write) -> io::Result<()> {
     write!(to, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"dropped\":{}}}", trace.dropped)?;
     write!(to, ",\"traceEvents\":[")?;
@@ -48,7 +47,7 @@ fn process_of(trace: &Trace, track: u32) -> u32 {
     trace.tracks.get(track as usize).map_or(0, |(process, _)| *process)
 }
 
-/// A time [s] in microseconds, to the picosecond.
+/// Returns a time [s] in microseconds, rounded to the picosecond.
 fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e12).round() / 1e6
 }

@@ -1,67 +1,67 @@
-//! The verdict: what binds a job, found by lifting it.
+//! The verdict: what limits a job, found by lifting its limits one by one.
 
-/// What holds the slowest job back, and what lifting it was seen to do.
+/// What holds the slowest job back, and how much faster it ran with each limit lifted.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Verdict {
-    /// The job.
+    /// Name of the job.
     pub job: String,
-    /// Whether it is an estimate from the causes of waits alone: nothing was lifted.
+    /// Whether the verdict is an estimate from the causes of waits alone, without lifting any limit.
     pub quick: bool,
-    /// What the job does in the long run.
+    /// Speed of the job in the long run.
     pub long_run: Option<LongRun>,
-    /// What helps when it is lifted, most helpful first.
+    /// Limits that speed the job up when they are lifted, most helpful first.
     pub limits: Vec<Limit>,
-    /// Resources that are used over 95 % on the way of what is waited for, and that were not lifted: the budget
-    /// ended before.
+    /// Resources that the awaited data passes through, that are used over 95 %, and that were not lifted because the budget ended
+    /// before.
     pub saturated: Vec<String>,
-    /// Names of what was lifted and did not help.
+    /// Names of the limits that were lifted and did not help.
     pub without_effect: Vec<String>,
-    /// Names of what may help or not: the short runs varied too much to tell.
+    /// Names of the limits that may help or not: the short runs varied too much to tell.
     pub uncertain: Vec<String>,
-    /// Names of what may help and was not lifted: the budget ended before.
+    /// Names of the limits that may help and were not lifted, because the budget ended before.
     pub not_tried: Vec<String>,
     /// Calendar events and flow completions of the short runs.
     pub events: u64,
-    /// All of it in words.
+    /// The verdict in words.
     pub text: String,
 }
 
-/// What a job does in the long run, when what goes into its buffers equals what comes out.
+/// Speed of a job in the long run, when its buffers neither fill nor drain.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct LongRun {
     /// Time of a step [s].
     pub step_time: f64,
     /// Time that accelerators compute ÷ elapsed time.
     pub accelerator_utilisation: f64,
-    /// Whether the run was long enough to show it. If not, steps used up what buffers held, and the rate is that
-    /// at which they are filled.
+    /// Whether the run was long enough to show this speed. If not, steps used up what buffers held, and the speed is computed
+    /// from the rate at which buffers are filled.
     pub reached: bool,
 }
 
-/// Something that binds.
+/// A limit of a job's speed.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Limit {
-    /// In words.
+    /// Name of the limit, in words.
     pub name: String,
-    /// What was lifted, as programs may compare it: `operations`, `nic`, `workers`, …; of two that bind together
-    /// both, joined by `+`.
+    /// Identifier of what was lifted, for programs: `operations`, `nic`, `workers`, …; two limits that bind together are joined
+    /// by `+`.
     pub lever: String,
-    /// The resource, as the list of resources names it where it is one of them.
+    /// Name of the resource, as in the report's list of resources if it is one of them.
     pub resource: String,
-    /// The key of the scenario that says how much of it there is.
+    /// Key of the scenario that sets the limit.
     pub key: String,
-    /// By how much it was multiplied; `None` where something was left out or turned on.
+    /// Factor by which the limit was multiplied; `None` if something was left out or turned on instead.
     pub factor: Option<f64>,
-    /// Time of a step as it is, in the long run [s].
+    /// Time of a step with the limit, in the long run [s].
     pub before: f64,
-    /// Time of a step with it lifted [s].
+    /// Time of a step with the limit lifted [s].
     pub after: f64,
-    /// Interval of `after` [s].
+    /// Confidence interval of `after` [s].
     pub after_interval: [f64; 2],
-    /// Share of a step's time that lifting it saves.
+    /// Share of a step's time that lifting the limit saves.
     pub gain: f64,
-    /// Interval of `gain`.
+    /// Confidence interval of `gain`.
     pub gain_interval: [f64; 2],
-    /// What binds then.
+    /// What limits the job once this limit is lifted.
     pub next: Option<String>,
 }

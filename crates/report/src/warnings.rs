@@ -1,4 +1,4 @@
-//! What the reader should know before trusting the figures.
+//! Warnings: what the reader should know before trusting the figures.
 
 use super::measured::Measured;
 use super::sample::Nature;
@@ -9,10 +9,10 @@ use forebay_scenario::{
     Scenario, ServerPlace, Servers, Unit,
 };
 
-/// Fewest steps behind the warm-up from which figures are worth something.
+/// Fewest steps after the warm-up from which on figures count as reliable.
 pub(super) const FEWEST_STEPS: usize = 20;
 
-/// Remarks on a scenario that need no run of it, one sentence each.
+/// Returns the remarks on a scenario that need no run of it, one sentence each.
 #[must_use]
 pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
     let mut found = scenario.remarks.clone();
@@ -26,10 +26,10 @@ pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
     found
 }
 
-/// One sentence for each doubt.
+/// Returns the warnings about a run's figures, one sentence each.
 pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
     let live = outcomes.iter().any(|outcome| outcome.world == World::Live);
-    // What settings do to a model says nothing of a machine.
+    // Remarks on the model do not apply to a live run on a machine.
     let mut found = if live { Vec::new() } else { of_scenario(scenario) };
     for (place, distribution) in distributions(scenario) {
         if has_infinite_mean(distribution) {
@@ -55,7 +55,7 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
     found
 }
 
-/// What is wrong with the number of steps of a job, if anything: the worst only.
+/// Returns a warning if some copy of a job has too few steps after the warm-up.
 fn length_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<String> {
     let name = &job.name;
     match copies.iter().map(|(_, measured)| measured.steps.len()).min() {
@@ -69,7 +69,7 @@ fn length_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<Strin
     }
 }
 
-/// That what is behind the warm-up is too short to hold an exchange between model copies, if it is.
+/// Returns a warning if the steps after the warm-up are too few to include an exchange between model copies.
 fn exchange_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<String> {
     let left = |(_, measured): &(_, Measured)| measured.steps.len() as u64;
     let (steps, interval) = (copies.iter().map(left).min()?, job.interval());
@@ -90,7 +90,7 @@ fn uses_pcie(job: &Job) -> bool {
     job.copies_to_devices() || served || staged && job.ranks() > 1 || job.swapped() > 0.0
 }
 
-/// Whether several workers all do the same at the same time.
+/// Whether several workers do the same work at the same times because nothing in the scenario is random.
 fn in_lockstep(scenario: &Scenario) -> bool {
     let workers: u64 = scenario
         .jobs
@@ -118,7 +118,7 @@ fn in_lockstep(scenario: &Scenario) -> bool {
         && !scenario.datasets.iter().any(|dataset| table(&dataset.sizes))
 }
 
-/// What steps of a job are like.
+/// Returns how the steps of a job vary: whether by chance, and with which round of its workers.
 pub(super) fn nature(scenario: &Scenario, job: &Job) -> Nature {
     let stages = job.loader.stages.iter();
     let whole = stages.filter(|stage| stage.unit == Unit::Batch);
@@ -126,7 +126,7 @@ pub(super) fn nature(scenario: &Scenario, job: &Job) -> Nature {
     Nature { chance: varies(scenario, job), round: workers * job.batch }
 }
 
-/// Whether a step of a job may be held up by chance: its loader works, and something in the scenario is drawn.
+/// Whether a step of a job may be held up by chance: its loader works, and something in the scenario is sampled at random.
 fn varies(scenario: &Scenario, job: &Job) -> bool {
     let works = |stage: &forebay_scenario::Stage| {
         !stage.per_sample.is_empty() || !stage.per_item.is_empty()
@@ -137,7 +137,7 @@ fn varies(scenario: &Scenario, job: &Job) -> bool {
     job.loader.stages.iter().any(works) && (sizes || distributions(scenario).iter().any(drawn))
 }
 
-/// Every distribution of a scenario and what it describes.
+/// Returns every distribution of a scenario with a name for what it describes.
 fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
     let mut all = Vec::new();
     for dataset in &scenario.datasets {

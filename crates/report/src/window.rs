@@ -6,38 +6,38 @@ use std::ops::Range;
 /// What one job copy did in a stretch of its steps: sums, from which every figure is a ratio.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Window {
-    /// From the end of the step before the first to the end of the last [s].
+    /// Time from the end of the step before the first one to the end of the last one [s].
     pub(super) elapsed: f64,
     /// Number of steps.
     pub(super) steps: f64,
     /// Samples trained on.
     pub(super) samples: f64,
-    /// Fresh ones among them.
+    /// Samples among them that the epoch had not trained on before.
     pub(super) fresh: f64,
-    /// Time computed [s].
+    /// Time that accelerators computed [s].
     pub(super) compute: f64,
-    /// Time waited by cause [s], in no particular order.
+    /// Time that accelerators waited, by cause [s], in no particular order.
     pub(super) stalls: Vec<(StallCause, f64)>,
-    /// Integral of the queue's level [sample·s].
+    /// Integral over time of the number of samples in the queue [sample·s].
     pub(super) level_seconds: f64,
-    /// Time with a trainer waiting for the queue [s].
+    /// Time in which a trainer waited for the queue [s].
     pub(super) empty_seconds: f64,
-    /// Samples that its loaders began to read.
+    /// Samples that the copy's loaders began to read.
     pub(super) started: f64,
-    /// Samples put in.
+    /// Samples put into the queue.
     pub(super) enqueued: f64,
-    /// Samples taken out.
+    /// Samples taken out of the queue.
     pub(super) dequeued: f64,
     /// Time that a worker was held up by a full queue, mean over workers [s].
     pub(super) blocked: f64,
-    /// Time that samples taken out had spent inside [sample·s].
+    /// Time that samples had spent in the queue, summed over the samples taken out [sample·s].
     pub(super) residence_seconds: f64,
-    /// Exhaustions that began within.
+    /// Exhaustions of the queue that began within the stretch.
     pub(super) exhaustions: f64,
 }
 
 impl Window {
-    /// The sums over `steps` of a copy; `None` over no step.
+    /// Returns the sums over `steps` of a copy; `None` if there is no step.
     pub(super) fn new(copy: &JobOutcome, steps: Range<usize>) -> Option<Window> {
         let inside = copy.steps.get(steps.clone()).filter(|inside| !inside.is_empty())?;
         let (start, before) = state_before(copy, steps.start);
@@ -65,24 +65,24 @@ impl Window {
         })
     }
 
-    /// Time waited for one cause [s].
+    /// Returns the time waited for one cause [s].
     pub(super) fn stalled(&self, cause: StallCause) -> f64 {
         self.stalls.iter().find(|(of, _)| *of == cause).map_or(0.0, |(_, seconds)| *seconds)
     }
 
-    /// Time waited for input [s].
+    /// Returns the time waited for input [s].
     pub(super) fn waited_for_input(&self) -> f64 {
         let for_input = self.stalls.iter().filter(|(of, _)| of.cause.is_input());
         for_input.map(|(_, seconds)| seconds).sum()
     }
 
-    /// Samples put in per second that a worker was free to [samples/s].
+    /// Returns the samples put into the queue, per second in which workers were not held up [samples/s].
     pub(super) fn unblocked_enqueue_rate(&self) -> Option<f64> {
         unblocked_rate(self.enqueued, self.elapsed, self.blocked)
     }
 
-    /// Samples taken out per second that no trainer waited for input [samples/s]. Of `several` loaders each has a queue, and all
-    /// trainers wait until the one whose queue was empty has got its batch and computed.
+    /// Returns the samples taken out of the queue, per second in which no trainer waited for input [samples/s]. With `several`
+    /// loaders each has a queue, and all trainers wait until the trainer whose queue was empty has got its batch and computed.
     pub(super) fn unstalled_dequeue_rate(&self, several: bool) -> Option<f64> {
         let for_input =
             |of: &StallCause| of.cause.is_input() || *of == StallCause::peer(Cause::Compute);
@@ -95,30 +95,30 @@ impl Window {
     }
 }
 
-/// `amount` per second not blocked; `None` where all of the time was (to 1e-9).
+/// Returns `amount` per second that was not blocked; `None` if all of the time was blocked (to 1e-9).
 pub(super) fn unblocked_rate(amount: f64, elapsed: f64, blocked: f64) -> Option<f64> {
     let free = elapsed - blocked;
     (free > 1e-9 * elapsed).then(|| amount / free)
 }
 
-/// `a ÷ b`, where there is any `b`.
+/// Returns `a ÷ b`; `None` unless `b` is positive.
 pub(super) fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// The share that `part` is of `whole`, from 0 to 1: the sum over steps and the difference of times are rounded apart.
+/// Returns `part ÷ whole`, clamped to 0 to 1: the sum over steps and the difference of times are rounded differently.
 pub(super) fn share(part: f64, whole: f64) -> Option<f64> {
     // A sum of nothing is −0.
     ratio(part, whole).map(|share| share.clamp(0.0, 1.0) + 0.0)
 }
 
-/// When a step of a copy starts, and the queue's totals then.
+/// Returns the start of a step of a copy [s], and the queue's totals at that time.
 fn state_before(copy: &JobOutcome, step: usize) -> (f64, QueueTotals) {
     let before = step.checked_sub(1).and_then(|before| copy.steps.get(before));
     before.map_or((copy.start, QueueTotals::default()), |before| (before.end, before.queue))
 }
 
-/// Waits within a range of steps, summed by cause.
+/// Returns the waits within a range of steps, summed by cause.
 fn stalls(copy: &JobOutcome, steps: &Range<usize>) -> Vec<(StallCause, f64)> {
     let first = copy.stalls.partition_point(|stall| (stall.step as usize) < steps.start);
     let end = copy.stalls.partition_point(|stall| (stall.step as usize) < steps.end);
@@ -138,7 +138,7 @@ pub(super) fn durations(copy: &JobOutcome) -> Vec<f64> {
     starts.zip(&copy.steps).map(|(start, step)| step.end - start).collect()
 }
 
-/// Number of steps until a copy has read its data set once.
+/// Returns the number of steps until a copy has trained on its data set once; all of its steps if it never has.
 pub(super) fn first_epoch(copy: &JobOutcome, samples: u64) -> usize {
     let mut fresh = 0;
     let last = copy.steps.iter().position(|step| {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_between_0_and_1_whatever_sums_are_rounded_to() {
+    fn shares_are_between_0_and_1_despite_rounding() {
         assert_eq!(share(1.0 + 1e-15, 1.0), Some(1.0));
         let nothing: f64 = share([0.0; 0].iter().sum(), 1.0).unwrap_or(f64::NAN);
         assert!(nothing == 0.0 && nothing.is_sign_positive(), "{nothing}");

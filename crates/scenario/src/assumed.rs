@@ -1,8 +1,8 @@
-//! What a run takes that is not written: each default that it used, its value, and where that is from.
+//! Defaults that a run used because keys were not written: each key, its value, and the source of the default.
 //!
-//! Every key of the schema that is left out and says its default in its description is recorded, in each table that
-//! is written: no place that takes a default can forget to. Where the value depends on other keys, the place that
-//! takes it says which it was ([`super::check::Check::assume`]).
+//! In each table that is written, every key that is left out and whose description in the schema states a default is recorded: no
+//! place that uses a default can forget to. If the value depends on other keys, the place that uses it records the value itself
+//! ([`super::check::Check::assume`]).
 
 mod sources;
 
@@ -13,19 +13,19 @@ use serde_json::{Map, Value as Json};
 
 use super::document::{Document, Kind, NodeId, ROOT};
 
-/// A key that is not written, and what stands in its place.
+/// A key that is not written, and the default used for it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Assumed {
     /// The key, as `--set` takes it.
     pub key: String,
-    /// Its default.
+    /// Default value of the key.
     pub value: String,
-    /// Whose default that is.
+    /// Source of the default, such as a framework.
     pub source: String,
 }
 
-/// The defaults that a scenario uses, in the order of the schema. Scenarios that run alike are equal, however
-/// much of them is written.
+/// Defaults that a scenario uses, in the order of the schema. They do not count in comparisons: scenarios that run alike are
+/// equal, however many of their keys are written.
 #[derive(Debug, Clone, Default)]
 pub struct Assumptions(pub Vec<Assumed>);
 
@@ -35,7 +35,8 @@ impl PartialEq for Assumptions {
     }
 }
 
-/// The defaults of all keys that `document` leaves out; what was `said` where a default was taken comes first.
+/// Returns the defaults of all keys that `document` leaves out. Defaults in `said`, recorded where they were used, take
+/// precedence over the schema's.
 pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Assumptions {
     static SCHEMA: OnceLock<Json> = OnceLock::new();
     let schema = SCHEMA.get_or_init(super::settings::schema);
@@ -50,7 +51,7 @@ pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Assumption
     Assumptions(found)
 }
 
-/// The default that a description of the schema names: `(default: 5)`.
+/// Returns the default that a description of the schema states: `5` for `(default: 5)`.
 #[must_use]
 pub fn default_in(description: &str) -> Option<String> {
     const BEGIN: &str = "(default: ";
@@ -61,7 +62,7 @@ pub fn default_in(description: &str) -> Option<String> {
     Some(inside[..end].to_owned())
 }
 
-/// Where the parenthesis closes that `text` begins in.
+/// Returns the position of the parenthesis that closes the one which `text` begins inside of.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 1;
     text.char_indices().find_map(|(at, c)| {
@@ -78,7 +79,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The value at node `at`, whose schema is `of`, and whose key is of `class`: its path without names.
+    /// Walks through the value at node `at` with its schema `of`; `class` is the path of its key without names.
     fn value(&mut self, of: &'a Json, at: NodeId, class: &str) {
         let of = self.target(of);
         if let Some(properties) = of["properties"].as_object() {
@@ -115,7 +116,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether what is written at node `at` has this form.
+    /// Whether the value at node `at` has this form.
     fn fits(&self, form: &'a Json, at: NodeId) -> bool {
         let form = self.target(form);
         match &self.document.node(at).kind {
@@ -135,7 +136,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A key of the table at node `table`, as `--set` takes it.
+/// Returns a key of the table at node `table`, as `--set` takes it.
 pub(super) fn key_in(document: &Document, table: NodeId, key: &str) -> String {
     if table == ROOT { key.to_owned() } else { format!("{}.{key}", document.path(table)) }
 }

@@ -1,4 +1,4 @@
-//! How `[[background]]` is written.
+//! Settings of `[[background]]`.
 
 use super::check::Check;
 use super::distribution::settings::Varying;
@@ -11,14 +11,14 @@ use forebay_model::units::{Bandwidth, Rate, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A load on a storage that is not one of the jobs: `streams` or `requests`.
+/// A load on a storage that is not from the jobs: write one of `streams` and `requests`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BackgroundSettings {
     /// Name, for reports.
     #[schemars(required)]
     pub(super) name: Field<String>,
-    /// Name of the storage that it uses.
+    /// Name of the storage that the load uses.
     #[schemars(required)]
     storage: Field<String>,
     /// Endless transfers, each as fast as sharing allows.
@@ -31,10 +31,10 @@ pub(super) struct BackgroundSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StreamSettings {
-    /// How many.
+    /// Number of transfers that go on at once.
     #[schemars(required)]
     streams: Field<Count<1, 1_000_000>>,
-    /// Fastest that one may go (default: infinite).
+    /// Highest bandwidth of one transfer (default: infinite).
     cap: Field<Positive<Bandwidth>>,
 }
 
@@ -45,13 +45,13 @@ struct RequestSettings {
     /// Arrival rate.
     #[schemars(required)]
     rate: Field<Positive<Rate>>,
-    /// Size of one.
+    /// Size of a request.
     #[schemars(required)]
     size: Field<Varying<Size>>,
 }
 
 impl BackgroundSettings {
-    /// The checked load of the table at node `at`.
+    /// Returns the checked load of the table at node `at`.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,

@@ -1,4 +1,4 @@
-//! What every check of settings needs: the document, to point into, and the log.
+//! Tools that every check of settings needs: the document, to point into, and the log.
 
 use super::assumed::{Assumed, key_in};
 use super::distribution::FilesOfValues;
@@ -16,41 +16,41 @@ use std::path::Path;
 pub(super) struct Check<'d> {
     pub(super) document: &'d Document,
     pub(super) log: &'d Log,
-    /// Where files that the scenario names are looked up.
+    /// Directory in which files that the scenario names are looked up.
     pub(super) directory: &'d Path,
-    /// Those files that were read already.
+    /// Files of values that were read already.
     pub(super) values: &'d FilesOfValues,
-    /// What is known of the machine.
+    /// Profile of the machine, if any.
     pub(super) profile: Option<&'d Profile>,
-    /// What only a simulation needs may be missing.
+    /// Whether keys that only a simulation needs may be missing.
     pub(super) lenient: bool,
 }
 
 impl Check<'_> {
-    /// Something is wrong with the value of a node.
+    /// Records that something is wrong with the value of a node.
     pub(super) fn wrong(self, at: NodeId, what: impl Display, remedy: impl Display) {
         self.log.value(at, what, remedy);
     }
 
-    /// The table of a value's kind, where its missing keys are to be written.
+    /// Returns the table of a value's kind, in which missing keys are to be written.
     pub(super) fn inside(self, at: NodeId) -> NodeId {
         self.document.children(at).first().copied().unwrap_or(at)
     }
 
-    /// A key has no effect where it is written.
+    /// Remarks that a key has no effect, if it is written.
     pub(super) fn no_effect<T>(self, field: &Field<T>, why: &str) {
         if let Some(at) = field.at {
             self.remark(format!("`{}` has no effect: {why}.", self.document.path(at)));
         }
     }
 
-    /// The key `key` of `table` is not written: `value` stands in its place, by `source`.
+    /// Records that the key `key` of `table` is not written, and that the default `value` from `source` is used.
     pub(super) fn assume(self, table: NodeId, key: &str, value: &str, source: &str) {
         let key = key_in(self.document, table, key);
         self.log.assume(Assumed { key, value: value.to_owned(), source: source.to_owned() });
     }
 
-    /// The value of a key that `table` must have.
+    /// Returns the value of a key that `table` must have; records a problem if the key is missing.
     pub(super) fn required<'f, T>(
         self,
         table: NodeId,
@@ -64,7 +64,7 @@ impl Check<'_> {
         field.get()
     }
 
-    /// A key of `table` is missing; said only once where it is misspelt.
+    /// Records that a key of `table` is missing, unless it was already reported as misspelt.
     fn missing(self, table: NodeId, key: &str, remedy: impl Display) {
         if self.log.suggested(self.document, table, key) {
             return;
@@ -72,8 +72,8 @@ impl Check<'_> {
         self.log.key(table, format!("the key `{key}` is missing"), remedy);
     }
 
-    /// Neither `table` nor the profile says `key`, of which `part` would have been the profile's:
-    /// `None` if that matters.
+    /// Records that neither `table` nor the profile gives `key`; `part` is the part of the profile that could have given it.
+    /// Returns `None`, or `Some` if the key may be missing.
     pub(super) fn unsaid(self, table: NodeId, key: &str, example: &str, part: &str) -> Option<()> {
         if self.lenient {
             return Some(());
@@ -89,16 +89,15 @@ impl Check<'_> {
         None
     }
 
-    /// A sentence for whoever reads the results.
+    /// Adds a remark for readers of the results, in a sentence.
     pub(super) fn remark(self, sentence: String) {
         self.log.remark(sentence);
     }
 
-    /// A setting that is beyond what a part of the profile was measured at, where the profile says
-    /// from where to where that was.
+    /// Remarks that a setting lies beyond the range in which a part of the profile was measured, if the profile gives that range.
     pub(super) fn in_range(self, part: &str, fit: &Fit, name: &str, setting: &str, value: f64) {
         let Some([low, high]) = fit.range.get(name) else { return };
-        // Settings and ranges have been through decimal text.
+        // Settings and ranges were written as decimal text, which rounds them.
         if value < low * (1.0 - 1e-6) || value > high * (1.0 + 1e-6) {
             self.remark(format!(
                 "`{setting}` is {}, and the profile's {part} was measured from {} to {}: the \
@@ -110,7 +109,8 @@ impl Check<'_> {
         }
     }
 
-    /// The one of some alternatives that is written; what was changed by an override wins.
+    /// Returns the index of the alternative that is written; one that an override changed takes precedence. Records a problem if
+    /// none is written, or several.
     pub(super) fn one_of(
         self,
         table: NodeId,
@@ -144,15 +144,15 @@ impl Check<'_> {
         }
     }
 
-    /// The first of some nodes that an override changed, or else the first: the one to blame for a
-    /// contradiction between them.
+    /// Returns the node to report for a contradiction between some nodes: the first that an override changed, or else the first
+    /// one.
     pub(super) fn blame(self, nodes: &[Option<NodeId>], table: NodeId) -> NodeId {
         let written = || nodes.iter().flatten().copied();
         let changed = written().find(|&at| self.document.node(at).origin.is_some());
         changed.or_else(|| written().next()).unwrap_or(table)
     }
 
-    /// A name must be fit to be shown.
+    /// Checks that a name can be shown: not empty, not too long, without control characters.
     pub(super) fn name(self, at: NodeId, name: &str) {
         const LONGEST: usize = 200;
         if name.trim().is_empty() {
@@ -165,12 +165,12 @@ impl Check<'_> {
         }
     }
 
-    /// The node at a path of keys, if it is written.
+    /// Returns the node at a path of keys, if it is written.
     pub(super) fn find(self, path: &[&str]) -> Option<NodeId> {
         path.iter().try_fold(ROOT, |table, key| self.document.member(table, key))
     }
 
-    /// The index of what a name refers to.
+    /// Returns the index of the entry that a name refers to; records a problem if there is none.
     pub(super) fn reference(
         self,
         field: &Field<String>,
@@ -191,7 +191,7 @@ impl Check<'_> {
     }
 }
 
-/// A number to show: as it is, without the noise of the last digits.
+/// Writes a number without the rounding noise of its last digits.
 fn number(value: f64) -> String {
     let digits = format!("{value:.6e}").parse().unwrap_or(value);
     format!("{digits}")

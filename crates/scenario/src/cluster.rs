@@ -1,4 +1,4 @@
-//! The machines.
+//! The cluster: its nodes, their hardware, and the network between them.
 
 mod gpu;
 mod groups;
@@ -29,24 +29,24 @@ pub use page_cache::PageCache;
 pub use power::Power;
 pub use smt::Smt;
 
-/// Most threads of all cores whose speed depends on how many there are.
+/// Most threads over all nodes, if the speed of cores depends on the number of threads.
 const MOST_THREADS: u64 = 100_000_000;
 
-/// Nodes on one switch, or in racks.
+/// A cluster of nodes on one switch, or in racks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
     /// Number of nodes, of all kinds.
     pub nodes: u32,
     /// Whether all job copies are on the same nodes, from the first on; if not, each has its own.
     pub share_nodes: bool,
-    /// What the first ones are made of: all but those of groups.
+    /// Hardware of the first nodes: all but the nodes of groups.
     pub node: Node,
-    /// Nodes of other kinds, which come after those.
+    /// Groups of nodes with other hardware, which come after the first nodes.
     pub groups: Vec<Group>,
-    /// Bandwidth of each NIC of these in each direction [B/s]; infinite where not given.
+    /// Bandwidth of each NIC of the first nodes in each direction [B/s]; infinite where not given.
     pub nic: f64,
-    /// NIC bandwidth of a network for storage alone [B/s]; `None`: storage and collectives share a node's
-    /// first NIC.
+    /// Bandwidth of a node's NIC to a separate network for storage [B/s]; `None`: storage and collectives share a
+    /// node's first NIC.
     pub storage_nic: Option<f64>,
     /// Racks of nodes; `None`: one switch for all.
     pub racks: Option<Racks>,
@@ -56,60 +56,61 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Bandwidth by which data from storage come in to a node [B/s]; may be infinite.
+    /// Returns the bandwidth at which data from storage come in to a node [B/s]; may be infinite.
     #[must_use]
     pub fn data_nic(&self) -> f64 {
         self.storage_nic.unwrap_or(self.nic)
     }
 }
 
-/// Nodes on switches of their own, which a spine connects.
+/// Racks: the nodes of each rack have a switch of their own, and a spine connects the switches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Racks {
-    /// Nodes of each; the last one may have fewer.
+    /// Nodes of each rack; the last rack may have fewer.
     pub nodes: u32,
     /// Bandwidth from a rack to the spine in each direction [B/s].
     pub uplink: f64,
 }
 
-/// What a node is made of.
+/// Hardware of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// CPU cores that threads can be on at once.
+    /// Number of CPU cores that threads can run on at once.
     pub cores: u32,
     /// Core-seconds per second that all threads get together: less than `cores` where a quota leaves part of a core.
     pub usable_cores: f64,
-    /// Speed of a core while n of them are busy, against one that is busy alone: entry n − 1, the
-    /// last entry with more; empty where they do not slow each other.
+    /// Speed of a core while n cores are busy, relative to a core that is busy alone: entry n − 1, and the last
+    /// entry for more cores. Empty if cores do not slow each other down.
     pub core_speed: Vec<f64>,
-    /// Hardware threads of a core; `None`: one.
+    /// Hardware threads of each core; `None`: one.
     pub smt: Option<Smt>,
     /// How threads get cores.
     pub scheduling: Scheduling,
-    /// Accelerators.
+    /// Number of accelerators.
     pub gpus: u32,
-    /// Speed of an accelerator against the one that step times were given for.
+    /// Speed of an accelerator relative to the one that step times were given for.
     pub gpu_speed: f64,
-    /// Which one that is, where it is said.
+    /// The accelerator's entry in the catalogue of GPUs, if the scenario names it.
     pub gpu: Option<&'static Gpu>,
-    /// Memory of each [B]; infinite where not given.
+    /// Memory of each accelerator [B]; infinite where not given.
     pub gpu_memory: f64,
-    /// What its kernels move to and from that memory together [B/s]; infinite where not given.
+    /// Bandwidth of an accelerator's memory, for reads and writes of its kernels together [B/s]; infinite where not
+    /// given.
     pub gpu_memory_bandwidth: f64,
     /// Main memory [B]; infinite where not given.
     pub memory: f64,
-    /// Bytes that cores at work for loaders and copies to devices move to and from memory, together
-    /// [B/s]; infinite where not given.
+    /// Bandwidth of main memory, which cores that work for loaders and copies to devices share [B/s]; infinite
+    /// where not given.
     pub memory_bandwidth: f64,
     /// Host-to-device bandwidth of each GPU [B/s]; infinite where not given.
     pub pcie: f64,
     /// Link between the GPUs of a node.
     pub intra: Intra,
-    /// NICs that collectives use; its GPUs are dealt out to them.
+    /// Number of NICs that collectives use; the node's GPUs are distributed among them.
     pub nics: u32,
-    /// What the node keeps of the files that it reads; `None`: nothing.
+    /// Page cache for the files that the node reads; `None`: no page cache.
     pub page_cache: Option<PageCache>,
-    /// What it draws, if that is said.
+    /// Power that the node draws, if the scenario states it.
     pub power: Option<Power>,
 }
 
@@ -124,76 +125,78 @@ pub enum Scheduling {
     Fifo,
 }
 
-/// The machines.
+/// The cluster: its nodes and the network between them.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClusterSettings {
     /// Number of nodes like `node`.
     #[schemars(required)]
     nodes: Field<Count<1, 1_000_000>>,
-    /// Put all job copies on the same nodes, from the first on (default: false, each has its own).
+    /// Whether all job copies are on the same nodes, from the first node on (default: false, each has its own).
     share_nodes: Field<bool>,
-    /// What each is made of (default: as the profile says).
+    /// Hardware of each node (default: as the profile says).
     node: Field<NodeSettings>,
-    /// Further nodes, by names of their kinds: `[cluster.group.old]` with `nodes = 2` and what of `node` differs
-    /// (default: none).
+    /// Groups of further nodes with other hardware, by name: `[cluster.group.old]` with `nodes = 2` and the keys of
+    /// `node` that differ (default: none).
     group: Field<Named<GroupSettings>>,
-    /// What connects them (default: infinitely fast).
+    /// Network that connects the nodes with each other and with the storage (default: infinitely fast).
     network: Field<NetworkSettings>,
 }
 
-/// What a node is made of.
+/// Hardware of a node.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NodeSettings {
-    /// CPU cores, of which the last may be part of one, as under a quota: 1.5 (default: those of the
-    /// profile's machine). Threads run on whole cores, and use no more than that of them in all.
+    /// Number of CPU cores, which may be a fraction, such as 1.5 under a quota (default: those of the profile's
+    /// machine). Threads run on whole cores, and together they get no more core time than this number of cores has.
     cores: Field<Cores>,
-    /// Speed of a core while 1, 2, 3 … of them are busy, against one that is busy alone; the last
-    /// holds for more (default: as the profile says, or 1).
+    /// Speed of a core while 1, 2, 3 … cores are busy, relative to a core that is busy alone; the last value holds
+    /// for more (default: as the profile says, or 1).
     core_speed: Field<List<Factor>>,
-    /// Hardware threads of a core (default: one).
+    /// Hardware threads of each core (default: one).
     smt: Field<SmtSettings>,
     /// How threads get cores (default: "shared").
     scheduling: Field<Scheduling>,
-    /// Accelerators (default: 1).
+    /// Number of accelerators (default: 1).
     gpus: Field<Count<1, 10_000>>,
-    /// Speed of an accelerator against the one that step times are given for (default: 1).
+    /// Speed of an accelerator relative to the one that step times are given for (default: 1).
     gpu_speed: Field<Factor>,
-    /// Which GPU of the catalogue it is: "v100-sxm2" (default: not said; its step times are).
+    /// Name of the accelerator in the catalogue of GPUs, such as "v100-sxm2" (default: not said; its step times
+    /// are).
     gpu: Field<GpuName>,
-    /// Memory of each, which what trains there must fit into (default: that of `gpu`, or infinite).
+    /// Memory of each accelerator, into which everything that trains on it must fit (default: that of `gpu`, or
+    /// infinite).
     gpu_memory: Field<Positive<Size>>,
-    /// Bandwidth of that memory, by which learners average their models, or add their gradients up (default: that of
-    /// `gpu`, or infinite).
+    /// Bandwidth of an accelerator's memory, at which learners average their models or add up their gradients
+    /// (default: that of `gpu`, or infinite).
     gpu_memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Main memory (default: infinite).
     memory: Field<Positive<Size>>,
-    /// Bytes that cores at work for loaders, by their jobs' `memory_traffic`, and copies to devices move
-    /// to and from memory, together (default: infinite).
+    /// Bandwidth of main memory, which cores that work for loaders (by their jobs' `memory_traffic`) and copies to
+    /// devices share (default: infinite).
     memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Host-to-device bandwidth of each GPU (default: as the profile says, or infinite).
     pcie: Field<Positive<Bandwidth>>,
     /// Link between the GPUs of a node (default: infinitely fast).
     intra: Field<IntraSettings>,
-    /// NICs that collectives use, each of `cluster.network.nic`; GPUs are dealt out to them, and NCCL's rings and trees
-    /// have a channel for each (default: 1).
+    /// Number of NICs that collectives use, each of bandwidth `cluster.network.nic`; GPUs are distributed among
+    /// them, and NCCL's rings and trees have a channel for each NIC (default: 1).
     nics: Field<Count<1, 1_000>>,
-    /// What the node keeps of the files that it reads, or "none": they are more than its memory, read past it, or were
-    /// measured cold (default: where `memory` is written, all that workers, buffers and data in memory leave of it,
-    /// otherwise "none").
+    /// Page cache for the files that the node reads, or "none": the files are larger than the memory, are read past
+    /// it, or were measured cold (default: where `memory` is written, all that workers, buffers and data in memory
+    /// leave of it, otherwise "none").
     page_cache: Field<PageCacheWritten>,
-    /// What it draws: `{ idle = "300 W", gpu = "250 W", core = "8 W" }` (default: not said).
+    /// Power that the node draws: `{ idle = "300 W", gpu = "250 W", core = "8 W" }` (default: not said).
     power: Field<PowerSettings>,
 }
 
-/// What connects the nodes with each other and with the storage.
+/// Network that connects the nodes with each other and with the storage.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NetworkSettings {
     /// Bandwidth of a node's NIC in each direction (default: infinite).
     nic: Field<Positive<Bandwidth>>,
-    /// NIC bandwidth of a network for storage alone (default: storage shares the first NIC).
+    /// Bandwidth of a node's NIC to a separate network for storage (default: storage shares the first NIC).
     storage_nic: Field<Positive<Bandwidth>>,
     /// Racks of nodes, each with an uplink: `{ nodes = 8, uplink = "400 Gbit/s" }` (default: one switch).
     racks: Field<RackSettings>,
@@ -201,7 +204,7 @@ struct NetworkSettings {
     latency: Field<Amount<Time>>,
 }
 
-/// Nodes on switches of their own.
+/// Racks: the nodes of each rack have a switch of their own.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RackSettings {
@@ -222,11 +225,11 @@ impl RackSettings {
 }
 
 impl ClusterSettings {
-    /// The checked cluster of the table at node `at`.
+    /// Checks the table at node `at` and returns its cluster; `None` if it is wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Cluster> {
         let nodes = check.required(at, &self.nodes, "nodes", "write `nodes = 16`");
         let remedy = "write `[cluster.node]` with `cores = 20` and `gpus = 4`";
-        // A profile may know all that must be known of a node.
+        // A profile may have all that is required of a node.
         let needed = check.profile.is_none() && !check.lenient;
         if needed {
             check.required(at, &self.node, "node", remedy);
@@ -259,7 +262,8 @@ impl ClusterSettings {
         })
     }
 
-    /// What cores get done is kept for each number of threads on each node.
+    /// Checks that the nodes do not run too many threads in all: the simulator keeps the capacity of a node's cores
+    /// for each number of threads.
     fn check_threads(
         &self,
         check: Check<'_>,
@@ -279,18 +283,18 @@ impl ClusterSettings {
         }
     }
 
-    /// Whether job copies share nodes.
+    /// Returns whether job copies share nodes.
     pub(super) fn share_nodes(&self) -> bool {
         self.share_nodes.get().copied().unwrap_or(false)
     }
 
-    /// Where a page cache is written, if one is.
+    /// Returns where a page cache is written; `None` if none is.
     pub(super) fn page_cache(&self) -> Option<NodeId> {
         let first = self.node.get().and_then(|node| node.page_cache.at);
         first.or_else(|| self.groups().find_map(GroupSettings::page_cache))
     }
 
-    /// The number of all nodes, and where that of the first ones is written.
+    /// Returns the number of all nodes, and where the number of the first nodes is written.
     pub(super) fn nodes(&self) -> Option<(NodeId, u64)> {
         let of_groups = self.groups().map(GroupSettings::nodes).fold(0, u64::saturating_add);
         self.nodes.given().map(|(at, nodes)| (at, nodes.0.saturating_add(of_groups)))
@@ -303,7 +307,7 @@ impl ClusterSettings {
 }
 
 impl NodeSettings {
-    /// These keys, and those of `base` where they are not written.
+    /// Returns these settings, with the keys that are not written taken from `base`.
     fn over(&self, base: &NodeSettings) -> NodeSettings {
         NodeSettings {
             cores: self.cores.or(&base.cores),
@@ -313,7 +317,7 @@ impl NodeSettings {
             gpus: self.gpus.or(&base.gpus),
             gpu_speed: self.gpu_speed.or(&base.gpu_speed),
             gpu: self.gpu.or(&base.gpu),
-            // Another GPU has its own.
+            // Another GPU has a memory of its own.
             gpu_memory: match self.gpu.is_written() {
                 true => self.gpu_memory.clone(),
                 false => self.gpu_memory.or(&base.gpu_memory),
@@ -372,7 +376,7 @@ impl NodeSettings {
     }
 }
 
-/// What is written in both places, by `over`; what is written in one, as it is.
+/// Combines two fields: by `over` if both are written, otherwise the one that is written.
 fn both<T: Clone>(own: &Field<T>, base: &Field<T>, over: fn(&T, &T) -> T) -> Field<T> {
     match (own.given(), base.get()) {
         (Some((at, own)), Some(base)) => Field { at: Some(at), value: Some(over(own, base)) },
@@ -396,7 +400,8 @@ impl NodeSettings {
         self.gpu_memory_bandwidth.get().map_or(of_gpu, |bandwidth| bandwidth.0)
     }
 
-    /// Cores, or parts of them, that threads may use in all.
+    /// Returns the number of cores, maybe a fraction, that all threads together may use; reports a problem and
+    /// returns `None` if it is unknown.
     fn cores(&self, check: Check<'_>, at: NodeId) -> Option<f64> {
         if self.cores.is_written() {
             return Some(self.cores.get()?.0);
@@ -434,9 +439,9 @@ impl NodeSettings {
     }
 }
 
-/// Speed of a core while 1, 2, … are busy, straight lines between the numbers that were measured, and
-/// no more in all than the `usable` cores; `whole`: for each number of them. Empty where that is 1
-/// throughout.
+/// Returns the measured speed of a core while 1, 2, … cores are busy, linear between the measured numbers of cores.
+/// There is an entry for each number up to `cores` if `whole`, otherwise up to the largest measured one. Empty if
+/// every speed is 1.
 fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
     let parameters = profile.cores.iter().flat_map(|fit| &fit.parameters);
     let known = parameters.filter_map(|(name, speed)| {
@@ -449,14 +454,15 @@ fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
         known.push((1.0, 1.0));
     }
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Beyond the last number that was measured nothing changes.
+    // Beyond the largest measured number of cores, speeds stay the same.
     let last = known.last().map_or(1, |(busy, _)| *busy as u32).max(1);
     let entries = if whole { cores } else { last.min(cores) };
     let speeds: Vec<f64> = (1..=entries).map(|busy| between(&known, busy.into())).collect();
     if speeds.iter().all(|speed| *speed == 1.0) { Vec::new() } else { speeds }
 }
 
-/// The value at `x` on straight lines between points in ascending order; level beyond the last.
+/// Returns the value at `x` by linear interpolation between `points` in ascending order; outside of them, the value
+/// of the nearest point.
 fn between(points: &[(f64, f64)], x: f64) -> f64 {
     let above = points.partition_point(|(at, _)| *at < x);
     match (above.checked_sub(1).and_then(|below| points.get(below)), points.get(above)) {

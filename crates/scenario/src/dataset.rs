@@ -1,4 +1,4 @@
-//! What is read.
+//! Data sets and their settings.
 
 use super::check::Check;
 use super::distribution::settings::Varying;
@@ -21,17 +21,17 @@ pub struct Dataset {
     pub name: String,
     /// Samples in one epoch.
     pub samples: u64,
-    /// Size of each as stored.
+    /// Size of each sample as stored.
     pub sizes: SampleSizes,
-    /// Bytes of one sample after decoding, for copies to the device; `None`: as stored.
+    /// Size of a sample after decoding, for copies to the device [B]; `None` if as stored.
     pub decoded_size: Option<f64>,
     /// How samples are packed into files.
     pub layout: Layout,
-    /// How a sample that is read by itself is fetched, if not in one request.
+    /// How a sample that is read by itself is fetched; `None` if in one request.
     pub ranges: Option<Ranges>,
-    /// Order in which an epoch visits them.
+    /// Order in which an epoch visits samples.
     pub order: SampleOrder,
-    /// What the samples are images of, if they are images.
+    /// Size of the images, if samples are images.
     pub image: Option<Image>,
 }
 
@@ -47,7 +47,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Pixels as stored.
+    /// Returns the number of pixels as stored.
     #[must_use]
     pub fn pixels(&self) -> f64 {
         f64::from(self.width) * f64::from(self.height)
@@ -55,7 +55,7 @@ impl Image {
 }
 
 impl Dataset {
-    /// A data set of this many samples of `size` bytes, each a file, shuffled.
+    /// Returns a data set of this many samples of `size` bytes, each in its own file, shuffled.
     #[must_use]
     pub fn of_files(samples: u64, size: f64) -> Dataset {
         Dataset {
@@ -70,7 +70,7 @@ impl Dataset {
         }
     }
 
-    /// Mean size of a sample as stored [B].
+    /// Returns the mean size of a sample as stored [B].
     #[must_use]
     pub fn mean_size(&self) -> f64 {
         match &self.sizes {
@@ -84,17 +84,16 @@ impl Dataset {
 /// Size of each sample as stored [B].
 #[derive(Debug, Clone, PartialEq)]
 pub enum SampleSizes {
-    /// Drawn once per sample: a sample has the same size in every epoch, job and replication.
+    /// Sampled at random once per sample: a sample has the same size in every epoch, job and replication.
     Drawn(Distribution),
-    /// Looked up: the `i`-th sample that job copy `j` reads has size
-    /// `table[(j·job_stride + i·sample_stride) mod table.len()]`. Only the library offers this, to
-    /// feed one engine the same sizes as another.
+    /// Looked up in a table: the `i`-th sample that job copy `j` reads has size `table[(j·job_stride + i·sample_stride) mod
+    /// table.len()]`. Only the library offers this, to feed two engines the same sizes.
     Table {
         /// Sizes [B]; not empty.
         table: Arc<[f64]>,
-        /// Steps in the table from one job copy to the next.
+        /// Distance in the table from one job copy to the next.
         job_stride: u64,
-        /// Steps in the table from one sample to the next.
+        /// Distance in the table from one sample to the next.
         sample_stride: u64,
     },
 }
@@ -106,7 +105,7 @@ pub(super) struct DatasetSettings {
     /// Samples in one epoch.
     #[schemars(required)]
     samples: Field<Count<1, 1_000_000_000_000>>,
-    /// Size of a sample as stored; where it varies, drawn once per sample.
+    /// Size of a sample as stored; if it varies, each sample's size is sampled once.
     #[schemars(required)]
     sample_size: Field<Varying<Size>>,
     /// Size of a sample after decoding, for copies to the device (default: as stored).
@@ -143,7 +142,7 @@ impl ImageSettings {
     }
 }
 
-/// The checked data sets of a scenario; those that are wrong have been recorded.
+/// Returns the checked data sets of a scenario; `None` for those with a mistake, which has been recorded.
 pub(super) fn resolve(check: Check<'_>, settings: &Named<DatasetSettings>) -> Vec<Option<Dataset>> {
     let one = |(name, field): &(String, Field<DatasetSettings>)| {
         let (at, settings) = field.given()?;

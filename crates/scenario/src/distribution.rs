@@ -1,4 +1,4 @@
-//! A quantity that may vary.
+//! Distributions: quantities that may vary.
 
 mod empirical;
 pub(super) mod jitter;

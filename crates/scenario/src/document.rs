@@ -3,7 +3,7 @@
 use super::value::{Tree, Value};
 use std::ops::Range;
 
-/// Index of a node in its document.
+/// Index of a node in the document.
 pub(super) type NodeId = usize;
 
 /// The root table.
@@ -14,15 +14,15 @@ pub(super) const ROOT: NodeId = 0;
 pub(super) struct Node {
     /// The table or array that holds it; the root holds itself.
     pub(super) parent: NodeId,
-    /// Its key; empty for elements of arrays.
+    /// Key of the node; empty for elements of arrays.
     pub(super) key: String,
     /// Where the key is written [B from the start of the file].
     pub(super) key_span: Range<usize>,
     /// Where the value is written [B from the start of the file].
     pub(super) span: Range<usize>,
-    /// Which override put it there, if any.
+    /// Index of the override that put the node there; `None` if the file has it.
     pub(super) origin: Option<usize>,
-    /// The value.
+    /// Value of the node.
     pub(super) kind: Kind,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// A document with an empty root table that covers `span`.
+    /// Creates a document with an empty root table that covers `span`.
     pub(super) fn new(span: Range<usize>) -> Self {
         let root = Node {
             parent: ROOT,
@@ -58,12 +58,12 @@ impl Document {
         Self { nodes: vec![root] }
     }
 
-    /// The node with this index.
+    /// Returns the node with this index.
     pub(super) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id]
     }
 
-    /// Adds a node below its parent.
+    /// Adds a node below its parent and returns its index.
     pub(super) fn push(&mut self, node: Node) -> NodeId {
         let id = self.nodes.len();
         if let Kind::List(children) | Kind::Table(children) = &mut self.nodes[node.parent].kind {
@@ -84,7 +84,7 @@ impl Document {
         self.nodes[table].kind = Kind::Table(children);
     }
 
-    /// The members of a table or elements of an array; none for anything else.
+    /// Returns the members of a table or the elements of an array; none for other values.
     pub(super) fn children(&self, id: NodeId) -> &[NodeId] {
         match &self.node(id).kind {
             Kind::List(children) | Kind::Table(children) => children,
@@ -92,13 +92,13 @@ impl Document {
         }
     }
 
-    /// The member of a table with this key.
+    /// Returns the member of a table with this key.
     pub(super) fn member(&self, table: NodeId, key: &str) -> Option<NodeId> {
         let is_table = matches!(self.node(table).kind, Kind::Table(_));
         self.children(table).iter().copied().find(|&id| is_table && self.node(id).key == key)
     }
 
-    /// The text of a node, if it is text.
+    /// Returns the text of a node, if it is text.
     pub(super) fn text(&self, id: NodeId) -> Option<&str> {
         match &self.node(id).kind {
             Kind::Text(text) => Some(text),
@@ -106,7 +106,7 @@ impl Document {
         }
     }
 
-    /// The key of a node as `--set` takes it: `job.lenet.batch`.
+    /// Returns the key of a node as `--set` takes it: `job.lenet.batch`.
     pub(super) fn path(&self, mut id: NodeId) -> String {
         let mut parts = Vec::new();
         while id != ROOT {
@@ -128,8 +128,8 @@ impl Document {
         }
     }
 
-    /// Replaces or adds the value at `path`, in every element of the arrays on the way unless the
-    /// path names one. What it creates is marked as coming from override `origin`.
+    /// Replaces or adds the value at `path`, in every element of the arrays along the path unless the path names one element.
+    /// Nodes that this creates are marked as coming from override `origin`.
     pub(super) fn set(&mut self, path: &[String], value: &Value, origin: usize) {
         let mut at = vec![ROOT];
         for key in path {
@@ -140,7 +140,7 @@ impl Document {
         }
     }
 
-    /// The nodes that `key` means below `id`, added where missing.
+    /// Returns the nodes that `key` refers to below `id`; adds them if they are missing.
     fn descend(&mut self, id: NodeId, key: &str, origin: usize) -> Vec<NodeId> {
         if let Kind::List(elements) = &self.node(id).kind
             && !elements.is_empty()
@@ -161,7 +161,7 @@ impl Document {
         vec![self.add(id, key, Kind::Table(Vec::new()), origin)]
     }
 
-    /// The element that `key` names, or else counts from 0.
+    /// Returns the element that `key` names, or else the one whose number (from 0) it is.
     fn element(&self, elements: &[NodeId], key: &str) -> Option<NodeId> {
         let named = |&&id: &&NodeId| {
             self.member(id, "name").and_then(|name| self.text(name)).is_some_and(|n| n == key)
@@ -210,7 +210,7 @@ impl Document {
         }
     }
 
-    /// The value of a node, without positions.
+    /// Returns the value of a node, without positions.
     pub(super) fn tree(&self, id: NodeId) -> Tree {
         let node = self.node(id);
         let key = |id: NodeId| self.node(id).key.clone();
@@ -227,9 +227,8 @@ impl Document {
         }
     }
 
-    /// The tables and arrays on the way of `path`, with nothing else in them: enough to read an
-    /// override by itself. Also the path in it: names of elements are left out, as the skeleton
-    /// has only one of each array.
+    /// Returns a document with only the tables and arrays along `path`, which is enough to read an override by itself. Also
+    /// returns the path in that document: names of elements are left out, as it has only one element of each array.
     pub(super) fn skeleton(&self, path: &[String]) -> (Self, Vec<String>) {
         let mut rest = Vec::new();
         let mut skeleton = Self::new(self.node(ROOT).span.clone());
@@ -262,7 +261,7 @@ impl Document {
         (skeleton, rest)
     }
 
-    /// A node without its children.
+    /// Returns a node without its children.
     fn bare(&self, id: NodeId) -> Node {
         let node = self.node(id);
         let kind = match &node.kind {
@@ -274,7 +273,7 @@ impl Document {
     }
 }
 
-/// A key as it is written in TOML.
+/// Returns a key as it is written in TOML.
 fn quoted(key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !key.is_empty() && key.chars().all(bare) {

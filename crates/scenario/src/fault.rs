@@ -1,4 +1,4 @@
-//! How `[[fault]]` is written: what is slower than it should be, for a while.
+//! Settings of `[[fault]]`: parts of the cluster that are slower than they should be, for a while.
 
 mod effect;
 
@@ -13,54 +13,54 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Least share of its speed that something keeps which serves one after the other: who asks it is served at
-/// the speed that it has then.
+/// Least share of its speed that a fault may leave to a part that serves requests one after the other: a request is served at the
+/// speed of the instant when its service begins.
 const LEAST: f64 = 1e-3;
 
-/// Something that is slower than it should be, for a while. Of several at a time each counts.
+/// A part of the cluster that is slower than it should be, for a while. If several faults overlap, each of them counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
-    /// What is slower.
+    /// Part that is slower.
     pub what: Faulty,
-    /// Which nodes' (of `uplink` and `downlink`, which racks'); empty: all.
+    /// Nodes that the fault affects (racks for `uplink` and `downlink`); empty for all.
     pub nodes: Vec<u32>,
-    /// Share of its speed that is left: 0 to 1.
+    /// Share of the part's speed that is left, from 0 to 1.
     pub factor: f64,
-    /// From when on [s].
+    /// Begin of the fault [s].
     pub from: f64,
-    /// Until when [s]; infinite where it stays so.
+    /// End of the fault [s]; infinite if it lasts to the end of the run.
     pub until: f64,
 }
 
-/// What may be slower.
+/// A part of the cluster that a fault may slow down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Faulty {
     /// A storage, by index: its bandwidth, its targets, and its operations.
     Storage(usize),
     /// Links of nodes or racks.
     Link(FaultyLink),
-    /// The nodes' cores: others have taken the rest of them.
+    /// The nodes' cores: other programs have taken the rest of them.
     Cores,
-    /// The nodes' GPUs: steps that begin meanwhile take longer by the factor.
+    /// The nodes' GPUs: steps that begin during the fault take longer by the factor.
     Gpus,
 }
 
-/// Which links.
+/// Links of nodes or racks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultyLink {
-    /// The NICs of nodes, both ways, and those for storage where there are such.
+    /// The NICs of nodes, in both directions, including separate NICs for storage.
     Nic,
-    /// Between the GPUs of a node.
+    /// Links between the GPUs of a node.
     Intra,
-    /// From the host to devices and back.
+    /// Links from the host to devices and back.
     Pcie,
-    /// From and to racks.
+    /// Uplinks and downlinks of racks.
     Uplink,
 }
 
 impl FaultyLink {
-    /// Resources of this kind, as reports name them.
+    /// Returns the names that reports give to the resources of this kind.
     #[must_use]
     pub fn resources(self) -> &'static [&'static str] {
         match self {
@@ -78,17 +78,17 @@ impl FaultyLink {
     }
 }
 
-/// Which part of a node is slow.
+/// Part of a node that is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum NodePart {
-    /// Its cores, of which others take the rest.
+    /// The node's cores: other programs take the rest of them.
     Cores,
-    /// Its GPUs.
+    /// The node's GPUs.
     Gpus,
 }
 
-/// Something that is slower than it should be, for a while: `storage`, `link` or `node`.
+/// A part of the cluster that is slower than it should be, for a while: write one of `storage`, `link` and `node`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultSettings {
@@ -96,21 +96,21 @@ pub(super) struct FaultSettings {
     storage: Field<String>,
     /// Links that are slow or down: "nic", "intra", "pcie" or "uplink".
     link: Field<FaultyLink>,
-    /// What is slow of nodes: "gpus", or "cores", of which others take the rest.
+    /// Part of the nodes that is slow: "gpus", or "cores", if other programs take the rest of them.
     node: Field<NodePart>,
-    /// Which nodes, counted from 0 in the order of the jobs; of "uplink", which racks (default: all).
+    /// Nodes that are affected, counted from 0 in the order of the jobs; racks if `link` is "uplink" (default: all).
     nodes: Field<List<Count<0, 999_999>>>,
-    /// Share of its speed that is left, from 0 to 1.
+    /// Share of the part's speed that is left, from 0 to 1.
     #[schemars(required)]
     factor: Field<Share>,
-    /// From when on (default: 0 s).
+    /// Time at which the fault begins (default: 0 s).
     from: Field<Amount<Time>>,
-    /// Until when (default: to the end of the run).
+    /// Time at which the fault ends (default: to the end of the run).
     until: Field<Amount<Time>>,
 }
 
 impl FaultSettings {
-    /// The checked fault of the table at node `at`.
+    /// Returns the checked fault of the table at node `at`.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -160,7 +160,8 @@ impl FaultSettings {
         Some(Faulty::Storage(index))
     }
 
-    /// Links may be down, and what serves one after the other may not.
+    /// Checks that only links are (nearly) down: a part that serves requests one after the other must keep at least [`LEAST`] of
+    /// its speed.
     fn check_factor(&self, check: Check<'_>, what: Faulty, factor: f64) {
         let (Some(at), false) = (self.factor.at, matches!(what, Faulty::Link(_))) else {
             return self.check_end(check, factor);
@@ -171,7 +172,7 @@ impl FaultSettings {
         }
     }
 
-    /// What is down for ever lets nothing end.
+    /// Checks that a link that is down comes up again: otherwise no job would end.
     fn check_end(&self, check: Check<'_>, factor: f64) {
         if let (Some(at), true, false) = (self.factor.at, factor < LEAST, self.until.is_written()) {
             check.wrong(at, "what is down for ever lets no job end", "write `until = \"2 min\"`");

@@ -1,4 +1,4 @@
-//! Parts of settings that remember where they were written and survive a mistake.
+//! Parts of settings that remember where they were written, and with which reading goes on after a mistake.
 
 use super::document::NodeId;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -7,16 +7,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The name by which a field asks the reader for its position.
+/// Name with which a field asks the reader for its position.
 pub(super) const FIELD: &str = "$forebay::Field";
 
-/// A key that may be missing, and whose value may be wrong: a wrong one is recorded by the reader
-/// and the rest of the file is read on.
+/// A key that may be missing or have a wrong value. The reader records a wrong value and reads the rest of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field<T> {
-    /// Where it is; `None` if it is missing.
+    /// Node of the key; `None` if it is missing.
     pub(super) at: Option<NodeId>,
-    /// What it is; `None` if it is missing or wrong.
+    /// Value of the key; `None` if it is missing or wrong.
     pub(super) value: Option<T>,
 }
 
@@ -27,17 +26,17 @@ impl<T> Default for Field<T> {
 }
 
 impl<T> Field<T> {
-    /// The value, if it is there and right.
+    /// Returns the value, if it is there and right.
     pub(super) fn get(&self) -> Option<&T> {
         self.value.as_ref()
     }
 
-    /// The value with its position, if it is there and right.
+    /// Returns the value with its position, if it is there and right.
     pub(super) fn given(&self) -> Option<(NodeId, &T)> {
         Some((self.at?, self.value.as_ref()?))
     }
 
-    /// This, or `other` where it is not written.
+    /// Returns this field, or `other` if this one is not written.
     pub(super) fn or(&self, other: &Self) -> Self
     where
         T: Clone,
@@ -108,7 +107,7 @@ impl<T: JsonSchema> JsonSchema for Field<T> {
     }
 }
 
-/// An array whose elements may be wrong one by one.
+/// An array each of whose elements may be wrong by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct List<T>(pub(super) Vec<Field<T>>);
 

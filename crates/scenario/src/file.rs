@@ -1,4 +1,4 @@
-//! Scenario files: the door between TOML and everything else.
+//! Scenario files: TOML is parsed here, and nowhere else.
 
 use super::distribution::FilesOfValues;
 use super::document::{Document, Kind, Node, NodeId, ROOT};
@@ -17,9 +17,9 @@ pub struct ScenarioFile {
     pub(super) directory: PathBuf,
     pub(super) text: String,
     pub(super) document: Document,
-    /// Files of values that it names, as far as they were read.
+    /// Files of values that the scenario names, as far as they were read.
     pub(super) values: FilesOfValues,
-    /// Profiles that were read for it.
+    /// Profiles that were read for the scenario.
     pub(super) profiles: Cache,
 }
 
@@ -35,17 +35,16 @@ impl ScenarioFile {
             .map_err(|(what, remedy)| Problem::new(&name, what, remedy))?;
         let text = String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?;
         let mut file = Self::parse(&name, text)?;
-        // What comes through a pipe names files where the user is, as standard input does.
+        // A scenario from a pipe names files relative to the user's directory, as standard input does.
         let beside = path.parent().filter(|_| !is_descriptor(path));
         file.directory = beside.map(Path::to_path_buf).unwrap_or_default();
         Ok(file)
     }
 
-    /// Parses a text; `name` stands for it in messages, and what it refers to is looked up beside
-    /// it.
+    /// Parses a text. Messages name it `name`, and files that it refers to are looked up beside `name`.
     ///
     /// # Errors
-    /// If it is not TOML.
+    /// If the text is not TOML.
     pub fn parse(name: &str, text: String) -> Result<Self, Problems> {
         check_toml(&text).map_err(|error| crowded(name, &text, &error))?;
         let (table, errors) = DeTable::parse_recoverable(&text);
@@ -62,19 +61,19 @@ impl ScenarioFile {
         Ok(Self { name: name.to_owned(), directory, text, document, values, profiles })
     }
 
-    /// Its name, as messages show it.
+    /// Returns the name of the file, as messages show it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its text.
+    /// Returns the text of the file.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The question that the file asks: its first comment line, without `#`.
+    /// Returns the question that the file asks: its first comment line, without `#`.
     #[must_use]
     pub fn question(&self) -> Option<&str> {
         let comment = |line: &'_ str| line.trim_start().starts_with('#');
@@ -83,7 +82,7 @@ impl ScenarioFile {
     }
 }
 
-/// The bytes of a file that holds at most `largest`; otherwise what is wrong, and a remedy.
+/// Returns the bytes of a file that holds at most `largest` bytes; otherwise what is wrong, and a remedy.
 pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, (String, String)> {
     input::bytes(path, largest).map_err(|error| (error.to_string(), error.remedy()))
 }
@@ -101,7 +100,7 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Problem {
     .at(&text, start..end)
 }
 
-/// A text of which no tree is built.
+/// Returns the problem of a text that is too large to build a tree of.
 fn crowded(name: &str, text: &str, error: &InputError) -> Problem {
     let problem = Problem::new(name, error.to_string(), error.remedy());
     match error {
@@ -110,7 +109,7 @@ fn crowded(name: &str, text: &str, error: &InputError) -> Problem {
     }
 }
 
-/// Refuses more entries than are looked at, before each becomes a node with its settings.
+/// Returns a problem for each list with more entries than are read, before each entry becomes a node with its settings.
 fn too_many(name: &str, text: &str, table: &DeTable<'_>) -> Vec<Problem> {
     let length = |value: &DeValue<'_>| match value {
         DeValue::Array(entries) => entries.len(),
@@ -127,7 +126,7 @@ fn too_many(name: &str, text: &str, table: &DeTable<'_>) -> Vec<Problem> {
     .collect()
 }
 
-/// What is wrong with the syntax, once per line: one mistake can upset the rest of its line.
+/// Returns the syntax errors, at most one per line: one mistake can make the rest of its line wrong.
 fn syntax_problems(name: &str, text: &str, errors: &[toml::de::Error]) -> Vec<Problem> {
     const MOST: usize = 100;
     let mut problems: Vec<_> = errors
@@ -157,7 +156,7 @@ fn syntax_remedy(message: &str) -> &'static str {
     }
 }
 
-/// The value of a text in TOML syntax; otherwise what is wrong.
+/// Returns the value of a text in TOML syntax; otherwise what is wrong.
 pub(super) fn parse_value(text: &str) -> Result<Tree, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
     let mut document = Document::new(0..0);
@@ -205,7 +204,7 @@ fn grow(
 fn integer(value: &DeInteger<'_>) -> Kind {
     match i128::from_str_radix(value.as_str(), value.radix()) {
         Ok(value) => Kind::Integer(value),
-        // Only whether it is too large matters from here on.
+        // From here on it matters only that the number is too large.
         Err(_) => Kind::Float(if value.as_str().starts_with('-') { f64::MIN } else { f64::MAX }),
     }
 }

@@ -1,5 +1,5 @@
-//! Keys of the machines that have no effect with the jobs that are there, page caches that are said to be none, and those
-//! that are left out because they would not fit into this program's memory.
+//! Remarks on keys of the cluster that have no effect with the scenario's jobs, on idle or crowded GPUs, and on page caches that
+//! are missing or that are left out because they would not fit into this program's memory.
 
 use super::check::Check;
 use super::document::NodeId;
@@ -9,7 +9,7 @@ use super::tiers::Parts;
 use super::{Cluster, Device, Job, Scenario};
 
 impl ScenarioSettings {
-    /// Remarks on links that nothing crosses.
+    /// Remarks on links that no data crosses.
     pub(super) fn remark_links(&self, check: Check<'_>, parts: Parts<'_>) {
         if check.lenient || parts.jobs.len() < entries(&self.job).len() {
             return;
@@ -34,7 +34,7 @@ impl ScenarioSettings {
         }
     }
 
-    /// Leaves page caches out that are there by default and would tell too many files and requests apart.
+    /// Returns the cluster without those default page caches that would have to track too many files and requests.
     pub(super) fn bound_page_caches(&self, check: Check<'_>, parts: Parts<'_>) -> Option<Cluster> {
         let mut cluster = parts.cluster?.clone();
         let units = page_units(parts, cluster.share_nodes);
@@ -63,7 +63,7 @@ fn no_effect(check: Check<'_>, at: Option<NodeId>, why: &str) {
 }
 
 impl Scenario {
-    /// Jobs that leave GPUs of their nodes without a model.
+    /// Returns a remark for each job that leaves GPUs of its nodes without a model.
     pub(super) fn idle_gpus(&self) -> Vec<String> {
         if self.cluster.share_nodes {
             return Vec::new();
@@ -88,7 +88,8 @@ impl Scenario {
         all
     }
 
-    /// A remark on the first node whose jobs need more GPUs together than it has. Jobs that begin when others end are left out.
+    /// Returns a remark on the first node whose jobs together need more GPUs than it has. Jobs that begin when others end are
+    /// left out.
     pub(super) fn crowded_gpus(&self) -> Vec<String> {
         if !self.cluster.share_nodes {
             return Vec::new();
@@ -112,7 +113,7 @@ impl Scenario {
         told.into_iter().collect()
     }
 
-    /// Data sets that fit into the memory of nodes that keep nothing of what they read.
+    /// Returns a remark for each data set that would fit into the memory of nodes which keep nothing of what they read.
     pub(super) fn uncached(&self) -> Vec<String> {
         let node = &self.cluster.node;
         let one = |job: &Job| {
@@ -138,7 +139,7 @@ impl Scenario {
     }
 }
 
-/// A number of bytes, rounded to three digits, so that it is written `141 GB` and not `140928370 kB`.
+/// Returns a number of bytes rounded to three digits, so that it is written `141 GB` and not `140928370 kB`.
 fn to_three_digits(bytes: f64) -> f64 {
     let unit = 10_f64.powf((bytes.max(1.0).log10().floor() - 2.0).max(0.0));
     (bytes / unit).round() * unit

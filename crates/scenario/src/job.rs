@@ -1,4 +1,4 @@
-//! Who trains.
+//! Training jobs: their data, loaders, models and devices, and how they synchronise, save and fail.
 
 mod accuracy;
 mod alike;
@@ -63,89 +63,94 @@ pub struct Job {
     pub name: String,
     /// Independent copies of this job.
     pub copies: u32,
-    /// Nodes of each copy. Each node has its own loader and queue, or several; all model copies of a job copy
-    /// start each step together.
+    /// Nodes of each job copy. Each node has one loader and queue, or several; all model copies of a job copy start
+    /// each step together.
     pub nodes: u32,
-    /// Jobs of which all copies must have ended before, by index into [`super::Scenario::jobs`].
+    /// Jobs whose copies must all have ended before this job starts: indices into [`super::Scenario::jobs`].
     pub after: Vec<usize>,
-    /// When the first copy starts [s]; after others, so long after they have ended.
+    /// Start time of the first copy [s]; with `after`, the delay after the last of those jobs has ended.
     pub start: f64,
-    /// Time from one copy's start to the next's, or its mean [s].
+    /// Time from the start of one copy to the start of the next [s]; its mean if copies arrive at random.
     pub stagger: f64,
-    /// How copies come.
+    /// Whether copies start at regular or random times.
     pub arrivals: Arrivals,
-    /// When each copy ends, if not as the run says.
+    /// When each copy ends; `None` if the run's setting applies.
     pub stop: Option<Stop>,
-    /// Index into [`super::Scenario::datasets`].
+    /// Index of the job's data set in [`super::Scenario::datasets`].
     pub dataset: usize,
-    /// Index into [`super::Scenario::storage`].
+    /// Index of the storage that the data set is on, in [`super::Scenario::storage`].
     pub storage: usize,
-    /// How its loaders split each epoch.
+    /// How the job's loaders split the samples of each epoch among themselves.
     pub split: Split,
-    /// Nodes that have each file of the data set, where not all have all.
+    /// Number of nodes that hold each file of the data set, where a node may hold only a part of the files; `None`
+    /// otherwise.
     pub replicas: Option<u32>,
-    /// How the data set is copied to the nodes first, if it is.
+    /// How the data set is copied to the nodes before the first step; `None` if it is not copied.
     pub staging: Option<Staging>,
-    /// What each node keeps of decoded samples, if anything.
+    /// Cache of decoded samples in each node's memory, if any.
     pub decoded_cache: Option<DecodedCache>,
     /// Samples per model copy and step.
     pub batch: u64,
     /// How often a model copy takes a fresh batch.
     pub batch_interval: BatchInterval,
-    /// What fills the queue.
+    /// Stages of the loader, which fills the queue that the trainer reads from.
     pub loader: StageGraph,
     /// What the last buffer does when it is full.
     pub queue: QueueKind,
     /// Samples in the last buffer at the start; at most its capacity.
     pub prefill: u64,
-    /// Model copies on each node; where nodes differ, the most on any.
+    /// Model copies on each node; where nodes differ, the largest number on any node.
     pub copies_per_node: u32,
-    /// Model copies on one node of a job copy after the other; empty where all have as many.
+    /// Model copies on each node of a job copy, in node order; empty if all nodes have the same number.
     pub copies_each: Vec<u32>,
-    /// Learners on each GPU: models of their own, which train on batches of their own.
+    /// Learners on each GPU: independent models, each of which trains on its own batches.
     pub learners: Learners,
-    /// Whether each model copy has a loader and a queue of its own; otherwise all on a node share one.
+    /// Whether each model copy has a loader and a queue of its own; otherwise all model copies on a node share one
+    /// loader and queue.
     pub loader_per_copy: bool,
-    /// Split of the model over stages, if any.
+    /// Split of the model over pipeline stages, if any.
     pub pipeline: Option<Pipeline>,
-    /// How a step is spread over GPUs, where forward and backward are followed piece by piece.
+    /// How a step is spread over GPUs; `None` if its forward and backward passes are not simulated one by one.
     pub parallelism: Option<Parallelism>,
-    /// How model copies agree after each step, or every few; `None`: they need no time for it.
+    /// How model copies exchange gradients or parameters after each step, or every few steps; `None` if that takes no
+    /// time.
     pub sync: Option<Sync>,
     /// Steps of a model copy whose gradients are added up before an update.
     pub accumulation: u64,
     /// Time of one step of one model copy, forward, backward and update.
     pub step: StepTime,
-    /// What kernels fill of a GPU, one sort after the other in a step; empty where that is not said, and a step has its
-    /// GPU to itself.
+    /// Share of the step and GPU occupancy of each sort of kernels, in the order in which a step runs them; empty if
+    /// they are not known, and each step then has its GPU to itself.
     pub kernels: Vec<Kernels>,
-    /// In which floats GPUs compute, if that was found from the peak of the cluster's first ones.
+    /// Precision in which the GPUs compute, if the step time follows from the peak FLOP/s of the cluster's first kind
+    /// of GPU.
     pub peak: Option<Precision>,
-    /// What the steps run on.
+    /// Hardware that the steps run on.
     pub device: Device,
-    /// The GPU that a live run trains on, if its accelerators are not emulated.
+    /// The GPU that a live run trains on; `None` if accelerators are emulated.
     pub gpu: Option<RealGpu>,
-    /// What the trainers need of the cores beside that, if anything.
+    /// CPU work of the trainer for each step, such as kernel launches, if it is simulated.
     pub launch: Option<Launch>,
-    /// The model that the live world trains; without one it waits for as long as a step takes.
+    /// The model that a live run trains; without one, a live run waits for the step time instead.
     pub catalogue: Option<Catalogue>,
-    /// What the GPU of each pipeline stage holds for a model copy; empty where that is not known.
+    /// Memory that a model copy, or all learners of a GPU together, take on the GPU of each pipeline stage; empty if it
+    /// is not known.
     pub footprints: Vec<Footprint>,
-    /// Memory that each worker of its loaders takes, beside the buffers [B].
+    /// Memory that each worker of the job's loaders takes, beside the buffers [B].
     pub worker_memory: f64,
-    /// What it costs a stage's worker to hand an item on [core-s].
+    /// CPU time that a stage's worker needs to hand an item on [core-s].
     pub hand_off: f64,
-    /// How its threads use cores, beside how long.
+    /// CPU quota, inner threads and memory traffic of the job's threads.
     pub cpu: CpuUse,
-    /// How much training it takes to reach a target, if that is said.
+    /// Number of epochs that training needs to reach a target, if it is assumed.
     pub accuracy: Option<Accuracy>,
-    /// What it writes from time to time, to begin there again, if anything.
+    /// Checkpoints that the job writes, and from which it resumes after a failure, if any.
     pub checkpoint: Option<Checkpoint>,
-    /// How its nodes fail, if they do.
+    /// How the job's nodes fail; `None` if they never fail.
     pub failures: Option<Failures>,
 }
 
-/// What training steps run on.
+/// Hardware that training steps run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
     /// A GPU of the node for each model copy (and pipeline stage).
@@ -158,7 +163,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// Name in a profile's table of steps.
+    /// Returns the device's name in a profile's table of steps.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -168,7 +173,7 @@ impl Device {
     }
 }
 
-/// Models that are there to be trained.
+/// Models that forebay can train itself, in live runs and probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Catalogue {
@@ -180,16 +185,16 @@ pub enum Catalogue {
     TransformerSmall,
     /// ResNet-50.
     Resnet50,
-    /// The smallest GPT-2, over bytes.
+    /// The smallest GPT-2, with bytes as tokens.
     GptSmall,
 }
 
 impl Catalogue {
-    /// All of them.
+    /// All models that forebay can train.
     pub const ALL: [Self; 5] =
         [Self::Lenet5, Self::ResnetSmall, Self::TransformerSmall, Self::Resnet50, Self::GptSmall];
 
-    /// Name, in scenarios and profiles.
+    /// Returns the model's name in scenarios and profiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -202,11 +207,11 @@ impl Catalogue {
     }
 }
 
-/// How often a model copy takes a fresh batch; between, it trains on the last one again.
+/// How often a model copy takes a fresh batch; until then, it trains on its last batch again.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum BatchInterval {
-    /// Every `k ≥ 1` steps; for a fraction, at the steps where `⌊step / k⌋` grows, so `1/k` of all
-    /// steps in the long run.
+    /// Every `k ≥ 1` steps. If `k` is a fraction, a fresh batch comes at the steps where `⌊step / k⌋` grows, which are
+    /// `1/k` of all steps in the long run.
     Every(f64),
     /// When the queue holds at least `level` samples, and at the latest after `max` steps on one
     /// batch.
@@ -222,10 +227,10 @@ pub enum BatchInterval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueKind {
-    /// Producers wait.
+    /// Producers wait until there is space.
     Bounded,
-    /// Producers overwrite the oldest sample, and the trainer reads round and round: it waits only
-    /// until one batch has ever been enqueued. Samples only.
+    /// Producers overwrite the oldest sample, and the trainer reads the buffer cyclically: it waits only until a first
+    /// batch has been enqueued. Only for buffers of samples, not of batches.
     Circular,
 }
 
@@ -237,8 +242,7 @@ pub struct Pipeline {
     /// Whether stages work on different batches at once. If not, one batch passes all stages before
     /// the next one starts.
     pub overlap: bool,
-    /// Bytes of activations that a stage hands to the next one for each batch, over the link between
-    /// the node's GPUs.
+    /// Bytes of activations that a stage sends to the next one for each batch, over the link between the node's GPUs.
     pub activations: f64,
 }
 
@@ -249,20 +253,20 @@ pub struct StepTime {
     pub fixed: f64,
     /// Cost per sample [s].
     pub per_sample: f64,
-    /// Shortest step [s].
+    /// Shortest time of a step [s].
     pub floor: f64,
-    /// Factor drawn anew for each step and model copy; its mean should be 1.
+    /// Random factor on the step time, sampled for each step and model copy; its mean should be 1.
     pub jitter: Option<Distribution>,
 }
 
 impl StepTime {
-    /// Time of a step over `batch` samples, before jitter [s].
+    /// Returns the time of a step over `batch` samples, before jitter [s].
     #[must_use]
     pub fn seconds(&self, batch: f64) -> f64 {
         self.law().seconds(batch)
     }
 
-    /// The same as a function of the batch alone.
+    /// Returns the step time, before jitter, as a function of the batch.
     #[must_use]
     pub fn law(&self) -> StepLaw {
         let Self { fixed, per_sample, floor, .. } = *self;

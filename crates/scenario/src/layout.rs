@@ -1,7 +1,7 @@
-//! How samples are packed into files, and what reading one of them asks of a storage.
+//! How samples are packed into files, and which requests a storage gets when samples are read.
 //!
-//! Packing says nothing about whether samples are decoded already: sizes as stored and after decoding
-//! are the data set's.
+//! Packing does not say whether samples are stored decoded: the data set has the sizes as stored and after
+//! decoding.
 
 pub(super) mod settings;
 
@@ -13,9 +13,9 @@ use forebay_model::random::Visits;
 pub enum Layout {
     /// Each sample is a file: one open operation, one request latency and its bytes.
     FilePerSample,
-    /// All samples are in one file, and each is a request of its own, at its place in there.
+    /// All samples are in one file; each sample is read by a request of its own, at its place in the file.
     OneFile {
-        /// What a sample takes in the file, and thus its request.
+        /// Bytes around a sample in the file, which its request reads too.
         record: Framing,
         /// Whether each worker opens the file once an epoch; otherwise it is open from the start.
         opened: bool,
@@ -28,7 +28,7 @@ pub enum Layout {
         samples_per_shard: u64,
         /// Bytes of one request.
         request: f64,
-        /// What surrounds a sample in its shard.
+        /// Bytes around a sample in its shard.
         record: Framing,
     },
     /// Files of row groups, as Parquet's.
@@ -38,17 +38,17 @@ pub enum Layout {
 /// Bytes around a record in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framing {
-    /// Bytes beside the record's own [B].
+    /// Bytes in addition to the record's own [B].
     pub header: u32,
-    /// What records are padded to a multiple of [B]; 0: nothing.
+    /// Block size, to a multiple of which records are padded [B]; 0: no padding.
     pub block: u32,
 }
 
 impl Framing {
-    /// Records one right behind the other.
+    /// No bytes around records: each lies right behind the one before.
     pub const NONE: Framing = Framing { header: 0, block: 0 };
 
-    /// Bytes that a record of `size` takes in its file [B].
+    /// Returns the bytes that a record of `size` bytes takes in its file [B].
     #[inline]
     #[must_use]
     pub fn around(self, size: f64) -> f64 {
@@ -62,7 +62,7 @@ impl Framing {
         f64::from(self.header) + padded
     }
 
-    /// Largest record that takes at most so many bytes in its file, and at least 1 [B].
+    /// Returns the size of the largest record that takes at most `taken` bytes in its file, and at least 1 [B].
     #[must_use]
     pub fn inside(self, taken: u64) -> u64 {
         let bytes = taken.saturating_sub(self.header.into());
@@ -71,39 +71,40 @@ impl Framing {
     }
 }
 
-/// Requests in which a sample that is read by itself, and is larger than one, is fetched.
+/// Requests that fetch a sample in pieces, if samples are read one by one and are larger than a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranges {
-    /// Bytes of one; the last may be shorter.
+    /// Bytes of one request; the last may be shorter [B].
     pub request: f64,
-    /// How many of a reader are in progress at once.
+    /// Requests of a reader that are in progress at once.
     pub readahead: u32,
 }
 
-/// Files of row groups. A worker reads its own file from beginning to end, one row group after the
-/// other: all that is read of it, decompressed as a whole, before its first sample.
+/// Files of row groups. A worker reads its own file from beginning to end, one row group after the other. The
+/// column chunks of a row group are read and decompressed as a whole, before its first sample is available.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowGroups {
     /// Samples in a row group (the last may have fewer).
     pub samples: u64,
     /// Row groups in a file (the last may have fewer).
     pub per_file: u32,
-    /// Column chunks that are read of a row group: each is a request, and all are as large.
+    /// Column chunks that are read from each row group: each is a request, and all are of the same size.
     pub columns: u32,
-    /// Share of a row group's bytes that these are.
+    /// Share of a row group's bytes that is read.
     pub read: f64,
-    /// Work to decompress what is read [core-s/B].
+    /// Core time to decompress each byte that is read [core-s/B].
     pub decompress: f64,
 }
 
 impl RowGroups {
-    /// Samples in a file.
+    /// Returns the number of samples in a file.
     #[must_use]
     pub fn samples_per_file(&self) -> u64 {
         self.samples.saturating_mul(u64::from(self.per_file))
     }
 
-    /// Which row group of its file `sample` is in, and the samples of that, in a data set of so many.
+    /// Returns which row group of its file `sample` is in, and the range of samples in that row group, for a data
+    /// set of `samples` samples.
     #[must_use]
     pub fn group_of(&self, sample: u64, samples: u64) -> (u64, std::ops::Range<u64>) {
         let of_file = self.samples_per_file();
@@ -116,7 +117,7 @@ impl RowGroups {
 }
 
 impl Layout {
-    /// Name in a profile's table of reads.
+    /// Returns the name in a profile's table of reads.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -125,13 +126,15 @@ impl Layout {
         }
     }
 
-    /// Whether each sample is read by itself, not as a part of a file that a worker goes through.
+    /// Returns whether each sample is read by itself, and not as a part of a file that a worker reads from
+    /// beginning to end.
     #[must_use]
     pub fn is_by_sample(self) -> bool {
         matches!(self, Self::FilePerSample | Self::OneFile { .. })
     }
 
-    /// Samples of what is read as one after the other: a file in which they are one behind the other, or one sample.
+    /// Returns the samples in one place of an epoch's order: all samples of a file that is read from beginning to
+    /// end, or one sample if each is read by itself.
     #[must_use]
     pub fn samples_per_place(self) -> u64 {
         match self {
@@ -141,7 +144,7 @@ impl Layout {
         }
     }
 
-    /// What surrounds a sample in its file.
+    /// Returns the bytes around a sample in its file.
     #[must_use]
     pub fn record(self) -> Framing {
         match self {
@@ -152,21 +155,21 @@ impl Layout {
 }
 
 impl Dataset {
-    /// Places in an epoch's order: samples where each is read by itself, else the files that they
-    /// are in.
+    /// Returns the number of places in an epoch's order: samples if each is read by itself, otherwise files.
     #[must_use]
     pub fn places(&self) -> u64 {
         self.samples.div_ceil(self.layout.samples_per_place())
     }
 
-    /// What the ranks that read it visit in an epoch.
+    /// Returns what the ranks that read the data set visit in an epoch: how many samples or files, and in which
+    /// order.
     #[must_use]
     pub fn visits(&self) -> Visits {
         let by_sample = self.layout.is_by_sample();
         Visits { files: self.places(), by_sample, order: self.order }
     }
 
-    /// Files that it is in.
+    /// Returns the number of files that the data set is in.
     #[must_use]
     pub fn files(&self) -> u64 {
         match self.layout {
@@ -175,7 +178,7 @@ impl Dataset {
         }
     }
 
-    /// Samples in a file (the last may have fewer).
+    /// Returns the number of samples in a file (the last file may have fewer).
     #[must_use]
     pub fn samples_per_file(&self) -> u64 {
         match self.layout {
@@ -186,8 +189,8 @@ impl Dataset {
         }
     }
 
-    /// Units of a page cache that a place of the order is cut into: requests, with room for shards
-    /// larger than the mean one.
+    /// Returns the most page-cache units that one place of an epoch's order is cut into: a unit is a request, and
+    /// shards may be larger than the mean one.
     #[must_use]
     pub fn units_per_place(&self) -> u64 {
         match self.layout {
@@ -201,7 +204,7 @@ impl Dataset {
         }
     }
 
-    /// Mean bytes that come from the storage for each sample, with those around it [B].
+    /// Returns the mean bytes that are read from the storage for each sample, with the bytes around it [B].
     #[must_use]
     pub fn mean_read(&self) -> f64 {
         match self.layout {
@@ -213,7 +216,7 @@ impl Dataset {
         }
     }
 
-    /// Mean size of one request to the storage [B].
+    /// Returns the mean size of one request to the storage [B].
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sizes of files are estimates")]
     pub fn mean_request(&self) -> f64 {
@@ -231,7 +234,7 @@ impl Dataset {
         }
     }
 
-    /// Mean number of requests for a sample.
+    /// Returns the mean number of requests for a sample.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     pub fn requests_per_sample(&self) -> f64 {
@@ -246,7 +249,7 @@ impl Dataset {
         }
     }
 
-    /// Mean number of latencies for a sample, one after the other.
+    /// Returns the mean number of latencies that pass one after the other while a sample is read.
     #[must_use]
     pub fn latencies_per_sample(&self) -> f64 {
         let ahead = self.ranges.map_or(1.0, |ranges| f64::from(ranges.readahead));
@@ -254,7 +257,7 @@ impl Dataset {
         requests / ahead.min(requests.max(1.0))
     }
 
-    /// Mean number of opens for a sample; 0 where a file serves an epoch.
+    /// Returns the mean number of opens for each sample; 0 if one file serves a whole epoch.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     pub fn opens_per_sample(&self) -> f64 {
@@ -266,7 +269,8 @@ impl Dataset {
         }
     }
 
-    /// Mean work that comes before the first sample of a row group [core-s].
+    /// Returns the mean work to decompress a row group before its first sample is available [core-s]; 0 for other
+    /// layouts.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     pub fn unpacking_at_once(&self) -> f64 {
@@ -276,7 +280,7 @@ impl Dataset {
         }
     }
 
-    /// Mean work to unpack a sample before it can be decoded [core-s].
+    /// Returns the mean work to unpack a sample before it can be decoded [core-s].
     #[must_use]
     pub fn unpacking(&self) -> f64 {
         match self.layout {

@@ -1,4 +1,4 @@
-//! What the user says, checked: holding a [`Scenario`] means that it can be simulated.
+//! Scenario files, read and checked: a [`Scenario`] that exists can be simulated.
 //!
 //! Everything here is plain data in SI units: seconds, bytes, bytes per second, operations per
 //! second, core-seconds. Indices into the vectors of a scenario (`storage`, `datasets`) are in
@@ -6,7 +6,7 @@
 //!
 //! # Example
 //!
-//! What is wrong in a file is refused with its line and what to write.
+//! A file with a mistake is refused, with the line of the mistake and what to write instead.
 //!
 //! ```
 //! use forebay_scenario::ScenarioFile;
@@ -87,37 +87,37 @@ pub use value::{Axis, Override, Value};
 pub struct Scenario {
     /// Name, for reports and figures.
     pub name: String,
-    /// How long to run, how often, from which seed.
+    /// Length, replications and seed of the run.
     pub run: Run,
-    /// The machines.
+    /// Nodes and their network.
     pub cluster: Cluster,
-    /// Where data sets are kept.
+    /// Storages that data sets are read from.
     pub storage: Vec<Storage>,
-    /// What is read.
+    /// Data sets that jobs read.
     pub datasets: Vec<Dataset>,
-    /// Who trains.
+    /// Training jobs.
     pub jobs: Vec<Job>,
-    /// Who else uses the storage.
+    /// Loads on storages that are not from the jobs.
     pub background: Vec<Background>,
-    /// What is slower than it should be, for a while.
+    /// Parts of the cluster that are slower than they should be, for a while.
     pub faults: Vec<Fault>,
-    /// What a reader of results should know, one sentence each: settings without effect, and those
-    /// beyond what the profile's machine was measured at.
+    /// Remarks that a reader of results should know, one sentence each: settings without effect, and settings beyond the range
+    /// that the profile's machine was measured at.
     pub remarks: Vec<String>,
-    /// What it takes that is not written.
+    /// Defaults of the keys that the file leaves out.
     pub assumed: Assumptions,
 }
 
-/// How long to run, how often, from which seed.
+/// Length, replications and seed of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// When each job ends.
     pub stop: Stop,
-    /// What to leave out at the beginning of each job.
+    /// Warm-up: what to leave out at the beginning of each job.
     pub warm_up: WarmUp,
-    /// Independent repetitions.
+    /// Number of independent repetitions.
     pub replications: u32,
-    /// Where all randomness comes from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -126,40 +126,40 @@ pub struct Run {
 pub enum Stop {
     /// After this many steps of each job.
     Steps(u64),
-    /// After this many passes of each job over its data set; may be a fraction. The number of
-    /// steps is that of fresh samples, rounded up.
+    /// After this many passes of each job over its data set, which may be a fraction. The job runs the number of steps that these
+    /// fresh samples take, rounded up.
     Epochs(f64),
-    /// At this simulated instant [s]: the step in progress is not counted.
+    /// At this simulated instant [s]; the step in progress is not counted.
     Duration(f64),
-    /// As soon as every job's throughput is known: what goes into its buffers equals what comes out, and the half-width of
-    /// its 95 % interval is at most `precision` of the mean. At the latest after `most` events.
+    /// As soon as every job's throughput is known: as many samples go into its buffers as come out, and the half-width of its 95
+    /// % interval is at most `precision` of the mean. At the latest after `most` events.
     Known {
         /// Half-width of the interval ÷ mean.
         precision: f64,
-        /// Events of one replication.
+        /// Largest number of events of one replication.
         most: u64,
     },
 }
 
-/// What to leave out at the beginning.
+/// Warm-up: what to leave out at the beginning of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
-    /// As much as MSER-5 on the step times says.
+    /// As many steps as MSER-5 finds from the step times.
     Auto,
     /// This many steps.
     Steps(u64),
-    /// Nothing: the transient is the question.
+    /// Nothing is left out, because the transient is of interest.
     Off,
 }
 
-/// A load on a storage that is not one of our jobs.
+/// A load on a storage that is not from the scenario's jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Background {
     /// Name, for reports.
     pub name: String,
     /// Index into [`Scenario::storage`].
     pub storage: usize,
-    /// What it asks.
+    /// What the load asks of the storage.
     pub load: BackgroundLoad,
 }
 
@@ -169,16 +169,16 @@ pub struct Background {
 pub enum BackgroundLoad {
     /// Endless transfers, each as fast as sharing allows.
     Streams {
-        /// How many.
+        /// Number of transfers that go on at once.
         streams: u32,
-        /// Fastest that one may go [B/s]; infinite where not given.
+        /// Highest bandwidth of one transfer [B/s]; infinite if not given.
         cap: f64,
     },
     /// Requests that arrive as a Poisson process.
     Requests {
         /// Arrival rate [1/s].
         rate: f64,
-        /// Size of one [B].
+        /// Size of a request [B].
         size: Distribution,
     },
 }

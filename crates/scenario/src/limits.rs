@@ -1,4 +1,4 @@
-//! What must hold for a scenario as a whole, and what fits into memory.
+//! Limits of a scenario as a whole: its names, its nodes, and what fits into memory.
 
 use super::check::Check;
 use super::cluster::ClusterSettings;
@@ -10,26 +10,26 @@ use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
 use super::{BatchInterval, CacheUnit, Dataset, Job, Run, Stop};
 
-/// Most storages, data sets, jobs and background loads, of each.
+/// Largest number of storages, data sets, jobs, background loads and faults, each.
 pub(super) const MOST_ENTRIES: usize = 1000;
-/// What may have that many.
+/// Keys whose lists may have that many entries.
 pub(super) const LISTS: [&str; 5] = ["storage", "dataset", "job", "background", "fault"];
-/// Most workers and model copies of a whole scenario, each with all of its threads.
+/// Largest number of workers and model copies of a whole scenario, each counted with all of its threads.
 const MOST_ACTORS: u64 = 10_000_000;
-/// Most units that page caches tell apart that are there by default.
+/// Largest number of units (files and requests) that default page caches may track.
 pub(super) const MOST_ASSUMED_UNITS: u64 = 1 << 26;
-/// Most units that caches tell apart: of one node, and of all; each takes up to 12 bytes of our
-/// own memory.
+/// Largest number of units (files and requests) that the caches of all nodes may track; each takes up to 12 bytes of this
+/// program's memory.
 const MOST_UNITS: u64 = 1 << 30;
 
-/// What is wrong with so many entries, and a remedy.
+/// Returns the problem of a list with too many entries, and a remedy.
 pub(super) fn too_many_entries(number: usize) -> (String, String) {
     let what = format!("there are {number} entries here, and at most {MOST_ENTRIES} are read");
     (what, format!("write at most {MOST_ENTRIES}; jobs that are alike are one with `copies`"))
 }
 
 impl ScenarioSettings {
-    /// `None` where there is more of something than is worth looking at.
+    /// Checks that no list of the scenario has too many entries; `None` if one has.
     pub(super) fn check_amount(&self, check: Check<'_>) -> Option<()> {
         let amounts = [
             (self.storage.at, self.storage.get().map_or(0, |named| named.0.len())),
@@ -45,7 +45,7 @@ impl ScenarioSettings {
         amounts.iter().all(|(_, number)| *number <= MOST_ENTRIES).then_some(())
     }
 
-    /// Each job copy has nodes of its own, or all share the first ones.
+    /// Checks that the cluster has enough nodes: each job copy has its own nodes, or all copies share the first ones.
     pub(super) fn check_nodes(&self, check: Check<'_>) {
         let Some((at, nodes)) = self.cluster.get().and_then(ClusterSettings::nodes) else {
             return;
@@ -70,7 +70,7 @@ impl ScenarioSettings {
         }
     }
 
-    /// The node that the first copy of each job begins on.
+    /// Returns, for each job, the first node of its first copy.
     pub(super) fn first_nodes(&self) -> Vec<u32> {
         let shared = self.cluster.get().is_some_and(ClusterSettings::share_nodes);
         let used = |field: &Field<JobSettings>| {
@@ -88,7 +88,7 @@ impl ScenarioSettings {
         firsts.collect()
     }
 
-    /// Names are fit to be shown, and tell things of one sort apart.
+    /// Checks that names can be shown, and that jobs, and background loads, have different names.
     pub(super) fn check_names(&self, check: Check<'_>) {
         let jobs = entries(&self.job).iter().filter_map(|job| job.get()?.name.given());
         let loads = entries(&self.background).iter().filter_map(|load| load.get()?.name.given());
@@ -108,7 +108,7 @@ impl ScenarioSettings {
             .for_each(|(at, name)| check.name(at, name));
     }
 
-    /// A scenario must fit into memory.
+    /// Checks that the workers, model copies and steps of a scenario fit into memory.
     pub(super) fn check_size(
         &self,
         check: Check<'_>,
@@ -120,7 +120,7 @@ impl ScenarioSettings {
         for job in jobs.iter().flatten() {
             let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
             let dataset = datasets.get(job.dataset).and_then(Option::as_ref);
-            // A worker has its requests beside it.
+            // A worker's requests ahead count like further workers.
             let ahead = dataset.and_then(|dataset| dataset.ranges).map_or(0, |of| of.readahead);
             let workers = workers.saturating_mul(1 + u64::from(ahead));
             let workers = workers.saturating_mul(u64::from(job.loaders_per_node()));
@@ -156,7 +156,7 @@ impl ScenarioSettings {
 }
 
 impl ScenarioSettings {
-    /// What page caches, caches on tiers and decoded samples hold can be kept in our own memory.
+    /// Checks that this program's memory can track the contents of page caches, caches on tiers and decoded samples.
     pub(super) fn check_caches(&self, check: Check<'_>, parts: Parts<'_>) {
         let cluster = self.cluster.get();
         let page_cache = cluster.and_then(ClusterSettings::page_cache);
@@ -176,18 +176,18 @@ impl ScenarioSettings {
     }
 }
 
-/// Units that the page caches of all nodes tell apart.
+/// Returns the number of units that the page caches of all nodes track.
 pub(super) fn page_units(parts: Parts<'_>, shared: bool) -> u64 {
     units_of_page_cache(parts).saturating_mul(nodes(parts, shared))
 }
 
-/// Units that the page cache of one node tells apart.
+/// Returns the number of units that the page cache of one node tracks.
 fn units_of_page_cache(parts: Parts<'_>) -> u64 {
     let units = |dataset: &Dataset| dataset.places().saturating_mul(dataset.units_per_place());
     parts.datasets.iter().flatten().map(units).fold(0, u64::saturating_add)
 }
 
-/// Units that the caches of one node tell apart.
+/// Returns the number of units that all caches of one node track.
 fn units_of_node(parts: Parts<'_>, page_cache: bool) -> u64 {
     let sum = |of: fn(&Dataset) -> u64| {
         parts.datasets.iter().flatten().map(of).fold(0, u64::saturating_add)
@@ -202,7 +202,7 @@ fn units_of_node(parts: Parts<'_>, page_cache: bool) -> u64 {
     on_tiers.chain(page_cache.then_some(pages)).fold(0, u64::saturating_add)
 }
 
-/// Nodes that have caches; 1 at least.
+/// Returns the number of nodes that have caches, at least 1.
 fn nodes(parts: Parts<'_>, shared: bool) -> u64 {
     let jobs = parts.jobs.iter().flatten();
     let nodes = if shared {
@@ -213,7 +213,7 @@ fn nodes(parts: Parts<'_>, shared: bool) -> u64 {
     nodes.unwrap_or(0).max(1)
 }
 
-/// Samples that all nodes keep decoded, at most.
+/// Returns the number of samples that all nodes keep decoded, at most.
 fn decoded(parts: Parts<'_>) -> u64 {
     let keep = parts.jobs.iter().flatten().filter(|job| job.decoded_cache.is_some());
     keep.fold(0, |sum: u64, job| {
@@ -223,7 +223,7 @@ fn decoded(parts: Parts<'_>) -> u64 {
     })
 }
 
-/// Steps of one copy of a job, as far as they are known before it runs.
+/// Returns the number of steps of one copy of a job, as far as it is known before the run.
 #[expect(clippy::cast_precision_loss, reason = "a limit is checked, not a number counted")]
 fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
     match (job.stop.or(run.map(|run| run.stop)), dataset) {
@@ -244,7 +244,7 @@ fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
     }
 }
 
-/// The names of a table of names, with their nodes.
+/// Returns the names in a table of names, with their nodes.
 fn named<T>(field: &Field<Named<T>>) -> impl Iterator<Item = (NodeId, &str)> {
     let members = field.get().map_or(&[][..], |named| &named.0);
     members.iter().filter_map(|(name, field)| Some((field.at?, name.as_str())))

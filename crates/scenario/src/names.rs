@@ -1,12 +1,12 @@
-//! What to offer for a name that is not known.
+//! Suggestions for a name that is not known.
 
-/// Names that are offered for one that begins several, at most.
+/// Largest number of names that are suggested if several begin with the written one.
 const MOST_OFFERED: usize = 4;
-/// Letters of a known name that count as meant where a longer name begins with them.
+/// Fewest letters of a known name that is suggested because the written name begins with it.
 const TELLING: usize = 3;
 
-/// The names of which one is likely meant, if any is near: one that differs by a letter, those that begin with what is
-/// written, the longest that it begins with, or the one that differs least.
+/// Returns the names that are likely meant, if any is near: one that differs by a letter, those that begin with `name`, the
+/// longest that `name` begins with, or the one that differs least.
 fn near<'n>(name: &str, known: &[&'n str]) -> Vec<&'n str> {
     let name: String = name.chars().take(64).collect::<String>().to_lowercase();
     let distance = |known: &&&str| strsim::damerau_levenshtein(&known.to_lowercase(), &name);
@@ -28,7 +28,7 @@ fn near<'n>(name: &str, known: &[&'n str]) -> Vec<&'n str> {
     if is_near { vec![nearest] } else { longer.into_iter().take(1).collect() }
 }
 
-/// A remedy for a name that is not among those known: the likeliest, and what there is.
+/// Returns a remedy for a name that is not known: the likeliest names, and all known ones.
 #[must_use]
 pub fn choose(name: &str, known: &[&str]) -> String {
     let all: Vec<_> = known.iter().take(30).map(|known| format!("`{known}`")).collect();

@@ -1,4 +1,4 @@
-//! Numbers and quantities that refuse nonsense where they are read.
+//! Numbers and quantities that refuse nonsense when they are read.
 
 use forebay_model::units::{self, Dimension, Quantity, accepted};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -35,7 +35,7 @@ impl<D: Dimension> Positive<D> {
     }
 }
 
-/// What is wrong with a quantity, with the remedy on a second line.
+/// Returns the value of a quantity in SI units, or what is wrong with it, with the remedy on a second line.
 fn check<D: Dimension>(text: &str, zero: bool) -> Result<f64, String> {
     let example = format!("write {} with its unit: \"{}\"", D::WHAT, D::EXAMPLE);
     let shown: String = text.chars().take(80).collect();
@@ -86,7 +86,7 @@ impl<D: Dimension> Visitor<'_> for QuantityText<D> {
     }
 }
 
-/// A number in few digits: as it is, or by a power of ten where it would be long.
+/// Writes a number in few digits: as it is, or with a power of ten if it would be long.
 fn shown(value: f64) -> String {
     let long = value != 0.0 && !(1e-6..1e15).contains(&value.abs());
     if long { format!("{value:e}") } else { value.to_string() }
@@ -143,7 +143,7 @@ impl<D: Dimension> JsonSchema for Positive<D> {
 pub(super) struct Count<const LEAST: u64, const MOST: u64>(pub(super) u64);
 
 impl<const LEAST: u64, const MOST: u64> Count<LEAST, MOST> {
-    /// The value, where `MOST` fits.
+    /// Returns the value as `u32`; `MOST` must fit.
     pub(super) fn small(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
@@ -215,13 +215,13 @@ impl Factor {
     };
 }
 
-/// Cores of a node: a number above 0, which may be part of one.
+/// Cores of a node: a number above 0, which may be a part of a core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cores(pub(super) f64);
 
 impl Cores {
     pub(super) const MOST: f64 = 1e5;
-    /// What a process may use is counted to a thousandth.
+    /// CPU quotas are counted in thousandths of a core.
     const RANGE: Range = Range {
         least: 0.001,
         most: Cores::MOST,
@@ -264,7 +264,7 @@ impl Share {
 pub(super) struct Precision(pub(super) f64);
 
 impl Precision {
-    /// Narrower ones would ask for hundreds of millions of steps.
+    /// Narrower intervals would ask for hundreds of millions of steps.
     const RANGE: Range = Range {
         least: 1e-5,
         most: 0.5,
@@ -294,7 +294,7 @@ impl JsonSchema for Precision {
     }
 }
 
-/// Numbers that are accepted, in words too.
+/// Range of the numbers that are accepted, also in words.
 #[derive(Clone, Copy)]
 struct Range {
     least: f64,

@@ -1,4 +1,4 @@
-//! What is wrong with a file, where, and what to write instead.
+//! Problems of a file: what is wrong, where, and what to write instead.
 
 use super::assumed::Assumed;
 use super::document::{Document, NodeId, ROOT};
@@ -10,21 +10,21 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::Range;
 
-/// More problems than this are counted only.
+/// Largest number of problems that are kept; further ones are only counted.
 const MOST: usize = 100;
-/// Characters of a line that are shown on each side of the caret.
+/// Largest number of characters of a line that are shown on each side of the caret.
 const AROUND: usize = 60;
 
-/// One thing that is wrong.
+/// One problem: what is wrong, where, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, or the `--set key=value`, that causes it.
+    /// The file, or the `--set key=value`, that causes the problem.
     pub file: String,
-    /// Line, from 1; 0 where the whole file or an override is at fault.
+    /// Line, from 1; 0 if the problem is in the whole file or in an override.
     pub line: usize,
-    /// Column in characters, from 1; 0 where the whole file or an override is at fault.
+    /// Column in characters, from 1; 0 if the problem is in the whole file or in an override.
     pub column: usize,
-    /// The key, as `--set` takes it; empty where no key is at fault.
+    /// The key, as `--set` takes it; empty if the problem is in no key.
     pub key: String,
     /// What is wrong.
     pub what: String,
@@ -43,7 +43,7 @@ struct Excerpt {
 }
 
 impl Problem {
-    /// A problem of `file` as a whole.
+    /// Creates a problem of `file` as a whole.
     #[must_use]
     pub fn new(
         file: impl Into<String>,
@@ -61,7 +61,7 @@ impl Problem {
         }
     }
 
-    /// The same problem at a range of bytes of the file's text.
+    /// Returns this problem, placed at a range of bytes of the file's text.
     #[must_use]
     pub(super) fn at(mut self, text: &str, span: Range<usize>) -> Self {
         let start = floor(text, span.start);
@@ -80,7 +80,7 @@ impl Problem {
         if self.key.is_empty() { self.what.clone() } else { format!("{}: {}", self.key, self.what) }
     }
 
-    /// The problem with its excerpt and remedy, in several lines without a last line end.
+    /// Writes the problem with its excerpt and remedy, in several lines without a line end after the last.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let file = self.file.as_str();
@@ -106,7 +106,7 @@ impl Problem {
     }
 }
 
-/// What is shown of a line: at most `AROUND` characters on each side and of the marked text.
+/// Returns the part of a line that is shown: at most `AROUND` characters of the marked text and on each side of it.
 fn excerpt(before: &str, marked: &str, after: &str) -> Excerpt {
     let skip = before.chars().count().saturating_sub(AROUND);
     let mut text = String::from(if skip > 0 { "…" } else { "" });
@@ -130,7 +130,7 @@ fn visible(c: char) -> char {
     }
 }
 
-/// A message without control characters, cut where it gets out of hand.
+/// Returns a message without control characters, cut if it is too long.
 fn clean(text: &str) -> String {
     const MOST_CHARACTERS: usize = 600;
     let short: String = text.chars().take(MOST_CHARACTERS).collect();
@@ -139,29 +139,29 @@ fn clean(text: &str) -> String {
     out
 }
 
-/// The last character border at or before `at`.
+/// Returns the last character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Everything that is wrong; not empty.
+/// All problems of a file; not empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
-    /// These problems; `None` if there are none.
+    /// Collects these problems; `None` if there are none.
     #[must_use]
     pub fn new(problems: Vec<Problem>) -> Option<Self> {
         (!problems.is_empty()).then_some(Self(problems))
     }
 
-    /// The problems, in the order of the file.
+    /// Returns the problems, in the order of the file.
     pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
         self.0.iter()
     }
 
-    /// All problems with their excerpts and remedies, an empty line between, and a last line end.
+    /// Writes all problems with their excerpts and remedies, with an empty line between them and a line end after the last.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let texts: Vec<_> = self.iter().map(|problem| problem.render(colour) + "\n").collect();
@@ -192,7 +192,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Problems of a document while it is being read.
+/// Problems, remarks and used defaults of a document while it is being read.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     found: RefCell<Vec<Found>>,
@@ -212,12 +212,12 @@ pub(super) struct Found {
 }
 
 impl Log {
-    /// Something is wrong with the value of a node.
+    /// Records that something is wrong with the value of a node.
     pub(super) fn value(&self, at: NodeId, what: impl fmt::Display, remedy: impl fmt::Display) {
         self.add(at, false, what, remedy);
     }
 
-    /// Something is wrong with the key of a node.
+    /// Records that something is wrong with the key of a node.
     pub(super) fn key(&self, at: NodeId, what: impl fmt::Display, remedy: impl fmt::Display) {
         self.add(at, true, what, remedy);
     }
@@ -227,13 +227,13 @@ impl Log {
         self.push(Found { at, on_key, what, remedy, elsewhere: None });
     }
 
-    /// Something is wrong in another file, which this node names.
+    /// Records that something is wrong in another file, which this node names.
     pub(super) fn elsewhere(&self, at: NodeId, problem: Problem) {
         let (what, remedy) = (problem.what.clone(), problem.remedy.clone());
         self.push(Found { at, on_key: false, what, remedy, elsewhere: Some(problem) });
     }
 
-    /// Nothing is wrong, but whoever reads the results should know.
+    /// Records a remark: nothing is wrong, but a reader of the results should know.
     pub(super) fn remark(&self, sentence: String) {
         let mut all = self.remarks.borrow_mut();
         if !all.contains(&sentence) {
@@ -241,17 +241,17 @@ impl Log {
         }
     }
 
-    /// The remarks, in the order in which they were made.
+    /// Returns and removes the remarks, in the order in which they were made.
     pub(super) fn take_remarks(&self) -> Vec<String> {
         self.remarks.take()
     }
 
-    /// A key is not written, and this stands in its place.
+    /// Records that a key is not written, and the default used for it.
     pub(super) fn assume(&self, assumed: Assumed) {
         self.assumed.borrow_mut().push(assumed);
     }
 
-    /// What stands in the place of keys, where it was said.
+    /// Returns and removes the defaults that were recorded.
     pub(super) fn take_assumed(&self) -> Vec<Assumed> {
         self.assumed.take()
     }
@@ -270,7 +270,7 @@ impl Log {
         self.found.borrow().is_empty()
     }
 
-    /// Whether more problems are only counted, and not worth wording.
+    /// Whether further problems are only counted, so that they need no wording.
     pub(super) fn is_full(&self) -> bool {
         self.found.borrow().len() >= MOST
     }
@@ -280,12 +280,12 @@ impl Log {
         if all.len() < MOST { all.push(found) } else { self.more.set(self.more.get() + 1) }
     }
 
-    /// What was found, as it was found.
+    /// Returns the problems in the order in which they were found.
     pub(super) fn into_found(self) -> Vec<Found> {
         self.found.into_inner()
     }
 
-    /// The problems in the order of the file, those of overrides first.
+    /// Returns the problems in the order of the file, with problems of overrides first.
     pub(super) fn into_problems(self, source: &Source<'_>) -> Option<Problems> {
         let more = self.more.get();
         let found = self.found.into_inner().into_iter();
@@ -300,7 +300,7 @@ impl Log {
     }
 }
 
-/// Where the nodes of a document come from.
+/// Sources of the nodes of a document: the file and the overrides.
 pub(super) struct Source<'a> {
     pub(super) file: &'a str,
     pub(super) text: &'a str,

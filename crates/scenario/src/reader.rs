@@ -1,8 +1,7 @@
 //! Reads settings from a document through serde, and goes on after a mistake.
 //!
-//! Every problem is recorded at the node where it is; [`Field`](super::field::Field) then stops it
-//! from spreading, so that one pass finds all problems. Unknown keys and kinds are refused here,
-//! for all settings alike.
+//! Every problem is recorded at the node where it is. [`Field`](super::field::Field) then stops it from spreading, so that one
+//! pass finds all problems. Unknown keys and kinds are refused here, for all settings alike.
 
 mod access;
 
@@ -16,21 +15,20 @@ use serde::de::{self, Expected, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
-/// Kinds that a value stands for where it is written without one: `"3 ms"` for
-/// `{ constant = "3 ms" }`.
+/// Kinds that are assumed for a value written without a kind: `"3 ms"` for `{ constant = "3 ms" }`.
 const UNSAID_KINDS: [&str; 2] = ["constant", "every"];
-/// A key that a text stands for where a table is expected: `"3 ms"` for `{ fixed = "3 ms" }`.
+/// Key that is assumed for a text where a table is expected: `"3 ms"` for `{ fixed = "3 ms" }`.
 const UNSAID_KEY: &str = "fixed";
 
-/// The name by which settings that are written in several forms ask the reader for theirs.
+/// Name with which settings that can be written in several forms ask the reader for their form.
 pub(super) const FORM: &str = "$forebay::Form";
 
-/// How such settings are written.
+/// Form in which settings of several forms are written.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// The name of their key alone: `"decode"`.
+    /// Only the name of the settings' key: `"decode"`.
     Word,
-    /// A table with some of the keys that were asked for.
+    /// A table with some of the keys that the settings asked for.
     Keys,
     /// Anything else.
     Other,
@@ -44,11 +42,11 @@ pub(super) struct Reader<'d> {
     pub(super) document: &'d Document,
     pub(super) at: NodeId,
     pub(super) log: &'d Log,
-    /// Whether the value is no more than the name of its kind.
+    /// Whether the value is only the name of its kind.
     named: bool,
 }
 
-/// What is wrong, with the remedy on a second line; `None` once it is recorded.
+/// An error: what is wrong, with the remedy on a second line; `None` once it is recorded.
 #[derive(Debug)]
 pub(super) struct ReadError(Option<String>);
 
@@ -79,7 +77,7 @@ impl de::Error for ReadError {
     }
 }
 
-/// What was found, in words of TOML.
+/// Describes a value that was found, in words of TOML.
 fn words(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Bool(value) => value.to_string(),
@@ -96,7 +94,7 @@ fn words(found: Unexpected<'_>) -> String {
 }
 
 impl<'d> Reader<'d> {
-    /// Reads the value of the node `at`.
+    /// Creates a reader of the value at node `at`.
     pub(super) fn new(document: &'d Document, at: NodeId, log: &'d Log) -> Self {
         Self { document, at, log, named: false }
     }
@@ -109,7 +107,7 @@ impl<'d> Reader<'d> {
         Self { at, named: false, ..self }
     }
 
-    /// Records a problem here, unless it is recorded already.
+    /// Records the error of `result` at this node, unless it is recorded already.
     fn settle<T>(self, result: Result<T, ReadError>) -> Result<T, ReadError> {
         result.map_err(|error| {
             if let Some(message) = error.0 {
@@ -150,7 +148,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The members of a table of settings, without those that are unknown.
+    /// Visits the members of a table of settings, and records those that are unknown.
     fn visit_known<V: Visitor<'d>>(
         self,
         fields: &'static [&'static str],
@@ -186,7 +184,7 @@ impl<'d> Reader<'d> {
         visitor.visit_map(Children::new(self, Some(fields)))
     }
 
-    /// The form of a value that may be a table with some of these keys.
+    /// Returns the form of a value that may be a table with some of these keys.
     fn form(self, keys: &[&str]) -> Form {
         let key = |id: NodeId| self.document.node(id).key.as_str();
         match self.kind() {
@@ -197,7 +195,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The kind of a value and where its settings are.
+    /// Returns the kind of a value and the node of its settings.
     fn choice(self, kinds: &'static [&'static str]) -> Result<(&'d str, NodeId), ReadError> {
         let children = self.document.children(self.at);
         let unsaid = UNSAID_KINDS.iter().find(|kind| kinds.contains(kind));
@@ -237,7 +235,7 @@ impl<'d> Reader<'d> {
         let children = self.document.children(self.at);
         let keys = || children.iter().map(|&id| self.document.node(id).key.as_str());
         let mut said = keys().filter(|key| kinds.contains(key));
-        // A key that was meant for the kind beside it, as `bandwidth` beside `file-server`.
+        // A key that was meant as a setting of the kind beside it, as `bandwidth` beside `file-server`.
         let of = said.next().filter(|_| said.next().is_none());
         for (&id, key) in children.iter().zip(keys()) {
             if !kinds.contains(&key) {

@@ -1,4 +1,4 @@
-//! The profile that a scenario names: read once per file, whatever the number of points.
+//! The profile that a scenario names, read once per file, however many points a sweep has.
 
 use super::document::{Document, NodeId, ROOT};
 use super::file::ScenarioFile;
@@ -10,26 +10,26 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a scenario is read.
+/// Options for reading a scenario.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading<'p> {
-    /// What is known of the machine, instead of the profile that the file names.
+    /// Profile of the machine, used instead of the profile that the file names.
     pub profile: Option<&'p Profile>,
-    /// For the live world: what neither the file nor a profile says and only a simulation needs is
-    /// no problem. It is infinite or 0 then, or 1 for a number.
+    /// Whether the scenario is read for a live run. Then a key that only a simulation needs may be missing from both the file and
+    /// the profile; its value is infinite or 0, or 1 for a number.
     pub live: bool,
 }
 
-/// Profiles by path, or why they cannot be read.
+/// Profiles that were read, by path, or why they cannot be read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cache(Arc<Mutex<BTreeMap<PathBuf, Read>>>);
 
-/// A profile, or what is wrong with it.
+/// A profile, or the error with which reading it failed.
 type Read = Result<Arc<Profile>, String>;
 
 impl Cache {
     fn read(&self, path: PathBuf) -> Read {
-        // A thread that panicked has left nothing half done here.
+        // A thread that panicked has left no entry half written here.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let open = || Profile::open(&path).map(Arc::new).map_err(|error| error.to_string());
         if let Some(read) = known.get(&path) {
@@ -42,10 +42,10 @@ impl Cache {
 }
 
 impl ScenarioFile {
-    /// The profile that the file names, with these changes; none if it names none.
+    /// Returns the profile that the file names, with these overrides; none if the file names none.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the profile cannot be read.
     pub fn profile(&self, overrides: &[Override]) -> Result<Option<Arc<Profile>>, Problems> {
         let document = self.changed(overrides);
         let log = Log::default();
@@ -54,7 +54,7 @@ impl ScenarioFile {
         log.into_problems(&source).map_or(Ok(profile), Err)
     }
 
-    /// Where the profile is that the file names, with these changes.
+    /// Returns the path of the profile that the file names, with these overrides.
     #[must_use]
     pub fn profile_path(&self, overrides: &[Override]) -> Option<PathBuf> {
         let document = self.changed(overrides);
@@ -62,7 +62,7 @@ impl ScenarioFile {
         document.text(at).map(|name| self.directory.join(name))
     }
 
-    /// The document with these changes.
+    /// Returns the document with these overrides.
     pub(super) fn changed(&self, overrides: &[Override]) -> Document {
         let mut document = self.document.clone();
         for (index, change) in overrides.iter().enumerate() {
@@ -71,7 +71,8 @@ impl ScenarioFile {
         document
     }
 
-    /// `None` if no profile is named, and `Some(None)` if that is wrong, which is recorded.
+    /// Returns the profile that the document names: `None` if it names none, and `Some(None)` if the profile cannot be used,
+    /// which is recorded.
     pub(super) fn named_profile(
         &self,
         document: &Document,
@@ -82,7 +83,7 @@ impl ScenarioFile {
         Some(match read {
             Some(Ok(profile)) => Some(profile),
             Some(Err(error)) => unreadable(log, at, &error),
-            // The reader of settings says what is wrong with it.
+            // The reader of settings reports what is wrong with it.
             None => None,
         })
     }
@@ -95,18 +96,18 @@ fn unreadable<T>(log: &Log, at: NodeId, error: &str) -> Option<T> {
     None
 }
 
-/// A time as a law can have it: fits and their draws may stray below zero where a parameter is near
-/// it, and files may hold anything.
+/// Returns a time that a law can have, limited to 0 to 1e7 s: fitted or sampled parameters near zero may be negative, and files
+/// may hold anything.
 pub(super) fn time(value: f64) -> f64 {
     if value > 0.0 { value.min(1e7) } else { 0.0 }
 }
 
-/// A rate as a law can have it; what is none does not limit.
+/// Returns a rate that a law can have; a value that is not positive means no limit.
 fn rate(value: f64) -> f64 {
     if value > 0.0 { value.max(1e-6) } else { f64::INFINITY }
 }
 
-/// What the profile knows of reads in a kind of access.
+/// Returns the profile's law of reads for a kind of access.
 pub(super) fn read_law(fit: &Fit) -> Option<ReadLaw> {
     let law = fit.read()?;
     Some(ReadLaw {
@@ -119,13 +120,13 @@ pub(super) fn read_law(fit: &Fit) -> Option<ReadLaw> {
     })
 }
 
-/// What the profile knows of decoding.
+/// Returns the profile's law of decoding.
 pub(super) fn decode_law(fit: &Fit) -> Option<DecodeLaw> {
     let DecodeLaw { fixed, per_byte, per_pixel } = fit.decode()?;
     Some(DecodeLaw { fixed: time(fixed), per_byte: time(per_byte), per_pixel: time(per_pixel) })
 }
 
-/// What the profile knows of steps.
+/// Returns the profile's law of steps.
 pub(super) fn step_law(fit: &Fit) -> Option<StepLaw> {
     let StepLaw { floor, fixed, per_sample } = fit.step()?;
     Some(StepLaw { floor: time(floor), fixed: time(fixed), per_sample: time(per_sample) })

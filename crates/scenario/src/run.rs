@@ -1,4 +1,4 @@
-//! How `[run]` is written.
+//! Settings of `[run]`.
 
 use super::check::Check;
 use super::document::NodeId;
@@ -11,42 +11,42 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Most steps of a job, so that their times fit into memory.
+/// Largest number of steps of a job: their times must fit into memory.
 pub(super) const MOST_STEPS: u64 = 1_000_000_000;
 
-/// Most events of a replication that may be asked for: hours of wall time.
+/// Largest number of events that a replication may be given: hours of wall-clock time.
 const MOST_EVENTS: u64 = 1_000_000_000_000;
 
-/// Repetitions of a run whose length is written.
+/// Default number of replications if the length of the run is written.
 const REPLICATIONS: u32 = 5;
 
-/// How long to run, how often, from which seed.
+/// Length, replications and seed of the run.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunSettings {
-    /// Steps of each job. Write one of `steps`, `epochs` and `duration`, or none: then the run ends as soon as every
-    /// job's throughput is known to `precision`.
+    /// Steps of each job. Write one of `steps`, `epochs` and `duration`, or none: then the run ends as soon as the throughput of
+    /// every job is known to `precision`.
     pub(super) steps: Field<Count<1, MOST_STEPS>>,
-    /// Passes of each job over its data set; may be a fraction.
+    /// Passes of each job over its data set, which may be a fraction.
     pub(super) epochs: Field<Factor>,
-    /// Simulated time after which everything stops.
+    /// Simulated time after which all jobs stop.
     pub(super) duration: Field<Positive<Time>>,
-    /// Half-width of the 95 % interval of each job's throughput, relative to its mean, at which a run of unwritten length
+    /// Half-width of the 95 % interval of each job's throughput, relative to its mean, at which a run without a written length
     /// ends (default: 0.005).
     precision: Field<Precision>,
-    /// Events of a replication after which a run of unwritten length ends at the latest (default: 20 million).
+    /// Number of events of a replication after which a run without a written length ends at the latest (default: 20 million).
     most: Field<Count<10_000, MOST_EVENTS>>,
-    /// What to leave out at the beginning of each job: "auto" (until the loader's buffers are in balance, and MSER-5
-    /// on the step times), a number of steps, or "off" (default: "auto").
+    /// Warm-up, left out at the beginning of each job: "auto" (until the loader's buffers are in balance, and as MSER-5 finds
+    /// from the step times), a number of steps, or "off" (default: "auto").
     warm_up: Field<WarmUp>,
-    /// Independent repetitions (default: 5; 1 where the length of the run is not written).
+    /// Number of independent replications (default: 5; 1 where the length of the run is not written).
     replications: Field<Count<1, 100_000>>,
-    /// Where all randomness comes from (default: 1).
+    /// Seed of all random numbers (default: 1).
     seed: Field<Count<0, { u64::MAX }>>,
 }
 
 impl RunSettings {
-    /// The checked run of the table at node `at`.
+    /// Returns the checked run of the table at node `at`.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Run> {
         let choices =
             [("steps", self.steps.at), ("epochs", self.epochs.at), ("duration", self.duration.at)];
@@ -79,7 +79,7 @@ impl RunSettings {
         })
     }
 
-    /// How a run of unwritten length ends.
+    /// Returns how a run without a written length ends.
     fn until_known(&self) -> Stop {
         let Stop::Known { precision, most } = Run::default().stop else {
             return Run::default().stop;
@@ -92,7 +92,7 @@ impl RunSettings {
 }
 
 impl Default for Run {
-    /// What a scenario without `[run]` asks for.
+    /// Returns the run of a scenario without `[run]`.
     fn default() -> Run {
         let stop = Stop::Known { precision: 0.005, most: 20_000_000 };
         Run { stop, warm_up: WarmUp::Auto, replications: 1, seed: 1 }

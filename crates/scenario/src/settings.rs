@@ -1,4 +1,4 @@
-//! A scenario file as it is written, and how it becomes a [`Scenario`].
+//! Settings of a scenario file, and how they become a [`Scenario`].
 
 use super::assumed::{Assumptions, assumptions};
 use super::background::BackgroundSettings;
@@ -31,54 +31,54 @@ pub(super) struct ScenarioSettings {
     /// Name, for reports and figures.
     #[schemars(required)]
     pub(super) name: Field<String>,
-    /// File with what was measured of a machine, looked up beside the scenario: defaults for what
-    /// the scenario does not say (default: none).
+    /// File with the measurements of a machine, looked up beside the scenario: its values are the defaults of keys that the
+    /// scenario leaves out (default: none).
     pub(super) profile: Field<String>,
-    /// How long to run, how often, from which seed.
+    /// Length, replications and seed of the run.
     #[schemars(required)]
     pub(super) run: Field<RunSettings>,
-    /// The machines.
+    /// Nodes and their network.
     #[schemars(required)]
     pub(super) cluster: Field<ClusterSettings>,
-    /// Where data sets are kept, by name.
+    /// Storages that data sets are read from, by name.
     #[schemars(required)]
     pub(super) storage: Field<Named<StorageSettings>>,
-    /// What is read, by name.
+    /// Data sets that jobs read, by name.
     #[schemars(required)]
     pub(super) dataset: Field<Named<DatasetSettings>>,
-    /// Who trains.
+    /// Training jobs.
     #[schemars(required)]
     pub(super) job: Field<List<JobSettings>>,
-    /// Who else uses the storage (default: nobody).
+    /// Loads on storages that are not from the jobs (default: nobody).
     pub(super) background: Field<List<BackgroundSettings>>,
-    /// What is slower than it should be, for a while (default: nothing).
+    /// Faults: parts of the cluster that are slower than they should be, for a while (default: nothing).
     pub(super) fault: Field<List<FaultSettings>>,
     /// Values that `forebay sweep` gives to keys: `"job.batch" = [32, 64]`. Only `sweep` reads it (default: none).
     pub(super) sweep: Field<Named<AxisSettings>>,
 }
 
-/// JSON Schema of a scenario file, from the types that read it.
+/// Returns the JSON Schema of a scenario file, made from the types that read it.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(ScenarioSettings).to_value()
 }
 
-/// Reads the settings of a document; what is wrong is recorded and missing from them.
+/// Reads the settings of a document; mistakes are recorded, and the settings lack these values.
 pub(super) fn read(document: &Document, log: &Log) -> Option<ScenarioSettings> {
     ScenarioSettings::deserialize(Reader::new(document, ROOT, log)).ok()
 }
 
 impl ScenarioFile {
-    /// The scenario that the file describes, with these changes.
+    /// Returns the scenario that the file describes, with these overrides.
     ///
     /// # Errors
-    /// With everything that is wrong or contradictory in the file, in the changes, and in the files
-    /// of values that they name.
+    /// If anything is wrong or contradictory in the file, in the overrides, or in the files of values that they name; reports all
+    /// of it.
     pub fn resolve(&self, overrides: &[Override]) -> Result<Scenario, Problems> {
         self.resolve_as(overrides, Reading::default())
     }
 
-    /// The same, read as `reading` says.
+    /// Returns the scenario that the file describes, with these overrides, read with the options `reading`.
     ///
     /// # Errors
     /// As [`ScenarioFile::resolve`].
@@ -102,13 +102,13 @@ impl ScenarioFile {
             directory: &self.directory,
             values: &self.values,
             profile: reading.profile.or(named.as_deref()),
-            // What an unreadable profile would have said is not missing.
+            // Values that an unreadable profile would have given are not reported as missing.
             lenient: reading.live || unread,
         };
         let scenario = read(&document, &log).and_then(|settings| settings.resolve(check));
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
         let remarks = log.take_remarks();
-        // Of what is refused nobody asks.
+        // The defaults of a scenario that is refused are not needed.
         let assumed = match log.is_empty() {
             true => assumptions(&document, log.take_assumed()),
             false => Assumptions::default(),
@@ -136,12 +136,12 @@ impl ScenarioFile {
     }
 }
 
-/// The names of what is written in a table of names.
+/// Returns the names in a table of names.
 fn names<T>(settings: &Named<T>) -> Vec<&str> {
     settings.0.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// The parts of a list that are right, or `None` where one is wrong.
+/// Returns the parts of a list, or `None` if one of them is wrong.
 fn all<T>(parts: Vec<Option<T>>) -> Option<Vec<T>> {
     parts.into_iter().collect()
 }
@@ -211,7 +211,7 @@ impl ScenarioSettings {
         })
     }
 
-    /// Name of the layout of what jobs have on the storage of a name: records where any are.
+    /// Returns the name of the layout of the data sets that jobs read from a storage; that of records if any of them has records.
     fn layout_on(
         &self,
         storage: &str,
@@ -248,7 +248,7 @@ impl ScenarioSettings {
         entries(&self.fault).iter().map(resolve).collect()
     }
 
-    /// Jobs that wait for others begin some time.
+    /// Checks that every job that waits for other jobs begins at some time.
     fn check_order(&self, check: Check<'_>, run: Option<&Run>, jobs: &[Option<Job>]) {
         let Some(index) = endless(run, jobs) else { return };
         let settings = entries(&self.job).get(index).and_then(Field::get);
@@ -274,7 +274,7 @@ impl ScenarioSettings {
     }
 }
 
-/// The elements of an array, if it is there.
+/// Returns the elements of an array; none if it is missing.
 pub(super) fn entries<T>(field: &Field<List<T>>) -> &[Field<T>] {
     field.get().map_or(&[], |list| &list.0)
 }

@@ -1,4 +1,4 @@
-//! How `[sweep]` is written.
+//! Settings of `[sweep]`, and how they are read.
 
 use super::document::{Document, Kind, NodeId, ROOT};
 use super::file::ScenarioFile;
@@ -9,9 +9,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 use std::borrow::Cow;
 
-/// Most keys.
+/// Largest number of keys in `[sweep]`.
 const MOST_AXES: usize = 100;
-/// Most values of one key.
+/// Largest number of values of one key.
 const MOST_VALUES: usize = 100_000;
 
 /// The values of a key; [`ScenarioFile::axes`] reads them.
@@ -39,7 +39,7 @@ impl JsonSchema for AxisSettings {
 }
 
 impl ScenarioFile {
-    /// The lines of `[sweep]`, in the order of the file; none without it.
+    /// Returns the lines of `[sweep]`, in the order of the file; none if the file has no `[sweep]`.
     ///
     /// # Errors
     /// If a key is unknown, or a value is not one that `--set` would accept for it.
@@ -47,7 +47,8 @@ impl ScenarioFile {
         self.axes_with(&[])
     }
 
-    /// The same with these lists of values, each in place of the file's for its key, or behind the file's lines.
+    /// Returns the lines of `[sweep]`, with the lists of values in `varied` added. Each replaces the file's values for its key,
+    /// or follows after the file's lines.
     ///
     /// # Errors
     /// As [`ScenarioFile::axes`].
@@ -104,7 +105,7 @@ impl ScenarioFile {
         Some(Axis { key: node.key.clone(), values })
     }
 
-    /// Whether the key is known; a value that is refused is recorded.
+    /// Whether the key is known; records a value that is refused.
     fn accepts(
         &self,
         path: &[String],

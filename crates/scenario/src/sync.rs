@@ -1,4 +1,5 @@
-//! How model copies of a job agree on their model: after each step they add their gradients up.
+//! How the model copies of a job keep their models in agreement: usually by adding up their gradients after each
+//! step.
 
 mod algorithm;
 mod allreduce;
@@ -38,61 +39,63 @@ pub use servers::{BucketShare, ServerPlace, Servers};
 pub(super) use transport::Latencies;
 pub use transport::Transport;
 
-/// How model copies of a job agree after each step: synchronous stochastic gradient descent, by an allreduce
-/// of buckets of gradients as backward makes them, or by a root, which alone has their sum; or by servers, with
-/// which each may exchange by itself.
+/// How the model copies of a job exchange gradients or parameters. One way is synchronous stochastic gradient
+/// descent: an allreduce of buckets of gradients as backward makes them, or a reduction to a root, which alone gets
+/// the sum. The other way is through servers, with which each model copy may exchange by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sync {
-    /// In the order in which they are ready and reduced.
+    /// Buckets of gradients, in the order in which they are ready and reduced.
     pub buckets: Vec<Bucket>,
-    /// Most bytes of buckets that are reduced together because they wait together [B]; 0: each alone.
+    /// Most bytes of waiting buckets that are fused into one reduction [B]; 0: each bucket is reduced by itself.
     pub buffer: u64,
-    /// How each is reduced.
+    /// How each bucket is reduced.
     pub reduction: Reduction,
-    /// What carries them.
+    /// Transport that carries the buckets.
     pub transport: Transport,
-    /// What an allreduce of this job's ranks takes by size, where that was measured; then transport and `reduction`
-    /// do not matter.
+    /// Measured time of an allreduce among this job's ranks by size, if the profile has it; then `transport` and
+    /// `reduction` do not matter.
     pub measured: Option<TransportLaw>,
-    /// How transfers and their time are found.
+    /// How transfers and their time are simulated.
     pub fidelity: Fidelity,
-    /// Transfers of a step by which that was chosen; `None` where it is written.
+    /// Number of transfers in a step by which `fidelity` was chosen; `None` if the scenario states the fidelity.
     pub chosen_by: Option<f64>,
-    /// When models are averaged, where that is done with them in place of gradients.
+    /// When models are averaged, if the job averages models instead of adding up gradients.
     pub averaging: Option<Averaging>,
-    /// What the first rank does as a root, which buckets are reduced to; `None`: every rank gets their sum.
+    /// The first rank's work as a root, to which buckets are reduced; `None`: every rank gets the sum.
     pub root: Option<Root>,
-    /// Servers that they exchange with instead, each by itself; then `reduction` does not matter.
+    /// Servers that model copies exchange with, each by itself; then `reduction` does not matter.
     pub servers: Option<Servers>,
-    /// Steps from one exchange to the next: between, each model copy trains by itself.
+    /// Steps from one exchange to the next; in between, each model copy trains by itself.
     pub interval: u64,
-    /// Whether each gets what all have compressed, which cannot be added up on its way.
+    /// Whether each rank gathers the compressed gradients of all ranks, because sparse gradients cannot be added up
+    /// on their way.
     pub sparse: bool,
-    /// Time of each GPU to take apart what has come of a step, compressed [s].
+    /// Time of each GPU to decompress what it receives in a step [s].
     pub decompress: f64,
 }
 
-/// Models that are averaged.
+/// When models are averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Averaging {
     /// Steps from one averaging to the next.
     pub period: u64,
 }
 
-/// A root: parameters come from there before each step, gradients go there, and are applied there (Awan,
-/// Hamidouche, Hashmi and Panda, *S-Caffe*, PPoPP 2017).
+/// A root rank: it broadcasts the parameters before each step, gradients are reduced to it, and it applies them
+/// (Awan, Hamidouche, Hashmi and Panda, *S-Caffe*, PPoPP 2017).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Root {
-    /// In the order in which forward needs them and they are broadcast.
+    /// Parameters, in the order in which forward needs them and they are broadcast.
     pub parameters: Vec<Parameters>,
-    /// How each is broadcast.
+    /// How the parameters are broadcast.
     pub broadcast: Reduction,
     /// Time of the update, from the last reduction to the next broadcast [s].
     pub update: f64,
 }
 
 impl Sync {
-    /// Sums of these buckets to every rank after each step, as NCCL adds them up.
+    /// Returns settings under which every rank gets the sums of `buckets` after each step, by NCCL's choice of
+    /// algorithm.
     fn each_step(buckets: Vec<Bucket>, transport: Transport) -> Sync {
         Sync {
             buckets,
@@ -111,7 +114,8 @@ impl Sync {
         }
     }
 
-    /// What is done with each bucket.
+    /// Returns the collective operation for each bucket: a reduce with a root, an allgather of sparse gradients,
+    /// otherwise an allreduce.
     #[must_use]
     pub fn operation(&self) -> Operation {
         match (&self.root, self.sparse) {
@@ -121,13 +125,14 @@ impl Sync {
         }
     }
 
-    /// Most that is reduced together: a bucket, or as many as wait together and fit into the buffer [B].
+    /// Returns the most bytes that are reduced together: the largest bucket, or as many waiting buckets as fit into
+    /// the buffer [B].
     #[must_use]
     pub fn most_together(&self) -> u64 {
         gradients::most_together(&self.buckets, self.buffer)
     }
 
-    /// All that a step sends: what, how, and how many bytes, in order.
+    /// Returns every collective of a step in order: its operation, how it is done, and its bytes.
     pub fn sent(&self) -> impl Iterator<Item = (Operation, Reduction, u64)> + '_ {
         let out = self.root.iter().flat_map(|root| {
             let of = |of: &Parameters| (Operation::Broadcast, root.broadcast, of.bytes);
@@ -141,33 +146,34 @@ impl Sync {
 /// How gradients are reduced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reduction {
-    /// As a library takes it, by size, ranks and nodes.
+    /// By the algorithm that a library chooses for this size, number of ranks and number of nodes.
     Auto(Library),
-    /// So.
+    /// By this algorithm.
     By {
-        /// How.
+        /// Algorithm of the collective.
         algorithm: Algorithm,
-        /// Of [`Algorithm::Hierarchical`], how inside nodes and how across.
+        /// Algorithms inside nodes and across nodes, for [`Algorithm::Hierarchical`].
         levels: (Algorithm, Algorithm),
-        /// Longest piece of a tree or chain [B].
+        /// Longest piece that a tree or chain sends on by itself [B]; `None`: the whole buffer.
         chunk: Option<u64>,
     },
 }
 
-/// How the time of a collective is found.
+/// How the time of a collective is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
-    /// By the number of transfers of a step; once a scenario is read, one of the others.
+    /// "flow" up to a million transfers in a step, otherwise "analytic"; replaced by one of these when the scenario
+    /// is read.
     Auto,
     /// Each transfer is a flow that shares links with everything else.
     Flow,
-    /// It takes as long as on an idle network, whatever else goes on.
+    /// Each collective takes as long as on an idle network, whatever other traffic there is.
     Analytic,
 }
 
 impl Fidelity {
-    /// As scenarios name it.
+    /// Returns the name in scenarios.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -179,7 +185,8 @@ impl Fidelity {
 }
 
 impl Reduction {
-    /// The one of a name that may be written; NCCL's choice otherwise, and rings at both levels of a hierarchy.
+    /// Returns the reduction by the algorithm of this name, with rings at both levels of a hierarchy; NCCL's choice
+    /// if there is no name or it is "auto".
     pub(super) fn named(name: Option<&AlgorithmName>) -> Reduction {
         match name.and_then(|name| name.0) {
             None => Reduction::Auto(Library::Nccl),
@@ -190,7 +197,8 @@ impl Reduction {
         }
     }
 
-    /// The collective that does `operation` with `bytes` on `fabric`; a root is the first rank.
+    /// Returns the collective that does `operation` with `bytes` bytes on `fabric`; its root, if it has one, is the
+    /// first rank.
     #[must_use]
     pub fn collective(&self, operation: Operation, bytes: u64, fabric: &Fabric) -> Collective {
         let choice = match *self {
@@ -198,8 +206,8 @@ impl Reduction {
                 forebay_collective::choose(library, operation, bytes, fabric)
             }
             Reduction::By { algorithm, levels: (inner, outer), chunk } => {
-                // As Horovod and NCCL do: each part goes across by the ranks that have it; from a root, or where
-                // nodes differ, or nothing is added up, by one of each.
+                // As in Horovod and NCCL, each part of an allreduce crosses between nodes from every rank that has
+                // it. If nodes differ, or for any other operation, one leader of each node sends across.
                 let alike = fabric.is_even() && operation == Operation::Allreduce;
                 let across = if alike { Across::SameIndex } else { Across::Leaders };
                 let levels = (inner, outer, across);
@@ -214,24 +222,28 @@ impl Reduction {
     }
 }
 
-/// How model copies agree.
+/// How model copies exchange gradients or parameters.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum SyncSettings {
     /// Gradients are added up among all model copies of a job copy, and each updates its own model.
     Allreduce(Field<AllreduceSettings>),
-    /// Parameters are broadcast from the first model copy, gradients reduced to it, and it alone updates.
+    /// Parameters are broadcast from the first model copy, gradients are reduced to it, and it alone updates the
+    /// parameters.
     ReduceBroadcast(Field<ReduceBroadcastSettings>),
-    /// Learners train models of their own, which are averaged every so many steps.
+    /// Each learner trains a model of its own, and the models are averaged every few steps.
     ModelAveraging(Field<AveragingSettings>),
-    /// Servers have the parameters: each model copy pushes its gradients, and pulls parameters.
+    /// Parameter servers hold the parameters: each model copy pushes its gradients to them and pulls parameters
+    /// from them.
     ParameterServer(Field<ParameterServerSettings>),
-    /// Each model copy trains by itself, and every few steps exchanges parameters with a centre.
+    /// Each model copy trains by itself, and every few steps exchanges parameters with a centre, a model that all
+    /// share.
     ElasticAveraging(Field<ElasticAveragingSettings>),
 }
 
 impl SyncSettings {
-    /// Whether it is written how, by what or in what pieces gradients go from one GPU to the next.
+    /// Returns whether the settings state how gradients are sent between GPUs: a transport, an algorithm, a
+    /// fidelity or fusion.
     pub(super) fn names_ways(&self) -> bool {
         match self {
             Self::Allreduce(settings) => settings.get().is_some_and(AllreduceSettings::names_ways),
@@ -242,7 +254,8 @@ impl SyncSettings {
         }
     }
 
-    /// The checked settings of the table at node `at`, of a model of which `of` is known.
+    /// Checks the settings of the table at node `at` for the model that `of` describes, and returns them; `None` if
+    /// they are wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
         let inside = check.inside(at);
         match self {

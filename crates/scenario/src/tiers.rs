@@ -1,4 +1,4 @@
-//! What is copied to the tiers of a node must fit there.
+//! Checks of tiers: data that is copied to a tier must fit there.
 
 use super::check::Check;
 use super::document::NodeId;
@@ -7,7 +7,7 @@ use super::settings::{ScenarioSettings, entries};
 use super::storage::Service;
 use super::{Cluster, Dataset, Job, Layout, Storage};
 
-/// The resolved parts of a scenario that tiers are about; `None` where one is wrong.
+/// The resolved parts of a scenario that checks of tiers and caches need; `None` for a part that is wrong.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub(super) cluster: Option<&'a Cluster>,
@@ -17,8 +17,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl ScenarioSettings {
-    /// Records tiers that hold less than what is copied to them; remarks on those that nothing is
-    /// copied to, and on caches that nothing is read through.
+    /// Records a problem for each tier that is too small for the data copied to it. Remarks on tiers that nothing is copied to,
+    /// and on caches that nothing is read through.
     pub(super) fn check_tiers(&self, check: Check<'_>, parts: Parts<'_>) {
         for (index, storage) in parts.storage.iter().enumerate() {
             let Some(storage) = storage else { continue };
@@ -35,7 +35,7 @@ impl ScenarioSettings {
         parts.jobs.iter().flatten().for_each(|job| check_reading(check, parts, job));
     }
 
-    /// The same of storage `index`, if it is a tier.
+    /// Checks storage `index`, if it is a tier: whether its data fits, and whether anything is copied there.
     fn check_tier(&self, check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
         let Some(tier) = storage.tier else { return };
         let Some(table) = check.find(&["storage", &storage.name]) else { return };
@@ -58,7 +58,7 @@ impl ScenarioSettings {
         }
     }
 
-    /// `staged` and `caches` are more than a tier's `capacity`.
+    /// Records that `staged` and `caches` together exceed a tier's `capacity`.
     fn does_not_fit(&self, check: Check<'_>, at: NodeId, [staged, caches, capacity]: [f64; 3]) {
         let jobs = entries(&self.job).iter().filter_map(|job| job.get());
         let stages = jobs.filter_map(|job| job.stage_at());
@@ -78,7 +78,8 @@ impl ScenarioSettings {
     }
 }
 
-/// What is copied to or from storage `index`, or kept on it or of it, passes its bandwidth alone.
+/// Checks that no data is copied to or from storage `index`, or cached on it, if the storage serves requests with a disk's arm or
+/// a table of throughput: copies and caches use a bandwidth only.
 fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
     let own = match storage.path.service {
         Service::DiskHead { .. } => "a disk's arm",
@@ -97,7 +98,7 @@ fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Sto
     check.wrong(check.inside(at), what, "write the `bandwidth` that is left with seeks");
 }
 
-/// What is found in caches on tiers, or on other nodes, are files and requests of shards.
+/// Checks that a job with a cache on a tier, or with parts of the data set on other nodes, reads whole files or shards in order.
 fn check_reading(check: Check<'_>, parts: Parts<'_>, job: &Job) {
     let storage = parts.storage.get(job.reads_from()).and_then(Option::as_ref);
     let cached = storage.is_some_and(|storage| storage.cache.is_some());
@@ -115,7 +116,7 @@ fn check_reading(check: Check<'_>, parts: Parts<'_>, job: &Job) {
     check.wrong(at, what, remedy);
 }
 
-/// Says which keys of the tier at `at` have no effect because nothing is copied there.
+/// Remarks which keys of the tier at `at` have no effect because nothing is copied there.
 fn remark(check: Check<'_>, at: NodeId) {
     for key in ["capacity", "write_bandwidth"] {
         let Some(written) = check.document.member(at, key) else { continue };
@@ -134,7 +135,8 @@ impl Parts<'_> {
         self.jobs.iter().flatten().any(staged)
     }
 
-    /// Bytes that jobs stage to tier `index`, or have their parts of a data set on, of one node or of all [B].
+    /// Returns the bytes on tier `index` of data sets that jobs stage there or keep their parts on, for one node or for all nodes
+    /// if they share the tier [B].
     fn staged(&self, index: usize) -> f64 {
         let there = self.jobs.iter().flatten().filter(|job| {
             job.reads_from() == index && (job.staging.is_some() || job.reads_parts())
@@ -156,11 +158,11 @@ impl Parts<'_> {
         }
     }
 
-    /// Bytes of all caches on tier `index` [B].
+    /// Returns the capacity of all caches on tier `index` together [B].
     fn caches(&self, index: usize) -> f64 {
         let caches = self.storage.iter().flatten().filter_map(|storage| storage.cache);
         let there = caches.filter(|cache| cache.on == index);
-        // The sum of none would be −0.
+        // `sum` of no element would be −0.
         there.fold(0.0, |sum, cache| sum + cache.capacity)
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of keys that nothing reads.
+//! Checks of overrides whose keys nothing reads.
 
 use super::document::{Document, Kind, NodeId, ROOT};
 use super::file::ScenarioFile;
@@ -6,13 +6,13 @@ use super::names::choose;
 use super::problem::Log;
 use super::value::Override;
 
-/// Keys that make a scenario.
+/// Top-level keys of a scenario.
 const TOP: [&str; 8] =
     ["name", "profile", "run", "cluster", "storage", "dataset", "job", "background"];
 
 impl ScenarioFile {
-    /// Refuses changes that no command reads: of `sweep`, which is read from the file, and of keys of storages and data
-    /// sets that are not there and that nothing names.
+    /// Refuses overrides that no command reads: of `sweep`, which is read from the file, and of keys of a storage or data set
+    /// that is not in the file and that nothing names.
     pub(super) fn check_overrides(&self, document: &Document, overrides: &[Override], log: &Log) {
         for change in overrides {
             match change.path() {
@@ -38,7 +38,7 @@ impl ScenarioFile {
         }
     }
 
-    /// Refuses a change that makes `name` of `table` where nothing names it.
+    /// Refuses an override that would create the entry `name` of `table` if nothing in the scenario names it.
     fn check_new(
         &self,
         document: &Document,
@@ -58,7 +58,7 @@ impl ScenarioFile {
     }
 }
 
-/// The last node on a path that there is.
+/// Returns the last node on a path that exists.
 fn deepest(document: &Document, path: &[String]) -> NodeId {
     let mut at = ROOT;
     for key in path {

@@ -1,4 +1,4 @@
-//! Values without positions: what `--set` and `[sweep]` put in place of what the file says.
+//! Values without positions, which `--set` and `[sweep]` put in place of the file's values.
 
 use super::file;
 use super::problem::{Problem, Problems};
@@ -23,7 +23,7 @@ pub(super) enum Tree {
 pub struct Value(pub(super) Tree);
 
 impl Value {
-    /// The value as a number: numbers as they are, quantities in SI units.
+    /// Returns the value as a number: numbers as they are, quantities in SI units.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         match &self.0 {
@@ -35,7 +35,7 @@ impl Value {
         }
     }
 
-    /// The text, if it is one, without quotes.
+    /// Returns the text without quotes, if the value is a text.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match &self.0 {
@@ -101,7 +101,7 @@ impl fmt::Display for Tree {
     }
 }
 
-/// A basic string of TOML.
+/// Writes `text` as a TOML basic string: quoted and escaped.
 fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     f.write_str("\"")?;
     for c in text.chars() {
@@ -138,27 +138,26 @@ impl Serialize for Tree {
     }
 }
 
-/// The option that puts one value in place of another.
+/// Command-line option that puts one value in place of another.
 const SET: &str = "--set";
-/// The option that gives a key several values, one after the other.
+/// Command-line option that gives a key several values, one after the other.
 const VARY: &str = "--vary";
 
-/// One value in place of what the file says: `--set key=value`; or a list of them to sweep: `--vary key=[1, 2]`.
+/// One value in place of the file's: `--set key=value`; or a list of values to sweep: `--vary key=[1, 2]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
-    /// The option that says it.
+    /// Command-line option that the override comes from.
     option: &'static str,
     /// Dotted key, as written.
     key: String,
-    /// Its parts.
+    /// Parts of the key.
     path: Vec<String>,
     value: Value,
 }
 
 impl Override {
-    /// Puts `value` at `key`: `job.batch` (in every `[[job]]`), `job.lenet.batch` (in the one of
-    /// that name), `job.0.batch` (in the first).
-    /// A key that is not a dotted key is reported as unknown when it is used.
+    /// Creates an override that puts `value` at `key`: `job.batch` (in every `[[job]]`), `job.lenet.batch` (in the job of that
+    /// name), `job.0.batch` (in the first). A key that is not a dotted key is reported as unknown when it is used.
     #[must_use]
     pub fn new(key: impl Into<String>, value: Value) -> Self {
         let key = key.into();
@@ -166,21 +165,21 @@ impl Override {
         Self { option: SET, key, path, value }
     }
 
-    /// Values of an axis of a sweep, from `key=[1, 2]`.
+    /// Reads the values of an axis of a sweep, from `key=[1, 2]`.
     ///
     /// # Errors
-    /// If it is not a dotted key, `=` and a value in TOML syntax.
+    /// If the text is not a dotted key, `=` and a value in TOML syntax.
     pub fn varied(text: &str) -> Result<Self, Problems> {
         Self::parse(VARY, text)
     }
 
-    /// The dotted key, as written.
+    /// Returns the dotted key, as written.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What to put there.
+    /// Returns the value to put at the key.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
@@ -200,7 +199,7 @@ impl fmt::Display for Override {
 impl FromStr for Override {
     type Err = Problems;
 
-    /// `key=value`, the value in TOML syntax; a bare word or quantity is taken as text.
+    /// Reads `key=value`, with the value in TOML syntax; a bare word or quantity is taken as text.
     fn from_str(text: &str) -> Result<Self, Problems> {
         Self::parse(SET, text)
     }
@@ -235,7 +234,7 @@ fn bad_key(place: String) -> Problems {
     Problem::new(place, what, remedy).into()
 }
 
-/// The parts of a dotted key, quoted or bare; `None` if it is not one.
+/// Returns the parts of a dotted key, quoted or bare; `None` if `key` is not a dotted key.
 pub(super) fn split_key(key: &str) -> Option<Vec<String>> {
     const MOST_PARTS: usize = 80;
     let mut parts = Vec::new();
@@ -269,6 +268,6 @@ pub(super) fn split_key(key: &str) -> Option<Vec<String>> {
 pub struct Axis {
     /// Dotted key, as [`Override`] takes it.
     pub key: String,
-    /// Its values, in the order of the file; not empty.
+    /// Values of the key, in the order of the file; not empty.
     pub values: Vec<Value>,
 }

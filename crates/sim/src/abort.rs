@@ -1,5 +1,5 @@
-//! The end of all that a job copy has in progress, at once: its nodes failed. What it held is the next one's, and
-//! nothing of it comes late.
+//! The immediate end of everything that a job copy has in progress, because a node of it failed. What it held (cores, slots,
+//! bandwidth) passes to others, and no event of it comes later.
 
 use super::communication::Communicators;
 use super::device::Device;
@@ -12,7 +12,7 @@ use super::jobs::Jobs;
 use super::ranges::Fetches;
 use super::worker::Cores;
 
-/// What belongs to a job copy.
+/// The workers and devices of a job copy.
 struct Owner {
     job: JobId,
     workers: Ids<Worker>,
@@ -20,7 +20,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// Whether it asked for something as this activity, where messages, ranges and communicators are known.
+    /// Returns whether `activity` belongs to the job copy; `world` knows the owners of messages, ranges and communicators.
     fn is(&self, activity: ActivityId, world: Owners<'_>) -> bool {
         match activity {
             ActivityId::Worker(w) => self.workers.contains(w),
@@ -40,7 +40,7 @@ impl Owner {
             ActivityId::Update(j) | ActivityId::Checkpoint(j) | ActivityId::Averaged(j) => {
                 j == self.job
             }
-            // It was copied before, and begins again later.
+            // Copies end before the job copy trains, and a restart must still come.
             ActivityId::Copy(_)
             | ActivityId::Restart(_)
             | ActivityId::Request(_)
@@ -48,7 +48,7 @@ impl Owner {
         }
     }
 
-    /// Whether an event is about something that it is at.
+    /// Returns whether `event` is about something that the job copy has in progress.
     fn awaits(&self, event: Event, world: Owners<'_>) -> bool {
         match event {
             Event::Opened(activity) | Event::Waited(activity) => self.is(activity, world),
@@ -64,7 +64,7 @@ impl Owner {
     }
 }
 
-/// Whose messages, ranges and communicators are.
+/// The tables that know the owners of messages, ranges and communicators.
 #[derive(Clone, Copy)]
 struct Owners<'a> {
     fetches: &'a Fetches,
@@ -72,7 +72,7 @@ struct Owners<'a> {
 }
 
 impl Jobs {
-    /// Ends all that job copy `j` has in progress.
+    /// Aborts everything that job copy `j` has in progress.
     pub(super) fn abort(&mut self, env: &mut Env, j: JobId) {
         let owner = self.owner(j);
         let now = env.now;
@@ -107,21 +107,21 @@ impl Jobs {
 
     fn owner(&self, j: JobId) -> Owner {
         let job = &self.jobs[j];
-        // Loaders of a job copy are built one after the other, and so are their workers.
+        // A job copy's loaders, and thus their workers, have consecutive ids.
         let loaders = &self.loaders[job.parts.loaders];
         let first = loaders.first().map_or(Id::default(), |loader| loader.workers.start);
         let last = loaders.last().map_or(Id::default(), |loader| loader.workers.end);
         Owner { job: j, workers: Ids::new(first, last), devices: job.parts.devices }
     }
 
-    /// Who was served at a station until `event` leaves it to the next.
+    /// Frees the server that was busy until `event`, and gives it to the next activity in the queue.
     fn leave_station(&mut self, env: &mut Env, event: Event) {
         match event {
             Event::Opened(ActivityId::Worker(w)) => self.loaders.leave_operations(env, w),
             Event::Opened(ActivityId::Range(r)) => {
                 self.loaders.leave_operations(env, self.loaders.fetches.worker(r));
             }
-            // It was about to take the slot that it has been given.
+            // The request was about to take the slot that it has been given.
             Event::Waited(ActivityId::Worker(w)) => self.loaders.give_slot_back(env, w),
             Event::Waited(ActivityId::Range(r)) => self.loaders.give_slot_of_range_back(env, r),
             Event::Computed(w) => {

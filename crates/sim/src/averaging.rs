@@ -1,9 +1,10 @@
-//! Learners that average their models (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019): each is drawn
-//! towards the reference model of its GPU; when all have been, reference models are averaged among GPUs.
+//! Learners that average their models (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019): each learner moves its model towards
+//! the reference model of its GPU (a correction); when all learners have done so, the reference models are averaged among
+//! GPUs.
 //!
-//! What waits for what: to be drawn for the n-th time, a learner has trained its n-th steps, and the models were
-//! averaged n − 1 times. It goes on to train as soon as it was drawn, while the others still train or are drawn, and
-//! while models are averaged.
+//! Order of events: a learner makes its n-th correction after it has trained for n periods and after the reference models were
+//! averaged n − 1 times. It goes on training right after its correction, while the others still train or correct their models,
+//! and while the reference models are averaged.
 
 use std::collections::VecDeque;
 
@@ -18,34 +19,34 @@ use super::index::{DeviceId, JobId};
 use super::jobs::Jobs;
 use super::notice::Notice;
 
-/// How often a learner goes over the bytes of a model: it reads its own, the reference and the sum of corrections, and
-/// writes the first and the last.
+/// Number of passes over a model's bytes for a learner's correction: it reads its own model, the reference model and the sum
+/// of corrections, and writes its own model and the sum.
 const OWN_PASSES: f64 = 5.0;
-/// How often the average does: it reads the reference, the one before and the sum of corrections, and writes the new
-/// one.
+/// Number of passes over a model's bytes for an average: it reads the reference model, the previous one and the sum of
+/// corrections, and writes the new reference model.
 const SHARED_PASSES: f64 = 4.0;
 
-/// What the learners of a job copy have averaged.
+/// The state of model averaging of a job copy.
 #[derive(Debug)]
 pub(super) struct AveragingRun {
     /// Steps from one averaging to the next.
     period: u64,
-    /// What a learner moves in its GPU's memory [B].
+    /// Bytes that a learner's correction moves in its GPU's memory [B].
     own: f64,
-    /// Time to bring a GPU's reference model up to date.
+    /// Time to update a GPU's reference model.
     shared: Delay,
-    /// How often models were averaged among GPUs.
+    /// Number of times that the reference models have been averaged among GPUs.
     over: u64,
-    /// Learners that have been drawn since.
+    /// Number of learners that have corrected their models since the last average.
     drawn: u32,
-    /// When the last of them was, and the first may be again.
+    /// Time when the last of these learners did so.
     all_drawn: Time,
-    /// Those who wait to be.
+    /// Learners that wait for the average before their next correction.
     waiting: VecDeque<DeviceId>,
 }
 
 impl AveragingRun {
-    /// Of models of so many bytes in memory of `bandwidth` [B/s].
+    /// Returns the averaging of models of `bytes` bytes in memory of `bandwidth` [B/s], every `period` steps.
     pub(super) fn new(period: u64, bytes: f64, bandwidth: f64) -> AveragingRun {
         AveragingRun {
             period,
@@ -58,39 +59,40 @@ impl AveragingRun {
         }
     }
 
-    /// Steps of each learner that the reference models have been averaged after.
+    /// Returns the number of each learner's steps that the reference models include.
     pub(super) fn averaged_steps(&self) -> u64 {
         self.over * self.period
     }
 
-    /// All learners have the reference model that was averaged after so many steps.
+    /// Restarts from reference models that were averaged after `steps` steps, and which all learners have.
     pub(super) fn restart(&mut self, steps: u64) {
         (self.over, self.drawn) = (steps / self.period, 0);
         self.waiting.clear();
     }
 
-    /// Whether models are averaged after so many steps.
+    /// Returns whether a learner corrects its model after `steps` steps.
     pub(super) fn is_due(&self, steps: u64) -> bool {
         steps.is_multiple_of(self.period)
     }
 
-    /// Whether all learners that stand still after so many steps do.
+    /// Returns whether learners that are held after `steps` steps are all standing still: the models were averaged that often.
     pub(super) fn rests_at(&self, steps: u64) -> bool {
         steps / self.period == self.over
     }
 
-    /// The first number of steps by which every learner can stand still, if the slowest has done `completed`.
+    /// Returns the first number of steps after which every learner can be held, if the slowest one has completed `completed`.
     pub(super) fn rest_after(&self, completed: u64) -> u64 {
         (completed / self.period + 2) * self.period
     }
 }
 
 impl Jobs {
-    /// Device `d` has trained for a period: it is drawn to its reference model, now or when that is up to date.
+    /// Lets device `d`, which has trained for a period, correct its model: now, or as soon as the reference model is up to
+    /// date.
     pub(super) fn average(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.state != State::Averaging {
-            // Its job has ended.
+            // The device's job has ended.
             return;
         }
         device.since = env.now;
@@ -104,7 +106,7 @@ impl Jobs {
         }
     }
 
-    /// The reference model of device `d` is up to date.
+    /// Begins the correction of the model of device `d`, whose reference model is up to date.
     fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
         let job = self.devices[d].job;
         let bytes = self.jobs[job].averaging.as_ref().map_or(0.0, |run| run.own);
@@ -116,7 +118,7 @@ impl Jobs {
         }
     }
 
-    /// Device `d` was drawn to its reference model, and goes on.
+    /// Ends the correction of the model of device `d`, which goes on to train.
     pub(super) fn drawn(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.state != State::Averaging {
@@ -135,11 +137,12 @@ impl Jobs {
             run.all_drawn = env.now;
             self.average_among_gpus(env, j);
         }
-        // What is averaged at once is so before it goes on.
+        // If the average takes no time, it is done before the device goes on.
         env.notices.push_back(Notice::GoOn(d));
     }
 
-    /// All learners of job copy `j` were drawn: what they corrected is added up among GPUs, if there are several.
+    /// Adds up the learners' corrections among the GPUs of job copy `j`, if there are several, since all learners have made
+    /// theirs.
     fn average_among_gpus(&mut self, env: &mut Env, j: JobId) {
         match &self.jobs[j].sync {
             None => self.exchanged(env, j),
@@ -151,7 +154,7 @@ impl Jobs {
         }
     }
 
-    /// Every GPU has the sum.
+    /// Begins to update the reference models of job copy `j`, since every GPU has the sum of corrections.
     pub(super) fn exchanged(&mut self, env: &mut Env, j: JobId) {
         let Some(run) = &self.jobs[j].averaging else { return };
         if run.shared.span.0 == 0 {
@@ -160,7 +163,7 @@ impl Jobs {
         env.after(run.shared, Event::Waited(ActivityId::Averaged(j)));
     }
 
-    /// Every GPU's reference model is up to date.
+    /// Ends an average of job copy `j`: every GPU's reference model is up to date.
     pub(super) fn averaged(&mut self, env: &mut Env, j: JobId) {
         let Some(run) = &mut self.jobs[j].averaging else { return };
         run.over += 1;
@@ -178,7 +181,8 @@ impl Jobs {
         self.resume_learners(env, j);
     }
 
-    /// Device `d` waited for other learners until all were drawn, and then for the average.
+    /// Records the wait of device `d` for an average: for other learners' corrections until `all_drawn`, then for
+    /// communication.
     fn end_wait_for_average(&mut self, now: Time, d: DeviceId, all_drawn: Time) {
         let device = &mut self.devices[d];
         let since = std::mem::replace(&mut device.since, now);

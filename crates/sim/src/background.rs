@@ -1,4 +1,4 @@
-//! Loads on a storage that are not ours.
+//! Background loads on storages, from outside the simulated jobs.
 
 use forebay_engine::fluid::GroupId;
 use forebay_model::random::{Purpose, Sampler};
@@ -25,14 +25,14 @@ pub(super) struct Request {
     ordinal: u64,
 }
 
-/// Endless transfers, started with the run.
+/// Endless background transfers, which start with the run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Endless {
     pub(super) group: GroupId,
     pub(super) streams: u32,
 }
 
-/// The owner of loads that are not ours.
+/// The owner of all background loads.
 #[derive(Debug, Default)]
 pub(super) struct Background {
     pub(super) loads: IdVec<Load>,
@@ -40,7 +40,7 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Plans the first request of each load.
+    /// Schedules the first request of each load.
     pub(super) fn begin(&self, env: &mut Env) {
         for load in self.loads.ids() {
             let gap = self.gap(env, load, 0);
@@ -48,13 +48,13 @@ impl Background {
         }
     }
 
-    /// Time until request number `ordinal` of a load arrives after the one before.
+    /// Returns the time between the arrivals of request number `ordinal` of `load` and of the one before.
     fn gap(&self, env: &Env, load: LoadId, ordinal: u64) -> Delay {
         let mut generator = env.streams.at(Purpose::Arrival, u64::from(load.number()), ordinal, 0);
         Delay::once(self.loads[load].gap.draw(&mut generator))
     }
 
-    /// A request arrives, and the next one is planned.
+    /// Handles the arrival of a request of `load` and schedules the arrival of the next one.
     pub(super) fn arrived(&mut self, env: &mut Env, load: LoadId) {
         let ordinal = self.loads[load].arrived;
         self.loads[load].arrived += 1;

@@ -1,6 +1,6 @@
 //! A barrier that `n` parties pass together, round after round.
 
-/// Counts arrivals by round; rounds may overlap by up to a window.
+/// Counts arrivals in each round; consecutive rounds may overlap, up to a window.
 #[derive(Debug, Clone)]
 pub struct Barrier {
     parties: u32,
@@ -8,12 +8,12 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// A barrier of `parties` whose rounds `r` and `r + window` never overlap.
+    /// Returns a barrier of `parties` parties whose rounds `r` and `r + window` never overlap.
     pub fn new(parties: u32, window: u32) -> Barrier {
         Barrier { parties, arrived: vec![0; window.max(1) as usize] }
     }
 
-    /// A party arrives at `round`. True: it was the last one, and the round is over.
+    /// Counts the arrival of a party at `round`; returns true if it was the last one, so that the round is over.
     pub fn arrive(&mut self, round: u64) -> bool {
         let slot = (round % self.arrived.len() as u64) as usize;
         self.arrived[slot] += 1;
@@ -24,17 +24,17 @@ impl Barrier {
         last
     }
 
-    /// Nobody has arrived anywhere.
+    /// Forgets all arrivals.
     pub fn reset(&mut self) {
         self.arrived.fill(0);
     }
 
-    /// From the next round on there are so many; nobody is on the way to it.
+    /// Sets the number of parties from the next round on, at which no party may have arrived yet.
     pub fn set_parties(&mut self, parties: u32) {
         self.parties = parties;
     }
 
-    /// Number of parties.
+    /// Returns the number of parties.
     pub fn parties(&self) -> u32 {
         self.parties
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opens_with_the_last_arrival_of_each_round() {
+    fn barrier_opens_with_the_last_arrival_of_each_round() {
         let mut barrier = Barrier::new(3, 1);
         for round in 0..3 {
             assert!(!barrier.arrive(round));

@@ -1,4 +1,4 @@
-//! Batches from a loader's queue to the devices that want them.
+//! Hand-over of batches from a loader's queue to devices.
 
 use forebay_metrics::Segment;
 
@@ -8,7 +8,7 @@ use super::index::{DeviceId, Ids, LoaderId, WorkerId};
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// Device `d` takes a batch, or waits for one.
+    /// Lets device `d` take a batch, or wait for one if there is none.
     pub(super) fn want_batch(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
         if self.loaders.has_batch_for(env, l) {
@@ -63,7 +63,7 @@ impl Jobs {
         }
     }
 
-    /// Worker `w` has put in what devices waited for: those that can be served now take their batches.
+    /// Lets waiting devices take the batches that worker `w` has completed in the queue of loader `l`.
     pub(super) fn serve(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         while let Some(d) = self.loaders.next_served(l) {
             self.end_starving(env, d, w, None);
@@ -73,7 +73,7 @@ impl Jobs {
         self.loaders.hand_out(env, l, w);
     }
 
-    /// Device `d`, which slept, looks and finds its batch.
+    /// Lets device `d`, which has slept, take the batch that was promised to it.
     pub(super) fn awake(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
         let Some(found) = self.loaders.find_promised(l, d) else { return };
@@ -82,7 +82,8 @@ impl Jobs {
         self.loaders.unblock_last(env, l);
     }
 
-    /// Worker `w` has put in what device `d` starved for, which then `slept` perhaps.
+    /// Ends the wait of device `d` for a batch, which worker `w` has completed; `slept` is the part of the wait after that, if
+    /// the device polls.
     pub(super) fn end_starving(
         &mut self,
         env: &mut Env,
@@ -105,7 +106,7 @@ impl Jobs {
             let chain = Ids::new(d, d + self.jobs[j].plan.stage_times.len() as u32);
             let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(env.now);
             let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
-            // Those of the exchange before may still be asked for.
+            // Waits since the previous exchange may still be asked for.
             let known = |of: u64| of / period + 1 >= step / period;
             let loose = self.jobs[j].ranks_may_diverge();
             waits.retain(|(of, wait)| wait.end > oldest || loose && known(*of));

@@ -1,5 +1,5 @@
-//! Buffers in a GPU's memory that learners share: who needs one takes one that is free, or has one made; who is done
-//! leaves it to others (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
+//! Buffers in a GPU's memory that learners share: a learner takes a free buffer, or a new one is allocated; it later gives the
+//! buffer back for others (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
 
 /// Buffers of one kind.
 #[derive(Debug, Clone, Copy, Default)]
@@ -9,23 +9,23 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Someone needs one.
+    /// Takes a buffer; allocates one if none is free.
     pub(super) fn take(&mut self) {
         self.used += 1;
         self.made = self.made.max(self.used);
     }
 
-    /// Someone is done with one.
+    /// Gives a buffer back.
     pub(super) fn leave(&mut self) {
         self.used -= 1;
     }
 
-    /// All are free.
+    /// Gives all buffers back.
     pub(super) fn clear(&mut self) {
         self.used = 0;
     }
 
-    /// How many there are, used or free: the most that ever were used at once.
+    /// Returns the number of buffers, used or free: the maximum that was ever used at once.
     pub(super) fn made(&self) -> u32 {
         self.made
     }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_made_only_where_none_is_free() {
+    fn a_buffer_is_allocated_only_if_none_is_free() {
         let mut buffers = Buffers::default();
         buffers.take();
         buffers.take();

@@ -1,18 +1,16 @@
-//! From a scenario to a world at the start of its run.
+//! Builds the world at the start of a run from a scenario.
 //!
-//! A `Builder` adds component by component in the scenario's order, so that the places of all of them
-//! follow from the scenario alone:
+//! A `Builder` adds component by component in the scenario's order, so that the ids of all components follow from the scenario
+//! alone:
 //!
-//! - `job`: job copies and their devices; `loader`: the loader of each of their nodes; `work`: what
-//!   its workers do,
-//! - `cores`: how threads get a node's cores; `node`: NIC, ways to and between GPUs; `mount`: storage
-//!   as a node sees it; `medium`: what a storage's kind says,
-//! - `cache`: a node's page cache; `tiers`: its caches on its own storage; `staging`: what
-//!   is copied there before,
-//! - `recovery`: what it has against failures; `fault`: what faults slow,
-//! - `sync`: what model copies do with their gradients; `ports`: the links between them; `parallel`: what the GPUs of
-//!   a model copy do; `own_links`: ranks whose links nothing else uses,
-//! - `background`: loads that are not ours.
+//! - `job`: job copies and their devices; `loader`: their loaders; `work`: the operations of workers,
+//! - `cores`: how threads get a node's cores; `node`: NICs, and routes between and to GPUs; `mount`: a storage as a node sees it;
+//!   `storage_model`: a storage's request path for one client,
+//! - `cache`: a node's page cache; `tiers`: a node's caches on its own storage; `staging`: copying of data sets before training,
+//! - `recovery`: checkpoints and failures; `fault`: the components that faults slow,
+//! - `sync`: synchronisation of model copies; `pieces`: steps cut where gradients are ready; `ports`: the links of ranks;
+//!   `parallel`: models spread over GPUs; `own_links`: communicators whose links nothing else uses,
+//! - `background`: background loads.
 
 mod background;
 mod cache;
@@ -68,27 +66,27 @@ struct Builder<'s> {
     scenario: &'s Scenario,
     env: Env,
     lanes: Lanes,
-    /// What all nodes share of each storage, once it was asked for.
+    /// The part of each storage that all nodes share, once it has been built.
     shared: Vec<Option<Backend>>,
     resources: Vec<Resource>,
-    /// By stage of the job at hand, the first of its operations.
+    /// For each stage of the current job, the first of its operations.
     first_operations: Vec<WorkId>,
     /// The node being built.
     node: u32,
-    /// What job copies share on a node, where they do.
+    /// Components of each node that job copies share, if they share nodes.
     on_nodes: BTreeMap<u32, OnNode>,
     /// Links between GPUs and between racks.
     links: BTreeMap<sync::LinkPlace, LinkId>,
-    /// How each data set is cut into units of a page cache, and how many there are in all.
+    /// For each data set, how it is cut into units of a page cache; and the total number of units.
     units: (Vec<Units>, u32),
-    /// The same for caches of whole files.
+    /// For each data set, how it is cut into units of a cache of whole files; and the total number of units.
     files: (Vec<Units>, u32),
-    /// By data set, bytes of a request on average: a table of sizes is long.
+    /// For each data set, the mean bytes of a request; kept because a table of sizes is long.
     requests: Vec<f64>,
-    /// Lists of which node keeps what, by storage and first of the nodes.
+    /// Lists of which node keeps which unit, by storage and by the first of the nodes.
     lists: BTreeMap<(usize, u32), HoldersId>,
     replication: u32,
-    /// By device, its node.
+    /// Node of each device.
     device_nodes: IdVec<Device, u32>,
     parts: Parts,
 }
@@ -105,7 +103,7 @@ struct Parts {
     waiting: Vec<Waiting>,
 }
 
-/// The world of one replication before anything has happened; what comes first is planned.
+/// Returns the world of one replication before anything has happened; the first events are scheduled.
 pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options<'_>) -> World<'a> {
     let mut builder = Builder::new(scenario, replication, options.trace);
     builder.jobs();
@@ -161,7 +159,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// All of it.
+    /// Returns the world with all components.
     fn world<'a>(self) -> World<'a> {
         let faults = self.faults();
         let Builder { scenario, mut env, resources, parts, units, files, device_nodes, .. } = self;
@@ -194,32 +192,32 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// What the node being built is made of.
+    /// Returns the settings of the node being built.
     fn here(&self) -> &'s Node {
         self.scenario.cluster.node_at(self.node)
     }
 
-    /// A delay that will be used many times.
+    /// Returns a delay that will be used many times.
     fn recurring(&mut self, seconds: f64) -> Delay {
         self.lanes.recurring(&mut self.env.calendar, seconds)
     }
 
-    /// One more station.
+    /// Adds a station.
     fn station(&mut self, service: Service) -> StationId {
         self.env.stations.push(service)
     }
 
-    /// Flows over the links of `route`, each of at most `cap`.
+    /// Adds a group of flows over the links of `route`, each of at most `cap`.
     fn group(&mut self, route: &[LinkId], cap: f64) -> GroupId {
         self.way(route.iter().map(|link| Use { link: *link, per_unit: 1.0 }).collect(), cap)
     }
 
-    /// The same, over links that flows use by more or less than their bytes.
+    /// Adds a group of flows over links that the flows use by more or less than their bytes.
     fn way(&mut self, route: Vec<Use>, cap: f64) -> GroupId {
         self.env.network.group(Demand { route: route.into(), weight: 1.0, cap })
     }
 
-    /// `member` is one of the like things that reports call `name`.
+    /// Adds `member` to the resource that reports call `name`.
     fn resource(&mut self, name: &str, unit: &'static str, capacity: f64, member: Member) {
         let known = self.resources.iter().position(|r| r.name == name);
         let index = known.unwrap_or_else(|| {
@@ -232,7 +230,7 @@ impl<'s> Builder<'s> {
         resource.nodes.push(self.node);
     }
 
-    /// A track of `process` on the timeline, where one is recorded.
+    /// Adds a track of `process` to the timeline, if one is recorded.
     fn track(&mut self, process: Option<u32>, name: impl FnOnce() -> String) -> Option<u32> {
         let process = process?;
         self.env.recorder.as_mut().map(|recorder| recorder.track(process, name()))

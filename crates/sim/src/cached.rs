@@ -16,38 +16,38 @@ use super::tiers::Origin;
 #[derive(Debug)]
 pub(super) struct PageCache {
     pub(super) kept: Cache,
-    /// The way of what it holds; `None` where nothing limits it.
+    /// Route of the bytes that the page cache serves; `None` if nothing limits it.
     pub(super) way: Option<GroupId>,
 }
 
 /// A loader's use of its node's page cache.
 #[derive(Debug)]
 pub(super) struct CacheUse {
-    /// Which of the world's.
+    /// Id of the page cache in the world's table.
     pub(super) cache: PageCacheId,
     pub(super) units: Units,
-    /// By epoch of the reading.
+    /// Hits and misses of each epoch of the reading.
     pub(super) requests: Vec<CacheRequests>,
 }
 
-/// How a data set's files are cut into a cache's units, and where these begin.
+/// How a data set's files are cut into units of a cache, and where its units begin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Units {
     first: u32,
-    /// Units of one file.
+    /// Number of units for each file.
     per_file: u32,
-    /// Bytes of one request, where these are not samples.
+    /// Bytes of a unit, if units are requests instead of samples or files [B].
     request: Option<f64>,
-    /// What surrounds a sample where they are.
+    /// Framing around each sample, if units are samples or files.
     record: Framing,
-    /// Samples of one unit, where these are whole files.
+    /// Samples of one unit: 1, or those of a file if units are whole files.
     samples: u64,
-    /// Those of the data set.
+    /// Number of samples in the data set.
     all: u64,
 }
 
 impl Units {
-    /// The units of a data set behind `first` others; and how many there are.
+    /// Returns the units of a data set whose first unit has number `first`, and the number of its units.
     pub(super) fn new(dataset: &Dataset, first: u64) -> (Units, u64) {
         let request = match dataset.layout {
             Layout::FilePerSample | Layout::OneFile { .. } => None,
@@ -61,7 +61,8 @@ impl Units {
         (units, dataset.places().saturating_mul(per_file))
     }
 
-    /// The same, where each file is a unit.
+    /// Returns the units of a data set if each file is one unit, and the number of its units; its first unit has number
+    /// `first`.
     pub(super) fn whole(dataset: &Dataset, first: u64) -> (Units, u64) {
         let (record, all) = (dataset.layout.record(), dataset.samples);
         let samples = dataset.samples_per_file();
@@ -70,12 +71,13 @@ impl Units {
         (units, dataset.files())
     }
 
-    /// The unit that request number `request` of a file is for, of a size of its own.
+    /// Returns the unit of request number `request` of `file`; all requests beyond the last unit of the file belong to that
+    /// unit.
     pub(super) fn of(self, file: u64, request: u32) -> u32 {
         self.first + file as u32 * self.per_file + request.min(self.per_file - 1)
     }
 
-    /// Bytes of a unit.
+    /// Returns the bytes of a unit.
     fn bytes(self, unit: u32, sizes: &mut Sizes, streams: &Streams) -> f64 {
         if let Some(request) = self.request {
             return request;
@@ -89,7 +91,7 @@ impl Units {
     }
 }
 
-/// Bytes of a unit of any of the data sets, which lie one behind the other.
+/// Returns the bytes of `unit`, given the units of all data sets, which are numbered one data set after the other.
 pub(super) fn bytes_of(
     all: &[Units],
     sizes: &mut IdVec<Sizes>,
@@ -101,7 +103,8 @@ pub(super) fn bytes_of(
 }
 
 impl Loaders {
-    /// Whether what worker `w` asks for in `epoch` is in the page cache that its loader has.
+    /// Looks up what worker `w` requests in `epoch` in the page cache of its loader; returns whether it is there, and counts
+    /// the hit or miss.
     pub(super) fn look_up(&mut self, env: &mut Env, w: WorkerId, epoch: u64) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
@@ -117,7 +120,7 @@ impl Loaders {
         hit
     }
 
-    /// The bytes of a request of worker `w` have come, and stay in the page cache.
+    /// Keeps what worker `w` has read in the page cache.
     pub(super) fn keep(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         let unit = worker.unit;
@@ -131,7 +134,7 @@ impl Loaders {
         env.storages.caches[used.cache].kept.insert(unit, bytes, bytes_of);
     }
 
-    /// The way of what worker `w` finds in the page cache.
+    /// Returns the route of the bytes that worker `w` reads from the page cache.
     #[cold]
     pub(super) fn way_in_cache(&self, env: &Env, w: WorkerId) -> Option<GroupId> {
         let loader = &self.loaders[self.workers[w].loader];

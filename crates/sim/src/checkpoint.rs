@@ -1,5 +1,5 @@
-//! Checkpoints: the state at the end of a step, on its way to a storage over the links that data and gradients
-//! use too.
+//! Checkpoints: a job copy's state at the end of a step is written to a storage, over the links that data and gradients use
+//! too.
 
 use forebay_engine::fluid::{FlowId, GroupId};
 use forebay_engine::{Span, Time};
@@ -16,46 +16,47 @@ use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::lineage::Trained;
 
-/// The state that a job copy would begin again with.
+/// The state from which a job copy would restart.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Saved {
-    /// Complete steps.
+    /// Number of complete steps.
     pub(super) steps: u64,
-    /// Steps of each model copy, where they exchange with servers and may be apart, and by how stale their updates were.
+    /// Number of complete steps of each model copy, and histogram of the staleness of their updates, if they exchange with
+    /// parameter servers and thus may be at different steps.
     pub(super) own: Vec<u64>,
     pub(super) staleness: BTreeMap<u64, u64>,
-    /// By loader, samples and batches that were trained on.
+    /// Numbers of samples and batches that were trained on, for each loader.
     pub(super) taken: Vec<(u64, u64)>,
-    /// The same samples one by one, where the job may fail.
+    /// The same samples one by one, for each loader, if the job may fail.
     pub(super) trained: Vec<Trained>,
-    /// When it was the job's, and when training went on from there.
+    /// Time when the job had this state, and time when training went on from there.
     pub(super) begun: Time,
     pub(super) ready: Time,
-    /// By device, samples by which the batch is smaller that it trains on again.
+    /// For each device, number of samples that are missing in the batch it trains on next, if that is a batch it keeps.
     pub(super) missing: Vec<u64>,
-    /// Fresh samples that the next ones have taken already.
+    /// Number of fresh samples that steps after the saved ones have taken already.
     pub(super) ahead: u64,
-    /// Steps among them that did again what had been done.
+    /// Number of saved steps that repeated earlier steps.
     pub(super) replayed: u64,
-    /// Batches of a loader's epoch, where it counts them, and samples of a batch.
+    /// Number of batches in a loader's epoch, if the loader counts batches, and number of samples in a batch.
     pub(super) epoch: u64,
     pub(super) batch: u64,
-    /// What its GPUs had sent, where a model is spread over several.
+    /// What the job copy's GPUs had sent, if a model is spread over several GPUs.
     pub(super) sent: ParallelOutcome,
 }
 
 impl Saved {
-    /// Nothing, at the start.
+    /// Returns the state at the start of training, at `now`.
     pub(super) fn at(now: Time) -> Saved {
         Saved { begun: now, ready: now, epoch: 1, batch: 1, ..Saved::default() }
     }
 
-    /// Steps of model copy `model`.
+    /// Returns the number of complete steps of model copy `model`.
     pub(super) fn steps_of(&self, model: u32) -> u64 {
         self.own.get(model as usize).copied().unwrap_or(self.steps)
     }
 
-    /// What a device that goes on with it waited for from the `end` of its last step until `now`.
+    /// Returns the stalls of a device that restarts from this state, from the `end` of its last step until `now`.
     pub(super) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
         let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
         [
@@ -66,11 +67,11 @@ impl Saved {
     }
 }
 
-/// A node that writes a part of checkpoints.
+/// A node that writes a part of each checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writer {
     pub(super) bytes: f64,
-    /// Where they go, if that is limited.
+    /// Route of the bytes to the storage, if it is limited.
     pub(super) way: Option<GroupId>,
 }
 
@@ -81,15 +82,15 @@ pub(super) struct CheckpointRun {
     pub(super) writers: Vec<Writer>,
     pub(super) asynchronous: bool,
     pub(super) pause: Delay,
-    /// When the next one is due, or after how many steps.
+    /// Time at which the next checkpoint is due, and number of steps after which it is due; one of them applies.
     due: Time,
     due_steps: u64,
-    /// What is being written, since when, and the parts of it on their way.
+    /// State being written, time when its checkpoint began, and its transfers, of which `left` are in progress.
     writing: Option<Saved>,
     since: Time,
     flows: Vec<FlowId>,
     left: u32,
-    /// Whether the job waits for it.
+    /// Whether the job waits for the checkpoint.
     waits: bool,
 }
 
@@ -115,12 +116,12 @@ impl CheckpointRun {
         }
     }
 
-    /// Whether the job waits for one.
+    /// Returns whether the job waits for a checkpoint.
     pub(super) fn is_waited_for(&self) -> bool {
         self.waits
     }
 
-    /// The next one comes when it is due from now on, after so many steps.
+    /// Schedules the next checkpoint, counting from now and from `steps` complete steps.
     pub(super) fn schedule(&mut self, now: Time, steps: u64) {
         match self.every {
             Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
@@ -128,7 +129,7 @@ impl CheckpointRun {
         }
     }
 
-    /// Whether one is due after so many steps.
+    /// Returns whether a checkpoint is due at `now`, after `steps` complete steps.
     fn is_due(&self, now: Time, steps: u64) -> bool {
         self.writing.is_none()
             && match self.every {
@@ -139,13 +140,13 @@ impl CheckpointRun {
 }
 
 impl JobRun {
-    /// Steps of model copy `model` that a checkpoint has which is begun now.
+    /// Returns the number of steps of model copy `model` that a checkpoint begun now contains.
     pub(super) fn saved_steps(&self, model: u32) -> u64 {
         let averaged = self.averaging.as_ref().map(|averaging| averaging.averaged_steps());
         averaged.unwrap_or_else(|| self.steps_of(model))
     }
 
-    /// Steps of model copy `model` that are over.
+    /// Returns the number of complete steps of model copy `model`.
     pub(super) fn steps_of(&self, model: u32) -> u64 {
         match &self.servers {
             Some(servers) => servers.finished_by(model),
@@ -153,27 +154,30 @@ impl JobRun {
         }
     }
 
-    /// Whether the last complete step of all left a state that a checkpoint has: what model copies that train by
-    /// themselves agreed on, or servers have. Averages of learners come at times of their own.
+    /// Returns whether the last step that all have completed left a state that a checkpoint can save: one on which model
+    /// copies that train independently agreed, or that servers hold. Learners that average their models begin checkpoints
+    /// after averages instead.
     pub(super) fn has_state(&self) -> bool {
         let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
         let agreed = !together || self.steps.completed().is_multiple_of(self.plan.period);
         self.averaging.is_none() && agreed
     }
 
-    /// Whether model copies take batches for steps before others have done those that a checkpoint has.
+    /// Returns whether model copies may take batches for steps before other copies have completed the steps that a checkpoint
+    /// contains.
     pub(super) fn takes_ahead(&self) -> bool {
         self.plan.window > 1 || self.servers.is_some()
     }
 
-    /// Whether fresh samples count from when they are taken, not only when their step is over.
+    /// Returns whether fresh samples count when they are taken, and not only when their step is complete.
     pub(super) fn counts_taken(&self) -> bool {
         self.plan.period == 1 && self.averaging.is_none() && self.servers.is_none()
     }
 }
 
 impl Jobs {
-    /// Job copy `j` has done a step: begins a checkpoint if one is due; true if it waits for that.
+    /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due; returns true if the job copy waits for
+    /// it.
     #[inline(never)]
     pub(super) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
         let job = &mut self.jobs[j];
@@ -209,7 +213,7 @@ impl Jobs {
         self.jobs[j].recovery.as_mut()?.checkpoint.as_mut()
     }
 
-    /// What job copy `j` is after so many steps.
+    /// Returns the state of job copy `j` after `steps` steps.
     fn state(&mut self, now: Time, j: JobId, steps: u64) -> Saved {
         let (taken, trained) = (self.taken(j), self.trained(j));
         let job = &self.jobs[j];
@@ -239,13 +243,13 @@ impl Jobs {
         }
     }
 
-    /// Steps of each model copy of job copy `j`, where they exchange with servers.
+    /// Returns the number of steps of each model copy of job copy `j`, if they exchange with servers.
     pub(super) fn own_steps(&self, j: JobId) -> Vec<u64> {
         let servers = self.jobs[j].servers.iter();
         servers.flat_map(|servers| servers.finished()).collect()
     }
 
-    /// The state of job copy `j` is copied aside.
+    /// Ends the pause in which the state of job copy `j` was copied, and begins to write it.
     pub(super) fn checkpoint_paused(&mut self, env: &mut Env, j: JobId) {
         let Some(checkpoint) = self.checkpoint(j) else { return };
         if checkpoint.writing.is_none() {
@@ -257,7 +261,7 @@ impl Jobs {
         }
     }
 
-    /// The bytes of a checkpoint of job copy `j` set out; from now on it waits for them or not.
+    /// Begins the transfers of a checkpoint of job copy `j`, and decides whether the job copy waits for them.
     fn write_checkpoint(&mut self, env: &mut Env, j: JobId) {
         let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
@@ -276,7 +280,7 @@ impl Jobs {
         }
     }
 
-    /// Part of a checkpoint of job copy `j` is written.
+    /// Ends one transfer of a checkpoint of job copy `j`.
     #[cold]
     pub(super) fn checkpoint_moved(&mut self, env: &mut Env, j: JobId) {
         let Some(checkpoint) = self.checkpoint(j) else { return };
@@ -297,7 +301,7 @@ impl Jobs {
         }
     }
 
-    /// From now on job copy `j` would begin again with what was written.
+    /// Makes the written state of job copy `j` the one from which it would restart.
     fn checkpoint_saved(&mut self, now: Time, j: JobId) {
         let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
@@ -310,7 +314,7 @@ impl Jobs {
         recovery.record_progress();
     }
 
-    /// Job copy `j` goes on to train.
+    /// Lets job copy `j` go on training after it waited for a checkpoint.
     fn end_checkpoint_wait(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let Some(recovery) = &mut job.recovery else { return };
@@ -328,8 +332,8 @@ impl Jobs {
         self.next_step(env, j);
     }
 
-    /// Device `d` has waited for a checkpoint that was begun at `since`; where stages overlap, from when it had
-    /// done what it was at.
+    /// Records the wait of device `d` for a checkpoint that began at `since`; in an overlapping pipeline, only from when the
+    /// device had finished its work.
     fn end_saving(&mut self, now: Time, d: DeviceId, since: Time) {
         let device = &self.devices[d];
         let (j, idle, from) = (device.job, device.state == State::Idle, device.since);
@@ -350,7 +354,7 @@ impl Jobs {
         self.jobs[j].steps.add_stall(Segment { start, end: now, cause });
     }
 
-    /// What job copy `j` is writing will not be there.
+    /// Cancels the checkpoint that job copy `j` is writing.
     pub(super) fn abandon_checkpoint(&mut self, env: &mut Env, j: JobId) {
         let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };

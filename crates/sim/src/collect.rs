@@ -1,4 +1,4 @@
-//! From a world at the end of its run to the outcome.
+//! Collects the outcome from the world at the end of its run.
 
 use super::env::Env;
 use forebay_engine::stats::LogHistogram;
@@ -14,7 +14,7 @@ use super::jobs::Jobs;
 use super::staging::Stagings;
 
 impl Jobs {
-    /// Accounts for what all were at when the run ended.
+    /// Accounts for what devices and communicators were doing when the run ended.
     pub(super) fn close(&mut self, env: &mut Env) {
         for j in self.jobs.ids() {
             self.communicators.settle_own_links(env, j, self.jobs[j].parts.communicators);
@@ -26,7 +26,7 @@ impl Jobs {
         }
     }
 
-    /// What each job copy did.
+    /// Returns the outcome of each job copy.
     pub(super) fn outcomes(&mut self, env: &mut Env, stagings: &Stagings) -> Vec<JobOutcome> {
         let mut jobs = std::mem::take(&mut self.jobs);
         jobs.iter_mut().map(|job| self.job(env, stagings, job)).collect()
@@ -66,7 +66,7 @@ impl Jobs {
         outcome
     }
 
-    /// The very samples of the steps of a job copy that are over, where they are recorded.
+    /// Returns the samples that the completed steps of a job copy trained on, one by one, if they are recorded.
     fn trained_on(&mut self, env: &Env, job: &JobRun) -> Vec<TrainedSample> {
         let mut all = Vec::new();
         for loader in &mut self.loaders[job.parts.loaders] {
@@ -81,7 +81,7 @@ impl Jobs {
         all
     }
 
-    /// What the learners of a job copy did with its GPUs, where that was looked at.
+    /// Returns how the learners of a job copy used its GPUs; `None` if its GPUs are not simulated as shared.
     fn learners(&self, job: &JobRun) -> Option<LearnersOutcome> {
         let loaders = &self.loaders[job.parts.loaders];
         let mut gpus = loaders.iter().flat_map(|loader| &loader.gpus).peekable();
@@ -106,7 +106,7 @@ impl Jobs {
         let totals = loader.queue.totals(env.now);
         let queue: &mut QueueOutcome = &mut outcome.queue;
         loader.queue.collect(env.now, queue);
-        // Where batches are made on request, those wait who might be asked.
+        // If batches are made on request, the workers of the first stage are those that wait for requests.
         let stage = match &mut loader.requests {
             Some(requests) => {
                 outcome.deliveries.append(&mut requests.deliveries());
@@ -145,7 +145,7 @@ impl Jobs {
     }
 }
 
-/// Adds requests to those of the same epoch.
+/// Adds the hits and misses of each epoch to the sums.
 fn add_requests(sums: &mut Vec<CacheRequests>, requests: &[CacheRequests]) {
     sums.resize(sums.len().max(requests.len()), CacheRequests::default());
     for (sum, requests) in sums.iter_mut().zip(requests) {
@@ -154,7 +154,7 @@ fn add_requests(sums: &mut Vec<CacheRequests>, requests: &[CacheRequests]) {
     }
 }
 
-/// The same of those that went to tiers.
+/// Adds the hits, peer reads and misses at tiers in each epoch to the sums.
 fn add_tiers(sums: &mut Vec<TierRequests>, requests: &[TierRequests]) {
     sums.resize(sums.len().max(requests.len()), TierRequests::default());
     for (sum, requests) in sums.iter_mut().zip(requests) {

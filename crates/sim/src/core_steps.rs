@@ -10,13 +10,12 @@ use super::worker::{Cores, Waiting};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuThreads {
     pub(super) number: u32,
-    /// Speed of a core while these threads have the node to themselves: their step time was measured
-    /// like that.
+    /// Speed of a core when these threads have the node to themselves, as they had when the step time was measured.
     pub(super) speed: f64,
 }
 
 impl Jobs {
-    /// The threads of a step run side by side, each as one of the node's.
+    /// Begins a step of device `d` with its threads side by side on the node's cores.
     pub(super) fn compute_on_cores(
         &mut self,
         env: &mut Env,
@@ -30,7 +29,7 @@ impl Jobs {
                 let work = delay.span.seconds() * threads.speed;
                 env.network.start_many(env.now, group, work, threads.number, activity);
             }
-            // There is a core for everyone.
+            // The station has a core for every thread.
             Cores::Fifo(station) => {
                 let station = &mut env.stations[station].queue;
                 for _ in 0..threads.number {
@@ -41,12 +40,12 @@ impl Jobs {
         }
     }
 
-    /// How the trainer of device `d` gets the cores of its node.
+    /// Returns how the trainer of device `d` gets the cores of its node.
     fn cores_of(&self, d: DeviceId) -> Cores {
         self.loaders[self.devices[d].loader].trainer
     }
 
-    /// Slots of device `d` are free again.
+    /// Frees the cores that the step of device `d` used.
     pub(super) fn leave_cores(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         if let Some(threads) = self.jobs[device.job].plan.threads

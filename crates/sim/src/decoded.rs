@@ -1,4 +1,4 @@
-//! Samples that a job keeps after decoding.
+//! Samples that a job keeps after they have been decoded.
 
 use forebay_report::CacheRequests;
 
@@ -7,19 +7,20 @@ use super::index::{CacheId, WorkerId};
 use super::loaders::Loaders;
 use super::tiers::Origin;
 
-/// A loader's use of the decoded samples that its node keeps.
+/// A loader's use of its node's cache of decoded samples.
 #[derive(Debug)]
 pub(super) struct Decoded {
-    /// Which of the world's caches of nodes.
+    /// Id of the cache in the world's table of node caches.
     pub(super) cache: CacheId,
-    /// Bytes of a sample.
+    /// Bytes of a decoded sample [B].
     pub(super) bytes: f64,
-    /// By epoch of the reading.
+    /// Hits and misses of each epoch of the reading.
     pub(super) requests: Vec<CacheRequests>,
 }
 
 impl Loaders {
-    /// Whether the sample that worker `w` is to read is there, decoded.
+    /// Looks up the sample that worker `w` is to read in the cache of decoded samples; returns whether it is there, and counts
+    /// the hit or miss.
     #[cold]
     pub(super) fn is_decoded(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
@@ -39,7 +40,7 @@ impl Loaders {
         hit
     }
 
-    /// The sample that worker `w` has read will be there, decoded.
+    /// Keeps the sample that worker `w` has read in the cache of decoded samples.
     #[cold]
     pub(super) fn keep_decoded(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];

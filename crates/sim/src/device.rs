@@ -1,4 +1,4 @@
-//! Accelerators: what each is at.
+//! Accelerators and their state.
 
 use std::collections::VecDeque;
 
@@ -15,96 +15,96 @@ use super::launch::Launching;
 pub(super) struct Device {
     pub(super) job: JobId,
     pub(super) loader: LoaderId,
-    /// Which model copy of the job copy.
+    /// Number of its model copy within the job copy.
     pub(super) model: u32,
-    /// Which learner of its GPU.
+    /// Number of its learner within its GPU.
     pub(super) learner: u32,
-    /// Which pipeline stage.
+    /// Number of its pipeline stage.
     pub(super) stage: u32,
-    /// Which of the job copy's programs it works through.
+    /// Number of its program within the job copy's programs.
     pub(super) program: u32,
-    /// Where it is in its program.
+    /// Position in its program.
     pub(super) op: Position,
-    /// The step to begin next.
+    /// Number of the step to begin next.
     pub(super) next: u64,
-    /// Since when it has done what it does.
+    /// Time since when it has been in its present state.
     pub(super) since: Time,
     pub(super) state: State,
     pub(super) input: DeviceInput,
     pub(super) on_gpu: OnGpu,
     pub(super) times: Times,
-    /// What its trainer does on cores for the step, where it does anything.
+    /// Host-side work of its trainer for the step, if there is any.
     pub(super) launching: Launching,
     /// Its track on the timeline, where one is recorded.
     pub(super) track: Option<u32>,
 }
 
-/// Where a device is in its program.
+/// Position of a device in its program.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Position {
-    /// Which op it is at; the first one between steps.
+    /// Index of the current op; 0 between steps.
     pub(super) at: u32,
-    /// Whether it waits there for what the op needs.
+    /// Whether the device waits for what this op needs.
     pub(super) waits: bool,
 }
 
-/// The batches of a device, and what comes from the stage before.
+/// The batches of a device, and the activations from the stage before.
 #[derive(Debug, Default)]
 pub(super) struct DeviceInput {
-    /// Batches that the stage before has handed over.
+    /// Number of batches whose activations the stage before has handed over.
     pub(super) received: u64,
-    /// When each that has not been begun was sent, oldest first.
+    /// Times when the activations were sent that have arrived or are on their way and are not used yet, oldest first.
     pub(super) sent: VecDeque<Time>,
-    /// Whether its batch is in a buffer of a GPU that is looked at.
+    /// Whether its batch occupies a buffer of a GPU whose buffers are counted.
     pub(super) holds_input: bool,
-    /// Steps on the batch at hand.
+    /// Number of steps on the current batch so far.
     pub(super) on_batch: u64,
-    /// Samples by which the batch at hand is smaller than others.
+    /// Number of samples that the current batch lacks.
     pub(super) missing: u64,
-    /// Where it may be ahead of what a checkpoint has, and jobs may fail: batches taken for steps after that, each with
-    /// its step and samples, all and fresh ones.
+    /// Batches taken for steps beyond those that a checkpoint would contain, if there can be any and the job may fail: each
+    /// with its step, its samples and its fresh samples.
     pub(super) ahead: Vec<(u64, u64, u64)>,
-    /// Its recent waits for input by step, in order of time, for those who waited for it.
+    /// Its recent waits for input, each with its step, in order of time; stalls of devices that waited for it refer to them.
     pub(super) waits: Vec<(u64, Segment)>,
 }
 
-/// A step on a GPU.
+/// A step of a device on a GPU that several devices share.
 #[derive(Debug)]
 pub(super) struct OnGpu {
-    /// Time that the current step takes where nothing else uses the GPU [s], and which sort of its kernels runs now.
+    /// Time of the current step if nothing else uses the GPU [s]; `kernels` is the index of the kind of kernels that runs now.
     pub(super) alone: f64,
     pub(super) kernels: u32,
-    /// Share of its speed that faults leave it.
+    /// Share of its speed that faults leave the GPU.
     pub(super) pace: f64,
 }
 
-/// What a device has done.
+/// Total times of a device.
 #[derive(Debug, Default)]
 pub(super) struct Times {
-    /// For how long it has computed [s].
+    /// Time spent computing [s].
     pub(super) busy: f64,
-    /// For how long it has updated parameters or taken gradients apart, after its kernels of a step [s].
+    /// Time spent updating parameters or decompressing gradients, after the kernels of each step [s].
     pub(super) updated: f64,
 }
 
-/// What a device does.
+/// The activity of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Before its job starts or after its last step.
     Off,
-    /// Waiting for the barrier, or the stage before.
+    /// Waiting at the barrier, or for the stage before.
     Idle,
     /// Waiting for a batch.
     Starving,
     /// Waiting for its batch to be copied to it.
     Loading,
-    /// Waiting for its trainer's own work.
+    /// Waiting for the host-side work of its trainer.
     Launching,
     /// Waiting for parameters from the root.
     AwaitingParameters,
     /// Computing.
     Busy,
-    /// Drawing its model towards its GPU's reference model, or waiting to.
+    /// Moving its model towards the reference model of its GPU, or waiting to do so.
     Averaging,
 }
 
@@ -131,14 +131,14 @@ impl Device {
 }
 
 impl Jobs {
-    /// The timeline says what the wait of device `d` was for.
+    /// Records in the timeline what the wait of device `d` was for.
     pub(super) fn trace_causes(&mut self, env: &mut Env, d: DeviceId, segments: &[Segment]) {
         if let (Some(recorder), Some(track)) = (&mut env.recorder, self.devices[d].track) {
             recorder.causes(track, segments);
         }
     }
 
-    /// From now on the timeline says `name` of device `d`.
+    /// Records in the timeline that device `d` does `name` from now on.
     pub(super) fn trace_device(&mut self, env: &mut Env, d: DeviceId, name: &'static str) {
         if let (Some(recorder), Some(track)) = (&mut env.recorder, self.devices[d].track) {
             recorder.begin(track, env.now, name);

@@ -1,4 +1,4 @@
-//! A hard disk's arm: one request after the other, and a seek before what does not follow the last.
+//! A hard disk's head: it serves one request after the other, with a seek before each that does not follow the last one.
 
 use std::collections::VecDeque;
 
@@ -12,19 +12,19 @@ use super::event::{ActivityId, Delay, Event};
 use super::index::{DatasetId, DiskHeadId, WorkerId};
 use super::loaders::Loaders;
 
-/// Where a request is on a disk on which data sets lie in the order of their files.
+/// Position of a request on a disk on which data sets lie in the order of their files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     dataset: DatasetId,
     file: u64,
-    /// Which request of the file.
+    /// Number of the request within its file.
     number: u32,
-    /// Whether it is the last of the file.
+    /// Whether it is the last request of the file.
     last: bool,
 }
 
 impl Spot {
-    /// Whether it begins where `before` ends.
+    /// Returns whether this request begins where `before` ends.
     fn follows(self, before: Spot) -> bool {
         let next = self.file == before.file && self.number == before.number.wrapping_add(1);
         let next_file = before.last && self.file == before.file.wrapping_add(1) && self.number == 0;
@@ -32,7 +32,7 @@ impl Spot {
     }
 }
 
-/// A request for the arm.
+/// A request at the disk head.
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     activity: ActivityId,
@@ -40,29 +40,29 @@ struct Visit {
     bytes: f64,
 }
 
-/// The arm of a disk.
+/// The head of a disk.
 #[derive(Debug)]
 pub(super) struct DiskHead {
-    /// Time to move it [s].
+    /// Seek time [s].
     seek: f64,
-    /// How fast bytes come [B/s].
+    /// Throughput of sequential reading [B/s].
     rate: f64,
-    /// What was read last.
+    /// Position of the last request read.
     head: Option<Spot>,
-    /// The one that is served, and those that wait.
+    /// The request being served, then the waiting ones.
     visits: VecDeque<Visit>,
     now: Time,
     usage: LinkUse,
 }
 
 impl DiskHead {
-    /// One that has read nothing yet.
+    /// Returns a head that has read nothing yet.
     pub(super) fn new(seek: f64, rate: f64) -> DiskHead {
         let (visits, usage) = (VecDeque::new(), LinkUse::default());
         DiskHead { seek, rate, head: None, visits, now: Time::ZERO, usage }
     }
 
-    /// What it has done up to `now`: the capacity of an arm is 1.
+    /// Returns the head's use up to `now`; its capacity is 1.
     pub(super) fn usage(&mut self, now: Time) -> LinkUse {
         let seconds = now.since(self.now).seconds();
         self.now = now;
@@ -74,7 +74,8 @@ impl DiskHead {
         self.usage
     }
 
-    /// Visits for whose activity `is` holds are off; the one that is served goes on for nobody.
+    /// Removes the waiting requests for whose activity `is` returns true; one that is being served goes on, but resumes
+    /// nobody.
     pub(super) fn forget(&mut self, now: Time, is: impl Fn(&ActivityId) -> bool) {
         self.usage(now);
         let first = self.visits.pop_front();
@@ -87,7 +88,7 @@ impl DiskHead {
         }
     }
 
-    /// Time that the first of its visits takes [s].
+    /// Returns the service time of the first request, seek included [s], and moves the head there.
     fn service(&mut self) -> Option<f64> {
         let visit = self.visits.front()?;
         let there = self.head.is_some_and(|head| visit.spot.follows(head));
@@ -97,7 +98,7 @@ impl DiskHead {
 }
 
 impl Loaders {
-    /// `activity` asks arm `a` for `bytes` at a spot.
+    /// Adds a request of `activity` for `bytes` at `spot` to the queue of disk head `a`.
     pub(super) fn ask_disk_head(
         &mut self,
         env: &mut Env,
@@ -113,14 +114,14 @@ impl Loaders {
         }
     }
 
-    /// Arm `a` turns to the first of its visits.
+    /// Begins to serve the first request in the queue of disk head `a`, if there is one.
     fn move_arm(&mut self, env: &mut Env, a: DiskHeadId) {
         if let Some(seconds) = env.storages.disk_heads[a].service() {
             env.after(Delay::once(seconds), Event::Delivered(a));
         }
     }
 
-    /// Arm `a` is done with a request.
+    /// Ends the request that disk head `a` was serving.
     pub(super) fn delivered(&mut self, env: &mut Env, a: DiskHeadId) {
         let arm = &mut env.storages.disk_heads[a];
         arm.usage(env.now);
@@ -133,12 +134,12 @@ impl Loaders {
                 self.resume(env, w);
             }
             Some((ActivityId::Range(r), _)) => self.range_moved(env, r),
-            // Nobody else asks an arm.
+            // No other activity reads from a disk head.
             _ => {}
         }
     }
 
-    /// What worker `w` waited for up to now was latency, but for the last `seconds`.
+    /// Records the wait of worker `w` up to now as latency, except for the last `seconds`, which were transfer.
     fn split_latency(&mut self, now: Time, w: WorkerId, seconds: f64) {
         let worker = &mut self.workers[w];
         let Some(since) = worker.timeline.last_start() else { return };
@@ -148,7 +149,7 @@ impl Loaders {
         }
     }
 
-    /// Where the request that worker `w` makes now is on its disk.
+    /// Returns the position on its disk of the request that worker `w` makes now.
     pub(super) fn spot(&self, w: WorkerId) -> Spot {
         let worker = &self.workers[w];
         let (source, shard) = (&self.loaders[worker.loader].source, &self.shards[w]);
@@ -164,7 +165,7 @@ impl Loaders {
         }
     }
 
-    /// Where a range of what worker `w` reads is.
+    /// Returns the position on its disk of range `number` of the file that worker `w` reads.
     pub(super) fn spot_of_range(&self, w: WorkerId, number: u32, last: bool) -> Spot {
         Spot { number, last, ..self.spot(w) }
     }
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_needs_no_seek() {
+    fn sequential_requests_need_no_seek() {
         let spot = |dataset, file, number, last| {
             let dataset = DatasetId::new(dataset);
             Spot { dataset, file, number, last }

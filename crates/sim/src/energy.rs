@@ -1,4 +1,4 @@
-//! What the nodes draw, from what was at work on them for how long.
+//! Energy of the nodes, from their power draw and the busy time of their GPUs and cores.
 
 use super::env::Env;
 use forebay_engine::Time;
@@ -11,8 +11,8 @@ use super::jobs::Jobs;
 use super::resource::Resources;
 
 impl Resources {
-    /// The energy of all nodes until now, those of servers included, which draw as the first node does; `None` where it
-    /// is not said what one of them draws.
+    /// Returns the energy that all nodes used until now. Nodes of parameter servers count too, with the power settings of the
+    /// first node. `None` if the power of a node is not given.
     pub(super) fn energy(
         &self,
         env: &mut Env,
@@ -42,7 +42,8 @@ impl Resources {
 }
 
 impl Jobs {
-    /// Time that a GPU computed as device `d`, or each of those that split its layers, up to `now`; of one that several use at once, what is no flow there [s].
+    /// Returns the time that a GPU computed as device `d` up to `now` [s], for each GPU if several split the device's layers.
+    /// For a GPU that several learners share, counts only the time that is not simulated as a flow on that GPU.
     fn gpu_seconds(&self, now: Time, d: DeviceId) -> f64 {
         let device = &self.devices[d];
         if self.jobs[device.job].plan.threads.is_some() {
@@ -57,7 +58,7 @@ impl Jobs {
     }
 }
 
-/// Nodes beside the cluster's that servers of job copies have.
+/// Returns the number of nodes that servers of job copies have in addition to the cluster's nodes.
 fn own_servers(scenario: &Scenario) -> f64 {
     let of = |job: &Job| {
         let own = job.servers().filter(|of| matches!(of.place, ServerPlace::Own { .. }));

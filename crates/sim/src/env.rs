@@ -1,4 +1,4 @@
-//! What all owners act on.
+//! The environment that all owners of the world share and change.
 
 use forebay_metrics::Recorder;
 use std::collections::VecDeque;
@@ -13,7 +13,8 @@ use super::notice::Notice;
 use super::station::Service;
 use super::storages::Storages;
 
-/// The environment of a run: the instant, what is planned, what is shared, and what is drawn and recorded.
+/// The environment of a run: the simulated time, the calendar of events, shared links, stations and storages, random streams,
+/// and records.
 #[derive(Debug)]
 pub(super) struct Env {
     pub(super) now: Time,
@@ -22,16 +23,16 @@ pub(super) struct Env {
     pub(super) stations: IdVec<Service>,
     pub(super) storages: Storages,
     pub(super) streams: Streams,
-    /// The timeline, where one is recorded.
+    /// Recorder of the timeline, if one is recorded.
     pub(super) recorder: Option<Recorder>,
-    /// What was told and not yet heard, oldest first.
+    /// Notices sent and not yet delivered, oldest first.
     pub(super) notices: VecDeque<Notice>,
-    /// Transfers and other services that are over.
+    /// Number of finished transfers and other finished services.
     pub(super) flows: u64,
 }
 
 impl Env {
-    /// At the start of a run, with nothing in it.
+    /// Returns an environment at time zero with nothing in it.
     pub(super) fn new(streams: Streams) -> Env {
         Env {
             now: Time::ZERO,
@@ -46,14 +47,14 @@ impl Env {
         }
     }
 
-    /// A station of operations has served a activity, and takes up the next.
+    /// Ends a service at `station` and schedules the end of the next one, if an activity waits there.
     pub(super) fn served(&mut self, station: StationId) {
         if let Some(next) = self.stations[station].queue.leave(self.now) {
             self.after(next.delay, Event::Opened(next.activity));
         }
     }
 
-    /// Plans `event` at the end of `delay`.
+    /// Schedules `event` at the end of `delay`.
     #[inline(always)]
     pub(super) fn after(&mut self, delay: Delay, event: Event) {
         let at = self.now + delay.span;

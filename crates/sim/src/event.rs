@@ -7,48 +7,48 @@ use super::index::{
     RequestId, TableId, WorkerId,
 };
 
-/// Who asked a station or the network for something, or waits for a delay.
+/// The activity that asked a station or the network for service, or that waits for a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActivityId {
     /// A loader's worker.
     Worker(WorkerId),
-    /// A request for a range of what a worker reads.
+    /// A request for one range of a file that a worker reads.
     Range(RangeId),
     /// A background request in progress.
     Request(RequestId),
     /// A stream that copies a data set to a node.
     Copy(CopyId),
-    /// Activations on their way to a device.
+    /// A transfer of activations to a device.
     Activations(DeviceId),
-    /// A device that is the node's cores, in a step.
+    /// A step of a device that is simulated on the node's cores.
     Step(DeviceId),
-    /// A learner that draws its model towards its GPU's reference model.
+    /// A learner that moves its model towards its GPU's reference model.
     Average(DeviceId),
-    /// A device of a GPU that adds its learners' gradients up.
+    /// A device that adds up the gradients of its GPU's learners.
     Sum(DeviceId),
-    /// The reference models of a job copy, which are averaged.
+    /// The averaging of the reference models of a job copy.
     Averaged(JobId),
-    /// A device that sleeps before it looks for a batch again.
+    /// A device that sleeps between two polls for a batch.
     Sleeper(DeviceId),
-    /// The trainer of a device, at its own work for a step.
+    /// The host-side work (such as kernel launches) of a device's trainer for a step.
     Launch(DeviceId),
-    /// The batch of a device, on its way there.
+    /// The copy of a batch to a device.
     Load(DeviceId),
     /// A transfer of a collective.
     Message(MessageId),
-    /// The gradients of a job copy, at the bucket at hand.
+    /// The communication of a job copy's current gradient bucket.
     Update(JobId),
-    /// A device that has gradients to push, before their transfer.
+    /// A device's delay before it pushes gradients to parameter servers.
     Push(DeviceId),
-    /// Activations or their gradients, on their way from a part of a model to the next or the one before.
+    /// The hand-over of activations to the next part of a model, or of their gradients to the previous part (`back`).
     Handed { device: DeviceId, back: bool },
-    /// What a device keeps in its node's memory, on its way there or back.
+    /// A transfer of a device's swapped-out data to or from its node's memory.
     Swap(DeviceId),
     /// A collective of a communicator.
     Communicator(CommunicatorId),
-    /// A job copy's state on its way to a storage.
+    /// The transfer of a job copy's state to a storage.
     Checkpoint(JobId),
-    /// A job copy that failed.
+    /// The restart of a job copy that failed.
     Restart(JobId),
     /// An endless background transfer.
     Endless,
@@ -59,29 +59,30 @@ pub(super) enum ActivityId {
 pub(super) enum Event {
     /// A job copy's start time has come.
     JobStarted(JobId),
-    /// A storage's operation station has served a activity.
+    /// A station of operations at a storage has finished serving an activity.
     Opened(ActivityId),
-    /// A latency or a delay is over.
+    /// A latency or another delay is over.
     Waited(ActivityId),
     /// A core of a FIFO station has done a worker's computation.
     Computed(WorkerId),
     /// A device has done its part of a step.
     Stepped(DeviceId),
-    /// The trainer of a device has done its own work for a step.
+    /// The trainer of a device has finished its host-side work for a step.
     Launched(DeviceId),
     /// A background load's next request arrives.
     Arrived(LoadId),
-    /// A table of throughput may have served a request.
+    /// A storage modelled by a throughput table may have finished a request.
     Served(TableId),
-    /// The arm of a disk is done with a request.
+    /// A disk head has finished a request.
     Delivered(DiskHeadId),
     /// A fault begins or ends.
     Turned(FaultId),
-    /// A node of a job copy fails; beyond its last node: one of them.
+    /// A node of a job copy fails. If the scenario gives the times of failures, `node` is one beyond the last node, since it
+    /// does not matter which node fails.
     Failed { job: JobId, node: u32 },
 }
 
-/// A span, and the lane of the calendar for it where it is always the same.
+/// A time span, with its lane of the calendar if the span recurs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Delay {
     pub(super) span: Span,
@@ -89,21 +90,21 @@ pub(super) struct Delay {
 }
 
 impl Delay {
-    /// A span drawn for this once.
+    /// Returns a delay that occurs only once, without a lane.
     pub(super) fn once(seconds: f64) -> Delay {
         Delay { span: Span::from_seconds(seconds), lane: None }
     }
 }
 
-/// Lanes for delays that recur: events that lie the same span ahead are in order by themselves.
+/// The calendar's lanes for recurring delays: events scheduled the same span ahead are already in order.
 #[derive(Debug, Default)]
 pub(super) struct Lanes(Vec<(Span, LaneId)>);
 
 impl Lanes {
-    /// Beyond this many, looking at all lanes costs more than the calendar's heap.
+    /// Maximum number of lanes: beyond it, searching all lanes costs more than the calendar's heap.
     const MOST: usize = 12;
 
-    /// A delay that will be used many times.
+    /// Returns a delay that will be used many times, with a lane if one is available.
     pub(super) fn recurring(&mut self, calendar: &mut Calendar<Event>, seconds: f64) -> Delay {
         let span = Span::from_seconds(seconds);
         let known = self.0.iter().find(|(s, _)| *s == span).map(|(_, lane)| *lane);

@@ -1,4 +1,4 @@
-//! Faults: what is slower than it should be, for a while.
+//! Faults: links, stations and GPUs that are slower than normal for a while.
 
 use forebay_engine::Time;
 use forebay_engine::fluid::{Capacity, LinkId};
@@ -8,15 +8,15 @@ use super::event::{Delay, Event};
 use super::index::{DeviceId, FaultId, IdVec, LoaderId, StationId};
 use super::notice::Notice;
 
-/// A fault, and what it slows.
+/// A fault and everything that it slows.
 #[derive(Debug)]
 pub(super) struct FaultRun {
     pub(super) from: Time,
     pub(super) until: Time,
     pub(super) factor: f64,
-    /// Links with what they carry otherwise.
+    /// Links, with their capacity without faults.
     pub(super) links: Vec<(LinkId, Capacity)>,
-    /// Stations with their service otherwise.
+    /// Stations, with their service time without faults.
     pub(super) stations: Vec<(StationId, Delay)>,
     pub(super) devices: Vec<DeviceId>,
     /// Loaders whose kernels run on slower GPUs.
@@ -29,7 +29,7 @@ pub(super) struct FaultRun {
 pub(super) struct Faults(pub(super) IdVec<FaultRun>);
 
 impl Faults {
-    /// Plans when each begins and ends.
+    /// Schedules the begin and the end of each fault.
     pub(super) fn begin(&self, env: &mut Env) {
         for (fault, f) in self.0.iter().zip(self.0.ids()) {
             for at in [fault.from, fault.until].into_iter().filter(|at| *at != Time::NEVER) {
@@ -38,14 +38,14 @@ impl Faults {
         }
     }
 
-    /// Whether all are over, or have begun to stay.
+    /// Returns whether all temporary faults are over and all permanent ones have begun.
     pub(super) fn have_turned(&self, now: Time) -> bool {
         let turned =
             |fault: &FaultRun| if fault.until == Time::NEVER { fault.from } else { fault.until };
         self.0.iter().all(|fault| turned(fault) <= now)
     }
 
-    /// Fault number `f` begins, or ends.
+    /// Begins or ends fault `f`.
     #[cold]
     pub(super) fn turn(&mut self, env: &mut Env, f: FaultId) {
         self.0[f].active ^= true;
@@ -71,7 +71,7 @@ impl Faults {
         }
     }
 
-    /// What all faults that are there now leave of something that some of them slow.
+    /// Returns the share of its speed that all active faults leave a component; `slows` says which of them slow it.
     fn left(&self, slows: impl Fn(&FaultRun) -> bool) -> f64 {
         self.0.iter().filter(|of| of.active && slows(of)).map(|of| of.factor).product()
     }

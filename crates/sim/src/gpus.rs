@@ -1,4 +1,4 @@
-//! GPUs that several use at once: what learners and loaders do there are flows over one link, each of at most the
+//! GPUs that several devices and loaders use at once. Their kernels are flows over one link; the rate of each is at most the
 //! part of the GPU that its kernels fill.
 
 use forebay_engine::Time;
@@ -14,36 +14,36 @@ use super::index::DeviceId;
 use super::jobs::Jobs;
 use super::occupied::Occupied;
 
-/// A GPU's ways of use.
+/// The uses of a shared GPU.
 #[derive(Debug)]
 pub(super) struct Gpu {
-    /// Sorts of kernels of a step, one after the other.
+    /// Kinds of kernels of a step, which run one after the other.
     pub(super) steps: Vec<Sort>,
-    /// Those of its loader.
+    /// Group of flows for the loader's kernels.
     pub(super) loader: GroupId,
-    /// Where learners move models or gradients in its memory, if that is limited.
+    /// Group of flows for models or gradients that learners move in the GPU's memory, if its bandwidth is limited.
     pub(super) memory: Option<GroupId>,
-    /// Gradients that its learners add up there, if they do.
+    /// Sums of the learners' gradients, if learners add them up on the GPU.
     pub(super) sums: Sums,
-    /// Batches on it that learners train on, and what forward leaves there for backward.
+    /// Buffers for batches that learners train on, and for activations that forward keeps for backward.
     pub(super) inputs: Buffers,
     pub(super) activations: Buffers,
-    /// How much of it is in use, over time.
+    /// Used part of the GPU over time.
     pub(super) occupied: Occupied,
 }
 
-/// Kernels of one sort.
+/// Kernels of one kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sort {
-    /// Share of a step's time.
+    /// Share of these kernels in a step's time.
     pub(super) share: f64,
-    /// Part of the GPU that they fill.
+    /// Part of the GPU that these kernels fill.
     pub(super) occupancy: f64,
     pub(super) group: GroupId,
 }
 
 impl Gpu {
-    /// Nobody is at it, or has anything on it, any more.
+    /// Ends all use of the GPU and frees all buffers.
     pub(super) fn clear(&mut self, now: Time) {
         self.occupied.clear(now);
         self.sums.clear();
@@ -53,7 +53,7 @@ impl Gpu {
 }
 
 impl Jobs {
-    /// The GPU of device `d`, which one of its loader.
+    /// Returns the GPU of device `d` among the GPUs of its loader.
     pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
         let gpus = &mut self.loaders[device.loader].gpus;
@@ -61,7 +61,7 @@ impl Jobs {
         gpus.get_mut(device.model as usize % number)
     }
 
-    /// Device `d` has a batch in a buffer of its GPU; the one before, if it kept that, is overwritten.
+    /// Puts the batch of device `d` into a buffer of its GPU; it overwrites the batch before if the device kept that.
     pub(super) fn hold_input(&mut self, d: DeviceId) {
         let held = std::mem::replace(&mut self.devices[d].input.holds_input, true);
         if let (false, Some(gpu)) = (held, self.gpu_of(d)) {
@@ -69,7 +69,7 @@ impl Jobs {
         }
     }
 
-    /// Device `d` is done with its batch, unless it trains on it again.
+    /// Frees the buffer of the batch of device `d`, unless the device may train on the batch again.
     pub(super) fn leave_input(&mut self, d: DeviceId) {
         let device = &mut self.devices[d];
         if self.jobs[device.job].plan.interval != BatchInterval::Every(1.0) {
@@ -81,7 +81,7 @@ impl Jobs {
         }
     }
 
-    /// Device `d` computes beside others of its GPU, which is the first one of each model copy.
+    /// Begins the computation of device `d` on its GPU, beside others. Only the first stage of each model copy shares its GPU.
     pub(super) fn compute_on_gpu(&mut self, env: &mut Env, d: DeviceId, delay: Delay) {
         let device = &mut self.devices[d];
         if device.stage > 0 {
@@ -94,7 +94,7 @@ impl Jobs {
         self.begin_kernels(env, d);
     }
 
-    /// Device `d` begins with the sort of kernels that it is at.
+    /// Begins the current kind of kernels of device `d`.
     fn begin_kernels(&mut self, env: &mut Env, d: DeviceId) {
         let OnGpu { alone, kernels, .. } = self.devices[d].on_gpu;
         let Some(gpu) = self.gpu_of(d) else { return };
@@ -103,7 +103,7 @@ impl Jobs {
         env.network.start(env.now, group, alone * share * occupancy, ActivityId::Step(d));
     }
 
-    /// Device `d` is done with a sort of kernels, or with a step that is but one.
+    /// Ends the current kind of kernels of device `d`, or its step on cores.
     pub(super) fn kernels_ended(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let (busy, kernels) = (device.state == State::Busy, device.on_gpu.kernels);

@@ -1,7 +1,8 @@
 //! Typed indices of the simulator's tables.
 //!
-//! An [`Id<Device>`] says which device, and indexes every table that holds something for each device: a rank of another kind
-//! cannot. [`Ids<Device>`] is a range of them, [`IdVec<Device, T>`] a table with a `T` for each.
+//! An [`Id<Device>`] identifies one device and indexes every table with one entry for each device; an id of another kind, such
+//! as an `Id<Worker>`, cannot index these tables. [`Ids<Device>`] is a range of consecutive ids, [`IdVec<Device, T>`] a table
+//! with a `T` for each device.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,19 +28,19 @@ use super::station::Service;
 use super::table::Table;
 use super::worker::{Work, Worker};
 
-/// Which `K`, counted from 0.
+/// Identifies one `K` by its number, counted from 0.
 pub(super) struct Id<K> {
     number: u32,
     of: PhantomData<fn() -> K>,
 }
 
 impl<K> Id<K> {
-    /// Number `number`.
+    /// Returns the id with number `number`.
     pub(super) const fn new(number: u32) -> Id<K> {
         Id { number, of: PhantomData }
     }
 
-    /// Its number.
+    /// Returns the id's number.
     pub(super) const fn number(self) -> u32 {
         self.number
     }
@@ -49,7 +50,7 @@ impl<K> Id<K> {
     }
 }
 
-/// The one that is so many after it.
+/// Returns the id `by` places after this one.
 impl<K> Add<u32> for Id<K> {
     type Output = Id<K>;
 
@@ -59,7 +60,7 @@ impl<K> Add<u32> for Id<K> {
     }
 }
 
-/// The one that is so many before it.
+/// Returns the id `by` places before this one.
 impl<K> Sub<u32> for Id<K> {
     type Output = Id<K>;
 
@@ -69,7 +70,7 @@ impl<K> Sub<u32> for Id<K> {
     }
 }
 
-/// How many it is after another.
+/// Returns by how many places this id comes after `first`.
 impl<K> Sub for Id<K> {
     type Output = u32;
 
@@ -121,35 +122,35 @@ impl<K> fmt::Debug for Id<K> {
     }
 }
 
-/// Consecutive `K`s.
+/// A range of consecutive ids of `K`s.
 pub(super) struct Ids<K> {
     pub(super) start: Id<K>,
-    /// One after the last.
+    /// The id one after the last.
     pub(super) end: Id<K>,
 }
 
 impl<K> Ids<K> {
-    /// From `start` up to one before `end`.
+    /// Returns the range from `start` up to, but without, `end`.
     pub(super) const fn new(start: Id<K>, end: Id<K>) -> Ids<K> {
         Ids { start, end }
     }
 
-    /// How many.
+    /// Returns the number of ids.
     pub(super) const fn len(self) -> usize {
         self.end.index().saturating_sub(self.start.index())
     }
 
-    /// Whether there is none.
+    /// Returns whether the range holds no id.
     pub(super) const fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Whether `id` is one of them.
+    /// Returns whether `id` is in the range.
     pub(super) fn contains(self, id: Id<K>) -> bool {
         self.start <= id && id < self.end
     }
 
-    /// All, in order.
+    /// Iterates over all ids of the range, in order.
     #[inline(always)]
     pub(super) fn iter(self) -> IdIter<K> {
         (self.start.number..self.end.number).map(Id::new)
@@ -176,7 +177,7 @@ impl<K> fmt::Debug for Ids<K> {
     }
 }
 
-/// Iterates over consecutive `K`s.
+/// Iterator over the ids of consecutive `K`s.
 pub(super) type IdIter<K> = std::iter::Map<std::ops::Range<u32>, fn(u32) -> Id<K>>;
 
 impl<K> IntoIterator for Ids<K> {
@@ -189,51 +190,51 @@ impl<K> IntoIterator for Ids<K> {
     }
 }
 
-/// A `T` for each `K`.
+/// A table with a `T` for each `K`, indexed by the `K`'s id.
 pub(super) struct IdVec<K, T = K> {
     all: Vec<T>,
     of: PhantomData<fn() -> K>,
 }
 
 impl<K, T> IdVec<K, T> {
-    /// Adds a `T` for the next `K`.
+    /// Adds a `T` for the next `K` and returns its id.
     pub(super) fn push(&mut self, one: T) -> Id<K> {
         let id = self.next_id();
         self.all.push(one);
         id
     }
 
-    /// The `K` that the next `T` will be for.
+    /// Returns the id that the next `T` to be pushed will get.
     pub(super) fn next_id(&self) -> Id<K> {
         Id::new(self.all.len() as u32)
     }
 
-    /// Those from `first` to the last.
+    /// Returns the ids from `first` to the last of the table.
     pub(super) fn ids_from(&self, first: Id<K>) -> Ids<K> {
         Ids::new(first, self.next_id())
     }
 
-    /// All `K`s.
+    /// Returns the ids of all `K`s.
     pub(super) fn ids(&self) -> Ids<K> {
         self.ids_from(Id::new(0))
     }
 
-    /// How many.
+    /// Returns the number of `T`s.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the table is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// All, in order.
+    /// Iterates over all `T`s, in order of their ids.
     pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.all.iter()
     }
 
-    /// All, in order, to change.
+    /// Iterates over all `T`s mutably, in order of their ids.
     pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.all.iter_mut()
     }
@@ -317,7 +318,7 @@ impl<K, T: fmt::Debug> fmt::Debug for IdVec<K, T> {
     }
 }
 
-/// Ones that come and go: the place of one that is gone is taken by the next that comes.
+/// A table whose entries are added and removed: a new entry takes the slot of a removed one.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     all: IdVec<T>,
@@ -325,7 +326,7 @@ pub(super) struct Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Adds one.
+    /// Adds an entry and returns its id.
     pub(super) fn add(&mut self, one: T) -> Id<T> {
         match self.free.pop() {
             Some(id) => {
@@ -341,13 +342,13 @@ impl<T> Slab<T> {
         self.free.push(id);
     }
 
-    /// Removes all to which this applies.
+    /// Removes all entries for which `applies` is true.
     pub(super) fn remove_if(&mut self, applies: impl Fn(&T) -> bool) {
         let gone: Vec<Id<T>> = self.all_if(applies);
         self.free.extend(gone);
     }
 
-    /// All to which this applies.
+    /// Returns the ids of all entries for which `applies` is true.
     pub(super) fn all_if(&self, applies: impl Fn(&T) -> bool) -> Vec<Id<T>> {
         let free: BTreeSet<Id<T>> = self.free.iter().copied().collect();
         let is = |id: &Id<T>| !free.contains(id) && applies(&self.all[*id]);
@@ -382,7 +383,7 @@ pub(super) type CopyId = Id<Copying>;
 pub(super) type DatasetId = Id<Sizes>;
 pub(super) type DeviceId = Id<Device>;
 pub(super) type FaultId = Id<FaultRun>;
-/// Of a list of which node keeps what.
+/// Id of a list that says, for each unit, which node keeps it.
 pub(super) type HoldersId = Id<Vec<u32>>;
 pub(super) type JobId = Id<JobRun>;
 pub(super) type LimiterId = Id<Limiter>;

@@ -1,4 +1,4 @@
-//! A job copy: what it is made of, what its ranks do, and how far they are.
+//! A job copy: its parts, its plan, and the state of its ranks.
 
 use std::collections::BTreeMap;
 
@@ -22,27 +22,27 @@ use super::program::{ParallelRun, Programs};
 use super::recovery::RecoveryRun;
 use super::staging::Staging;
 
-/// One copy of a job: what it is made of, what its ranks do, and how far they are.
+/// One copy of a job: its parts, its plan, and the state of its ranks.
 #[derive(Debug)]
 pub(super) struct JobRun {
     /// Index into the scenario's jobs.
     pub(super) job: usize,
     pub(super) copy: u32,
-    /// When it starts; where its data set is copied first, from then on when that was done.
+    /// Start time; if data sets are copied to its nodes first, the time when that copying ended, once it has.
     pub(super) start: Time,
     pub(super) parts: Parts,
     pub(super) plan: Plan,
-    /// What its model copies do with their gradients, if they do anything.
+    /// Gradient synchronisation between its model copies, if they synchronise.
     pub(super) sync: Option<Box<SyncRun>>,
-    /// How its learners average their models, if they do.
+    /// Averaging of its learners' models, if they average.
     pub(super) averaging: Option<Box<AveragingRun>>,
-    /// Its learners on each GPU, and the policy that finds how many there are.
+    /// Its learners on each GPU, and the policy that chooses their number.
     pub(super) learners: LearnersRun,
-    /// Where its model copies are with parameter servers, if they exchange with these.
+    /// State of its exchange with parameter servers, if it uses them.
     pub(super) servers: Option<Box<ServerRun>>,
-    /// What its GPUs do, where a model copy is spread over several and followed piece by piece.
+    /// Programs and state of its GPUs, if each model copy is spread over several GPUs and simulated op by op.
     pub(super) parallel: Option<Box<ParallelRun>>,
-    /// What it has against failures, if they are simulated.
+    /// Failures, checkpoints and restarts, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
     pub(super) open: OpenSteps,
     pub(super) barrier: Barrier,
@@ -50,85 +50,88 @@ pub(super) struct JobRun {
     pub(super) steps: Steps,
 }
 
-/// What a job copy is made of.
+/// The parts of a job copy, as ranges of the world's tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Parts {
-    /// Data sets that are copied to its nodes before it trains.
+    /// Copies of its data sets to its nodes before training.
     pub(super) stagings: Ids<Staging>,
     pub(super) loaders: Ids<LoaderRun>,
     pub(super) devices: Ids<Device>,
-    /// The communicators of its ranks.
+    /// The communicators between its ranks.
     pub(super) communicators: Ids<CommunicatorRun>,
 }
 
-/// What the ranks of a job copy do; the same from beginning to end, but for the goal, which steps that are done again move.
+/// What the ranks of a job copy do. It stays the same during the run, except for the goal, which moves when steps are
+/// repeated.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Samples of a model copy's step.
+    /// Samples of one step of a model copy.
     pub(super) batch: u64,
     pub(super) interval: BatchInterval,
-    /// Time of a step by batch, on all pipeline stages.
+    /// Step time by batch size, over all pipeline stages.
     pub(super) step: StepLaw,
     /// Time of each pipeline stage before jitter.
     pub(super) stage_times: Vec<Delay>,
     pub(super) jitter: Option<Sampler>,
-    /// What each of its devices does in a step.
+    /// The program that each of its devices runs in a step.
     pub(super) programs: Programs,
-    /// Threads of each model copy on the node's cores, where it trains there.
+    /// Threads of each model copy on the node's cores, if it trains on cores.
     pub(super) threads: Option<CpuThreads>,
-    /// Each trainer's own work on the node's cores, such as launching kernels, where it has any.
+    /// Host-side work of each trainer on the node's cores, such as launching kernels, if there is any.
     pub(super) launch: Option<Box<LaunchRun>>,
-    /// Bytes from one pipeline stage to the next, and the latency before they flow.
+    /// Bytes from one pipeline stage to the next; `hand_over` is the latency before they flow.
     pub(super) activations: f64,
     pub(super) hand_over: Delay,
     pub(super) goal: Goal,
-    /// Steps that may be in progress at once.
+    /// Maximum number of steps in progress at once.
     pub(super) window: u64,
-    /// Steps from one exchange between model copies to the next; they are in step there.
+    /// Number of steps from one exchange between model copies to the next; at an exchange all model copies are at the same
+    /// step.
     pub(super) period: u64,
 }
 
-/// Steps of a job copy that are not over.
+/// Steps of a job copy that are in progress.
 #[derive(Debug, Default)]
 pub(super) struct OpenSteps {
-    /// Where model copies are at different steps: fresh samples of those that are not over, by step.
+    /// If model copies can be at different steps: number of fresh samples of each step in progress.
     pub(super) fresh: BTreeMap<u64, u64>,
-    /// Those on smaller batches.
+    /// Steps in progress on smaller batches.
     pub(super) smaller: Vec<SmallerBatch>,
 }
 
-/// A model copy's step on a batch that is smaller than others.
+/// A model copy's step on a batch that is smaller than a full one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SmallerBatch {
     model: u32,
     step: u64,
-    /// Samples by which it is smaller.
+    /// Samples that the batch has fewer than a full one.
     missing: u64,
 }
 
 impl JobRun {
-    /// Whether nothing of it begins, because its state is being saved.
+    /// Returns whether the job copy may begin nothing because a checkpoint is being saved.
     pub(super) fn is_held(&self) -> bool {
         self.recovery.as_ref().is_some_and(|recovery| recovery.is_saving())
     }
 
-    /// The batch of `model` in `step` lacks so many samples.
+    /// Remembers that the batch of `model` in `step` lacks `missing` samples.
     pub(super) fn add_smaller(&mut self, model: u32, step: u64, missing: u64) {
         self.open.smaller.push(SmallerBatch { model, step, missing });
     }
 
-    /// Whether a step in progress is on a smaller batch.
+    /// Returns whether any step in progress has a smaller batch.
     pub(super) fn has_smaller_batch(&self) -> bool {
         !self.open.smaller.is_empty()
     }
 
-    /// Samples that the batch of `model` lacks in `step`.
+    /// Returns the number of samples that the batch of `model` lacks in `step`.
     pub(super) fn missing(&self, model: u32, step: u64) -> u64 {
         let of = |smaller: &&SmallerBatch| smaller.model == model && smaller.step == step;
         self.open.smaller.iter().find(of).map_or(0, |smaller| smaller.missing)
     }
 
-    /// For a batch that lacks so many samples, what takes `full` for a full one.
+    /// Returns the time that a batch with `missing` samples too few takes for an operation that takes `full` with a full
+    /// batch.
     pub(super) fn time_of_smaller(&self, full: Delay, missing: u64) -> Delay {
         let of = |batch: u64| self.plan.step.seconds(batch as f64);
         let part = of(self.plan.batch - missing) / of(self.plan.batch);
@@ -138,17 +141,18 @@ impl JobRun {
         Delay::once(full.span.seconds() * part)
     }
 
-    /// Whether it has one device, which waits for input and has it before anything else happens to it.
+    /// Returns whether the job copy has one device that always takes the batch it waits for before anything else happens to
+    /// that device.
     pub(super) fn waits_alone(&self) -> bool {
         self.parts.devices.len() == 1 && !self.ranks_may_diverge() && self.averaging.is_none()
     }
 
-    /// Whether its model copies are at different steps at times.
+    /// Returns whether model copies can be at different steps.
     pub(super) fn ranks_may_diverge(&self) -> bool {
         self.plan.period > 1 || self.servers.is_some()
     }
 
-    /// A model copy takes so many fresh samples for `step`.
+    /// Counts `samples` fresh samples that a model copy takes for `step`.
     pub(super) fn add_fresh(&mut self, step: u64, samples: u64) {
         match self.plan.period > 1 || self.averaging.is_some() {
             true => *self.open.fresh.entry(step).or_default() += samples,
@@ -156,38 +160,39 @@ impl JobRun {
         }
     }
 
-    /// Whether a model copy may begin `step`, as far as others are.
+    /// Returns whether a model copy may begin `step`, given how far the other model copies are.
     pub(super) fn may_begin(&self, step: u64) -> bool {
         let round = step - step % self.plan.period;
         let others = self.servers.is_some() || round < self.steps.completed() + self.plan.window;
         others && step < self.learners.held_at
     }
 
-    /// Whether all model copies wait for each other when so many steps are complete.
+    /// Returns whether all model copies wait for each other after `steps` complete steps.
     pub(super) fn meets_after(&self, steps: u64) -> bool {
         self.plan.window == 1
             && (steps.is_multiple_of(self.plan.period) || steps == self.plan.goal.steps)
     }
 
-    /// Whether none of its model copies has begun the step after those that are complete.
+    /// Returns whether no model copy has begun the step after the last complete one.
     pub(super) fn is_in_step(&self) -> bool {
         self.servers.is_none() && self.meets_after(self.steps.completed())
     }
 
-    /// Whether `step` is none of a model copy's.
+    /// Returns whether `step` lies beyond the last step of every model copy.
     pub(super) fn is_beyond(&self, step: u64) -> bool {
         let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
         together && step == self.plan.goal.steps
     }
 
-    /// Samples of `step` of `model`, which has done it.
+    /// Returns the number of samples in `step` of `model`, which is done, and forgets that its batch was smaller.
     pub(super) fn take_samples(&mut self, model: u32, step: u64) -> u64 {
         let missing = self.missing(model, step);
         self.open.smaller.retain(|smaller| smaller.model != model || smaller.step != step);
         self.plan.batch - missing
     }
 
-    /// Samples of a step that all model copies have done.
+    /// Returns the number of samples in the step that all model copies have just done, and forgets which of its batches were
+    /// smaller.
     pub(super) fn samples_of_step(&mut self) -> u64 {
         let step = self.steps.completed();
         let full = self.plan.batch * self.barrier.parties() as u64;

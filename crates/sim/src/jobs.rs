@@ -20,18 +20,18 @@ pub(super) struct Jobs {
     pub(super) devices: IdVec<Device>,
     pub(super) loaders: Loaders,
     pub(super) communicators: Communicators,
-    /// Job copies that wait for others to end.
+    /// Job copies that wait for other jobs to end.
     pub(super) waiting: Vec<Waiting>,
-    /// How many are not over.
+    /// Number of job copies that are not finished.
     pub(super) unfinished: usize,
-    /// A job copy that fails more often than it gets on.
+    /// A job copy that will never end, because it failed too often in a row without progress; it ended the run.
     pub(super) hopeless: Option<JobId>,
-    /// Scratch space for causes.
+    /// Scratch space for the causes of a stall.
     pub(super) segments: Vec<Segment>,
 }
 
 impl Jobs {
-    /// Plans when those begin that wait for no others.
+    /// Schedules the start of each job copy that waits for no other job.
     pub(super) fn begin(&self, env: &mut Env) {
         for (job, j) in self.jobs.iter().zip(self.jobs.ids()) {
             if !self.waiting.iter().any(|waiting| waiting.job == j) {
@@ -40,7 +40,7 @@ impl Jobs {
         }
     }
 
-    /// The first job that has work left, if nobody interrupted it.
+    /// Returns the first job with work left and the reason; `None` if all jobs are finished.
     pub(super) fn left_over(&self, scenario: &Scenario) -> Option<Unfinished> {
         let name = |run: &JobRun| scenario.jobs[run.job].name.clone();
         if let Some(j) = self.hopeless {

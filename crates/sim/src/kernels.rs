@@ -10,7 +10,8 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 
 impl Loaders {
-    /// Worker `w` needs the GPU of its item for so long for each sample; true if for no time.
+    /// Begins a kernel of worker `w` on the GPU of its item that takes `per_sample` for each sample [s]; returns true if it
+    /// takes no time.
     pub(super) fn begin_kernel(&mut self, env: &mut Env, w: WorkerId, per_sample: f64) -> bool {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
@@ -30,7 +31,7 @@ impl Loaders {
         false
     }
 
-    /// Worker `w` is done with the GPU of its item.
+    /// Ends the kernel of worker `w` on the GPU of its item.
     pub(super) fn end_kernel(&mut self, now: Time, w: WorkerId) {
         let worker = &self.workers[w];
         let gpus = &mut self.loaders[worker.loader].gpus;

@@ -1,5 +1,5 @@
-//! What a trainer does on the node's cores for a step, beside its device: launching kernels, the
-//! interpreter. Where the device computes meanwhile, a step takes the longer of the two.
+//! Host-side work of a trainer on the node's cores for a step, such as launching kernels or running the interpreter. If the
+//! device computes meanwhile, a step takes the longer of the two times.
 
 use super::device::State;
 use super::env::Env;
@@ -12,29 +12,28 @@ use forebay_metrics::launch_waits;
 use forebay_model::random::{Purpose, Sampler};
 use forebay_report::Cause;
 
-/// How the trainers of a job use the node's cores beside their devices.
+/// The host-side work of the trainers of a job.
 #[derive(Debug, Clone)]
 pub(super) struct LaunchRun {
-    /// Core-seconds of each thread.
+    /// Core-seconds of each thread for a step [s].
     pub(super) work: Sampler,
     pub(super) threads: u32,
-    /// Whether the device computes meanwhile.
+    /// Whether the device computes during the host-side work.
     pub(super) overlap: bool,
 }
 
-/// A launch in progress.
+/// The host-side work of a trainer in progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Launching {
     since: Time,
-    /// Core-seconds of each thread.
+    /// Core-seconds of each thread [s].
     work: f64,
-    /// Whether its threads are still at it.
+    /// Whether the threads have not finished yet.
     open: bool,
 }
 
 impl Jobs {
-    /// Begins a step of device `d` with its trainer's own work; true if the device computes
-    /// meanwhile.
+    /// Begins the host-side work of the trainer of device `d` for a step; returns true if the device computes meanwhile.
     pub(super) fn begin_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let device = &mut self.devices[d];
         let job = &self.jobs[device.job];
@@ -49,7 +48,7 @@ impl Jobs {
             Cores::Shared(group) => {
                 env.network.start_many(env.now, group, work, threads, ActivityId::Launch(d));
             }
-            // There is a core for everyone.
+            // The station has a core for every thread.
             Cores::Fifo(station) => {
                 let delay = Delay::once(work);
                 let visit = Waiting { activity: ActivityId::Launch(d), delay };
@@ -66,7 +65,7 @@ impl Jobs {
         overlap
     }
 
-    /// Slots of the trainer of device `d` are free again.
+    /// Frees the cores that the trainer of device `d` used.
     pub(super) fn leave_launch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let launch = self.jobs[device.job].plan.launch.as_ref();
@@ -78,7 +77,7 @@ impl Jobs {
         }
     }
 
-    /// The threads of the trainer of device `d` are done with its step.
+    /// Ends the host-side work of the trainer of device `d` for a step.
     pub(super) fn launched(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         device.launching.open = false;
@@ -94,7 +93,8 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// Whether device `d`, which has computed, must wait for its trainer's threads; it does.
+    /// Returns whether device `d`, which has finished computing, has to wait for its trainer's threads; if so, begins that
+    /// wait.
     pub(super) fn awaits_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let device = &mut self.devices[d];
         if !device.launching.open {

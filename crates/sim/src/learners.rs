@@ -1,5 +1,5 @@
-//! How many learners train on each GPU, and Crossbow's policy that finds how many are worth it (Koliousis et al.,
-//! PVLDB 12(11), 2019): one more on each GPU while throughput grows by more than a threshold.
+//! Number of learners on each GPU, and Crossbow's policy that chooses it (Koliousis et al., PVLDB 12(11), 2019): one more
+//! learner on each GPU as long as this raises the throughput by more than a threshold.
 
 use forebay_engine::Time;
 use forebay_report::{LearnersOutcome, LearnersTried};
@@ -10,24 +10,24 @@ use super::env::Env;
 use super::index::JobId;
 use super::jobs::Jobs;
 
-/// No learner waits for others to stand still.
+/// Value of `held_at` when no learner is held.
 const NEVER: u64 = u64::MAX;
 
 /// The learners of a job copy.
 #[derive(Debug)]
 pub(super) struct LearnersRun {
-    /// On each GPU, now and at most.
+    /// Current and maximum number of learners on each GPU.
     pub(super) number: u32,
     most: u32,
-    /// The policy, until it is done.
+    /// The tuning policy; `None` once it has decided.
     tuning: Option<Tuning>,
-    /// Since when and which step throughput is looked at.
+    /// Time and step at which the current throughput window began.
     since: (Time, u64),
     /// Throughput with one learner less [samples/s].
     before: Option<f64>,
-    /// How many there will be, as soon as all stand still.
+    /// Number of learners on each GPU after the next change, which happens when all learners stand still.
     next: u32,
-    /// The first step that nobody begins before that.
+    /// The first step that no learner begins before that change.
     pub(super) held_at: u64,
     tried: Vec<LearnersTried>,
 }
@@ -46,18 +46,19 @@ impl LearnersRun {
         }
     }
 
-    /// Throughput is looked at from now on, `completed` steps being over.
+    /// Begins a throughput window at `now`, after `completed` complete steps.
     pub(super) fn begin_window(&mut self, now: Time, completed: u64) {
         self.since = (now, completed);
     }
 
-    /// Whether it is time to look at throughput, after so many steps.
+    /// Returns whether the throughput window ends after `completed` complete steps.
     pub(super) fn is_due(&self, completed: u64) -> bool {
         let window = |tuning: &Tuning| completed == self.since.1.saturating_add(tuning.window);
         self.held_at == NEVER && self.tuning.as_ref().is_some_and(window)
     }
 
-    /// Throughput is `rate` [samples/s]: how many learners there should be, and whether that is final.
+    /// Returns the number of learners on each GPU to use next if the throughput is `rate` [samples/s], and whether that is
+    /// final.
     fn decide(&self, rate: f64) -> (u32, bool) {
         let threshold = self.tuning.map_or(0.0, |tuning| tuning.threshold);
         let pays = self.before.is_none_or(|before| (rate - before) / before > threshold);
@@ -68,7 +69,7 @@ impl LearnersRun {
         }
     }
 
-    /// What is said of them at the end.
+    /// Returns the learners' part of the outcome.
     pub(super) fn outcome(&self) -> LearnersOutcome {
         LearnersOutcome {
             per_gpu: self.number,
@@ -79,7 +80,7 @@ impl LearnersRun {
 }
 
 impl Jobs {
-    /// The policy of job copy `j` looks at the throughput of the last steps.
+    /// Lets the policy of job copy `j` decide, from the throughput of the last window.
     pub(super) fn look_at_throughput(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let completed = job.steps.completed();
@@ -104,7 +105,8 @@ impl Jobs {
         }
     }
 
-    /// Models of job copy `j` were averaged: those that stood still for a change go on.
+    /// Changes the number of learners of job copy `j` if all learners stand still for that, and lets them go on. Models have
+    /// just been averaged.
     pub(super) fn resume_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &self.jobs[j];
         let averages = job.averaging.as_ref();
@@ -123,7 +125,7 @@ impl Jobs {
         }
     }
 
-    /// From now on job copy `j` has as many learners as were decided on; all stand still.
+    /// Changes the number of learners of job copy `j` to the one decided on, while all learners stand still.
     fn change_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let (completed, number) = (job.steps.completed(), job.learners.next);

@@ -1,78 +1,85 @@
 //! The simulated world: the scenario's jobs on a model of the cluster.
 //!
-//! [`run`] simulates one replication. A `World` holds the owners, routes each event to the one that it is about, and does
-//! nothing else. An owner has its own tables, indexed by typed ids (`index`), and is the only one that changes them.
+//! [`run`] simulates one replication. A `World` holds the owners, routes each event to the owner that it concerns, and does
+//! nothing else. An owner has its own tables, indexed by typed ids (`index`); no other owner changes them.
 //!
 //! ```text
-//! World ── Env           the instant, calendar, links, stations, storages, draws, timeline, notices
+//! World ── Env           simulated time, calendar, links, stations, storages, random streams, timeline, notices
 //!       ├─ Jobs          job copies and their devices: programs, barriers, checkpoints, failures
 //!       │   ├─ Loaders         workers, their stages, and the last buffer of each loader
 //!       │   └─ Communicators   collectives between ranks, and the links that they use
-//!       ├─ Stagings      data sets on their way to nodes before training
-//!       ├─ Background    loads that are not ours
-//!       ├─ Faults        what is slower for a while
-//!       ├─ Resources     what reports name
-//!       └─ Watch         when the run ends, and how far it is
+//!       ├─ Stagings      copying of data sets to nodes before training
+//!       ├─ Background    background loads on storages
+//!       ├─ Faults        components that are slower for a while
+//!       ├─ Resources     shared resources, as reports name them
+//!       └─ Watch         end and progress of the run
 //! ```
 //!
-//! `Jobs` asks its loaders and communicators by calling them. What happens there later is told upwards by a `Notice`: a batch
-//! is ready, a collective is over, a core is free. Notices are handled in order, before workers go on and before anything else
-//! happens at this instant.
+//! `Jobs` calls its loaders and communicators directly. They report later events upwards with a `Notice`: a batch is ready, a
+//! collective is over, a core is free. Notices are handled in order, before workers go on and before anything else happens at
+//! the same simulated time.
 //!
-//! The files, by owner:
+//! The modules, by owner:
 //!
-//! - `env`, `event`: what all owners act on, and what can happen; `storages` with `limiter`, `table`, `arm`, `sizes`: what
-//!   serves requests beside links and stations; `station`,
-//! - `loaders`: `worker`, `workers`, `read`: workers of loader stages and what their operations ask of the machine; `team`: their inner
-//!   threads; `cached`: what of that a node's page cache holds; `tiers`: what is on its own storage or another node's;
-//!   `decoded`: samples that are kept as decoding leaves them; `ranges`: what is fetched in several requests; `stages`:
-//!   hand-over between stages, order, blocking; `requests`: loaders that make what they are asked for; `tuned`, `polling`, `kernels`;
-//!   `prefetch`: fetches from memory what comes next; `loader`: one of them,
-//! - `communication`: collectives of model copies, parameter servers, on the same network,
-//! - `jobs`: `program`: what each rank does in a step, op by op, and the one interpreter of all programs; `job_run`: a job copy; `trainer`: when a
-//!   rank begins a step, and the barrier between model copies; `device`: accelerators; `batches`: what they take from a
-//!   loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there beside their
-//!   devices; `pipeline`: activations of whole batches from stage to stage; `waits`: what devices waited for beside batches;
-//!   `gpus`: GPUs that several use at once; `occupied`: how much; `buffers`: what learners leave to each other; `learners`:
-//!   how many learners there are; `averaging`: how they agree; `recovery`: failures and what begins again after them,
-//!   `abort`: what they end, `checkpoint`, `lineage`: which samples were trained on; `workflow`: jobs that begin when others
-//!   have ended; `barrier`,
-//! - `staging`, `background`, `fault`, `resource` with `energy`, `watch` with `progress`,
-//! - `memory`: what a run takes; `build` and its folder: from the scenario to the start; `collect`: from the end to the
-//!   outcome.
+//! - `world`: the owners, and the match that routes events; `env`: the environment that all owners share; `event`: what can
+//!   happen; `notice`: messages between owners; `index`: typed ids and tables; `station`: servers with a queue; `storages`:
+//!   contents of storages, and models of their service other than links and stations: `limiter` (request rates), `table`
+//!   (measured throughput), `disk_head` (seeks), `sizes` (of samples),
+//! - `loaders`: the owner of all loaders; `loader`: one loader; `worker`, `workers`: the workers of its stages, and their
+//!   operations; `read`: reading from storages; `team`: inner threads; `cached`: the node's page cache; `tiers`: data on the
+//!   node's own storage or on another node's; `decoded`: caches of decoded samples; `ranges`: reads in several requests;
+//!   `stages`: hand-over between stages, order, blocking; `requests`: loaders that make batches on request; `tuned`: number of
+//!   active workers; `polling`: loaders that poll; `kernels`: kernels of loaders on GPUs; `prefetch`: prefetching from the
+//!   host's memory,
+//! - `communication`: collectives of model copies, and parameter servers, on the same network,
+//! - `jobs`: the owner of all job copies; `job_run`: one job copy; `program`: what each rank does in a step, op by op, and the
+//!   interpreter of all programs; `trainer`: begin and end of steps; `barrier`: the barrier between model copies; `device`:
+//!   accelerators; `batches`: hand-over of batches from loaders to devices; `load`: their copies to devices; `core_steps`:
+//!   steps on the node's cores; `launch`: host-side work of trainers; `pipeline`: activations of whole batches between stages;
+//!   `waits`: stalls of devices other than for batches; `gpus`: GPUs shared by several devices and loaders; `occupied`: their
+//!   occupancy; `buffers`: buffers that learners share; `learners`: number of learners on each GPU; `averaging`: averaging of
+//!   their models; `recovery`: failures and restarts; `abort`: the end of everything in progress; `checkpoint`: checkpoints;
+//!   `lineage`: which samples were trained on; `workflow`: jobs that begin when others have ended,
+//! - `staging`, `background`, `fault`: the owners of these names; `resource`: shared resources in reports, with `energy`;
+//!   `watch`: the end of the run, with `progress`,
+//! - `memory`: the memory that a run needs; `build` and its folder: from the scenario to the start; `collect`: from the end to
+//!   the outcome.
 //!
 //! # The path of a sample
 //!
-//! A worker takes the next place of its loader's order (`workers`, `sizes`), asks its node's page cache and tiers for the
-//! file (`cached`, `tiers`), and opens and reads it from the storage: a station for operations, a latency, a flow over the
-//! links between them (`read`, `station`, `forebay_engine::fluid`). It decodes on a core (`workers`) and hands the sample to the next
-//! stage (`stages`); the last buffer is `forebay_metrics::Queue`. If a device waits there, `Loaders` tells that a batch is
-//! ready, and `Jobs` lets the device take it. Otherwise a rank's op `TakeBatch` takes it later (`batches`), and has it copied
-//! to the device where the trainer does that (`load`).
+//! A worker takes the next position of its loader's order (`workers`, `sizes`) and looks for the file in its node's page cache
+//! and tiers (`cached`, `tiers`). Otherwise it opens and reads the file from the storage: a station for operations, a latency,
+//! a flow over the links between storage and node (`read`, `station`, `forebay_engine::fluid`). It decodes the sample on a
+//! core (`workers`) and hands it to the next stage (`stages`); the last buffer is `forebay_metrics::Queue`. If a device waits
+//! there, `Loaders` reports that a batch is ready, and `Jobs` lets the device take it. Otherwise a rank's op `TakeBatch` takes
+//! it later (`batches`), and has it copied to the device if the trainer does that (`load`).
 //!
 //! # The path of a gradient
 //!
-//! `Compute` ends a piece of backward (`trainer`). `Offer` hands its buckets over: learners of a GPU add them up in its
-//! memory and compress the sum (`communication::sums`); then each rank has started the collectives of these buckets in its
-//! communicator. `Start` does the same for a stage of a model that is spread over GPUs. When all ranks have started a
-//! collective, `Communicators` begins it: one after the other, or fused with those that wait too, in the time of a formula, or
-//! transfer by transfer over the links that data use (`communication::communicator`, `exchange`). It tells that the
-//! collective is over, and `Jobs` wakes the ranks whose op `Await` waits for it; the stall is for the rank that started last,
-//! and from then on for communication (`program::waits`). With parameter servers, `Push` sends buckets to them and
-//! `AwaitPull` waits for parameters (`communication::push`, `servers`).
+//! `Compute` ends a piece of backward (`trainer`). `Offer` offers the buckets of that piece: learners of a GPU add them up in
+//! its memory, and the GPU compresses the sum (`communication::sums`); then each rank starts the collectives of these buckets
+//! in its communicator. `Start` does the same for a stage of a model that is spread over GPUs. When all ranks have started a
+//! collective, `Communicators` begins it. Collectives run one after the other, or fused with others that wait too. Their time
+//! is that of a formula, or they are simulated transfer by transfer over the links that data use
+//! (`communication::communicator`, `exchange`). At the end of a collective, `Communicators` reports it, and `Jobs` wakes the
+//! ranks whose op `Await` waits for it. Their stall is attributed to the rank that started last until it has started, and to
+//! communication after that (`program::waits`). With parameter servers, `Push` sends buckets to them and `AwaitPull` waits for
+//! parameters (`communication::push`, `servers`).
 //!
 //! # How to add
 //!
-//! - *an op*: a variant of `program::Op`, and a line in each match of `program::interpreter`, which names all ops: how it
+//! - *an op*: a variant of `program::Op`, and a line in each match of `program::interpreter`, which names all ops: how the op
 //!   begins, and when what it waits for is there.
 //! - *a communicator*: a variant of `program::Communicator`; which GPUs it joins (`scenario`'s `placement`), by which
 //!   algorithm (`build::parallel`), and where its bytes are counted (`communication::communicator`). Programs start and await
 //!   its collectives; the interpreter does not change.
-//! - *a schedule*: a variant of `scenario`'s `Schedule` and the order of its passes in `program::order`; what a pass waits for and
-//!   leaves is in `program::pass`.
+//! - *a schedule*: a variant of `scenario`'s `Schedule` and the order of its passes in `program::order`; what a pass waits for
+//!   and leaves is in `program::pass`.
+//! - *a storage*: its settings file and its variant in `forebay_scenario::storage`; only a new mechanism of serving touches
+//!   `build/storage_model`, `build/mount` and `read`.
 //!
-//! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
-//! recorder are `forebay_metrics`'s: the live world keeps the same books.
+//! The last buffer, steps with their stalls, the timelines that explain stalls, and the recorder are in `forebay_metrics`,
+//! because the live world keeps the same books.
 //!
 //! # Example
 //!

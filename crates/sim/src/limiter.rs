@@ -1,4 +1,4 @@
-//! Limits of requests: a bucket that fills, refusals, and back-off.
+//! Request-rate limits: a token bucket, refusals, and back-off.
 
 use forebay_engine::Time;
 use forebay_engine::fluid::LinkUse;
@@ -12,34 +12,34 @@ use super::index::{LimiterId, WorkerId};
 use super::loaders::Loaders;
 use super::worker::Phase;
 
-/// Attempts of a request that are told apart in its draws.
+/// Number of attempts of one request whose random samples differ.
 const ATTEMPTS: u64 = 64;
 
-/// What lets the requests to an object store through.
+/// The limiter of requests to an object store: a token bucket.
 #[derive(Debug)]
 pub(super) struct Limiter {
     limit: RequestLimit,
-    /// Requests that may come now, and when that was counted.
+    /// Tokens in the bucket at time `counted`.
     tokens: f64,
     counted: Time,
-    /// Requests let through.
+    /// Number of requests admitted.
     served: u64,
-    /// Time that refused ones waited [s].
+    /// Total back-off time of refused requests [s].
     waited: f64,
 }
 
 impl Limiter {
-    /// With a full bucket.
+    /// Returns a limiter with a full bucket.
     pub(super) fn new(limit: RequestLimit) -> Limiter {
         Limiter { limit, tokens: limit.burst, counted: Time::ZERO, served: 0, waited: 0.0 }
     }
 
-    /// Whether a request is let through.
+    /// Takes a token for a request; returns false if there is none.
     fn admits(&mut self, now: Time) -> bool {
         let filled = now.since(self.counted).seconds() * self.limit.rate;
         self.tokens = (self.tokens + filled).min(self.limit.burst);
         self.counted = now;
-        // Sums of roundings must not refuse what comes at just the rate.
+        // The tolerance covers rounding, which must not refuse requests that arrive exactly at the rate.
         if self.tokens < 1.0 - 1e-9 {
             return false;
         }
@@ -48,8 +48,8 @@ impl Limiter {
         true
     }
 
-    /// How long a request waits, by a draw, that is refused after so many refusals; `None`: it is let
-    /// through.
+    /// Returns the random time that a request has to wait after it was refused, given its number of refusals so far, or `None`
+    /// if it is admitted.
     pub(super) fn ask(
         &mut self,
         now: Time,
@@ -76,7 +76,7 @@ impl Limiter {
 }
 
 impl Loaders {
-    /// Worker `w` asks limiter `l` to let its request through; true if the sample is complete.
+    /// Asks limiter `l` to admit the request of worker `w`; returns true if the sample is complete.
     pub(super) fn request(&mut self, env: &mut Env, w: WorkerId, l: LimiterId) -> bool {
         let worker = &mut self.workers[w];
         let (number, mut refusals) = (worker.requests, worker.refusals);
@@ -88,8 +88,8 @@ impl Loaders {
         false
     }
 
-    /// How long a request of worker `w`, of this number and refused so often before, has to wait before
-    /// it comes again to limiter `l`; `None` if it is let through.
+    /// Returns how long request number `request` of worker `w` has to wait before it asks limiter `l` again, after `refusals`
+    /// refusals; `None` if it is admitted.
     pub(super) fn refused(
         &mut self,
         env: &mut Env,

@@ -1,8 +1,8 @@
-//! Which samples a loader has handed out, one by one, where its job may fail.
+//! Tracks which samples a loader hands out, one by one, if its job may fail.
 //!
-//! Queues count samples; those that several workers make come in the order in which they are ready. So that what comes
-//! again after a failure is what was not trained on and nothing else, samples are known here by their places in the
-//! loader's reading: file after file.
+//! Queues only count samples, and samples of several workers come in the order in which they are ready. After a failure,
+//! exactly the samples that were not trained on must come again. So samples are known here by their positions in the loader's
+//! reading: file after file.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -11,50 +11,54 @@ use forebay_metrics::Intervals;
 
 use super::read::Source;
 
-/// Most samples that are recorded.
+/// Maximum number of recorded samples.
 const MOST_RECORDED: usize = 1_000_000;
 
-/// The samples of a loader between their reading and the end of their steps.
+/// The samples of a loader, from reading to the end of their steps.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
-    /// Of an item that was made of several, by the turn at which its first sample was read, the turns of all of them.
+    /// For each item that was gathered from several, by the turn at which its first sample was read: the turns of all its
+    /// samples.
     gathered: BTreeMap<u64, Vec<Range<u64>>>,
-    /// By turn, samples of shards that are not in the queue yet: workers read several files at once.
+    /// For each turn, the position of its sample, if the sample belongs to a shard and is not in the queue yet: workers read
+    /// several shards at once.
     located: BTreeMap<u64, u64>,
-    /// Samples that can be taken.
+    /// Positions of samples that can be taken from the loader's queue.
     queue: VecDeque<Range<u64>>,
-    /// Samples that can be taken before these and are none that were read: the queue was full at the start.
+    /// Number of samples that can be taken before those in `queue` and were not read: the loader's queue was filled at the
+    /// start.
     unread: u64,
-    /// Runs of the batches that were taken for steps that may not be over, each with its model copy and step; kept if
-    /// anyone will ask for them.
+    /// Positions of samples taken for steps that may not be complete, each with its model copy and step; `keeps` says whether
+    /// they are needed.
     recent: VecDeque<(u32, u64, Range<u64>)>,
     keeps: bool,
-    /// All samples of steps that are over, and the same in order where they are recorded.
+    /// Positions of all samples of complete steps; `record` has the same in the order of training, if samples are recorded.
     trained: Intervals,
     record: Option<Vec<u64>>,
 }
 
-/// What a loader's job had trained on when its state was saved.
+/// The samples of a loader that its job had trained on when its state was saved.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trained {
     pub(super) samples: Intervals,
-    /// Of the record, the first so many.
+    /// Number of samples in the record at that time.
     recorded: usize,
 }
 
 impl Lineage {
-    /// None yet but those that are in the queue at the start, of a job that is saved or not, `recorded` or not.
+    /// Returns a lineage that knows only of `prefill` samples in the queue at the start; `saved` says whether the job is
+    /// checkpointed, `recorded` whether samples are recorded.
     pub(super) fn new(prefill: u64, saved: bool, recorded: bool) -> Lineage {
         let record = recorded.then(Vec::new);
         Lineage { unread: prefill, keeps: saved || recorded, record, ..Lineage::default() }
     }
 
-    /// What is read at this `turn` is this `sample`.
+    /// Records that the sample at position `sample` is read at `turn`.
     pub(super) fn locate(&mut self, turn: u64, sample: u64) {
         self.located.insert(turn, sample);
     }
 
-    /// An item is made of these, of which each has so many samples from a turn on.
+    /// Records that an item is gathered from `parts`, each given by its first turn and its number of samples.
     pub(super) fn gather(&mut self, parts: impl Iterator<Item = (u64, u32)>) {
         let all = parts.flat_map(|(first, samples)| self.take_item(first, samples.into()));
         let all: Vec<Range<u64>> = all.collect();
@@ -68,7 +72,7 @@ impl Lineage {
         self.gathered.remove(&first).unwrap_or_else(alone)
     }
 
-    /// An item of so many samples, which has its first one from turn `first`, is put into the queue.
+    /// Records that an item of `samples` samples, read from turn `first` on, is put into the queue.
     pub(super) fn put(&mut self, first: u64, samples: u64, source: &Source) {
         match self.gathered.remove(&first) {
             None => self.put_run(first..first + samples, source),
@@ -76,9 +80,9 @@ impl Lineage {
         }
     }
 
-    /// What was read at these turns, one after the other, is put into the queue.
+    /// Records that the samples read at the turns of `run` are put into the queue, in this order.
     fn put_run(&mut self, run: Range<u64>, source: &Source) {
-        // Of files that are read one by one, only those that were left before are not in order.
+        // For files that are read one by one, only the samples left over from before a restart are out of order.
         let shuffled = if self.located.is_empty() { source.left_until() } else { run.end };
         let from = shuffled.clamp(run.start, run.end);
         for turn in run.start..from {
@@ -96,7 +100,7 @@ impl Lineage {
         }
     }
 
-    /// So many samples are taken for `step` of model copy `model`, as its device counts them.
+    /// Records that `samples` samples are taken for `step` of model copy `model`, as its device counts steps.
     pub(super) fn take(&mut self, model: u32, step: u64, mut samples: u64) {
         let unread = samples.min(self.unread);
         self.unread -= unread;
@@ -113,7 +117,7 @@ impl Lineage {
         }
     }
 
-    /// So many `steps` of each model copy are over; what was trained on in them.
+    /// Records that `steps` steps of each model copy are complete; returns the samples trained on in all complete steps.
     pub(super) fn settle(&mut self, steps: impl Fn(u32) -> u64) -> Trained {
         for (model, step, run) in std::mem::take(&mut self.recent) {
             if step >= steps(model) {
@@ -129,7 +133,8 @@ impl Lineage {
         Trained { samples: self.trained.clone(), recorded }
     }
 
-    /// Nothing is in progress any more, and only so much was trained on, of which `kept` is not to come again.
+    /// Restarts from the saved state: nothing is in progress, and of the samples trained on then only `kept` do not come
+    /// again.
     pub(super) fn restart(&mut self, saved: &Trained, kept: Intervals) {
         self.gathered.clear();
         self.located.clear();
@@ -140,7 +145,7 @@ impl Lineage {
         self.record.iter_mut().for_each(|record| record.truncate(saved.recorded));
     }
 
-    /// The samples of steps that are over, if they are recorded.
+    /// Takes the record of samples of complete steps; empty if samples are not recorded.
     pub(super) fn record(&mut self) -> Vec<u64> {
         self.record.take().unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Batches that a trainer copies to its device itself, which waits meanwhile: those that are not
-//! pinned, or not copied beside the steps.
+//! Batches that a trainer copies to its device itself, while the device waits: because the batch is not pinned, or the copy
+//! does not overlap the steps.
 
 use super::device::State;
 use super::env::Env;
@@ -10,7 +10,7 @@ use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
 impl Jobs {
-    /// Device `d` has its batch: copied to it first, where its trainer does that.
+    /// Begins to copy the batch of device `d` to the device, if its trainer does that; otherwise begins the step.
     pub(super) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let loader = &self.loaders[device.loader];
@@ -25,11 +25,11 @@ impl Jobs {
         self.trace_device(env, d, Cause::Copy.name());
     }
 
-    /// The batch of device `d` is there.
+    /// Ends the copy of the batch of device `d`.
     pub(super) fn loaded(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         if device.state != State::Loading {
-            // Its job ended meanwhile.
+            // The device's job ended during the copy.
             return;
         }
         let cause = StallCause::own(Cause::Copy);

@@ -1,4 +1,4 @@
-//! A loader: what it reads, how far it is, and who waits for its batches.
+//! A loader: what it reads, its progress, and the devices that wait for its batches.
 
 use std::collections::VecDeque;
 
@@ -23,70 +23,72 @@ pub(super) struct Waiter {
     pub(super) since: Time,
 }
 
-/// A loader of a job copy, its node's or one of its ranks'. What every sample needs comes first, in a few cache lines.
+/// A loader of a job copy, for one node or for one rank. The fields needed for every sample come first, in a few cache lines.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct LoaderRun {
     pub(super) job: JobId,
-    /// Which loader of the job copy, of how many.
+    /// Number of this loader within the job copy; `nodes` is the number of the job copy's loaders.
     pub(super) rank: u32,
     pub(super) nodes: u32,
-    /// Whether anything keeps what is read: a page cache, a tier, or samples as decoding leaves them.
+    /// Whether anything keeps what is read: a page cache, a tier, or a cache of decoded samples.
     pub(super) keeps: bool,
-    /// What reading a sample begins with where each is a file of its own that one request brings from the
-    /// storage, past nothing that keeps, divides or delays it in a way of its own.
+    /// First step of a plain read. A read is plain if each sample is a file of its own that one request brings straight from
+    /// the storage, without caches, tiers, ranges, a limiter or other special services.
     pub(super) plain: Option<First>,
-    /// Whether workers may have to rest though there is input: how many work is tuned, or they sleep.
+    /// Whether workers may have to rest although there is input: because the number of active workers is tuned, or because
+    /// workers poll the queue.
     pub(super) rests: bool,
-    /// Whether it is known which samples it hands out: there is a lineage.
+    /// Whether the loader's samples are tracked by its lineage.
     pub(super) followed: bool,
-    /// Samples that the reading may take in all.
+    /// Number of samples that the first stage may read in the whole run.
     pub(super) quota: u64,
     pub(super) started: u64,
     pub(super) in_progress: u64,
-    /// What it was asked for, if it makes batches on request.
+    /// Requested batches, if the loader makes batches on request.
     pub(super) requests: Option<Box<Requests>>,
     pub(super) mount: Mount,
     pub(super) source: Source,
-    /// Devices that starve, in order of arrival.
+    /// Devices that wait for a batch, in order of arrival.
     pub(super) waiters: VecDeque<Waiter>,
     /// The node's page cache, if the loader reads through one.
     pub(super) cached: Option<Box<CacheUse>>,
     pub(super) queue: Queue,
-    /// How much longer than on the cluster's first nodes steps take on its accelerators.
+    /// Factor by which steps take longer on this loader's accelerators than on the cluster's first nodes.
     pub(super) slowness: f64,
-    /// Tiers that its reads pass, if any.
+    /// Tiers that its reads pass through, if there are any.
     pub(super) tiers: Option<Box<Tiers>>,
-    /// Decoded samples that its node keeps, if it does.
+    /// The node's cache of decoded samples, if there is one.
     pub(super) decoded: Option<Box<Decoded>>,
-    /// Who sleeps, where nobody is woken.
+    /// Devices that sleep between polls, if devices and workers poll instead of being woken.
     pub(super) polling: Option<Box<Polling>>,
-    /// How many of its workers work at once, if that is tuned.
+    /// Tuner of the number of workers that work at once, if it is tuned.
     pub(super) tuner: Option<Box<Tuner>>,
-    /// RankRoute between the node's GPUs, where it is limited.
+    /// Route between the node's GPUs, if its bandwidth is limited.
     pub(super) intra: Option<GroupId>,
-    /// RankRoute to each GPU, where it is limited.
+    /// Route to each GPU, if their bandwidth is limited.
     pub(super) pcie: Vec<GroupId>,
     /// The GPU of each model copy, where the loader uses it too.
     pub(super) gpus: Vec<Gpu>,
-    /// How much longer than on the cluster's first nodes its own kernels take there.
+    /// Factor by which the loader's own kernels take longer on these GPUs than on the cluster's first nodes.
     pub(super) kernel_slowness: f64,
-    /// Share of their speed that faults leave these kernels.
+    /// Share of their speed that faults leave the loader's kernels.
     pub(super) kernel_pace: f64,
     pub(super) decoded_size: Option<f64>,
-    /// Its stages and workers, as ranges of the world's.
+    /// The loader's stages and workers, as ranges of the world's tables.
     pub(super) stages: Ids<StageRun>,
     pub(super) workers: Ids<Worker>,
     /// First worker of each stage.
     pub(super) first_worker: Vec<WorkerId>,
     pub(super) level_track: Option<u32>,
-    /// Bytes of a batch that its trainers copy to their devices themselves, if they do.
+    /// Bytes of a batch that its trainers copy to their devices themselves, if they do [B].
     pub(super) load: Option<f64>,
     /// How its trainers get the node's cores.
     pub(super) trainer: Cores,
-    /// Which samples it has handed out, where its job may fail.
+    /// Lineage of the samples that it has handed out, if its job may fail.
     pub(super) lineage: Option<Box<Lineage>>,
-    /// Whether its workers, no more than the samples of a full batch, are told of each wait that begins.
+    /// Whether the workers' timelines are notified of each wait that begins; only if there are no more workers than samples in
+    /// a full batch.
     pub(super) tells: bool,
 }
 
@@ -94,7 +96,7 @@ const _: () =
     assert!(std::mem::offset_of!(LoaderRun, queue) % 64 == 32, "its second half begins a line");
 
 impl LoaderRun {
-    /// The workers of stage `s`.
+    /// Returns the workers of stage `s`.
     pub(super) fn workers_of(&self, s: StageId) -> Ids<Worker> {
         let index = (s - self.stages.start) as usize;
         let end = self.first_worker.get(index + 1).copied().unwrap_or(self.workers.end);

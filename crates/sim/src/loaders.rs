@@ -1,6 +1,6 @@
-//! The owner of all loaders: what their workers read, make and hand over.
+//! The owner of all loaders: reading, processing and hand-over of samples by their workers.
 //!
-//! Trainers ask for batches; what they wait for and get is told by [`Notice`]s.
+//! Trainers ask for batches; the loaders report by [`Notice`]s which batches are ready.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -23,22 +23,22 @@ use super::worker::{Item, Phase, Work, Worker};
 pub(super) struct Loaders {
     pub(super) loaders: IdVec<LoaderRun>,
     pub(super) stages: IdVec<StageRun>,
-    /// By stage of a job; its copies share them.
+    /// Operations of each stage of a job; the copies of the job share them.
     pub(super) works: IdVec<Work>,
     pub(super) workers: IdVec<Worker>,
-    /// By worker, for data sets in shards.
+    /// For each worker, its position in a data set of shards.
     pub(super) shards: IdVec<Worker, ShardCursor>,
-    /// What is fetched in several requests.
+    /// Reads that are split into several requests.
     pub(super) fetches: Fetches,
-    /// By worker, where a timeline is recorded.
+    /// Track of each worker in the timeline, if one is recorded.
     pub(super) tracks: IdVec<Worker, u32>,
     /// Workers that have something to do at this instant.
     pub(super) runnable: VecDeque<WorkerId>,
-    /// Devices that take batches, of all loaders.
+    /// Number of devices that take batches, over all loaders.
     pub(super) devices: usize,
-    /// Whether state is far from the core, so that it pays to fetch it ahead.
+    /// Whether there are so many workers that their state does not fit the caches, so that prefetching pays.
     pub(super) is_far: bool,
-    /// Then, by group of flows, who reads through it.
+    /// If prefetching: for each group of flows, the stage that reads through it.
     pub(super) readers: Vec<Option<Reader>>,
 }
 
@@ -73,7 +73,7 @@ impl IndexMut<Ids<LoaderRun>> for Loaders {
 }
 
 impl Loaders {
-    /// The next worker that has something to do at this instant does it; false if there is none.
+    /// Runs the next worker that has something to do at this instant; returns false if there is none.
     #[inline]
     pub(super) fn run_next(&mut self, env: &mut Env) -> bool {
         let Some(w) = self.runnable.pop_front() else { return false };
@@ -81,7 +81,7 @@ impl Loaders {
         true
     }
 
-    /// All workers of a loader look for input.
+    /// Lets all workers of loader `l` look for input.
     pub(super) fn wake_all(&mut self, l: LoaderId) {
         for s in self.loaders[l].stages {
             for w in self.loaders[l].workers_of(s) {
@@ -90,13 +90,14 @@ impl Loaders {
         }
     }
 
-    /// Whether there is a batch for one more trainer of loader `l`, which makes it to order if it works so.
+    /// Returns whether there is a batch for one more trainer of loader `l`. A loader that makes batches on request is asked
+    /// for one first.
     pub(super) fn has_batch_for(&mut self, env: &mut Env, l: LoaderId) -> bool {
         if self.loaders[l].requests.is_some() {
             self.want_request(env, l);
         }
         let loader = &mut self.loaders[l];
-        // What sleepers will find is theirs.
+        // Batches promised to sleeping devices are theirs.
         let promised = loader.polling.as_ref().map_or(0, |polling| polling.promised());
         let has = loader.waiters.len() == promised && loader.queue.has_batches(promised as u64 + 1);
         if has {
@@ -105,11 +106,11 @@ impl Loaders {
         has
     }
 
-    /// Device `d` waits for a batch of loader `l` from now on.
+    /// Adds device `d` to the devices that wait for a batch of loader `l`.
     pub(super) fn begin_wait(&mut self, env: &Env, l: LoaderId, d: DeviceId) {
         let loader = &mut self.loaders[l];
         if loader.waiters.is_empty() && loader.tells {
-            // Timelines that stay short find their memory near.
+            // If workers drop old timeline entries now, the timelines stay short and their memory stays near the core.
             let workers = loader.workers;
             self.workers[workers].iter_mut().for_each(|worker| worker.timeline.begin_wait(env.now));
         }
@@ -117,7 +118,8 @@ impl Loaders {
         loader.waiters.push_back(Waiter { device: d, since: env.now });
     }
 
-    /// The device that has waited longest for a batch of loader `l`, if one is there for it; it waits no more.
+    /// Returns the device that has waited longest for a batch of loader `l` and removes it from the waiters; `None` if there
+    /// is no batch or no waiter.
     pub(super) fn next_served(&mut self, l: LoaderId) -> Option<DeviceId> {
         let loader = &mut self.loaders[l];
         if !loader.queue.has_batch() {
@@ -126,13 +128,13 @@ impl Loaders {
         loader.waiters.pop_front().map(|waiter| waiter.device)
     }
 
-    /// There may be room again in the last buffer of loader `l`.
+    /// Lets blocked workers of the last stage of loader `l` go on if there is room in the last buffer.
     pub(super) fn unblock_last(&mut self, env: &mut Env, l: LoaderId) {
         let last = self.loaders[l].stages.end - 1;
         self.unblock(env, last, WorkerId::new(NOBODY));
     }
 
-    /// Worker `w` has made `item` for the trainer of loader `l`.
+    /// Delivers `item`, which worker `w` has made, to the trainers of loader `l`.
     #[inline(always)]
     pub(super) fn deliver(&mut self, env: &mut Env, l: LoaderId, w: WorkerId, item: Item) {
         let Item { first, samples, sequence, .. } = item;
@@ -143,7 +145,7 @@ impl Loaders {
         self.answer(env, l, w, sequence);
     }
 
-    /// Worker `w` has made what was requested under number `sequence`.
+    /// Marks the requested batch with number `sequence` as finished by worker `w`.
     #[inline(never)]
     fn answer(&mut self, env: &mut Env, l: LoaderId, w: WorkerId, sequence: u64) {
         if let Some(requests) = &mut self.loaders[l].requests {
@@ -152,8 +154,8 @@ impl Loaders {
         self.hand_out(env, l, w);
     }
 
-    /// Puts finished batches of loader `l`, the last of which worker `w` has made, into its queue in their order, up to one
-    /// for which a device waits: that takes it before the next is put in.
+    /// Puts finished batches of loader `l` into its queue in their order; worker `w` has made the last one. Stops after a
+    /// batch for which a device waits, so that the device takes it before the next batch is put in.
     pub(super) fn hand_out(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         while let Some(requests) = &mut self.loaders[l].requests
             && let Some(batch) = requests.hand_out()
@@ -164,8 +166,8 @@ impl Loaders {
         }
     }
 
-    /// Worker `w` puts samples, so many from turn `first` on, into the queue of loader `l`; whether there is a batch now for a
-    /// device that waits.
+    /// Puts `samples` samples of worker `w`, in turn from position `first` on, into the queue of loader `l`. Returns whether a
+    /// waiting device is to be notified of a batch.
     #[inline(always)]
     fn enqueue(
         &mut self,
@@ -195,7 +197,7 @@ impl Loaders {
         served && self.loaders[l].polling.is_none()
     }
 
-    /// Worker `w` loses what it was at.
+    /// Stops worker `w`, which loses its item.
     pub(super) fn stop_worker(&mut self, env: &mut Env, w: WorkerId) {
         self.note(env, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
         self.shards[w] = Default::default();
@@ -205,7 +207,7 @@ impl Loaders {
         *worker = Worker { stage, loader, timeline, ..Worker::default() };
     }
 
-    /// The timeline says how many samples are in the queue of loader `l`.
+    /// Records the number of samples in the queue of loader `l` in the timeline.
     pub(super) fn trace_level(&mut self, env: &mut Env, l: LoaderId) {
         let Some(recorder) = &mut env.recorder else { return };
         let loader = &self.loaders[l];
@@ -214,8 +216,8 @@ impl Loaders {
         }
     }
 
-    /// What worker `w` of a last stage, and those that it waited for, were at from `since` to `until`, for what a device
-    /// waited that long; latest first.
+    /// Appends to `causes` what worker `w` of a last stage, and the workers that it waited for, did from `since` to `until`,
+    /// which explains a device's wait in that time; latest first.
     pub(super) fn causes(&self, w: WorkerId, since: Time, until: Time, causes: &mut Vec<Segment>) {
         let timeline = |w| &self.workers[WorkerId::new(w)].timeline;
         blame(timeline, w.number(), since, until, causes);

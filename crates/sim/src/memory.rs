@@ -1,41 +1,42 @@
-//! How much memory a run takes, told before it is built.
+//! Estimate of the memory that a run needs, before it is built.
 //!
-//! The figures are measured: the memory of runs that have 10^5 or 10^6 of one thing, over that number,
-//! and rounded up (`tests/robustness/memory.sh` measures again). They are there to refuse what cannot fit, not to
-//! tell how much a small run takes.
+//! The constants are measured: the memory of runs that have 10^5 or 10^6 of one thing, divided by that number, and rounded up
+//! (`tests/robustness/memory.sh` measures again). Their purpose is to refuse runs that cannot fit, not to tell how much a
+//! small run needs.
 
 use forebay_scenario::{ENDLESS, Job, Scenario, Stop};
 
-/// A job copy with its first node, and the loader there [B].
+/// Memory of a job copy with its first node and the loader there [B].
 const COPY: f64 = 6500.0;
-/// Bytes for each node after the first, with its loader and links: of a job that reads from memory or a local disk, and of one
-/// that reads over the network.
+/// Memory of each node after the first, with its loader and links [B]: for a job that reads from memory or a local disk, and
+/// for one that reads over the network.
 const NODE: [f64; 2] = [9500.0, 36_000.0];
-/// Bytes for each worker, likewise; over the network it has transfers in progress.
+/// Memory of each worker [B]: for a job that reads from memory or a local disk, and for one that reads over the network, whose
+/// workers have transfers in progress.
 const WORKER: [f64; 2] = [950.0, 3000.0];
-/// A sample of the batch that a worker is making [B].
+/// Memory of each sample of the batch that a worker is making [B].
 const MAKING: f64 = 60.0;
-/// A model copy; one that exchanges something with others [B].
+/// Memory of a model copy that exchanges nothing with others, and of one that does [B].
 const MODEL: [f64; 2] = [500.0, 4000.0];
-/// Bytes for each sample or batch of a buffer's capacity, with the spare room of a buffer that has just grown.
+/// Memory of each sample or batch of a buffer's capacity, with the spare room of a buffer that has just grown [B].
 const PLACE: f64 = 40.0;
-/// A step of a job copy, and what it waited for [B].
+/// Memory of a step of a job copy, with its stalls [B].
 const STEP: f64 = 150.0;
-/// A file or a page that caches tell apart [B].
+/// Memory of each unit (a file or a page) of a cache [B].
 const UNIT: f64 = 12.0;
-/// What one request makes the system give a cache at most: a page for each of its three tables.
+/// Maximum memory that one request makes the operating system give a cache: a page for each of its three tables [B].
 const TOUCH: f64 = 3.0 * 4096.0;
 
-/// What one replication takes [B].
+/// Memory that one replication needs [B].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Memory {
-    /// While it runs, without what it shows.
+    /// Memory of the simulated world while the replication runs, without its outcome [B].
     pub world: f64,
-    /// What it shows, which grows and is kept until all are done.
+    /// Memory of the outcome, which grows during the run and is kept until all replications are done [B].
     pub outcome: f64,
 }
 
-/// About how much memory a replication of `scenario` takes.
+/// Returns an estimate of the memory that a replication of `scenario` needs.
 #[must_use]
 pub fn memory(scenario: &Scenario) -> Memory {
     let of = |job: &Job| {
@@ -44,10 +45,10 @@ pub fn memory(scenario: &Scenario) -> Memory {
         let stages = &job.loader.stages;
         let workers: f64 = stages.iter().map(|stage| f64::from(stage.workers)).sum();
         let from_others = usize::from(reads_from_others(scenario, job));
-        // Buffers that are written to hold anything do not grow beyond what is read.
+        // Buffers with a huge capacity do not grow beyond what is read.
         let read = samples(scenario, job) / loaders;
         let buffers: f64 = stages.iter().map(|stage| (stage.buffer as f64).min(read)).sum();
-        // Workers go on beyond the run's end, which they do not know, but not beyond an epoch's.
+        // Workers do not know the run's end and work beyond it, but not beyond the end of an epoch.
         let epoch = scenario.datasets[job.dataset].samples as f64 / loaders;
         let making = (workers * job.batch as f64).min(epoch);
         let each = COPY
@@ -61,13 +62,14 @@ pub fn memory(scenario: &Scenario) -> Memory {
     Memory { world: world + caches(scenario), outcome }
 }
 
-/// Whether a job's data come from other machines.
+/// Returns whether a job reads from other machines.
 fn reads_from_others(scenario: &Scenario, job: &Job) -> bool {
     let path = scenario.storage.get(job.storage).map(|storage| &storage.path);
     path.is_none_or(|path| path.is_remote() || path.measured().is_some())
 }
 
-/// Steps of a job copy where their number is written; waits decide how many a `duration` has.
+/// Returns the steps of a job copy if the scenario gives their number; `None` for a `duration`, whose number of steps depends
+/// on stalls.
 fn steps(scenario: &Scenario, job: &Job) -> Option<f64> {
     let goal = scenario.goal(job).steps;
     match scenario.stop_of(job) {
@@ -76,8 +78,8 @@ fn steps(scenario: &Scenario, job: &Job) -> Option<f64> {
     }
 }
 
-/// Samples that the loaders of a job copy read, about: at most those for which its trainers have time, and no more than
-/// events where its length is not written.
+/// Returns about how many samples the loaders of a job copy read: at most those for which its trainers have time, and, if the
+/// scenario does not give the run's length, no more than the maximum number of events.
 fn samples(scenario: &Scenario, job: &Job) -> f64 {
     let of_step = job.batch as f64 * f64::from(job.models());
     let fresh = scenario.goal(job).fresh;
@@ -91,7 +93,7 @@ fn samples(scenario: &Scenario, job: &Job) -> f64 {
     }
 }
 
-/// What the caches of all nodes take [B]: the system gives them memory as it is touched.
+/// Returns the memory of the caches of all nodes [B]; the operating system provides it only as it is touched.
 fn caches(scenario: &Scenario) -> f64 {
     let groups = scenario.cluster.groups.iter().map(|group| &group.node);
     let paged = groups.chain([&scenario.cluster.node]).any(|node| node.page_cache.is_some());
@@ -127,7 +129,7 @@ mod tests {
     const SMALL: &str = "{ threads = 1, capacity = \"16 samples\", decode = \"100 ms\" }";
 
     #[test]
-    fn buffers_count_by_what_a_run_can_put_into_them() {
+    fn buffers_count_only_for_samples_that_a_run_can_read() {
         let endless = "{ threads = 1, capacity = \"1000000000 samples\", decode = \"100 ms\" }";
         let [small, large] = [SMALL, endless].map(|loader| of("steps = 200", loader).world);
         assert!(large - small <= 100.0 * 1600.0 * PLACE, "{small} {large}");
@@ -135,8 +137,8 @@ mod tests {
 
     #[test]
     fn nodes_that_read_over_the_network_count_with_their_transfers() {
-        // System: a job on 4000 nodes with 24 workers each that read drawn batches of 64 from a file server. Expectation: at
-        // least what such a run was measured to take, 430 MB, and no more than twice that.
+        // System: a job on 4000 nodes, each with 24 workers that read batches of 64 samples of random sizes from a file server.
+        // Expectation: at least the measured memory of such a run, 430 MB, and no more than twice that.
         let text = "name = \"m\"\n[run]\nsteps = 6\n[cluster]\nnodes = 4000\nnode = { cores = 24, gpus = 1 }\n[storage.s.file-server]\n\
                     bandwidth = \"100 GB/s\"\n[dataset.d]\nsamples = 1281167\n\
                     sample_size = { lognormal = { mean = \"400 kB\", cv = 0.6 } }\n[[job]]\nname = \"j\"\n\
@@ -149,14 +151,15 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_a_duration_are_not_guessed_from_computing_alone() {
+    fn steps_of_a_run_with_a_duration_are_not_estimated() {
         assert_eq!(of("duration = \"10 s\"", SMALL).outcome, 0.0);
         assert_eq!(of("steps = 1000", SMALL).outcome, 100.0 * 1000.0 * STEP);
     }
 
     #[test]
-    fn caches_count_where_nobody_says_how_long_a_run_is() {
-        // A million files that each of a hundred nodes may keep.
+    fn all_units_of_caches_count_in_a_run_of_unknown_length() {
+        // System: a million files that each of a hundred nodes may keep. Expectation: without a given length all units count;
+        // with one step hardly any do.
         assert!(of("", SMALL).world > 1e8 * UNIT);
         assert!(of("steps = 1", SMALL).world < 5e8);
     }

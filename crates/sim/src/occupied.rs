@@ -1,22 +1,24 @@
-//! How much of a GPU its learners' kernels keep busy, over time.
+//! Part of a GPU that learners' and loaders' kernels keep busy, over time.
 
 use forebay_engine::Time;
 use forebay_report::Occupancy;
 
-/// What is in use of a GPU: on a link that all share, the sum of what each can use, or all of it.
+/// Used part of a GPU on a link that all its users share: the sum of the parts that their kernels can fill, at most 1.
 #[derive(Debug)]
 pub(super) struct Occupied {
-    /// The part that kernels of its loader fill, and how many run.
+    /// Part of the GPU that a kernel of its loader fills, and number of such kernels running.
     loader: (f64, u32),
-    /// By sort of kernels, the part of the GPU that one learner's fill, and how many learners are at it.
+    /// For each kind of learners' kernels: the part of the GPU that one learner's kernels fill, and the number of learners
+    /// running them.
     sorts: Vec<(f64, u32)>,
-    /// Since when that is so; `None` before the first.
+    /// Time of the last change; `None` before the first one.
     since: Option<Time>,
     seconds: Occupancy,
 }
 
 impl Occupied {
-    /// Nothing yet, by learners whose kernels fill these parts of the GPU, and a loader's.
+    /// Returns an unused GPU, given the part of it that each kind of learners' kernels fills, and the part that a loader's
+    /// kernel fills.
     pub(super) fn new(parts: impl Iterator<Item = f64>, loader: f64) -> Occupied {
         Occupied {
             loader: (loader, 0),
@@ -26,31 +28,31 @@ impl Occupied {
         }
     }
 
-    /// A learner begins with kernels of a sort.
+    /// Begins kernels of kind `sort` of one learner.
     pub(super) fn enter(&mut self, now: Time, sort: u32) {
         self.pass(now);
         self.sorts[sort as usize].1 += 1;
     }
 
-    /// It ends them.
+    /// Ends kernels of kind `sort` of one learner.
     pub(super) fn leave(&mut self, now: Time, sort: u32) {
         self.pass(now);
         self.sorts[sort as usize].1 -= 1;
     }
 
-    /// Its loader begins with a kernel.
+    /// Begins a kernel of the loader.
     pub(super) fn begin(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 += 1;
     }
 
-    /// It ends one.
+    /// Ends a kernel of the loader.
     pub(super) fn end(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 -= 1;
     }
 
-    /// Whatever was at it is off.
+    /// Ends all kernels.
     pub(super) fn clear(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 = 0;
@@ -64,7 +66,7 @@ impl Occupied {
         self.seconds.add(sum.min(1.0), now.since(since).seconds());
     }
 
-    /// Until the last change.
+    /// Returns the time at each level of occupancy until the last change.
     pub(super) fn seconds(&self) -> Occupancy {
         self.seconds
     }

@@ -1,4 +1,4 @@
-//! Activations on their way from one pipeline stage to the next.
+//! Transfer of a whole batch's activations from one pipeline stage to the next.
 
 use forebay_engine::Time;
 
@@ -8,7 +8,7 @@ use super::index::DeviceId;
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// The stage before has a batch's activations for device `d`.
+    /// Begins to hand a batch's activations from the stage before to device `d`.
     pub(super) fn hand_over(&mut self, env: &mut Env, d: DeviceId) {
         self.devices[d].input.sent.push_back(env.now);
         let job = &self.jobs[self.devices[d].job];
@@ -19,7 +19,7 @@ impl Jobs {
         }
     }
 
-    /// The latency is over; the bytes follow.
+    /// Begins the transfer of activations to device `d` after the latency.
     pub(super) fn hand_over_bytes(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let bytes = self.jobs[device.job].plan.activations;
@@ -42,7 +42,7 @@ impl Jobs {
         there
     }
 
-    /// A batch's activations are there.
+    /// Ends the transfer of a batch's activations to device `d`.
     pub(super) fn handed_over(&mut self, env: &mut Env, d: DeviceId) {
         self.devices[d].input.received += 1;
         self.try_start(env, d);

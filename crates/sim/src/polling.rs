@@ -1,4 +1,4 @@
-//! Loaders in which nobody is woken: who finds nothing sleeps, and looks again.
+//! Loaders that poll: a worker or device that finds nothing to do sleeps and looks again, instead of being woken.
 
 use forebay_metrics::Promise;
 use forebay_report::Cause;
@@ -10,7 +10,7 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 
 impl Loaders {
-    /// Whether worker `w` finds enough batches in its queue, and sleeps before it looks again.
+    /// Returns whether worker `w` finds enough batches in its loader's queue; it then sleeps before it looks again.
     #[cold]
     pub(super) fn finds_enough(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &mut self.loaders[self.workers[w].loader];
@@ -25,7 +25,7 @@ impl Loaders {
         true
     }
 
-    /// Worker `w` looks again.
+    /// Lets worker `w` look again after its sleep.
     pub(super) fn look_again(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &mut self.workers[w];
         worker.phase = Phase::Ready;
@@ -33,7 +33,8 @@ impl Loaders {
         self.run_worker(env, w);
     }
 
-    /// Worker `w` has put a batch in: devices that sleep will find it.
+    /// Promises the batch that worker `w` has put in to a sleeping device, and schedules the poll at which that device will
+    /// find it.
     #[cold]
     pub(super) fn promise(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         let loader = &mut self.loaders[l];
@@ -47,8 +48,8 @@ impl Loaders {
         }
     }
 
-    /// What device `d`, which slept, finds: the batch that it was promised, for which it waits no more. `None` if nothing was,
-    /// or its job is over.
+    /// Returns the batch that was promised to device `d`, which has slept and waits no more; `None` if nothing was promised or
+    /// its job is over.
     pub(super) fn find_promised(&mut self, l: LoaderId, d: DeviceId) -> Option<Promise> {
         let loader = &mut self.loaders[l];
         let found = loader.polling.as_mut()?.find(d.number())?;

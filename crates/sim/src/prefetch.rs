@@ -1,5 +1,5 @@
-//! Fetches from memory what the next events will need while the present one is handled: the state of
-//! hundreds of jobs fits in no cache near the core. Changes nothing that is simulated.
+//! Prefetches from memory what the next events will need while the current one is handled, since the state of hundreds of jobs
+//! fits in no cache near the core. Prefetching changes nothing that is simulated.
 
 use super::env::Env;
 use forebay_engine::prefetch;
@@ -11,10 +11,10 @@ use super::loaders::Loaders;
 use super::stages::StageRun;
 use super::worker::Cores;
 
-/// From so many workers on their state is far from the core.
+/// Number of workers from which on their state does not fit the caches.
 const MANY: usize = 4096;
 
-/// The worker that an event is about.
+/// Returns the worker that an event is about, if it is about one.
 fn worker_of(event: Option<Event>) -> Option<WorkerId> {
     match event? {
         Event::Computed(w)
@@ -25,7 +25,7 @@ fn worker_of(event: Option<Event>) -> Option<WorkerId> {
 }
 
 impl Loaders {
-    /// From now on what comes next is fetched from memory ahead, if there are so many workers that it pays.
+    /// Turns prefetching on for the rest of the run if there are so many workers that it pays.
     pub(super) fn look_ahead(&mut self) {
         self.is_far = self.workers.len() >= MANY;
         if self.is_far {
@@ -33,8 +33,8 @@ impl Loaders {
         }
     }
 
-    /// For the next events of the calendar: first who they are about, then what that one uses, then what
-    /// this uses.
+    /// Prefetches for the next events of the calendar: for the most distant one its worker, for nearer ones what that worker
+    /// uses, and then what these objects use in turn.
     pub(super) fn fetch_for_events(&self, env: &Env) {
         if let Some(w) = worker_of(env.calendar.peek_event(3)) {
             self.fetch_worker(w);
@@ -59,7 +59,7 @@ impl Loaders {
         }
     }
 
-    /// The same for the completion that comes after the next one.
+    /// Prefetches for the completion of a flow that comes after the next one.
     pub(super) fn fetch_for_flows(&self, env: &Env) {
         let Some((group, activity)) = env.network.peek_second() else { return };
         if let ActivityId::Worker(w) = activity {
@@ -79,7 +79,7 @@ impl Loaders {
         prefetch(&self.workers[w].request);
     }
 
-    /// What a worker that was fetched uses.
+    /// Prefetches what worker `w`, which was prefetched before, uses.
     #[inline]
     fn fetch_beside(&self, w: WorkerId) {
         let worker = &self.workers[w];
@@ -87,7 +87,7 @@ impl Loaders {
         worker.timeline.prefetch();
     }
 
-    /// The station of a worker whose stage was fetched.
+    /// Prefetches the station of worker `w`, whose stage was prefetched before.
     #[inline]
     fn fetch_station(&self, env: &Env, w: WorkerId) {
         if let Cores::Fifo(station) = self.stages[self.workers[w].stage].cores {
@@ -96,14 +96,14 @@ impl Loaders {
     }
 }
 
-/// The stage that reads through a group of flows, and the station of its cores, if it has one.
+/// The stage that reads through a group of flows, and the station of the stage's cores, if it has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reader {
     stage: StageId,
     station: Option<StationId>,
 }
 
-/// By group, who reads through it.
+/// Returns for each group of flows the stage that reads through it.
 fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<Reader>> {
     let mut readers = Vec::new();
     for loader in loaders {
@@ -122,7 +122,7 @@ fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<R
 }
 
 impl LoaderRun {
-    /// What every sample needs of it.
+    /// Prefetches the fields of the loader that every sample needs.
     #[inline]
     fn prefetch(&self) {
         prefetch(self);

@@ -1,4 +1,4 @@
-//! How far a run has come, told while it goes on.
+//! Progress of a run, reported while it goes on.
 
 use super::env::Env;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,41 +9,41 @@ use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::watch::Watch;
 
-/// What a run tells now and then to whoever looks; one for each run in progress.
+/// The progress that a run reports from time to time; one for each run in progress.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Events so far.
+    /// Number of events so far.
     events: AtomicU64,
     /// Simulated time [ps].
     time: AtomicU64,
-    /// Share of its steps that the job furthest behind has done, in parts of [`WHOLE`].
+    /// Share of its steps that the job furthest behind has done, multiplied by [`WHOLE`].
     share: AtomicU64,
 }
 
-/// All of a run.
+/// Value of [`Progress`]'s `share` for a complete run.
 const WHOLE: f64 = 1e9;
 
 impl Progress {
-    /// Events so far.
+    /// Returns the number of events so far.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// Simulated time [s].
+    /// Returns the simulated time [s].
     #[must_use]
     pub fn seconds(&self) -> f64 {
         Time(self.time.load(Ordering::Relaxed)).seconds()
     }
 
-    /// Share of the run that is done, from 0 to 1: of the steps of the job furthest behind, or of its time; 0 where that is
-    /// not known.
+    /// Returns the share of the run that is done, from 0 to 1: the share of the steps of the job furthest behind, or of the
+    /// run's time, whichever is larger; 0 if neither is known.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.share.load(Ordering::Relaxed) as f64 / WHOLE
     }
 
-    /// Another run begins.
+    /// Resets the progress because another run begins.
     pub fn reset(&self) {
         self.tell(0, Time::ZERO, 0.0);
     }
@@ -56,7 +56,7 @@ impl Progress {
 }
 
 impl Watch<'_> {
-    /// Tells how far the run has come.
+    /// Reports how far the run has come.
     #[cold]
     pub(super) fn tell(&self, env: &Env, jobs: &Jobs, to: &Progress) {
         let of_jobs = jobs.jobs.iter().filter(|job| !job.finished).map(share);
@@ -66,7 +66,7 @@ impl Watch<'_> {
     }
 }
 
-/// Of a job that goes on.
+/// Returns the share of its steps or fresh samples that an unfinished job has done.
 fn share(job: &JobRun) -> f64 {
     let steps = job.steps.completed() as f64 / job.plan.goal.steps.max(1) as f64;
     let fresh = job.steps.fresh() as f64 / job.plan.goal.fresh.max(1) as f64;

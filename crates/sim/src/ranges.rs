@@ -1,4 +1,4 @@
-//! Files and samples that are fetched in several requests, some of them ahead of the others.
+//! Files and samples that are fetched in several range requests, with readahead.
 
 use forebay_report::Cause;
 use forebay_scenario::Ranges;
@@ -10,16 +10,16 @@ use super::loaders::Loaders;
 use super::read::ServiceModel;
 use super::worker::{Phase, Waiting, Worker};
 
-/// What a worker fetches in ranges, and how far it is.
+/// A worker's fetch in ranges, and its progress.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fetch {
-    /// Bytes not yet asked for.
+    /// Bytes not yet requested [B].
     left: f64,
-    /// Requests made.
+    /// Number of requests made.
     pub(super) number: u32,
-    /// Those of them that are not over.
+    /// Number of requests in progress.
     in_progress: u32,
-    /// Those whose bytes are coming.
+    /// Number of requests whose bytes are being transferred.
     moving: u32,
 }
 
@@ -28,20 +28,20 @@ pub(super) struct Fetch {
 pub(super) struct Range {
     worker: WorkerId,
     bytes: f64,
-    /// Which of its sample's.
+    /// Number of the range within its sample.
     number: u32,
-    /// Its way to storage targets, where it has one.
+    /// Its route to storage targets or through an I/O queue, if there are several routes.
     way: u32,
     state: State,
     refusals: u8,
     /// Whether it is the last of its sample.
     last: bool,
-    /// What of it is still to be done.
+    /// Number of parts of the transfer still to be done: over the network, and by the storage's service.
     parts: u8,
 }
 
 impl Range {
-    /// Whether it holds a slot of its I/O queue, if it has one.
+    /// Returns whether the range has passed the wait for a slot of its I/O queue, and thus holds one if there is a queue.
     fn is_in_queue(&self) -> bool {
         self.state != State::Queued
     }
@@ -52,9 +52,9 @@ impl Range {
 enum State {
     /// A slot of its I/O queue.
     Queued,
-    /// To be served as an operation.
+    /// The station of operations.
     Opening,
-    /// To be let through.
+    /// Admission by the request limiter.
     Refused,
     FirstByte,
     Bytes,
@@ -63,7 +63,7 @@ enum State {
 /// All ranges that are being fetched.
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
-    /// By worker; empty where no data set is fetched so.
+    /// The fetch of each worker; empty if no data set is fetched in ranges.
     pub(super) of: IdVec<Worker, Fetch>,
     ranges: Slab<Range>,
 }
@@ -73,24 +73,24 @@ impl Fetches {
         self.ranges.add(range)
     }
 
-    /// The worker that range `r` is for.
+    /// Returns the worker that range `r` is for.
     pub(super) fn worker(&self, r: RangeId) -> WorkerId {
         self.ranges[r].worker
     }
 
-    /// For each range of these workers that holds a slot of an I/O queue, its worker and route.
+    /// Returns the worker and route of each range of these workers that holds a slot of an I/O queue.
     pub(super) fn in_queues(&self, workers: Ids<Worker>) -> Vec<(WorkerId, u32)> {
         let found = self.ranges.all_if(|of| workers.contains(of.worker) && of.is_in_queue());
         found.into_iter().map(|r| (self.ranges[r].worker, self.ranges[r].way)).collect()
     }
 
-    /// The worker and route of range `r` if it waits to enter its I/O queue.
+    /// Returns the worker and route of range `r` if it waits for a slot of its I/O queue.
     pub(super) fn entering(&self, r: RangeId) -> Option<(WorkerId, u32)> {
         let Range { worker, way, state, .. } = self.ranges[r];
         (state == State::Queued).then_some((worker, way))
     }
 
-    /// Nothing is fetched any more for these workers.
+    /// Removes all ranges of these workers.
     pub(super) fn forget(&mut self, workers: Ids<Worker>) {
         self.ranges.remove_if(|range| workers.contains(range.worker));
         if !self.of.is_empty() {
@@ -100,7 +100,7 @@ impl Fetches {
 }
 
 impl Loaders {
-    /// Fetches what worker `w` asks for in ranges; true if the sample is complete.
+    /// Fetches the current request of worker `w` in ranges; returns true if the sample is complete.
     pub(super) fn fetch_ranges(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.parts = 1;
@@ -109,13 +109,13 @@ impl Loaders {
         self.ask_ahead(env, w) && self.part_done(env, w)
     }
 
-    /// Keeps as many requests of worker `w` in progress as it may; true if all are over.
+    /// Keeps as many range requests of worker `w` in progress as readahead allows; returns true if all are over.
     fn ask_ahead(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let source = &self.loaders[self.workers[w].loader].source;
         let Some(Ranges { request, readahead }) = source.ranges else { return true };
         loop {
             let fetch = &mut self.fetches.of[w];
-            // A byte's worth of slack: differences of sizes are rounded.
+            // Half a byte of slack, because differences of sizes are rounded.
             if fetch.left < 0.5 || fetch.in_progress == readahead {
                 return fetch.in_progress == 0;
             }
@@ -135,7 +135,7 @@ impl Loaders {
         }
     }
 
-    /// Range `r` enters its I/O queue, if there is one; true if it is there at once.
+    /// Lets range `r` enter its I/O queue, if there is one; returns true if its bytes are there at once.
     fn enter_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, way, .. } = self.fetches.ranges[r];
         if let Some(slots) = self.slots_of(w, way)
@@ -147,7 +147,8 @@ impl Loaders {
         self.operate_range(env, r)
     }
 
-    /// Range `r` visits the station of operations, where every request does; true if it is there at once.
+    /// Sends range `r` to the station of operations, if every request has to visit it; returns true if its bytes are there at
+    /// once.
     fn operate_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let range = &mut self.fetches.ranges[r];
         range.state = State::Opening;
@@ -164,7 +165,7 @@ impl Loaders {
         false
     }
 
-    /// Range `r` has been served as an operation.
+    /// Ends the visit of range `r` at the station of operations.
     pub(super) fn range_opened(&mut self, env: &mut Env, r: RangeId) {
         let w = self.fetches.ranges[r].worker;
         if let Some(station) = self.mount_of(w).station {
@@ -175,7 +176,7 @@ impl Loaders {
         }
     }
 
-    /// Asks for range `r`, which may be refused; true if it is there at once.
+    /// Sends the request for range `r`, which may be refused; returns true if its bytes are there at once.
     fn ask_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, number, mut refusals, .. } = self.fetches.ranges[r];
         self.fetches.ranges[r].state = State::Refused;
@@ -195,7 +196,7 @@ impl Loaders {
         false
     }
 
-    /// What range `r` waited for is over.
+    /// Goes on with range `r` after the end of its delay.
     pub(super) fn range_waited(&mut self, env: &mut Env, r: RangeId) {
         let over = match self.fetches.ranges[r].state {
             State::Queued => self.operate_range(env, r),
@@ -207,7 +208,7 @@ impl Loaders {
         }
     }
 
-    /// The bytes of range `r` begin to come; true if they are there at once.
+    /// Begins the transfer of range `r`; returns true if its bytes are there at once.
     fn move_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r];
         let mount = &self.loaders[self.workers[w].loader].mount;
@@ -235,7 +236,7 @@ impl Loaders {
         false
     }
 
-    /// A part of range `r` has been done.
+    /// Ends a part of the transfer of range `r`.
     pub(super) fn range_moved(&mut self, env: &mut Env, r: RangeId) {
         let range = &mut self.fetches.ranges[r];
         range.parts -= 1;
@@ -247,7 +248,7 @@ impl Loaders {
         }
     }
 
-    /// Range `r` is over: on to the next, or all are there.
+    /// Ends range `r` and requests more; resumes the worker if all ranges have been fetched.
     fn range_over(&mut self, env: &mut Env, r: RangeId) {
         let w = self.fetches.ranges[r].worker;
         self.end_range(env, r);
@@ -265,7 +266,7 @@ impl Loaders {
         self.fetches.ranges.remove(r);
     }
 
-    /// Worker `w` waits for its ranges' bytes while any come, and for `cause` otherwise.
+    /// Records that worker `w` waits for a transfer while the bytes of any range are coming, and for `cause` otherwise.
     fn note_fetch(&mut self, env: &mut Env, w: WorkerId, cause: Cause) {
         let moving = self.fetches.of[w].moving;
         match (cause, moving) {

@@ -1,4 +1,4 @@
-//! Reading: an open operation, a latency, bytes.
+//! Reading: an open operation, a latency, and a transfer.
 
 use forebay_model::random::Purpose;
 use forebay_report::Cause;
@@ -25,7 +25,7 @@ pub(super) use queue::IoQueues;
 pub(super) use source::{ShardCursor, Source};
 
 impl Loaders {
-    /// Begins to read the worker's current sample; true if it is there already.
+    /// Begins to read the current sample of worker `w`; returns true if the sample is there already.
     #[inline]
     pub(super) fn begin_read(&mut self, env: &mut Env, w: WorkerId) -> bool {
         self.locate(env, w);
@@ -39,7 +39,7 @@ impl Loaders {
         self.fetch(env, w)
     }
 
-    /// Asks for the next bytes of the current sample; true if none are missing.
+    /// Requests the next bytes of the current sample; returns true if none are missing.
     #[inline(always)]
     fn fetch(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
@@ -68,7 +68,7 @@ impl Loaders {
             Layout::Shards { request, record, .. } => {
                 let shard = &mut self.shards[w];
                 let size = record.around(worker.size);
-                // A byte's worth of slack: sums of sizes are rounded.
+                // Half a byte of slack, because sums of sizes are rounded.
                 if shard.buffered + 0.5 >= size {
                     shard.buffered = (shard.buffered - size).max(0.0);
                     worker.item.bytes += worker.size;
@@ -97,7 +97,7 @@ impl Loaders {
         self.issue(env, w, open)
     }
 
-    /// Issues the current request, which opens its file first where `open`; true if the sample is complete.
+    /// Issues the current request, which opens its file first if `open`; returns true if the sample is complete.
     #[inline]
     fn issue(&mut self, env: &mut Env, w: WorkerId, open: bool) -> bool {
         let mount = self.mount_of(w);
@@ -110,7 +110,7 @@ impl Loaders {
         }
     }
 
-    /// Asks for the current request, which may be refused; true if the sample is complete.
+    /// Sends the current request to the storage, which may refuse it; returns true if the sample is complete.
     #[inline]
     pub(super) fn ask_again(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
@@ -123,7 +123,8 @@ impl Loaders {
         }
     }
 
-    /// Chooses the route of request number `number` of worker `w`: the targets that serve it, or the queue of its core.
+    /// Chooses the route of request number `number` of worker `w`: the storage targets that serve it, or the I/O queue of the
+    /// worker's core.
     #[cold]
     fn choose_route(&mut self, w: WorkerId, number: u32) {
         let worker = &self.workers[w];
@@ -179,7 +180,7 @@ impl Loaders {
         false
     }
 
-    /// Time to the first byte of one more request of worker `w`, if it takes any.
+    /// Returns the latency to the first byte of one more request of worker `w`, if there is one, and counts the request.
     #[inline(always)]
     pub(super) fn first_byte_after(&mut self, env: &mut Env, w: WorkerId) -> Option<Delay> {
         let delay = match &self.mount_of(w).latency {
@@ -222,7 +223,7 @@ impl Loaders {
         false
     }
 
-    /// The bytes of a request have come; true if the sample is complete.
+    /// Handles the arrival of a request's bytes; returns true if the sample is complete.
     pub(super) fn transferred(&mut self, env: &mut Env, w: WorkerId) -> bool {
         if let Some(slots) = self.slots_held(w) {
             env.leave_queue(slots);
@@ -231,7 +232,7 @@ impl Loaders {
         if mount.costs_cpu() { self.receive(env, w) } else { self.received(env, w) }
     }
 
-    /// The bytes of a request that costs time of a core have come; true if the sample is complete.
+    /// Begins the CPU work for the bytes that have arrived for worker `w`; returns true if the sample is complete.
     fn receive(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Mount { cpu, alone, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w];
@@ -253,7 +254,7 @@ impl Loaders {
         self.begin_compute(env, w, cores, seconds, Delay::once(seconds), Phase::Receiving)
     }
 
-    /// The bytes of a request are the worker's; true if the sample is complete.
+    /// Hands the received bytes to the worker; returns true if the sample is complete.
     #[inline(always)]
     pub(super) fn received(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &self.loaders[self.workers[w].loader];
@@ -267,7 +268,7 @@ impl Loaders {
         }
     }
 
-    /// The bytes of a request for a part of a file have come; true if the sample is complete.
+    /// Handles the arrival of the bytes of a request for a part of a file; returns true if the sample is complete.
     fn part_read(&mut self, env: &mut Env, w: WorkerId, layout: Layout) -> bool {
         match layout {
             Layout::RowGroups(groups) => self.chunk_read(env, w, groups),
@@ -275,7 +276,7 @@ impl Loaders {
         }
     }
 
-    /// What worker `w` has read stays wherever anything of it is kept.
+    /// Keeps what worker `w` has read in every cache that keeps it: tier, page cache, decoded samples.
     #[cold]
     fn keep_all(&mut self, env: &mut Env, w: WorkerId) {
         let loader = &self.loaders[self.workers[w].loader];
@@ -291,7 +292,7 @@ impl Loaders {
         }
     }
 
-    /// The bytes of a sample's file have come: that is all of it.
+    /// Counts the bytes of a sample whose file has been read; returns true because the sample is complete.
     #[inline]
     pub(super) fn file_read(&mut self, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
@@ -299,10 +300,10 @@ impl Loaders {
         true
     }
 
-    /// The bytes of a request have come; true if the sample is complete.
+    /// Adds the bytes of a finished request to the shard's buffer and requests more; returns true if the sample is complete.
     pub(super) fn requested(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (worker, shard) = (&self.workers[w], &mut self.shards[w]);
-        // A tier may have taken in what was read before, too.
+        // The request may have fetched a whole file into a tier, including bytes that were read before.
         let new = worker.request.min(shard.unread.max(1.0));
         shard.buffered += new;
         shard.unread -= new;

@@ -1,7 +1,7 @@
-//! Failures of nodes: a job copy stops at once, and begins again with the state of its last checkpoint.
+//! Failures of nodes: a job copy stops at once, and restarts from the state of its last checkpoint.
 //!
-//! What was in flight ends with it. The steps since the checkpoint are taken out of the books, and their time is a
-//! wait for the fault: so each sample is trained on as often as if nothing had failed.
+//! Everything in progress ends with the failure. The steps since the checkpoint are removed from the books, and their time
+//! becomes a stall caused by the fault. So each sample is trained on as often as without failures.
 
 mod epoch;
 mod restored;
@@ -24,30 +24,31 @@ use super::lineage::Trained;
 pub(super) use epoch::EpochRun;
 pub(super) use restored::Restored;
 
-/// Failures in a row without a new checkpoint, or an end, after which a job will never end.
+/// Number of failures in a row without progress (a new checkpoint or the job's end) after which the job is assumed never to
+/// end.
 const HOPELESS: u32 = 10_000;
 
-/// What a job copy has against failures, and how they come.
+/// Checkpoints and failures of a job copy.
 #[derive(Debug)]
 pub(super) struct RecoveryRun {
     pub(super) checkpoint: Option<CheckpointRun>,
     failures: Option<FailureRun>,
-    /// What it would begin again with.
+    /// The state from which the job copy would restart.
     pub(super) saved: Saved,
     pub(super) books: RecoveryOutcome,
-    /// Of each loader.
+    /// Initial state of each loader, for restarts.
     restored: Vec<Restored>,
-    /// Steps that do again what was done before, because epochs begin again.
+    /// Number of steps that repeat earlier steps because epochs begin again.
     replayed: u64,
-    /// When it began again last.
+    /// Time of the last restart.
     resumed: Time,
 }
 
-/// Failures and checkpoints from which on their cost is an average.
+/// Number of failures and of checkpoints from which on their mean cost is considered known.
 const ENOUGH: u64 = 10;
 
 impl RecoveryRun {
-    /// Whether as much of what it is about has happened as a run of unwritten length should show.
+    /// Returns whether as many failures and checkpoints have happened as a run needs whose length the scenario does not give.
     pub(super) fn is_shown(&self) -> bool {
         let asked = self.failures.as_ref().map_or(0, |of| match &of.when {
             FailureTimes::At(times) => times.len() as u64,
@@ -64,14 +65,14 @@ pub(super) struct FailureRun {
     pub(super) when: FailureTimes,
     pub(super) restart: f64,
     pub(super) resume: Resume,
-    /// Failures by node.
+    /// Number of failures of each node.
     pub(super) number: Vec<u64>,
-    /// Since when the job is down, if it is, and when it is to begin again.
+    /// Time since when the job is down and time at which it will restart; `None` if it is up.
     pub(super) down: Option<(Time, Time)>,
     pub(super) failures_without_progress: u32,
-    /// Position of the first loader where the last epoch began that a checkpoint was in.
+    /// Position in the first loader's reading at which the last checkpointed epoch began.
     pub(super) begun: u64,
-    /// Samples of an epoch, batches and steps as the goal has them, where it is one of epochs.
+    /// Samples of an epoch, and batches and steps of the goal if that is a number of epochs.
     pub(super) epoch: EpochRun,
 }
 
@@ -92,18 +93,18 @@ impl RecoveryRun {
         }
     }
 
-    /// Steps so far that did again what had been done, and will have.
+    /// Returns the number of steps, past and planned, that repeat earlier steps.
     pub(super) fn replayed(&self) -> u64 {
         self.replayed
     }
 
-    /// Whether the job waits for its state to be saved.
+    /// Returns whether the job waits for its state to be saved.
     pub(super) fn is_saving(&self) -> bool {
         self.checkpoint.as_ref().is_some_and(CheckpointRun::is_waited_for)
     }
 
-    /// Something is saved now that was not before. Within an epoch that would begin again, and counts, that is
-    /// nothing.
+    /// Records that a new state has been saved, which counts as progress. If epochs begin again after a failure and the goal
+    /// is a number of epochs, only a state of a later epoch counts.
     pub(super) fn record_progress(&mut self) {
         let Some(failures) = &mut self.failures else { return };
         if failures.epoch.goal && failures.resume == Resume::Epoch {
@@ -117,25 +118,25 @@ impl RecoveryRun {
         failures.failures_without_progress = 0;
     }
 
-    /// Of `taken` samples that loader number `loader` has just handed out, `dequeued` in all, those that
-    /// were not trained on before.
+    /// Returns how many of the `taken` samples that loader number `loader` has just handed out were not trained on before;
+    /// `dequeued` is the number of all samples that it has handed out.
     pub(super) fn fresh(&self, loader: u32, dequeued: u64, taken: u64) -> u64 {
         let of = &self.restored[loader as usize];
         let position = dequeued - of.base;
         position.saturating_sub(of.known.max(position - taken))
     }
 
-    /// What was done until a failure at `failed` is lost, back to the last step saved, which ended at `end`.
+    /// Counts the time lost by a failure at `failed`: everything back to the last saved step, which ended at `end`.
     fn lose(&mut self, failed: Time, end: Time) {
         let Saved { begun, ready, .. } = self.saved;
         self.books.lost_seconds += failed.since(ready.max(self.resumed)).seconds();
-        // What was done after that step while others came as far is lost once.
+        // What devices did after that step, while others finished it, is lost only once.
         if self.resumed <= ready {
             self.books.lost_seconds += begun.since(end).seconds();
         }
     }
 
-    /// Adds what was thrown away to the counts of its samples.
+    /// Adds the samples that were thrown away to `counts`.
     pub(super) fn count(&self, counts: &mut SampleCounts) {
         for loader in &self.restored {
             counts.started += loader.counts.started;
@@ -146,11 +147,11 @@ impl RecoveryRun {
 }
 
 impl JobRun {
-    /// It is what its last checkpoint has, after a failure at `failed`.
+    /// Sets the job copy's books back to its last checkpoint, after a failure at `failed`.
     fn go_back(&mut self, failed: Time) {
         let Some(recovery) = &mut self.recovery else { return };
         self.steps.roll_back(recovery.saved.steps, self.start);
-        // Once: what is saved may be gone back to again.
+        // Only once, since the job copy may go back to the same saved state again.
         self.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
         recovery.lose(failed, self.steps.last_end());
         let saved = &recovery.saved;
@@ -167,14 +168,14 @@ impl JobRun {
 }
 
 impl Jobs {
-    /// What the GPUs of job copy `j` have sent, where its model copies are spread over several.
+    /// Returns what the GPUs of job copy `j` have sent, if its model copies are spread over several GPUs.
     pub(super) fn sent(&self, j: JobId) -> Option<ParallelOutcome> {
         let job = &self.jobs[j];
         let books = job.parallel.as_ref()?.books;
         Some(self.communicators.with_sent(job.parts.communicators, books))
     }
 
-    /// Job copy `j` begins to train for the first time.
+    /// Initialises recovery of job copy `j`, which begins to train for the first time, and schedules its failures.
     pub(super) fn begin_recovery(&mut self, env: &mut Env, j: JobId) {
         if self.jobs[j].recovery.is_none() {
             return;
@@ -203,7 +204,7 @@ impl Jobs {
         }
     }
 
-    /// Draws when node `node` of job copy `j` fails next.
+    /// Samples when node `node` of job copy `j` fails next, and schedules that.
     fn next_failure(&mut self, env: &mut Env, j: JobId, node: u32) {
         let Some(recovery) = &mut self.jobs[j].recovery else { return };
         let Some(failures) = &mut recovery.failures else { return };
@@ -216,7 +217,7 @@ impl Jobs {
         env.after(Delay::once(wait), Event::Failed { job: j, node });
     }
 
-    /// Node `node` of job copy `j` fails.
+    /// Handles a failure of node `node` of job copy `j`.
     #[cold]
     pub(super) fn failed(&mut self, env: &mut Env, j: JobId, node: u32) {
         if self.jobs[j].finished {
@@ -242,7 +243,7 @@ impl Jobs {
         env.after(restart, Event::Waited(ActivityId::Restart(j)));
     }
 
-    /// All of job copy `j` stops, and what it had in flight.
+    /// Stops job copy `j` and everything that it has in progress.
     fn stop_job(&mut self, env: &mut Env, j: JobId) {
         self.abandon_checkpoint(env, j);
         self.close_until(j, env.now);
@@ -284,7 +285,7 @@ impl Jobs {
         self.trace_device(env, d, Cause::Fault.name());
     }
 
-    /// It is time for job copy `j` to begin again, unless it failed again meanwhile.
+    /// Restarts job copy `j`, unless it has failed again meanwhile.
     pub(super) fn restart(&mut self, env: &mut Env, j: JobId) {
         let Some(recovery) = &self.jobs[j].recovery else { return };
         let Some(failures) = &recovery.failures else { return };
@@ -296,12 +297,12 @@ impl Jobs {
         self.set_going(env, j);
     }
 
-    /// The books of job copy `j`, down since then, are those of its last checkpoint; all time since then was
-    /// lost.
+    /// Sets the books of job copy `j`, which has been down since `since`, back to its last checkpoint, and records the time
+    /// after it as lost.
     fn roll_back(&mut self, now: Time, j: JobId, since: Time) {
         let job = &mut self.jobs[j];
         job.go_back(since);
-        // What is saved holds what they had sent.
+        // The saved state includes what the ranks had sent by then.
         self.communicators.forget_sent(job.parts.communicators);
         let Some(recovery) = &mut job.recovery else { return };
         let saved = &recovery.saved;
@@ -323,7 +324,7 @@ impl Jobs {
         let Some(failures) = &mut recovery.failures else { return };
         failures.down = None;
         let replayed = saved.replayed + failures.epoch.steps_again(saved, failures.resume);
-        // Where steps are counted; otherwise fresh samples are, which are none.
+        // Applies only if the goal counts steps; if it counts fresh samples, repeated samples do not count anyway.
         if failures.epoch.goal && job.plan.goal.steps != ENDLESS {
             job.plan.goal.steps += replayed;
             job.plan.goal.steps -= recovery.replayed;
@@ -331,7 +332,7 @@ impl Jobs {
         }
     }
 
-    /// The run ends: what job copies that are down then had not saved is lost.
+    /// Handles the end of the run at `end`: job copies that are down lose what they had not saved.
     pub(super) fn end_down(&mut self, end: Time) {
         for job in &mut self.jobs {
             let failures = job.recovery.as_ref().and_then(|recovery| recovery.failures.as_ref());

@@ -1,4 +1,4 @@
-//! Loaders that make batches on request: who is asked, and who begins.
+//! Loaders that make batches on request: the choice of workers for the batches, and the start of their work.
 
 use forebay_metrics::{Activity, NOBODY};
 use forebay_report::Cause;
@@ -10,21 +10,21 @@ use super::loaders::Loaders;
 use super::worker::{Item, Phase};
 
 impl Loaders {
-    /// The trainer of loader `l` wants a batch.
+    /// Records that a trainer of loader `l` wants a batch, and requests what is due.
     pub(super) fn want_request(&mut self, env: &mut Env, l: LoaderId) {
         let Some(requests) = &mut self.loaders[l].requests else { return };
         requests.want(env.now);
         self.ask(env, l);
     }
 
-    /// The trainer of loader `l` has taken a batch.
+    /// Records that a trainer of loader `l` has taken a batch, and requests the next.
     pub(super) fn replace_request(&mut self, env: &mut Env, l: LoaderId) {
         let Some(requests) = &mut self.loaders[l].requests else { return };
         requests.take(env.now);
         self.ask(env, l);
     }
 
-    /// Asks loader `l` for all that is due; idle workers begin.
+    /// Requests all batches from loader `l` that are due, and lets idle workers begin.
     pub(super) fn ask(&mut self, env: &mut Env, l: LoaderId) {
         while let Some(requests) = &mut self.loaders[l].requests
             && let Some(inbox) = requests.ask(env.now)
@@ -34,7 +34,7 @@ impl Loaders {
         }
     }
 
-    /// Lets worker number `of` of the first stage of loader `l` begin, or any, if it is idle.
+    /// Lets worker number `of` of the first stage of loader `l` begin if it is idle, or any idle worker if `of` is `None`.
     fn call(&mut self, env: &mut Env, l: LoaderId, of: Option<u32>) {
         let loader = &mut self.loaders[l];
         let idle = &mut self.stages[loader.stages.start].buffer.idle;
@@ -49,8 +49,8 @@ impl Loaders {
         }
     }
 
-    /// Gives worker `w` of a first stage the next batch that it was asked for; false if there is
-    /// none, or it is still being started.
+    /// Gives worker `w` of a first stage its next requested batch; returns false if there is none or the worker is still
+    /// starting.
     pub(super) fn take_request(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let (s, l) = (worker.stage, worker.loader);

@@ -8,20 +8,20 @@ use super::device::Device;
 use super::env::Env;
 use super::index::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 
-/// A shared resource as reports name it: like ones of like nodes together.
+/// A shared resource as reports name it: like resources of like nodes together.
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) name: String,
     pub(super) unit: &'static str,
-    /// Of the first.
+    /// Capacity of the first member.
     pub(super) capacity: f64,
-    /// Each, with its capacity relative to that of the first.
+    /// The members, each with its capacity relative to that of the first.
     pub(super) members: Vec<(Member, f64)>,
-    /// Of each the node that it is on, or the rack, where it is on one.
+    /// For each member, the number of its node or rack, if it belongs to one.
     pub(super) nodes: Vec<u32>,
 }
 
-/// One of the like things that a resource is made of.
+/// One of the like links, stations, limiters, tables or disk heads of a resource.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Member {
     Link(LinkId),
@@ -32,8 +32,8 @@ pub(super) enum Member {
 }
 
 impl Member {
-    /// What it has done until now, with its capacity relative to `capacity`, the first's; `beside` is what links did beside
-    /// the network.
+    /// Returns the member's use until now. `relative` is its capacity relative to `capacity`, that of the first member;
+    /// `beside` is the use of links by transfers that are simulated outside the network.
     fn usage(self, env: &mut Env, beside: &LinkUses, (relative, capacity): (f64, f64)) -> LinkUse {
         let now = env.now;
         match self {
@@ -44,7 +44,7 @@ impl Member {
             Member::Station(station) => {
                 let queue = &mut env.stations[station].queue;
                 let busy = queue.busy_seconds(now);
-                // A server serves its part of the capacity while it is busy.
+                // A busy server uses its share of the capacity.
                 let served = busy * capacity * relative / f64::from(queue.servers());
                 LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
             }
@@ -62,7 +62,7 @@ fn add(all: LinkUse, beside: Option<&LinkUse>) -> LinkUse {
 }
 
 impl Resource {
-    /// What it has done until now.
+    /// Returns the resource's outcome until now.
     fn outcome(&self, env: &mut Env, beside: &LinkUses) -> ResourceOutcome {
         let elapsed = env.now.seconds().max(f64::MIN_POSITIVE);
         let usage = |(member, relative): &(Member, f64)| {
@@ -71,7 +71,7 @@ impl Resource {
         let uses: Vec<LinkUse> = self.members.iter().map(usage).collect();
         let count = uses.len().max(1) as f64;
         let utilisation = |served: f64| served / (self.capacity * elapsed);
-        // Bytes or seconds that each would have served with the capacity of the first.
+        // Bytes or seconds that each member would have served with the capacity of the first.
         let shares: Vec<f64> =
             uses.iter().zip(&self.members).map(|(u, (_, relative))| u.served / relative).collect();
         ResourceOutcome {
@@ -87,21 +87,22 @@ impl Resource {
     }
 }
 
-/// All shared resources, and where devices are.
+/// All shared resources, and the node of each device.
 #[derive(Debug, Default)]
 pub(super) struct Resources {
     pub(super) all: Vec<Resource>,
-    /// By device, its node.
+    /// Node of each device.
     pub(super) device_nodes: IdVec<Device, u32>,
 }
 
 impl Resources {
-    /// What each has done until now; `beside` is what links did beside the network.
+    /// Returns the outcome of each resource until now; `beside` is the use of links by transfers that are simulated outside
+    /// the network.
     pub(super) fn outcomes(&self, env: &mut Env, beside: &LinkUses) -> Vec<ResourceOutcome> {
         self.all.iter().map(|resource| resource.outcome(env, beside)).collect()
     }
 
-    /// What all like resources of this name have served until now, each times what its node says.
+    /// Returns what the members of the resource called `name` have served until now, each weighted by its node's `weight`.
     pub(super) fn served_by_node(
         &self,
         env: &mut Env,

@@ -1,4 +1,4 @@
-//! How large samples are.
+//! Sizes of samples.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use forebay_engine::prefetch;
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_scenario::{Dataset, Framing, SampleSizes};
 
-/// The sizes [B] of a data set's samples, for all who read it.
+/// The sizes [B] of a data set's samples, the same for all jobs that read it.
 #[derive(Debug)]
 pub(super) enum Sizes {
     Constant(f64),
@@ -15,19 +15,19 @@ pub(super) enum Sizes {
     Table { table: Arc<[f64]>, job_stride: u64, stride: u64 },
 }
 
-/// Sizes that are drawn by sample, and thus the same whenever one is read again.
+/// Sizes that are sampled from a distribution for each sample, and are the same whenever it is read again.
 #[derive(Debug)]
 pub(super) struct Drawn {
     sampler: Sampler,
-    /// Which data set.
+    /// Number of the data set.
     id: u64,
-    /// By sample, those drawn so far; 0 where none is. Empty for data sets beyond
-    /// [`Drawn::MOST_KEPT`].
+    /// Sizes sampled so far, by sample; 0 for those not sampled yet. Empty for data sets with more than [`Drawn::MOST_KEPT`]
+    /// samples.
     known: Vec<f64>,
 }
 
 impl Sizes {
-    /// Sizes in data set number `id`.
+    /// Returns the sizes of `dataset`, which has number `id`.
     pub(super) fn new(dataset: &Dataset, id: u64) -> Sizes {
         match &dataset.sizes {
             SampleSizes::Drawn(distribution) => {
@@ -45,12 +45,12 @@ impl Sizes {
         }
     }
 
-    /// Whether it matters which sample comes when.
+    /// Returns whether the sizes depend on which sample is read when.
     pub(super) fn need_order(&self) -> bool {
         matches!(self, Sizes::Drawn(_))
     }
 
-    /// Size of `sample`, which job copy `copy` reads at `position`.
+    /// Returns the size [B] of `sample`, which job copy `copy` reads at `position`.
     #[inline]
     pub(super) fn at(&mut self, copy: u64, position: u64, sample: u64, streams: &Streams) -> f64 {
         match self {
@@ -62,7 +62,7 @@ impl Sizes {
         }
     }
 
-    /// The size that job copy `copy` reads at `position` will be asked for soon.
+    /// Prefetches from memory the size that job copy `copy` will soon read at `position`.
     #[inline]
     pub(super) fn prefetch(&self, copy: u64, position: u64) {
         if let Sizes::Table { table, job_stride, stride } = self {
@@ -70,7 +70,7 @@ impl Sizes {
         }
     }
 
-    /// Size of `sample`, whoever reads it; the mean where that is not known by sample.
+    /// Returns the size [B] of `sample` whichever job reads it, or the mean size if sizes are not known by sample.
     pub(super) fn of_sample(&mut self, sample: u64, streams: &Streams) -> f64 {
         match self {
             Sizes::Constant(size) => *size,
@@ -79,8 +79,7 @@ impl Sizes {
         }
     }
 
-    /// Size of `samples` together with what surrounds each, in the epoch that begins at position
-    /// `base`.
+    /// Returns the total size [B] of `samples`, each with its framing, in the epoch that begins at position `base`.
     pub(super) fn sum(
         &mut self,
         copy: u64,
@@ -98,23 +97,23 @@ impl Sizes {
     }
 }
 
-/// Where in a table the size is that job copy `copy` reads at `position`.
+/// Returns the index in `table` of the size that job copy `copy` reads at `position`.
 #[inline]
 fn place_in(table: &[f64], copy: u64, job_stride: u64, position: u64, stride: u64) -> usize {
     let at = copy.wrapping_mul(job_stride).wrapping_add(position.wrapping_mul(stride));
     let length = table.len() as u64;
-    // A division costs as much as all else that happens to a sample here.
+    // A division costs as much as everything else that is done for a sample here.
     let place = if length.is_power_of_two() { at & (length - 1) } else { at % length };
     place as usize
 }
 
 impl Drawn {
-    /// 16 MiB. Farther apart, looking a size up costs as much as drawing it.
+    /// Maximum number of samples whose sizes are kept: 16 MiB. In larger tables a look-up costs as much as sampling anew.
     const MOST_KEPT: u64 = 1 << 21;
 
     fn new(sampler: Sampler, id: u64, samples: u64) -> Drawn {
         let kept = if samples <= Self::MOST_KEPT { samples as usize } else { 0 };
-        // Zeros come from the system as they are touched.
+        // The operating system provides zeroed pages when they are touched.
         Drawn { sampler, id, known: vec![0.0; kept] }
     }
 

@@ -1,4 +1,4 @@
-//! Hand-over between stages: input, order, room.
+//! Hand-over of items between stages: input, order and room.
 
 use forebay_metrics::{Activity, NOBODY, StageBuffer};
 use forebay_report::Cause;
@@ -11,28 +11,28 @@ use super::worker::{Cores, Item, Phase, Worker};
 
 /// A stage of one loader: its workers' common state and the buffer behind it.
 ///
-/// What every sample needs comes first and shares a cache line.
+/// The fields needed for every sample come first and share a cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct StageRun {
     pub(super) loader: LoaderId,
-    /// The first of its operations among the world's: those on each sample of an item, then those
-    /// on the item as a whole.
+    /// Its first operation in the world's table. The operations on each sample of an item come first, then the operations on
+    /// the item as a whole.
     pub(super) first_operation: WorkId,
-    /// How many there are.
+    /// Number of its operations.
     pub(super) operations: u32,
-    /// How many of them are on each sample.
+    /// Number of its operations on each sample.
     pub(super) per_sample: u32,
     pub(super) cores: Cores,
-    /// The stage before; the first one reads.
+    /// The stage before; `None` for the first stage, which reads.
     pub(super) previous: Option<StageId>,
-    /// The stage behind; the last one fills the loader's queue.
+    /// The stage behind; `None` for the last stage, which fills the loader's queue.
     pub(super) next: Option<StageId>,
     pub(super) buffer: StageBuffer<Item>,
 }
 
 impl StageRun {
-    /// Whether one more item fits behind it.
+    /// Returns whether one more item fits behind the stage.
     #[inline]
     fn has_room(&self, loaders: &IdVec<LoaderRun>) -> bool {
         match self.next {
@@ -43,7 +43,7 @@ impl StageRun {
 }
 
 impl LoaderRun {
-    /// The next samples of the reading, unless the job needs no more.
+    /// Takes the next samples of the reading; returns `None` if the job needs no more.
     #[inline]
     fn next_samples(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
         let samples = u64::from(buffer.samples()).min(self.quota - self.started);
@@ -59,7 +59,7 @@ impl LoaderRun {
 }
 
 impl Loaders {
-    /// Gives worker `w` its next input; false if there is none.
+    /// Gives worker `w` its next input; returns false if there is none.
     pub(super) fn take_input(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, .. } = self.workers[w];
         let rests = self.loaders[l].rests;
@@ -82,7 +82,7 @@ impl Loaders {
         item.is_some()
     }
 
-    /// There is no input for worker `w`.
+    /// Makes worker `w` idle because there is no input for it.
     fn be_idle(&mut self, env: &mut Env, w: WorkerId) {
         let worker = self.note(env, w, Activity::Idle(NOBODY));
         worker.phase = Phase::Idle;
@@ -90,12 +90,12 @@ impl Loaders {
         let stage = &mut self.stages[s];
         stage.buffer.idle.push_back(w.number());
         if stage.previous.is_none() && stage.next.is_none() {
-            // Nothing more to read: what this worker could deliver is not known from env.now on.
+            // Nothing is left to read, so it is unknown from now on what this worker could deliver.
             self.loaders[stage.loader].queue.set_blocked(env.now, true);
         }
     }
 
-    /// Takes what one item needs from the buffer of stage `previous`.
+    /// Takes the parts of one item from the buffer of stage `previous`; returns `None` if they are not complete.
     fn gather(
         &mut self,
         env: &mut Env,
@@ -126,7 +126,7 @@ impl Loaders {
         Some(item)
     }
 
-    /// Worker `w` has finished its item; true if it may take its next input at once.
+    /// Ends the item of worker `w`; returns true if the worker may take its next input at once.
     pub(super) fn finish_item(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } = self.workers[w];
         if self.loaders[l].rests {
@@ -159,7 +159,7 @@ impl Loaders {
         }
     }
 
-    /// Puts the item of worker `w` into the buffer, which has room; the worker is ready for input.
+    /// Puts the item of worker `w` into the buffer, which has room, and makes the worker ready for input.
     #[inline(always)]
     fn put(&mut self, env: &mut Env, s: StageId, w: WorkerId) {
         let worker = &mut self.workers[w];
@@ -179,7 +179,8 @@ impl Loaders {
         }
     }
 
-    /// Lets an idle worker of stage `s` look for input, which worker `by` has made; false if there is none.
+    /// Lets an idle worker of stage `s` look for input, which worker `by` has made; returns false if there is not enough input
+    /// or no idle worker.
     fn wake(&mut self, s: StageId, by: WorkerId) -> bool {
         let stage = &self.stages[s];
         let ready = stage.previous.map_or(0, |p| self.stages[p].buffer.ready());
@@ -198,7 +199,7 @@ impl Loaders {
         self.runnable.push_back(w);
     }
 
-    /// There is room again behind stage `s`, made by worker `by`.
+    /// Lets workers that were blocked behind stage `s` go on while there is room, which worker `by` has made.
     pub(super) fn unblock(&mut self, env: &mut Env, s: StageId, by: WorkerId) {
         loop {
             let stage = &mut self.stages[s];
@@ -220,7 +221,7 @@ impl Loaders {
         }
     }
 
-    /// Puts finished items whose turn has come.
+    /// Puts held items of stage `s` into the buffer whose turn has come.
     fn release_held(&mut self, env: &mut Env, s: StageId) {
         loop {
             let Some(w) = self.stages[s].buffer.release() else { return };

@@ -1,4 +1,4 @@
-//! Staging: the files of a job's data set on their way to its nodes, before its first step.
+//! Staging: copying a job's data sets to its nodes before the first step.
 
 mod shared;
 
@@ -15,72 +15,72 @@ use super::notice::Notice;
 use super::read::{Mount, RequestLatency};
 use super::worker::Waiting;
 
-/// The copying of a job copy's data set to one of its nodes.
+/// The copying of one data set of a job copy to one of its nodes.
 #[derive(Debug)]
 pub(super) struct Staging {
     pub(super) job: JobId,
-    /// RankRoute of the bytes, from the storage to the node's tier.
+    /// Route of the bytes from the storage to the node's tier.
     pub(super) mount: Mount,
-    /// How its files become another data set's, if they do.
+    /// Conversion of its files into those of another data set, or writing to a shared storage, if there is any.
     pub(super) convert: Option<Box<Conversion>>,
     pub(super) files: Files,
-    /// Files that may be copied at a time, and streams that copy one.
+    /// Number of streams, each of which copies one file at a time; `busy` of them are copying.
     pub(super) streams: u32,
     pub(super) busy: u32,
     pub(super) began: Time,
     pub(super) ended: Option<Time>,
-    /// Bytes that have come.
+    /// Bytes copied so far [B].
     pub(super) bytes: f64,
 }
 
-/// How files of one data set become another's on a node, or come to a storage that nodes share.
+/// Conversion of files of one data set into those of another on a node, or their writing to a storage that nodes share.
 #[derive(Debug)]
 pub(super) struct Conversion {
-    /// The data set that is made.
+    /// The data set that is written.
     pub(super) dataset: DatasetId,
-    /// What surrounds its samples, and how many are in a file.
+    /// Framing around its samples, and number of samples in each file.
     pub(super) record: Framing,
     pub(super) samples_per_file: u64,
-    /// Core-seconds of a sample.
+    /// Core-seconds of converting a sample [s].
     pub(super) compute: Sampler,
-    /// The node's cores.
+    /// The group of flows on the node's cores.
     pub(super) cores: Option<GroupId>,
-    /// RankRoute of what is written to the node's tier.
+    /// Route of the bytes written to the node's tier.
     pub(super) write: Option<GroupId>,
-    /// What all nodes share, where it is written there.
+    /// The shared storage, if the files are written there.
     pub(super) to: Option<Mount>,
 }
 
-/// Files that are copied to a node, and which is next.
+/// The files to be copied to a node, and the next of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Files {
     pub(super) dataset: DatasetId,
     pub(super) next: u64,
-    /// Who copies what, and which node this is.
+    /// Which nodes copy which files; `node` is this node.
     pub(super) of: Replicas,
     pub(super) node: u64,
     pub(super) end: u64,
     pub(super) samples_per_file: u64,
     pub(super) samples: u64,
-    /// What surrounds each.
+    /// Framing around each sample.
     pub(super) record: Framing,
 }
 
-/// A stream of a node: a file that is being copied.
+/// A stream of a node, with the file that it copies.
 #[derive(Debug)]
 pub(super) struct Copying {
     staging: StagingId,
     file: u64,
     bytes: f64,
     refusals: u8,
-    /// Whether it is read already, and written to what all nodes share: then `bytes` are those of one of
-    /// the files there, or of a part of one, and the next begins with sample `next`.
+    /// Whether the file has been read and is being written to a storage that all nodes share. If so, `bytes` are those of a
+    /// written file or of a part of one, and the next part begins with sample `next`.
     writes: bool,
     next: u64,
     phase: Phase,
 }
 
-/// What a stream waits for.
+/// What a stream of a staging waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Opening,
@@ -100,12 +100,12 @@ pub(super) struct Stagings {
 }
 
 impl Stagings {
-    /// Begins to copy data sets to the nodes of a job copy.
+    /// Begins the given stagings of a job copy.
     pub(super) fn begin(&mut self, env: &mut Env, stagings: Ids<Staging>) {
         for s in stagings {
             let staging = &mut self.stagings[s];
             staging.began = env.now;
-            // One stream more than there are files, where there are few, finds that there are none.
+            // No more streams than files, but at least one, which ends the staging if there are no files.
             let streams = u64::from(staging.streams).min(staging.files.number().max(1));
             staging.busy = streams as u32;
             for _ in 0..streams {
@@ -123,7 +123,7 @@ impl Stagings {
         }
     }
 
-    /// What stream `c` waited for has come.
+    /// Goes on with stream `c` after the end of what it waited for.
     pub(super) fn resume_copy(&mut self, env: &mut Env, c: CopyId) {
         let over = match self.copies[c].phase {
             Phase::Opening => {
@@ -150,7 +150,7 @@ impl Stagings {
         to.filter(|_| copying.writes).unwrap_or(&staging.mount)
     }
 
-    /// Stream `c` copies file after file until one takes time, or none is left.
+    /// Lets stream `c` copy file after file until one takes time or none is left.
     fn copy_on(&mut self, env: &mut Env, c: CopyId) {
         while self.next_file(env, c) {
             if !self.open_copy(env, c) {
@@ -166,7 +166,7 @@ impl Stagings {
         }
     }
 
-    /// Gives stream `c` its next file; false if there is none.
+    /// Gives stream `c` its next file; returns false if there is none.
     fn next_file(&mut self, env: &mut Env, c: CopyId) -> bool {
         let copying = &mut self.copies[c];
         let files = &mut self.stagings[copying.staging].files;
@@ -183,7 +183,7 @@ impl Stagings {
         true
     }
 
-    /// Opens the file of stream `c`; true if it is copied already.
+    /// Opens the file of stream `c`; returns true if it is copied already.
     fn open_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
         let Some(station) = self.way_of_copy(c).station else { return self.ask_for_copy(env, c) };
         self.copies[c].phase = Phase::Opening;
@@ -195,7 +195,7 @@ impl Stagings {
         false
     }
 
-    /// Asks for the file of stream `c`, which may be refused; true if it is copied already.
+    /// Sends the request for the file of stream `c`, which may be refused; returns true if the file is copied already.
     fn ask_for_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
         let Some(limiter) = self.way_of_copy(c).limiter else {
             return self.copy_latency(env, c);
@@ -240,7 +240,8 @@ impl Stagings {
         false
     }
 
-    /// The bytes of the file of stream `c` have come: that is all, or they become others.
+    /// Handles the arrival of the bytes of stream `c`: the file is copied, or its conversion begins. Returns true if the file
+    /// is copied already.
     fn read_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
         let Copying { staging, file, writes, .. } = self.copies[c];
         if writes {
@@ -263,7 +264,7 @@ impl Stagings {
         }
     }
 
-    /// Core-seconds of the conversion of a sample.
+    /// Returns the core-seconds of converting `sample` [s].
     fn conversion_of(
         &self,
         env: &Env,
@@ -275,7 +276,7 @@ impl Stagings {
         convert.compute.draw(&mut env.streams.at(purpose, u64::from(staging.number()), sample, 0))
     }
 
-    /// What has become of the file of stream `c` is written; true if it is there at once.
+    /// Begins to write the converted file of stream `c`; returns true if it is written at once.
     fn write_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
         let Copying { staging, file, .. } = self.copies[c];
         let Staging { convert, files, .. } = &self.stagings[staging];
@@ -295,14 +296,14 @@ impl Stagings {
         false
     }
 
-    /// The file of stream `c` is there.
+    /// Counts the bytes of the file of stream `c`, which has been copied; returns true.
     fn copied(&mut self, c: CopyId) -> bool {
         let Copying { staging, bytes, .. } = self.copies[c];
         self.stagings[staging].bytes += bytes;
         true
     }
 
-    /// What was copied to the nodes of a job copy.
+    /// Returns the outcomes of the given stagings that have ended.
     pub(super) fn outcome(&self, stagings: Ids<Staging>) -> Vec<StagingOutcome> {
         let one = |staging: &Staging| {
             let seconds = staging.ended?.since(staging.began).seconds();
@@ -311,14 +312,14 @@ impl Stagings {
         self.stagings[stagings].iter().filter_map(one).collect()
     }
 
-    /// Whether all of these are over.
+    /// Returns whether all of the given stagings have ended.
     pub(super) fn are_over(&self, stagings: Ids<Staging>) -> bool {
         self.stagings[stagings].iter().all(|staging| staging.ended.is_some())
     }
 }
 
 impl Files {
-    /// How many there are.
+    /// Returns the number of files to be copied to the node.
     fn number(&self) -> u64 {
         self.of.held(self.node, self.end)
     }

@@ -9,10 +9,10 @@ use super::worker::Waiting;
 
 /// `c` identical servers with one queue in order of arrival.
 ///
-/// The station keeps order and accounts; when a activity's service ends is its owner's affair,
-/// which calls [`Station::leave`] then.
+/// The station keeps the queue and the accounts. Its owner schedules the end of each service and calls [`Station::leave`]
+/// then.
 ///
-/// As long as nobody waits only the first half is touched.
+/// As long as no customer waits, only the first half of the struct is touched.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub struct Station<C> {
@@ -26,7 +26,7 @@ pub struct Station<C> {
 }
 
 impl<C: Copy> Station<C> {
-    /// A station of `servers`, all free.
+    /// Returns a station with `servers` servers, all free.
     pub fn new(servers: u32) -> Station<C> {
         Station {
             servers,
@@ -38,7 +38,7 @@ impl<C: Copy> Station<C> {
         }
     }
 
-    /// A activity arrives. True: its service begins now; false: it waits.
+    /// Adds an arriving customer; returns true if its service begins now, false if it waits.
     #[inline]
     pub fn arrive(&mut self, now: Time, activity: C) -> bool {
         let free = self.busy < self.servers;
@@ -52,7 +52,7 @@ impl<C: Copy> Station<C> {
         free
     }
 
-    /// A service ends. The activity whose service begins now, if one waits.
+    /// Ends a service; returns the customer whose service begins now, if one waits.
     #[inline]
     pub fn leave(&mut self, now: Time) -> Option<C> {
         debug_assert!(self.busy > 0, "nobody is being served");
@@ -68,30 +68,29 @@ impl<C: Copy> Station<C> {
         None
     }
 
-    /// Customers for whom `is` holds wait no longer; those in service stay.
+    /// Removes waiting customers for whom `is` returns true; those in service stay.
     pub fn forget(&mut self, now: Time, is: impl Fn(&C) -> bool) {
         let before = self.waiting.len();
         self.waiting.retain(|activity| !is(activity));
         self.in_queue.down(now, (before - self.waiting.len()) as u64);
     }
 
-    /// Number of servers.
+    /// Returns the number of servers.
     pub fn servers(&self) -> u32 {
         self.servers
     }
 
-    /// Customers served to the end.
+    /// Returns the number of customers served to the end.
     pub fn served(&self) -> u64 {
         self.served
     }
 
-    /// Server-time in use up to `now` [server·s].
+    /// Returns the busy time summed over the servers up to `now` [server·s].
     pub fn busy_seconds(&self, now: Time) -> f64 {
         self.in_service.up_to(now, self.busy.into()) as f64 / PS_PER_SECOND
     }
 
-    /// Integral of the number of customers present up to `now`, waiting or in service
-    /// [activity·s].
+    /// Returns the integral over time of the number of customers present, waiting or in service, up to `now` [customer·s].
     pub fn present_seconds(&self, now: Time) -> f64 {
         let in_service = self.in_service.up_to(now, self.busy.into());
         let in_queue = self.in_queue.up_to(now, self.waiting.len() as u64);
@@ -99,8 +98,7 @@ impl<C: Copy> Station<C> {
     }
 }
 
-/// A station and the service time of its customers, where that is always the same: one cache line,
-/// and one for those who wait.
+/// A station and the constant service time of its customers: one cache line, and another one for those who wait.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Service {
@@ -124,7 +122,7 @@ mod tests {
         assert_eq!(station.leave(Time(30)), None);
         assert_eq!(station.leave(Time(40)), None);
         assert_eq!(station.served(), 4);
-        // Who is forgotten is not served.
+        // A customer that is forgotten is not served.
         let mut other = Station::new(1);
         assert_eq!(['e', 'f', 'g'].map(|c| other.arrive(Time(0), c)), [true, false, false]);
         other.forget(Time(5), |c| *c == 'f' || *c == 'e');

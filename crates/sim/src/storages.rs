@@ -1,4 +1,4 @@
-//! What storages and caches keep, and what serves requests to them beside links and stations.
+//! Contents of storages and caches, and models of serving requests other than links and stations.
 
 use forebay_model::cache::Cache;
 
@@ -12,16 +12,16 @@ use super::table::Table;
 /// The tables of all storages.
 #[derive(Debug, Default)]
 pub(super) struct Storages {
-    /// By data set.
+    /// Sample sizes of each data set.
     pub(super) sizes: IdVec<Sizes>,
-    /// How each is cut into units of a page cache.
+    /// For each data set, how it is cut into units of a page cache.
     pub(super) units: Vec<Units>,
     pub(super) caches: IdVec<PageCache>,
-    /// By data set, the same for caches of whole files.
+    /// For each data set, how it is cut into units of a cache of whole files.
     pub(super) files: Vec<Units>,
-    /// What nodes keep on tiers, and of decoded samples.
+    /// The nodes' caches on tiers, and their caches of decoded samples.
     pub(super) node_caches: IdVec<Cache>,
-    /// By unit, one more than which node of a job keeps it, or last kept it.
+    /// Lists with an entry for each unit: one more than the rank of the node that keeps it or kept it last; 0 for none.
     pub(super) holders: IdVec<Vec<u32>>,
     pub(super) limiters: IdVec<Limiter>,
     pub(super) tables: IdVec<Table>,

@@ -1,4 +1,4 @@
-//! A storage as it was measured: requests in progress share its time.
+//! A storage modelled by a table of measured throughput: requests in progress share its time.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use super::event::{ActivityId, Event};
 use super::index::TableId;
 use super::loaders::Loaders;
 
-/// A storage that is known by a table of throughput.
+/// A storage modelled by a table of throughput.
 ///
-/// With `n` requests in progress each has an `n`-th of the storage's time, and goes at an `n`-th of
-/// the throughput measured of `n` requests of its own size.
+/// With `n` requests in progress each request has `1/n` of the storage's time, and is served at `1/n` of the throughput that
+/// was measured with `n` requests of this request's size.
 #[derive(Debug)]
 pub(super) struct Table {
     of: Arc<Throughput>,
-    /// In order of arrival.
+    /// Requests in progress, in order of arrival.
     requests: Vec<Serving>,
-    /// Up to when they have been served.
+    /// Time up to which the requests have been served.
     now: Time,
-    /// When the first of them will be done; that is planned.
+    /// Time for which the completion of the first request is scheduled.
     planned: Time,
-    /// Time with requests [s], their bytes [B], and their time in all [s].
+    /// Time with at least one request [s], bytes served [B], and total time of all requests [s].
     usage: LinkUse,
 }
 
@@ -32,29 +32,29 @@ pub(super) struct Table {
 #[derive(Debug, Clone, Copy)]
 struct Serving {
     activity: ActivityId,
-    /// Where its size is in the table.
+    /// Where the request's size lies between the sizes of the table.
     size: Between,
-    /// Bytes that it still waits for.
+    /// Bytes still to be served [B].
     left: f64,
-    /// How fast they come [B/s].
+    /// Current throughput of the request [B/s].
     rate: f64,
 }
 
 impl Serving {
-    /// Whether what is left is less than comes in a picosecond, or is but the rounding of a sum.
+    /// Returns whether the bytes left are fewer than arrive in a picosecond or two, and thus may be only a rounding error.
     fn is_done(&self) -> bool {
         self.left <= self.rate * 2e-12
     }
 }
 
 impl Table {
-    /// An idle one.
+    /// Returns an idle table.
     pub(super) fn new(of: Arc<Throughput>) -> Table {
         let (now, planned) = (Time::ZERO, Time::NEVER);
         Table { of, requests: Vec::new(), now, planned, usage: LinkUse::default() }
     }
 
-    /// A request for `bytes` begins.
+    /// Begins a request of `activity` for `bytes`.
     fn start(&mut self, now: Time, bytes: f64, activity: ActivityId) {
         self.serve(now);
         let size = self.of.size(bytes);
@@ -78,7 +78,8 @@ impl Table {
         }
     }
 
-    /// A request that is done at `now`; the others have its share from then on.
+    /// Removes a request that is done at `now` and returns its activity, if there is one; the others share the storage from
+    /// then on.
     fn finish(&mut self, now: Time) -> Option<ActivityId> {
         self.serve(now);
         let done = self.requests.iter().position(Serving::is_done)?;
@@ -88,7 +89,7 @@ impl Table {
         Some(activity)
     }
 
-    /// Requests to it, table `t`, for whose activity `is` holds are served no longer.
+    /// Removes all requests of this table, number `t`, for whose activity `is` returns true.
     pub(super) fn forget(
         &mut self,
         (now, calendar): (Time, &mut Calendar<Event>),
@@ -103,7 +104,7 @@ impl Table {
         }
     }
 
-    /// Shares the storage's time out.
+    /// Divides the storage's time among the requests.
     fn share(&mut self) {
         let count = self.requests.len() as f64;
         let number = self.of.number(count);
@@ -117,14 +118,14 @@ impl Table {
         }
     }
 
-    /// When the next request will be done, if any is in progress.
+    /// Returns the time when the next request will be done, if any is in progress.
     fn next(&self) -> Option<Time> {
         let soonest = self.requests.iter().map(|r| r.left / r.rate).min_by(f64::total_cmp)?;
-        // Rounded up, so that it is done by then.
+        // Rounded up, so that the request is done by then.
         Some(Time(self.now.0.saturating_add(Span::from_seconds(soonest).0).saturating_add(1)))
     }
 
-    /// Plans when the next request to it, table `t`, will be done.
+    /// Schedules the completion of the next request of this table, number `t`.
     fn plan(&mut self, calendar: &mut Calendar<Event>, t: TableId) {
         let next = self.next().unwrap_or(Time::NEVER);
         if next != self.planned {
@@ -135,7 +136,7 @@ impl Table {
         }
     }
 
-    /// What it has done up to `now`.
+    /// Returns the table's use up to `now`.
     pub(super) fn usage(&mut self, now: Time) -> LinkUse {
         self.serve(now);
         self.usage
@@ -143,7 +144,7 @@ impl Table {
 }
 
 impl Loaders {
-    /// `activity` asks table `t` for `bytes`.
+    /// Begins a request of `activity` for `bytes` at table `t`.
     pub(super) fn ask_table(
         &mut self,
         env: &mut Env,
@@ -155,10 +156,10 @@ impl Loaders {
         self.plan_table(env, t);
     }
 
-    /// Requests to table `t` may be done.
+    /// Ends all requests at table `t` that are done now.
     pub(super) fn serve_table(&mut self, env: &mut Env, t: TableId) {
         if env.storages.tables[t].planned != env.now {
-            // Others have come since, and it is later.
+            // More requests have arrived since, so the first one is done later.
             return;
         }
         env.storages.tables[t].planned = Time::NEVER;
@@ -167,7 +168,7 @@ impl Loaders {
             match activity {
                 ActivityId::Worker(w) => self.resume(env, w),
                 ActivityId::Range(r) => self.range_moved(env, r),
-                // Nobody else asks what was measured.
+                // No other activity reads from a measured storage.
                 _ => {}
             }
         }

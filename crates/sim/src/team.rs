@@ -1,4 +1,4 @@
-//! Inner threads: several that share the computing for one sample.
+//! Inner threads: several threads that share the computation for one sample.
 
 use super::env::Env;
 use super::event::{ActivityId, Delay};
@@ -7,29 +7,30 @@ use super::loaders::Loaders;
 use super::worker::{Cores, Phase, Work};
 use forebay_report::Cause;
 
-/// Computing that several threads share.
+/// A computation that several threads share.
 #[derive(Debug)]
 pub(super) struct Team {
-    /// What one thread would do.
+    /// The computation of a single thread.
     pub(super) work: Work,
     pub(super) threads: u32,
-    /// How much faster they are together than one, each on a core.
+    /// Speed-up of all threads together over one thread, with a core for each.
     pub(super) speed: f64,
 }
 
 impl Loaders {
-    /// Core-seconds of each thread of a team for the sample that worker `w` is at.
+    /// Returns the core-seconds of each thread of a team for the current sample of worker `w`.
     pub(super) fn team_seconds(&self, env: &Env, team: &Team, w: WorkerId) -> f64 {
         let alone = match &team.work {
             Work::Compute(draw) => self.draw(env, draw, w).0,
             Work::Decode(law, pixels) => law.core_seconds(self.stored_bytes(w), *pixels),
-            // Nothing else is computed.
+            // A team has no other kinds of work.
             _ => 0.0,
         };
         alone / team.speed
     }
 
-    /// So many threads of worker `w` need a core each; true if for no time.
+    /// Begins a computation of worker `w` with `threads` threads, each of which needs a core for `seconds`; returns true if it
+    /// takes no time.
     pub(super) fn begin_team(
         &mut self,
         env: &mut Env,
@@ -40,7 +41,7 @@ impl Loaders {
     ) -> bool {
         let phase = Phase::Computing;
         let Cores::Shared(group) = cores else {
-            // Slots are for single threads; where there are teams, cores are shared.
+            // Stations serve single threads; in scenarios with teams, cores are shared.
             return self.begin_compute(env, w, cores, seconds, Delay::once(seconds), phase);
         };
         if seconds <= 0.0 {

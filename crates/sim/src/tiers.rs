@@ -1,5 +1,4 @@
-//! Tiers of nodes that reads pass on their way to the storage: caches of a node, and what other nodes
-//! hold.
+//! Tiers of nodes that reads pass on their way to the storage: each node's cache, and data that other nodes hold.
 
 use forebay_model::cache::Cache;
 use forebay_report::{LocalReads, TierRequests};
@@ -21,16 +20,16 @@ pub(super) enum Origin {
     PageCache,
     /// The node's cache on a tier.
     Tier,
-    /// The tier of another node, which the worker's `way` names.
+    /// The tier of another node, whose rank is the worker's `way`.
     Peer,
-    /// The storage, and are written to the node's cache on the way.
+    /// The storage; the bytes are also written to the node's cache.
     Filling,
-    /// Nowhere: the sample is there, decoded.
+    /// Nowhere: the sample is in the cache of decoded samples.
     Decoded,
 }
 
 impl Origin {
-    /// Whether it is the storage, whatever else the bytes pass.
+    /// Returns whether the bytes come from the storage, whether or not they are also written to a cache.
     pub(super) fn is_storage(self) -> bool {
         matches!(self, Origin::Storage | Origin::Filling)
     }
@@ -39,39 +38,39 @@ impl Origin {
 /// A loader's use of tiers.
 #[derive(Debug)]
 pub(super) struct Tiers {
-    /// Which node of its job it is on.
+    /// Rank of the loader's node within its job.
     pub(super) rank: u32,
-    /// By node of the job, the way to what it holds, where nodes read from each other; none to itself.
+    /// For each node of the job, the mount of its tier, if nodes read from each other; `None` for the loader's own node.
     pub(super) peers: Vec<Option<Mount>>,
-    /// The node's cache; without one each node holds its part of the data set.
+    /// The node's cache; `None` if each node holds a fixed part of the data set instead.
     pub(super) cache: Option<CacheWays>,
-    /// Who has what, where each node has its part.
+    /// Which nodes hold which files, if each node holds a fixed part of the data set.
     pub(super) parts: Replicas,
-    /// What was asked for then.
+    /// Bytes read from the own node and from peers, if each node holds a fixed part of the data set.
     pub(super) read: LocalReads,
-    /// By epoch of the reading.
+    /// Hits and misses of each epoch of the reading.
     pub(super) requests: Vec<TierRequests>,
 }
 
 /// How a loader uses the cache of its node.
 #[derive(Debug)]
 pub(super) struct CacheWays {
-    /// Which of the world's.
+    /// Id of the cache in the world's table.
     pub(super) cache: CacheId,
-    /// By node of the job, the same; only its own where nodes do not read from each other.
+    /// Ids of the caches of the job's nodes; only this node's if nodes do not read from each other.
     pub(super) of_nodes: Vec<CacheId>,
-    /// Which of the world's lists of who holds what, where nodes do.
+    /// Id of the list of which node holds which unit, if nodes read from each other.
     pub(super) holders: Option<HoldersId>,
     pub(super) units: Units,
-    /// Whether these are whole files; otherwise those of page caches.
+    /// Whether units are whole files; otherwise they are cut as for page caches.
     pub(super) whole: bool,
-    /// From the tier.
+    /// Mount for reading from the tier.
     pub(super) tier: Mount,
-    /// From the storage by way of the tier.
+    /// Mount for reading from the storage and writing to the tier.
     pub(super) filling: Mount,
 }
 
-/// Where a file was found when its shard was opened.
+/// Where a file was found at its first request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     origin: Origin,
@@ -79,7 +78,7 @@ pub(super) struct Found {
 }
 
 impl Loaders {
-    /// The storage or tier that the request of worker `w` goes to.
+    /// Returns the mount of the storage or tier that the request of worker `w` goes to.
     #[inline]
     pub(super) fn mount_of(&self, w: WorkerId) -> &Mount {
         let worker = &self.workers[w];
@@ -93,7 +92,7 @@ impl Loaders {
         }
     }
 
-    /// Finds out where the file is that worker `w` asks for.
+    /// Finds where the file is that worker `w` requests.
     #[cold]
     pub(super) fn find_file(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
@@ -103,9 +102,9 @@ impl Loaders {
         self.take_from(w, found);
     }
 
-    /// Finds out where request number `number` of the shard is that worker `w` asks for: where that
-    /// of a whole shard was, unless nothing was asked of it before. The first one that misses brings
-    /// all of a shard that is kept as a whole.
+    /// Finds where request number `number` of the shard is that worker `w` reads. If whole shards are kept, only the first
+    /// request of a shard is looked up and the later ones go to the same place; a first request that misses brings the whole
+    /// shard.
     #[cold]
     pub(super) fn find_request(&mut self, env: &mut Env, w: WorkerId, number: u32) {
         let shard = &self.shards[w];
@@ -121,7 +120,7 @@ impl Loaders {
                 let (files, sizes, streams) =
                     (&env.storages.files, &mut env.storages.sizes, &env.streams);
                 let all = |unit| bytes_of(files, sizes, streams, unit).max(unread);
-                // All of the file comes, whatever the page cache has of it.
+                // The whole file is fetched, whatever part of it the page cache holds.
                 let bytes = kept.map_or(request, all);
                 let found = self.find(env, w, epoch, file, number, bytes);
                 if found.origin == Origin::Filling {
@@ -139,7 +138,7 @@ impl Loaders {
         (worker.origin, worker.way) = (found.origin, found.way);
     }
 
-    /// Where request number `number` of `file` is, of so many bytes, and counts it.
+    /// Returns where request number `number` of `file`, of `bytes` bytes, is found, and counts it.
     fn find(
         &mut self,
         env: &mut Env,
@@ -166,7 +165,7 @@ impl Loaders {
         found
     }
 
-    /// The bytes of a request of worker `w` have come; what was missing stays in its node's cache.
+    /// Keeps what worker `w` has read in its node's cache if it was missing there.
     #[cold]
     pub(super) fn fill(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
@@ -193,7 +192,7 @@ impl Loaders {
 }
 
 impl Tiers {
-    /// The way from where bytes come that are not the storage's alone.
+    /// Returns the mount for bytes from `origin` if they do not come from the storage alone.
     #[cold]
     fn mount(&self, origin: Origin, way: u32) -> Option<&Mount> {
         match origin {
@@ -204,7 +203,8 @@ impl Tiers {
         }
     }
 
-    /// Which node gives so many bytes of `file`, where each has its part; they are counted.
+    /// Returns which node serves `bytes` bytes of `file`, if each node holds a fixed part of the data set, and counts the
+    /// bytes.
     fn part_with(&mut self, file: u64, bytes: f64) -> Found {
         let way = self.parts.source(self.rank.into(), file) as u32;
         let own = way == self.rank;
@@ -227,12 +227,12 @@ impl Tiers {
 }
 
 impl CacheWays {
-    /// The unit that request number `number` of `file` is for.
+    /// Returns the unit of request number `number` of `file`.
     fn unit(&self, file: u64, number: u32) -> u32 {
         self.units.of(file, if self.whole { 0 } else { number })
     }
 
-    /// Where a unit of so many bytes is.
+    /// Returns where `unit`, of `bytes` bytes, is found.
     fn look_up(
         &self,
         caches: &mut IdVec<Cache>,

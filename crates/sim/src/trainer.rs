@@ -1,4 +1,4 @@
-//! Steps: when a device begins one, and when all have done it. What it does in between is its `program`.
+//! Steps: when a device begins a step, and when all devices have done it. What a device does in between is its `program`.
 //!
 //! A model copy is a chain of one or more devices (pipeline stages). All model copies of a job copy
 //! train in step: the first device of each may begin step `s` once step `s − window` is complete
@@ -15,13 +15,13 @@ use super::index::{DeviceId, JobId};
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// A job copy begins to train.
+    /// Begins the training of job copy `j`.
     pub(super) fn start_job(&mut self, env: &mut Env, j: JobId) {
         self.begin_recovery(env, j);
         self.set_going(env, j);
     }
 
-    /// Its workers read, its devices wait.
+    /// Starts the workers and devices of job copy `j`, at the begin of training or after a restart.
     pub(super) fn set_going(&mut self, env: &mut Env, j: JobId) {
         for l in self.jobs[j].parts.loaders {
             self.loaders.wake_all(l);
@@ -51,7 +51,7 @@ impl Jobs {
         }
     }
 
-    /// Device `d` begins the program of its next step if it is between steps and may.
+    /// Lets device `d` begin the program of its next step if the device is between steps and may begin.
     pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
@@ -61,7 +61,7 @@ impl Jobs {
         }
     }
 
-    /// Whether device `d` may begin its next step as far as other devices are; ends its wait for them.
+    /// Returns whether device `d` may begin its next step, given how far other devices are; if so, ends its wait for them.
     pub(super) fn may_begin_step(&mut self, now: Time, d: DeviceId) -> bool {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
@@ -72,7 +72,7 @@ impl Jobs {
         may
     }
 
-    /// Device `d` takes a batch, or keeps the one that it has.
+    /// Lets device `d` take a batch, or keep the one that it has.
     pub(super) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let job = &self.jobs[device.job];
@@ -84,7 +84,7 @@ impl Jobs {
         self.want_batch(env, d);
     }
 
-    /// Device `d` begins a step on the batch that it has taken.
+    /// Begins a step of device `d` on the batch that it has taken.
     pub(super) fn begin_on_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         device.input.on_batch += 1;
@@ -95,7 +95,7 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// Device `d` computes for so long, but for jitter and faults; a timeline says `name`.
+    /// Begins a computation of device `d` that takes `delay` without jitter and faults; the timeline calls it `name`.
     pub(super) fn compute_for(
         &mut self,
         env: &mut Env,
@@ -126,12 +126,12 @@ impl Jobs {
         self.trace_device(env, d, name);
     }
 
-    /// Device `d` has done its part of a step.
+    /// Ends the computation of device `d`.
     pub(super) fn stepped(&mut self, env: &mut Env, d: DeviceId) {
         self.leave_cores(env, d);
         let device = &mut self.devices[d];
         if device.state == State::Off {
-            // Its job ended while it was at a step beyond the last one.
+            // The device's job ended while the device computed a step beyond the last one.
             return;
         }
         let job = device.job;
@@ -144,7 +144,7 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// All that device `d` and its trainer do for a step is done.
+    /// Ends the step of device `d`: device and trainer have finished.
     pub(super) fn end_step(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         device.op.at = 0;
@@ -175,7 +175,7 @@ impl Jobs {
         }
     }
 
-    /// Device `d`, which exchanges with servers, has computed `step`; what it pushes after that may still be on its way.
+    /// Ends `step` of device `d`, which exchanges with servers; what it pushes after that may still be on its way.
     fn end_step_by_itself(&mut self, env: &mut Env, d: DeviceId, step: u64) {
         let Device { job, model, .. } = self.devices[d];
         let servers = self.jobs[job].servers.as_ref();
@@ -185,7 +185,7 @@ impl Jobs {
         }
     }
 
-    /// Device `last` was the last to finish the step.
+    /// Handles the end of a step on all devices of job copy `j`, of which `last` was the last to finish.
     fn complete_step(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let job = &self.jobs[j];
         let done = job.steps.completed() + 1;
@@ -199,7 +199,7 @@ impl Jobs {
         }
     }
 
-    /// All devices have done the step, and have the same model again.
+    /// Ends a step of job copy `j`: all devices have done it and have the same model again.
     pub(super) fn end_of_step(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let samples = job.samples_of_step();
@@ -207,7 +207,7 @@ impl Jobs {
         job.steps.add_fresh(fresh);
         self.record_samples(env, j, samples);
         if self.jobs[j].is_in_step() {
-            // All is told of what came before.
+            // The stalls before this time have been recorded.
             for d in self.jobs[j].parts.devices {
                 self.devices[d].since = env.now;
             }
@@ -227,7 +227,7 @@ impl Jobs {
         self.next_step(env, j);
     }
 
-    /// Job copy `j` has done a step; true if it is over by that.
+    /// Ends job copy `j` if it has reached its goal; returns true if so.
     pub(super) fn ends(&mut self, env: &mut Env, j: JobId) -> bool {
         let job = &self.jobs[j];
         let over = job.steps.completed() == job.plan.goal.steps
@@ -241,7 +241,7 @@ impl Jobs {
         over
     }
 
-    /// All devices of job copy `j` go on to the next step as soon as they can.
+    /// Lets all devices of job copy `j` go on to the next step as soon as they may.
     pub(super) fn next_step(&mut self, env: &mut Env, j: JobId) {
         let in_step = self.jobs[j].is_in_step();
         self.begin_collectives(env, j);
@@ -253,7 +253,7 @@ impl Jobs {
         }
     }
 
-    /// Job copy `j` has done a step on so many samples.
+    /// Records a complete step of job copy `j` on `samples` samples.
     pub(super) fn record_samples(&mut self, env: &Env, j: JobId, samples: u64) {
         let now = env.now;
         let job = &mut self.jobs[j];

@@ -1,4 +1,4 @@
-//! Stages of which not all workers work at once, because how many is tuned.
+//! Stages in which not all workers work at once, because their number is tuned.
 
 use forebay_engine::Time;
 use forebay_metrics::{Activity, NOBODY};
@@ -9,7 +9,7 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 
 impl Loaders {
-    /// Whether worker `w` may look for input; otherwise it rests until it is called.
+    /// Returns whether worker `w` may look for input; otherwise the worker rests until the tuner calls it.
     #[cold]
     pub(super) fn may_work(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (stage, place) = self.place(w);
@@ -22,7 +22,7 @@ impl Loaders {
         may
     }
 
-    /// Worker `w` has looked for input, and found some or not.
+    /// Tells the tuner whether worker `w`, which has looked for input, `found` some.
     #[cold]
     pub(super) fn tuned_input(&mut self, now: Time, w: WorkerId, found: bool) {
         let (stage, place) = self.place(w);
@@ -34,7 +34,7 @@ impl Loaders {
         }
     }
 
-    /// Worker `w` has done with its item: time to look at what all have taken, perhaps.
+    /// Tells the tuner that worker `w` has finished its item; if it is time to tune, starts the workers that the tuner calls.
     #[cold]
     pub(super) fn tune(&mut self, now: Time, w: WorkerId) {
         let (stage, place) = self.place(w);
@@ -51,7 +51,7 @@ impl Loaders {
         }
     }
 
-    /// Which stage of its loader worker `w` belongs to, and which of its workers it is.
+    /// Returns the index of the stage of worker `w` within its loader, and the worker's index within that stage.
     fn place(&self, w: WorkerId) -> (usize, u32) {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];

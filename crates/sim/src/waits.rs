@@ -1,4 +1,4 @@
-//! What devices waited for, other than a batch: other model copies, and the pipeline.
+//! Stalls of devices other than for a batch: waits for other model copies, and for the pipeline.
 
 use forebay_engine::Time;
 use forebay_metrics::{Segment, blame};
@@ -11,7 +11,8 @@ use super::index::{DeviceId, JobId, WorkerId};
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
+    /// Records the stalls of all devices that finished before `last`: they waited for what `last` waited for, or for its
+    /// computation.
     pub(super) fn blame_peers(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let first_stage = self.chain_of(last);
         let mut pieces: Vec<Segment> = Vec::new();
@@ -24,7 +25,7 @@ impl Jobs {
             let from = device.since;
             pieces.clear();
             if own {
-                // A stage of the same model copy: the model passes through one stage at a time.
+                // Stages of the same model copy work one at a time on a batch.
                 let cause = StallCause::own(Cause::Bubble);
                 pieces.push(Segment { start: from, end: env.now, cause });
             } else {
@@ -35,13 +36,13 @@ impl Jobs {
         }
     }
 
-    /// The first device of the model copy to which `d` belongs.
+    /// Returns the first device of the model copy to which `d` belongs.
     fn chain_of(&self, d: DeviceId) -> DeviceId {
         d - self.devices[d].stage
     }
 
-    /// What others waited for from `from` to `to` while `peer` trained: its own waits for input, and otherwise that it
-    /// computed, if it had `began` by then, or its communication before.
+    /// Appends to `pieces` the causes of a wait for `peer` from `from` to `to`: the peer's own waits for input; otherwise its
+    /// computation, from `began` on, or its communication before.
     fn wait_for_peer(
         &self,
         peer: DeviceId,
@@ -66,8 +67,8 @@ impl Jobs {
         pieces.retain(|piece| piece.start < piece.end);
     }
 
-    /// What device `d` waited for from `from` to `to`, when it wanted parameters from servers: for the model copy that
-    /// held it up as long as that computed, and for bytes on their way.
+    /// Returns the causes of the wait of device `d` for parameters from servers, from `from` to `to`: the computation of the
+    /// model copy that held it up, and communication.
     fn wait_for_parameters(&self, d: DeviceId, from: Time, to: Time) -> Vec<Segment> {
         let Device { job, model, .. } = self.devices[d];
         let job = &self.jobs[job];
@@ -84,7 +85,7 @@ impl Jobs {
         pieces
     }
 
-    /// Device `d` has the parameters that it waited for until `end`.
+    /// Records the causes of the wait of device `d` for parameters, which ended at `end`.
     pub(super) fn end_parameter_wait(&mut self, env: &mut Env, end: Time, d: DeviceId) {
         let Device { job, since, .. } = self.devices[d];
         let pieces = self.wait_for_parameters(d, since, end);
@@ -92,8 +93,9 @@ impl Jobs {
         self.trace_causes(env, d, &pieces);
     }
 
-    /// A later pipeline stage has got its input: while the first stage starved for this batch, that
-    /// was the cause; otherwise the pipeline itself was.
+    /// Records the causes of the wait of device `d`, in a later pipeline stage, for its input: the time since the input was
+    /// sent is communication. Before that, the cause is the first stage's wait for a batch as long as it lasted, and otherwise
+    /// the pipeline itself.
     pub(super) fn end_stage_wait(&mut self, now: Time, d: DeviceId) {
         let device = &mut self.devices[d];
         let sent = device.input.sent.pop_front().unwrap_or(now).max(device.since);
@@ -102,7 +104,8 @@ impl Jobs {
         self.end_wait_for_stage(sent, d);
     }
 
-    /// What idle device `d` of stages that overlap waited for up to `now`, whatever it waits for then.
+    /// Records the causes of the wait of idle device `d` in an overlapping pipeline up to `now`, whatever it waits for after
+    /// that.
     pub(super) fn end_wait_in_pipeline(&mut self, now: Time, d: DeviceId) {
         match self.devices[d].stage {
             0 => self.end_gate_wait(now, d),
@@ -125,8 +128,8 @@ impl Jobs {
         self.jobs[j].steps.add_stall(Segment { start: at, end: now, cause: bubble });
     }
 
-    /// The first stage may begin a step again because an earlier one has left the pipeline, or a learner because others
-    /// have come as far.
+    /// Records the wait of device `d` at the gate of its next step: a first stage waited until an earlier step had left the
+    /// pipeline, a learner until the others had come as far.
     pub(super) fn end_gate_wait(&mut self, now: Time, d: DeviceId) {
         let device = &mut self.devices[d];
         let job = &mut self.jobs[device.job];
@@ -138,14 +141,16 @@ impl Jobs {
         device.since = now;
     }
 
-    /// Accounts for what overlapping pipeline stages, or model copies at different steps, of job copy `j` were at when
-    /// its last complete step ended: those that begin the next steps are cut off, early ones have nothing left to do.
+    /// Accounts for the activities of job copy `j` at the end of its last complete step, if pipeline stages overlap or model
+    /// copies are at different steps: devices that work on further steps are cut off there, devices that have finished early
+    /// have nothing left to do.
     pub(super) fn close_open(&mut self, j: JobId) {
         let end = self.jobs[j].steps.last_end();
         self.close_until(j, end);
     }
 
-    /// The same of all that they were at up to `end`.
+    /// Accounts for the activities of the devices of job copy `j` up to `end`, if pipeline stages overlap or model copies are
+    /// at different steps.
     pub(super) fn close_until(&mut self, j: JobId, end: Time) {
         let loose = self.jobs[j].ranks_may_diverge() || self.jobs[j].averaging.is_some();
         if self.jobs[j].plan.window == 1 && !loose {
@@ -188,7 +193,8 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// Device `d` starved from `start` to `end`, and beyond: for what a worker of its loader was at meanwhile.
+    /// Records the wait of device `d` for a batch from `start` to `end`, which goes on after that; the cause is what a worker
+    /// of its loader did meanwhile.
     fn close_starving(&mut self, d: DeviceId, start: Time, end: Time) {
         let device = &self.devices[d];
         let loader = &self.loaders[device.loader];
@@ -206,7 +212,8 @@ impl Jobs {
     }
 }
 
-/// The part of a peer's wait within `[from, to)`, as the wait of those who waited for it.
+/// Returns the part of a peer's wait within `[from, to)`, as the stall of a device that waited for that peer; `None` if there
+/// is none.
 pub(super) fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
     let (start, end) = (wait.start.max(from), wait.end.min(to));
     let cause = StallCause::peer(wait.cause.cause);

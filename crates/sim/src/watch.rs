@@ -1,4 +1,4 @@
-//! A look at the run from time to time: whether it was interrupted, and whether its answer is known.
+//! Periodic checks of a run: whether it was interrupted, and whether its answer is known.
 
 use super::env::Env;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,43 +12,44 @@ use super::jobs::Jobs;
 use super::progress::Progress;
 use super::world::Options;
 
-/// Events from one look to the next, at most.
+/// Maximum number of events from one check to the next.
 const OFTEN: u64 = 65_536;
 
-/// The same where the run may end at any time.
+/// Number of events before the first check.
 const FIRST: u64 = 1_024;
 
-/// When to look.
+/// When a run is checked, and what ends it.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
-    /// Events handled, and transfers that ended.
+    /// Number of events handled, plus groups of transfers ended.
     pub(super) handled: u64,
-    /// Those of them that are ends of transfers, of one or of several that are alike.
+    /// Number of groups of like transfers that ended together; they are included in `handled`.
     pub(super) transfers: u64,
-    /// How many they are at the next look.
+    /// Value of `handled` at the next check.
     pub(super) next: u64,
-    /// What ends a run of unwritten length.
+    /// Rule that ends a run whose length the scenario does not give.
     pub(super) known: Option<Known>,
-    /// Events and transfers, as outcomes count them, at which the run ends at the latest.
+    /// Number of events and transfers, as outcomes count them, at which the run ends at the latest.
     pub(super) most: u64,
-    /// Events from which on it is asked whether the answer is known.
+    /// Value of `handled` from which on a check tests whether the answer is known.
     ask: u64,
-    /// Events until it is, from what was found when it was last asked; `u64::MAX` where that could not be told.
+    /// Expected value of `handled` when the answer will be known, as estimated at the last test; `u64::MAX` if there is no
+    /// estimate.
     expected: u64,
-    /// Whether it is, or the run became too long.
+    /// Whether the answer is known, or the run became too long.
     pub(super) ended: bool,
-    /// Events of the calendar, once the run is over.
+    /// Number of events of the calendar, once the run is over.
     pub(super) events: u64,
     /// Ends the run when it becomes true.
     pub(super) stop: Option<&'a AtomicBool>,
-    /// Told how far the run has come.
+    /// Receives how far the run has come.
     pub(super) progress: Option<&'a Progress>,
-    /// When the run ends, if it has not before.
+    /// Time at which the run ends, unless it ends before.
     pub(super) until: Time,
 }
 
 impl<'a> Watch<'a> {
-    /// Of a run that ends at `until` if it has not before, or once its answer is `known`.
+    /// Returns the watch of a run that ends at `until`, unless it ends before or its answer is `known` before.
     pub(super) fn new(options: &Options<'a>, until: Time, known: Option<Known>) -> Watch<'a> {
         Watch {
             handled: 0,
@@ -68,7 +69,7 @@ impl<'a> Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Share of the events of a run of unwritten length that are over, at least; 0 of others.
+    /// Returns a lower bound of the share of events done in a run whose length the scenario does not give; 0 for other runs.
     pub(super) fn share(&self) -> f64 {
         let until = |known: &Known| known.most().min(self.expected);
         let share = |known| (self.handled as f64 / until(known) as f64).min(1.0);
@@ -77,14 +78,15 @@ impl Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// One more event or group of transfers was handled: whether the run ends now, as is asked from time to time.
+    /// Counts one more event or group of transfers, and returns whether the run ends now, which is checked from time to time.
     #[inline]
     pub(super) fn ends(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
         self.handled += 1;
         self.handled >= self.next && self.look(env, jobs, faults)
     }
 
-    /// Tells how far the run has come; whether somebody interrupted it, or its answer is known.
+    /// Reports progress, and returns whether the run ends now: because it was interrupted, is too long, or its answer is
+    /// known.
     #[cold]
     fn look(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
         if let Some(progress) = self.progress {
@@ -95,12 +97,12 @@ impl Watch<'_> {
         let known = times == Some(1.0);
         if asks {
             self.expected = times.map_or(u64::MAX, |times| (times * self.handled as f64) as u64);
-            // Each time a third more, so that asking costs in proportion to the run.
+            // The interval grows by a third each time, so that the cost of testing stays proportional to the run.
             self.ask = self.handled + self.handled / 3;
         }
         let counted = self.handled - self.transfers + env.flows;
         let left = self.most.saturating_sub(counted);
-        // An event may end a flow, which counts too.
+        // An event may end a flow, which counts too, so only half of the remaining number is used.
         self.next = self.handled + OFTEN.min(left / 2 + 1);
         if self.known.is_some() {
             self.next = self.next.min(self.ask);
@@ -110,8 +112,8 @@ impl Watch<'_> {
         known || enough || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Factor by which the run must grow until the throughput of every job is known: 1 if it is, or if the run has as many
-    /// events as it may have; `None` if that cannot be told yet.
+    /// Returns the factor by which the run must grow until the throughput of every job is known: 1 if it is known already, or
+    /// if the run has reached its maximum number of events; `None` if there is no estimate yet.
     fn times_as_long(&self, env: &Env, jobs: &Jobs, faults: &Faults) -> Option<f64> {
         let known = self.known.as_ref()?;
         if self.handled >= known.most() {
@@ -125,7 +127,7 @@ impl Watch<'_> {
 }
 
 impl Jobs {
-    /// Whether every job copy trains, and failures and checkpoints have been seen.
+    /// Returns whether every job copy trains, and its failures and checkpoints have been observed.
     fn have_shown_all(&self) -> bool {
         let shown = |job: &JobRun| {
             let recovery = job.recovery.as_ref().is_none_or(|recovery| recovery.is_shown());
@@ -143,7 +145,7 @@ impl Jobs {
         known.times_as_long(job, &so_far)
     }
 
-    /// What a job copy has done so far, as far as that decides how long it runs.
+    /// Returns the part of a job copy's outcome so far that decides how long it runs.
     fn so_far(&self, job: &JobRun) -> JobOutcome {
         let loaders = &self.loaders[job.parts.loaders];
         let keeps = loaders.iter().any(|loader| {

@@ -1,4 +1,4 @@
-//! A worker, the item that it is at, and what its operations are.
+//! A worker, its current item, and the operations of its stage.
 
 use forebay_engine::fluid::GroupId;
 use forebay_metrics::Timeline;
@@ -12,23 +12,23 @@ use super::index::{LoaderId, StageId, StationId, WorkerId};
 use super::team::Team;
 use super::tiers::Origin;
 
-/// A worker of a stage. What every sample needs comes first and fills two cache lines, to the sums of the
-/// usual causes in its timeline.
+/// A worker of a stage. The fields needed for every sample come first and fill two cache lines, up to the timeline's sums of
+/// the usual causes.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Worker {
     pub(super) stage: StageId,
     pub(super) loader: LoaderId,
-    /// Which sample of the item is being worked on.
+    /// Index within the item of the sample being worked on.
     pub(super) sample: u32,
-    /// Which of the stage's operations is next.
+    /// Index of the stage's next operation.
     pub(super) operation: u32,
     pub(super) phase: Phase,
-    /// Where what is read comes from.
+    /// Where the bytes being read come from.
     pub(super) origin: Origin,
     /// How often the request in progress was refused.
     pub(super) refusals: u8,
-    /// Parts of the request in progress that are still to be done, where it has several.
+    /// Parts of the request in progress still to be done, if it has several parts.
     pub(super) parts: u8,
     /// Requests made for the current sample.
     pub(super) requests: u32,
@@ -37,23 +37,23 @@ pub(super) struct Worker {
     pub(super) size: f64,
     /// Bytes that the request in progress asked for [B].
     pub(super) request: f64,
-    /// Address of the current sample's draws: its position in the job's reading.
+    /// Address of the current sample's random samples: its position in the job's reading.
     pub(super) position: u64,
     pub(super) timeline: Timeline,
-    /// Core-seconds of the computation in progress.
+    /// Core-seconds of the computation in progress [s].
     pub(super) work: f64,
-    /// Which file is read, and its request's way to storage targets or another node, where that
-    /// matters.
+    /// Number of the file being read. `way` is the route of its request to storage targets, through an I/O queue or to another
+    /// node, if the request has several routes to choose from.
     pub(super) file: u64,
     pub(super) way: u32,
-    /// What is read, as a unit of the page cache, if it goes through one.
+    /// Unit of the page cache being read, if reading goes through one.
     pub(super) unit: u32,
 }
 
 const _: () = assert!(size_of::<Worker>() == 192, "three cache lines");
 
 impl Worker {
-    /// A new item.
+    /// Begins a new item.
     #[inline]
     pub(super) fn begin_item(&mut self, item: Item) {
         self.item = item;
@@ -62,17 +62,17 @@ impl Worker {
     }
 }
 
-/// What a stage hands on.
+/// The unit of work that a stage hands to the next.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Item {
-    /// Position of its first sample in the reading of the job copy's node.
+    /// Position of the item's first sample in the loader's reading.
     pub(super) first: u64,
     pub(super) samples: u32,
-    /// Bytes as stored.
+    /// Bytes as stored [B].
     pub(super) bytes: f64,
-    /// Its place in the order of inputs of its stage.
+    /// Position of the item in the order of its stage's inputs.
     pub(super) sequence: u64,
-    /// Who made it.
+    /// The worker that made the item.
     pub(super) worker: WorkerId,
 }
 
@@ -84,79 +84,79 @@ pub(super) enum Phase {
     Idle,
     /// Its turn in the runnable list: it has room for new input.
     Ready,
-    /// To be started.
+    /// Its start-up to end.
     Starting,
-    /// Before it looks for room again.
+    /// The end of its sleep, when it looks for room in the queue again.
     Asleep,
-    /// For a refused request to come again.
+    /// The end of its back-off, when its refused request is sent again.
     Refused,
-    /// For a slot of its I/O queue.
+    /// A slot of its I/O queue.
     Queued,
     Opening,
     Latency,
-    /// A file's bytes.
+    /// The bytes of a file.
     Transfer,
-    /// Those of a plain read: nothing is to be asked when they have come.
+    /// The bytes of a plain read: nothing else has to be done when they have arrived.
     File,
     /// Some bytes of a shard.
     Request,
-    /// All parts of a request to a storage that was measured.
+    /// All parts of a request that a table, a disk head or several ranges serve.
     Served,
-    /// A core for the bytes that have come.
+    /// A core for the CPU work of receiving bytes.
     Receiving,
-    /// A core to decompress what has come, before the first sample in it.
+    /// A core to decompress a row group before its first sample.
     Unpacking,
     Computing,
     Delayed,
     Copying,
     OnGpu,
-    /// Items before its own.
+    /// Earlier items to be handed over first, since the stage keeps the order.
     Held,
-    /// Room in the buffer.
+    /// Room in the buffer behind its stage.
     Blocked,
 }
 
 impl Phase {
-    /// What using a core in this phase counts as.
+    /// Returns the stall cause that core time in this phase counts as.
     #[inline]
     pub(super) fn on_core(self) -> Cause {
         if self == Phase::Receiving { Cause::Transfer } else { Cause::Decode }
     }
 }
 
-/// An operation, prepared.
+/// An operation of a stage, prepared for the simulation.
 #[derive(Debug)]
 pub(super) enum Work {
     Read,
     Compute(Draw),
-    /// By the sample's bytes and these pixels.
+    /// Decoding time from the sample's bytes and the given number of pixels.
     Decode(DecodeLaw, f64),
     Delay(Draw),
     Copy,
     CopyStored,
-    /// So long on a GPU for each sample [s].
+    /// Time on a GPU for each sample [s].
     Kernel(f64),
-    /// Core-seconds for each of the item's decoded bytes.
+    /// Core-seconds for each of the item's decoded bytes [s/B].
     Memcpy(f64),
-    /// Computing that several threads share.
+    /// A computation that several threads share.
     Team(Box<Team>),
 }
 
 impl Work {
-    /// The same core-seconds each time.
+    /// Returns a computation with the same core-seconds each time.
     pub(super) fn constant(seconds: f64, delay: impl FnOnce(f64) -> Delay, index: u64) -> Work {
         let sampler = Sampler::new(&Distribution::Constant(seconds));
         Work::Compute(Draw::new(sampler, delay, Purpose::Compute, index))
     }
 }
 
-/// A duration drawn for each use, or always the same.
+/// A duration that is sampled at each use, or is constant.
 #[derive(Debug)]
 pub(super) struct Draw {
     pub(super) sampler: Sampler,
     pub(super) constant: Option<(f64, Delay)>,
     pub(super) purpose: Purpose,
-    /// Sets apart the draws of several operations for one sample.
+    /// Distinguishes the random samples of several operations on one sample.
     pub(super) index: u64,
 }
 
@@ -172,14 +172,14 @@ impl Draw {
     }
 }
 
-/// How a node's cores are had.
+/// How a node's cores are shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cores {
     Shared(GroupId),
     Fifo(StationId),
 }
 
-/// A activity that waits for a server, and how long it will take.
+/// An activity that waits for a server, and its service time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) activity: ActivityId,

@@ -11,7 +11,7 @@ use super::loaders::Loaders;
 use super::tiers::Origin;
 use super::worker::{Cores, Draw, Phase, Waiting, Work, Worker};
 
-/// Items of a worker at one instant from which on it may be one that never ends.
+/// Number of items that a worker makes at one instant after which it is checked for an endless loop.
 const SOME_ITEMS: u64 = 1 << 20;
 
 impl Loaders {
@@ -28,7 +28,7 @@ impl Loaders {
             ready = true;
             made += 1;
             if !env.notices.is_empty() {
-                // Those whom it served come first.
+                // The owners that it notified act first.
                 self.runnable.push_front(w);
                 return;
             }
@@ -38,8 +38,8 @@ impl Loaders {
         }
     }
 
-    /// All that worker `w` has made at this instant fits behind it or was taken at once, unless it
-    /// goes on for ever.
+    /// Asserts that what worker `w` has made at this instant fits into the buffer behind it or was taken at once; otherwise
+    /// the worker loops for ever.
     #[cold]
     fn assert_progress(&self, w: WorkerId, made: u64) {
         let stage = &self.stages[self.workers[w].stage];
@@ -55,7 +55,7 @@ impl Loaders {
         );
     }
 
-    /// What worker `w` waited for has come.
+    /// Goes on with worker `w` after the end of what it waited for.
     #[inline]
     pub(super) fn resume(&mut self, env: &mut Env, w: WorkerId) {
         let done = match self.workers[w].phase {
@@ -93,7 +93,7 @@ impl Loaders {
         }
     }
 
-    /// Goes through the operations of the item of worker `w`; false if one takes time.
+    /// Executes the operations of the item of worker `w`; returns false if one takes time.
     #[inline]
     fn work(&mut self, env: &mut Env, w: WorkerId) -> bool {
         loop {
@@ -187,7 +187,8 @@ impl Loaders {
         (seconds, Delay::once(seconds))
     }
 
-    /// Bytes of the sample that worker `w` is at; behind a stage that gathered several, their mean.
+    /// Returns the stored bytes of the current sample of worker `w`; in a stage after the first, the mean over the samples of
+    /// the item.
     pub(super) fn stored_bytes(&self, w: WorkerId) -> f64 {
         let worker = &self.workers[w];
         match self.stages[worker.stage].previous {
@@ -196,7 +197,7 @@ impl Loaders {
         }
     }
 
-    /// Worker `w` needs a core, in `phase`; true if for no time.
+    /// Begins a computation of worker `w` on a core, in `phase`; returns true if it takes no time.
     #[inline]
     pub(super) fn begin_compute(
         &mut self,
@@ -230,12 +231,12 @@ impl Loaders {
         false
     }
 
-    /// A core has done the computation of worker `w`, and takes up the next.
+    /// Ends the computation of worker `w` on a core and gives the core to the next activity.
     #[inline]
     pub(super) fn computed(&mut self, env: &mut Env, w: WorkerId) {
         let Worker { stage, loader, phase, .. } = self.workers[w];
         if let Some(group) = self.loaders[loader].mount.group {
-            // Most go on to read.
+            // Most workers go on with a read.
             env.network.prefetch(group);
         }
         if let Cores::Fifo(station) = self.stages[stage].cores
@@ -254,7 +255,7 @@ impl Loaders {
         }
     }
 
-    /// A core that was left is the next one's: another worker's, or a message's.
+    /// Gives a core that has become free to the next activity in its queue: another worker's or a message's.
     #[inline]
     pub(super) fn admitted(&mut self, env: &mut Env, next: Waiting) {
         match next.activity {
@@ -267,8 +268,8 @@ impl Loaders {
         }
     }
 
-    /// A computation on shared cores took longer than its core-seconds because others had the
-    /// cores: the time beyond them is cpu-wait, counted first.
+    /// Splits the time of a computation on shared cores that took longer than its core-seconds: the excess, during which other
+    /// activities had the cores, is recorded first, as CPU wait.
     pub(super) fn split_cpu_wait(&mut self, now: Time, w: WorkerId) {
         let worker = &mut self.workers[w];
         let cause = worker.phase.on_core();
@@ -281,7 +282,7 @@ impl Loaders {
         }
     }
 
-    /// Copies the item of worker `w` to its GPU, `decoded` or as stored; true if that takes no time.
+    /// Copies the item of worker `w` to its GPU, `decoded` or as stored; returns true if that takes no time.
     fn begin_copy(&mut self, env: &mut Env, w: WorkerId, decoded: bool) -> bool {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
@@ -295,7 +296,7 @@ impl Loaders {
         false
     }
 
-    /// Bytes of the item of worker `w` when decoded.
+    /// Returns the decoded bytes of the item of worker `w`.
     fn decoded_bytes(&self, w: WorkerId) -> f64 {
         let worker = &self.workers[w];
         match self.loaders[worker.loader].decoded_size {
@@ -304,13 +305,13 @@ impl Loaders {
         }
     }
 
-    /// Worker `w` waits in `phase`, doing what counts as `cause`.
+    /// Puts worker `w` into `phase`, which its timeline records as doing `cause`.
     #[inline]
     pub(super) fn enter(&mut self, env: &mut Env, w: WorkerId, phase: Phase, cause: Cause) {
         self.note(env, w, Activity::Doing(cause)).phase = phase;
     }
 
-    /// From `env.now` on worker `w` does `activity`.
+    /// Records in the timeline of worker `w` that it does `activity` from `env.now` on.
     #[inline]
     pub(super) fn note(&mut self, env: &mut Env, w: WorkerId, activity: Activity) -> &mut Worker {
         if env.recorder.is_some() {
@@ -322,7 +323,8 @@ impl Loaders {
         &mut self.workers[w]
     }
 
-    /// Makes room in the timeline of worker `w` for `activity`: nobody asks what was before the oldest wait.
+    /// Makes room for `activity` in the timeline of worker `w`: forgets what lies before the oldest wait in progress, which no
+    /// stall needs any more.
     #[cold]
     fn forget(&mut self, now: Time, w: WorkerId, activity: Activity) {
         let worker = &mut self.workers[w];
@@ -339,7 +341,7 @@ impl Loaders {
         }
     }
 
-    /// What ended the idleness or blocking of worker `w`.
+    /// Records in the timeline of worker `w` that worker `by` ended its idleness or blocking.
     pub(super) fn link(&mut self, w: WorkerId, by: WorkerId) {
         self.workers[w].timeline.link(by.number());
     }

@@ -15,12 +15,12 @@ pub(super) struct Waiting {
     pub(super) job: JobId,
     /// Jobs of the scenario of which all copies must have ended.
     pub(super) after: Vec<usize>,
-    /// Time from then on until it begins.
+    /// Time from then until the job copy begins.
     pub(super) delay: Delay,
 }
 
 impl Jobs {
-    /// A job copy has ended: those begin that waited for it last.
+    /// Begins the job copies that waited only for the job copy that has just ended.
     #[cold]
     pub(super) fn release_jobs(&mut self, env: &mut Env) {
         let jobs = &self.jobs;
@@ -31,7 +31,7 @@ impl Jobs {
         }
     }
 
-    /// Job copy `j` begins: by copying its data set, or at once.
+    /// Begins job copy `j`: copies its data sets to its nodes first, or starts training at once.
     pub(super) fn begin_job(&mut self, env: &mut Env, j: JobId) {
         if self.jobs[j].start != env.now {
             self.begin_late(env.now, j);
@@ -42,13 +42,13 @@ impl Jobs {
         }
     }
 
-    /// All nodes of job copy `j` have what they copy: it begins to train.
+    /// Starts the training of job copy `j`, since all its nodes have the data that are copied to them.
     pub(super) fn end_staging(&mut self, env: &mut Env, j: JobId) {
         self.begin_late(env.now, j);
         self.start_job(env, j);
     }
 
-    /// Job copy `j` begins now, which was not known before.
+    /// Sets the start of job copy `j`, which was not known before, to `now`.
     fn begin_late(&mut self, now: Time, j: JobId) {
         let job = &mut self.jobs[j];
         job.start = now;

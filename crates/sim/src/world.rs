@@ -1,4 +1,4 @@
-//! The world: the owners of all components of one run, and the one match on what happens.
+//! The world: the owners of all components of one run, and the one match that dispatches events.
 
 use std::sync::atomic::AtomicBool;
 
@@ -19,19 +19,19 @@ use super::resource::Resources;
 use super::staging::Stagings;
 use super::watch::Watch;
 
-/// What to do beside simulating.
+/// Options of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Record a timeline.
+    /// Whether to record a timeline.
     pub trace: bool,
-    /// Follow every transfer of every collective, also on links that nothing else uses, where following one of a kind
-    /// gives the time of all.
+    /// Whether to simulate every transfer of every collective, even on links that nothing else uses, where simulating one
+    /// transfer of each kind is enough to know the time of all.
     pub every_transfer: bool,
-    /// Told now and then how far the run has come.
+    /// Receives from time to time how far the run has come.
     pub progress: Option<&'a Progress>,
     /// Ends the run early when it becomes true; the outcome then holds what was complete.
     pub stop: Option<&'a AtomicBool>,
-    /// Ends the run early after so many [`Outcome::events`], likewise.
+    /// Ends the run early after this number of [`Outcome::events`]; the outcome then holds what was complete.
     pub most_events: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ pub struct Options<'a> {
 /// number (as long as nobody interrupts).
 pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome {
     let mut world = build(scenario, replication, options);
-    // What would end at `NEVER` was cut off by the range of time.
+    // An event at `NEVER` lies beyond the representable range of time, so the run stops just before it.
     let (until, ends) = match scenario.run.stop {
         Stop::Duration(seconds) => (Time::from_seconds(seconds), true),
         Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => (Time(Time::NEVER.0 - 1), false),
@@ -57,7 +57,7 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
     Outcome { unfinished, ..world.collect(scenario) }
 }
 
-/// One run: what all owners act on, and the owners.
+/// One run: the environment and all owners.
 pub(super) struct World<'a> {
     pub(super) env: Env,
     pub(super) jobs: Jobs,
@@ -169,7 +169,7 @@ impl Model for World<'_> {
             Event::Waited(ActivityId::Restart(j)) => self.jobs.restart(&mut self.env, j),
             Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
             Event::Failed { job, node } => self.jobs.failed(&mut self.env, job, node),
-            // Nobody opens a file for others or waits for them, and endless transfers have begun.
+            // No other activity opens files or waits for a delay; endless transfers have already begun.
             Event::Opened(_) | Event::Waited(_) => {}
         }
         self.settle();
@@ -181,7 +181,7 @@ impl Model for World<'_> {
 }
 
 impl World<'_> {
-    /// A message has waited: one of a collective, or one to or from a parameter server.
+    /// Handles the end of a message's delay: the message belongs to a collective, or goes to or from a parameter server.
     fn message_waited(&mut self, m: MessageId) {
         match self.jobs.communicators.is_parcel(m) {
             true => self.jobs.parcel_waited(&mut self.env, m),
@@ -189,7 +189,7 @@ impl World<'_> {
         }
     }
 
-    /// The bytes of a message are there.
+    /// Handles the arrival of a message's bytes.
     fn message_moved(&mut self, m: MessageId) {
         match self.jobs.communicators.is_parcel(m) {
             true => self.jobs.parcel_moved(&mut self.env, m),
@@ -197,7 +197,8 @@ impl World<'_> {
         }
     }
 
-    /// Lets all act who can at this instant: first those who are told something, then workers that have something to do.
+    /// Lets everything act that can act at this instant: first delivers all notices, then runs workers that have something to
+    /// do.
     fn settle(&mut self) {
         loop {
             while let Some(notice) = self.env.notices.pop_front() {
@@ -232,7 +233,7 @@ impl World<'_> {
         }
     }
 
-    /// What the run showed.
+    /// Returns the outcome of the run.
     fn collect(mut self, scenario: &Scenario) -> Outcome {
         let World { env, jobs, stagings, resources, watch, .. } = &mut self;
         jobs.close(env);

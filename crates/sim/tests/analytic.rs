@@ -1,5 +1,5 @@
-//! The shipped station and the shipped link against queueing theory (Kleinrock, Queueing Systems
-//! I and II; Harchol-Balter, Performance Modeling and Design of Computer Systems, ch. 14 and 30).
+//! The station and the link of the simulator against queueing theory (Kleinrock, Queueing Systems I and II; Harchol-Balter,
+//! Performance Modeling and Design of Computer Systems, ch. 14 and 30).
 //!
 //! Each test simulates independent replications and asks that the closed form lies inside the
 //! 99.9 % Student-t interval of the mean and that this interval's half-width is at most 1 %. Seeds
@@ -15,7 +15,7 @@ use forebay_sim::Station;
 use rayon::prelude::*;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Customers that arrive as a Poisson process at a server and leave when they are done.
+/// Customers that arrive at a server as a Poisson process and leave when they have been served.
 struct System<S> {
     calendar: Calendar<Event>,
     server: S,
@@ -34,16 +34,16 @@ enum Event {
     Departure(u32),
 }
 
-/// What the two servers differ in.
+/// The operations in which the two servers differ.
 trait Server {
     fn arrive(&mut self, now: Time, work: f64, customer: u32, calendar: &mut Calendar<Event>);
-    /// A scheduled departure; customers whose service begins are scheduled.
+    /// Ends a scheduled service, and schedules the departure of the customer whose service begins.
     fn leave(&mut self, now: Time, calendar: &mut Calendar<Event>);
     fn pending(&mut self) -> Option<Time>;
     fn finished(&mut self, now: Time) -> Option<u32>;
 }
 
-/// First come, first served.
+/// A server that serves customers in order of arrival.
 struct Fifo {
     station: Station<(u32, Span)>,
 }
@@ -68,7 +68,7 @@ impl Server for Fifo {
     }
 }
 
-/// Shared evenly among all, none faster than 1.
+/// A server that is shared evenly among all customers, each at a rate of at most 1.
 struct Shared {
     network: Network<u32>,
     group: GroupId,
@@ -149,7 +149,7 @@ fn shared(servers: u32) -> Shared {
     Shared { network, group }
 }
 
-/// Mean response time and its 99th percentile in each of `replications`.
+/// Returns the mean response time and its 99th percentile in each replication.
 fn simulate<S: Server>(
     server: impl Fn() -> S + Sync,
     size: &Distribution,
@@ -173,7 +173,7 @@ fn simulate<S: Server>(
             };
             system.next_arrival(Time::ZERO);
             engine::run(&mut system, Time::NEVER);
-            // The start is empty: a twentieth is left out.
+            // The system starts empty, so the first twentieth of the responses is left out.
             let mut steady = system.responses.split_off(system.responses.len() / 20);
             let mean = steady.iter().sum::<f64>() / steady.len() as f64;
             steady.sort_by(f64::total_cmp);
@@ -225,7 +225,7 @@ fn lognormal() -> Distribution {
 
 #[test]
 fn m_m_1() {
-    // System: one server, ρ = 0.6. Expectation: response 1/(μ − λ), because births and deaths.
+    // System: one server, ρ = 0.6. Expectation: mean response 1/(μ − λ), from the birth-death process.
     let results = simulate(|| fifo(1), &EXPONENTIAL, 0.6, 400_000);
     assert_agrees("M/M/1 mean", &means(&results), 1.0 / (1.0 - 0.6));
     // The response time of M/M/1 is exponential.
@@ -242,7 +242,8 @@ fn m_m_c() {
 
 #[test]
 fn m_d_1_and_m_g_1() {
-    // Expectation: Pollaczek–Khinchine, W = ρ(1 + C²)/(2(1 − ρ)) + 1.
+    // System: one server with constant or lognormal service, ρ = 0.7 or 0.5. Expectation: Pollaczek–Khinchine, W = ρ(1 +
+    // C²)/(2(1 − ρ)) + 1.
     let formula = |rho: f64, c2: f64| 1.0 + rho * (1.0 + c2) / (2.0 * (1.0 - rho));
     let constant = simulate(|| fifo(1), &CONSTANT, 0.7, 400_000);
     assert_agrees("M/D/1", &means(&constant), formula(0.7, 0.0));
@@ -251,8 +252,8 @@ fn m_d_1_and_m_g_1() {
 }
 
 #[test]
-fn m_g_1_ps_depends_on_the_mean_only() {
-    // System: a link of capacity 1 shared evenly. Expectation: 1/(1 − ρ) whatever the sizes.
+fn response_of_m_g_1_ps_depends_only_on_the_mean_size() {
+    // System: a link of capacity 1 shared evenly. Expectation: mean response 1/(1 − ρ), whatever the distribution of sizes.
     for (name, size) in [("M/D/1-PS", CONSTANT), ("M/M/1-PS", EXPONENTIAL)] {
         assert_agrees(name, &means(&simulate(|| shared(1), &size, 0.6, 400_000)), 2.5);
     }
@@ -261,10 +262,10 @@ fn m_g_1_ps_depends_on_the_mean_only() {
 }
 
 #[test]
-fn constant_service_tells_fifo_from_sharing() {
-    // System: 8 cores, ρ = 0.9, constant service: as FIFO slots, and shared with at most one core
-    // each. Expectation: mean 1.45 and 1.88, p99 3.4 and 5.7 (computed once by an independent
-    // program); M/M/8 would not tell them apart in the mean.
+fn constant_service_distinguishes_fifo_from_sharing() {
+    // System: 8 cores, ρ = 0.9, constant service: as a FIFO station, and shared with at most one core for each customer.
+    // Expectation: mean 1.45 and 1.88, p99 3.4 and 5.7 (computed once by an independent program). M/M/8 would have the same
+    // mean in both.
     let slots = simulate(|| fifo(8), &CONSTANT, 7.2, 600_000);
     let cores = simulate(|| shared(8), &CONSTANT, 7.2, 600_000);
     let near = |what, values: &[f64], expected: f64| {
@@ -275,13 +276,13 @@ fn constant_service_tells_fifo_from_sharing() {
     near("M/D/8-PS mean", &means(&cores), 1.88);
     near("M/D/8 p99", &p99s(&slots), 3.4);
     near("M/D/8-PS p99", &p99s(&cores), 5.7);
-    // Exponential service: the same mean in both, because both serve at the same total rate.
+    // Exponential service: both have the same mean, because both serve at the same total rate.
     let exponential = simulate(|| shared(8), &EXPONENTIAL, 6.4, 400_000);
     assert_agrees("M/M/8-PS", &means(&exponential), 1.0 + erlang_c(8, 6.4) / (8.0 - 6.4));
 }
 
 #[test]
-fn the_order_of_service_is_that_of_arrival() {
+fn customers_are_served_in_order_of_arrival() {
     let mut order = VecDeque::new();
     let mut station = Station::new(1);
     for customer in 0..5 {

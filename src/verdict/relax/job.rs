@@ -1,4 +1,4 @@
-//! Loaders, steps and exchanges of a job, lifted.
+//! Relaxes limits of a job: of its loader, steps, recovery and synchronisation.
 
 use crate::scenario::{
     Every, FailureTimes, Job, Operation, Order, Replaced, ServerPlace, Stage, StageGraph, Sync,
@@ -7,7 +7,7 @@ use crate::scenario::{
 use super::FACTOR;
 use crate::verdict::lever::Kind;
 
-/// Lifts something of a job.
+/// Relaxes one limit of a job.
 pub(super) fn lift(job: &mut Job, kind: Kind) {
     match kind {
         Kind::Quota => job.cpu.quota *= FACTOR,
@@ -99,7 +99,7 @@ fn lift_loader(loader: &mut StageGraph, kind: Kind) {
     }
 }
 
-/// Twice as many workers, each with as much room as before. Where the trainer makes its own batches, a worker does.
+/// Doubles the workers and their buffers. If the trainer makes its own batches, lets a loader worker make them.
 fn more_workers(loader: &mut StageGraph) {
     if let Some(requests) = &mut loader.requests
         && requests.ahead == 0
@@ -119,7 +119,7 @@ fn deeper(loader: &mut StageGraph) {
     }
 }
 
-/// Half the work of one sort for each item.
+/// Halves one kind of work of a stage for each sample and item.
 fn lighten(stage: &mut Stage, kind: Kind) {
     for operation in stage.per_sample.iter_mut().chain(&mut stage.per_item) {
         match (operation, kind) {
@@ -172,7 +172,7 @@ fn lift_sync(sync: &mut Sync, kind: Kind) {
     }
 }
 
-/// Half the bytes in each exchange.
+/// Halves the bytes of each exchange.
 fn shrink(sync: &mut Sync) {
     sync.buckets.iter_mut().for_each(|bucket| bucket.bytes /= 2);
     if let Some(root) = &mut sync.root {

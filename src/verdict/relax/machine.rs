@@ -1,11 +1,11 @@
-//! Nodes and what connects them, lifted.
+//! Relaxes limits of nodes and of the network.
 
 use crate::scenario::{Cluster, Node};
 
 use super::FACTOR;
 use crate::verdict::lever::Kind;
 
-/// Lifts something of all nodes, or of what connects them.
+/// Relaxes one limit of all nodes, or of the network.
 pub(super) fn lift(cluster: &mut Cluster, kind: Kind) {
     match kind {
         Kind::Nic => {
@@ -43,7 +43,7 @@ fn lift_node(node: &mut Node, kind: Kind) {
         Kind::GpuMemory => node.gpu_memory_bandwidth *= FACTOR,
         Kind::PageCache => {
             if let Some(cache) = &mut node.page_cache {
-                // The node's memory limits it as well.
+                // The node's memory limits the page cache, too.
                 node.memory *= FACTOR;
                 cache.capacity *= FACTOR;
             }
@@ -57,7 +57,7 @@ fn lift_node(node: &mut Node, kind: Kind) {
     }
 }
 
-/// Gives every node the speeds of the fastest; how many GPUs and how much memory each has stays.
+/// Gives every node the properties of the fastest node, except for numbers of GPUs and NICs and for sizes of memory.
 fn replace_slow(cluster: &mut Cluster) {
     let all = std::iter::once(&cluster.node).chain(cluster.groups.iter().map(|of| &of.node));
     let key = |node: &Node| (node.gpu_speed, node.usable_cores);

@@ -1,4 +1,4 @@
-//! Storage, lifted.
+//! Relaxes limits of storage.
 
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{Queues, RequestPath, Service, Storage};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::FACTOR;
 use crate::verdict::lever::Kind;
 
-/// Lifts one of the limits of a storage.
+/// Relaxes one limit of a storage.
 pub(super) fn lift(path: &mut RequestPath, kind: Kind) {
     match kind {
         Kind::Bandwidth => widen(&mut path.bandwidth),
@@ -52,7 +52,7 @@ fn widen(bandwidth: &mut Bandwidth) {
     }
 }
 
-/// Lifts what a storage is as a tier, and what is kept of it on one.
+/// Relaxes a limit of a storage that is a tier or has a cache: its write bandwidth, or the capacity of the cache.
 pub(super) fn lift_tier(storage: &mut Storage, kind: Kind) {
     match (kind, &mut storage.tier, &mut storage.cache) {
         (Kind::TierWrite, Some(tier), _) => tier.write = tier.write.map(|rate| rate * FACTOR),

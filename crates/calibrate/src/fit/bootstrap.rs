@@ -1,22 +1,21 @@
-//! Intervals by resampling: what the means of the cells might have been, and the law fitted to it.
+//! Confidence intervals by resampling: the law is fitted again to randomly moved means of the cells.
 //!
-//! Each draw moves every cell's mean by its deviations, multiplied by one normal deviate for each
-//! block of time (a wild bootstrap of blocks, Shao 2010): trials that drifted together move
-//! together. Draws are widened by Student's t over the number of blocks, so that few trials give
-//! honest intervals.
+//! Each draw moves every cell's mean by its deviations, multiplied by one normal deviate for each block of time (a wild bootstrap
+//! of blocks, Shao 2010). So trials that drifted together move together. The spread of the draws is widened by Student's t for
+//! the number of blocks, so that intervals from few trials are wide enough.
 
 use super::cell::Cells;
 use forebay_engine::stats::{quantile, student_975};
 use forebay_model::random::Generator;
 use rand::{RngExt, SeedableRng};
 
-/// The same samples give the same intervals.
+/// Seed of the draws, so that the same samples give the same intervals.
 const SEED: u64 = 0x000f_04eb_a700;
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// Draws of a vector of values about `centre`, the value at the means themselves; none where
-/// nothing says how noisy the means are. `fit` gives none where a draw cannot be fitted.
+/// Returns bootstrap draws of a vector of values. `centre` has the values fitted to the means themselves. Returns no draws if the
+/// noise of the means is unknown. `fit` returns `None` for a draw that cannot be fitted; it is left out.
 pub(super) fn draws(
     cells: &Cells,
     misfit: f64,
@@ -25,7 +24,7 @@ pub(super) fn draws(
     freedom: f64,
     mut fit: impl FnMut(&[f64]) -> Option<Vec<f64>>,
 ) -> Vec<Vec<f64>> {
-    // Part of a degree of freedom would give intervals without end.
+    // Less than one degree of freedom would give unlimited intervals.
     let Some(student) = student_975(freedom).filter(|_| freedom >= 1.0) else {
         return Vec::new();
     };
@@ -46,14 +45,14 @@ pub(super) fn draws(
     all
 }
 
-/// Degrees of freedom of the noise: of blocks of time, and of equal trials or, where there are
-/// none, of cells about the law.
+/// Returns the degrees of freedom of the noise. They come from equal trials and from deviations of cells from the law, limited by
+/// the number of blocks of time.
 pub(super) fn freedom(cells: &Cells, coefficients: usize) -> f64 {
     let about_law = cells.cells.len().saturating_sub(coefficients) as f64;
     (cells.freedom + about_law).min(cells.blocks as f64 - 1.0)
 }
 
-/// The 95 % interval of value number `index`, which contains `value`.
+/// Returns the 95 % interval of value number `index`, widened to contain `value`.
 pub(super) fn interval(draws: &[Vec<f64>], index: usize, value: f64) -> Option<[f64; 2]> {
     let mut all: Vec<f64> = draws.iter().map(|draw| draw[index]).collect();
     all.sort_by(f64::total_cmp);
@@ -61,13 +60,13 @@ pub(super) fn interval(draws: &[Vec<f64>], index: usize, value: f64) -> Option<[
     Some([low.min(value), high.max(value)])
 }
 
-/// A standard normal deviate (Box and Muller, 1958).
+/// Returns a standard normal deviate (Box and Muller, 1958).
 fn normal(generator: &mut Generator) -> f64 {
     let (a, b): (f64, f64) = (generator.random(), generator.random());
     (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
-/// A figure of as many values drawn out of `values` with replacement, again and again.
+/// Returns draws of the statistic `figure` by the plain bootstrap: each draw samples as many values with replacement.
 pub(super) fn plain_draws(
     values: &[f64],
     count: usize,
@@ -75,7 +74,7 @@ pub(super) fn plain_draws(
 ) -> Vec<f64> {
     let freedom = values.len() as f64 - 1.0;
     let Some(student) = student_975(freedom) else { return Vec::new() };
-    // The bootstrap's variance lacks one degree of freedom.
+    // The variance of the bootstrap lacks one degree of freedom.
     let wider = student / NORMAL * (values.len() as f64 / freedom).sqrt();
     let centre = figure(&mut values.to_vec());
     let mut generator = Generator::seed_from_u64(SEED);

@@ -1,4 +1,4 @@
-//! The page cache: which policy explains the hits of second passes, with which size.
+//! Fits the page cache: the policy and the size that explain the hits of second passes.
 
 use super::bootstrap;
 use super::estimate::{KEPT, rounded};
@@ -7,35 +7,35 @@ use forebay_model::law::{CachePolicy, PassOrder};
 use forebay_scenario::profile::{Fit, Parameter};
 use std::collections::BTreeMap;
 
-/// Hits from which on a set counts as kept whole.
+/// Share of hits above which a set counts as kept whole.
 const WHOLE: f64 = 0.95;
-/// A policy explains hits as well as the best one while its error is less than this many times as
-/// large, or below [`SMALL`].
+/// A policy explains the hits as well as the best one if its error is at most this many times the best error, or at most
+/// [`SMALL`].
 const AS_WELL: f64 = 1.5;
-/// Root mean square of hits' errors that the trials' own noise may make.
+/// Root mean square error of hits that noise of the trials may cause.
 const SMALL: f64 = 0.03;
-/// Beyond this error a policy does not explain the hits.
+/// Root mean square error above which a policy does not explain the hits.
 const UNLIKE: f64 = 0.12;
-/// Sizes that are tried, at equal ratios.
+/// Number of sizes that are tried in each round, at equal ratios.
 const STEPS: u32 = 240;
 
-/// Hits of the second pass over a set.
+/// Hits in the second pass over a set.
 #[derive(Debug, Clone, Copy)]
 struct Pass {
     order: PassOrder,
-    /// Bytes of the set [B].
+    /// Size of the set [B].
     bytes: f64,
     hits: f64,
 }
 
-/// By policy its size [B]: one where the hits tell the policy, several where they do not; `any`
-/// where all that was read was kept.
+/// Returns the fitted size of the cache for each policy that explains the hits: one policy if the hits identify it, several if
+/// they do not; `any` if all sets were kept.
 pub(super) fn cache(samples: &[&Sample], draws: usize) -> BTreeMap<String, Fit> {
     let passes: Vec<Pass> = samples.iter().filter_map(|sample| pass(sample)).collect();
     let Some(largest) = passes.iter().map(|pass| pass.bytes).reduce(f64::max) else {
         return BTreeMap::new();
     };
-    // A single read may be slow for another reason: more than half of the passes have to miss.
+    // A single read may be slow for another reason, so more than half of the passes must miss.
     let missed = passes.iter().filter(|pass| pass.bytes == largest && pass.hits < WHOLE).count();
     let of_largest = passes.iter().filter(|pass| pass.bytes == largest).count();
     if 2 * missed <= of_largest {
@@ -68,7 +68,7 @@ fn pass(sample: &Sample) -> Option<Pass> {
     ((0.0..=1.0).contains(&hits) && bytes > 0.0).then_some(Pass { order, bytes, hits })
 }
 
-/// All sets were kept: the cache is larger than the largest of them.
+/// Returns the fit for a cache that kept all sets: it is at least as large as the largest set.
 fn whole(passes: &[Pass], largest: f64) -> Fit {
     let why = format!(
         "the page cache kept all of {:.1} MB: its size is at least that, and its policy cannot be told; \
@@ -80,7 +80,7 @@ fn whole(passes: &[Pass], largest: f64) -> Fit {
     Fit { parameters: size, samples, range: range(passes), ..Fit::default() }
 }
 
-/// Why the size, or the policy, is not told.
+/// Returns why the policy or its size is not identified; `None` if it is.
 fn doubt(candidates: &[(CachePolicy, f64, f64)], least: f64) -> Option<String> {
     if least > UNLIKE {
         return Some(format!(
@@ -138,7 +138,7 @@ fn range(passes: &[Pass]) -> BTreeMap<String, [f64; 2]> {
     [("bytes".to_owned(), ends)].into()
 }
 
-/// Root mean square of what a policy says less what was seen.
+/// Returns the root mean square difference between a policy's hits and the measured hits.
 fn error(policy: CachePolicy, size: f64, passes: &[Pass], picked: &[usize]) -> f64 {
     let square = |&index: &usize| {
         let Pass { order, bytes, hits } = passes[index];
@@ -147,7 +147,7 @@ fn error(policy: CachePolicy, size: f64, passes: &[Pass], picked: &[usize]) -> f
     (picked.iter().map(square).sum::<f64>() / picked.len().max(1) as f64).sqrt()
 }
 
-/// The size with the least error: the best of a coarse row, then of finer ones about it.
+/// Returns the size with the least error: the best of a coarse grid, then of finer grids around it.
 fn best_size(policy: CachePolicy, passes: &[Pass], picked: &[usize], largest: f64) -> f64 {
     let (mut low, mut high) = (largest / 64.0, largest * 2.0);
     let mut best = low;
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Trials as the probe makes them of a cache of `size`, with noise.
+    /// Returns noisy trials as the probe would make them with a cache of `size`.
     fn trials(policy: CachePolicy, size: f64, generator: &mut Generator) -> Vec<Sample> {
         let mut all = Vec::new();
         for bytes in [16e6, 32e6, 64e6, 128e6] {
@@ -210,7 +210,7 @@ mod tests {
             for size in [20e6, 45e6, 90e6] {
                 let mut fits = found(&trials(policy, size, &mut generator));
                 if size == 90e6 {
-                    // One set that does not fit tells `random` and `keep` apart only by a size.
+                    // Only one set does not fit, so a different size lets `random` explain the hits of `minio`, or the reverse.
                     fits.retain(|name, fit| {
                         let doubt =
                             &mut fit.parameters.get_mut("size").expect("a size").unidentified;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_keeps_all_is_not_identified() {
+    fn the_policy_of_a_cache_that_keeps_everything_is_not_identified() {
         let fits = found(&[sample("cyclic", 1e6, 1.0), sample("shuffled", 8e6, 0.99)]);
         let size = &fits["any"].parameters["size"];
         assert_eq!(size.value, 8e6);
@@ -239,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn policies_that_explain_alike_are_all_named() {
-        // One set in one order: each policy has a size that gives its hits.
+    fn all_policies_that_explain_the_hits_equally_well_are_named() {
+        // With one set in one order, each policy has a size that gives these hits.
         let fits = found(&[sample("shuffled", 16e6, 0.3), sample("shuffled", 16e6, 0.31)]);
         assert!(fits.len() > 1, "{fits:?}");
         for fit in fits.values() {
@@ -250,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn hits_that_no_policy_gives_are_said() {
-        // More in the same order than in another.
+    fn hits_that_no_policy_explains_are_reported() {
+        // More hits in the same order than in a different one.
         let hits = [("cyclic", 0.9), ("shuffled", 0.1)];
         let odd: Vec<Sample> =
             hits.iter().flat_map(|(order, hits)| [sample(order, 8e6, *hits); 1]).collect();

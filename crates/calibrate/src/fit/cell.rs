@@ -1,17 +1,17 @@
-//! Equal trials as one cell: a centre that outliers do not move, and how far to trust it.
+//! Groups equal trials into cells, each with a robust mean, which outliers do not move, and its uncertainty.
 
 use std::cmp::Ordering;
 
-/// Blocks of neighbouring trials, at most: what disturbs one trial disturbs its neighbours, so that
-/// whole blocks are perturbed together.
+/// Largest number of blocks of neighbouring trials. A disturbance of one trial also disturbs its neighbours, so whole blocks are
+/// perturbed together.
 const BLOCKS: usize = 12;
-/// Where Tukey's biweight reaches zero [robust standard deviations].
+/// Distance at which Tukey's biweight reaches zero [robust standard deviations].
 const REACH: f64 = 4.685;
-/// How many degrees of freedom the noise of all cells counts in the noise of one.
+/// Weight of the pooled noise of all cells in the noise of one cell, in degrees of freedom.
 const PRIOR: f64 = 4.0;
-/// Values outside are no measurements [s].
+/// Range of valid measured values [s].
 const USABLE: std::ops::Range<f64> = 1e-12..1e5;
-/// Settings outside, other than 0, are none.
+/// Range of valid settings, besides 0.
 const SETTINGS: std::ops::Range<f64> = 1e-3..1e12;
 
 /// A measured value at settings `x`.
@@ -19,9 +19,9 @@ const SETTINGS: std::ops::Range<f64> = 1e-3..1e12;
 pub(super) struct Observation {
     /// The settings.
     pub(super) x: Vec<f64>,
-    /// The value, positive.
+    /// The value; positive.
     pub(super) value: f64,
-    /// When it was measured; any unit.
+    /// Time of the measurement; any unit.
     pub(super) at: f64,
 }
 
@@ -32,19 +32,19 @@ pub(super) struct Cell {
     pub(super) x: Vec<f64>,
     /// Robust mean.
     pub(super) mean: f64,
-    /// Variance of the mean relative to it.
+    /// Variance of the mean, relative to the squared mean.
     pub(super) variance: f64,
     /// The observations.
     pub(super) values: Vec<f64>,
-    /// Relative standard deviation of one observation, of this cell alone.
+    /// Relative standard deviation of one observation, from this cell alone.
     pub(super) spread: Option<f64>,
-    /// Influence on the mean, relative to it, of each block of time.
+    /// For each block of time, its influence on the mean, relative to the mean.
     shifts: Vec<(usize, f64)>,
-    /// Further standard deviation of the mean, relative to it, that blocks do not show.
+    /// Additional standard deviation of the mean, relative to the mean, that the blocks do not show.
     extra: f64,
 }
 
-/// Observations in cells, in ascending order of settings.
+/// Observations grouped into cells, in ascending order of settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Cells {
     /// The cells.
@@ -56,7 +56,7 @@ pub(super) struct Cells {
 }
 
 impl Cell {
-    /// The mean as it might have come out: blocks and the cell itself moved by normal deviates.
+    /// Returns a random alternative to the mean: the blocks and the cell itself are moved by normal deviates.
     pub(super) fn perturbed(&self, blocks: &[f64], own: f64, misfit: f64) -> f64 {
         let shift: f64 = self.shifts.iter().map(|(block, size)| size * blocks[*block]).sum();
         let own = own * self.extra.hypot(misfit);
@@ -65,13 +65,13 @@ impl Cell {
 }
 
 impl Cells {
-    /// Groups observations; those that are no positive numbers are left out.
+    /// Groups observations into cells; leaves out observations with invalid values or settings.
     pub(super) fn new(observations: Vec<Observation>) -> Cells {
         let usable = |x: &f64| *x == 0.0 || SETTINGS.contains(x);
         let finite = |o: &Observation| o.x.iter().all(usable);
         let mut all: Vec<Observation> =
             observations.into_iter().filter(|o| USABLE.contains(&o.value) && finite(o)).collect();
-        // A clock that is not a number leaves the order of the file.
+        // Observations without a valid time keep their order in the file.
         all.sort_by(|a, b| a.at.partial_cmp(&b.at).unwrap_or(Ordering::Equal));
         let blocks = all.len().min(BLOCKS);
         let total = all.len().max(1);
@@ -89,30 +89,30 @@ impl Cells {
         Cells { cells, blocks, freedom }
     }
 
-    /// Number of observations.
+    /// Returns the number of observations.
     pub(super) fn count(&self) -> usize {
         self.cells.iter().map(|cell| cell.values.len()).sum()
     }
 
-    /// The means.
+    /// Returns the means of the cells.
     pub(super) fn means(&self) -> Vec<f64> {
         self.cells.iter().map(|cell| cell.mean).collect()
     }
 
-    /// Smallest and largest value of setting number `index`.
+    /// Returns the smallest and largest value of setting number `index`.
     pub(super) fn range(&self, index: usize) -> Option<[f64; 2]> {
         let values = || self.cells.iter().map(|cell| cell.x[index]);
         Some([values().reduce(f64::min)?, values().reduce(f64::max)?])
     }
 }
 
-/// Lexicographic order of settings.
+/// Compares settings lexicographically.
 fn order(a: &[f64], b: &[f64]) -> Ordering {
     let differing = a.iter().zip(b).map(|(a, b)| a.total_cmp(b)).find(|o| o.is_ne());
     differing.unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// Middle of some values; not a number of none.
+/// Returns the median; NaN if there are no values.
 pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -122,8 +122,8 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// Relative standard deviation of equal trials over all cells, by the median of deviations. One
-/// deviation of each cell says nothing: that which made the median.
+/// Returns the relative standard deviation of equal trials, pooled over all cells, from the median of deviations. The smallest
+/// deviation of each cell has no information (it belongs to the value that is the median) and is left out.
 fn pooled_scale(groups: &[&[(usize, Observation)]]) -> f64 {
     let mut deviations = Vec::new();
     for group in groups.iter().filter(|group| group.len() > 1) {
@@ -136,7 +136,7 @@ fn pooled_scale(groups: &[&[(usize, Observation)]]) -> f64 {
     if deviations.is_empty() { 0.0 } else { 1.4826 * median(&mut deviations) }
 }
 
-/// A cell before its noise is compared to the others'.
+/// A cell before its noise is moderated by that of the other cells.
 struct Rough {
     x: Vec<f64>,
     mean: f64,
@@ -184,8 +184,8 @@ impl Rough {
         }
     }
 
-    /// A variance out of few values is uncertain: the noise of all cells counts in it as so many
-    /// degrees of freedom (Smyth, 2004).
+    /// Returns the cell with moderated variance. A variance from few values is uncertain, so the pooled noise of all cells is
+    /// included with a weight in degrees of freedom (Smyth, 2004).
     fn moderated(mut self, noise: f64, freedom: f64) -> Cell {
         let prior = PRIOR.min(freedom);
         let sum = (prior + self.freedom).max(1e-9);
@@ -202,7 +202,7 @@ impl Rough {
     }
 }
 
-/// Relative standard deviation of enough values to tell by themselves, else zero.
+/// Returns the relative standard deviation of the values; 0 if they are too few to determine it.
 fn own_scale(values: &[f64]) -> f64 {
     if values.len() < 5 {
         return 0.0;
@@ -212,13 +212,14 @@ fn own_scale(values: &[f64]) -> f64 {
     1.4826 * median(&mut deviations)
 }
 
-/// Tukey's biweight: what is far away does not count at all, where Huber's weights would still let
-/// disturbed trials, which are all slower, pull.
+/// Returns Tukey's biweight. Distant values have no weight at all. Under Huber's weights, disturbed trials, which are all slower,
+/// would still pull the mean.
 fn weight(z: f64) -> f64 {
     if z.abs() < 1.0 { (1.0 - z * z).powi(2) } else { 0.0 }
 }
 
-/// Robust mean from the median; of two values from the smaller, as disturbances only slow down.
+/// Returns the robust mean, starting at the median. Of two values it starts at the smaller, as disturbances only slow trials
+/// down.
 fn centre(values: &[f64], scale: f64) -> f64 {
     let mut centre = match values {
         [a, b] => a.min(*b),
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_trials_that_disagree_the_faster_is_believed() {
+    fn of_two_trials_that_disagree_the_faster_counts() {
         let pairs = [(1.0, 1.0), (1.0, 1.01), (2.0, 2.0), (2.0, 2.01), (3.0, 3.0), (3.0, 9.0)];
         let cells = cells(&pairs);
         assert!((cells.cells[2].mean - 3.0).abs() < 0.01);
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_positive_number_is_no_measurement() {
+    fn values_that_are_no_positive_numbers_are_left_out() {
         let bad = [f64::NAN, f64::INFINITY, 0.0, -1.0, 1e300];
         let all: Vec<(f64, f64)> = bad.iter().flat_map(|b| [(1.0, *b), (*b, f64::NAN)]).collect();
         assert_eq!(cells(&all).count(), 0);

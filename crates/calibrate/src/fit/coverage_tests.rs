@@ -1,5 +1,5 @@
-//! Intervals hold the truth as often as they say: 200 synthetic measurements of each law, with
-//! noise, outliers and slow drift.
+//! Tests that 95 % intervals contain the true value as often as they should: 200 synthetic measurements of each law, with noise,
+//! outliers and slow drift.
 
 use super::{laws, others, transport};
 use crate::measurement::Sample;
@@ -8,13 +8,13 @@ use forebay_model::random::Generator;
 use forebay_scenario::profile::Fit;
 use rand::{RngExt, SeedableRng};
 
-/// Draws behind an interval here.
+/// Bootstrap draws for an interval in these tests.
 const DRAWS: usize = 120;
-/// Measurements of each law.
+/// Synthetic measurements of each law.
 const RUNS: u64 = 200;
 
-/// What disturbs a series of trials: noise of 1–3 %, 5 % outliers of up to three times, a drift of
-/// as much as the noise over the whole series, all of unknown size to the fit.
+/// Disturbances of a series of trials: noise of 1–3 %, 5 % outliers that are up to three times slower, and a drift over the whole
+/// series of up to the size of the noise. The fit knows none of these sizes.
 struct Disturbance {
     generator: Generator,
     noise: f64,
@@ -31,7 +31,7 @@ impl Disturbance {
         Disturbance { generator, noise, drift, phase }
     }
 
-    /// The factor on a trial at this share of the whole time.
+    /// Returns the factor by which a trial is slower; `at` is the share of the series that has passed.
     fn factor(&mut self, at: f64) -> f64 {
         let (a, b): (f64, f64) = (self.generator.random(), self.generator.random());
         let normal = (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos();
@@ -41,8 +41,7 @@ impl Disturbance {
         (1.0 + self.noise * normal + drift) * slower
     }
 
-    /// Trials of all `points` with `repeats` of each, in random order; `law` gives wall time of an
-    /// operation and its core time.
+    /// Returns trials of all `points`, `repeats` of each, in random order. `law` returns an operation's wall time and core time.
     fn samples(
         &mut self,
         names: &[&str],
@@ -77,7 +76,7 @@ impl Disturbance {
     }
 }
 
-/// How many of the runs' intervals hold each of these values.
+/// Returns, for each true value, the share of runs whose interval contains it.
 fn coverage(
     truth: &[(&str, f64)],
     mut fit: impl FnMut(&mut Disturbance) -> Fit,

@@ -1,4 +1,4 @@
-//! What a GPU's copies and memory cost: lines.
+//! Fits the costs of copies to GPUs and the memory of GPUs; both are lines.
 
 use super::estimate::{Law, Term, rounded};
 use super::laws::cells;
@@ -18,13 +18,13 @@ const COPY: Law<'static> = Law {
     settings: &["size"],
 };
 
-/// Time of a copy by its size.
+/// Fits the time of a copy as a function of its size.
 pub(super) fn copy(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let cells = cells(samples, COPY.settings, Sample::seconds_each);
     COPY.fit(&cells, &[vec![0; cells.cells.len()]], draws)
 }
 
-/// Kind of the host's memory, and what runs beside: `pinned`, `pinned-beside-step`.
+/// Returns the kind of host memory and what runs at the same time: `pinned`, `pinned-beside-step`.
 pub(super) fn copy_key(sample: &Sample) -> String {
     match (sample.label("memory"), sample.label("beside")) {
         (memory, "") => memory.to_owned(),
@@ -38,10 +38,10 @@ const MEMORY: Law<'static> = Law {
     settings: &["batch"],
 };
 
-/// Memory of a learner by its batch: what was taken from the GPU where that was seen, else the block that
-/// was asked for.
+/// Fits the memory of a learner as a function of its batch. It is the memory taken from the GPU if that was observed, otherwise
+/// the size of the allocated block.
 pub(super) fn memory(samples: &[&Sample], draws: usize) -> Option<Fit> {
-    /// The fit is of numbers about 1.
+    /// Scale that brings the fitted numbers near 1.
     const GIGA: f64 = 1e9;
     let of = |name: &str, s: &Sample| s.observed.get(name).copied();
     let learners = |s: &Sample| s.settings.get("learners").copied().unwrap_or(1.0).max(1.0);

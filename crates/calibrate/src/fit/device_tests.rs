@@ -1,5 +1,5 @@
-//! Learners, copies and memory: known laws come back, with noise, at points that were not measured, and what
-//! trials cannot tell is said.
+//! Tests of learners, copies and memory. Known laws are recovered from noisy trials, also at points that were not measured; what
+//! trials cannot identify is reported.
 
 use super::profile;
 use crate::measurement::Sample;
@@ -8,7 +8,7 @@ use forebay_model::random::Generator;
 use forebay_scenario::profile::{Fit, Host, Provenance};
 use rand::{RngExt, SeedableRng};
 
-/// Steps of learners beside each other, five of each kind, which differ by `noise`.
+/// Returns steps of learners beside each other, five trials of each kind, which vary by `noise`.
 fn steps(
     slowdown: impl Fn(f64, f64) -> f64,
     batches: &[f64],
@@ -56,23 +56,23 @@ fn occupancy(samples: &[Sample]) -> Option<Fit> {
     fitted(samples).learners.remove("lenet5")?.remove("cuda-0-fp32-graph")
 }
 
-/// How many times as much so many learners do as one.
+/// Returns the throughput of `learners` learners ÷ that of one.
 fn gain(law: OccupancyLaw, batch: f64, learners: f64) -> f64 {
     learners_gain(learners, law.of(batch))
 }
 
-/// How many times as long a step takes beside others.
+/// Returns the factor by which a step is slower beside other learners.
 fn slowdown(law: OccupancyLaw, batch: f64, learners: f64) -> f64 {
     learners / gain(law, batch, learners)
 }
 
 const BATCHES: [f64; 5] = [1.0, 4.0, 16.0, 64.0, 256.0];
 
-/// System: half of the GPU is busy with batches of 3, 24 or 150; equal trials differ by up to 3 %.
-/// Expectation: that batch within its interval, and the gain at batches and numbers of learners that were
-/// not measured within a few per cent.
+/// System: batches of 3, 24 or 150 samples occupy half of the GPU; equal trials differ by up to 3 %. Expectation: the interval
+/// contains this batch, and the predicted gain is within a few per cent at batches and numbers of learners that were not
+/// measured.
 #[test]
-fn the_occupancy_of_a_known_gpu_comes_back() {
+fn the_occupancy_of_a_known_gpu_is_recovered() {
     for (truth, seed) in [(3.0, 1), (24.0, 2), (150.0, 3)] {
         let law = OccupancyLaw::Saturating { half: truth };
         let samples = steps(|b, k| slowdown(law, b, k), &BATCHES, 0.03, seed);
@@ -90,8 +90,8 @@ fn the_occupancy_of_a_known_gpu_comes_back() {
     }
 }
 
-/// System: the same law, 100 calibrations. Expectation: the 95 % interval has the truth in 88 of them at
-/// least (five standard errors below 95 are 84; it may be as wide as a factor of 1.5).
+/// System: half of the GPU is occupied with batches of 24, 100 calibrations. Expectation: the 95 % interval contains the true
+/// value in at least 88 of them (five standard errors below 95 are 84; the interval may be as wide as a factor of 1.5).
 #[test]
 fn intervals_of_the_occupancy_hold_the_truth() {
     let law = OccupancyLaw::Saturating { half: 24.0 };
@@ -105,10 +105,10 @@ fn intervals_of_the_occupancy_hold_the_truth() {
     assert!(held.count() >= 88);
 }
 
-/// System: learners that never slow each other, or that always share a full GPU, or one learner alone.
-/// Expectation: a value that predicts just that, and words; without learners no fit.
+/// System: learners that never slow each other down, or that always share a full GPU, or one learner alone. Expectation: a value
+/// that predicts this behaviour and a reason why it is not identified; no fit with one learner alone.
 #[test]
-fn what_learners_do_not_tell_is_said() {
+fn unidentified_occupancies_are_reported_with_reasons() {
     let alone = occupancy(&steps(|_, _| 1.0, &BATCHES, 0.0, 1)).expect("a fit");
     let why = alone.parameters["half_batch"].unidentified.clone().expect("a reason");
     assert!(why.contains("larger batches"), "{why}");
@@ -122,10 +122,10 @@ fn what_learners_do_not_tell_is_said() {
     assert_eq!(occupancy(&one), None);
 }
 
-/// System: half of each step fills the GPU and half leaves most of it idle, which the law cannot say.
-/// Expectation: a residual that shows it, and an interval that is wider for it.
+/// System: half of each step fills the GPU and half leaves most of it idle, which the law cannot represent. Expectation: a large
+/// residual, and a wider interval.
 #[test]
-fn a_gpu_that_does_not_follow_the_law_is_seen() {
+fn a_gpu_that_does_not_follow_the_law_has_a_large_residual() {
     let [small, large] = [6.0, 96.0].map(|half| OccupancyLaw::Saturating { half });
     let mixed = |b, k| 0.5 * (slowdown(small, b, k) + slowdown(large, b, k));
     let fit = occupancy(&steps(mixed, &BATCHES, 0.005, 1)).expect("a fit");
@@ -138,10 +138,10 @@ fn a_gpu_that_does_not_follow_the_law_is_seen() {
     assert!(width(&fit) > 30.0 * width(&plain), "{} {}", width(&fit), width(&plain));
 }
 
-/// System: copies of 4 KiB to 256 MiB, 8 us and 25 GB/s alone, 12 us and 18 GB/s beside a step, which differ
-/// by 4 %. Expectation: both laws, each by its name, right at sizes between.
+/// System: copies of 4 KiB to 256 MiB, with 8 us and 25 GB/s alone, and 12 us and 18 GB/s beside a step; trials vary by 4 %.
+/// Expectation: two laws, each under its name, which are right at sizes in between.
 #[test]
-fn copies_alone_and_beside_steps_have_laws_of_their_own() {
+fn copies_alone_and_beside_steps_have_separate_laws() {
     let mut generator = Generator::seed_from_u64(4);
     let laws = [("", 8e-6, 25e9), ("step", 12e-6, 18e9)];
     let mut samples = Vec::new();
@@ -176,8 +176,9 @@ fn copies_alone_and_beside_steps_have_laws_of_their_own() {
     assert_eq!(again, profile);
 }
 
-/// System: 300 MB and 1 MB a sample, seen as what the GPU lacks afterwards, for one learner and for four.
-/// Expectation: that of each learner, in bytes.
+/// System: each learner takes 400 MB, and 2 MB for each sample, from the GPU, and reports a block of 300 MB, and 1 MB for each
+/// sample; one, two and four learners. Expectation: the memory of one learner, in bytes: what was taken from the GPU, or the
+/// block if that was not observed.
 #[test]
 fn memory_is_a_line_in_the_batch() {
     let mut samples = steps(|_, _| 1.0, &BATCHES, 0.0, 1);

@@ -1,45 +1,44 @@
-//! A law fitted to cells: parameters with intervals, and which of them the data cannot tell.
+//! Fits a law to cells: parameters with intervals, and which parameters the data do not identify.
 
 use super::bootstrap;
 use super::cell::{Cells, median};
 use super::shape::{Piece, Problem, Solution};
 use forebay_scenario::profile::{Fit, Parameter};
 
-/// A law as a fit needs it.
+/// A law in the form that a fit needs.
 pub(super) struct Law<'a> {
-    /// The sums of which the greatest counts.
+    /// Sums whose maximum is the law's value.
     pub(super) pieces: &'a [Piece],
-    /// What their coefficients stand for.
+    /// Meanings of the coefficients.
     pub(super) terms: &'a [Term],
     /// Names of the settings.
     pub(super) settings: &'a [&'static str],
 }
 
-/// What a coefficient stands for.
+/// Meaning of a coefficient.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Term {
     /// Name of the parameter.
     pub(super) name: &'static str,
     /// Its unit.
     pub(super) unit: &'static str,
-    /// Which coefficient: piece and column.
+    /// Index of the coefficient: piece and column.
     pub(super) at: (usize, usize),
-    /// Whether the parameter is the reciprocal: a rate, where the coefficient is a time.
+    /// Whether the parameter is the reciprocal of the coefficient: a rate, while the coefficient is a time.
     pub(super) rate: bool,
-    /// What is said where no trial shows it; empty where a law cannot do without it.
+    /// Explanation if no trial shows the parameter; empty if the law always needs it.
     pub(super) unseen: &'static str,
 }
 
-/// Significant digits of values: more than any measurement has, few enough to read.
+/// Significant digits of values: more than any measurement has, but few enough to read.
 const DIGITS: i32 = 6;
-/// Draws that a profile keeps.
+/// Number of draws that a profile keeps.
 pub(super) const KEPT: usize = 40;
-/// Intervals wider than this share of the value tell nothing.
+/// Largest width of an interval that identifies a parameter, relative to the value.
 const WIDE: f64 = 1.0;
 
 impl Law<'_> {
-    /// Fits the law, beginning with each of `starts` (which piece binds each cell); none without
-    /// cells.
+    /// Fits the law, starting from each of `starts` (the piece that binds each cell). Returns `None` if there are no cells.
     pub(super) fn fit(&self, cells: &Cells, starts: &[Vec<usize>], draws: usize) -> Option<Fit> {
         let settings: Vec<&[f64]> = cells.cells.iter().map(|cell| &cell.x[..]).collect();
         let variances = cells.cells.iter().map(|cell| cell.variance).collect();
@@ -61,7 +60,7 @@ impl Law<'_> {
         Some(estimates.fit(told))
     }
 
-    /// The terms' coefficients; those that are not in the solution as `other` has them.
+    /// Returns the coefficients of the terms; coefficients that the solution lacks are taken from `other`, or 0.
     fn coefficients(&self, solution: &Solution, other: Option<&[f64]>) -> Vec<f64> {
         let value = |(index, term): (usize, &Term)| match &solution.pieces[term.at.0] {
             Some(found) => found[term.at.1],
@@ -71,7 +70,7 @@ impl Law<'_> {
     }
 }
 
-/// What a fit found, before it is written down.
+/// Results of a fit, before they are converted to parameters.
 struct Estimates<'a> {
     law: &'a Law<'a>,
     cells: &'a Cells,
@@ -102,11 +101,11 @@ impl Estimates<'_> {
         }
     }
 
-    /// A parameter's value from its coefficient.
+    /// Returns a parameter's value, given its coefficient.
     fn value(&self, index: usize, coefficient: f64) -> f64 {
         let rate = self.law.terms[index].rate;
         match (rate, coefficient) {
-            // Nobody measures such rates.
+            // Such rates are too high to be measured.
             (true, time) if time <= 1e-18 => f64::INFINITY,
             (true, time) => rounded(1.0 / time),
             (false, value) => rounded(value),
@@ -138,7 +137,7 @@ impl Estimates<'_> {
         Parameter { value, unit, ci95, unidentified }
     }
 
-    /// Other terms of the same piece.
+    /// Returns the other terms of the same piece.
     fn partners(&self, index: usize) -> impl Iterator<Item = usize> {
         let piece = self.law.terms[index].at.0;
         (0..self.law.terms.len()).filter(move |i| *i != index && self.law.terms[*i].at.0 == piece)
@@ -150,7 +149,7 @@ impl Estimates<'_> {
         format!("cannot be told apart from {}: the trials do not vary enough", others.join(" and "))
     }
 
-    /// Why the data do not tell this value, where they do not.
+    /// Returns why the data do not identify this value; `None` if they do.
     fn doubt(&self, index: usize, interval: Option<[f64; 2]>) -> Option<String> {
         let value = self.centre[index];
         let Some([low, high]) = interval else {
@@ -170,7 +169,7 @@ impl Estimates<'_> {
         })
     }
 
-    /// Correlation of two terms over the draws.
+    /// Returns the correlation of two terms over the draws.
     fn correlation(&self, a: usize, b: usize) -> f64 {
         let count = self.all.len() as f64;
         let mean = |i: usize| self.all.iter().map(|draw| draw[i]).sum::<f64>() / count;
@@ -182,7 +181,7 @@ impl Estimates<'_> {
         product(a, b) / (product(a, a) * product(b, b)).sqrt().max(f64::MIN_POSITIVE)
     }
 
-    /// Median of |measured − fitted| ÷ measured over all trials.
+    /// Returns the median of |measured − fitted| ÷ measured over all trials.
     fn residual(&self) -> f64 {
         let of_cell = |(index, cell): (usize, &super::cell::Cell)| {
             let fitted = self.solution.fitted(index, cell.mean);
@@ -192,7 +191,7 @@ impl Estimates<'_> {
     }
 }
 
-/// A value to six significant digits, so that a profile reads well and reads back exactly.
+/// Rounds a value to six significant digits, so that a profile is easy to read and reads back exactly.
 pub(super) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;

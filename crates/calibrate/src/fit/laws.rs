@@ -1,4 +1,4 @@
-//! The laws of step, decode and read, as the greatest of sums, fitted to samples.
+//! Fits the laws of step, decode and read; each law is the maximum of several sums.
 
 use super::cell::{Cells, Observation};
 use super::estimate::{Law, Term};
@@ -7,10 +7,10 @@ use crate::measurement::Sample;
 use forebay_scenario::profile::Fit;
 use std::collections::BTreeMap;
 
-/// Shares of the highest rate that was seen from where on trials may be bound by it.
+/// Shares of the highest observed rate above which trials may be bound by this rate.
 const NEAR: [f64; 3] = [0.97, 0.9, 0.75];
 
-/// Observations out of samples.
+/// Groups samples into cells by `settings`.
 pub(super) fn cells(
     samples: &[&Sample],
     settings: &[&str],
@@ -43,11 +43,11 @@ const STEP: Law<'static> = Law {
     settings: &["batch"],
 };
 
-/// Time of a step by batch.
+/// Fits the time of a step as a function of the batch.
 pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let cells = cells(samples, STEP.settings, Sample::seconds_each);
     let n = cells.cells.len();
-    // The floor binds the smallest batches; a line needs two others.
+    // The floor binds the smallest batches; the line needs two other batches.
     let starts: Vec<Vec<usize>> = (0..n.saturating_sub(1).max(1))
         .map(|floor| (0..n).map(|cell| usize::from(cell < floor)).collect())
         .collect();
@@ -56,7 +56,7 @@ pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Core-seconds of one sample: of the threads' own clocks where they have any.
+/// Returns the core-seconds of one sample, by the CPU clocks of its threads, or by wall time if these are missing.
 fn cores_each(sample: &Sample) -> f64 {
     let own = sample.core_seconds_each();
     if own > 0.0 { own } else { sample.seconds_each() }
@@ -72,8 +72,8 @@ const DECODE: Law<'static> = Law {
     settings: &["bytes", "pixels"],
 };
 
-/// Decoding where bytes and pixels go together: settings are bytes, pixels and what both are in
-/// units of their means, which costs the same in bytes as in pixels.
+/// Law of decoding if bytes and pixels are proportional. Settings are bytes, pixels, and the mean of both relative to their
+/// means. The cost that depends on this size is divided equally between bytes and pixels.
 const DECODE_TOGETHER: Law<'static> = Law {
     pieces: &[Piece { columns: 2, features: |x| [1.0, x[2], 0.0] }],
     terms: &[
@@ -83,12 +83,12 @@ const DECODE_TOGETHER: Law<'static> = Law {
     settings: &["bytes", "pixels"],
 };
 
-/// Threads of a trial: one if it does not say.
+/// Returns the number of threads of a trial; 1 if it is not set.
 fn threads(sample: &Sample) -> f64 {
     sample.settings.get("threads").copied().unwrap_or(1.0)
 }
 
-/// Core-seconds of decoding by stored bytes and pixels, out of trials of one thread.
+/// Fits the core-seconds of decoding as a function of stored bytes and pixels, from the trials with the fewest threads.
 pub(super) fn decode(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let fewest = samples.iter().map(|s| threads(s)).reduce(f64::min)?;
     let alone = |sample: &&&Sample| threads(sample) <= fewest;
@@ -100,8 +100,8 @@ pub(super) fn decode(samples: &[&Sample], draws: usize) -> Option<Fit> {
     if unknown("per_byte") && unknown("per_pixel") { together(cells, draws) } else { Some(fit) }
 }
 
-/// Decoding where bytes and pixels cannot be told apart: half of what depends on the size of an
-/// image is put down to either.
+/// Fits decoding if the costs of bytes and pixels cannot be distinguished: half of the cost that depends on an image's size is
+/// attributed to each.
 fn together(mut cells: Cells, draws: usize) -> Option<Fit> {
     let count = cells.cells.len() as f64;
     let mean = |index: usize| cells.cells.iter().map(|c| c.x[index]).sum::<f64>() / count;
@@ -136,7 +136,7 @@ fn together(mut cells: Cells, draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Why nothing is known of a request that waits for no other.
+/// Explanation if no trial shows the time of a request that waits for no other.
 const NEVER_ALONE: &str = "all trials were bound by a limit of all readers together: none is assumed \
                            to a request that is alone; fewer readers would tell";
 
@@ -176,7 +176,7 @@ const READ_CORES: Law<'static> = Law {
     settings: &["size", "readers"],
 };
 
-/// Time of a read by size and number of readers in a closed loop, and what it costs their cores.
+/// Fits the time of a read as a function of size and number of readers in a closed loop, and the core time of readers.
 pub(super) fn read(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let usable = |s: &&&Sample| s.setting("size") > 0.0 && s.setting("readers") > 0.0;
     let samples: Vec<&Sample> = samples.iter().filter(usable).copied().collect();
@@ -190,8 +190,8 @@ pub(super) fn read(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Which limit may bind each cell: those near the highest rate of bytes, or of requests, that was
-/// seen. Those of the fewest readers may be bound by it too where more of them were tried.
+/// Returns start assignments of limits to cells. Cells near the highest observed rate of bytes or of requests may be bound by it.
+/// If several numbers of readers were tried, cells with the fewest readers may be bound too.
 fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
     let rate = |cell: &super::cell::Cell, bytes: bool| {
         if bytes { cell.x[0] / cell.mean } else { 1.0 / cell.mean }
@@ -199,7 +199,7 @@ fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
     let fewest = cells.cells.iter().map(|cell| cell.x[1]).fold(f64::INFINITY, f64::min);
     let highest = |bytes: bool| cells.cells.iter().map(|c| rate(c, bytes)).fold(0.0, f64::max);
     let (most_bytes, most_requests) = (highest(true), highest(false));
-    // Above one: no cell.
+    // A share above one binds no cell.
     let levels = || std::iter::once(2.0).chain(NEAR);
     let several = cells.cells.iter().any(|cell| cell.x[1] > fewest);
     let mut starts = Vec::new();
@@ -217,8 +217,8 @@ fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
     starts
 }
 
-/// Adds the parameters of another fit of the same trials. Draws belong together by number: both
-/// come from the same deviates.
+/// Adds the parameters of another fit to the same trials. Draws with the same number belong together, as both fits use the same
+/// random deviates.
 pub(super) fn join(fit: &mut Fit, other: Fit) {
     let names = |fit: &Fit| fit.parameters.keys().cloned().collect::<Vec<_>>();
     let (first, second) = (names(fit), names(&other));

@@ -1,4 +1,4 @@
-//! How much of a GPU one learner occupies, from steps of one learner and of several beside each other.
+//! Fits how much of a GPU one learner occupies, from steps of one learner and of several learners beside each other.
 
 use super::bootstrap;
 use super::cell::{Cell, median};
@@ -8,34 +8,33 @@ use crate::measurement::Sample;
 use forebay_model::law::{OccupancyLaw, learners_gain};
 use forebay_scenario::profile::Fit;
 
-/// Deviations of logarithms above count linearly (Huber).
+/// Deviation of logarithms above which the loss is linear (Huber).
 const LINEAR: f64 = 0.03;
-/// Steps of the first search for the best value.
+/// Number of steps in the first search for the best value.
 const GRID: usize = 240;
-/// Learners are alone, or fill the GPU, within this share.
+/// Tolerance within which learners do not slow each other down, or fill the GPU.
 const NEAR: f64 = 0.02;
 
-/// What learners added with one batch.
+/// A comparison of one learner with several at the same batch.
 struct Pair {
     batch: f64,
     learners: f64,
-    /// Numbers of the cells with one learner and with so many.
+    /// Indices of the cells with one learner and with `learners` learners.
     cells: (usize, usize),
 }
 
-/// The batch that keeps half of the GPU busy; none unless some batch was trained by one learner and by
-/// several.
+/// Fits the batch that occupies half of the GPU; `None` unless some batch was trained both by one learner and by several.
 pub(super) fn occupancy(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let cells = cells(samples, &["batch", "learners"], Sample::seconds_each);
     let pairs = pairs(&cells.cells);
     let batches = || pairs.iter().map(|pair| pair.batch);
     let (least, most) = (batches().reduce(f64::min)?, batches().reduce(f64::max)?);
-    // Below, the smallest batch fills the GPU; above, a hundred learners do not.
+    // Below the lower bound the smallest batch fills the GPU; above the upper bound a hundred learners do not fill it.
     let bounds = [1e-2 * least, 1e2 * most];
     let means = cells.means();
     let half = best(&slowdowns(&pairs, &means), bounds);
     let errors = errors(&slowdowns(&pairs, &means), half);
-    // A quotient has the noise of two means; what is beyond is the law's.
+    // A quotient has the noise of two means; a larger spread is a misfit of the law.
     let spread = 1.4826 * median(&mut errors.iter().map(|e| e.abs()).collect::<Vec<_>>());
     let noise = 2.0 * median(&mut cells.cells.iter().map(|cell| cell.variance).collect::<Vec<_>>());
     let misfit = (0.5 * (spread * spread - noise)).max(0.0).sqrt();
@@ -55,7 +54,7 @@ pub(super) fn occupancy(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Cells of the same batch with one learner and with several.
+/// Returns pairs of cells at the same batch: with one learner and with several.
 fn pairs(cells: &[Cell]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (many, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.x[1] > 1.0) {
@@ -67,7 +66,7 @@ fn pairs(cells: &[Cell]) -> Vec<Pair> {
     pairs
 }
 
-/// Of each pair batch, learners and how many times as long a step took.
+/// Returns, for each pair, the batch, the number of learners and the factor by which a step was slower.
 fn slowdowns(pairs: &[Pair], means: &[f64]) -> Vec<[f64; 3]> {
     let of = |pair: &Pair| {
         let slowdown = means[pair.cells.1] / means[pair.cells.0];
@@ -76,7 +75,7 @@ fn slowdowns(pairs: &[Pair], means: &[f64]) -> Vec<[f64; 3]> {
     pairs.iter().map(of).collect()
 }
 
-/// Logarithm of measured over fitted of each.
+/// Returns, for each pair, the logarithm of measured ÷ fitted slowdown.
 fn errors(slowdowns: &[[f64; 3]], half_batch: f64) -> Vec<f64> {
     let law = OccupancyLaw::Saturating { half: half_batch };
     let slowdown = |batch, learners| learners / learners_gain(learners, law.of(batch));
@@ -84,7 +83,7 @@ fn errors(slowdowns: &[[f64; 3]], half_batch: f64) -> Vec<f64> {
     slowdowns.iter().map(error).collect()
 }
 
-/// The value with the least of Huber's loss: the best of a grid, then of its neighbourhood.
+/// Returns the value with the least Huber loss: the best on a grid, then refined near it.
 fn best(slowdowns: &[[f64; 3]], [low, high]: [f64; 2]) -> f64 {
     let loss = |half: f64| -> f64 {
         let of = |e: f64| {
@@ -110,7 +109,7 @@ fn best(slowdowns: &[[f64; 3]], [low, high]: [f64; 2]) -> f64 {
     (from * to).sqrt()
 }
 
-/// Why the trials do not tell the value, where no noise is to blame.
+/// Returns why the trials do not identify the value, apart from noise; `None` if they do.
 fn untold(pairs: &[Pair], half_batch: f64) -> Option<&'static str> {
     let law = OccupancyLaw::Saturating { half: half_batch };
     let free = |pair: &Pair| pair.learners * law.of(pair.batch) < 1.0 + NEAR;

@@ -1,12 +1,10 @@
-//! From raw samples to the parameters of laws: pure functions, the same samples give the same
-//! bytes.
+//! Fits the parameters of laws to raw samples. The functions are pure: the same samples give the same bytes.
 //!
-//! Equal trials become a cell with a robust mean (outliers do not count); laws, which are the
-//! greatest of a few sums, are fitted to the cells by Huber's reweighted least squares on relative
-//! residuals (Huber, *Robust Statistics*, 1981); a bootstrap over blocks of time gives intervals
-//! and joint draws. How far cells lie from the law beyond their own noise widens the intervals too.
-//! What no trial shows has no value: a limit that never bound is no limit, and the parameter says
-//! why.
+//! Equal trials become a cell with a robust mean, in which outliers do not count. Each law is the maximum of a few sums. It is
+//! fitted to the cells by Huber's reweighted least squares on relative residuals (Huber, *Robust Statistics*, 1981). A bootstrap
+//! over blocks of time gives intervals and joint draws. Deviations of cells from the law beyond their own noise widen the
+//! intervals too. A parameter that no trial shows has no value: a limit that never bound is taken as no limit, and the parameter
+//! says why.
 
 mod bootstrap;
 mod cache;
@@ -34,11 +32,11 @@ use crate::measurement::Sample;
 use forebay_scenario::profile::{Fit, Host, Profile, Provenance};
 use std::collections::BTreeMap;
 
-/// Draws behind every interval.
+/// Bootstrap draws for every interval.
 const DRAWS: usize = 400;
 
-/// All that the samples tell. Samples that are marked as excluded are left out; so are those whose
-/// time is no positive number.
+/// Returns the profile of everything that the samples determine. Samples that are marked as excluded, or whose time is no
+/// positive number, are left out.
 #[must_use]
 pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profile {
     let all: Vec<&Sample> = samples.iter().filter(|s| s.excluded.is_none()).collect();
@@ -91,18 +89,18 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
     }
 }
 
-/// Kind of access and layout of a read.
+/// Returns the access mode and the layout of a read, as a key.
 fn read_key(sample: &Sample) -> String {
     format!("{}/{}", sample.label("access"), sample.label("layout"))
 }
 
-/// Format and size after resizing, 0 if none.
+/// Returns the format and the size after resizing (0 without resizing), as a key.
 fn decode_key(sample: &Sample) -> String {
     let resize = sample.settings.get("resize").copied().unwrap_or(0.0);
     format!("{}/{resize}", sample.label("format"))
 }
 
-/// Groups by a key, each turned into something.
+/// Groups samples by a key and converts each group.
 fn by<T>(
     samples: &[&Sample],
     key: impl Fn(&Sample) -> String,
@@ -115,8 +113,8 @@ fn by<T>(
     groups.into_iter().map(|(key, group)| (key, turn(&group))).collect()
 }
 
-/// Fits by the first half of a key of two halves. Where there are several second halves, `usual`
-/// has the first half as its name, and the others both: `direct` and `direct-file-per-sample`.
+/// Returns fits by the first half of a two-part key. If a first half has several second halves, the fit with the second half
+/// `usual` is named by the first half alone, and the others by both halves: `direct` and `direct-file-per-sample`.
 fn fits<T: Clone>(
     samples: &[&Sample],
     key: impl Fn(&Sample) -> String,
@@ -145,13 +143,13 @@ fn fits<T: Clone>(
     fits
 }
 
-/// Training steps by model and device.
+/// Fits training steps, by model and device.
 fn steps(samples: &[&Sample]) -> BTreeMap<String, BTreeMap<String, Fit>> {
     let names = |s: &Sample| (s.label("model").to_owned(), s.label("device").to_owned());
     by_two(samples, names, |group| laws::step(group, DRAWS))
 }
 
-/// How a GPU trained, whatever the number of learners; no name on cores.
+/// Returns how a GPU trained, without the number of learners; empty for training on cores.
 fn way(sample: &Sample) -> String {
     let device = sample.label("device");
     if !sample.settings.contains_key("gpu") {
@@ -161,7 +159,7 @@ fn way(sample: &Sample) -> String {
     device.strip_suffix(&several).unwrap_or(device).to_owned()
 }
 
-/// Fits by two names; what lacks one is left out.
+/// Returns fits by two names; samples that lack a name are left out.
 fn by_two(
     samples: &[&Sample],
     names: impl Fn(&Sample) -> (String, String),

@@ -1,4 +1,4 @@
-//! Fits without a law: hand-off through a queue, speed of cores, noise, jitter.
+//! Fits without a law: cost of passing items through a queue, speed of cores, noise, jitter.
 
 use super::bootstrap;
 use super::cell::{Cell, Cells, median};
@@ -15,17 +15,17 @@ const QUEUE: Law<'static> = Law {
     settings: &["capacity", "producers", "consumers"],
 };
 
-/// Core-seconds of passing an item through the queue.
+/// Fits the core-seconds of passing an item through the queue.
 pub(super) fn queue(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let cells = cells(samples, QUEUE.settings, Sample::core_seconds_each);
     QUEUE.fit(&cells, &[vec![0; cells.cells.len()]], draws)
 }
 
-/// Settings of trials that busy several cores: all but the last are the work.
+/// Settings of trials that keep several cores busy: the first three define the work, the last is the number of threads.
 pub(super) const WORK: [&str; 4] = ["bytes", "pixels", "resize", "threads"];
 
-/// Speed of a core while n are busy, against one alone: rate per thread of the same decoding, for
-/// no more threads than there are `cores` (0 if not known).
+/// Fits the speed of a core while n cores are busy, relative to one core alone. It is the rate of each thread in the same
+/// decoding, for at most `cores` threads (0 if unknown).
 pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit> {
     let may = |s: &&&Sample| {
         let threads = s.setting("threads");
@@ -60,7 +60,7 @@ pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit
     Some(fit)
 }
 
-/// By number of threads: cells of the same work with one thread and with so many.
+/// Returns, for each number of threads, pairs of cells with the same work: with one thread and with this number.
 fn pairs(cells: &[Cell]) -> BTreeMap<u64, Vec<(usize, usize)>> {
     let mut pairs: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
     for (many, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.x[3] > 1.0) {
@@ -72,14 +72,14 @@ fn pairs(cells: &[Cell]) -> BTreeMap<u64, Vec<(usize, usize)>> {
     pairs
 }
 
-/// Median of |measured − mean of equals| ÷ measured.
+/// Returns the median of |measured − mean of equal trials| ÷ measured.
 fn spread(cells: &Cells) -> f64 {
     let of_cell =
         |cell: &Cell| cell.values.iter().map(|v| (1.0 - cell.mean / v).abs()).collect::<Vec<_>>();
     median(&mut cells.cells.iter().flat_map(of_cell).collect::<Vec<_>>())
 }
 
-/// Relative standard deviation between equal trials of any of these groups.
+/// Fits the relative standard deviation between equal trials in any of these groups.
 pub(super) fn noise(groups: &[Cells], draws: usize) -> Option<Fit> {
     let with_equals = |cell: &&Cell| cell.values.len() > 1 && cell.spread.is_some();
     let all: Vec<&Cell> = groups.iter().flat_map(|g| &g.cells).filter(with_equals).collect();
@@ -93,7 +93,7 @@ pub(super) fn noise(groups: &[Cells], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Adds the spread of steps within a trial, where trials say it.
+/// Adds the spread of steps within a trial, if trials observed it.
 pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     let jitter = |s: &&Sample| s.observed.get("jitter").copied();
     let usable = |value: &f64| value.is_finite() && (0.0..1e6).contains(value);
@@ -103,8 +103,8 @@ pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     super::laws::join(fit, jitter);
 }
 
-/// Adds the spread of the time of a request that waits for no other: the standard deviation of its
-/// logarithm, by the median and the 99 % quantile, as of a lognormal distribution.
+/// Adds the spread of the time of requests that wait for no other: the standard deviation of its logarithm, from the median and
+/// the 99 % quantile as for a lognormal distribution.
 pub(super) fn add_latency_spread(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     /// 99 % quantile of the standard normal distribution.
     const Z99: f64 = 2.326_347_874;
@@ -120,8 +120,8 @@ pub(super) fn add_latency_spread(fit: &mut Fit, samples: &[&Sample], draws: usiz
     super::laws::join(fit, spread);
 }
 
-/// A figure of some values, and of as many drawn out of them with replacement; widened as befits
-/// their number.
+/// Returns the statistic `figure` of the values, and bootstrap draws of it, widened for the number of values. Returns `None` if
+/// there are no values.
 fn resampled(
     values: &[f64],
     draws: usize,
@@ -135,7 +135,8 @@ fn resampled(
     Some((value, drawn.into_iter().map(|v| vec![v]).collect()))
 }
 
-/// A fit whose parameters are the values themselves; `names` in ascending order of their draws.
+/// Returns a fit whose parameters are the given values. Draws have the order of `names`; they are stored in ascending order of
+/// names.
 pub(super) fn plain(names: &[String], unit: &str, values: &[f64], draws: &[Vec<f64>]) -> Fit {
     let parameter = |(index, (name, value)): (usize, (&String, &f64))| {
         let interval = bootstrap::interval(draws, index, *value);

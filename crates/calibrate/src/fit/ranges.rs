@@ -1,4 +1,4 @@
-//! From lines over ranges of sizes to parameters.
+//! Converts lines over ranges of sizes to parameters with intervals.
 
 use super::bootstrap;
 use super::cell::{Cells, median};
@@ -6,22 +6,22 @@ use super::estimate::{KEPT, rounded};
 use super::transport::line;
 use forebay_scenario::profile::{Fit, Parameter};
 
-/// Why a line through one size has the slope that it has.
+/// Explanation of the slope of a line through one size.
 const ONE_SIZE: &str =
     "only one size was measured: the line is that of all sizes, faster or slower as a whole";
 
-/// Which cells are on which line.
+/// Assignment of cells to lines.
 pub(super) struct Lines<'a> {
     /// All cells, in ascending order of sizes.
     pub(super) cells: &'a Cells,
-    /// Those of each line.
+    /// Indices of the cells on each line.
     pub(super) lines: Vec<Vec<usize>>,
-    /// Relative standard deviation of a size.
+    /// Relative standard deviation of a size's mean about its line.
     pub(super) noise: f64,
 }
 
 impl Lines<'_> {
-    /// Parameters with intervals.
+    /// Returns the parameters with their intervals.
     pub(super) fn fit(&self, draws: usize) -> Option<Fit> {
         let means = self.cells.means();
         let coefficients = self.coefficients(&means)?;
@@ -55,7 +55,7 @@ impl Lines<'_> {
         })
     }
 
-    /// Offset [s] and slope [s/B] of each line.
+    /// Returns the offset [s] and slope [s/B] of each line. A line with one size is the line through all sizes, scaled.
     fn coefficients(&self, means: &[f64]) -> Option<Vec<[f64; 2]>> {
         let all: Vec<usize> = (0..means.len()).collect();
         let of = |cells: &[usize]| {
@@ -71,7 +71,7 @@ impl Lines<'_> {
         self.lines.iter().map(each).collect()
     }
 
-    /// Ranges in ascending order: line, and the sizes [B] on both sides of the border below it.
+    /// Returns the ranges in ascending order: each with its line, and the sizes [B] on both sides of its lower border.
     fn ranges(&self) -> Vec<(usize, [f64; 2])> {
         let mut of: Vec<(usize, usize)> = Vec::new();
         for (number, cells) in self.lines.iter().enumerate() {
@@ -89,14 +89,14 @@ impl Lines<'_> {
         ranges
     }
 
-    /// The parameters in the order of their names: of the first range two, of others three.
+    /// Returns the values of the parameters in the order of `names`: two for the first range, three for each other range.
     fn values(&self, ranges: &[(usize, [f64; 2])], lines: &[[f64; 2]]) -> Vec<f64> {
         let mut values = Vec::new();
         for (number, (line, [below, above])) in ranges.iter().enumerate() {
             values.extend(lines[*line]);
             if number > 0 {
-                // Whole bytes, above the one size and at most the other; thresholds of libraries are
-                // the last size of the range below.
+                // The border is a whole number of bytes, above the smaller size and at most the larger. Thresholds in libraries
+                // are the last size of the lower range.
                 values.push((below * above).sqrt().floor() + 1.0);
             }
         }
@@ -127,7 +127,7 @@ impl Lines<'_> {
         Parameter { value: rounded(value), unit, ci95, unidentified }
     }
 
-    /// |measured − fitted| ÷ measured of each value of each cell.
+    /// Returns |measured − fitted| ÷ measured for each value of each cell.
     fn errors(&self, lines: &[[f64; 2]]) -> Vec<f64> {
         let mut errors = Vec::new();
         for (number, cells) in self.lines.iter().enumerate() {
@@ -143,8 +143,8 @@ impl Lines<'_> {
         median(&mut self.errors(lines))
     }
 
-    /// Relative standard deviation of sizes about their lines, beyond their own noise; where lines go
-    /// through all sizes, that about neighbours.
+    /// Returns the relative standard deviation of sizes about their lines, beyond their own noise. If the lines go through all
+    /// sizes, returns the standard deviation about neighbouring sizes.
     fn misfit(&self, lines: &[[f64; 2]]) -> f64 {
         let cells = &self.cells.cells;
         let free = cells.len().saturating_sub(2 * self.lines.len());
@@ -158,10 +158,10 @@ impl Lines<'_> {
         let of = self.lines.iter().enumerate();
         let all = of.flat_map(|(number, cells)| cells.iter().map(move |cell| (number, cell)));
         let mut errors: Vec<f64> = all.map(mean_error).collect();
-        // As many errors as coefficients say nothing: the smallest ones.
+        // The smallest errors, as many as there are coefficients, have no information and are left out.
         errors.sort_by(f64::total_cmp);
         let scale = 1.4826 * median(&mut errors[cells.len() - free..]);
-        // What the median of so few squares exceeds their mean by, by chance, is no misfit.
+        // The median of so few squares may exceed their mean by chance; this excess is no misfit.
         let chance = 1.0 + (5.0 / free as f64).sqrt();
         let noise =
             chance * median(&mut cells.iter().map(|cell| cell.variance).collect::<Vec<_>>());
@@ -169,12 +169,12 @@ impl Lines<'_> {
     }
 }
 
-/// Range (from 0) and part (offset, slope, border) of parameter number `index`.
+/// Returns range (from 0) and part (0: offset, 1: slope, 2: border) of parameter number `index`.
 fn place(index: usize) -> (usize, usize) {
     if index < 2 { (0, index) } else { ((index - 2) / 3 + 1, (index - 2) % 3) }
 }
 
-/// Names of the parameters of so many ranges.
+/// Returns the names of the parameters of `ranges` ranges.
 fn names(ranges: usize) -> Vec<String> {
     let name = |index: usize| {
         let (range, part) = place(index);

@@ -1,59 +1,59 @@
-//! Laws as the greatest of a few sums: `max(floor, fixed + per_sample · batch)`, and likewise reads,
-//! whose time per request is the greatest of what each limit would make it.
+//! Fits laws that are the maximum of a few sums, such as `max(floor, fixed + per_sample · batch)`. The time of a read is such a
+//! law too: the maximum of the times that each limit alone would give.
 
 use super::cell::median;
 use super::solve::{Coefficients, Sums};
 
-/// Where Huber's weights begin to fall [standard deviations].
+/// Distance at which Huber's weights begin to fall [standard deviations].
 const HUBER: f64 = 1.345;
-/// Smallest relative standard deviation that a cell is given: rounding.
+/// Smallest relative standard deviation of a cell, due to rounding.
 const LEAST: f64 = 1e-7;
-/// Rounds of reweighting, at most.
+/// Largest number of rounds of reweighting.
 const ROUNDS: usize = 12;
 
-/// One of the sums of which the greatest counts.
+/// One of the sums whose maximum is the law's value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
     /// Number of coefficients.
     pub(super) columns: usize,
-    /// What they are multiplied with, from the settings.
+    /// Returns the factors of the coefficients for given settings.
     pub(super) features: fn(&[f64]) -> Coefficients,
 }
 
-/// Cells with the features of each piece.
+/// The cells of a fit, with the features of each piece.
 pub(super) struct Problem<'a> {
     pieces: &'a [Piece],
-    /// Whether the law cannot do without its first piece.
+    /// Whether the law always needs its first piece.
     first_needed: bool,
     features: Vec<Vec<Coefficients>>,
-    /// Variance of each cell's mean relative to it.
+    /// Variance of each cell's mean, relative to the squared mean.
     variances: Vec<f64>,
 }
 
-/// Coefficients of the pieces that some cell is bound by.
+/// Coefficients of the pieces that bind at least one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Solution {
-    /// By piece; none where no cell is bound by it.
+    /// Coefficients of each piece; `None` if it binds no cell.
     pub(super) pieces: Vec<Option<Coefficients>>,
-    /// The piece that binds each cell.
+    /// Index of the piece that binds each cell.
     pub(super) bound: Vec<usize>,
-    /// Relative residuals.
+    /// Relative residual of each cell.
     pub(super) residuals: Vec<f64>,
 }
 
 impl Solution {
-    /// Number of coefficients that the cells decided.
+    /// Returns the number of coefficients that the cells determine.
     fn size(&self, pieces: &[Piece]) -> usize {
         let found = self.pieces.iter().zip(pieces).filter(|(found, _)| found.is_some());
         found.map(|(_, piece)| piece.columns).sum()
     }
 
-    /// The law's value where the cell's mean is `mean`.
+    /// Returns the law's value for a cell whose mean is `mean`.
     pub(super) fn fitted(&self, cell: usize, mean: f64) -> f64 {
         mean * (1.0 - self.residuals[cell])
     }
 
-    /// Huber's loss.
+    /// Returns the Huber loss.
     pub(super) fn loss(&self, deviations: &[f64]) -> f64 {
         let loss = |(r, sd): (&f64, &f64)| {
             let z = (r / sd).abs();
@@ -64,25 +64,25 @@ impl Solution {
 }
 
 impl<'a> Problem<'a> {
-    /// `settings` and `variances` of each cell.
+    /// Returns the problem of fitting `pieces` to cells with these `settings` and `variances`.
     pub(super) fn new(pieces: &'a [Piece], settings: &[&[f64]], variances: Vec<f64>) -> Self {
         let row = |piece: &Piece| settings.iter().map(|x| (piece.features)(x)).collect();
         let features = pieces.iter().map(row).collect();
         Problem { pieces, first_needed: true, features, variances }
     }
 
-    /// Where `needed` is false, the other pieces may bind all cells.
+    /// Sets whether the law needs its first piece; if not, the other pieces may bind all cells.
     pub(super) fn first_needed(self, needed: bool) -> Self {
         Problem { first_needed: needed, ..self }
     }
 
-    /// Relative standard deviation of each cell's mean about the law.
+    /// Returns the relative standard deviation of each cell's mean about the law.
     pub(super) fn deviations(&self, misfit: f64) -> Vec<f64> {
         self.variances.iter().map(|v| (v + misfit * misfit).sqrt().max(LEAST)).collect()
     }
 
-    /// The best of the solutions that begin with each of `starts`, simple ones preferred (Schwarz's
-    /// criterion, 1978), and how far its cells are from the law beyond their own noise.
+    /// Returns the best of the solutions that start from each of `starts`, with its misfit (the deviation of cells from the law
+    /// beyond their own noise). Schwarz's criterion (1978) prefers simple solutions.
     pub(super) fn best(&self, means: &[f64], starts: &[Vec<usize>]) -> Option<(Solution, f64)> {
         let solve = |misfit: f64| {
             let solve = |start: &Vec<usize>| self.refine(means, start, misfit);
@@ -94,7 +94,7 @@ impl<'a> Problem<'a> {
             |a: &&Solution, b: &&Solution| a.loss(&deviations).total_cmp(&b.loss(&deviations));
         let misfit = self.misfit(rough.iter().min_by(by_loss)?);
         let deviations = self.deviations(misfit);
-        // Each piece also has a free border, which counts as a coefficient.
+        // The border of each piece is free, so it counts as a coefficient too.
         let price = 0.5 * (means.len() as f64).ln() + 0.5;
         let score = |s: &Solution| {
             let extra = s.pieces.iter().flatten().count() as f64 - 1.0;
@@ -106,7 +106,7 @@ impl<'a> Problem<'a> {
         Some((settled, misfit))
     }
 
-    /// Whether the cells that piece number `piece` binds can tell its coefficients apart.
+    /// Returns whether the cells that piece number `piece` binds can distinguish its coefficients.
     pub(super) fn tells_apart(&self, solution: &Solution, piece: usize, means: &[f64]) -> bool {
         let mut sums = Sums::default();
         for (c, mean) in means.iter().enumerate().filter(|(c, _)| solution.bound[*c] == piece) {
@@ -115,7 +115,7 @@ impl<'a> Problem<'a> {
         sums.tells_apart(self.pieces[piece].columns)
     }
 
-    /// Relative standard deviation of cells about the law, beyond their noise.
+    /// Returns the relative standard deviation of cells about the law, beyond their noise.
     fn misfit(&self, solution: &Solution) -> f64 {
         let cells = solution.residuals.len();
         let free = cells.saturating_sub(solution.size(self.pieces));
@@ -123,17 +123,18 @@ impl<'a> Problem<'a> {
             return 0.0;
         }
         let mut sizes: Vec<f64> = solution.residuals.iter().map(|r| r.abs()).collect();
-        // As many residuals as coefficients say nothing: the smallest ones.
+        // The smallest residuals, as many as there are coefficients, have no information and are left out.
         sizes.sort_by(f64::total_cmp);
         let scale = 1.4826 * median(&mut sizes[cells - free..]);
-        // What the median of so few squares exceeds their mean by, by chance, is no misfit.
+        // The median of so few squares may exceed their mean by chance; this excess is no misfit.
         let chance = 1.0 + (5.0 / free as f64).sqrt();
         let noise = chance * median(&mut self.variances.clone());
         (scale * scale - noise).max(0.0).sqrt()
     }
 
-    /// Improves a solution: each cell belongs to the piece that is greatest for it, each piece is
-    /// fitted to its cells by Huber's reweighted least squares on relative residuals.
+    /// Improves a solution iteratively: each cell is assigned to the piece with the greatest value for it, and each piece is
+    /// fitted to its cells by Huber's reweighted least squares on relative residuals. Returns `None` if there is no valid
+    /// solution.
     pub(super) fn refine(&self, means: &[f64], start: &[usize], misfit: f64) -> Option<Solution> {
         let deviations = self.deviations(misfit);
         let mut bound = start.to_vec();
@@ -166,7 +167,7 @@ impl<'a> Problem<'a> {
         let needed = if self.first_needed { 1 } else { pieces.len() };
         pieces.iter().take(needed).flatten().next()?;
         let unused = |index: &usize| !bound.contains(index);
-        // A first piece that binds nothing is kept where the law cannot do without it.
+        // A first piece that binds no cell is kept if the law needs it.
         for index in (usize::from(self.first_needed)..pieces.len()).filter(unused) {
             pieces[index] = None;
         }
@@ -174,7 +175,7 @@ impl<'a> Problem<'a> {
         Some(Solution { pieces, bound, residuals })
     }
 
-    /// The greatest piece for a cell, and its value; the one before where equal.
+    /// Returns the piece with the greatest value for a cell, and this value; the piece `before` if several are equal.
     fn greatest(
         &self,
         pieces: &[Option<Coefficients>],

@@ -1,15 +1,15 @@
 //! Least squares in a few unknowns that must not be negative.
 
-/// Most unknowns.
+/// Largest number of unknowns.
 pub(super) const MOST: usize = 3;
 
-/// Pivots below this share of the diagonal mean that columns go together.
+/// Pivots below this share of the diagonal mean that columns are linearly dependent.
 const SINGULAR: f64 = 1e-9;
 
-/// One row per unknown; only the first few are used.
+/// One value for each unknown; only the first few are used.
 pub(super) type Coefficients = [f64; MOST];
 
-/// Sums that least squares needs.
+/// The sums over rows that least squares needs (normal equations).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums {
     products: [[f64; MOST]; MOST],
@@ -17,7 +17,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Adds a row: what is to be `value` is the sum of coefficients times `features`.
+    /// Adds a row: `value` should equal the sum of the coefficients times `features`.
     pub(super) fn add(&mut self, features: &Coefficients, value: f64, weight: f64) {
         for (i, a) in features.iter().enumerate() {
             self.targets[i] += weight * a * value;
@@ -27,8 +27,8 @@ impl Sums {
         }
     }
 
-    /// The coefficients, none negative, of the first `columns` columns. There are at most seven
-    /// sets of columns with a coefficient above zero: all of them are tried.
+    /// Solves for the coefficients of the first `columns` columns, none of them negative. At most seven sets of columns can have
+    /// positive coefficients, so all sets are tried.
     pub(super) fn solve(&self, columns: usize) -> Coefficients {
         let all = (1usize << columns) - 1;
         let mut best = ([0.0; MOST], 0.0);
@@ -41,7 +41,7 @@ impl Sums {
             if set == all {
                 return found;
             }
-            // Of sets that do equally well the first stays, whatever the rounding.
+            // Among sets that do equally well the first is kept, whatever the rounding.
             if gain > best.1 * (1.0 + 1e-9) {
                 best = (found, gain);
             }
@@ -49,12 +49,13 @@ impl Sums {
         best.0
     }
 
-    /// Whether the rows can tell the first `columns` columns apart.
+    /// Returns whether the rows can distinguish the first `columns` columns.
     pub(super) fn tells_apart(&self, columns: usize) -> bool {
         self.solve_set((1 << columns) - 1).is_some()
     }
 
-    /// Elimination over the columns in `set`, in units in which the diagonal is one.
+    /// Solves for the columns in `set` by elimination, scaled so that the diagonal is one. Returns `None` if they are linearly
+    /// dependent.
     fn solve_set(&self, set: usize) -> Option<Coefficients> {
         let chosen = |i: usize| set >> i & 1 == 1;
         let size: [f64; MOST] = std::array::from_fn(|i| self.products[i][i].sqrt());
@@ -68,7 +69,7 @@ impl Sums {
             }
             rows[i][MOST] = self.targets[i] / size[i];
         }
-        // Positive definite: no exchange of rows is needed.
+        // The matrix is positive definite, so no rows need to be exchanged.
         for i in (0..MOST).filter(|i| chosen(*i)) {
             if rows[i][i] < SINGULAR {
                 return None;
@@ -105,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_negative_and_the_rest_fits_as_well_as_it_can() {
-        // Decreasing: the best that is not negative is the mean.
+    fn no_coefficient_is_negative_and_the_others_fit_best() {
+        // The values decrease, so the best fit without a negative slope is the mean.
         let found = sums(&[([1.0, 0.0, 0.0], 3.0), ([1.0, 1.0, 0.0], 1.0)]).solve(2);
         assert_eq!(found, [2.0, 0.0, 0.0]);
     }
 
     #[test]
-    fn columns_that_go_together_are_no_trouble() {
+    fn linearly_dependent_columns_are_solved() {
         let found = sums(&[([1.0, 2.0, 0.0], 4.0), ([2.0, 4.0, 0.0], 8.0)]).solve(2);
         assert!((found[0] + 2.0 * found[1] - 4.0).abs() < 1e-9, "{found:?}");
         assert_eq!(Sums::default().solve(3), [0.0; 3]);

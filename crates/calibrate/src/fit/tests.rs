@@ -1,4 +1,4 @@
-//! What the data cannot tell is said; what is no data does no harm.
+//! Tests that unidentified parameters are reported and that invalid samples do no harm.
 
 use super::profile;
 use crate::measurement::Sample;
@@ -22,7 +22,7 @@ fn sample(probe: &str, labels: &[(&str, &str)], settings: &[(&str, f64)], each: 
     }
 }
 
-/// A little noise that is the same each time.
+/// Adds a little noise that is the same in each run.
 fn wobble(samples: &mut [Sample]) {
     for (index, sample) in samples.iter_mut().enumerate() {
         let factor = 1.0 + 0.01 * ((index * 7919 % 101) as f64 / 50.0 - 1.0);
@@ -58,10 +58,10 @@ const READ: ReadLaw = ReadLaw {
     cpu_per_byte: 0.0,
 };
 
-/// System: a disk that gives 500 requests, or 100 MB, per second whatever the number of readers, as
-/// throttles and quotas do. Expectation: that limit, and nothing of a request alone.
+/// System: a disk that serves 500 requests or 100 MB per second, whatever the number of readers, as throttles and quotas do.
+/// Expectation: this limit is found, and nothing about a request alone.
 #[test]
-fn a_limit_that_binds_every_trial_is_found() {
+fn a_limit_that_binds_every_trial_is_identified() {
     let requests = ReadLaw { operations: 500.0, bandwidth: f64::INFINITY, ..READ };
     let bytes = ReadLaw { operations: f64::INFINITY, bandwidth: 1e8, ..READ };
     for (law, sizes, name, limit) in [
@@ -112,7 +112,7 @@ fn fitted(samples: &[Sample]) -> Profile {
     profile(samples, Provenance::default(), Host { cores: 2.0, memory: 1e9 })
 }
 
-/// Why a parameter is not told; empty if it is.
+/// Returns why a parameter is not identified; empty if it is identified.
 fn why(fit: &Fit, name: &str) -> String {
     fit.parameters[name].unidentified.clone().unwrap_or_default()
 }
@@ -122,7 +122,7 @@ fn close(fit: &Fit, name: &str, truth: f64) -> bool {
 }
 
 #[test]
-fn limits_that_never_bound_are_no_limits_and_say_so() {
+fn limits_that_never_bound_are_infinite_and_reported() {
     let all = &fitted(&reads(READ, &[1.0, 2.0, 4.0, 8.0])).read["direct"];
     for (name, truth) in
         [("latency", 1e-4), ("per_stream", 1e9), ("bandwidth", 2e9), ("operations", 40e3)]
@@ -142,7 +142,7 @@ fn limits_that_never_bound_are_no_limits_and_say_so() {
 }
 
 #[test]
-fn one_size_tells_neither_latency_nor_stream() {
+fn one_size_identifies_neither_latency_nor_per_stream() {
     let mut samples = reads(READ, &[1.0, 2.0]);
     samples.retain(|sample| sample.setting("size") == 65536.0);
     let fit = &fitted(&samples).read["direct"];
@@ -153,7 +153,7 @@ fn one_size_tells_neither_latency_nor_stream() {
 }
 
 #[test]
-fn bytes_that_go_with_pixels_are_told_together_only() {
+fn bytes_proportional_to_pixels_identify_only_their_total_cost() {
     let points =
         [64.0, 128.0, 256.0, 512.0, 1024.0].map(|side: f64| (0.25 * side * side, side * side));
     let fit = &fitted(&decodes(&points)).decode["jpeg"];
@@ -164,12 +164,12 @@ fn bytes_that_go_with_pixels_are_told_together_only() {
         );
         assert!(fit.value(name).unwrap() > 0.0);
     }
-    // What they cost together is known.
+    // The total cost of bytes and pixels is known.
     let law = fit.decode().unwrap();
     let truth = 1e-4 + 1e-8 * 65536.0 + 4e-9 * 262_144.0;
     assert!((law.core_seconds(65536.0, 262_144.0) / truth - 1.0).abs() < 0.02, "{law:?}");
     assert!(fit.draws.iter().all(|draw| draw.len() == 3) && fit.draws.len() == 40);
-    // Images of several qualities tell them apart.
+    // Images of several qualities distinguish the two costs.
     let apart: Vec<(f64, f64)> =
         points.iter().flat_map(|(b, p)| [0.3, 1.0, 3.0].map(|q| (q * b, *p))).collect();
     let fit = &fitted(&decodes(&apart)).decode["jpeg"];
@@ -178,7 +178,7 @@ fn bytes_that_go_with_pixels_are_told_together_only() {
 }
 
 #[test]
-fn one_batch_tells_its_own_time_only() {
+fn measurements_at_one_batch_size_determine_only_its_step_time() {
     let one = &fitted(&steps(&[32.0])).step["lenet5"]["cpu-1"];
     assert!(why(one, "fixed").contains("cannot be told apart from `per_sample`"), "{one:?}");
     assert!((one.step().unwrap().seconds(32.0) / 4.2e-3 - 1.0).abs() < 0.02);
@@ -189,7 +189,7 @@ fn one_batch_tells_its_own_time_only() {
 }
 
 #[test]
-fn layouts_and_sizes_beside_the_usual_have_names_of_their_own() {
+fn unusual_layouts_and_sizes_are_named_separately() {
     let mut samples = reads(READ, &[1.0, 2.0]);
     let mut files = reads(ReadLaw { latency: 1e-3, ..READ }, &[1.0, 2.0]);
     for sample in &mut files {
@@ -204,7 +204,7 @@ fn layouts_and_sizes_beside_the_usual_have_names_of_their_own() {
 }
 
 #[test]
-fn cores_slow_each_other_and_the_queue_and_noise_are_known() {
+fn speed_of_cores_cost_of_the_queue_and_noise_are_fitted() {
     let points = [(10_000.0, 40_000.0), (40_000.0, 160_000.0)];
     let mut samples = decodes(&points);
     let mut two = decodes(&points);
@@ -212,7 +212,7 @@ fn cores_slow_each_other_and_the_queue_and_noise_are_known() {
     for (of, threads) in [(&mut two, 2.0), (&mut many, 8.0)] {
         for sample in of.iter_mut() {
             sample.settings.insert("threads".into(), threads);
-            // Two threads at 0.8 of the speed each.
+            // Two threads run at 0.8 times the speed of one.
             sample.seconds /= threads * 0.8;
         }
     }
@@ -230,7 +230,7 @@ fn cores_slow_each_other_and_the_queue_and_noise_are_known() {
 }
 
 #[test]
-fn jitter_is_the_usual_one() {
+fn jitter_is_the_median_over_trials() {
     let mut samples = steps(&[8.0, 16.0, 32.0, 64.0]);
     for (index, sample) in samples.iter_mut().enumerate() {
         sample.observed.insert("jitter".into(), if index == 3 { 5.0 } else { 0.02 });
@@ -256,7 +256,7 @@ fn excluded_samples_have_no_influence() {
 }
 
 #[test]
-fn same_samples_same_bytes_and_the_profile_reads_back() {
+fn the_same_samples_give_the_same_bytes_and_the_profile_reads_back() {
     let mut samples = reads(READ, &[1.0, 2.0, 8.0]);
     samples.extend(steps(&[1.0, 2.0, 4.0, 8.0]));
     samples.extend(decodes(&[(1e4, 4e4), (2e4, 5e4), (9e4, 1e5), (1e5, 1e6)]));

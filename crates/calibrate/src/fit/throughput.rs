@@ -1,15 +1,16 @@
-//! Throughput of reads by size and number of readers, as it was measured.
+//! Table of the measured throughput of reads, by size and number of readers.
 
 use super::laws::cells;
 use crate::measurement::Sample;
 use forebay_scenario::profile::ThroughputTable;
 use std::collections::BTreeMap;
 
-/// The robust mean throughput of each size with each number of readers: all numbers that the size with
-/// most of them has, and the sizes that have those. Cells that a table cannot have are left out. `None` without any.
+/// Returns the robust mean throughput of each size with each number of readers. The numbers of readers are those of the size that
+/// has most of them; sizes that lack one of these numbers are left out, and so are values outside of the table's limits. `None`
+/// if nothing is left.
 pub(super) fn table(samples: &[&Sample]) -> Option<ThroughputTable> {
     let cells = cells(samples, &["size", "readers"], Sample::seconds_each);
-    // Positive numbers are in the order of their bits.
+    // Positive floats have the same order as their bits.
     let mut rows: BTreeMap<u64, BTreeMap<u64, f64>> = BTreeMap::new();
     for cell in cells.cells {
         let (size, readers, rate) = (cell.x[0], cell.x[1], cell.x[0] / cell.mean);

@@ -1,15 +1,13 @@
-//! Messages and collectives by size: ranges of sizes with a line each.
+//! Fits messages and collectives: ranges of sizes, each with a line.
 //!
-//! Sizes at which another algorithm was used, where tables say so, have a line of their own. Within an
-//! algorithm the borders of ranges are those that make Huber's loss least with Schwarz's price (1978) for
-//! each further range, found by dynamic programming (Jackson et al., *An Algorithm for Optimal Partitioning
-//! of Data on an Interval*, 2005). The noise is known before any line is: from how far sizes lie from
-//! the straight line between their neighbours (Gasser, Sroka and Jennen-Steinmetz, 1986).
+//! If tables name algorithms, the sizes of each algorithm have lines of their own. Within an algorithm, the borders of ranges
+//! minimise Huber's loss plus Schwarz's penalty (1978) for each further range; they are found by dynamic programming (Jackson et
+//! al., *An Algorithm for Optimal Partitioning of Data on an Interval*, 2005). The noise is estimated before any line, from the
+//! deviations of sizes from the straight line between their neighbours (Gasser, Sroka and Jennen-Steinmetz, 1986).
 //!
-//! A range has three sizes at least, since two are on a line always. Tables end where their sizes do, though, and
-//! times may jump before the last two of them (DeepBench's all-reduce has seven sizes up to 258 MB, and on Knights
-//! Landing jumps from 67 to 153 MB). So the last range may have two sizes, at twice the price, if both
-//! are far on the same side of the line of the range before.
+//! A range has at least three sizes, since two sizes are always on a line. But times may jump before the last two sizes of a
+//! table (DeepBench's all-reduce has seven sizes up to 258 MB, and on Knights Landing jumps from 67 to 153 MB). So the last range
+//! may have two sizes, at twice the penalty, if both are far off the line of the range before, on the same side.
 
 use super::by;
 use super::cell::{Cell, Cells, Observation, median};
@@ -20,18 +18,18 @@ use forebay_scenario::profile::Fit;
 use std::collections::BTreeMap;
 
 const LINE: [Piece; 1] = [Piece { columns: 2, features: |x| [1.0, x[0], 0.0] }];
-/// Fewest sizes of a range that no algorithm's name sets apart: two are on a line always.
+/// Smallest number of sizes in a range within an algorithm: two are always on a line.
 const FEWEST: usize = 3;
-/// Sizes beyond a jump, of a table that ends there.
+/// Number of sizes beyond a jump at the end of a table.
 const BEYOND: usize = 2;
-/// How far off the line of the range before those are, at least.
+/// Smallest relative distance of these sizes from the line of the range before.
 const JUMP: f64 = 0.2;
-/// Most sizes that are looked at.
+/// Largest number of sizes that are used.
 const MOST: usize = 200;
-/// Relative noise that every table has at least.
+/// Smallest relative noise that is assumed for a table.
 const FLOOR: f64 = 0.01;
 
-/// Fits by transport, and by collective with ranks: `allreduce-8`.
+/// Returns fits by transport, and by collective with its number of ranks: `allreduce-8`.
 pub(super) fn transports(
     samples: &[&Sample],
     draws: usize,
@@ -52,7 +50,7 @@ pub(super) fn transports(
     all
 }
 
-/// The law of one collective on so many ranks.
+/// Fits the law of one collective on a fixed number of ranks.
 pub(super) fn fit(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let fastest = fastest(samples);
     let observation = |(sample, _): &(&Sample, &str)| Observation {
@@ -79,11 +77,11 @@ pub(super) fn fit(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Lines { cells: &cells, lines, noise }.fit(draws)
 }
 
-/// Trials of the algorithm that was the fastest at their size, with its name.
+/// Returns, for each size, the trials of the algorithm that was fastest, with its name.
 fn fastest<'a>(samples: &[&'a Sample]) -> Vec<(&'a Sample, &'a str)> {
     let mut sizes: BTreeMap<u64, BTreeMap<&str, Vec<&Sample>>> = BTreeMap::new();
     for &sample in samples {
-        // Sizes are not negative: their bits are in order.
+        // Sizes are not negative, so they have the same order as their bits.
         let size = sample.setting("bytes").to_bits();
         sizes.entry(size).or_default().entry(sample.label("algorithm")).or_default().push(sample);
     }
@@ -97,7 +95,7 @@ fn fastest<'a>(samples: &[&'a Sample]) -> Vec<(&'a Sample, &'a str)> {
     sizes.into_values().filter_map(best).flatten().collect()
 }
 
-/// Relative standard deviation of a size about the line between its neighbours of the same algorithm.
+/// Returns the relative standard deviation of a size about the line between its neighbours of the same algorithm.
 fn noise<'a>(cells: &[Cell], algorithms: impl Iterator<Item = &'a Vec<usize>>) -> f64 {
     let off = |three: &[usize]| {
         let [a, b, c] = [0, 1, 2].map(|index| &cells[three[index]]);
@@ -110,7 +108,7 @@ fn noise<'a>(cells: &[Cell], algorithms: impl Iterator<Item = &'a Vec<usize>>) -
     if all.is_empty() { 0.0 } else { 1.4826 * median(&mut all) }
 }
 
-/// The line through some cells, and its loss.
+/// Returns the line through the cells `of`, and its loss.
 pub(super) fn line(
     cells: &Cells,
     of: &[usize],
@@ -126,12 +124,12 @@ pub(super) fn line(
     Some((solution, loss))
 }
 
-/// The cells of one algorithm in ranges: those of least loss and price.
+/// Splits the cells of one algorithm into ranges, so that the sum of loss and penalty is least.
 fn split(cells: &Cells, of: &[usize], noise: f64) -> Option<Vec<Vec<usize>>> {
     let means = cells.means();
-    // A border, and the two coefficients of another line.
+    // Penalty of a further range: a border, and two coefficients of another line.
     let price = 3.0 * (0.5 * (of.len() as f64).ln() + 0.5);
-    // For each number of cells from the first on: the least cost, and where its last range begins.
+    // For the first n cells: the least cost, and the start of the last range.
     let mut best: Vec<Option<(f64, usize)>> = vec![None; of.len() + 1];
     for end in 1..=of.len() {
         for start in 0..end {
@@ -159,7 +157,7 @@ fn split(cells: &Cells, of: &[usize], noise: f64) -> Option<Vec<Vec<usize>>> {
     Some(ranges)
 }
 
-/// Whether the last two cells are both far above, or both far below, the line of the range that ends before them.
+/// Returns whether the last two cells are both far above, or both far below, the line of the range that ends before them.
 fn jumps(cells: &Cells, of: &[usize], best: &[Option<(f64, usize)>], noise: f64) -> bool {
     let end = of.len() - BEYOND;
     let Some(start) = best[end].map(|(_, start)| start).filter(|start| end - start >= FEWEST)

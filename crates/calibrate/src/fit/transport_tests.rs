@@ -1,4 +1,4 @@
-//! Tables of a known law give it back, switches and all.
+//! Tests that tables made from a known law give this law again, including switches of protocol.
 
 use super::transport::transports;
 use crate::measurement::Sample;
@@ -31,7 +31,7 @@ fn generator() -> Generator {
     Streams::new(5, 0).at(Purpose::Trial, 0, 0, 0)
 }
 
-/// Powers of two from 256 B on, with the noise of a share of the time.
+/// Returns two trials for each power of two from 256 B on, with relative noise of up to `noise` ÷ 2.
 fn table(law: impl Fn(f64) -> f64, noise: f64, generator: &mut Generator) -> Vec<Sample> {
     let sizes = (8..28).map(|power| f64::from(1u32 << power));
     let mut noisy = |size: f64| law(size) * (1.0 + noise * (generator.random::<f64>() - 0.5));
@@ -40,7 +40,7 @@ fn table(law: impl Fn(f64) -> f64, noise: f64, generator: &mut Generator) -> Vec
 
 #[test]
 fn a_switch_of_protocol_is_found_with_both_lines() {
-    // System: 5 us + 1 ns/B up to 16 KiB, 40 us + 0.1 ns/B above, trials that differ by 4 %.
+    // System: 5 us + 1 ns/B up to 16 KiB, 40 us + 0.1 ns/B above; trials differ by up to 4 %.
     let law = |size: f64| if size <= 16_384.0 { 5e-6 + 1e-9 * size } else { 4e-5 + 1e-10 * size };
     let fit = fitted(&table(law, 0.04, &mut generator())).expect("a fit");
     let names: Vec<&String> = fit.parameters.keys().collect();
@@ -59,10 +59,10 @@ fn a_switch_of_protocol_is_found_with_both_lines() {
 }
 
 #[test]
-fn sizes_beyond_a_jump_at_the_end_of_a_table_have_a_line_of_their_own() {
-    // System: DeepBench's seven sizes [B]; beyond 67 MB, where the last two are, a byte takes 1.8 times as long, or
-    // half as long; times are off by up to 1 %. Expectation: a border between 67 and 153 MB, all sizes to 3 %. With
-    // three sizes in every range, 67 MB is on the line of those beyond it, 75 % off, or 153 MB on that below, 25 % off.
+fn the_last_two_sizes_have_a_separate_line_after_a_jump() {
+    // System: DeepBench's seven sizes [B]. Beyond 67 MB, for the last two sizes, a byte takes 1.8 times or half as long; times
+    // vary by up to 1 %. Expectation: a border between 67 and 153 MB, and all sizes within 3 %. With at least three sizes in
+    // every range, 67 MB would be on the line of the sizes beyond it, 75 % off, or 153 MB on the line below, 25 % off.
     let sizes = [4e5, 12_390_400.0, 16_777_216.0, 26_214_400.0, 67_108_864.0, 153_440_000.0, 258e6];
     let off = [0.01, -0.01, 0.005, -0.004, 0.008, -0.01, 0.01];
     for factor in [1.8, 0.5] {
@@ -82,8 +82,8 @@ fn sizes_beyond_a_jump_at_the_end_of_a_table_have_a_line_of_their_own() {
 }
 
 #[test]
-fn the_last_two_sizes_have_no_line_of_their_own_for_noise() {
-    // System: one line, seven sizes, times off by up to 8 %. Expectation: no range of the last two sizes.
+fn noise_gives_the_last_two_sizes_no_separate_line() {
+    // System: one line, seven sizes, times vary by up to 8 %. Expectation: the last two sizes have no range of their own.
     let mut generator = generator();
     let sizes = [4e5, 12_390_400.0, 16_777_216.0, 26_214_400.0, 67_108_864.0, 153_440_000.0, 258e6];
     let mut ranges = 0;
@@ -101,8 +101,8 @@ fn the_last_two_sizes_have_no_line_of_their_own_for_noise() {
 
 #[test]
 fn intervals_of_tables_with_one_trial_of_each_size_hold_the_truth() {
-    // System: a line, one trial of each size that is off by up to 5 %. Expectation: what lies about the line
-    // tells the noise.
+    // System: a line, one trial of each size, which varies by up to 5 %. Expectation: deviations from the line reveal the noise,
+    // so intervals contain the true value.
     let mut generator = generator();
     let (mut held, mut widths) = (0, Vec::new());
     for _ in 0..60 {
@@ -132,7 +132,7 @@ fn an_algorithm_in_the_middle_does_not_bend_the_line_of_the_other() {
     let mut all: Vec<Sample> =
         [1e4, 1e5, 1e7, 1e8].map(|size| sample("ring", size, ring(size))).into();
     all.push(sample("tree", 1e6, 3.0 * ring(1e6)));
-    // Slower than the tree at its size: not taken.
+    // This trial is slower than the tree at its size, so it is not used.
     all.push(sample("ring", 1e6, 9.0 * ring(1e6)));
     let law = fitted(&all).and_then(|fit| fit.transport()).expect("a law");
     let at = |size: f64| law.seconds(size, 0.0) / ring(size);
@@ -143,8 +143,8 @@ fn an_algorithm_in_the_middle_does_not_bend_the_line_of_the_other() {
 }
 
 #[test]
-fn borders_lie_between_sizes_however_near_these_are() {
-    // Sizes that differ by a byte, with an algorithm each.
+fn borders_are_between_sizes_that_differ_by_one_byte() {
+    // Sizes that differ by one byte, each with its own algorithm.
     let sizes = [0.0, 1.0, 2.0, 1e9, 1e9 + 1.0, 1e9 + 2.0];
     let names = ["a", "b", "c", "d", "e", "f"];
     let one = |(size, name): (&f64, &str)| sample(name, *size, 1e-3 + 1e-9 * size);
@@ -157,7 +157,7 @@ fn borders_lie_between_sizes_however_near_these_are() {
 }
 
 #[test]
-fn what_tells_little_says_so_and_nothing_panics() {
+fn scarce_data_are_reported_without_panic() {
     let one = fitted(&[sample("", 1e6, 1e-3)]).expect("a fit");
     assert!((one.transport().expect("a law").seconds(1e6, 0.0) - 1e-3).abs() < 1e-8);
     assert!(one.parameters.values().all(|p| p.unidentified.is_some()));

@@ -1,9 +1,8 @@
-//! Workloads of DLIO and MLPerf Storage: their YAML files, with Hydra's overrides, as scenarios.
+//! Imports workloads of DLIO and MLPerf Storage as scenarios: their YAML files, with Hydra's overrides.
 //!
-//! Meanings and defaults are those of `dlio_benchmark/utils/config.py` and of its loaders: workers
-//! persist, samples that fill no batch are dropped, PyTorch's prefetch factor is the number of
-//! batches wanted ahead over workers and rounded up, and "preprocessing" sleeps. What forebay does not
-//! simulate is named in the scenario's first lines.
+//! Meanings and defaults are those of `dlio_benchmark/utils/config.py` and of its loaders: workers persist, samples that do not
+//! fill a batch are dropped, "preprocessing" sleeps, and PyTorch's prefetch factor is the number of batches to prefetch divided
+//! by the workers, rounded up. The scenario's first lines name what forebay does not simulate.
 
 mod place;
 mod text;
@@ -15,60 +14,60 @@ pub use place::{Said, said, source};
 pub use text::scenario;
 pub use yaml::{DlioError, read};
 
-/// What a workload asks, in SI units.
+/// Settings of a workload, in SI units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// Name of the model.
     pub name: String,
-    /// Whether PyTorch's loader reads; otherwise TensorFlow's.
+    /// Whether PyTorch's loader reads; if not, TensorFlow's does.
     pub pytorch: bool,
-    /// Files of the training set.
+    /// Number of files in the training set.
     pub files: u64,
-    /// Samples in each.
+    /// Samples in each file.
     pub samples_per_file: u64,
     /// Mean size of a sample [B].
     pub sample_size: f64,
-    /// Standard deviation of it [B].
+    /// Standard deviation of the size of a sample [B].
     pub sample_size_sd: f64,
-    /// Bytes that a reader asks for at once, where that is said [B].
+    /// Size of a reader's request; `None` if it is not set [B].
     pub transfer_size: Option<f64>,
-    /// Whether files come in another order in each epoch.
+    /// Whether files have a different order in each epoch.
     pub shuffled: bool,
-    /// Whether each rank reads a contiguous slice of the samples; TensorFlow's own reader of TFRecord
-    /// files deals records out in turn.
+    /// Whether each rank reads a contiguous part of the samples. If not, records are dealt out in turn, as TensorFlow's reader of
+    /// TFRecord files does.
     pub contiguous: bool,
-    /// Samples of a batch, on each accelerator.
+    /// Samples in a batch, for each accelerator.
     pub batch: u64,
-    /// Reading workers of each accelerator.
+    /// Number of reading workers for each accelerator.
     pub read_threads: u64,
-    /// Decoding calls at once of each accelerator, in TensorFlow.
+    /// Number of concurrent decoding calls for each accelerator, in TensorFlow.
     pub computation_threads: u64,
-    /// Batches (PyTorch: of all workers together) wanted ahead.
+    /// Number of batches to prefetch (PyTorch: over all workers).
     pub prefetch: u64,
-    /// Sleep for each sample.
+    /// Preprocessing time of each sample, for which a worker sleeps.
     pub preprocess: Times,
     /// Emulated time of a step.
     pub step: Times,
     /// Passes over the training set.
     pub epochs: u64,
-    /// Steps after which to stop, if that is said.
+    /// Steps after which to stop; `None` if the file does not set it.
     pub steps: Option<u64>,
-    /// Steps at the beginning that do not count.
+    /// Steps at the beginning that are excluded from metrics.
     pub warm_up: u64,
-    /// Accelerator utilisation that is asked for.
+    /// Target for the accelerator utilisation; `None` if the file sets none.
     pub utilisation: Option<f64>,
-    /// Seed.
+    /// Random seed.
     pub seed: u64,
-    /// Keys that say something which is not simulated.
+    /// Keys whose settings are not simulated.
     pub left_out: Vec<String>,
 }
 
-/// A time, or how it is distributed [s].
+/// A constant time, or the distribution of a time [s].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Times {
-    /// Always the same.
+    /// Always the same time.
     Constant(f64),
-    /// Normal; DLIO takes the absolute value.
+    /// Normal distribution, of which DLIO takes the absolute value.
     Normal {
         /// Mean.
         mean: f64,
@@ -97,7 +96,7 @@ pub enum Times {
 }
 
 impl Times {
-    /// The mean [s], before truncation.
+    /// Returns the mean before truncation [s].
     #[must_use]
     pub fn mean(self) -> f64 {
         match self {
@@ -108,7 +107,7 @@ impl Times {
         }
     }
 
-    /// Standard deviation ÷ mean.
+    /// Returns standard deviation ÷ mean.
     #[must_use]
     pub fn cv(self) -> f64 {
         match self {
@@ -121,20 +120,20 @@ impl Times {
     }
 }
 
-/// Where a workload runs: what its file does not say.
+/// Where a workload runs; its file does not contain this.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
-    /// Accelerators in all.
+    /// Number of accelerators in all.
     pub accelerators: u32,
-    /// Client hosts that they are on.
+    /// Number of client hosts with accelerators.
     pub hosts: u32,
-    /// Bandwidth of the storage, as scenarios write it.
+    /// Bandwidth of the storage, in the notation of scenarios.
     pub bandwidth: String,
-    /// What is imported, for the first lines.
+    /// Name of the import's source, for the first lines of the scenario.
     pub source: String,
 }
 
-/// The value at a path of keys, if it is there.
+/// Returns the value at a path of keys; `None` if it is missing or null.
 fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, key| value.get(key)).filter(|found| !found.is_null())
 }

@@ -1,9 +1,9 @@
-//! PyTorch profiler traces (Kineto, Chrome trace format): step times, and how long the training
-//! loop waited for its `DataLoader`.
+//! Imports PyTorch profiler traces (Kineto, Chrome trace format): step times, and how long the training loop waited for its
+//! `DataLoader`.
 //!
-//! The wait is what PyTorch records itself: the spans `enumerate(DataLoader)#….__next__`. A step is a
-//! `ProfilerStep#n` span, which `torch.profiler.profile` records where it was given a schedule; in
-//! other traces it is the time from one of the loop's waits to the next.
+//! Waits are recorded by PyTorch itself: the spans `enumerate(DataLoader)#….__next__`. A step is a `ProfilerStep#n` span, which
+//! `torch.profiler.profile` records if it has a schedule. In other traces a step is the time from the start of one wait of the
+//! loop to the start of the next.
 
 mod bounded;
 
@@ -15,46 +15,46 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 
-/// Most steps and waits that are kept; each takes some 40 bytes of our memory.
+/// Limit for the number of steps and waits; each takes about 40 bytes of memory.
 const MOST_SPANS: usize = 10_000_000;
-/// Begins the name of a step's span.
+/// Prefix of the names of steps.
 const STEP: &str = "ProfilerStep#";
-/// Begins the name of a wait's span.
+/// Prefix of the names of waits.
 const WAIT: &str = "enumerate(DataLoader)#";
 
 /// A step of the training loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TracedStep {
-    /// Its number, as the profiler counts.
+    /// Number of the step, as counted by the profiler.
     pub number: u64,
-    /// From its beginning to its end [s].
+    /// Duration of the step [s].
     pub seconds: f64,
-    /// Part of it spent in the loader's `__next__` [s].
+    /// Time within the step in the loader's `__next__` [s].
     pub waiting: f64,
 }
 
-/// Why a trace cannot be used.
+/// Why a trace cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It is no JSON of this kind.
+    /// It is not valid JSON of this kind.
     #[error("it is no PyTorch trace: {0}")]
     Malformed(serde_json::Error),
-    /// It cannot be read, or not within the memory that a trace may take.
+    /// It cannot be read, or exceeds the limits for memory.
     #[error("{inner}; {}", inner.remedy())]
     Unreadable {
-        /// Why.
+        /// Reason.
         inner: InputError,
     },
-    /// It holds no steps.
+    /// It has no steps.
     #[error(
         "it has no steps ({events} events, {waits} of them waits for a DataLoader); give \
          `torch.profiler.profile` a `schedule` and call its `step()` at the end of each training step, \
          so that the trace has `ProfilerStep#` spans"
     )]
     NoSteps {
-        /// Spans in the file.
+        /// Number of spans in the file.
         events: usize,
-        /// Those in which the loop waited for its loader.
+        /// Number of spans in which the loop waited for its loader.
         waits: usize,
     },
 }
@@ -68,14 +68,14 @@ impl From<serde_json::Error> for TraceError {
     }
 }
 
-/// The steps of a trace in order of time, from JSON that may be compressed with gzip.
+/// Returns the steps of a trace in order of time. The JSON may be compressed with gzip.
 ///
 /// # Errors
-/// If the text is no trace or has no steps.
+/// If the text is not a trace or has no steps.
 pub fn steps(mut from: impl BufRead) -> Result<Vec<TracedStep>, TraceError> {
     let start = from.fill_buf().map_err(serde_json::Error::io)?;
     let mut spans = if start.starts_with(&[0x1f, 0x8b]) {
-        // A small file may hold a thousand times its size.
+        // A small compressed file may expand to a thousand times its size.
         read(Capped::new(MultiGzDecoder::new(from), TRACED))?
     } else {
         read(from)?
@@ -103,7 +103,7 @@ fn read(from: impl Read) -> Result<Spans, serde_json::Error> {
     Ok(file.spans)
 }
 
-/// A span of one thread [us].
+/// A span of one thread; times in microseconds [us].
 #[derive(Debug, Clone, Copy)]
 struct Span {
     number: u64,
@@ -112,7 +112,7 @@ struct Span {
     end: f64,
 }
 
-/// Steps and waits, taken from the events one by one: traces are larger than memory likes.
+/// Steps and waits, extracted from the events one by one, since traces may be larger than memory.
 #[derive(Default)]
 struct Spans {
     events: usize,
@@ -131,7 +131,7 @@ impl Spans {
         let thread = event.tid.as_ref().map_or(0, |thread| thread.0);
         let span = Span { number: 0, thread, start, end: start + duration.max(0.0) };
         if let Some(number) = name.strip_prefix(STEP).and_then(|number| number.parse().ok()) {
-            // The same step appears again among the GPU's annotations.
+            // The annotations of the GPU repeat each step.
             if event.cat.as_deref() != Some("gpu_user_annotation") {
                 self.steps.push(Span { number, ..span });
             }
@@ -140,7 +140,7 @@ impl Spans {
         }
     }
 
-    /// Takes the time from one wait to the next of its thread as a step.
+    /// Defines a step as the time from one wait to the next in the same thread.
     fn between_waits(&mut self) {
         self.waits.sort_by(|a, b| a.thread.cmp(&b.thread).then(a.start.total_cmp(&b.start)));
         let pairs = self.waits.windows(2).filter(|pair| pair[0].thread == pair[1].thread);
@@ -149,7 +149,7 @@ impl Spans {
         self.steps = steps.collect();
     }
 
-    /// Every step with what the waits of its thread cover of it.
+    /// Returns every step with the time that waits of its thread take within it.
     fn attributed(mut self) -> Vec<TracedStep> {
         self.steps.sort_by(|a, b| a.start.total_cmp(&b.start));
         self.waits.sort_by(|a, b| a.start.total_cmp(&b.start));
@@ -170,7 +170,7 @@ impl Spans {
     }
 }
 
-/// What is read of an event.
+/// The fields of an event that are used.
 #[derive(Deserialize)]
 struct Event {
     ph: Option<String>,
@@ -181,7 +181,7 @@ struct Event {
     dur: Option<f64>,
 }
 
-/// The number of a thread; 0 for what is no number: metadata have words there.
+/// The number of a thread; 0 if it is not a number, as in metadata events.
 struct Thread(u64);
 
 impl<'de> Deserialize<'de> for Thread {
@@ -219,7 +219,7 @@ impl<'de> Deserialize<'de> for Thread {
                 Ok(Thread(0))
             }
 
-            // What a value holds is passed over, not kept.
+            // Nested values are skipped, not stored.
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Thread, A::Error> {
                 while seq.next_element::<IgnoredAny>()?.is_some() {}
                 Ok(Thread(0))
@@ -281,15 +281,15 @@ mod tests {
     }
 
     #[test]
-    fn waits_count_for_the_step_that_they_are_in() {
+    fn waits_count_for_the_step_that_contains_them() {
         let wait = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
         let events = [
             span("ProfilerStep#1", 5, 2_000.0, 1_000.0),
             span("ProfilerStep#0", 5, 0.0, 2_000.0),
             span(wait, 5, 100.0, 400.0),
-            // Half in the first step, half in the second.
+            // One half is in the first step, the other half in the second.
             span(wait, 5, 1_900.0, 200.0),
-            // Another thread's.
+            // This wait is in another thread.
             span(wait, 6, 500.0, 1_000.0),
             span("aten::conv2d", 5, 600.0, 10.0),
             r#"{"ph": "M", "name": "process_name", "tid": "cpu"}"#.to_owned(),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_schedule_steps_go_from_wait_to_wait() {
+    fn without_a_schedule_steps_are_from_wait_to_wait() {
         let wait = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
         let events: Vec<_> = [0.0, 1_000.0, 3_000.0].map(|t| span(wait, 1, t, 250.0)).into();
         let steps = steps(trace(&events.join(",")).as_bytes()).expect("steps");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_says_why() {
+    fn invalid_traces_are_reported_with_a_reason() {
         for text in ["", "{", "[]", "{}", r#"{"traceEvents": 3}"#, "\u{0}\u{1}"] {
             let error = steps(text.as_bytes()).expect_err(text);
             assert!(matches!(error, TraceError::Malformed(_)), "{text}: {error}");

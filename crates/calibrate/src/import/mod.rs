@@ -1,4 +1,4 @@
-//! What other programs measured or are told to do, read from their files.
+//! Imports of what other programs measured, or are configured to do, from their files.
 
 pub mod collective;
 pub mod dlio;

@@ -1,4 +1,5 @@
-//! How much the page cache keeps of what was read, and which of it.
+//! The probe `cache`: measures which share of a working set's reads hit the page cache when the set is read a
+//! second time.
 
 use super::read::{Access, Buffer, DataFile, drop_from_cache, open, write};
 use super::{Bytes, Cell, Context, Count, Probe, ProbeError, Rules, Seconds, Trial, team};
@@ -12,32 +13,35 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Bytes of a read [B]: large enough that memory and disk differ, small enough to be evicted whole.
+/// Size of one read [B]: large enough that reads from memory and from disk differ in time, small enough that
+/// the page cache evicts it as a whole.
 const UNIT: u64 = 64 << 10;
 
 /// The table `[cache]` of a plan.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSettings {
-    /// Bytes of the largest working set; the others are a half, a quarter and an eighth of it.
+    /// Size of the largest working set; the other working sets have a half, a quarter and an eighth of this
+    /// size.
     pub disk: Bytes,
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
-/// The probe `cache`: a working set is read twice; operations are the reads of the second time, and
-/// `hits` is the share of them that came from memory.
+/// The probe `cache`: reads a working set twice. Its operations are the reads of the second pass; `hits` is the
+/// share of these reads that the page cache served.
 #[derive(Debug)]
 pub struct CacheProbe {
     settings: CacheSettings,
     file: Option<DataFile>,
-    /// A read that takes longer came from the disk [s]; none while memory and disk are too alike.
+    /// Time above which a read is taken to have come from the disk [s]; `None` before `prepare`, or if reads
+    /// from memory and from disk take nearly the same time.
     threshold: Option<f64>,
     prepared: bool,
 }
 
 impl CacheProbe {
-    /// A probe by these settings.
+    /// Returns a probe with these settings.
     #[must_use]
     pub fn new(settings: &CacheSettings) -> CacheProbe {
         CacheProbe { settings: settings.clone(), file: None, threshold: None, prepared: false }
@@ -71,7 +75,8 @@ impl Probe for CacheProbe {
         self.settings.budget.map(Seconds::duration)
     }
 
-    /// Each trial drops the cache itself, and takes long: a few do.
+    /// Returns rules with two or three trials and no warm-up, because each trial drops the cache itself and
+    /// takes long.
     fn rules(&self, rules: Rules) -> Rules {
         Rules { warm_up: 0, at_least: Count(2), at_most: Count(3), ..rules }
     }
@@ -105,7 +110,7 @@ impl Probe for CacheProbe {
         let mut generator = Streams::new(context.seed, 0).at(Purpose::Trial, 1, 0, 0);
         order.shuffle(&mut generator);
         let opened = open(&file.path, Access::Cold)?;
-        // Reading ahead would make hits of misses.
+        // Read-ahead by the kernel would turn misses into hits.
         rustix::fs::fadvise(&opened, 0, None, Advice::Random).ok();
         let mut second = order.clone();
         if cell.label("order") == "shuffled" {
@@ -134,7 +139,7 @@ impl Probe for CacheProbe {
     }
 }
 
-/// Times of reads from memory and from the disk: medians [s].
+/// Returns the median time of a read from memory and of a read from the disk [s].
 fn calibrate(file: &DataFile) -> Result<[f64; 2], ProbeError> {
     let units = (file.length / UNIT).min(64);
     let opened = open(&file.path, Access::Cold)?;
@@ -156,7 +161,7 @@ fn calibrate(file: &DataFile) -> Result<[f64; 2], ProbeError> {
     Ok([time(true)?, time(false)?])
 }
 
-/// Reads units in an order; the time of each [s].
+/// Reads the units in `order`; returns the time of each read [s].
 fn pass(
     opened: &File,
     file: &DataFile,
@@ -171,7 +176,7 @@ fn pass(
     Ok(times)
 }
 
-/// Reads a unit; how long it took [s].
+/// Reads one unit; returns how long the read took [s].
 fn timed_read(
     opened: &File,
     file: &DataFile,

@@ -1,4 +1,5 @@
-//! The ruler as a probe, so that what was subtracted stands beside the other samples.
+//! The probe `clock`: measures the overhead of timing (see `Ruler`), so that the time subtracted from other
+//! samples is recorded beside them.
 
 use super::{Cell, Context, Probe, ProbeError, Seconds, Trial, ruler, team};
 use schemars::JsonSchema;
@@ -9,18 +10,18 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClockSettings {
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
-/// The probe `clock`: operations are looks at the clock, or turns of an empty loop.
+/// The probe `clock`: each operation is one clock reading (`look`) or one iteration of an empty loop (`turn`).
 #[derive(Debug)]
 pub struct ClockProbe {
     budget: Option<Seconds>,
 }
 
 impl ClockProbe {
-    /// A probe by these settings.
+    /// Returns a probe with these settings.
     #[must_use]
     pub fn new(settings: &ClockSettings) -> ClockProbe {
         ClockProbe { budget: settings.budget }
@@ -41,7 +42,7 @@ impl Probe for ClockProbe {
     }
 
     fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
-        /// So many that the clock around them does not count.
+        /// Number of operations timed together: so many that the clock readings around them are negligible.
         const GO: u32 = 100_000;
         let go = if cell.label("what") == "look" { ruler::looks } else { ruler::turns };
         let team = team(1, |_| {

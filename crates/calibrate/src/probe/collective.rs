@@ -11,38 +11,38 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CollectiveSettings {
-    /// Which ones: `allreduce`, `reduce-scatter`, `allgather`, `broadcast`, `reduce`.
+    /// Collectives to time: `allreduce`, `reduce-scatter`, `allgather`, `broadcast`, `reduce`.
     pub operation: List<Exchange>,
-    /// Sizes: the most that a rank has before or after it.
+    /// Sizes of a collective: of the larger of a rank's send and receive buffers.
     pub size: List<Bytes>,
-    /// Numbers of GPUs, a rank on each; those that are not there are left out.
+    /// Numbers of GPUs, with one rank on each; numbers larger than the machine's GPU count are left out.
     pub gpus: List<Count>,
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
-/// The probe `collective`: operations are collectives.
+/// The probe `collective`: each operation is one collective.
 #[derive(Debug)]
 pub struct CollectiveProbe {
     settings: CollectiveSettings,
-    /// GPUs that are there, once that is known.
+    /// Number of the machine's GPUs; `None` before `prepare`.
     there: Option<usize>,
-    /// The ranks of the last trial: to join takes long.
+    /// Number of ranks and the ranks of the last trial, kept because joining them takes long.
     ranks: Option<(usize, Ranks)>,
 }
 
 impl CollectiveProbe {
-    /// A probe by these settings.
+    /// Returns a probe with these settings.
     #[must_use]
     pub fn new(settings: &CollectiveSettings) -> CollectiveProbe {
         CollectiveProbe { settings: settings.clone(), there: None, ranks: None }
     }
 
-    /// Time of an exchange, `times` times [s].
+    /// Runs the cell's collective `times` times; returns the total wall time [s].
     fn time(&mut self, cell: &Cell, times: u64) -> Result<f64, ProbeError> {
         let count = cell.count("ranks");
         if self.ranks.as_ref().is_none_or(|(has, _)| *has != count) {
-            // Those before give their memory back first.
+            // The ranks of the last trial free their GPU memory before new ones allocate theirs.
             self.ranks = None;
             let most = self.settings.size.iter().map(|size| size.0).max().unwrap_or(4);
             self.ranks = Some((count, Ranks::open(count, usize::try_from(most).unwrap_or(4))?));
@@ -96,7 +96,8 @@ impl Probe for CollectiveProbe {
     }
 }
 
-/// What the user should know of what is there and what was asked for.
+/// Returns notes for the user: NCCL's version, the number of GPUs `there`, and which of the numbers `asked`
+/// cannot be measured.
 fn notes(there: usize, version: &str, asked: &List<Count>) -> Vec<String> {
     let mut notes = vec![format!("NCCL {version} among {there} GPUs")];
     if there == 1 {
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trials_are_those_of_the_gpus_that_are_there() {
+    fn gpu_counts_beyond_those_of_the_machine_are_left_out() {
         let text = "operation = [\"allreduce\", \"reduce-scatter\"]\nsize = [\"4 KiB\", \"1 MiB\"]\n\
                     gpus = [1, 2, 8]";
         let mut probe = CollectiveProbe::new(&toml::from_str(text).unwrap());
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_gpu_cannot_tell_is_said() {
+    fn gpu_counts_that_cannot_be_measured_are_reported() {
         let asked = List(vec![Count(1), Count(2), Count(4)]);
         let one = notes(1, "2.28.9", &asked).join("\n");
         for part in ["2.28.9", "floor of a single rank", "not measured: 2, 4 GPUs"] {

@@ -13,26 +13,27 @@ use std::time::Duration;
 pub struct CopySettings {
     /// Sizes of copies.
     pub size: List<Bytes>,
-    /// Kinds of the host's memory.
+    /// Kinds of host memory to copy from.
     pub memory: List<HostMemory>,
-    /// To which GPU (default: "cuda:0").
+    /// GPU to copy to (default: "cuda:0").
     #[serde(default = "first")]
     pub device: DeviceName,
-    /// What is trained on another stream meanwhile, for further trials of each kind (default: nothing).
+    /// Training that runs on another stream during the copies, in additional trials of each memory kind and
+    /// size (default: none).
     pub beside: Option<BesideSettings>,
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
-/// What is trained while something is copied.
+/// Training that runs during the copies.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BesideSettings {
-    /// The network.
+    /// Network to train.
     pub model: ModelName,
-    /// Samples of a step.
+    /// Batch size: samples per training step.
     pub batch: Count,
-    /// How the GPU computes: `fp32`, `tf32`, `bf16`.
+    /// Precision of the training: `fp32`, `tf32`, `bf16`.
     pub precision: Precision,
 }
 
@@ -40,20 +41,20 @@ fn first() -> DeviceName {
     DeviceName::Cuda(0)
 }
 
-/// A kind of the host's memory.
+/// A kind of host memory that is copied to a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HostMemory {
-    /// The GPU reads it itself.
+    /// Pinned (page-locked) memory, which the GPU reads directly.
     Pinned,
-    /// The driver copies it first.
+    /// Ordinary memory, which the driver copies to pinned memory of its own first.
     Pageable,
-    /// This thread copies it to pinned memory first, as live runs do with batches.
+    /// Ordinary memory, which the calling thread copies to pinned memory first, as live runs do with batches.
     Staged,
 }
 
 impl HostMemory {
-    /// Its name in plans, samples and profiles.
+    /// Returns the name in plans, samples and profiles.
     fn name(self) -> &'static str {
         match self {
             HostMemory::Pinned => "pinned",
@@ -63,7 +64,7 @@ impl HostMemory {
     }
 }
 
-/// The probe `copy`: operations are copies.
+/// The probe `copy`: each operation is one copy.
 #[derive(Debug)]
 pub struct CopyProbe {
     settings: CopySettings,
@@ -71,7 +72,7 @@ pub struct CopyProbe {
 }
 
 impl CopyProbe {
-    /// A probe by these settings.
+    /// Returns a probe with these settings.
     #[must_use]
     pub fn new(settings: &CopySettings) -> CopyProbe {
         CopyProbe { settings: settings.clone(), board: None }
@@ -140,7 +141,7 @@ impl Probe for CopyProbe {
 }
 
 impl BesideSettings {
-    /// One learner that is never done.
+    /// Returns the task of one learner that trains with CUDA graphs for as long as copies run.
     fn task(&self, seed: u64) -> Task<'_> {
         let Self { model, batch, precision } = self;
         let (model, batch, precision) = (model.name(), batch.0, *precision);
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_beside_steps_are_kinds_of_their_own() {
+    fn copies_during_training_are_additional_cells() {
         let text = "size = [\"4 KiB\", \"1 MiB\"]\nmemory = [\"pinned\", \"staged\"]";
         let plain = CopyProbe::new(&toml::from_str(text).unwrap()).cells();
         assert_eq!(plain.len(), 4);

@@ -17,16 +17,17 @@ const LARGEST_IMAGE: u64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecodeSettings {
-    /// Widths of generated images [pixels]; heights are three quarters of them.
+    /// Widths of generated images [pixels]; the height is three quarters of the width.
     pub width: List<Count>,
-    /// JPEG qualities of generated images, so that bytes do not go with pixels (default: [50, 90, 97]).
+    /// JPEG qualities of generated images; several of them make stored bytes vary independently of pixels
+    /// (default: [50, 90, 97]).
     #[serde(default = "usual_qualities")]
     pub quality: List<Count>,
-    /// Side that images are resized to [pixels] (default: not resized).
+    /// Side of the square that images are resized to [pixels] (default: not resized).
     pub resize: Option<Count>,
-    /// Numbers of threads.
+    /// Numbers of threads that decode at the same time.
     pub threads: List<Count>,
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
@@ -35,7 +36,7 @@ fn usual_qualities() -> List<Count> {
 }
 
 impl DecodeSettings {
-    /// Why the numbers make no sense, with a remedy.
+    /// Returns what is wrong with the settings, with a remedy; `None` if they are valid.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let sides = self.width.iter().chain(&self.resize);
@@ -46,38 +47,38 @@ impl DecodeSettings {
     }
 }
 
-/// Images that cost about the same.
+/// Images that cost about the same to decode.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Set {
     images: Vec<Vec<u8>>,
-    /// Pixels of all [pixels].
+    /// Pixels of all images together [pixels].
     pixels: usize,
 }
 
-/// Pixels of a set, about: some hundredths of a second of work.
+/// Approximate number of pixels of a set of generated images: a few hundredths of a second of decoding.
 const PIXELS: usize = 3_000_000;
-/// Most images of a set.
+/// Largest number of images of a set.
 const IMAGES: usize = 32;
-/// Sets that the user's own images are sorted into, by stored size.
+/// Number of sets into which the user's own images are sorted by stored size.
 const CLASSES: usize = 6;
-/// Files looked at among the user's own.
+/// Largest number of the user's own files that are considered.
 const LOOKED_AT: usize = 20_000;
-/// Seed of the generated images: the same in every calibration, so that profiles compare.
+/// Seed of the generated images: the same in every calibration, so that profiles are comparable.
 const SEED: u64 = 1;
 
 impl Set {
-    /// Bytes of a mean image [B].
+    /// Returns the mean stored size of an image [B].
     fn bytes(&self) -> f64 {
         let all: usize = self.images.iter().map(Vec::len).sum();
         all as f64 / self.images.len().max(1) as f64
     }
 
-    /// Pixels of a mean image.
+    /// Returns the mean number of pixels of an image.
     fn pixels(&self) -> f64 {
         self.pixels as f64 / self.images.len().max(1) as f64
     }
 
-    /// Generated images of one width and quality.
+    /// Returns a set of generated images of one width and of the scene's JPEG quality.
     fn generated(scene: &Generated, width: usize) -> Set {
         let height = (width * 3).div_ceil(4);
         let count = (PIXELS / (width * height)).clamp(2, IMAGES) as u64;
@@ -86,28 +87,29 @@ impl Set {
     }
 }
 
-/// The probe `decode`: operations are images.
+/// The probe `decode`: each operation is the decoding of one image.
 #[derive(Debug)]
 pub struct DecodeProbe {
     settings: DecodeSettings,
-    /// The user's own files, instead of generated ones.
+    /// Directory of the user's own images, decoded instead of generated ones.
     data: Option<PathBuf>,
     sets: Vec<Set>,
 }
 
 impl DecodeProbe {
-    /// A probe by these settings, of generated images or of those below `data`, if there are any.
+    /// Returns a probe with these settings that decodes the JPEG images below `data`, or generated ones if
+    /// there are none.
     #[must_use]
     pub fn new(settings: &DecodeSettings, data: Option<PathBuf>) -> DecodeProbe {
         DecodeProbe { settings: settings.clone(), data, sets: Vec::new() }
     }
 
-    /// Side to resize to [pixels].
+    /// Returns the side of the square that images are resized to [pixels]; `None` if they keep their size.
     fn resize(&self) -> Option<u32> {
         self.settings.resize.map(|side| side.0 as u32)
     }
 
-    /// Images as the settings say.
+    /// Generates a set of images for each quality and width in the settings.
     fn generate(&self, context: &Context<'_>) -> Result<Vec<Set>, ProbeError> {
         let mut sets = Vec::new();
         let scene = Generated::new(SEED, QUALITY);
@@ -127,7 +129,8 @@ impl Probe for DecodeProbe {
         "decode"
     }
 
-    /// Before `prepare`, stored sizes are not known yet.
+    /// Returns a cell for each set and number of threads. Before `prepare`, bytes and pixels are 0 because they
+    /// are not known yet.
     fn cells(&self) -> Vec<Cell> {
         let unknown = [Set::default()];
         let sets = if self.sets.is_empty() { &unknown[..] } else { &self.sets };
@@ -184,15 +187,16 @@ impl Probe for DecodeProbe {
     }
 }
 
-/// Decodes whole passes over a set until time is up, so that cheap and dear images weigh as they
-/// should; threads begin at different ones. Returns images decoded, and looks at the clock.
+/// Decodes all images of a set again and again until `length` is over. Only whole passes count, so that cheap
+/// and expensive images have their proper weight; each thread begins with a different image. Returns the
+/// numbers of decoded images and of clock readings.
 fn passes(set: &Set, index: usize, resize: Option<u32>, length: Duration) -> (u64, u64) {
     let mut decoder = Decoder::new(resize);
     let (start, mut images, mut looks) = (Instant::now(), 0, 1);
     loop {
         let order = set.images.iter().cycle().skip(index % set.images.len().max(1));
         for image in order.take(set.images.len()) {
-            // All were decoded once before, or made by the encoder.
+            // Decoding does not fail here: each image was decoded once before in `own`, or made by the encoder.
             images += u64::from(std::hint::black_box(decoder.decode(image)).is_ok());
         }
         looks += 1;
@@ -202,7 +206,8 @@ fn passes(set: &Set, index: usize, resize: Option<u32>, length: Duration) -> (u6
     }
 }
 
-/// The user's own JPEG files in classes of stored size, some of each.
+/// Returns the user's own JPEG files below `data`, evenly sampled, in sets by stored size. Adds a note on files
+/// that are left out.
 fn own(
     data: &Path,
     context: &Context<'_>,
@@ -247,7 +252,8 @@ fn own(
     Ok(sets)
 }
 
-/// JPEG files below a directory by name, with their sizes [B], up to a number.
+/// Adds the JPEG files below `directory` with their sizes [B] to `files`, in order of name, up to [`LOOKED_AT`]
+/// files.
 fn find(
     directory: &Path,
     context: &Context<'_>,

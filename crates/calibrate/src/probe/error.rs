@@ -4,41 +4,41 @@ use forebay_model::input::{self, InputError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a probe ends early; reads after "forebay: ".
+/// Why a probe ends early; the message continues "forebay: ".
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A file or directory does not let itself be used.
+    /// A file or directory cannot be used.
     #[error("cannot {doing} {}: {}{}", input::shown(path), input::reason(source), remedy(source))]
     File {
-        /// What failed: `read`, `write`, `make`.
+        /// Verb for the operation that failed: `read`, `write`, `make`.
         doing: &'static str,
-        /// On what.
+        /// File or directory of the operation.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A file is shorter than it was.
+    /// A file became shorter while it was being measured.
     #[error(
         "{} ends at byte {found}, where {expected} bytes were expected: it was cut while it was \
          being measured; start again when nobody writes there",
         input::shown(path)
     )]
     Truncated {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Bytes that it had at first [B].
+        /// Size when the probe first looked [B].
         expected: u64,
-        /// Bytes that it has [B].
+        /// Size now [B].
         found: u64,
     },
-    /// Too little room.
+    /// The file system has too little free space.
     #[error(
         "{} has {:.1} MB free, where {:.1} MB are needed: make room, name another --directory, or \
          lower `disk` in the plan",
         input::shown(directory), *free as f64 / 1e6, *needed as f64 / 1e6
     )]
     Space {
-        /// Where.
+        /// Directory that needs the space.
         directory: PathBuf,
         /// Bytes needed, with a margin [B].
         needed: u64,
@@ -51,30 +51,32 @@ pub enum ProbeError {
         input::reason(source)
     )]
     Threads {
-        /// How many were asked for.
+        /// Number of threads asked for.
         threads: usize,
-        /// Why.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The machine lacks something.
+    /// The machine lacks something that the probe needs, or it fails; the text says what.
     #[error("{0}")]
     Machine(String),
     /// The probe's time ended before its first trial.
     #[error("its time ended while it prepared: give it a longer `budget` in the plan")]
     Time,
-    /// The user has had enough.
+    /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl ProbeError {
-    /// For `map_err`: `doing` what, on what.
+    /// Returns a function for `map_err` that turns an I/O error into [`ProbeError::File`]: `doing` (such as
+    /// `read`) failed on `path`.
     pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProbeError {
         let path = path.to_owned();
         move |source| ProbeError::File { doing, path, source }
     }
 
-    /// `path` cannot be read, or holds more than is read.
+    /// Returns the error that the file `path` cannot be read or is refused, for example because it is too
+    /// large.
     pub fn input(path: &Path, error: InputError) -> ProbeError {
         match error {
             InputError::System(source) => ProbeError::file("read", path)(source),
@@ -87,7 +89,7 @@ impl ProbeError {
     }
 }
 
-/// What to do about it.
+/// Returns what the user can do about an I/O error, as the end of a message.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "; was it removed while it was being measured?",

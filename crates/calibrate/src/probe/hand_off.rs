@@ -1,4 +1,4 @@
-//! What it costs to hand a sample from a worker to a trainer, by the live world's own rules and lock.
+//! What it costs to hand a sample from a worker to a trainer, with the queue rules and the lock of live runs.
 
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use forebay_engine::Time;
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSettings {
-    /// Capacities of the queue.
+    /// Capacities of the queue [samples].
     pub capacity: List<Count>,
-    /// Numbers of producers.
+    /// Numbers of producer threads.
     pub producers: List<Count>,
-    /// Numbers of consumers, which take a batch each and then wait for each other.
+    /// Numbers of consumer threads; each takes a batch, then all wait for each other.
     pub consumers: List<Count>,
     /// Samples that a consumer takes at once (default: [1]).
     #[serde(default = "one")]
     pub batch: List<Count>,
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
@@ -28,14 +28,14 @@ fn one() -> List<Count> {
     List(vec![Count(1)])
 }
 
-/// The probe `queue`: operations are samples that a step was carried out on.
+/// The probe `queue`: each operation is one sample that a consumer has taken and made a step on.
 #[derive(Debug)]
 pub struct QueueProbe {
     settings: QueueSettings,
 }
 
 impl QueueProbe {
-    /// A probe by these settings.
+    /// Returns a probe with these settings.
     #[must_use]
     pub fn new(settings: &QueueSettings) -> QueueProbe {
         QueueProbe { settings: settings.clone() }
@@ -53,7 +53,7 @@ impl Probe for QueueProbe {
         for capacity in capacity {
             for producers in producers {
                 for consumers in consumers {
-                    // A batch larger than the queue would never be there.
+                    // A queue smaller than the batch would never hold a whole batch.
                     for batch in batch.iter().filter(|batch| *batch <= capacity) {
                         let number = |count: &Count| count.0 as f64;
                         cells.push(Cell::new(

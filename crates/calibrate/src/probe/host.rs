@@ -9,18 +9,18 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What this machine has. No names of hosts.
+/// What this machine has; its host name is left out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
     /// The processor's name.
     pub model: String,
     /// Version of the kernel.
     pub kernel: String,
-    /// Cores that this process may use: affinity and quota considered; may be a fraction.
+    /// Number of cores that this process may use, by affinity and quota; may be a fraction.
     pub cores: f64,
-    /// Main memory that it may use [B].
+    /// Main memory that this process may use [B].
     pub memory: f64,
-    /// File system of the directory that is measured: `ext4`.
+    /// File system of the directory that is measured, such as `ext4`.
     pub file_system: String,
     /// Whether there is an NVIDIA GPU with its driver.
     pub gpu: bool,
@@ -42,13 +42,13 @@ impl Machine {
         }
     }
 
-    /// The machine in words.
+    /// Describes the machine in one line.
     #[must_use]
     pub fn words(&self) -> String {
         let Machine { model, kernel, cores, file_system, .. } = self;
         let unit = if *cores == 1.0 { "core" } else { "cores" };
         let memory = match self.memory / (1 << 30) as f64 {
-            // Where /proc is not mounted the system does not tell.
+            // Without `/proc` the size of the memory is unknown.
             0.0 => "memory unknown".to_owned(),
             memory => format!("{memory:.1} GiB"),
         };
@@ -56,7 +56,8 @@ impl Machine {
     }
 }
 
-/// Type of the file system that holds `directory`, off a text as `/proc/self/mountinfo`.
+/// Returns the type of the file system that holds `directory`, given a text in the format of
+/// `/proc/self/mountinfo`.
 fn file_system(directory: &Path, mounts: &str) -> String {
     let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let kind = |line: &str| {
@@ -65,7 +66,7 @@ fn file_system(directory: &Path, mounts: &str) -> String {
         Some((point, kind.split(' ').next()?.to_owned()))
     };
     let holding = mounts.lines().filter_map(kind).filter(|(point, _)| directory.starts_with(point));
-    // Of mounts on the same place the last one counts.
+    // Of several mounts at the same path the last one counts.
     holding.max_by_key(|(point, _)| point.len()).map_or_else(|| "unknown".to_owned(), |at| at.1)
 }
 
@@ -73,13 +74,13 @@ fn file_system(directory: &Path, mounts: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSettings {
-    /// Most threads (default: as many as there are cores).
+    /// Largest number of threads (default: the number of cores).
     pub threads: Option<Count>,
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
-/// The probe `host`: operations are bytes copied.
+/// The probe `host`: each operation is the copy of one byte.
 #[derive(Debug)]
 pub struct HostProbe {
     threads: usize,
@@ -87,7 +88,7 @@ pub struct HostProbe {
 }
 
 impl HostProbe {
-    /// A probe by these settings on a machine of `cores`.
+    /// Returns a probe with these settings for a machine with `cores` cores.
     #[must_use]
     pub fn new(settings: &HostSettings, cores: f64) -> HostProbe {
         let threads = settings.threads.map_or(cores.ceil().max(1.0) as usize, |count| count.0);
@@ -113,7 +114,7 @@ impl Probe for HostProbe {
     }
 
     fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
-        /// Larger than the caches that a core has for itself [B].
+        /// Size of a copied block [B]: larger than the private caches of a core.
         const BLOCK: usize = 8 << 20;
         let threads = cell.count("threads");
         let team = team(threads, |_| {
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_core_is_one() {
+    fn a_single_core_is_named_in_the_singular() {
         let of = |cores| Machine { cores, ..Machine::look(Path::new("/")) }.words();
         assert!(of(1.0).contains(", 1 core, "), "{}", of(1.0));
         assert!(of(1.5).contains(", 1.5 cores, "), "{}", of(1.5));

@@ -1,4 +1,5 @@
-//! Samples on their way to disk, one line each, so that a killed calibration loses none.
+//! The file of samples, one line each. Every sample is written at once, so that a killed calibration loses
+//! none.
 
 use super::ProbeError;
 use crate::measurement::Sample;
@@ -8,12 +9,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The file of samples, and what is in it.
+/// The file of samples, and the samples in it.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Bytes of whole lines.
+    /// Length of the complete lines of the file [B].
     length: u64,
     samples: Vec<Sample>,
 }
@@ -23,7 +24,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// It cannot be read or written, or has a line that is no sample.
+    /// The file cannot be read or written, or has a line that is no sample.
     pub fn open(path: &Path) -> Result<Journal, ProbeError> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path);
@@ -38,16 +39,16 @@ impl Journal {
         Ok(Journal { path: path.to_owned(), file, length, samples })
     }
 
-    /// Writes a sample, at once.
+    /// Appends a sample to the file at once.
     ///
     /// # Errors
     ///
-    /// It cannot be written; the lines before it are whole.
+    /// The sample cannot be written; the lines before it stay complete.
     pub fn append(&mut self, sample: Sample) -> Result<(), ProbeError> {
         let mut line = line(&sample).map_err(ProbeError::file("write", &self.path))?;
         line.push(b'\n');
         if let Err(error) = self.file.write_all(&line) {
-            // Half a line would spoil the next.
+            // A part of a line would spoil the next line.
             let cut = self.file.set_len(self.length);
             cut.and_then(|()| self.file.seek(SeekFrom::Start(self.length)).map(|_| ())).ok();
             return Err(ProbeError::file("write", &self.path)(error));
@@ -57,17 +58,18 @@ impl Journal {
         Ok(())
     }
 
-    /// All samples, in the order in which they were taken.
+    /// Returns all samples, in the order in which they were taken.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// Replaces all samples: only marks may differ. A reader sees the old file or the new one.
+    /// Replaces all samples; the new ones may differ from the old ones only in their marks of exclusion. A
+    /// reader sees the old file or the new one.
     ///
     /// # Errors
     ///
-    /// It cannot be written; the old one stays.
+    /// The new file cannot be written; the old one stays.
     pub fn replace(&mut self, samples: Vec<Sample>) -> Result<(), ProbeError> {
         if samples == self.samples {
             return Ok(());
@@ -79,7 +81,8 @@ impl Journal {
             bytes.push(b'\n');
         }
         let fresh = self.path.with_extension("jsonl.new");
-        // What a killed calibration or somebody else left there is removed, not followed.
+        // A file that a killed calibration left there is removed. So is a link that somebody else made: it must
+        // not be followed.
         fs::remove_file(&fresh).ok();
         let written = File::create_new(&fresh).and_then(|mut file| file.write_all(&bytes));
         let written = written.and_then(|()| fs::rename(&fresh, &self.path));
@@ -92,12 +95,12 @@ impl Journal {
     }
 }
 
-/// A sample as a line without its end.
+/// Formats a sample as a line, without its end.
 fn line(sample: &Sample) -> std::io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(sample)?)
 }
 
-/// The samples of whole lines.
+/// Parses the samples of complete lines.
 fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, ProbeError> {
     let lines = bytes.split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
     let parse = |(index, line): (usize, &[u8])| {
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spoilt_line_is_named() {
+    fn the_number_of_an_invalid_line_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("samples.jsonl");
         fs::write(&path, "\n{\"probe\": 3}\n").unwrap();

@@ -1,17 +1,17 @@
-//! How many cores and how much memory this process may use: the only place that asks.
+//! How many cores and how much memory this process may use; no other module asks the system for them.
 //!
-//! Cores are what the affinity mask leaves, held to the tightest quota of the process's control groups
-//! and their parents, of either version; the quota may be part of a core. Memory is the machine's, held
-//! to the limits of the same groups; what the process allocates itself is held to `ulimit -v` too.
+//! The number of cores is that of the affinity mask, limited by the tightest quota of the process's control
+//! groups (version 1 or 2) and of their parents; a quota may be a fraction of a core. Memory is the machine's,
+//! limited by the same groups; the memory that the process allocates itself is also limited by `ulimit -v`.
 
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
 
-/// Where control groups are.
+/// Directory in which control groups are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Cores that this process may use, to a thousandth: `1.5`.
+/// Returns the number of cores that this process may use, rounded to a thousandth, such as `1.5`.
 #[must_use]
 pub fn cores() -> f64 {
     let allowed = rustix::thread::sched_getaffinity(None);
@@ -19,13 +19,14 @@ pub fn cores() -> f64 {
     held_to(affinity, Controls::here().cores)
 }
 
-/// Threads that keep those cores busy: part of a core takes a thread of its own.
+/// Returns the number of threads that keep the cores of this process busy: a fraction of a core takes a thread
+/// of its own.
 #[must_use]
 pub fn threads() -> usize {
     cores().ceil().max(1.0) as usize
 }
 
-/// Main memory that this process may use in all [B].
+/// Returns the main memory that this process may use in all [B]; 0 if it is unknown.
 #[must_use]
 pub fn memory() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -33,8 +34,8 @@ pub fn memory() -> f64 {
     limits.into_iter().flatten().reduce(f64::min).unwrap_or(0.0)
 }
 
-/// Main memory that is free or that the page cache would give back, without swapping [B]; infinite where the system does
-/// not tell.
+/// Returns the main memory that is free or that the page cache would give back, without swapping [B]; infinite
+/// if it is unknown.
 #[must_use]
 pub fn free_memory() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -42,38 +43,40 @@ pub fn free_memory() -> f64 {
     limits.into_iter().flatten().fold(f64::INFINITY, f64::min)
 }
 
-/// How much of it this process can allocate [B]: `ulimit -v` limits its addresses, and not what files take.
+/// Returns how much of the free memory this process can allocate [B]: `ulimit -v` limits its address space, but
+/// not the page cache.
 #[must_use]
 pub fn allocatable_memory() -> f64 {
     let own = own_limit().map_or(f64::INFINITY, |limit| (limit - own_memory()).max(0.0));
     free_memory().min(own)
 }
 
-/// Cores of an affinity mask, of which a quota may leave less.
+/// Returns the number of cores of an affinity mask, limited by a quota and rounded to a thousandth.
 fn held_to(affinity: f64, quota: Option<f64>) -> f64 {
     let cores = quota.map_or(affinity, |quota| quota.min(affinity));
-    // All that print and read this number are to agree: a thousandth is far below what can be noticed.
+    // Rounding makes all places that print or read this number agree; a thousandth is far below what can be
+    // noticed.
     ((cores * 1000.0).round() / 1000.0).max(0.001)
 }
 
-/// What `ulimit -v` leaves [B].
+/// Returns the limit of this process's address space, `ulimit -v` [B]; `None` if there is none.
 fn own_limit() -> Option<f64> {
     getrlimit(Resource::As).current.map(|bytes| bytes as f64)
 }
 
-/// Memory that this process has mapped [B].
+/// Returns the memory that this process has mapped [B].
 fn own_memory() -> f64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     kibibytes(&text, "VmSize").unwrap_or(0.0)
 }
 
-/// A number of kibibytes after a name and a colon [B].
+/// Returns the number of kibibytes after `name` and a colon, converted to bytes [B].
 fn kibibytes(text: &str, name: &str) -> Option<f64> {
     let value = after(text, name)?;
     value.split_whitespace().next()?.parse::<f64>().ok().map(|kibibytes| kibibytes * 1024.0)
 }
 
-/// The text after `name` and a colon.
+/// Returns the text after `name` and a colon in the first line that begins with `name`.
 pub(super) fn after(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
@@ -83,21 +86,21 @@ pub(super) fn after(text: &str, name: &str) -> Option<String> {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Controls {
     cores: Option<f64>,
-    /// All memory [B].
+    /// Limit of all memory [B].
     memory: Option<f64>,
     /// Memory below the limit that is not in use, counting the page cache as free [B].
     free: Option<f64>,
 }
 
 impl Controls {
-    /// Those of this process.
+    /// Returns the limits of this process.
     fn here() -> Controls {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Controls::find(Path::new(GROUPS), &groups)
     }
 
-    /// The tightest limits of the groups in a text as `/proc/self/cgroup` and of their parents,
-    /// below `root`.
+    /// Returns the tightest limits of the control groups that `groups`, a text in the format of
+    /// `/proc/self/cgroup`, names below `root`, and of their parents.
     fn find(root: &Path, groups: &str) -> Controls {
         let mut found = Controls::default();
         for line in groups.lines() {
@@ -116,7 +119,7 @@ impl Controls {
         found
     }
 
-    /// Adds the limits of one group.
+    /// Tightens the limits to those of one group.
     fn tighten(&mut self, group: &Path) {
         let read = |name: &str| fs::read_to_string(group.join(name)).ok();
         let number = |name: &str| read(name)?.trim().parse::<f64>().ok();
@@ -131,7 +134,7 @@ impl Controls {
                 let value = text.lines().find_map(|line: &str| line.strip_prefix(&name));
                 value?.trim().parse::<f64>().ok()
             };
-            // Files that were read twice are active, and given back all the same.
+            // The page cache holds files that were read twice as active; it gives them back all the same.
             let of = |kind: &str| {
                 line(format!("total_{kind}_file ")).or_else(|| line(format!("{kind}_file ")))
             };
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_use_is_not_free_but_what_files_are_cached_in_is() {
+    fn memory_in_use_is_not_free_but_the_page_cache_is() {
         let place = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| write(place.path(), path, text);
         write("s/memory.max", "1000000\n");
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_cores_are_told_to_a_thousandth() {
+    fn fractions_of_cores_are_rounded_to_a_thousandth() {
         assert_eq!(held_to(8.0, None), 8.0);
         assert_eq!(held_to(8.0, Some(1.3)), 1.3);
         assert_eq!(held_to(1.0, Some(1.99)), 1.0);

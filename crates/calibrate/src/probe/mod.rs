@@ -1,11 +1,10 @@
-//! Timed experiments on this machine; knows nothing of scenarios.
+//! Timed experiments on this machine; this module does not depend on scenarios.
 //!
-//! A [`Probe`] says which kinds of trials it has ([`Cell`]s), makes what they need, and runs one
-//! trial at a time. The [`runner`](run) has the discipline, the same for all: trials of all cells
-//! in random order, warm-up apart, as many repetitions as it takes until the interval of each
-//! cell's median is narrow or time is up, an eye on who else uses the machine, and every sample on
-//! disk as soon as it exists (Hoefler and Belli, *Scientific benchmarking of parallel computing
-//! systems*, SC 2015).
+//! A [`Probe`] lists its kinds of trials ([`Cell`]s), prepares what they need, and runs one trial at a time.
+//! The [`Runner`] treats all probes alike: it runs the trials of all cells in random order, discards warm-up
+//! trials, repeats each cell until the interval of its median is narrow or time is up, watches who else uses
+//! the machine, and writes every sample to disk as soon as it exists (Hoefler and Belli, *Scientific
+//! benchmarking of parallel computing systems*, SC 2015).
 //!
 //! A new probe is one file with settings (a table of the plan), `cells` and `trial`, and a line in
 //! [`Plan`] and [`Plan::probes`].
@@ -55,12 +54,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A kind of trial: repeated until its median is known.
+/// A kind of trial, which is repeated until its median is known well enough.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// What distinguishes it and is no number: `access = "direct"`.
+    /// Values that distinguish the cell and are no numbers, such as `access = "direct"`.
     pub labels: BTreeMap<String, String>,
-    /// What is varied, in SI units: `size`, `readers`.
+    /// Numbers that distinguish the cell, in SI units, such as `size` and `readers`.
     pub settings: BTreeMap<String, f64>,
 }
 
@@ -76,61 +75,62 @@ impl Cell {
         }
     }
 
-    /// A setting as a whole number; 0 where there is none.
+    /// Returns a setting as a whole number; 0 if the cell does not have it.
     #[must_use]
     pub fn count(&self, name: &str) -> usize {
         self.settings.get(name).map_or(0, |&value| value as usize)
     }
 
-    /// A label; empty where there is none.
+    /// Returns a label; empty if the cell does not have it.
     #[must_use]
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map_or("", String::as_str)
     }
 }
 
-/// What one trial showed.
+/// The result of one trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trial {
-    /// Operations that it made.
+    /// Number of operations in the trial.
     pub operations: u64,
-    /// Their wall time, less the ruler's own [s].
+    /// Wall time of the operations, less the overhead of timing (see [`Ruler`]) [s].
     pub seconds: f64,
-    /// Processor time of the threads that did the work, less the ruler's own [core-s].
+    /// Processor time of the threads that did the work, less the overhead of timing [core-s].
     pub core_seconds: f64,
-    /// Threads that did the work.
+    /// Number of threads that did the work.
     pub threads: usize,
-    /// Time that those threads were ready but had no core, all together [s]; see [`Team::waited`].
+    /// Time that the threads were ready but had no core, all threads together [s]; see [`Team::waited`].
     pub waited: f64,
     /// Further observations, for the sample.
     pub observed: BTreeMap<String, f64>,
-    /// Why it must not be used, where the probe knows.
+    /// Why the trial must not be used, if the probe knows a reason.
     pub excluded: Option<String>,
 }
 
-/// What a probe may know of the run around it.
+/// What a probe is given for its preparation and for a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// Empty directory of this probe: everything that it writes goes here, and vanishes after it.
+    /// Empty directory for everything that this probe writes; it is removed after the probe.
     pub directory: &'a Path,
-    /// How long a trial should take, about.
+    /// Approximate time that a trial should take.
     pub length: Duration,
-    /// What timing itself costs.
+    /// Overhead of timing itself.
     pub ruler: Ruler,
-    /// When the probe's time is up.
+    /// Instant at which the probe's time is up.
     pub deadline: Instant,
-    /// Raised when the user has had enough.
+    /// Set when the user interrupts the run.
     pub stop: &'a AtomicBool,
-    /// Differs from trial to trial; the same in the next calibration by the same plan.
+    /// Seed of the trial: differs from trial to trial, but is the same in the next calibration with the same
+    /// plan.
     pub seed: u64,
 }
 
 impl Context<'_> {
-    /// To be asked in long preparations.
+    /// Checks that the probe may go on. Probes call this regularly in long preparations and trials.
     ///
     /// # Errors
     ///
-    /// The user has had enough, or the probe's time is up.
+    /// The user has interrupted the run, or the probe's time is up.
     pub fn go_on(&self) -> Result<(), ProbeError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ProbeError::Interrupted);
@@ -144,32 +144,33 @@ impl Context<'_> {
 
 /// A timed experiment.
 pub trait Probe {
-    /// Its name in samples and plans: `read`.
+    /// Returns the name of the probe in samples and plans, such as `read`.
     fn name(&self) -> &'static str;
 
-    /// Its kinds of trials. Asked again after `prepare`, which may have found some impossible.
+    /// Returns the probe's kinds of trials. It is called again after `prepare`, which may have found some of
+    /// them impossible.
     fn cells(&self) -> Vec<Cell>;
 
-    /// Most bytes that it will have in its directory at a time [B].
+    /// Returns the largest size that the probe's directory may have at any time [B].
     fn disk(&self) -> u64 {
         0
     }
 
-    /// Its share of the time that the plan gives, if the plan gives one.
+    /// Returns the probe's own time limit, if the plan gives it one.
     fn budget(&self) -> Option<Duration> {
         None
     }
 
-    /// The plan's rules for trials, or this probe's own.
+    /// Returns the rules for this probe's trials, given the plan's `rules`.
     fn rules(&self, rules: Rules) -> Rules {
         rules
     }
 
-    /// Makes what trials need; not timed. Returns what the user should know.
+    /// Prepares what trials need; this is not timed. Returns notes for the user.
     ///
     /// # Errors
     ///
-    /// Without it no trial can run.
+    /// The preparation failed, so that no trial can run.
     fn prepare(&mut self, _context: &Context<'_>) -> Result<Vec<String>, ProbeError> {
         Ok(Vec::new())
     }
@@ -178,6 +179,6 @@ pub trait Probe {
     ///
     /// # Errors
     ///
-    /// No further trial of this probe makes sense.
+    /// The trial failed, and no further trial of this probe makes sense.
     fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError>;
 }

@@ -1,4 +1,4 @@
-//! What to measure: plans, read strictly.
+//! Calibration plans: what to measure. Parsing is strict, so that unknown keys are errors.
 
 mod value;
 
@@ -18,15 +18,15 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// All probes together may take this long.
+    /// Time limit for all probes together.
     pub budget: Seconds,
-    /// Seed of orders and places (default: 0).
+    /// Random seed of the order of trials, of the order of reads and of generated data (default: 0).
     #[serde(default)]
     pub seed: u32,
     /// Length and number of trials (default: the defaults of its keys).
     #[serde(default)]
     pub trials: Rules,
-    /// How much of others a trial bears (default: the defaults of its keys).
+    /// How much use of the machine by others a trial tolerates (default: the defaults of its keys).
     #[serde(default)]
     pub watch: Watching,
     /// Times the clock and an empty loop (default: not measured).
@@ -45,7 +45,7 @@ pub struct Plan {
     pub copy: Option<CopySettings>,
     /// Times collectives between GPUs (default: not measured).
     pub collective: Option<CollectiveSettings>,
-    /// Finds how the page cache replaces (default: not measured).
+    /// Measures how many reads of a working set hit the page cache (default: not measured).
     pub cache: Option<CacheSettings>,
 }
 
@@ -53,24 +53,24 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// How long a trial takes, about (default: "100 ms").
+    /// Approximate time of a trial (default: "100 ms").
     pub length: Seconds,
-    /// Trials of each kind to be discarded at first (default: 1).
+    /// Number of first trials of each kind that are discarded as warm-up (default: 1).
     pub warm_up: u32,
-    /// Fewest trials of each kind (default: 6).
+    /// Smallest number of trials of each kind (default: 6).
     pub at_least: Count,
-    /// Most trials of each kind (default: 20).
+    /// Largest number of trials of each kind (default: 20).
     pub at_most: Count,
-    /// Half of the 95 % interval of the median over the median, at which a kind is known well
-    /// enough (default: 0.03).
+    /// Precision at which a kind needs no more trials: half of the width of the median's 95 % confidence
+    /// interval, divided by the median (default: 0.03).
     pub precision: Share,
 }
 
-/// How much of others a trial bears; beyond, it is repeated and left out of fits.
+/// How much use of the machine by others a trial tolerates; a trial with more is repeated and left out of fits.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Watching {
-    /// Share of the cores that a trial needs which others may use (default: 0.1).
+    /// Share of the cores needed by a trial that other processes may use (default: 0.1).
     pub others: Share,
     /// Share of the cores' time that a hypervisor may take (default: 0.02).
     pub steal: Share,
@@ -95,14 +95,14 @@ impl Default for Watching {
 }
 
 impl Watching {
-    /// The same as limits.
+    /// Returns these settings as limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits { others: self.others.0, steal: self.steal.0 }
     }
 }
 
-/// A plan cannot be used: where, and what to write instead.
+/// The error that a plan cannot be used: names the place and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {message}")]
 pub struct PlanError {
@@ -110,18 +110,18 @@ pub struct PlanError {
     message: String,
 }
 
-/// JSON Schema of a calibration plan, from the types that read it.
+/// Returns the JSON Schema of a calibration plan, made from the types that parse it.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Plan).to_value()
 }
 
 impl Plan {
-    /// Reads the text of a plan; `file` is its name for messages.
+    /// Parses the text of a plan; `file` is its name for messages.
     ///
     /// # Errors
     ///
-    /// It is not a plan.
+    /// The text is no valid plan.
     pub fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
         let refuse = |message: String| PlanError { file: file.to_owned(), message };
         let plan: Plan = toml::from_str(text).map_err(|error| refuse(explain(&error)))?;
@@ -140,8 +140,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The probes of the plan, on a machine of `cores`; those of data on the user's own, below
-    /// `data`, if there is any.
+    /// Returns the probes of the plan, for a machine with `cores` cores. Probes that read or decode files use
+    /// the user's own data below `data`, if it is given.
     ///
     /// # Errors
     ///
@@ -182,14 +182,14 @@ impl Plan {
         Ok(probes)
     }
 
-    /// Time for all probes together.
+    /// Returns the time limit for all probes together.
     #[must_use]
     pub fn budget(&self) -> Duration {
         self.budget.duration()
     }
 }
 
-/// The parser's words with the place and a remedy.
+/// Returns the parser's message, which names the place, with a remedy.
 fn explain(error: &toml::de::Error) -> String {
     let text = error.to_string();
     let remedy = if error.message().contains("unknown field") {

@@ -21,36 +21,36 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadSettings {
-    /// Ways past or through the page cache.
+    /// How reads use the page cache: `direct`, `cold`, `warm`.
     pub access: List<Access>,
-    /// How samples lie in files.
+    /// Layouts of samples in files: `file-per-sample`, `records`.
     pub layout: List<Layout>,
-    /// Bytes of a request.
+    /// Sizes of a read request.
     pub size: List<Bytes>,
-    /// Numbers of threads.
+    /// Numbers of threads that read at the same time.
     pub readers: List<Count>,
-    /// Most bytes of files.
+    /// Largest size of all generated files together.
     pub disk: Bytes,
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
-/// Most of what is read from memory [B]: more than the caches of a core, and checked to be there
-/// before each trial within a fraction of a second.
+/// Largest size of the data for warm reads [B]: more than the caches of a core, and little enough to be read
+/// into the page cache before each trial within a fraction of a second.
 const WARM: u64 = 64 << 20;
 
-/// How samples lie in files.
+/// A layout of samples in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
-    /// One file each: a request opens it and reads it whole.
+    /// Each sample is a file of its own: a request opens a file and reads it whole.
     FilePerSample,
-    /// One after the other in large files, each at a multiple of 4 KiB: a request reads one.
+    /// Samples lie one after the other in large files, each at a multiple of 4 KiB: a request reads one sample.
     Records,
 }
 
 impl Layout {
-    /// Its name in samples.
+    /// Returns the name in samples.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -61,21 +61,22 @@ impl Layout {
 }
 
 impl ReadSettings {
-    /// What of the disk each layout may have [B].
+    /// Returns the disk space that each layout may use [B].
     fn share(&self) -> u64 {
         self.disk.0 / self.layout.0.len() as u64
     }
 
-    /// Bytes of files of one size, where each sample has its own [B].
+    /// Returns the disk space for the files of one request size, in the layout with a file per sample [B].
     fn share_of_size(&self) -> u64 {
         self.share() / self.size.0.len() as u64
     }
 
-    /// Why the numbers do not go together, with a remedy.
+    /// Returns why the disk space is too small for the other settings, with a remedy; `None` if it is enough.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let (largest, readers) = (self.size.iter().max()?.0, self.readers.iter().max()?.0);
-        // Three quarters of the files are cold, and read once: each reader needs two.
+        // Three quarters of the files are for cold reads, each for one read only. Each reader needs two of
+        // them.
         let files = (3 * readers).max(4) as u64;
         let sets = (self.size.0.len() * self.layout.0.len()) as u64;
         let needed = files.saturating_mul(sets).saturating_mul(largest);
@@ -89,25 +90,26 @@ impl ReadSettings {
     }
 }
 
-/// The probe `read`: operations are requests.
+/// The probe `read`: each operation is one read request.
 #[derive(Debug)]
 pub struct ReadProbe {
     settings: ReadSettings,
-    /// The user's own files, instead of generated ones.
+    /// Directory of the user's own files, which are read instead of generated ones.
     data: Option<PathBuf>,
     sets: Vec<Set>,
-    /// What the user should know of those files.
+    /// Note for the user on own files that are left out.
     note: Option<String>,
-    /// Ways that the file system does not have.
+    /// Names of the kinds of access that the file system does not support.
     impossible: BTreeSet<&'static str>,
 }
 
 impl ReadProbe {
-    /// A probe by these settings, of generated files or of those below `data`.
+    /// Returns a probe with these settings that reads the files below `data`, or generated files without
+    /// `data`.
     ///
     /// # Errors
     ///
-    /// Below `data` is nothing that can be read.
+    /// Nothing below `data` can be read.
     pub fn new(settings: &ReadSettings, data: Option<PathBuf>) -> Result<ReadProbe, ProbeError> {
         let (mut sets, mut note) = (Vec::new(), None);
         if let Some(data) = &data {
@@ -117,7 +119,7 @@ impl ReadProbe {
         Ok(ReadProbe { settings: settings.clone(), data, sets, note, impossible: [].into() })
     }
 
-    /// Layouts and sizes [B] of the requests.
+    /// Returns the layout and size [B] of each kind of request.
     fn kinds(&self) -> Vec<(Layout, u64)> {
         if self.data.is_some() {
             return self.sets.iter().map(|set| (set.layout, set.size)).collect();

@@ -2,9 +2,9 @@
 
 use forebay_engine::stats::quantile;
 
-/// The median of values in any order and its 95 % interval between order statistics, which needs
-/// no assumption about their distribution (Conover, *Practical Nonparametric Statistics*, section
-/// 3.2); no interval of fewer than six. `None` of nothing.
+/// Returns the median of values in any order and its 95 % confidence interval between order statistics, which
+/// needs no assumption about the distribution of the values (Conover, *Practical Nonparametric Statistics*,
+/// section 3.2). The interval is `None` for fewer than six values; the result is `None` if there are no values.
 #[must_use]
 pub fn median_interval(values: &[f64]) -> Option<(f64, Option<[f64; 2]>)> {
     let mut sorted = values.to_vec();
@@ -15,7 +15,8 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, Option<[f64; 2]>)> {
     Some((median, outside.map(|outside| [sorted[outside], sorted[n - 1 - outside]])))
 }
 
-/// Half of the interval of the median, as a share of the median; infinite of fewer than six values.
+/// Returns half of the width of the median's confidence interval, divided by the median; infinite for fewer
+/// than six values.
 #[must_use]
 pub(super) fn relative_half_width(values: &[f64]) -> f64 {
     match median_interval(values) {
@@ -24,8 +25,9 @@ pub(super) fn relative_half_width(values: &[f64]) -> f64 {
     }
 }
 
-/// Values to leave out at each end so that at most 2.5 % of samples have their median beyond: the
-/// number below a median is binomial with probability ½.
+/// Returns how many of `n` sorted values lie outside the confidence interval at each end. With a probability of
+/// at most 2.5 % the true median lies beyond such an end: the number of values below the median is binomial
+/// with probability ½. `None` for fewer than six values.
 fn outside(n: usize) -> Option<usize> {
     let mut chance = 0.5_f64.powi(i32::try_from(n).ok()?);
     let (mut below, mut outside) = (0.0, None);
@@ -40,8 +42,9 @@ fn outside(n: usize) -> Option<usize> {
     outside
 }
 
-/// Whether values, in the order in which they were taken, drift by more than `least` of their
-/// median: Mann and Kendall's test at 1 % (Mann, *Nonparametric tests against trend*, 1945).
+/// Returns whether values, in the order in which they were taken, have a trend and rise or fall by more than
+/// `least` of their median. A trend is what Mann and Kendall's test finds at 1 % (Mann, *Nonparametric tests
+/// against trend*, 1945).
 #[must_use]
 pub(super) fn drifts(values: &[f64], least: f64) -> bool {
     let n = values.len();
@@ -57,15 +60,16 @@ pub(super) fn drifts(values: &[f64], least: f64) -> bool {
     significant && rise(values).abs() > least
 }
 
-/// Rise from the first to the last third as a share of the median.
+/// Returns the rise of the median from the first to the last third of the values, divided by the median of all
+/// values.
 fn rise(values: &[f64]) -> f64 {
     let third = (values.len() / 3).max(1);
     let median = |values: &[f64]| median_interval(values).map_or(f64::NAN, |(median, _)| median);
     (median(&values[values.len() - third..]) - median(&values[..third])) / median(values)
 }
 
-/// How many values at the beginning to leave out until the rest does not drift: `Some(0)` where
-/// nothing drifts, `None` where more than half would have to go.
+/// Returns how many values at the beginning must be left out so that the rest does not drift: `Some(0)` if
+/// nothing drifts, `None` if more than half would have to be left out.
 #[must_use]
 pub fn leading_trend(values: &[f64], least: f64) -> Option<usize> {
     (0..=values.len() / 2).find(|&from| !drifts(&values[from..], least))
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warming_start_is_left_out_and_an_endless_climb_is_said() {
+    fn a_warming_start_is_left_out_and_an_endless_climb_is_reported() {
         let settles: Vec<f64> = (0..20)
             .map(|i| if i < 5 { 5.0 - f64::from(i) / 2.0 } else { 2.0 + 0.01 * f64::from(i % 3) })
             .collect();
@@ -106,7 +110,8 @@ mod tests {
         assert_eq!(leading_trend(&[], 0.05), Some(0));
     }
 
-    /// One in a hundred series without a trend is called one; 2000 series, five standard errors.
+    /// System: 2000 series without a trend. Expectation: a trend is found in one of a hundred, within five
+    /// standard errors.
     #[test]
     fn noise_is_seldom_called_a_trend() {
         let called = (0..2000).filter(|&series| {

@@ -1,20 +1,20 @@
-//! What timing itself costs, to be subtracted.
+//! The overhead of timing itself, which is subtracted from measured times.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// What timing itself costs.
+/// The overhead of timing itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Ruler {
-    /// One look at the clock [s].
+    /// Time of one clock reading [s].
     pub look: f64,
-    /// One turn of a loop around nothing [s].
+    /// Time of one iteration of an empty loop [s].
     pub turn: f64,
 }
 
 impl Ruler {
-    /// Measures it, within some milliseconds: the median of many short goes, so that interruptions
-    /// do not count.
+    /// Measures the overhead within some milliseconds, as the median of many short measurements, so that
+    /// interruptions do not count.
     #[must_use]
     pub fn measure() -> Ruler {
         const GOES: usize = 51;
@@ -26,15 +26,14 @@ impl Ruler {
         Ruler { look: median(looks), turn: median(turns) }
     }
 
-    /// `seconds` of a thread that looked at the clock `looks` times, less what that took; never
-    /// less than a tenth of what was measured.
+    /// Returns `seconds` less the time of `looks` clock readings, but at least a tenth of `seconds`.
     #[must_use]
     pub fn less(&self, seconds: f64, looks: u64) -> f64 {
         (seconds - self.look * looks as f64).max(0.1 * seconds)
     }
 }
 
-/// Seconds per look at the clock, over `count` of them.
+/// Returns the mean time of a clock reading over `count` of them [s].
 pub(super) fn looks(count: u32) -> f64 {
     let start = Instant::now();
     for _ in 0..count {
@@ -43,7 +42,7 @@ pub(super) fn looks(count: u32) -> f64 {
     start.elapsed().as_secs_f64() / f64::from(count)
 }
 
-/// Seconds per turn of an empty loop, over `count` of them.
+/// Returns the mean time of an iteration of an empty loop over `count` of them [s].
 pub(super) fn turns(count: u32) -> f64 {
     let start = Instant::now();
     for turn in 0..count {

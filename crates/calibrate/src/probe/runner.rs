@@ -1,4 +1,5 @@
-//! Runs the trials of probes, with the discipline that makes their samples worth something.
+//! Runs the trials of probes in random order, repeats them until their medians are known well enough, and
+//! excludes disturbed ones.
 
 mod state;
 mod summary;
@@ -16,46 +17,46 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Drift of a cell's trials below this share of their median is none.
+/// Drift of a cell's trials that is ignored, as a share of their median.
 pub(super) const DRIFT: f64 = 0.03;
 
-/// What a runner needs.
+/// Runs probes by these rules and limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Runner<'a> {
     /// Length and number of trials.
     pub rules: Rules,
-    /// How much of others a trial bears.
+    /// How much use of the machine by others a trial tolerates.
     pub limits: Limits,
-    /// Cores that this process may use.
+    /// Number of cores that this process may use.
     pub cores: f64,
-    /// What timing itself costs.
+    /// Overhead of timing itself.
     pub ruler: Ruler,
-    /// Seed of orders and places.
+    /// Random seed of the order of trials, of the order of reads and of generated data.
     pub seed: u64,
-    /// Where probes write.
+    /// Directory in which probes write.
     pub workspace: &'a Workspace,
-    /// When all time is up.
+    /// Instant at which the time for all probes is up.
     pub deadline: Instant,
-    /// Raised when the user has had enough.
+    /// Set when the user interrupts the run.
     pub stop: &'a AtomicBool,
 }
 
-/// What happens meanwhile.
+/// Something that happens during a run, for the caller to show.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// A probe makes what it needs.
+    /// The probe of this name begins its preparation.
     Prepare(&'e str),
-    /// The user should know.
+    /// Name of a probe, and its note for the user.
     Note(&'e str, &'e str),
-    /// A trial was made; so many are to come, as far as one can tell.
+    /// Sample of a trial that has ended, and estimated number of trials to come.
     Trial(&'e Sample, u64),
-    /// A probe ends early.
+    /// The probe of this name ends early, for this reason.
     Failure(&'e str, &'e ProbeError),
 }
 
 impl Runner<'_> {
-    /// Runs the probes one after the other; each may use an equal part of the time that is left,
-    /// or what its own budget says. A probe that fails does not keep the others from running.
+    /// Runs the probes one after the other. Each may use an equal part of the time that is left, or the time of
+    /// its own budget. A probe that fails does not keep the others from running.
     ///
     /// # Errors
     ///
@@ -118,7 +119,7 @@ impl Runner<'_> {
         ended
     }
 
-    /// Has a probe make what it needs; where.
+    /// Makes a directory for a probe and has the probe prepare itself there; returns the directory.
     fn prepare(
         &self,
         probe: &mut dyn Probe,
@@ -135,13 +136,13 @@ impl Runner<'_> {
         Ok(directory)
     }
 
-    /// What is known of each cell of a probe.
+    /// Returns what is known about each cell of a probe from the samples in the journal.
     fn states(&self, probe: &dyn Probe, journal: &Journal) -> Vec<State> {
         let cells = probe.cells().into_iter();
         cells.map(|cell| State::new(probe.name(), cell, journal.samples())).collect()
     }
 
-    /// Rounds over the cells that need more, each in an order of its own.
+    /// Runs rounds of trials over the cells that need more trials, each round in a random order of its own.
     fn rounds(
         &self,
         probe: &mut dyn Probe,
@@ -171,7 +172,7 @@ impl Runner<'_> {
                 }
                 let context = self.context(directory, deadline, generator.next_u64());
                 let sample = match self.trial(probe, &states[index], &context) {
-                    // A long trial that did not come to its end.
+                    // Time was up during a long trial.
                     Err(ProbeError::Time) => return Ok(()),
                     ended => ended?,
                 };
@@ -184,7 +185,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Runs one trial and judges it.
+    /// Runs one trial and decides whether it may be used.
     fn trial(
         &self,
         probe: &mut dyn Probe,
@@ -209,7 +210,7 @@ impl Runner<'_> {
         observed.insert("waited".to_owned(), trial.waited);
         observed.insert("others".to_owned(), between.others);
         observed.insert("steal".to_owned(), between.steal);
-        // JSON has no other numbers.
+        // JSON has only finite numbers.
         observed.retain(|_, value| value.is_finite());
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
         Ok(Sample {
@@ -242,7 +243,7 @@ impl Runner<'_> {
 enum Stopped {
     /// The probe cannot go on; others can.
     Probe(ProbeError),
-    /// Samples cannot be kept: nothing can go on.
+    /// Samples cannot be written: no probe can go on.
     Journal(ProbeError),
 }
 
@@ -252,7 +253,7 @@ impl From<ProbeError> for Stopped {
     }
 }
 
-/// Marks the first trials of a cell where they drift and the later ones do not.
+/// Excludes the first trials of a cell if they drift and the later ones do not.
 fn mark_trends(mut samples: Vec<Sample>) -> Vec<Sample> {
     const TREND: &str = "a trend: the first trials drift";
     let key =

@@ -17,17 +17,17 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepSettings {
-    /// Networks.
+    /// Networks to train.
     pub model: List<ModelName>,
-    /// Samples of a step.
+    /// Batch sizes: samples per step.
     pub batch: List<Count>,
-    /// Numbers of threads, on cores (default: [1]).
+    /// Numbers of threads for training on cores (default: [1]).
     #[serde(default = "one")]
     pub threads: List<Count>,
-    /// Where to train: `cpu`, `cuda:0` (default: ["cpu"]).
+    /// Devices to train on, such as `cpu` and `cuda:0` (default: ["cpu"]).
     #[serde(default = "cores")]
     pub device: List<DeviceName>,
-    /// How GPUs compute: `fp32`, `tf32`, `bf16` (default: ["fp32"]).
+    /// Precisions of training on GPUs: `fp32`, `tf32`, `bf16` (default: ["fp32"]).
     #[serde(default = "fp32")]
     pub precision: List<Precision>,
     /// Numbers of networks that train on a GPU at the same time, each on a stream of its own (default: [1]).
@@ -36,7 +36,7 @@ pub struct StepSettings {
     /// Whether steps on a GPU are recorded once and repeated as a whole (a CUDA graph) (default: [false]).
     #[serde(default = "no")]
     pub graph: List<bool>,
-    /// Time for this probe (default: what the budget of the plan leaves).
+    /// Time limit for this probe (default: an equal share of the plan's remaining budget).
     pub budget: Option<Seconds>,
 }
 
@@ -73,7 +73,7 @@ impl JsonSchema for ModelName {
 }
 
 impl ModelName {
-    /// It itself.
+    /// Returns the name.
     pub(super) fn name(&self) -> &str {
         &self.0
     }
@@ -89,7 +89,7 @@ impl TryFrom<String> for ModelName {
 }
 
 impl StepSettings {
-    /// Trials on cores: no thread without a sample.
+    /// Returns the cells on cores, without those in which a thread would have no sample.
     fn on_cores(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for ModelName(model) in &self.model {
@@ -105,7 +105,7 @@ impl StepSettings {
         cells
     }
 
-    /// Trials on the GPU of a number.
+    /// Returns the cells on GPU number `number`.
     fn on_gpu(&self, number: usize) -> Vec<Cell> {
         let mut cells = Vec::new();
         for ModelName(model) in &self.model {
@@ -125,19 +125,19 @@ impl StepSettings {
     }
 }
 
-/// The probe `step`: operations are steps.
+/// The probe `step`: each operation is one training step.
 #[derive(Debug)]
 pub struct StepProbe {
     settings: StepSettings,
-    /// GPUs that are used, and those that cannot be.
+    /// Open GPUs by their numbers (`boards`), and the numbers of GPUs that cannot be used (`lacking`).
     boards: BTreeMap<usize, Board>,
     lacking: BTreeSet<usize>,
-    /// Trials that need more memory than their GPU has.
+    /// Cells that need more memory than their GPU has free.
     large: Vec<Cell>,
 }
 
 impl StepProbe {
-    /// A probe by these settings.
+    /// Returns a probe with these settings.
     #[must_use]
     pub fn new(settings: &StepSettings) -> StepProbe {
         StepProbe {
@@ -171,7 +171,8 @@ impl Probe for StepProbe {
         self.settings.budget.map(Seconds::duration)
     }
 
-    /// Opens GPUs and has them checked against the cores: what computes wrongly is not worth timing.
+    /// Opens GPUs and compares their results with those of the cores: a GPU that computes wrongly is not worth
+    /// timing.
     fn prepare(&mut self, context: &Context<'_>) -> Result<Vec<String>, ProbeError> {
         let mut notes = Vec::new();
         for device in self.settings.device.0.clone() {
@@ -207,7 +208,8 @@ impl Probe for StepProbe {
     }
 }
 
-/// Builds the network anew: its first step, which also gets its memory, is not timed.
+/// Times training steps on cores. The network is built anew for each trial; its first step, which also
+/// allocates memory, is not timed.
 fn trial_on_cores(cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
     let (threads, batch) = (cell.count("threads"), cell.count("batch"));
     let mut network = cpu::build(cell.label("model"), threads, batch, context.seed)
@@ -235,10 +237,10 @@ fn trial_on_cores(cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeErro
     })
 }
 
-/// What single steps showed.
+/// Times of single steps.
 #[derive(Debug, Default)]
 struct Steps {
-    /// Wall time of each [s].
+    /// Wall time of each step [s].
     seconds: Vec<f64>,
     /// Processor time of all threads together [core-s].
     core_seconds: f64,
@@ -246,7 +248,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Steps until time is up: three at least, or there would be no spread.
+    /// Runs steps for `context.length`, but at least three, so that their spread can be computed.
     fn run(&mut self, network: &mut dyn Network, context: &Context<'_>) {
         let (start, core) = (Instant::now(), process_core_seconds());
         while self.seconds.len() < 3 || start.elapsed() < context.length {
@@ -257,7 +259,7 @@ impl Steps {
         self.core_seconds = process_core_seconds() - core;
     }
 
-    /// Standard deviation of single steps over their mean.
+    /// Returns the standard deviation of the times of single steps, divided by their mean.
     fn jitter(&self) -> f64 {
         let n = self.seconds.len() as f64;
         let mean = self.seconds.iter().sum::<f64>() / n;
@@ -266,8 +268,8 @@ impl Steps {
     }
 }
 
-/// Processor time of this process so far: a step starts threads of its own, and nothing else works
-/// meanwhile [core-s].
+/// Returns the processor time of this whole process so far [core-s]. It includes the threads that a step
+/// starts, and nothing else works meanwhile.
 pub(super) fn process_core_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9

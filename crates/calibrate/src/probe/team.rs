@@ -7,40 +7,40 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// What the threads of a team did.
+/// Results of the threads of a team.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Team<T> {
-    /// One per thread.
+    /// Results of the threads, one for each.
     pub members: Vec<Member<T>>,
 }
 
-/// What one thread did.
+/// Result of one thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member<T> {
-    /// What its work returned.
+    /// What the thread's work returned.
     pub value: T,
-    /// Wall time of its work [s].
+    /// Wall time of the thread's work [s].
     pub seconds: f64,
-    /// Processor time of its work [core-s].
+    /// Processor time of the thread's work [core-s].
     pub core_seconds: f64,
-    /// Time that it was ready but had no core [s]; 0 where the kernel does not tell.
+    /// Time that the thread was ready but had no core [s]; 0 if the kernel does not report it.
     pub waited: f64,
 }
 
 impl<T> Team<T> {
-    /// Processor time of all [core-s].
+    /// Returns the processor time of all threads together [core-s].
     #[must_use]
     pub fn core_seconds(&self) -> f64 {
         self.members.iter().map(|member| member.core_seconds).sum()
     }
 
-    /// Time that threads were ready but had no core, all together [s].
+    /// Returns the time that threads were ready but had no core, all threads together [s].
     #[must_use]
     pub fn waited(&self) -> f64 {
         self.members.iter().map(|member| member.waited).sum()
     }
 
-    /// Wall time of the slowest [s].
+    /// Returns the wall time of the slowest thread [s].
     #[must_use]
     pub fn longest(&self) -> f64 {
         self.members.iter().map(|member| member.seconds).fold(0.0, f64::max)
@@ -80,16 +80,16 @@ where
     })
 }
 
-/// Where threads wait for each other.
+/// A gate at which threads wait until all of them have started.
 #[derive(Default)]
 struct Gate {
-    /// Threads that have come, and whether they may pass once it is known.
+    /// Number of threads that have reached the gate; once the gate is open, whether the threads should work.
     state: Mutex<(usize, Option<bool>)>,
     changed: Condvar,
 }
 
 impl Gate {
-    /// Waits until it opens: whether to work.
+    /// Waits at the gate until it opens; returns true if there is work, false if the thread should stop.
     fn pass(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 += 1;
@@ -102,7 +102,8 @@ impl Gate {
         }
     }
 
-    /// Opens once `threads` have come.
+    /// Waits until `threads` threads have reached the gate, then opens it; `work` says whether they should
+    /// work.
     fn open(&self, threads: usize, work: bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.0 < threads {
@@ -122,13 +123,13 @@ fn timed<T>(work: impl FnOnce() -> T) -> Member<T> {
     Member { value, seconds, core_seconds, waited: (self::waited() - waited).max(0.0) }
 }
 
-/// Processor time of this thread so far [core-s].
+/// Returns the processor time of this thread so far [core-s].
 pub(super) fn thread_core_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Time that this thread was ready but had no core so far [s].
+/// Returns the time that this thread was ready but had no core so far [s].
 fn waited() -> f64 {
     let Ok(text) = fs::read_to_string("/proc/thread-self/schedstat") else { return 0.0 };
     let nanoseconds = text.split_whitespace().nth(1).and_then(|field| field.parse::<f64>().ok());
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_starts_before_all_are_there() {
+    fn no_thread_works_before_all_have_started() {
         let there = AtomicUsize::new(0);
         let gate = Gate::default();
         thread::scope(|scope| {

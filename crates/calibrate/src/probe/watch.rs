@@ -7,10 +7,10 @@ use std::time::Instant;
 /// Clock ticks per second of `/proc/stat`: a constant of Linux's interface.
 const TICKS: f64 = 100.0;
 
-/// How every reason begins for which a trial must not be used.
+/// Beginning of every reason for excluding a trial because others used the machine.
 pub(super) const NOT_OURS: &str = "the machine was not ours";
 
-/// The machine at one instant.
+/// Processor times of the machine up to one instant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Glance {
     at: Instant,
@@ -22,7 +22,7 @@ pub struct Glance {
     own: f64,
 }
 
-/// What happened between two glances.
+/// Use of the machine between two glances.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Between {
     /// Wall time [s].
@@ -33,17 +33,17 @@ pub struct Between {
     pub steal: f64,
 }
 
-/// How much of others a trial bears.
+/// How much use of the machine by others a trial tolerates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Share of the cores that the trial needs.
+    /// Share of the cores needed by the trial that other processes may use.
     pub others: f64,
-    /// Share of the cores' time that a hypervisor took away.
+    /// Share of the cores' time that a hypervisor may take away.
     pub steal: f64,
 }
 
 impl Glance {
-    /// Looks now. Where `/proc` is not there, nobody else is seen.
+    /// Reads the processor times of the machine now. Without `/proc`, use by others stays unnoticed.
     #[must_use]
     pub fn now() -> Glance {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -53,7 +53,7 @@ impl Glance {
         Glance { at: Instant::now(), busy, steal, own }
     }
 
-    /// What happened from `earlier` until now, on a machine of `cores`.
+    /// Returns the use of the machine from `earlier` to this glance, on a machine with `cores` cores.
     #[must_use]
     pub fn since(&self, earlier: &Glance, cores: f64) -> Between {
         let seconds = (self.at - earlier.at).as_secs_f64();
@@ -67,7 +67,7 @@ impl Glance {
     }
 }
 
-/// (user + nice + system + irq + softirq, steal) of the first line of `/proc/stat` [core-s].
+/// Returns (user + nice + system + irq + softirq, steal) from the first line of `/proc/stat` [core-s].
 fn ticks(stat: &str) -> [f64; 2] {
     let line = stat.lines().next().unwrap_or_default();
     let fields: Vec<f64> =
@@ -78,10 +78,10 @@ fn ticks(stat: &str) -> [f64; 2] {
 }
 
 impl Limits {
-    /// Why a trial that kept `threads` threads busy for `core_seconds`, and had them wait for cores
-    /// for `waited`, must not be used; `None` if it may. Of the cores that it does not need, others
-    /// may have half: they share caches and memory. Time is counted in ticks, so that two of them
-    /// prove nothing.
+    /// Returns why a trial must not be used; `None` if it may be. The trial kept `threads` threads busy for
+    /// `core_seconds` and had them wait for cores for `waited`. Others may use half of the cores that the trial
+    /// does not need, but not all, because they share caches and memory. Processor time is counted in ticks, so
+    /// that two ticks prove nothing.
     #[must_use]
     pub fn judge(
         &self,
@@ -102,7 +102,7 @@ impl Limits {
             let others = between.others;
             return Some(format!("{NOT_OURS}: others kept {others:.1} cores busy"));
         }
-        // More threads than cores wait for each other.
+        // If there are more threads than cores, the trial's own threads wait for each other.
         let share = waited / (between.seconds * threads.max(1) as f64);
         if threads as f64 <= cores && share > self.others {
             let share = 100.0 * share;

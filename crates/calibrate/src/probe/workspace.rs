@@ -1,9 +1,11 @@
-//! Where probes write: one directory per process, recognisable, and gone afterwards.
+//! Where probes and live runs write: each process has a directory of its own (a workspace), which is
+//! recognisable by its name and removed at the end.
 //!
-//! A workspace holds a marker, which says whose it is and is locked as long as its process lives. It is
-//! made under a hidden name and gets its own only when the marker is locked, so that nobody ever sees a
-//! workspace of a living process without its lock. Whether a lock counts depends on who made it: within
-//! one run of one machine locks are seen by all; of another machine's a file system may show none.
+//! A workspace contains a marker file, which names its process and is locked as long as the process lives. A
+//! workspace is made under a hidden name and gets its final name only when the marker is locked, so that nobody
+//! ever sees a workspace of a living process without its lock. A missing lock does not always prove that the
+//! process is dead: within one boot of one machine every process sees all locks, but a file system may not show
+//! the locks of another machine.
 
 use super::ProbeError;
 use forebay_model::input;
@@ -14,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Every workspace's name begins with one of these, by what it is for; its process and its machine
-/// follow.
+/// Beginnings of the names of workspaces: of calibrations, of live runs. The number of the process and a number
+/// for the machine follow.
 const PREFIXES: [&str; 2] = ["forebay-calibration-", "forebay-live-"];
-/// What the names of workspaces that are being made begin with.
+/// Beginning of the names of workspaces that are still being made.
 const HIDDEN: &str = ".forebay-new-";
-/// The file that a living process keeps locked.
+/// Name of the marker file, which a living process keeps locked.
 const MARKER: &str = "calibration.lock";
 
 /// A directory that exists as long as this value.
@@ -31,8 +33,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes a workspace in `parent`, after removing those whose processes are dead. Returns what
-    /// the user should know, too.
+    /// Makes a workspace for a calibration in `parent`, after removing those whose processes are dead. Also
+    /// returns notes for the user.
     ///
     /// # Errors
     ///
@@ -41,7 +43,8 @@ impl Workspace {
         Workspace::named(PREFIXES[0], parent)
     }
 
-    /// The same for the data of live runs.
+    /// Makes a workspace for the data of live runs in `parent`, after removing those whose processes are dead.
+    /// Also returns notes for the user.
     ///
     /// # Errors
     ///
@@ -57,11 +60,11 @@ impl Workspace {
         Ok((new.publish(prefix, parent, &here)?, notes))
     }
 
-    /// An empty directory for a probe.
+    /// Makes an empty directory for a probe.
     ///
     /// # Errors
     ///
-    /// It cannot be made.
+    /// The directory cannot be made.
     pub fn directory(&self, probe: &str) -> Result<PathBuf, ProbeError> {
         let path = self.path.join(probe);
         fs::create_dir(&path).map_err(ProbeError::file("make", &path))?;
@@ -70,15 +73,15 @@ impl Workspace {
 
     /// Removes a probe's directory.
     pub fn clear(&self, probe: &str) {
-        // What cannot be removed now is tried again at the end, and by the next run.
+        // What cannot be removed now is removed together with the workspace, or by the next run.
         fs::remove_dir_all(self.path.join(probe)).ok();
     }
 
-    /// Checks that `needed` bytes and a margin of 5 % have room.
+    /// Checks that `needed` bytes and a margin of 5 % are free.
     ///
     /// # Errors
     ///
-    /// They have not.
+    /// Fewer bytes are free.
     pub fn room(&self, needed: u64) -> Result<(), ProbeError> {
         let needed = needed + needed / 20;
         let found = rustix::fs::statvfs(&self.path);
@@ -97,7 +100,8 @@ impl Drop for Workspace {
     }
 }
 
-/// Removes a workspace, its marker last: if this process is killed meanwhile, the next one knows whose the rest is.
+/// Removes a workspace, its marker last: if this process is killed meanwhile, the marker tells the next process
+/// whose the rest is.
 fn remove(path: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -112,7 +116,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(path)
 }
 
-/// A workspace that nobody else sees yet.
+/// A workspace under its hidden name, before its marker is locked.
 struct New {
     path: PathBuf,
     name: String,
@@ -120,20 +124,20 @@ struct New {
 
 impl New {
     fn make(parent: &Path, here: &Identity) -> Result<New, ProbeError> {
-        /// Tells the workspaces of this process apart.
+        /// Number of workspaces that this process has made; their names must differ.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = match COUNT.fetch_add(1, Ordering::Relaxed) {
             0 => here.tag(),
             number => format!("{}-{number}", here.tag()),
         };
         let path = parent.join(format!("{HIDDEN}{name}"));
-        // A dead process may have had our number.
+        // A dead process that had our number may have left such a directory.
         fs::remove_dir_all(&path).ok();
         fs::create_dir(&path).map_err(ProbeError::file("make", &path))?;
         Ok(New { path, name })
     }
 
-    /// Locks it and gives it its name.
+    /// Locks the workspace's marker and gives the workspace its final name.
     fn publish(
         self,
         prefix: &str,
@@ -151,16 +155,17 @@ impl New {
     }
 }
 
-/// Makes the marker and locks it: the lock goes with the process, however that ends.
+/// Makes the marker and locks it. The system releases the lock when the process ends, however it ends.
 fn mark(path: &Path, here: &Identity) -> std::io::Result<File> {
     let mut marker = File::create_new(path)?;
     writeln!(marker, "{}", here.line())?;
-    // Where locks are not to be had, the number of the process must do.
+    // On a file system without locks, the number of the process in the marker must do.
     marker.try_lock().ok();
     Ok(marker)
 }
 
-/// Removes what dead processes of this user left in `parent`; says what it did not dare to.
+/// Removes the workspaces that dead processes of this user left in `parent`. Returns notes on what was removed
+/// and what was left alone.
 fn remove_leftovers(parent: &Path, here: &Identity) -> Result<Vec<String>, ProbeError> {
     let mut notes = Vec::new();
     let entries = fs::read_dir(parent).map_err(ProbeError::file("use the directory", parent))?;
@@ -181,11 +186,11 @@ fn remove_leftovers(parent: &Path, here: &Identity) -> Result<Vec<String>, Probe
     Ok(notes)
 }
 
-/// Time after which a process that was making a workspace has made it, or is dead: it takes milliseconds.
+/// Age at which a workspace that is still being made belongs to a dead process: making one takes milliseconds.
 const MADE_BY_THEN: Duration = Duration::from_hours(24);
 
-/// Removes a workspace that was never made if its process is surely dead; says what was done. One that is being made right
-/// now may have no marker yet, or one without a lock.
+/// Removes a workspace whose making was never finished, if its process is surely dead; returns a note on what
+/// was done. A workspace that is being made right now may have no marker yet, or a marker without a lock.
 fn remove_if_never_made(path: &Path, tag: &str, here: &Identity) -> Option<String> {
     let changed = fs::metadata(path).and_then(|at| at.modified()).ok();
     let old = changed.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > MADE_BY_THEN);
@@ -199,7 +204,8 @@ fn remove_if_never_made(path: &Path, tag: &str, here: &Identity) -> Option<Strin
         (Some(made), State::Dead(_marker)) if old || made.seen_from(here) == Kin::EarlierBoot => {
             remove(path).is_ok().then_some(removed)
         }
-        // Its process was killed before it wrote whose it is. What holds anything else stays.
+        // The process was killed before it wrote its identity to the marker. A directory with anything else in
+        // it stays.
         (None, State::Foreign) if old => {
             if fs::metadata(&marker).is_ok_and(|at| at.len() == 0) {
                 fs::remove_file(&marker).ok();
@@ -211,11 +217,13 @@ fn remove_if_never_made(path: &Path, tag: &str, here: &Identity) -> Option<Strin
     }
 }
 
-/// Removes a workspace if its process is dead; says what was done, or why it was not.
+/// Removes a workspace if its process is dead. Returns a note on what was done, or on why the workspace was
+/// left alone.
 fn remove_if_dead(path: &Path, here: &Identity) -> Option<String> {
     let shown = input::shown(path);
     match state(path, here) {
-        // The marker stays locked until all is gone: nobody else takes it for theirs meanwhile.
+        // The marker stays locked until everything is removed, so that no other process removes the workspace
+        // meanwhile.
         State::Dead(_marker) => match remove(path) {
             Ok(()) => Some(format!("removed {shown}, left by a run that was killed")),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -233,17 +241,17 @@ fn elsewhere(path: &Path) -> String {
     format!("{shown} may be another machine's: remove it if no forebay runs there")
 }
 
-/// What is known of the process that made a workspace.
+/// What is known about the process that made a workspace.
 #[derive(Debug)]
 enum State {
-    /// It is dead; its marker, locked by us, or as it is where there are no locks.
+    /// The process is dead. The value is its marker, which we have locked unless the file system has no locks.
     Dead(File),
     Alive,
-    /// It ran on another machine, where it may live.
+    /// The process ran on another machine, where it may still live.
     Elsewhere,
     /// The workspace has just been removed.
     Gone,
-    /// It has no marker that we could read.
+    /// The workspace has no marker that we can read.
     Foreign,
 }
 
@@ -271,24 +279,25 @@ fn state(workspace: &Path, here: &Identity) -> State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     process: u32,
-    /// This run of the machine.
+    /// Boot of the machine, by its `boot_id`.
     boot: String,
-    /// The machine, whatever its runs; a number, so that its name stays its own.
+    /// The machine, the same in all its boots; a hash, so that its name is not disclosed.
     machine: String,
-    /// In which the number of the process counts: containers have numbers of their own.
+    /// PID namespace in which the number of the process is valid: containers have PID namespaces of their own.
     numbers: String,
 }
 
-/// Whether this process can see the locks and the number of the one that made a workspace.
+/// How a process that made a workspace is related to this one: whether this process can see its locks and its
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kin {
-    /// We see its number.
+    /// The same PID namespace: we see its locks and its number.
     Twin,
-    /// We see its locks, but not its number: it is in another container.
+    /// The same boot, but another container: we see its locks, but not its number.
     SameKernel,
-    /// It ran before this machine was started anew, so that it is dead.
+    /// An earlier boot of this machine: the process is dead.
     EarlierBoot,
-    /// It runs on another machine.
+    /// Another machine: we may not even see its locks.
     Stranger,
 }
 
@@ -296,7 +305,7 @@ impl Identity {
     fn here() -> Identity {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let (id, name) = (read("/etc/machine-id"), read("/proc/sys/kernel/hostname"));
-        // Nodes that start from one image may have the same.
+        // Nodes that start from one image may have the same machine ID; only the host name tells them apart.
         let unknown = id.is_empty() || name.is_empty() || name.starts_with("localhost");
         let machine =
             if unknown { String::new() } else { format!("{:016x}", fingerprint(&(id + &name))) };
@@ -310,7 +319,7 @@ impl Identity {
         }
     }
 
-    /// The line of a marker.
+    /// Formats the line of a marker.
     fn line(&self) -> String {
         let or_none = |text: &str| if text.is_empty() { "-" } else { text }.to_owned();
         let [boot, machine, numbers] =
@@ -318,21 +327,21 @@ impl Identity {
         format!("{} {boot} {machine} {numbers}", self.process)
     }
 
-    /// What the line of a marker says.
+    /// Parses the line of a marker; `None` if it does not begin with the number of a process.
     fn parse(line: &str) -> Option<Identity> {
         let mut fields = line.split_whitespace();
         let process = fields.next()?.parse().ok()?;
-        // Earlier versions wrote no more than the boot.
+        // Markers of earlier versions end after the boot.
         let mut field = || fields.next().unwrap_or("-").to_owned();
         Some(Identity { process, boot: field(), machine: field(), numbers: field() })
     }
 
-    /// Part of a workspace's name: no other process that lives anywhere has the same.
+    /// Returns the part of a workspace's name that no other living process on any machine has.
     fn tag(&self) -> String {
         format!("{}-{:08x}", self.process, self.place() as u32)
     }
 
-    /// A number for where process numbers count.
+    /// Returns a hash of the PID namespace, boot and machine in which the number of the process is valid.
     fn place(&self) -> u64 {
         fingerprint(&format!("{} {} {}", self.boot, self.machine, self.numbers))
     }
@@ -347,13 +356,13 @@ impl Identity {
         }
     }
 
-    /// Whether there is a process of its number.
+    /// Returns whether a process with this number exists.
     fn runs(&self) -> bool {
         let found = fs::metadata(format!("/proc/{}", self.process));
         !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
-    /// Whether a name that [`Identity::tag`] gave is that of a dead process beside us.
+    /// Returns whether `tag`, made by [`Identity::tag`], is that of a dead process in our own PID namespace.
     fn is_dead_twin(&self, tag: &str) -> bool {
         let mut parts = tag.split('-');
         let process = parts.next().and_then(|number| number.parse().ok());
@@ -363,7 +372,8 @@ impl Identity {
     }
 }
 
-/// FNV-1a: the same in every version of the program, which the standard library's hash is not.
+/// Returns the FNV-1a hash of a text. It is the same in every version of the program, which the standard
+/// library's hash is not.
 fn fingerprint(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
@@ -378,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_gone_afterwards_with_all_that_is_in_it() {
+    fn a_dropped_workspace_is_removed_with_all_that_is_in_it() {
         let parent = tempfile::tempdir().unwrap();
         let (workspace, notes) = Workspace::create(parent.path()).unwrap();
         assert!(notes.is_empty());
@@ -391,7 +401,7 @@ mod tests {
         assert_eq!(entries(parent.path()), 0);
     }
 
-    /// A workspace that somebody left, or seems to have left.
+    /// Makes a workspace as if another process had left it.
     fn left(parent: &Path, name: &str, marker: &str) -> PathBuf {
         let path = parent.join(name);
         fs::create_dir(&path).unwrap();
@@ -444,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_being_made_by_a_dead_process_beside_us_is_removed() {
+    fn unfinished_workspaces_of_dead_processes_are_removed() {
         let (place, here) = (tempfile::tempdir().unwrap(), Identity::here());
         // No process has this number: it is larger than Linux's largest.
         let dead = Identity { process: 1 << 30, ..here.clone() };
@@ -462,9 +472,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_being_made_before_the_machine_started_anew_is_removed() {
-        // System: processes of an earlier boot were killed before they gave their workspaces a name: with a marker, with an
-        // empty one and without. Expectation: all go once they are surely dead, and what may be alive or foreign stays.
+    fn unfinished_workspaces_of_an_earlier_boot_are_removed() {
+        // System: processes of an earlier boot were killed before they gave their workspaces a name. One
+        // workspace has a marker, one an empty marker, one none. Expectation: each workspace is removed once
+        // its process is surely dead; workspaces of processes that may be alive and foreign directories stay.
         let (place, here) = (tempfile::tempdir().unwrap(), Identity::here());
         let parent = place.path();
         let earlier = Identity { boot: "b".into(), ..here.clone() };
@@ -492,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_at_once_in_one_directory_leave_each_other_alone() {
+    fn workspaces_made_at_the_same_time_leave_each_other_alone() {
         let place = tempfile::tempdir().unwrap();
         std::thread::scope(|threads| {
             for _ in 0..4 {
@@ -509,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_checked_and_the_need_is_told() {
+    fn too_little_space_is_reported_with_the_need() {
         let parent = tempfile::tempdir().unwrap();
         let (workspace, _) = Workspace::create(parent.path()).unwrap();
         workspace.room(4096).unwrap();

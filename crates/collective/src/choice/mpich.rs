@@ -13,10 +13,10 @@ const BROADCAST_LONG: u64 = 524_288;
 const REDUCE_SHORT: u64 = 2_048;
 /// `REDSCAT_COMMUTATIVE_LONG_MSG_SIZE`.
 const REDUCE_SCATTER_LONG: u64 = 524_288;
-/// `ALLGATHER_SHORT_MSG_SIZE`, `ALLGATHER_LONG_MSG_SIZE`, of what all end with.
+/// `ALLGATHER_SHORT_MSG_SIZE`, `ALLGATHER_LONG_MSG_SIZE`: bytes with which all ranks end [B].
 const ALLGATHER_SHORT: u64 = 81_920;
 const ALLGATHER_LONG: u64 = 524_288;
-/// `ALLTOALL_SHORT_MSG_SIZE`, of what one has for one, with 8 ranks or more.
+/// `ALLTOALL_SHORT_MSG_SIZE`, with 8 ranks or more: bytes from each rank to each other rank [B].
 const ALL_TO_ALL_SHORT: u64 = 256;
 
 pub(super) fn choose(operation: Operation, bytes: u64, ranks: u64) -> Choice {

@@ -1,15 +1,15 @@
-//! NCCL's model: latency and bandwidth of each algorithm and protocol (`ncclTopoTuneModel` and
-//! `ncclTopoGetAlgoTime` in `src/graph/tuning.cc`, NCCL 2.20), and the least time.
+//! NCCL's model: latency and bandwidth of each algorithm and protocol (`ncclTopoTuneModel` and `ncclTopoGetAlgoTime`
+//! in `src/graph/tuning.cc`, NCCL 2.20), and the choice of the shortest time.
 //!
-//! Its tree is a chain inside a node and two binary trees across; its ring's broadcast a chain; its NVLS
-//! the switch on one node, and across nodes two trees for each part of it. It has no all-to-all, which
-//! frameworks make from pairs.
+//! NCCL's tree is a chain inside a node and two binary trees across nodes. The broadcast of its ring is a chain. Its
+//! NVLS is the switch on one node, and two trees across nodes for each part of the buffer. NCCL has no all-to-all;
+//! frameworks make one from pairs of sends and receives.
 
 use super::nccl_numbers as numbers;
 use super::{Choice, Fabric, Generation, Protocol};
 use crate::{Across, Algorithm, Operation};
 
-/// What NCCL tells apart.
+/// Algorithms that NCCL distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NcclAlgorithm {
     Tree,
@@ -32,7 +32,7 @@ pub(super) fn choose(operation: Operation, bytes: u64, fabric: &Fabric) -> Choic
     least.map_or(Choice::plain(Algorithm::Ring), |(seconds, model)| model.choice(bytes, seconds))
 }
 
-/// One way with one protocol.
+/// The model of one algorithm with one protocol.
 struct Model<'a> {
     operation: Operation,
     bytes: f64,
@@ -50,12 +50,12 @@ impl Model<'_> {
         f64::from(self.fabric.ranks)
     }
 
-    /// Rounded down, as NCCL does.
+    /// Returns the number of ranks on each node, rounded down as NCCL does.
     fn per_node(&self) -> f64 {
         (self.ranks() / self.nodes()).floor()
     }
 
-    /// Index of tables by nodes.
+    /// Returns the index into tables by number of nodes: one, two, more.
     fn few(&self) -> usize {
         (self.fabric.nodes().max(1) as usize - 1).min(2)
     }
@@ -84,7 +84,7 @@ impl Model<'_> {
         time.is_finite().then_some(time)
     }
 
-    /// Steps of a ring, and those of them that go across nodes.
+    /// Returns the number of steps of a ring, and how many of them go across nodes.
     fn steps(&self) -> (f64, f64) {
         let (ranks, nodes) = (self.ranks(), self.nodes());
         match self.operation {
@@ -95,7 +95,7 @@ impl Model<'_> {
         }
     }
 
-    /// [µs]
+    /// Returns the latency of the algorithm [µs].
     fn latency(&self) -> f64 {
         let (protocol, hardware) = (self.protocol as usize, usize::from(!self.fabric.nvlink));
         match self.way {
@@ -117,7 +117,8 @@ impl Model<'_> {
         let many = self.fabric.nodes() > 1;
         let base = numbers::BASE_RING[protocol];
         if self.operation.has_root() {
-            // A step of the chain ends with a whole chunk.
+            // Each step of the chain waits for a whole chunk, so that Simple has the latency of a tree here, as in
+            // NCCL.
             let table = if protocol == 2 { &numbers::STEP_TREE } else { &numbers::STEP_RING };
             return base + steps * table[if many { 2 } else { hardware }][protocol];
         }
@@ -128,7 +129,7 @@ impl Model<'_> {
         all * self.plateau()
     }
 
-    /// Long allreduces around rings of several nodes take longer to begin.
+    /// Returns the factor by which latency grows: long allreduces around rings of several nodes take longer to begin.
     fn plateau(&self) -> f64 {
         let each = self.bytes / (f64::from(self.fabric.channels.max(1)) * self.ranks());
         let simple = self.protocol == Protocol::Simple && self.operation == Operation::Allreduce;
@@ -139,7 +140,7 @@ impl Model<'_> {
         }
     }
 
-    /// Algbw [GB/s].
+    /// Returns the algorithm bandwidth [GB/s].
     fn bandwidth(&self) -> f64 {
         let across = self.fabric.nodes() > 1;
         let bus = if across { self.fabric.intra.min(self.fabric.inter) } else { self.fabric.intra };
@@ -192,7 +193,7 @@ impl Model<'_> {
         }
     }
 
-    /// What a tree reaches at this size.
+    /// Returns the share of its bandwidth that a tree reaches at this size.
     fn share(&self) -> f64 {
         let doublings = (self.bytes / 64.0).max(1.0).log2().floor() as usize;
         numbers::TREE_SHARE[self.protocol as usize].get(doublings).copied().unwrap_or(1.0)
@@ -205,7 +206,7 @@ impl Model<'_> {
         let tree = Algorithm::DoubleBinaryTree;
         let (algorithm, levels) = match self.way {
             NcclAlgorithm::Ring => (Algorithm::Ring, None),
-            // Trees go over nodes, and chains inside them.
+            // The trees go over nodes; inside a node, the ranks are a chain.
             NcclAlgorithm::Tree => (tree, None),
             NcclAlgorithm::Switch if grouped => {
                 let across = if equal { Across::SameIndex } else { Across::Leaders };
@@ -222,7 +223,8 @@ impl Model<'_> {
         Choice { algorithm, levels, chunk, channels, protocol, seconds: Some(seconds) }
     }
 
-    /// As many as give each thread enough to do (`getChannnelThreadInfo` in `src/enqueue.cc`).
+    /// Returns the number of channels that give each thread enough to do (`getChannnelThreadInfo` in
+    /// `src/enqueue.cc`).
     fn used_channels(&self) -> u32 {
         let ranks = if self.way == NcclAlgorithm::Ring { self.ranks() } else { 1.0 };
         let least = match self.protocol {
@@ -233,8 +235,8 @@ impl Model<'_> {
         (self.bytes / least).clamp(1.0, self.channels()) as u32
     }
 
-    /// Of all channels together; in the long protocol a tree's chunks are halved while they are few for
-    /// its depth (`src/enqueue.cc`).
+    /// Returns the chunk of all channels together [B]. With the protocol Simple, the chunks of a tree are halved
+    /// while there are few of them for its depth (`src/enqueue.cc`).
     fn chunk(&self, bytes: u64) -> u64 {
         let channels = u64::from(self.fabric.channels.max(1));
         let mut chunk = numbers::CHUNK[self.protocol as usize];

@@ -1,23 +1,24 @@
 //! Numbers of NCCL's model: `src/graph/tuning.cc` of NCCL 2.20 (Copyright NVIDIA, BSD-3-Clause).
 //! Protocols are in the order LL, LL128, Simple; generations Volta, Ampere, Hopper; nodes 1, 2, more.
 
-/// On top of each algorithm's steps [µs].
+/// Base latency on top of the steps of each algorithm [µs].
 pub(super) const BASE_TREE: [f64; 3] = [6.8, 14.0, 0.0];
 pub(super) const BASE_RING: [f64; 3] = [6.6, 14.0, 8.4];
 
-/// Of a step over NVLink, over PCIe, over the network [µs].
+/// Latency of a step over NVLink, over PCIe and over the network [µs].
 pub(super) const STEP_TREE: [[f64; 3]; 3] = [[0.6, 1.25, 28.0], [1.0, 1.9, 28.0], [5.0, 8.5, 28.0]];
 pub(super) const STEP_RING: [[f64; 3]; 3] = [[0.6, 1.9, 3.4], [1.0, 2.5, 5.7], [2.7, 4.0, 14.0]];
-/// Of all inside the switch, and of a step of a tree between switches [µs].
+/// Latency of all steps inside the switch, and of a step of a tree between switches [µs].
 pub(super) const STEP_SWITCH: f64 = 23.0;
 pub(super) const STEP_SWITCH_TREE: f64 = 14.0;
-/// That a ring pays for posting to the network [µs].
+/// Latency that a ring adds for posting to the network [µs].
 pub(super) const POST: f64 = 1.0;
 
-/// Most that LL reaches: by generation on one node, by Intel's processors on more [GB/s].
+/// Largest bandwidth of LL [GB/s]: on one node by generation, on several nodes for Intel's processors by number of
+/// nodes.
 pub(super) const MOST_LL: [f64; 3] = [39.0, 87.7, 87.7];
 pub(super) const MOST_LL_NODES: [f64; 3] = [39.0, 39.0, 20.4];
-/// Most that a channel reaches [GB/s].
+/// Largest bandwidth of a channel [GB/s].
 pub(super) const MOST_RING_LL128: [f64; 3] = [20.0, 20.0, 36.7];
 pub(super) const MOST_TREE_LL128: [[f64; 3]; 3] = [[20.0; 3], [20.0; 3], [36.7, 36.7, 29.0]];
 pub(super) const MOST_TREE: [[f64; 3]; 3] =

@@ -1,8 +1,9 @@
 //! Open MPI's fixed decisions: `coll_tuned_decision_fixed.c` up to 4.0, from measurements over Myrinet
 //! (Pješivac-Grbović et al., *Performance analysis of MPI collective operations*, 2007).
 //!
-//! Its split binary tree, where each half of the ranks gets half of the bytes and then swaps it, stands
-//! here as two binary trees; its neighbour exchange as a ring, which sends the same bytes.
+//! Two of its algorithms are replaced here. Two binary trees stand for its split binary tree, where each half of the
+//! ranks gets half of the bytes and then swaps it. A ring stands for its neighbour exchange, which sends the same
+//! bytes.
 
 use super::Choice;
 use crate::{Algorithm, Operation};
@@ -18,7 +19,8 @@ impl Line {
     }
 }
 
-/// Below such lines broadcasts go along a chain, in chunks of so many bytes.
+/// A long broadcast goes along a chain if it has fewer ranks than a line gives for its bytes. The chunk size [B] is
+/// the one beside the first such line.
 const BROADCAST: [(Line, u64); 3] = [
     (Line(1.6134e-6, 2.1102), 128 * KIB),
     (Line(2.3679e-6, 1.1787), 64 * KIB),
@@ -28,7 +30,8 @@ const BROADCAST_SMALL: u64 = 2_048;
 const BROADCAST_MIDDLE: u64 = 370_728;
 const BROADCAST_FEW: u64 = 13;
 
-/// Above such lines reductions go so, in chunks of so many bytes.
+/// A reduction takes the algorithm and the chunk size [B] beside the first line that gives fewer ranks for its bytes
+/// than it has.
 const REDUCE: [(Line, Algorithm, u64); 4] = [
     (Line(0.6016 / 1024.0, 1.3496), Algorithm::BinomialTree, KIB),
     (Line(0.0410 / 1024.0, 9.7128), Algorithm::Ring, KIB),
@@ -41,7 +44,8 @@ const REDUCE_SCATTER_SMALL: u64 = 12 * KIB;
 const REDUCE_SCATTER_LARGE: u64 = 256 * KIB;
 const REDUCE_SCATTER_LINE: Line = Line(0.0012, 8.0);
 const ALLGATHER_SMALL: u64 = 50_000;
-/// Of what one has for one, with more than 12 ranks.
+/// Size of the data from each rank to each other rank, below which Bruck's algorithm is taken with more than 12 ranks
+/// [B].
 const ALL_TO_ALL_SMALL: u64 = 200;
 
 pub(super) fn choose(operation: Operation, bytes: u64, ranks: u64) -> Choice {

@@ -1,4 +1,4 @@
-//! The formulas.
+//! The formulas for each operation and algorithm.
 
 use super::Cost;
 use crate::nccl_trees::NcclTrees;
@@ -9,18 +9,18 @@ use crate::{Algorithm, Operation};
 
 /// Numbers that formulas share.
 pub(super) struct Terms<'a> {
-    /// Ranks, and the logarithm, rounded up.
+    /// Number of ranks p, and its binary logarithm, rounded up.
     p: f64,
     l: f64,
     ranks: u64,
     bytes: u64,
     n: f64,
-    /// Longest and shortest part of a rank.
+    /// Longest and shortest part of a rank [B].
     part: f64,
     least: f64,
     chunk: Option<u64>,
     cost: Cost,
-    /// Ranks of each node, where trees are made over nodes.
+    /// Number of ranks on each node, for trees over nodes.
     nodes: &'a [u32],
 }
 
@@ -31,17 +31,17 @@ impl<'a> Terms<'a> {
         Terms { p, l, ranks, bytes, n, part, least, chunk, cost: *cost, nodes: &[] }
     }
 
-    /// With ranks on nodes of so many each.
+    /// Returns the terms with ranks on nodes; `nodes` has the number of ranks on each.
     pub(super) fn on(self, nodes: &'a [u32]) -> Terms<'a> {
         Terms { nodes, ..self }
     }
 
-    /// With other parts.
+    /// Returns the terms with other lengths of the longest and the shortest part [B].
     pub(super) fn of_parts(self, part: f64, least: f64) -> Terms<'a> {
         Terms { part, least, ..self }
     }
 
-    /// One message.
+    /// Returns the time of one message [s].
     fn send(&self, bytes: f64) -> f64 {
         self.cost.alpha + bytes * self.cost.beta
     }
@@ -50,7 +50,7 @@ impl<'a> Terms<'a> {
         bytes * self.cost.gamma
     }
 
-    /// All parts but one.
+    /// Returns the bytes of all parts but one.
     fn others(&self) -> f64 {
         self.n - self.part
     }
@@ -86,7 +86,7 @@ impl<'a> Terms<'a> {
         chunks(self.bytes, self.chunk) as f64
     }
 
-    /// Of each of two trees.
+    /// Returns the number of chunks in each of the two trees.
     fn half_chunks(&self) -> f64 {
         chunks(self.bytes.div_ceil(2), self.chunk) as f64
     }
@@ -114,7 +114,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// What a reduction takes on top of the broadcast.
+    /// Returns the time that a reduction takes on top of a broadcast [s].
     fn reduced(&self, algorithm: Algorithm) -> f64 {
         let chunk = self.add((self.n / self.chunks()).ceil());
         match algorithm {
@@ -130,29 +130,29 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// A chunk in each of the two trees.
+    /// Returns the bytes of two chunks, one from each of the two trees.
     fn two_halves(&self) -> f64 {
         2.0 * ((self.n / 2.0).ceil() / self.half_chunks()).ceil()
     }
 
-    /// Up and down at once: the phases of the way up and those of the way down overlap.
+    /// Returns the time of an allreduce by two trees [s]. The phases of the way up and those of the way down overlap.
     fn two_trees_both_ways(&self) -> f64 {
         let trees = NcclTrees::new(self.ranks, self.nodes, self.bytes, self.chunk);
         let (chunks, depth) = (self.half_chunks(), trees.height() as f64);
         let busy = (chunks + depth - 1.0) * self.two_halves();
-        // A rank gets half a chunk each from two children and two parents, and adds the former; where it is in a
-        // chain, it has one child more.
+        // A rank receives half a chunk from each of two children and two parents, and adds the halves from the
+        // children; if it is in a chain, it has one child more.
         let (moved, added) = if self.nodes.is_empty() { (2.0, 1.0) } else { (2.5, 1.5) };
         let phases = chunks + 2.0 * depth - 1.0;
         phases * self.cost.alpha + moved * busy * self.cost.beta + self.add(added * busy)
     }
 
-    /// A part for each rank from the root.
+    /// Returns the time of a scatter of parts from the root [s].
     fn scatter(&self) -> f64 {
         self.l * self.cost.alpha + self.others() * self.cost.beta
     }
 
-    /// Bytes that a rank gets in an allgather; those that are folded in come on top.
+    /// Returns the bytes that a rank receives in an allgather, with the bytes that folding ranks in adds.
     fn gathered(&self, algorithm: Algorithm) -> f64 {
         match algorithm {
             Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => self.doubled(),
@@ -174,15 +174,16 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Doubling among a power of two of ranks, and what the others cost.
+/// Formulas for doubling among a power of two of ranks, and for the other ranks, which are folded in.
 impl Terms<'_> {
-    /// Phases of an allgather.
+    /// Returns the number of phases of an allgather by doubling.
     fn doublings(&self) -> f64 {
         let fold = if extra(self.ranks) > 0 { 2.0 } else { 0.0 };
         fold + f64::from(self.ranks.ilog2())
     }
 
-    /// Bytes of an allgather: pairs' own parts, what doubles, and all to those left out.
+    /// Returns the bytes of an allgather by doubling: the parts of folded ranks, the blocks that double, and all
+    /// parts back to the folded ranks.
     fn doubled(&self) -> f64 {
         let pairs = extra(self.ranks);
         let block = |phase: u32| ((1 << phase) + pairs.min(1 << phase)) as f64 * self.part;
@@ -191,13 +192,14 @@ impl Terms<'_> {
         doubling + fold
     }
 
-    /// Bytes of Bruck's allgather: all that one has, until it has all.
+    /// Returns the bytes of Bruck's allgather: in each phase a rank sends all that it has, until it has all parts.
     fn handed_on(&self) -> f64 {
         let parts = |phase: u64| (1 << phase).min(self.ranks - (1 << phase)) as f64;
         (0..log_up(self.ranks)).map(|phase| (parts(phase) * self.part).min(self.n)).sum()
     }
 
-    /// Allreduce: all of it to the partner and back, around one among the others.
+    /// Returns the time of an allreduce by doubling [s]: folded ranks send the whole buffer to a partner before the
+    /// others' allreduce, and get it back after.
     fn folded(&self, algorithm: Algorithm) -> f64 {
         let fold = if extra(self.ranks) > 0 { 1.0 } else { 0.0 };
         let levels = f64::from(self.ranks.ilog2());
@@ -214,7 +216,8 @@ impl Terms<'_> {
         fold * (2.0 * self.send(self.n) + self.add(self.n)) + inside
     }
 
-    /// Each phase carries the parts whose way has its bit.
+    /// Returns the time of Bruck's all-to-all [s]: phase k carries the parts whose distance to their destination has
+    /// bit k.
     fn bruck(&self) -> f64 {
         let ways = |phase: u64| {
             let (bit, whole) = (1u64 << phase, 2u64 << phase);

@@ -1,4 +1,4 @@
-//! What is sent: as much as textbooks say, and no more.
+//! Tests of the bytes that are sent: as many as textbooks say, and no more.
 
 use super::super::{Algorithm, Collective, Kind, Operation};
 use super::cases::ranks;
@@ -6,7 +6,7 @@ use super::cases::ranks;
 /// Divisible by every number up to 17 and by 64.
 const BYTES: u64 = 720_720 * 17 * 4;
 
-/// Of one collective: bytes that all ranks send, that one sends at most, that one reduces at most.
+/// Bytes of one collective: sent by all ranks together, most sent by one rank, most reduced by one rank.
 #[derive(Debug, PartialEq, Eq)]
 struct Sent {
     all: u64,
@@ -33,7 +33,7 @@ fn sent(operation: Operation, algorithm: Algorithm, ranks: u64) -> Sent {
     Sent { all: out.iter().sum(), most: most(&out), reduced: most(&reduced) }
 }
 
-/// What an algorithm sends by the textbook; none for what depends on more than that.
+/// Returns what an algorithm sends by the textbook; `None` if that depends on more than the number of ranks.
 fn textbook(operation: Operation, algorithm: Algorithm, p: u64) -> Option<Sent> {
     use Algorithm::*;
     use Operation::*;
@@ -55,7 +55,7 @@ fn textbook(operation: Operation, algorithm: Algorithm, p: u64) -> Option<Sent> 
         (Allreduce, RecursiveDoubling) if power => same(log * n, log * n),
         (Allreduce, InSwitch) => same(n, 0),
         (Allreduce, DoubleBinaryTree) if p > 5 => {
-            // Two children in one tree, a parent in each.
+            // The busiest rank has two children in one tree, and a parent in each tree.
             Sent { all: 2 * (p - 1) * n, most: 2 * n, reduced: n }
         }
         (ReduceScatter, Flat | Ring) => same(others, others),
@@ -89,8 +89,8 @@ fn bytes_are_those_of_the_textbook() {
 
 #[test]
 fn scatter_and_allgather_send_each_part_once_and_then_around() {
-    // System: 16 ranks. Expectation: a part passes as many edges of the binomial tree as it has levels
-    // above its rank, 32 in all (half of 16 · 4); then 15 parts each.
+    // System: 16 ranks. Expectation: a part passes as many edges of the binomial tree as it has levels above its
+    // rank, 32 in all (half of 16 · 4); then each rank sends 15 parts around the ring.
     let found = sent(Operation::Broadcast, Algorithm::ScatterAllgather, 16);
     assert_eq!(found.all, 32 * (BYTES / 16) + 15 * BYTES);
     assert_eq!(found.most, 15 * (BYTES / 16) + 15 * (BYTES / 16));
@@ -98,7 +98,7 @@ fn scatter_and_allgather_send_each_part_once_and_then_around() {
 
 #[test]
 fn busbw_is_algbw_times_what_the_busiest_link_carries() {
-    // nccl-tests' factors are the least that a rank must send or get.
+    // Expectation: the factors of nccl-tests are the least number of buffers that a rank must send or receive.
     for (operation, algorithm) in [
         (Operation::Allreduce, Algorithm::Ring),
         (Operation::ReduceScatter, Algorithm::Ring),

@@ -1,8 +1,9 @@
-//! Collectives of all kinds.
+//! Collectives of all kinds, for the tests.
 
 use super::super::{Across, Algorithm, Collective, Levels, Operation};
 
-/// Groups of `ranks`: equal ones of each size, unequal ones, one, and one for each rank.
+/// Returns groupings of `ranks` ranks: equal groups of each size, from one rank to all ranks, and
+/// unequal groups.
 fn groups(ranks: u32) -> Vec<Vec<u32>> {
     let equal = (1..=ranks).filter(|size| ranks.is_multiple_of(*size));
     let equal = equal.map(|size| vec![size; (ranks / size) as usize]);
@@ -12,7 +13,7 @@ fn groups(ranks: u32) -> Vec<Vec<u32>> {
     equal.chain(unequal.into_iter().filter(|_| ranks > 2)).chain([uneven]).filter(whole).collect()
 }
 
-/// In groups, by all algorithms inside and across that can do it.
+/// Returns all valid collectives in groups, by all algorithms inside and across.
 fn grouped(operation: Operation, ranks: u32, bytes: u64) -> Vec<Collective> {
     let mut all = Vec::new();
     let plain = Collective::new(operation, Algorithm::Hierarchical, ranks, bytes);
@@ -28,14 +29,14 @@ fn grouped(operation: Operation, ranks: u32, bytes: u64) -> Vec<Collective> {
     all
 }
 
-/// Each algorithm inside and across at least once.
+/// Returns pairs of algorithms, so that each is used inside and across at least once.
 fn pairs() -> impl Iterator<Item = (Algorithm, Algorithm)> {
     let all = Algorithm::ALL;
     let each = (0..all.len()).flat_map(move |i| [0, 3].map(|apart| (i, (i + apart) % all.len())));
     each.map(move |(inner, outer)| (all[inner], all[outer]))
 }
 
-/// All that can be done with so many ranks and bytes.
+/// Returns all valid collectives for an operation with `ranks` ranks and `bytes`.
 pub(super) fn collectives(operation: Operation, ranks: u32, bytes: u64) -> Vec<Collective> {
     let able = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.offers(operation));
     let plain = able.filter(|algorithm| *algorithm != Algorithm::Hierarchical);
@@ -43,7 +44,7 @@ pub(super) fn collectives(operation: Operation, ranks: u32, bytes: u64) -> Vec<C
     plain.chain(grouped(operation, ranks, bytes)).chain(on_nodes(operation, ranks, bytes)).collect()
 }
 
-/// By rings and trees over nodes, in one channel and in several.
+/// Returns collectives by rings and trees over nodes, in one channel and in several.
 fn on_nodes(operation: Operation, ranks: u32, bytes: u64) -> Vec<Collective> {
     let whole = [Operation::Allreduce, Operation::Broadcast, Operation::Reduce];
     let groups = if whole.contains(&operation) { groups(ranks) } else { Vec::new() };
@@ -56,7 +57,7 @@ fn on_nodes(operation: Operation, ranks: u32, bytes: u64) -> Vec<Collective> {
     each.collect()
 }
 
-/// The ranks that issue and textbooks ask for.
+/// Returns the numbers of ranks that are tested.
 pub(super) fn ranks() -> impl Iterator<Item = u32> {
     (1..=17).chain([64])
 }

@@ -1,4 +1,4 @@
-//! Libraries' tables: thresholds as their sources have them.
+//! Tests of the libraries' choices: thresholds as their sources have them.
 
 use super::super::{
     Across, Algorithm, Choice, Fabric, Generation, Library, Operation, Protocol, choose,
@@ -139,7 +139,7 @@ fn nccl_lets_the_switch_reduce_long_buffers() {
 }
 
 #[test]
-fn what_nccl_knows_of_the_fabric_moves_its_times() {
+fn every_property_of_the_fabric_changes_the_times_of_nccl_s_model() {
     let base = on(64, 8);
     let seconds = |fabric: &Fabric, bytes| {
         nccl(Operation::Allreduce, bytes, fabric).seconds.expect("a model")
@@ -159,7 +159,7 @@ fn what_nccl_knows_of_the_fabric_moves_its_times() {
 }
 
 #[test]
-fn whatever_is_taken_can_be_done() {
+fn every_choice_is_a_valid_collective() {
     let libraries = [Library::Nccl, Library::Mpich, Library::OpenMpi];
     for library in libraries {
         for operation in Operation::ALL {
@@ -184,7 +184,7 @@ fn nccl_times_of_short_buffers_are_those_of_its_source() {
         let found = found.seconds.expect("a model");
         assert!((found / expected - 1.0).abs() < 1e-12, "{found} {expected}");
     };
-    // A ring in LL, 2 nodes of 8: 14 steps inside that a post of 1 µs outlasts, one across; a quarter of
+    // A ring in LL, 2 nodes of 8: 14 steps inside, each as long as a post of 1 µs, and one step across; a quarter of
     // the network's busbw.
     let ring = nccl(Operation::Allgather, KIB, &on(16, 8));
     near(ring, 6.6 + 14.0 * 1.0 + 2.7, KIB, 92.0 / 4.0 * 16.0 / 15.0);
@@ -204,8 +204,8 @@ fn nccl_chunks_are_those_of_all_channels() {
     assert_eq!(whole.chunk, Some(12 * 512 * KIB));
     let short = nccl(Operation::Allgather, KIB, &on(16, 8));
     assert_eq!((short.protocol, short.chunk), (Some(Protocol::Ll), Some(12 * 32 * KIB)));
-    // Few chunks for the depth of the tree, 8, are halved: each of 2 channels has 64 chunks of 512 KiB
-    // from 64 MiB on, 64 of 256 KiB at 32 MiB, 32 of 128 KiB at 8 MiB, and 8 of 64 KiB at 1 MiB.
+    // The depth of the tree is 8, and chunks are halved while there are few of them for it: each of 2 channels has 64
+    // chunks of 512 KiB from 64 MiB on, 64 of 256 KiB at 32 MiB, 32 of 128 KiB at 8 MiB, and 8 of 64 KiB at 1 MiB.
     let fabric = Fabric { nvlink: false, channels: 2, inter: 20e9, ..on(256, 1) };
     let simple = (20..28).map(|i| nccl(Operation::Allreduce, 1 << i, &fabric));
     let chunk = |choice: Choice| {

@@ -1,10 +1,10 @@
-//! Every contribution is followed through the schedule.
+//! Tests that follow every contribution of a rank through the schedule.
 
 use super::super::{Block, Collective, Content, Hop, Kind, Operation, Schedule, Span, Transfer};
 use super::cases::{collectives, ranks};
 use std::collections::BTreeSet;
 
-/// Whose contributions are in a byte, one bit each.
+/// The ranks whose contributions are in a byte, one bit for each.
 type Sum = u128;
 
 fn part(collective: &Collective, rank: u32) -> std::ops::Range<u64> {
@@ -13,7 +13,7 @@ fn part(collective: &Collective, rank: u32) -> std::ops::Range<u64> {
     border(rank.into())..border(u64::from(rank) + 1)
 }
 
-/// What an end has of each byte before.
+/// Returns the contributions that a rank or switch has in each byte before the collective.
 fn before(collective: &Collective, id: u32) -> Vec<Sum> {
     let own = |byte: u64| match collective.operation {
         _ if id >= collective.ranks => false,
@@ -25,7 +25,8 @@ fn before(collective: &Collective, id: u32) -> Vec<Sum> {
     (0..collective.bytes).map(bit).collect()
 }
 
-/// What a rank must have of a byte after; `None` where nobody cares.
+/// Returns the contributions that a rank must have in a byte after the collective; `None` if it
+/// does not matter.
 fn after(collective: &Collective, id: u32, byte: u64) -> Option<Sum> {
     let all = Sum::MAX >> (128 - collective.ranks);
     let owner = |byte| (0..collective.ranks).find(|&r| part(collective, r).contains(&byte));
@@ -50,7 +51,7 @@ fn spans(transfer: &Transfer) -> [Span; 2] {
     }
 }
 
-/// Checks a collective that has one buffer.
+/// Checks a collective of which all ranks have a common buffer.
 fn follow(collective: &Collective, schedule: &Schedule) {
     let ends = schedule.ranks() + schedule.switches();
     let mut sums: Vec<Vec<Sum>> = (0..ends).map(|id| before(collective, id)).collect();
@@ -110,7 +111,8 @@ fn follow_blocks(collective: &Collective, schedule: &Schedule) {
     }
 }
 
-/// Each end is told the same transfers as those who ask for all.
+/// Checks that `visit` shows each rank and switch its own transfers out of all transfers of a
+/// phase.
 fn views_agree(schedule: &Schedule) {
     for phase in 0..schedule.phases() {
         let all: Vec<Transfer> = schedule.transfers(phase).collect();
@@ -154,7 +156,7 @@ fn every_rank_ends_with_every_contribution_once() {
 }
 
 #[test]
-fn so_does_every_rank_of_64() {
+fn every_rank_of_64_ends_with_every_contribution_once() {
     for operation in Operation::ALL {
         // Groups of 8 and of 3, 3, 2 and 56 ranks among them.
         let all = collectives(operation, 64, 70);
@@ -164,7 +166,7 @@ fn so_does_every_rank_of_64() {
 }
 
 #[test]
-fn from_and_to_every_root_and_in_chunks() {
+fn contributions_arrive_once_for_every_root_and_in_chunks() {
     for operation in [Operation::Broadcast, Operation::Reduce, Operation::Allreduce] {
         for ranks in 2..=7 {
             for collective in collectives(operation, ranks, 13) {

@@ -1,10 +1,11 @@
-//! What stays inside a node, and what goes across, with ranks placed node by node.
+//! Tests of the bytes that stay inside nodes and that go across, with ranks placed node by node.
 
 use super::super::{Algorithm, Collective, Content, Kind, Operation};
 
 const BYTES: u64 = 1 << 20;
 
-/// By phase: most that a rank sends to others of its node, and most that the ranks of a node send out of it.
+/// Returns two numbers for each phase: the most bytes that one rank sends to others of its node, and the most that
+/// the ranks of one node send to other nodes.
 fn loads(collective: &Collective, per_node: u32) -> Vec<[u64; 2]> {
     let schedule = collective.schedule().expect("a case can be done");
     let (ranks, nodes) = (collective.ranks, collective.ranks.div_ceil(per_node));
@@ -29,8 +30,9 @@ fn sums(collective: &Collective, per_node: u32) -> [u64; 2] {
 
 #[test]
 fn halving_doubling_keeps_large_pieces_inside_nodes() {
-    // Expectation: half of the buffer goes to the rank beside, then a quarter two ranks away, …: with p ranks, g on a
-    // node, a rank sends 2 (1 - 1/g) n inside, and a node's ranks together 2 (1 - g/p) n across.
+    // Expectation: half of the buffer goes to the rank beside, then a quarter to the rank two away, and so on. With p
+    // ranks, g on a node, a rank sends 2 (1 - 1/g) n inside, and the ranks of a node together send 2 (1 - g/p) n
+    // across.
     for (ranks, per_node) in [(8, 2), (16, 4), (16, 8), (16, 2), (64, 8), (4, 4), (8, 1)] {
         let (n, p, g) = (BYTES, u64::from(ranks), u64::from(per_node));
         let all = Collective::new(Operation::Allreduce, Algorithm::HalvingDoubling, ranks, n);
@@ -45,8 +47,9 @@ fn halving_doubling_keeps_large_pieces_inside_nodes() {
 
 #[test]
 fn ranks_beyond_a_power_of_two_are_folded_in_inside_nodes() {
-    // System: 12 ranks, 4 on a node: 4 pairs, all inside nodes, then 8 ranks, of which the first two nodes have 2 each
-    // and the last has 4. Expectation: across goes what 8 ranks in nodes of 2 send at most.
+    // System: 12 ranks, 4 on a node: 4 pairs are folded, all inside nodes; then 8 ranks are left, 2 on each of the
+    // first two nodes and 4 on the last. Expectation: the first and the last phase carry whole buffers inside nodes,
+    // and the phase after the first one half of the buffer between nearest ranks.
     let all = Collective::new(Operation::Allreduce, Algorithm::HalvingDoubling, 12, BYTES);
     let loads = loads(&all, 4);
     let (first, last) = (loads[0], loads[loads.len() - 1]);
@@ -56,13 +59,15 @@ fn ranks_beyond_a_power_of_two_are_folded_in_inside_nodes() {
 
 #[test]
 fn a_reduction_by_halving_keeps_large_pieces_inside_nodes() {
-    // Expectation: what an allreduce sends before it doubles; then the parts of each node to the first, small ones first.
+    // Expectation: first what an allreduce sends before it doubles; then a gather of the parts to the first rank,
+    // small ones first.
     for (ranks, per_node) in [(8, 2), (16, 4), (16, 8)] {
         let (n, p, g) = (BYTES, u64::from(ranks), u64::from(per_node));
         let reduce = Collective::new(Operation::Reduce, Algorithm::HalvingDoubling, ranks, n);
         let halving = [n - n / g, n - n * g / p];
         let found = sums(&reduce, per_node);
-        // In the gather, g parts of each node's ranks go across at once, and those inside beside each other.
+        // In the gather, the g ranks of a node send across in the same phases, and pairs inside a node send at the
+        // same time.
         assert_eq!(
             found,
             [halving[0] + n - n / g, halving[1] + n - n * g / p],
@@ -73,7 +78,8 @@ fn a_reduction_by_halving_keeps_large_pieces_inside_nodes() {
 
 #[test]
 fn a_binomial_tree_enters_each_node_once() {
-    // Expectation: to the farthest ranks first, so that a node gets the buffer once, while each sends to one other.
+    // Expectation: the farthest ranks come first, so that each node gets the buffer once; in each phase a node sends
+    // it to one other node at most.
     for (ranks, per_node) in [(8, 2), (16, 4), (32, 8), (12, 4)] {
         let tree = Collective::new(Operation::Broadcast, Algorithm::BinomialTree, ranks, BYTES);
         let nodes = u64::from(ranks / per_node);
@@ -83,7 +89,7 @@ fn a_binomial_tree_enters_each_node_once() {
     }
 }
 
-/// By rank, its parent in each tree of an allreduce of two bytes, one for each tree.
+/// Returns the parent of each rank in both trees of an allreduce of two bytes, one byte for each tree.
 fn parents(ranks: u32, nodes: Vec<u32>) -> [Vec<Option<u32>>; 2] {
     let trees = Collective::new(Operation::Allreduce, Algorithm::DoubleBinaryTree, ranks, 2);
     let schedule = trees.on(nodes).schedule().expect("a case can be done");
@@ -99,8 +105,9 @@ fn parents(ranks: u32, nodes: Vec<u32>) -> [Vec<Option<u32>>; 2] {
 }
 
 #[test]
-fn trees_are_those_that_nccl_draws() {
-    // The figures in the comments of NCCL's trees.cc: 14 ranks, 12 mirrored and 13 moved on by one.
+fn trees_are_those_in_the_comments_of_nccl_s_source() {
+    // Expectation: the figures in the comments of NCCL's trees.cc: 14 ranks, 12 ranks mirrored, and 13 ranks moved on
+    // by one.
     let of = |ranks: u32, tree: usize, edges: &[(u32, u32)]| {
         let found = parents(ranks, Vec::new())[tree].clone();
         edges.iter().for_each(|(child, parent)| {
@@ -115,8 +122,8 @@ fn trees_are_those_that_nccl_draws() {
 
 #[test]
 fn trees_over_nodes_are_chains_inside() {
-    // System: 4 nodes of 3. Expectation: 0 <- 2 <- (1, 3) over nodes; the first child reaches the second rank of its
-    // parent's chain, the second child the first.
+    // System: 4 nodes of 3. Expectation: 0 <- 2 <- (1, 3) over nodes. A first child sends to the second rank of its
+    // parent's chain, a second child to the first rank.
     let [first, second] = parents(12, vec![3; 4]);
     let expected = [None, Some(0), Some(1), Some(7), Some(3), Some(4)];
     assert_eq!(first[..6], expected);
@@ -126,8 +133,8 @@ fn trees_over_nodes_are_chains_inside() {
 
 #[test]
 fn a_node_s_network_carries_the_buffer_twice_at_most() {
-    // Expectation: whatever the ranks of a node, it sends half of the buffer up and down each tree's edges, of which it
-    // has three in one tree and one in the other; ranks that are no chain send more.
+    // Expectation: a node sends half of the buffer over each edge of a tree, up or down. It has at most three edges
+    // in one tree and one in the other, however many ranks it has. Trees over ranks that are no chains send more.
     for (ranks, per_node) in [(16, 4), (64, 8), (32, 8)] {
         let trees =
             Collective::new(Operation::Allreduce, Algorithm::DoubleBinaryTree, ranks, BYTES);

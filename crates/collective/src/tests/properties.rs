@@ -1,4 +1,4 @@
-//! Random ranks, bytes, roots, chunks and groups.
+//! Tests with random ranks, bytes, roots, chunks and groups.
 
 use super::super::{Across, Algorithm, Collective, Cost, Levels, Operation, closed_form};
 use super::ownership;
@@ -21,7 +21,7 @@ fn any_levels() -> impl Strategy<Value = Levels> {
         .prop_map(|(groups, inner, outer, across)| Levels { groups, inner, outer, across })
 }
 
-/// Those that can be done.
+/// Generates valid collectives.
 fn any_collective() -> impl Strategy<Value = Collective> {
     let levels = prop::option::of(any_levels());
     let numbers = (1u32..40, 0u64..200, any::<prop::sample::Index>());
@@ -50,13 +50,14 @@ fn any_collective() -> impl Strategy<Value = Collective> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, max_global_rejects: 100_000, ..Default::default() })]
 
-    /// Every contribution arrives once, and who asks for one rank's transfers is told the same.
+    /// Expectation: every contribution arrives once, and the transfers shown for one rank are those
+    /// among all transfers.
     #[test]
     fn contributions_arrive_once(collective in any_collective()) {
         ownership::check(&collective);
     }
 
-    /// No schedule stands still, is faster than its links, or slower than its formula.
+    /// Expectation: no schedule stands still, is faster than its links, or slower than its formula.
     #[test]
     fn times_are_between_bounds(collective in any_collective(), alpha in 0.0f64..1e-3) {
         let cost = Cost { alpha, beta: 1e-9, gamma: 2e-10 };
@@ -74,14 +75,14 @@ proptest! {
         prop_assert!(time >= least * cost.beta * (1.0 - 1e-9), "{time} {least}");
     }
 
-    /// A transfer never takes more time for more bytes, more latency or a slower link.
+    /// Expectation: more bytes, more latency or a slower link never shorten a collective.
     #[test]
     fn times_grow_with_bytes_and_costs(collective in any_collective(), factor in 1u64..5) {
         let cost = Cost { alpha: 1e-6, beta: 1e-9, gamma: 2e-10 };
         let time = |collective: &Collective, cost: &Cost| {
             execute(&collective.schedule().expect("can be done"), cost)
         };
-        // The same chunks, each longer.
+        // As many chunks, each of them longer.
         let chunk = collective.chunk.map(|chunk| chunk * factor);
         let longer = Collective { bytes: collective.bytes * factor, chunk, ..collective.clone() };
         let base = time(&collective, &cost);

@@ -1,4 +1,5 @@
-//! Schedules event by event on an idle network: the rule of the module, word for word.
+//! Execution of schedules event by event on an idle network: the rule in the documentation of the
+//! crate, word for word.
 
 use super::super::{Cost, Kind, Schedule, Transfer};
 
@@ -7,7 +8,7 @@ use super::super::{Cost, Kind, Schedule, Transfer};
 struct Active {
     transfer: usize,
     stage: Stage,
-    /// Seconds of latency, or bytes.
+    /// What is left of the stage: seconds of latency, or bytes.
     left: f64,
 }
 
@@ -18,7 +19,8 @@ enum Stage {
     Reduction,
 }
 
-/// Seconds until all is done, each rank having a link out, a link in and one that reduces.
+/// Returns the time until all transfers are done [s]. Each rank has a link out, a link in, and a
+/// link for reductions.
 pub(super) fn execute(schedule: &Schedule, cost: &Cost) -> f64 {
     let mut run = Execution::new(schedule, cost);
     run.start();
@@ -36,7 +38,8 @@ struct Execution<'a> {
     cost: &'a Cost,
     all: Vec<(u64, Transfer)>,
     begun: Vec<bool>,
-    /// Of each end: its transfers by phase, and how many of them are done of the present phase.
+    /// Indices of the transfers of each rank and switch, in order of phase; the first `next` of
+    /// them are done.
     own: Vec<Vec<usize>>,
     done: Vec<bool>,
     next: Vec<usize>,
@@ -60,7 +63,7 @@ impl<'a> Execution<'a> {
         Execution { schedule, cost, all, begun, own, done, next, active: Vec::new(), now: 0.0 }
     }
 
-    /// The earliest phase in which an end has something to do.
+    /// Returns the earliest phase in which a rank or switch still has something to do.
     fn phase(&mut self, end: u32) -> u64 {
         let (own, next) = (&self.own[end as usize], &mut self.next[end as usize]);
         while own.get(*next).is_some_and(|&i| self.done[i]) {
@@ -69,7 +72,7 @@ impl<'a> Execution<'a> {
         own.get(*next).map_or(u64::MAX, |&i| self.all[i].0)
     }
 
-    /// Begins what both ends are ready for.
+    /// Starts all transfers for which sender and receiver are ready.
     fn start(&mut self) {
         for end in 0..self.own.len() as u32 {
             let phase = self.phase(end);
@@ -89,7 +92,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Up to the next end of a stage.
+    /// Moves time on to the next instant at which a transfer ends its stage.
     fn step(&mut self) {
         let rates = self.rates();
         let times = self.active.iter().zip(&rates).map(|(active, rate)| active.left / rate);
@@ -98,7 +101,7 @@ impl<'a> Execution<'a> {
         let mut going = Vec::new();
         for (mut active, rate) in std::mem::take(&mut self.active).into_iter().zip(rates) {
             active.left -= rate * span;
-            // Rounding must not tell apart what ends together.
+            // Rounding must not separate stages that end together.
             if active.left > rate * (self.now * 1e-12) {
                 going.push(active);
             } else {
@@ -108,7 +111,7 @@ impl<'a> Execution<'a> {
         self.active = going;
     }
 
-    /// The next stage; none after the last.
+    /// Returns the transfer in its next stage; `None` after the last one.
     fn further(&mut self, active: Active) -> Option<Active> {
         let transfer = self.all[active.transfer].1;
         let left = transfer.bytes as f64;
@@ -136,7 +139,8 @@ impl<'a> Execution<'a> {
         ours.map(|(end, kind)| 3 * end as usize + kind).collect()
     }
 
-    /// Max-min fair, by filling up: the link that gives least goes first.
+    /// Returns the max-min fair rates, by progressive filling: the link that gives the least share
+    /// is filled first.
     fn rates(&self) -> Vec<f64> {
         let routes: Vec<Vec<usize>> = self.active.iter().map(|active| self.route(active)).collect();
         let mut rates: Vec<Option<f64>> =

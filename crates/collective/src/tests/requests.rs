@@ -1,4 +1,5 @@
-//! What cannot be done is refused with what to do instead.
+//! Tests that collectives that are not valid are refused with an error that says what to choose
+//! instead.
 
 use super::super::{Across, Algorithm, Collective, Invalid, Levels, Library, Operation};
 

@@ -1,4 +1,4 @@
-//! Phases in short against the transfers themselves.
+//! Tests of runs of phases against the transfers themselves.
 
 use super::super::{Algorithm, Collective, Cost, Kind, Operation, Run, Schedule};
 use super::cases::collectives;
@@ -6,7 +6,7 @@ use super::reference::execute;
 
 const COST: Cost = Cost { alpha: 2e-6, beta: 1e-9, gamma: 3e-10 };
 
-/// The obvious way: each phase counted from its transfers.
+/// Returns the run of one phase, counted from its transfers in the obvious way.
 fn counted(schedule: &Schedule, phase: u64) -> Run {
     let ranks = schedule.ranks() as usize;
     let ends = ranks + schedule.switches() as usize;
@@ -26,7 +26,7 @@ fn counted(schedule: &Schedule, phase: u64) -> Run {
     Run { phase, repeat: 1, same_pairs: true, transfers, bytes, fan, sent, received, reduced }
 }
 
-/// Who sends to whom.
+/// Returns sender and receiver of each transfer of a phase.
 fn pairs(schedule: &Schedule, phase: u64) -> Vec<(u32, u32)> {
     let mut pairs: Vec<_> = schedule.transfers(phase).map(|t| (t.from, t.to)).collect();
     pairs.sort_unstable();
@@ -44,7 +44,7 @@ fn check(collective: &Collective) {
             let expected =
                 Run { phase: run.phase, repeat: run.repeat, same_pairs: run.same_pairs, ..counted };
             let unequal = !collective.bytes.is_multiple_of(64);
-            // Where parts differ by a byte, a run tells the longest.
+            // Where parts differ by a byte, a run has the longest one.
             let near = |run: u64, counted: u64| run >= counted && run - counted <= 64;
             let alike = near(run.bytes, counted.bytes)
                 && near(run.sent, counted.sent)
@@ -69,7 +69,7 @@ fn ranks(collective: &Collective) -> u64 {
 }
 
 #[test]
-fn runs_are_what_phases_are() {
+fn runs_have_the_counts_of_their_phases() {
     for operation in Operation::ALL {
         for ranks in [1, 2, 3, 4, 6, 7, 8, 12, 16] {
             for bytes in [0, 4_099, 720_720 * 64] {
@@ -91,7 +91,7 @@ fn a_ring_of_4096_is_two_runs() {
     let shape: Vec<_> = runs.iter().map(|r| (r.repeat, r.transfers, r.bytes, r.reduced)).collect();
     assert_eq!(shape, [(4_095, 4_096, 24_959, 24_959), (4_095, 4_096, 24_959, 0)]);
     assert!(runs.iter().all(Run::is_symmetric));
-    // Where all others are a byte shorter, the time is that of the longest all the same.
+    // Even if all other parts are a byte shorter, the time is that of the longest part.
     let small = Collective { ranks: 9, bytes: 1_000, ..ring };
     let schedule = small.schedule().expect("a ring");
     let (time, in_step) = (execute(&schedule, &COST), schedule.in_step(&COST).expect("in step"));
@@ -110,8 +110,8 @@ fn long_pipelines_are_few_runs() {
 
 #[test]
 fn schedules_of_many_ranks_take_little_memory_and_work() {
-    // System: 100,000 ranks in groups of 8. Expectation: one rank's transfers are told at once, and the
-    // phases in short are few.
+    // System: 100,000 ranks in groups of 8. Expectation: the transfers of one rank are found at once, and there are
+    // few runs.
     let whole =
         Collective::new(Operation::Allreduce, Algorithm::Hierarchical, 100_000, 102_228_128);
     let (inner, outer, across) =

@@ -1,4 +1,4 @@
-//! Closed forms against schedules that are executed event by event.
+//! Tests of closed forms against schedules that are executed event by event.
 
 use super::super::{Across, Algorithm, Collective, Cost, Levels, Operation, closed_form};
 use super::cases::{collectives, ranks};
@@ -22,14 +22,14 @@ fn plain(operation: Operation, ranks: u32, bytes: u64) -> Vec<Collective> {
     all.filter(|collective| collective.levels.is_none()).collect()
 }
 
-/// Whether the formula is only a bound: trees that are not full, or both ways through them.
+/// Whether the formula is only an upper bound: for two trees that are not full, and for an allreduce by two trees.
 fn bound(collective: &Collective) -> bool {
     let both = collective.operation == Operation::Allreduce;
     let tree = collective.algorithm == Algorithm::DoubleBinaryTree;
     tree && (both || !collective.ranks.is_power_of_two())
 }
 
-/// With whole buffers, and in 4 and 16 chunks.
+/// Returns the collective with whole buffers and, if it is a pipeline, in 4 and in 16 chunks.
 fn in_chunks(collective: Collective) -> Vec<Collective> {
     let chunks = if collective.algorithm.is_pipelined(collective.operation) { 3 } else { 1 };
     let chunk = [None, Some(BYTES / 4), Some(BYTES / 16)].into_iter().take(chunks);
@@ -63,8 +63,8 @@ fn closed_forms_are_exact_where_parts_are_equal() {
 }
 
 #[test]
-fn closed_forms_bound_what_is_not_equal() {
-    // Expectation: within a byte of rounding in each phase, and chunks and halves that differ by one.
+fn closed_forms_are_upper_bounds_if_parts_are_not_equal() {
+    // Expectation: formulas are upper bounds although parts differ by a byte, and chunks and halves by one.
     for operation in Operation::ALL {
         for ranks in 1..=12 {
             for (bytes, chunk) in [(1, 1), (7, 3), (4_099, 600)] {
@@ -82,9 +82,9 @@ fn closed_forms_bound_what_is_not_equal() {
 }
 
 #[test]
-fn groups_add_up() {
-    // System: equal groups, all links alike. Expectation: what groups do inside and across, one after
-    // the other, where both are exact.
+fn times_inside_and_across_groups_add_up() {
+    // System: equal groups, all links alike. Expectation: the times inside and across groups, one after the other, if
+    // both formulas are exact.
     for operation in Operation::ALL {
         for ranks in [4, 6, 8, 12, 16] {
             for collective in collectives(operation, ranks, BYTES) {
@@ -115,7 +115,8 @@ fn two_networks_cost_what_each_costs() {
     assert!((time - inside - 6.0 * (5e-6 + eighth / 4.0 * 1e-9)).abs() < 1e-12);
 }
 
-/// Unequal groups may begin to reduce across while others still do inside: a latency less.
+/// Whether all ranks go from phase to phase together. Leaders of unequal groups may begin to reduce across while
+/// other groups still reduce inside, which spares a latency.
 fn in_step(collective: &Collective) -> bool {
     collective.schedule().expect("a case can be done").runs().is_some()
 }
@@ -130,7 +131,7 @@ fn an_allreduce_takes_no_longer_than_a_reduction_and_a_broadcast() {
                     let part = Collective { operation, ..collective.clone() };
                     part.check().is_ok().then(|| executed(&part))
                 };
-                // Trees over nodes are of allreduces only.
+                // Only allreduces have trees over nodes.
                 if !in_step(&collective) || !collective.nodes.is_empty() {
                     continue;
                 }
@@ -146,15 +147,15 @@ fn an_allreduce_takes_no_longer_than_a_reduction_and_a_broadcast() {
     }
 }
 
-/// The same in so many chunks.
+/// Returns the collective in `chunks` chunks.
 fn chunked(collective: &Collective, chunks: u64) -> Collective {
     Collective { chunk: Some(collective.bytes.div_ceil(chunks)), ..collective.clone() }
 }
 
 #[test]
 fn more_chunks_only_come_nearer_to_the_pipelined_limit() {
-    // System: latency 0. Expectation: a time that falls with the number of chunks to its limit: all bytes
-    // through the busiest link, and what is reduced there.
+    // System: latency 0. Expectation: the time falls with the number of chunks to its limit: the time of all bytes on
+    // the busiest link, and of the reductions there.
     let free = Cost { alpha: 0.0, ..COST };
     let n = BYTES as f64;
     let limits = [
@@ -181,7 +182,8 @@ fn more_chunks_only_come_nearer_to_the_pipelined_limit() {
 
 #[test]
 fn each_chunk_more_costs_a_latency_at_most() {
-    // System: time that hangs on latency. Expectation: from C to 2C chunks, C latencies more at most.
+    // System: collectives whose time depends on latency. Expectation: 2C chunks take C latencies longer than C chunks
+    // at most, an allreduce 2C latencies.
     for operation in Operation::ALL {
         let whole = plain(operation, 12, BYTES).into_iter();
         for whole in whole.filter(|whole| whole.algorithm.is_pipelined(operation)) {

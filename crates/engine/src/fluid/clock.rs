@@ -1,31 +1,31 @@
-//! Virtual clocks: what limits groups rises for all of them alike, so they share one clock.
+//! Virtual clocks: all groups that one link or cap limits rise at one level, so they share one clock.
 //!
-//! A clock integrates a level (rate ÷ weight). Each group that rides it is filed under the
-//! value at which its first flow is done.
+//! A clock integrates a level (rate ÷ weight) over time. Each group that rides the clock is filed in its heap under
+//! the clock's value at which the group's first flow is done.
 
 use super::indexed_heap::IndexedHeap;
 use crate::Time;
 
 /// Relative error that the value of a clock may have collected since it was rebased.
 const NOISE: f64 = 2e-15;
-/// What is closer to a whole picosecond than this counts as whole [ps].
+/// Distance from a whole picosecond up to which an instant counts as whole [ps].
 const WHOLE: f64 = 1e-6;
-/// Numbers from here on are whole.
+/// From here on every `f64` is a whole number.
 const FRACTIONAL: f64 = (1u64 << 53) as f64;
 
-/// The integral of a level, and the groups that rise with it. Laid out so that what it is and its first entry are
-/// one cache line: how many there are and the others lie beyond.
+/// The integral of a level over time, and the groups that rise with it. Laid out so that its own numbers and its
+/// first entry are in one cache line; the number of entries and the other entries lie beyond.
 #[derive(Debug, Clone, Default)]
 #[repr(C, align(64))]
 pub(super) struct Clock {
     value: f64,
     rate: f64,
     since: Time,
-    /// The largest value at which the origin was moved: keys have rounding errors of its size.
+    /// The largest value at which a rebase moved the origin: rounding errors of keys are relative to it.
     reach: f64,
-    /// The rate from now on [1/ps].
+    /// The rate from the next `refresh` on [1/ps].
     pub(super) target: f64,
-    /// Its next instant is to be found anew.
+    /// Whether the instant at which the first entry is due must be found anew.
     pub(super) touched: bool,
     pub(super) entries: IndexedHeap<f64>,
 }
@@ -36,7 +36,7 @@ impl Clock {
         Clock { rate, target: rate, ..Clock::default() }
     }
 
-    /// The value at `now`. At an infinite rate it stands still, because what is left is then
+    /// Returns the value at `now`. At an infinite rate the clock stands still, because all work that is left is then
     /// done at once.
     #[inline]
     pub(super) fn at(&self, now: Time) -> f64 {
@@ -46,7 +46,7 @@ impl Clock {
         self.value + self.rate * now.since(self.since).picoseconds()
     }
 
-    /// The value at `now`, from where the clock goes on.
+    /// Moves the clock on to `now`; returns its value there.
     #[inline]
     pub(super) fn advance(&mut self, now: Time) -> f64 {
         if now != self.since {
@@ -56,13 +56,13 @@ impl Clock {
         self.value
     }
 
-    /// Notes that the next instant is to be found anew; whether that is news.
+    /// Marks the clock as touched; returns whether it was not touched before.
     #[inline]
     pub(super) fn touch(&mut self) -> bool {
         !std::mem::replace(&mut self.touched, true)
     }
 
-    /// From `now` on the clock runs at its target; gives when its first entry is due.
+    /// Lets the clock run at its target from `now` on; returns the instant at which its first entry is due.
     #[inline]
     pub(super) fn refresh(&mut self, now: Time) -> Time {
         self.touched = false;
@@ -71,20 +71,20 @@ impl Clock {
         self.due(now)
     }
 
-    /// Nobody knows the value of a clock without entries, so that it may start anew.
+    /// Restarts the clock at 0 if it has no entries, because no group depends on its value then.
     pub(super) fn restart_if_free(&mut self, now: Time) {
         if self.entries.is_empty() {
             (self.value, self.reach, self.since, self.rate) = (0.0, 0.0, now, self.target);
         }
     }
 
-    /// The present rate [1/ps].
+    /// Returns the present rate [1/ps].
     pub(super) fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Moves the origin to the value at `now`, where that of every entry is too; `head` gives
-    /// the entries' keys from there.
+    /// Moves the origin of the clock to its value at `now`; the origins of its groups have been moved there before.
+    /// `head` returns the key of each entry from the new origin.
     pub(super) fn rebase(&mut self, now: Time, places: &mut [u32], head: impl Fn(u32) -> f64) {
         self.reach = self.reach.max(self.at(now));
         self.value = 0.0;
@@ -92,15 +92,15 @@ impl Clock {
         self.entries.rekey(places, head);
     }
 
-    /// The first instant, not before `now`, up to where the value is, at which the first entry is
-    /// due.
+    /// Returns the first instant, not before `now`, at which the first entry is due; the clock must have been moved
+    /// on to `now`.
     #[inline]
     fn due(&self, now: Time) -> Time {
         let key = self.entries.first();
         due(now, key, self.value, self.rate, key + self.reach)
     }
 
-    /// IndexedHeap up to this value are due at `now`, given that the first one is.
+    /// Returns the value up to which entries are due at `now`, given that the first one is.
     #[inline]
     pub(super) fn ripe(&mut self, now: Time) -> f64 {
         let value = self.advance(now);
@@ -109,10 +109,10 @@ impl Clock {
     }
 }
 
-/// The first whole picosecond at which a clock that has `value` at `now` reaches `key`.
+/// Returns the first whole picosecond at which a clock that has `value` at `now` reaches `key`.
 ///
-/// Rounds up, but not what is whole up to rounding errors of numbers as large as `scale`: an
-/// exact completion stays where it is.
+/// Rounds up, unless the instant is whole up to rounding errors of numbers as large as `scale`: an exact completion
+/// stays where it is.
 #[inline]
 pub(super) fn due(now: Time, key: f64, value: f64, rate: f64, scale: f64) -> Time {
     let left = key - value;
@@ -125,7 +125,7 @@ pub(super) fn due(now: Time, key: f64, value: f64, rate: f64, scale: f64) -> Tim
         return now;
     }
     if exact < FRACTIONAL {
-        // Conversion of signed numbers is the short one.
+        // Conversion to a signed integer takes fewer instructions than to an unsigned one.
         let below = exact as i64;
         let whole = below + i64::from(exact > below as f64);
         return Time(now.0.saturating_add(whole as u64));
@@ -133,7 +133,7 @@ pub(super) fn due(now: Time, key: f64, value: f64, rate: f64, scale: f64) -> Tim
     far(now, left, rate, exact)
 }
 
-/// The same for what is so far away that it is whole, or not a number.
+/// Returns what `due` does for an instant so far away that every `f64` is whole, for an infinite rate, and for NaN.
 #[cold]
 fn far(now: Time, left: f64, rate: f64, exact: f64) -> Time {
     if rate.is_infinite() && left.is_finite() {

@@ -1,4 +1,4 @@
-//! The state of the network, and what happens to single flows. Rates are found in `settle`.
+//! The state of the network, and the start, completion and cancellation of single flows. `settle` finds the rates.
 
 use super::clock::Clock;
 use super::group::{FlowRef, Group, UseState};
@@ -8,38 +8,40 @@ use super::{Capacity, Demand, Finished, FlowId, LinkUse};
 use crate::{PS_PER_SECOND, Time};
 use std::collections::BTreeMap;
 
-/// The clocks are rebased this often [ps]: their error is about 2^-53 of the time since.
+/// Time between two rebases of the clocks [ps]: the error of a clock is about 2^-53 of the time since its last
+/// rebase.
 const REBASE: u64 = 64_000_000_000_000;
 
-/// Updates of one link at one instant, after which its component is solved by progressive
+/// Number of times that one link is solved in one settling, after which its component is solved by progressive
 /// filling.
 const PATIENCE: u32 = 64;
 
-/// Key of a flow that has left its group and is yet to be told.
+/// Key of a flow that is done and has left its group's heap, but that `finish` has not returned yet.
 pub(super) const DONE: f64 = f64::NEG_INFINITY;
 
-/// A flow, or several that started as one. Aligned to lie in one cache line.
+/// A flow, or several flows that were started together. Aligned to lie in one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(super) struct Slot<T> {
-    /// In order of start; 0 if there is no flow. The lower half tells the flows of a slot from each other.
+    /// Number of the flow in order of start; 0 if the slot is free. The lower 32 bits are the generation, which
+    /// distinguishes successive flows of the slot.
     pub(super) sequence: u64,
     pub(super) key: f64,
     group: u32,
     pub(super) count: u32,
-    /// The caller's.
+    /// Token of the caller.
     pub(super) token: T,
 }
 
 impl<T> Slot<T> {
-    /// Whether the flow of this generation is still there.
+    /// Whether the slot still holds the flow of this generation.
     #[inline]
     pub(super) fn holds(&self, generation: u32) -> bool {
         self.sequence as u32 == generation && self.sequence != 0
     }
 }
 
-/// Puts a flow into a free slot, or a new one.
+/// Puts a flow into a free slot, or into a new one; returns the number of the slot.
 #[inline]
 fn occupy<T>(slots: &mut Vec<Slot<T>>, free: &mut Vec<u32>, flow: Slot<T>) -> u32 {
     if let Some(slot) = free.pop() {
@@ -58,29 +60,30 @@ pub(super) struct Core<T> {
     pub(super) groups: Vec<Group>,
     pub(super) uses: Vec<UseState>,
     pub(super) clocks: Vec<Clock>,
-    /// By group, its place among the entries of its home.
+    /// For each group, its place in the heap of its home; `NONE` without a home.
     pub(super) places: Vec<u32>,
-    /// Clocks by when their first flow is due, if ever.
+    /// Clocks in order of the instant at which their first flow is due; a clock whose flows never end is not among
+    /// them.
     pub(super) dues: IndexedHeap<Time>,
-    /// By clock, its place among those.
+    /// For each clock, its place in `dues`; `NONE` if it is not there.
     due_places: Vec<u32>,
     known: BTreeMap<Box<[u64]>, u32>,
     pub(super) slots: Vec<Slot<T>>,
     free: Vec<u32>,
     sequence: u64,
-    /// Groups that started or lost flows since rates were found.
+    /// Groups in which flows started or ended since the last settling.
     pub(super) dirty: Vec<u32>,
-    /// Links whose level is to be found.
+    /// Links whose level must be found again.
     pub(super) queue: Vec<u32>,
     pub(super) settlings: u64,
     pub(super) touched_groups: Vec<u32>,
     pub(super) touched_clocks: Vec<u32>,
     pub(super) crossed: Vec<u32>,
     pub(super) patience: u32,
-    /// Flows that are done at `now`, and how many of them have been told.
+    /// Sequence number and slot of each flow that is done at `now`; `finish` has returned the first `told` of them.
     done: Vec<(u64, u32)>,
     told: usize,
-    /// All that is due at `now` is in `done`.
+    /// Whether all flows that are due at `now` have been moved to `done` or returned.
     pub(super) swept: bool,
     due_clocks: Vec<u32>,
     ripe: Vec<u32>,
@@ -192,7 +195,7 @@ impl<T: Copy> Core<T> {
         flow
     }
 
-    /// The group's own value: work per flow and weight since its origin.
+    /// Returns the group's value at the present instant: work done per flow and weight since its origin.
     #[inline]
     pub(super) fn value(&self, group: u32) -> f64 {
         self.value_at(self.now, group)
@@ -203,13 +206,13 @@ impl<T: Copy> Core<T> {
         self.groups[group as usize].value(&self.clocks, now)
     }
 
-    /// Whether rates are yet to be found.
+    /// Whether groups or links have changed since the last settling, so that rates must be found again.
     #[inline]
     pub(super) fn unsettled(&self) -> bool {
         !self.dirty.is_empty() || !self.queue.is_empty()
     }
 
-    /// Lets time pass up to `now`.
+    /// Moves time on to `now`.
     #[inline]
     pub(super) fn reach(&mut self, now: Time) {
         if now != self.now {
@@ -233,7 +236,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Whether flows are done that are yet to be told.
+    /// Whether flows are done that `finish` has not returned yet.
     #[inline]
     pub(super) fn has_finished(&self) -> bool {
         self.told < self.done.len()
@@ -250,13 +253,13 @@ impl<T: Copy> Core<T> {
         (next != Time::NEVER).then_some(next)
     }
 
-    /// When the next flow is due.
+    /// Returns the instant at which the next flow is due; `Time::NEVER` if none is.
     #[inline]
     fn first_due(&self) -> Time {
         self.dues.first()
     }
 
-    /// The first flow of a clock is due then.
+    /// Records in `dues` that the first flow of `clock` is due at `due`, or never.
     #[inline]
     pub(super) fn set_due(&mut self, clock: u32, due: Time) {
         let known = self.due_places[clock as usize] != NONE;
@@ -269,7 +272,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// A flow that is done at `now`, in order of start.
+    /// Returns a flow that is done at `now`, in order of start; `None` if there is no other.
     #[inline(always)]
     pub(super) fn finish(&mut self, now: Time) -> Option<Finished<T>> {
         self.reach(now);
@@ -294,8 +297,8 @@ impl<T: Copy> Core<T> {
         None
     }
 
-    /// The flow that is due at `now`, if it is the only one, as it nearly always is: this spares the lists of
-    /// all that are.
+    /// Returns the flow that is due at `now` if it is the only one, as it nearly always is. This spares the lists
+    /// that `sweep` makes. `None` if several flows may be due; then `sweep` collects them.
     #[inline]
     fn finish_only(&mut self) -> Option<Finished<T>> {
         let Core { now, clocks, groups, slots, dues, .. } = self;
@@ -325,7 +328,7 @@ impl<T: Copy> Core<T> {
         Some(self.vacate_slot(slot))
     }
 
-    /// The flow of a slot has been told to be done.
+    /// Frees the slot of a flow that is done; returns what `finish` reports of the flow.
     #[inline]
     fn vacate_slot(&mut self, slot: u32) -> Finished<T> {
         let s = &mut self.slots[slot as usize];
@@ -335,7 +338,7 @@ impl<T: Copy> Core<T> {
         Finished { token: s.token, flow, count: s.count }
     }
 
-    /// Collects all flows that are due at `now`.
+    /// Collects all flows that are due at `now` in `done`.
     fn sweep(&mut self) {
         self.swept = true;
         let before = self.done.len();
@@ -370,13 +373,13 @@ impl<T: Copy> Core<T> {
         ripe.clear();
     }
 
-    /// All flows that have not been told to be done, with their tokens, in no order.
+    /// Iterates over all flows that `finish` has not returned, with their tokens, in no particular order.
     pub(super) fn flows(&self) -> impl Iterator<Item = (FlowId, &T)> {
         let live = self.slots.iter().zip(0..).filter(|(slot, _)| slot.sequence != 0);
         live.map(|(of, slot)| (FlowId { slot, generation: of.sequence as u32 }, &of.token))
     }
 
-    /// Stops a flow; gives the work left.
+    /// Cancels a flow; returns its work left, or `None` if the id is no longer valid.
     pub(super) fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
         self.reach(now);
         let s = *self.slots.get(flow.slot as usize)?;
@@ -405,7 +408,8 @@ impl<T: Copy> Core<T> {
         Some(left.max(0.0))
     }
 
-    /// The key of the group's first flow, by its own value; infinite if there is none.
+    /// Returns the smallest key of the group's flows, and drops cancelled flows before it from the heap; infinite if
+    /// the group has no flow.
     #[inline]
     pub(super) fn head(&mut self, group: u32) -> f64 {
         let g = &self.groups[group as usize];
@@ -427,7 +431,7 @@ impl<T: Copy> Core<T> {
         f64::INFINITY
     }
 
-    /// The group's level [1/ps]; zero if it has no active flow.
+    /// Returns the group's level (rate ÷ weight) as of the last settling [1/ps]; zero if it had no active flow.
     pub(super) fn level(&self, group: u32) -> f64 {
         let g = &self.groups[group as usize];
         if g.home == NONE { 0.0 } else { self.clocks[g.home as usize].rate() }

@@ -1,51 +1,54 @@
-//! What a caller says to the network, and what it hears back.
+//! Types of the network's interface: links, groups, flows, demands, and what is reported of flows
+//! and links.
 
-/// A shared resource.
+/// Identifies a link, which is a shared resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(super) u32);
 
 impl LinkId {
-    /// The link that was added after `index` others; for [`super::max_min_shares`], the place of
-    /// its capacity.
+    /// Returns the id of the link that was added after `index` others; for
+    /// [`super::max_min_shares`], of the link whose capacity is at `index`.
     pub fn new(index: usize) -> LinkId {
         LinkId(u32::try_from(index).expect("fewer than 2^32 links"))
     }
 
-    /// Number of links that were added before this one.
+    /// Returns the number of links that were added before this one.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// All flows of one demand: they progress alike.
+/// Identifies a group: all flows with one demand, which all have the same rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub(super) u32);
 
 impl GroupId {
-    /// Number of groups that were made before this one.
+    /// Returns the number of groups that were made before this one.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A flow, or several that started as one; harmless once it has finished or was cancelled.
+/// Identifies a flow, or several flows that were started together. Cancelling by this id has no
+/// effect once the flow has finished or was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowId {
     pub(super) slot: u32,
     pub(super) generation: u32,
 }
 
-/// What a link can carry [unit/s]: not negative, zero and infinity allowed.
+/// The capacity of a link [unit/s]; zero and infinity are allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Capacity {
-    /// The same whatever happens.
+    /// A capacity that does not depend on the number of active flows.
     Fixed(f64),
-    /// Entry n - 1 while n flows are active; beyond the table its last entry.
+    /// A capacity for each number of active flows: entry n - 1 while n flows are active, the last
+    /// entry beyond the table.
     ByFlows(Box<[f64]>),
 }
 
 impl Capacity {
-    /// The capacity under `flows` active flows [unit/s].
+    /// Returns the capacity with `flows` active flows [unit/s].
     #[inline]
     pub fn at(&self, flows: u64) -> f64 {
         match self {
@@ -57,7 +60,7 @@ impl Capacity {
         }
     }
 
-    /// Panics unless every capacity is a number, not negative.
+    /// Panics if a capacity is negative or not a number, or if a table is empty.
     pub(super) fn check(&self) {
         let table = match self {
             Capacity::Fixed(capacity) => std::slice::from_ref(capacity),
@@ -77,7 +80,7 @@ pub struct Use {
     pub per_unit: f64,
 }
 
-/// What a flow asks for.
+/// The demand of a flow: its route, weight and cap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demand {
     /// The links used, in any order; a link that appears twice is used twice.
@@ -89,7 +92,8 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The same demand in its one normal form: links ascending, each once, none unused.
+    /// Returns the demand in normal form: links in ascending order, each of them once, none with
+    /// zero use.
     pub(super) fn normal(self) -> Demand {
         assert!(self.weight > 0.0 && self.weight.is_finite(), "a weight is positive");
         assert!(self.cap >= 0.0, "a cap is not negative");
@@ -108,7 +112,7 @@ impl Demand {
         Demand { route: route.into(), ..self }
     }
 
-    /// The demand as a key under which equal demands are equal; to be called in normal form.
+    /// Returns a key that is equal for equal demands; the demand must be in normal form.
     pub(super) fn key(&self) -> Box<[u64]> {
         let uses = self.route.iter().flat_map(|u| [u64::from(u.link.0), u.per_unit.to_bits()]);
         [self.weight.to_bits(), self.cap.to_bits()].into_iter().chain(uses).collect()
@@ -118,15 +122,15 @@ impl Demand {
 /// A flow that has done its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished<T> {
-    /// What the caller gave at the start.
+    /// The token that the caller gave at the start.
     pub token: T,
-    /// The flow; stale by now.
+    /// The flow's id, which is no longer valid.
     pub flow: FlowId,
-    /// Flows that started as this one.
+    /// Number of flows that were started together under this id.
     pub count: u32,
 }
 
-/// What a link has done since it was added.
+/// The usage of a link since it was added.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LinkUse {
     /// Time with at least one active flow [s].

@@ -1,14 +1,17 @@
-//! The usual changes, done in O(1): more or less flows in a group where at most one link of its
-//! route is contended, nobody changes sides by it, and nobody else must be told.
+//! The usual changes of the number of flows in a group, done in O(1). They apply if at most one
+//! link of the group's route is contended, no member changes sides there, and no other link must
+//! learn of a new level.
 //!
-//! Links that a group has alone are told of such changes only when somebody is to look at them.
+//! A link that a group has alone learns of such a change only when its level is needed; until then
+//! the group is stale.
 
 use super::core::Core;
 use super::group::{Path, Route, UseState};
 use super::indexed_heap::NONE;
 
 impl<T: Copy> Core<T> {
-    /// Takes the simple ones of the groups that started or lost flows.
+    /// Handles the groups in `dirty` whose change is simple, up to the first one whose change is
+    /// not.
     #[inline]
     pub(super) fn recheck_all(&mut self) {
         while let Some(group) = self.dirty.pop() {
@@ -18,7 +21,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// False, with nothing done, if it is not that simple.
+    /// Handles the change of one group; returns false, with nothing changed, if the change is not
+    /// simple.
     #[inline]
     fn recheck(&mut self, group: u32) -> bool {
         let g = &mut self.groups[group as usize];
@@ -37,7 +41,8 @@ impl<T: Copy> Core<T> {
         if after == 0 { self.exit(group) } else { self.readjust(group) }
     }
 
-    /// The group goes on with more or less flows, limited by what limits it now.
+    /// Changes the number of flows of a group that stays active, and that the same link or cap
+    /// limits as before. Returns false, with nothing changed, if that is not so.
     #[inline]
     fn readjust(&mut self, group: u32) -> bool {
         let Core { groups, links, clocks, places, touched_clocks, .. } = self;
@@ -82,7 +87,7 @@ impl<T: Copy> Core<T> {
         true
     }
 
-    /// From now on so many flows are active.
+    /// Records that the group's links know of `flows` active flows.
     fn resettle(&mut self, group: u32, flows: u32) {
         let g = &mut self.groups[group as usize];
         g.settled = flows;
@@ -90,7 +95,8 @@ impl<T: Copy> Core<T> {
         g.stale = false;
     }
 
-    /// The group has flows again, on links where nobody is or several compete.
+    /// Makes a group active, on links that are either empty or contended. Returns false, with
+    /// nothing changed, if that is not simple.
     fn enter(&mut self, group: u32) -> bool {
         if !self.knows_path(group) {
             self.find_path(group);
@@ -129,7 +135,8 @@ impl<T: Copy> Core<T> {
         true
     }
 
-    /// The group uses a link where nobody is; a hub must hear of the level there.
+    /// Enters a group at a link that was empty. `coupled` says whether the route has a hub, to
+    /// which the level here must be passed on.
     fn enter_alone(&mut self, at: u32, flows: f64, coupled: bool) {
         let u = &mut self.uses[at as usize];
         let link = &mut self.links[u.link as usize];
@@ -142,7 +149,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// The group has no flows any more, and where several compete, several still do.
+    /// Makes a group inactive after its last flow has ended, if the hub stays contended. Returns
+    /// false, with nothing changed, if that is not simple.
     fn exit(&mut self, group: u32) -> bool {
         let g = &self.groups[group as usize];
         let (hub, uses, home) = (g.hub, g.uses.clone(), g.home);
@@ -173,7 +181,8 @@ impl<T: Copy> Core<T> {
         true
     }
 
-    /// Whether the path of a group without flows, which nobody tells of changes, is as it was found.
+    /// Whether the path of an inactive group is still right. No link tells such a group that it
+    /// became or ceased to be contended, so the counts of these changes are compared.
     #[inline]
     fn knows_path(&self, group: u32) -> bool {
         let g = &self.groups[group as usize];
@@ -209,7 +218,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Tells the links that the group has alone how many flows are active.
+    /// Tells the links that a stale group has alone how many of its flows are active.
     #[inline]
     pub(super) fn freshen(&mut self, group: u32) {
         let g = &mut self.groups[group as usize];
@@ -227,7 +236,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Tells all that the members of a link have alone.
+    /// Calls `freshen` for the group of each member of a link.
     pub(super) fn freshen_members(&mut self, link: u32) {
         for place in 0..self.links[link as usize].members.len() {
             let at = self.links[link as usize].members[place].of;

@@ -1,8 +1,9 @@
-//! Progressive filling of one component: what is left when passing levels on takes too long.
+//! Progressive filling of a whole component: the last resort if passing levels from link to link
+//! takes too long.
 
 use super::core::Core;
 
-/// A link while its component is filled.
+/// The state of a link while its component is filled.
 #[derive(Debug, Clone, Copy, Default)]
 struct Filling {
     left: f64,
@@ -12,8 +13,8 @@ struct Filling {
 }
 
 impl<T: Copy> Core<T> {
-    /// Solves everything that is connected with `root` or with a link in the queue, which it
-    /// empties.
+    /// Solves all links that are connected with `root` or with a link in the queue; empties the
+    /// queue.
     #[cold]
     pub(super) fn fill(&mut self, root: u32) {
         let mut roots = vec![root];
@@ -46,7 +47,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// The active groups and their links that can be reached from `roots`.
+    /// Returns the links and the active groups that are connected with `roots`.
     fn component(&self, roots: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
         let mut link_seen = vec![false; self.links.len()];
         let mut group_seen = vec![false; self.groups.len()];
@@ -68,7 +69,7 @@ impl<T: Copy> Core<T> {
         (links, groups)
     }
 
-    /// The levels of `links`, which are a component together with `groups`.
+    /// Returns the level of each of `links`, which are whole components together with `groups`.
     fn filled_levels(&self, links: &[u32], groups: &[u32]) -> Vec<f64> {
         let mut filling = vec![Filling::default(); self.links.len()];
         let mut levels = vec![f64::INFINITY; self.links.len()];
@@ -114,7 +115,8 @@ impl<T: Copy> Core<T> {
             .collect()
     }
 
-    /// The group rises no further than `level`.
+    /// Stops the rise of a group at `level`: from now on it uses a constant capacity of each of its
+    /// links.
     fn stop(&self, group: u32, level: f64, filling: &mut [Filling]) {
         let flows = f64::from(self.groups[group as usize].settled);
         for at in self.groups[group as usize].uses.clone() {

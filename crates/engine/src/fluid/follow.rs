@@ -1,35 +1,38 @@
-//! Links that follow another one's level: one of their groups is held back by that other link, their
-//! leader, and leaves the rest to groups that are limited here. Such is each node's NIC where transfers go
-//! on beside reads from one server: every change of the server's level changes the rate on all of them.
+//! Links that follow the level of another link.
 //!
-//! A follower's level is (limit - low · leader's level) ÷ high. Those for which these three numbers are
-//! equal rise alike: they are a cohort, which has one clock, and only cohorts are told of the leader's
-//! level. The level that a follower itself shows is the one at which it would limit the low group too;
-//! until the leader comes there, nobody need hear of it. Whatever else happens at a follower ends that first.
+//! A follower has one group that another link, its leader, limits; the follower itself limits all its other groups.
+//! An example is the NIC of each node where transfers go on beside reads from one server: every change of the
+//! server's level changes the rate of the transfers on all NICs.
+//!
+//! A follower's level is (limit - low · leader's level) ÷ high, where low is the load of the group that the leader
+//! limits and high is the load of the others. Followers with the same three numbers rise alike: they form a cohort
+//! with one clock, and a change of the leader's level is passed on to cohorts only. The level that a follower itself
+//! shows is the one at which it would limit the low group too. Until the leader's level comes there, no other link
+//! need learn of the follower's level. Any other change at a follower ends the following first.
 
 use super::core::Core;
 use super::group::UseState;
 use super::indexed_heap::NONE;
 use super::link::SAME;
 
-/// Most cohorts of one leader: beyond, looking for one takes longer than it spares.
+/// Largest number of cohorts of one leader: with more, the search for a cohort takes longer than following saves.
 const MOST: usize = 64;
 
-/// Links that follow one leader alike.
+/// Links that follow one leader with equal `limit`, `low` and `high`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cohort {
     /// Capacity [unit/ps].
     limit: f64,
-    /// Capacity used per level by the group that the leader limits, and by the others.
+    /// Capacity used per unit of level by the group that the leader limits (`low`), and by all others (`high`).
     low: f64,
     high: f64,
     clock: u32,
-    /// How many there are.
+    /// Number of links in the cohort.
     pub(super) links: u32,
 }
 
 impl Cohort {
-    /// One that nobody is in.
+    /// Creates a cohort without links.
     pub(super) fn new(limit: f64, low: f64, high: f64) -> Cohort {
         Cohort { limit, low, high, clock: NONE, links: 0 }
     }
@@ -42,20 +45,20 @@ impl Cohort {
         (self.limit, self.low, self.high) == (other.limit, other.low, other.high)
     }
 
-    /// The level under that of the leader.
+    /// Returns the level of the followers, given the leader's level.
     fn level(&self, leader: f64) -> f64 {
         (self.limit - self.low * leader) / self.high
     }
 
-    /// The level at which both links limit the low group.
+    /// Returns the level at which a follower would limit the low group too.
     fn highest(&self) -> f64 {
         self.limit / (self.low + self.high)
     }
 }
 
 impl<T: Copy> Core<T> {
-    /// From now on the link of use `other` follows that of use `at` of the same group; false, with nothing
-    /// done, if it must not.
+    /// Makes the link of use `other` follow the link of use `at` of the same group. Returns false, with nothing
+    /// changed, if it cannot.
     #[inline]
     pub(super) fn follow(&mut self, at: u32, other: u32) -> bool {
         let (lead, own) = (self.uses[at as usize], self.uses[other as usize]);
@@ -81,7 +84,7 @@ impl<T: Copy> Core<T> {
         true
     }
 
-    /// What the link of use `own` would follow that of use `lead` as.
+    /// Returns the cohort in which the link of use `own` could follow the link of use `lead`; `None` if it cannot.
     #[inline]
     fn cohort(&self, lead: &UseState, own: &UseState) -> Option<Cohort> {
         let (g, leader) = (&self.groups[lead.group as usize], &self.links[lead.link as usize]);
@@ -95,7 +98,8 @@ impl<T: Copy> Core<T> {
         link.as_follower(own.member, rides)
     }
 
-    /// The number of a cohort among those of its leader; none if these are too many.
+    /// Returns the number of the leader's cohort that is like `cohort`, which is added if need be; `None` if the
+    /// leader has too many.
     fn place_in(&mut self, leader: u32, cohort: Cohort) -> Option<u32> {
         let cohorts = &mut self.links[leader as usize].cohorts;
         let known = cohorts.iter().position(|known| known.is_like(&cohort));
@@ -113,7 +117,7 @@ impl<T: Copy> Core<T> {
         Some(place as u32)
     }
 
-    /// Those who follow a link hear of its level.
+    /// Sets the clocks of the links that follow `link` by its present level.
     #[inline]
     pub(super) fn lead(&mut self, link: u32) {
         for place in 0..self.links[link as usize].cohorts.len() {
@@ -126,7 +130,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// The links of a group's route follow none from now on, and are solved again if they did.
+    /// Ends the following of each link of a group's route; a link that followed another is solved again.
     #[inline]
     pub(super) fn part_all(&mut self, group: u32) {
         for at in self.groups[group as usize].uses.clone() {
@@ -134,7 +138,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// The link follows no other from now on; it is solved again if it did.
+    /// Ends the following of a link; it is solved again if it followed another.
     #[inline]
     pub(super) fn part(&mut self, link: u32) {
         if let Some((leader, number)) = self.links[link as usize].leader.take() {
@@ -158,7 +162,7 @@ impl<T: Copy> Core<T> {
         self.groups[group as usize].uses.clone().for_each(|at| self.couple(at));
     }
 
-    /// All members but the one at a place ride another clock, which is the link's.
+    /// Makes `clock` the link's clock, and moves the groups of all members there, except the member at place `but`.
     fn change_clock(&mut self, link: u32, but: u32, clock: u32) {
         self.links[link as usize].clock = clock;
         for place in 0..self.links[link as usize].members.len() as u32 {

@@ -1,13 +1,12 @@
-//! A group: all flows of one demand. They progress alike, so a flow is a key that never changes:
-//! the group's work per flow and weight at its start, plus its own.
+//! A group: all flows with one demand. They all have one rate, so a flow is stored as a key that never changes: the
+//! group's value (work per flow and weight) at the flow's start, plus the flow's own work ÷ weight.
 
 use super::clock::Clock;
 use super::core::{DONE, Slot};
 use super::indexed_heap::{HeapEntry, NONE};
 use crate::{Heap, Time};
 
-/// A flow in its group's heap. Those of equal key are told in order of start, which their slots
-/// know.
+/// A flow in its group's heap. Flows with equal keys are returned in order of start, which their slots know.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlowRef {
     pub(super) slot: u32,
@@ -20,30 +19,30 @@ pub(super) struct FlowRef {
 pub(super) struct UseState {
     pub(super) group: u32,
     pub(super) link: u32,
-    /// Capacity used per level, by one flow.
+    /// Capacity that one flow uses per unit of level.
     pub(super) load: f64,
-    /// Place among the link's members.
+    /// Place among the link's members; `NONE` while the group is inactive.
     pub(super) member: u32,
-    /// Place among the link's coupled uses.
+    /// Place among the link's coupled uses; `NONE` if it is not coupled.
     pub(super) coupled: u32,
-    /// Listed among the link's tied uses.
+    /// Whether the use is among the link's tied uses.
     pub(super) tied: bool,
 }
 
 /// What is known of a group's route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// Nothing: it is to be looked at again.
+    /// A route that must be examined again.
     Unknown,
-    /// At most one link is contended, and no capacity depends on the number of flows: what limits the group
-    /// follows from its number of flows and the level of that link.
+    /// A route with at most one contended link, and without capacities that depend on the number of flows. What
+    /// limits the group follows from its number of flows and the level of that link.
     Plain,
-    /// The same, and with few flows the cap may be what limits it.
+    /// A plain route on which the cap may limit the group when it has few flows.
     Capped,
     Other,
 }
 
-/// What limits a group on a plain route. To be found again when a link begins or ceases to be contended.
+/// What can limit a group on a plain route. It must be found again when a link begins or ceases to be contended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     /// The tightest of the links that the group has alone: its capacity [unit/ps], the capacity
@@ -57,7 +56,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Of a route without links.
+    /// The path of a route without links.
     pub(super) const FREE: Path =
         Path { limit: f64::INFINITY, load: 1.0, clock: NONE, hub: NONE, hub_load: 0.0 };
 }
@@ -66,45 +65,46 @@ impl Path {
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct Group {
-    /// Flows under their keys.
+    /// The flows, ordered by key.
     pub(super) flows: Heap<f64, FlowRef>,
-    /// Own value minus the value of the clock.
+    /// The group's value minus the value of its home.
     pub(super) offset: f64,
-    /// Key under which the home knows the first flow.
+    /// Key of the first flow, as last filed at the home.
     pub(super) head: f64,
-    /// The clock that it rides.
+    /// The clock that the group rides; `NONE` while it is inactive.
     pub(super) home: u32,
     /// Place among the members of the path's hub.
     pub(super) member: u32,
-    /// Active flows.
+    /// Number of active flows.
     pub(super) active: u32,
-    /// Active flows as far as the links know.
+    /// Number of active flows that the links know of.
     pub(super) settled: u32,
-    /// Cancelled flows that are still in the heap.
+    /// Number of cancelled flows that are still in the heap.
     pub(super) cancelled: u32,
     pub(super) dirty: bool,
     pub(super) touched: bool,
-    /// The links that the group has alone are yet to be told how many flows are active.
+    /// Whether the links that the group has alone have yet to learn how many flows are active.
     pub(super) stale: bool,
     pub(super) route: Route,
-    /// What it has done: what each flow had at its end, less what it had at its start, so that only starts
-    /// and ends change it. Of the time [ps].
+    /// Account of the time that flows were active [flow·ps]: each flow adds the instant of its end minus the instant
+    /// of its start, so that only starts and ends change it.
     flow_ps: i128,
-    /// The same of the group's value, times weight.
+    /// Account of the work done: each flow adds the group's value at its end minus the value at its start, times
+    /// weight.
     work: f64,
     pub(super) weight: f64,
     pub(super) path: Path,
-    /// The level of the cap [1/ps].
+    /// The level that the cap allows, cap ÷ weight [1/ps].
     pub(super) ceiling: f64,
     /// The clock that runs at the ceiling.
     pub(super) clock: u32,
-    /// Its use of the path's hub.
+    /// The group's use of the path's hub; `NONE` without a hub.
     pub(super) hub: u32,
-    /// Its uses, in the network's list.
+    /// The group's uses, in the network's list of uses.
     pub(super) uses: std::ops::Range<u32>,
-    /// Links of the route where several groups compete.
+    /// Number of contended links of which the group is a member.
     pub(super) contended: u32,
-    /// How often the links of the route had begun or ceased to be contended when the path was found.
+    /// Sum of the `turns` of the route's links when the path was found.
     pub(super) turns: u64,
 }
 
@@ -138,26 +138,26 @@ impl Group {
         }
     }
 
-    /// The group's own value at `now`: work per flow and weight since its origin.
+    /// Returns the group's value at `now`: work done per flow and weight since its origin; 0 while it is inactive.
     #[inline]
     pub(super) fn value(&self, clocks: &[Clock], now: Time) -> f64 {
         if self.home == NONE { 0.0 } else { clocks[self.home as usize].at(now) + self.offset }
     }
 
-    /// Notes that flows started or left; whether that is news.
+    /// Marks the group as dirty; returns whether it was not dirty before.
     #[inline]
     pub(super) fn mark(&mut self) -> bool {
         !std::mem::replace(&mut self.dirty, true)
     }
 
-    /// The first key in the heap by the value of the clock; infinite if there is none.
+    /// Returns the value of the home at which the first flow in the heap is done; infinite if the heap is empty.
     #[inline]
     pub(super) fn head_on_clock(&self) -> f64 {
         self.flows.peek().map_or(f64::INFINITY, |first| first.0 - self.offset)
     }
 
-    /// Moves the flows that are done at `now`, where the clock's keys up to `limit` are due, from the
-    /// heap to `done`.
+    /// Moves the flows that are done at `now` from the heap to `done`: all flows that are done at a value of the home
+    /// up to `limit`.
     #[inline]
     pub(super) fn sweep<T>(
         &mut self,
@@ -181,15 +181,14 @@ impl Group {
         }
     }
 
-    /// The group, number `id`, as its home knows it.
+    /// Returns the entry under which the home files the group, whose number is `id`.
     #[inline]
     pub(super) fn entry(&self, id: u32) -> HeapEntry<f64> {
         let slot = self.flows.peek().map_or(NONE, |(_, first)| first.slot);
         HeapEntry::new(self.head - self.offset, id, slot)
     }
 
-    /// Files the group, number `id`, under its first flow on the clock that it rides; no cancelled
-    /// flow is in the heap.
+    /// Files the group, whose number is `id`, at its home under its first flow. The heap must hold no cancelled flow.
     #[inline]
     pub(super) fn follow_head(&mut self, id: u32, home: &mut Clock, places: &mut [u32]) {
         let head = self.flows.peek().map_or(f64::INFINITY, |first| first.0);
@@ -199,7 +198,8 @@ impl Group {
         }
     }
 
-    /// What `flows` flows reach beside the contended link of a plain path, and on which clock.
+    /// Returns the level that `flows` flows reach on a plain route without the hub, and the clock that limits them
+    /// then.
     #[inline]
     pub(super) fn beside(&self, flows: f64) -> (f64, u32) {
         let alone = self.path.limit / (self.path.load * flows);
@@ -209,7 +209,7 @@ impl Group {
         (alone, self.path.clock)
     }
 
-    /// So many flows start, where the group's own value is `value`.
+    /// Counts `flows` flows that start at `now`, when the group's value is `value`.
     #[inline]
     pub(super) fn count_in(&mut self, now: Time, value: f64, flows: u32) {
         self.active += flows;
@@ -217,7 +217,7 @@ impl Group {
         self.flow_ps -= i128::from(now.0) * i128::from(flows);
     }
 
-    /// So many flows end, which have come to `value`.
+    /// Counts `flows` flows that end at `now` and were served up to the group's value `value`.
     #[inline]
     pub(super) fn count_out(&mut self, now: Time, value: f64, flows: u32) {
         self.active -= flows;
@@ -225,13 +225,13 @@ impl Group {
         self.flow_ps += i128::from(now.0) * i128::from(flows);
     }
 
-    /// Work done and flow-picoseconds up to `now`, when the group's own value is `value`.
+    /// Returns the work done and the flow-picoseconds up to `now`, when the group's value is `value`.
     pub(super) fn done(&self, now: Time, value: f64) -> (f64, f64) {
         let flow_ps = self.flow_ps + i128::from(now.0) * i128::from(self.active);
         (self.work + f64::from(self.active) * self.weight * value, flow_ps as f64)
     }
 
-    /// The group's own value, now `value`, is counted from a new origin.
+    /// Moves the origin of the group to its present value, which is `value`.
     pub(super) fn rebase(&mut self, value: f64) {
         self.offset = 0.0;
         self.work += f64::from(self.active) * self.weight * value;

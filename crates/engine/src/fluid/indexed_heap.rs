@@ -1,13 +1,14 @@
-//! A heap whose entries are numbered, so that the key of each can be changed: groups by when their first flow ends.
+//! A heap whose entries have numbers, so that the key of each can be changed. It orders groups by when their first
+//! flow ends, and clocks by when their first entry is due.
 
 use crate::Time;
 
-/// The number of no place, clock or member.
+/// The number that stands for no place, clock or member.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// What entries are sorted by.
 pub(super) trait Order: Copy + PartialOrd {
-    /// No key is larger.
+    /// The largest key.
     const LAST: Self;
 }
 
@@ -21,12 +22,12 @@ impl Order for Time {
 
 const ARITY: usize = 4;
 
-/// A key and the number of what it stands for.
+/// A key, and the number of the group or clock that has it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeapEntry<K> {
     pub(super) key: K,
-    /// The number in the low half and the slot of its first flow, if it has flows, in the high half: in one word,
-    /// because two halves that were just written apart are slow to be read at once.
+    /// The number in the low 32 bits and, for a group, the slot of its first flow in the high 32 bits. They share one
+    /// word, because two halves that were just written separately are slow to be read at once.
     packed: u64,
 }
 
@@ -43,7 +44,7 @@ impl<K: Order> HeapEntry<K> {
         self.packed as u32
     }
 
-    /// The slot of its first flow: a hint for prefetching, which may be stale.
+    /// Returns the slot of the group's first flow: a hint for prefetching, which may be stale.
     #[inline(always)]
     pub(super) fn slot(self) -> u32 {
         (self.packed >> 32) as u32
@@ -55,10 +56,11 @@ impl<K: Order> HeapEntry<K> {
 #[repr(align(64))]
 struct HeapNode<K>([HeapEntry<K>; ARITY]);
 
-/// A 4-ary heap in which entries can be moved, because `places` has the place of each, by its number.
+/// A 4-ary heap in which the key of an entry can change: the caller's `places` has the place of each entry, by its
+/// number.
 ///
-/// The root has place 0 and lies outside the nodes, so that a heap of one entry has none. The children of place `at`
-/// are node `at`; the first of them has place `4 at + 1`.
+/// The root has place 0 and lies outside the nodes, so that a heap of one entry needs no node. The children of place
+/// `at` are node `at`; the first of them has place `4 at + 1`.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct IndexedHeap<K> {
@@ -85,19 +87,20 @@ impl<K: Order> IndexedHeap<K> {
         self.len == 0
     }
 
-    /// The smallest key; the largest possible one if there is no entry.
+    /// Returns the smallest key; the largest possible one if there is no entry.
     #[inline]
     pub(super) fn first(&self) -> K {
         self.root.key
     }
 
-    /// The entry of the smallest key; [`HeapEntry::EMPTY`] if there is none.
+    /// Returns the entry of the smallest key; [`HeapEntry::EMPTY`] if there is none.
     #[inline]
     pub(super) fn first_entry(&self) -> HeapEntry<K> {
         self.root
     }
 
-    /// The second-smallest entry, if any, and its siblings.
+    /// Returns the entry with the second-smallest key, and all children of the root, which include it. Removed
+    /// entries show as `EMPTY`; `None` if there never was a second entry.
     #[inline]
     pub(super) fn next(&self) -> Option<(HeapEntry<K>, &[HeapEntry<K>])> {
         self.nodes.first().map(|node| (smallest(&node.0).1, &node.0[..]))
@@ -148,7 +151,8 @@ impl<K: Order> IndexedHeap<K> {
         }
     }
 
-    /// The first entry, whose key is not above `limit`, if that holds for no other.
+    /// Returns the number of the first entry if no other entry has a key up to `limit`; the first one must have such
+    /// a key.
     #[inline]
     pub(super) fn only_up_to(&self, limit: K) -> Option<u32> {
         (self.len == 1 || !self.has_second_up_to(limit)).then_some(self.root.id())
@@ -160,7 +164,8 @@ impl<K: Order> IndexedHeap<K> {
         self.nodes.first().is_some_and(any)
     }
 
-    /// All entries up to `limit`, found without visiting the others; the first one is.
+    /// Adds to `found` the numbers of all entries with keys up to `limit`, without visiting all others; the first
+    /// entry must have such a key.
     #[inline]
     pub(super) fn up_to(&self, limit: K, found: &mut Vec<u32>) {
         found.push(self.root.id());
@@ -229,7 +234,8 @@ impl<K: Order> IndexedHeap<K> {
     }
 }
 
-/// The first of the smallest: two matches and a final, which needs no branches.
+/// Returns the index and the entry of the smallest key, the first of equal ones. Two semifinals and a final need no
+/// branches.
 #[inline]
 fn smallest<K: Order>(node: &[HeapEntry<K>; ARITY]) -> (usize, HeapEntry<K>) {
     let semifinal = |a: usize, b: usize| if node[b].key < node[a].key { b } else { a };

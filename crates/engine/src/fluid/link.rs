@@ -1,63 +1,64 @@
-//! A link's level: the rate ÷ weight at which it holds back those that could go faster.
+//! The level of a link: the rate ÷ weight to which it limits groups that could go faster.
 //!
-//! Every active group that uses a link is a member, with the level that the rest of its route
-//! allows. The link's level λ solves Σ load · min(λ, elsewhere) = capacity. Members below λ
-//! (`low`) are limited elsewhere, the others (`high`) here. While λ stays between the two,
-//! a change costs O(1): λ = (capacity - Σ low load · elsewhere) ÷ Σ high load.
+//! Every active group that uses a link is a member of it. A member records the level that the rest of the group's
+//! route allows (`elsewhere`). The link's level λ solves Σ load · min(λ, elsewhere) = capacity. Members with
+//! `elsewhere` below λ (`low`) are limited elsewhere, the others (`high`) here. While no member changes sides, a
+//! change costs O(1): λ = (capacity - Σ load · elsewhere of the low) ÷ Σ load of the high.
 
 use super::follow::Cohort;
 use super::{Capacity, LinkUse};
 use crate::{PS_PER_SECOND, Span, Time};
 
-/// Relative difference of levels that is rounding.
+/// Relative difference up to which two levels count as equal, because it is rounding.
 pub(super) const SAME: f64 = 1e-14;
 
 /// An active group at one of its links.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member {
-    /// The level that the group reaches on the rest of its route.
+    /// The lowest level on the rest of the group's route, with its ceiling.
     pub(super) elsewhere: f64,
-    /// Capacity used per level, by all flows of the group.
+    /// Capacity that all flows of the group use per unit of level.
     pub(super) load: f64,
-    /// Which use of which group this is.
+    /// The use, in the network's list: which group this is, at which of its links.
     pub(super) of: u32,
-    /// Limited here, not elsewhere.
+    /// Whether this link limits the group, not the rest of its route.
     pub(super) high: bool,
 }
 
-/// A shared resource and those who use it now.
+/// A shared resource, and the groups that use it now.
 #[derive(Debug, Clone)]
 pub(super) struct Link {
     capacity: Capacity,
-    /// Capacity under the present flows [unit/ps].
+    /// Capacity with the present number of flows [unit/ps].
     pub(super) limit: f64,
-    /// The level of those who are limited here; infinite if nobody need be.
+    /// The level to which the link limits its high members [1/ps]; infinite if it limits nobody. With one member, the
+    /// level that the link alone allows it.
     pub(super) level: f64,
     pub(super) members: Vec<Member>,
     pub(super) clock: u32,
-    /// Its own one, where it follows another link and that of its cohort is its clock.
+    /// The link's own clock. While the link follows another link, `clock` is the clock of its cohort instead.
     pub(super) own_clock: u32,
-    /// Which link it follows, in which of its cohorts.
+    /// The link that this link follows, and the number of the cohort there.
     pub(super) leader: Option<(u32, u32)>,
-    /// Those who follow it.
+    /// Cohorts of the links that follow this link.
     pub(super) cohorts: Vec<Cohort>,
-    /// Uses whose group has another link with several members: they carry changes there.
+    /// Uses whose group has another contended link, to which a change of level here must be passed on.
     pub(super) coupled: Vec<u32>,
-    /// Uses whose group is limited here and elsewhere alike, up to rounding.
+    /// Uses whose group is limited equally by this link and elsewhere, up to rounding.
     pub(super) tied: Vec<u32>,
-    /// Several members compete here.
+    /// Whether several members compete for a finite capacity.
     pub(super) contended: bool,
-    /// How often that has changed.
+    /// Number of times that `contended` has changed.
     pub(super) turns: u64,
     pub(super) queued: bool,
-    /// How often the level was sought in the last settling that did.
+    /// The last settling in which the link was solved, and how many times it was solved then.
     visits: (u64, u32),
-    /// Active flows, if the capacity depends on them.
+    /// Number of active flows; kept up to date only if the capacity depends on it.
     flows: u64,
     low: Side,
     high: Side,
     edits: usize,
-    /// All groups that ever use the link, with capacity per unit of work.
+    /// All groups whose route has the link, each with the capacity that it uses per unit of work.
     pub(super) users: Vec<(u32, f64)>,
     busy: Span,
     busy_since: Time,
@@ -67,9 +68,9 @@ pub(super) struct Link {
 #[derive(Debug, Clone, Copy)]
 struct Side {
     count: usize,
-    /// Σ load · elsewhere of the low, Σ load of the high.
+    /// Low side: Σ load · elsewhere; high side: Σ load.
     sum: f64,
-    /// Not below the largest level elsewhere of the low, not above the smallest of the high.
+    /// Low side: an upper bound of `elsewhere` of its members; high side: a lower bound.
     bound: f64,
 }
 
@@ -77,13 +78,13 @@ const NO_LOW: Side = Side { count: 0, sum: 0.0, bound: f64::NEG_INFINITY };
 const NO_HIGH: Side = Side { count: 0, sum: 0.0, bound: f64::INFINITY };
 
 impl Side {
-    /// With one more member.
+    /// Returns the side with one more member, which adds `part` to the sum and has `elsewhere` = `bound`.
     #[inline]
     fn with(self, part: f64, bound: f64) -> Side {
         Side { count: self.count + 1, sum: self.sum + part, bound }
     }
 
-    /// With one member less.
+    /// Returns the side with one member less, which takes `part` from the sum; `empty` if it was the last one.
     #[inline]
     fn without(self, part: f64, empty: Side) -> Side {
         if self.count == 1 {
@@ -136,7 +137,7 @@ impl Link {
         self.limit = self.capacity.at(self.flows) / PS_PER_SECOND;
     }
 
-    /// The number of active flows changes.
+    /// Records that the number of active flows of a group changes from `before` to `after`.
     #[inline]
     pub(super) fn count(&mut self, before: u32, after: u32) {
         if let Capacity::ByFlows(_) = self.capacity {
@@ -151,9 +152,9 @@ impl Link {
         matches!(self.capacity, Capacity::Fixed(_))
     }
 
-    /// Gives a member that stays on the side where it is, high or low, another load, and the link
-    /// the level that follows. False, with nothing done, if anybody changes sides by it or must
-    /// be told.
+    /// Gives the member at `place` another load and `elsewhere`, and the link the level that follows. `stays` says on
+    /// which side the member must be before and after: high or low. Returns false, with nothing changed, if a member
+    /// would change sides or another link would have to learn the level.
     #[inline]
     pub(super) fn recheck(&mut self, place: u32, load: f64, elsewhere: f64, stays: bool) -> bool {
         let old = self.members[place as usize];
@@ -172,8 +173,8 @@ impl Link {
         simple
     }
 
-    /// Adds a member where others compete; gives its place, and whether it is high. None, with
-    /// nothing done, if anybody changes sides by it or must be told.
+    /// Adds a member to a contended link; returns its place, and whether it is high. `None`, with nothing changed, if
+    /// a member would change sides or another link would have to learn the level.
     #[inline]
     pub(super) fn try_join(&mut self, of: u32, load: f64, elsewhere: f64) -> Option<(u32, bool)> {
         let low = self.low.with(load * elsewhere, self.low.bound.max(elsewhere));
@@ -185,8 +186,8 @@ impl Link {
         Some((self.members.len() as u32 - 1, high))
     }
 
-    /// Removes a member where others compete, if it is on this side. False, with nothing done, if
-    /// anybody changes sides by it or must be told.
+    /// Removes a member from a contended link, if it is on the side `is_high`. Returns false, with nothing changed,
+    /// if a member would change sides or another link would have to learn the level.
     #[inline]
     pub(super) fn try_leave(&mut self, place: u32, is_high: bool) -> bool {
         let member = self.members[place as usize];
@@ -203,8 +204,8 @@ impl Link {
         simple
     }
 
-    /// Takes over both sides, and the level that follows, unless anybody changes sides by it or
-    /// must be told.
+    /// Takes over both sides and the level that follows from them. Returns false, with nothing changed, if a member
+    /// would change sides, another link would have to learn the level, or the sums are to be made anew.
     #[inline]
     fn adopt(&mut self, low: Side, high: Side) -> bool {
         let open = high.count == 0;
@@ -222,7 +223,7 @@ impl Link {
         simple
     }
 
-    /// Adds a member; gives its place.
+    /// Adds a member; returns its place.
     pub(super) fn join(&mut self, now: Time, of: u32, load: f64, elsewhere: f64) -> u32 {
         if self.members.is_empty() {
             self.busy_since = now;
@@ -234,7 +235,7 @@ impl Link {
         self.members.len() as u32 - 1
     }
 
-    /// Removes the member at a place, where the last member goes.
+    /// Removes the member at `place`; the last member moves to that place.
     pub(super) fn leave(&mut self, now: Time, place: u32) {
         let member = self.members.swap_remove(place as usize);
         self.take(member);
@@ -244,14 +245,15 @@ impl Link {
         }
     }
 
-    /// Changes the load of a member with which nobody competes, and the level with it.
+    /// Changes the load of a member without competitors, and the link's level with it.
     #[inline]
     pub(super) fn set_load_alone(&mut self, place: u32, load: f64) {
         self.members[place as usize].load = load;
         self.level = self.limit / load;
     }
 
-    /// Changes a member; whether it is high, by the level so far.
+    /// Gives the member at `place` another load and `elsewhere`; returns whether it is high at the link's present
+    /// level.
     #[inline]
     pub(super) fn edit(&mut self, place: u32, load: f64, elsewhere: f64) -> bool {
         let member = &mut self.members[place as usize];
@@ -269,8 +271,9 @@ impl Link {
         new.high
     }
 
-    /// As what it could follow the link that limits the member at a place: all others are limited here,
-    /// whatever that link's level is. `rides` tells whether a use's group rides the clock.
+    /// Returns the cohort in which this link could follow the link that limits the member at `place`. `None` unless
+    /// this link limits all its other members at any level of the other link, and has a fixed capacity, no leader, no
+    /// followers, no ties and no other coupled use. `rides` says whether the group of a use rides this link's clock.
     #[inline]
     pub(super) fn as_follower(&self, place: u32, rides: impl Fn(u32) -> bool) -> Option<Cohort> {
         let alone = self.leader.is_none() && self.cohorts.iter().all(Cohort::is_empty);
@@ -286,8 +289,8 @@ impl Link {
         stay.then(|| Cohort::new(self.limit, self.members[place as usize].load, load))
     }
 
-    /// It has followed a link up to here: its sums are those at the level that it shows. Gives the place of the
-    /// member that the other link limits.
+    /// Counts the low member with the level that the link shows, because the link follows no other from now on.
+    /// Returns the place of this member, which the leader limited.
     pub(super) fn stop_following(&mut self) -> u32 {
         let place = self.members.iter().position(|member| !member.high);
         let place = place.expect("one member is limited by the leader");
@@ -297,7 +300,8 @@ impl Link {
         place as u32
     }
 
-    /// Sums are not kept while nobody competes: they are to be made anew.
+    /// Marks the sums as outdated, because they are not kept while nobody competes: the next solution makes them
+    /// anew.
     pub(super) fn forget_sums(&mut self) {
         self.edits = usize::MAX / 2;
     }
@@ -325,8 +329,7 @@ impl Link {
         }
     }
 
-    /// Solves for the level; whether it changed. Uses that changed sides are added to
-    /// `crossed`.
+    /// Solves for the level; returns whether it changed. Uses that changed sides are added to `crossed`.
     #[inline]
     pub(super) fn relevel(&mut self, crossed: &mut Vec<u32>) -> bool {
         let level = self.solve(crossed);
@@ -349,7 +352,7 @@ impl Link {
         let level = self.level_of_sides(-1.0);
         let between =
             level * (1.0 - SAME) <= self.high.bound && level >= self.low.bound * (1.0 - SAME);
-        // Sums that are kept up to date by differences are renewed from time to time.
+        // Sums that are updated by differences are made anew from time to time, because rounding errors add up.
         if between && self.edits <= 64 + 4 * self.members.len() {
             level
         } else {
@@ -357,7 +360,7 @@ impl Link {
         }
     }
 
-    /// Counts the visits of one settling.
+    /// Counts how often the link is solved in settling number `settling`; returns the number so far.
     #[inline]
     pub(super) fn visit(&mut self, settling: u64) -> u32 {
         let before = if self.visits.0 == settling { self.visits.1 } else { 0 };
@@ -365,7 +368,8 @@ impl Link {
         before + 1
     }
 
-    /// The level if the sides are right; `overfull` if nobody is high, and yet the link is full.
+    /// Returns the level, given that each member is on the right side; `overfull` if no member is high and the low
+    /// ones exceed the capacity.
     #[inline]
     fn level_of_sides(&self, overfull: f64) -> f64 {
         if self.high.count > 0 {
@@ -377,8 +381,8 @@ impl Link {
         }
     }
 
-    /// Solves from scratch, by Newton's method: what the sides give is never above the level
-    /// sought, so after the first pass it only rises, and members only go from high to low.
+    /// Solves for the level from scratch, by Newton's method. The level that follows from the sides is never above
+    /// the level sought. So after the first pass it only rises, and members only move from high to low.
     #[cold]
     fn water_fill(&mut self, crossed: &mut Vec<u32>) -> f64 {
         let before: Vec<bool> = self.members.iter().map(|m| m.high).collect();
@@ -413,7 +417,8 @@ impl Link {
         self.edits = 0;
     }
 
-    /// The level that the only member is allowed, whether or not it reaches more elsewhere.
+    /// Returns the level that the link allows its only member, whatever limits the member elsewhere; `None` unless
+    /// there is exactly one member.
     #[inline]
     pub(super) fn alone(&self) -> Option<f64> {
         match self.members[..] {
@@ -422,7 +427,8 @@ impl Link {
         }
     }
 
-    /// Takes over a level and members' levels elsewhere that were found by other means.
+    /// Divides the members into sides and makes the sums anew, after progressive filling has set the level and each
+    /// `elsewhere`.
     pub(super) fn impose(&mut self) {
         let level = self.level;
         for member in &mut self.members {
@@ -431,7 +437,7 @@ impl Link {
         self.sum_sides();
     }
 
-    /// What the link has done, given what its users have.
+    /// Returns the usage of the link, given the capacity and the flow-seconds that all its groups have used.
     pub(super) fn usage(&self, now: Time, served: f64, flow_seconds: f64) -> LinkUse {
         let open = if self.members.is_empty() { Span::ZERO } else { now.since(self.busy_since) };
         LinkUse { busy: (self.busy + open).seconds(), served, flow_seconds }

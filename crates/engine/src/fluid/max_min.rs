@@ -5,8 +5,9 @@
 
 use super::Demand;
 
-/// Rates [unit of work/s] of one flow of each demand, of which there are so many; capacities
-/// [unit/s] by the index of the link. A demand without flows has rate zero.
+/// Returns the rate of one flow of each demand [unit of work/s]. `capacity` has the capacity of
+/// each link [unit/s], by the link's index; `demands` has each demand with its number of flows. A
+/// demand without flows has rate zero.
 pub fn max_min_shares(capacity: &[f64], demands: &[(Demand, u32)]) -> Vec<f64> {
     let mut rates: Vec<Option<f64>> =
         demands.iter().map(|&(_, count)| (count == 0).then_some(0.0)).collect();
@@ -29,7 +30,8 @@ pub fn max_min_shares(capacity: &[f64], demands: &[(Demand, u32)]) -> Vec<f64> {
     rates.into_iter().flatten().collect()
 }
 
-/// Rate ÷ weight of the open demands at which they fill the link.
+/// Returns the rate ÷ weight at which the demands without a rate so far fill the link; infinite if
+/// none of them uses it.
 fn fill_level(link: usize, capacity: f64, demands: &[(Demand, u32)], rates: &[Option<f64>]) -> f64 {
     let (mut left, mut slope) = (capacity, 0.0);
     for ((demand, count), rate) in demands.iter().zip(rates) {

@@ -1,4 +1,4 @@
-//! The network as its users see it.
+//! The public interface of the fluid network.
 
 use super::core::Core;
 use super::{Capacity, Demand, Finished, FlowId, GroupId, LinkId, LinkUse};
@@ -6,9 +6,9 @@ use crate::{PS_PER_SECOND, Time};
 
 /// Flows over links; rates are weighted max-min fair at every instant.
 ///
-/// Time is given with every call and never goes back. `next` says when a flow finishes next,
-/// and must be asked again after every change; when that instant comes, `finish` is called
-/// until it gives none.
+/// Every call that changes the network takes the present instant, which never goes back. `next`
+/// returns the instant of the next completion and must be called again after every change. At that
+/// instant the caller calls `finish` until it returns `None`.
 #[derive(Debug, Clone)]
 pub struct Network<T> {
     pub(super) core: Core<T>,
@@ -32,7 +32,7 @@ impl<T: Copy> Network<T> {
         LinkId(self.core.link(capacity))
     }
 
-    /// The group of all flows with this demand; equal demands share a group.
+    /// Returns the group of all flows with this demand; equal demands share a group.
     pub fn group(&mut self, demand: Demand) -> GroupId {
         GroupId(self.core.group(demand))
     }
@@ -46,7 +46,7 @@ impl<T: Copy> Network<T> {
         self.start_many(now, group, work, 1, token)
     }
 
-    /// Starts `count` flows with `work` [unit of work] each, which finish as one.
+    /// Starts `count` flows with `work` [unit of work] each, which finish together under one id.
     #[inline]
     pub fn start_many(
         &mut self,
@@ -59,13 +59,14 @@ impl<T: Copy> Network<T> {
         self.core.start(now, group.0, work, count, token)
     }
 
-    /// Stops a flow; gives the work left [unit of work] of each of the flows that started as
-    /// this one, or none if it has finished or was cancelled before.
+    /// Cancels a flow, or all flows that were started together under this id. Returns the work left
+    /// [unit of work] of each of them; `None` if the flow has finished or was cancelled before.
     pub fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
         self.core.cancel(now, flow)
     }
 
-    /// Stops all flows for whose token `is` holds; how many.
+    /// Cancels all flows whose token fulfils `is`; returns their number, where flows that were
+    /// started together count as one.
     #[cold]
     pub fn cancel_all(&mut self, now: Time, is: impl Fn(&T) -> bool) -> usize {
         let flows = self.core.flows();
@@ -73,66 +74,67 @@ impl<T: Copy> Network<T> {
         of.iter().filter(|flow| self.core.cancel(now, **flow).is_some()).count()
     }
 
-    /// How many links there are.
+    /// Returns the number of links.
     pub fn links(&self) -> usize {
         self.core.links.len()
     }
 
-    /// Links that a demand names, as often as it is named.
+    /// Iterates over the links of all demands; a link comes once for each demand that uses it.
     pub fn used_links(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.core.uses.iter().map(|of| LinkId(of.link))
     }
 
-    /// What a link can carry.
+    /// Returns the capacity of a link.
     pub fn capacity(&self, link: LinkId) -> &Capacity {
         self.core.links[link.index()].capacity()
     }
 
-    /// Changes what a link can carry from `now` on.
+    /// Changes the capacity of a link from `now` on.
     pub fn set_capacity(&mut self, now: Time, link: LinkId, capacity: Capacity) {
         capacity.check();
         self.core.reach(now);
         self.core.set_capacity(link.0, capacity);
     }
 
-    /// The instant of the next completion, which may be the present one.
+    /// Returns the instant of the next completion, which may be the present one; `None` if no flow
+    /// will finish.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "the next instant, not an iterator's item")]
     pub fn next(&mut self) -> Option<Time> {
         self.core.next()
     }
 
-    /// A flow that finishes at `now`; those of one instant in order of start. Gives none when
-    /// all that `next` announced have been told.
+    /// Removes and returns a flow that finishes at `now`; flows of one instant come in order of
+    /// start. `None` once all flows that finish at `now` have been returned.
     #[inline(always)]
     pub fn finish(&mut self, now: Time) -> Option<Finished<T>> {
         self.core.finish(now)
     }
 
-    /// Whether flows are known to be done that `finish` has yet to tell.
+    /// Whether flows are known to be finished that `finish` has not returned yet.
     #[inline]
     pub fn has_finished(&self) -> bool {
         self.core.has_finished()
     }
 
-    /// Rate of one flow of the group [unit of work/s], as of the last `next`; zero if none was
-    /// active then.
+    /// Returns the rate of one flow of the group [unit of work/s], as of the last `next`; zero if
+    /// the group had no active flow then.
     pub fn rate(&self, group: GroupId) -> f64 {
         self.core.level(group.0) * self.core.groups[group.index()].weight * PS_PER_SECOND
     }
 
-    /// Active flows of the group; those without work never are.
+    /// Returns the number of active flows of the group; flows without work are never active.
     pub fn active(&self, group: GroupId) -> u32 {
         self.core.groups[group.index()].active
     }
 
-    /// What a link has done up to `now`, to be asked when no change has been made since the
-    /// last `next`, or at the instant of that change.
+    /// Returns the usage of a link up to `now`. If the network was changed since the last `next`,
+    /// `now` must be the instant of that change.
     pub fn usage(&self, now: Time, link: LinkId) -> LinkUse {
         self.core.usage(now, link.0)
     }
 
-    /// The inside, for tests that set a limit or force a rebase.
+    /// Returns the inner state, for tests that set `patience`, force a rebase or look at cohorts.
     #[cfg(test)]
     pub(super) fn core_for_test(&mut self) -> &mut Core<T> {
         &mut self.core

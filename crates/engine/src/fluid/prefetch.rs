@@ -1,4 +1,4 @@
-//! What the next completions will need of memory, fetched before they come.
+//! Prefetching of the memory that the next completions will need.
 
 use super::core::Core;
 use super::group::Group;
@@ -6,7 +6,8 @@ use super::{GroupId, Network};
 use crate::prefetch;
 
 impl<T: Copy> Core<T> {
-    /// Whose flow may be due after the first one. Fetches what the flows behind it need.
+    /// Returns the group and the token of a flow that may be due after the next one. Prefetches what this flow and
+    /// those behind it need.
     #[inline]
     fn peek_second(&self) -> Option<(GroupId, T)> {
         let entries = &self.clocks.get(self.dues.first_entry().id() as usize)?.entries;
@@ -26,14 +27,14 @@ impl<T: Copy> Core<T> {
 }
 
 impl Group {
-    /// What a flow that starts or ends needs of it.
+    /// Prefetches the parts of the group that the start or end of a flow needs.
     #[inline]
     fn prefetch(&self) {
         prefetch(self);
         prefetch(&self.path);
     }
 
-    /// The same of its flows; the group itself was fetched.
+    /// Prefetches both ends of the group's heap of flows; the group itself must have been prefetched before.
     #[inline]
     fn prefetch_flows(&self) {
         if let [first, .., last] = self.flows.as_slice() {
@@ -44,20 +45,20 @@ impl Group {
 }
 
 impl<T: Copy> Network<T> {
-    /// Whose flow, and of which group, may be due after the next one; what the network needs for that and
-    /// those behind it is fetched from memory.
+    /// Returns the group and the token of a flow that may be due after the next one; `None` if no such flow is known.
+    /// Prefetches the memory that the network needs for it and for the flows behind it.
     #[inline]
     pub fn peek_second(&self) -> Option<(GroupId, T)> {
         self.core.peek_second()
     }
 
-    /// A flow of this group will start soon.
+    /// Prefetches a group of which a flow will start soon.
     #[inline]
     pub fn prefetch(&self, group: GroupId) {
         self.core.groups[group.index()].prefetch();
     }
 
-    /// A flow of this group, which was fetched, will start at once.
+    /// Prefetches the flows of a group, after `prefetch`, if a flow of it will start at once.
     #[inline]
     pub fn prefetch_flows(&self, group: GroupId) {
         self.core.groups[group.index()].prefetch_flows();

@@ -1,5 +1,5 @@
-//! The network as every flow on its own, solved by the oracle at every event: simple, exact and
-//! slow. It is what the fast one is tested against.
+//! A reference network that serves every flow on its own and finds rates by `max_min_shares` at
+//! every event: simple, exact and slow. The fast network is tested against it.
 
 use super::{Capacity, Demand, Finished, FlowId, GroupId, LinkId, LinkUse, max_min_shares};
 use crate::{PS_PER_SECOND, Time};
@@ -50,7 +50,7 @@ impl<T: Copy> Reference<T> {
         LinkId::new(self.links.len() - 1)
     }
 
-    /// The group of all flows with this demand; equal demands share a group.
+    /// Returns the group of all flows with this demand; equal demands share a group.
     pub(super) fn group(&mut self, demand: Demand) -> GroupId {
         let demand = demand.normal();
         let known = self.groups.iter().position(|g| g.key() == demand.key());
@@ -61,7 +61,7 @@ impl<T: Copy> Reference<T> {
         }) as u32)
     }
 
-    /// Starts `count` flows with `work` [unit of work] each, which finish as one.
+    /// Starts `count` flows with `work` [unit of work] each, which finish together under one id.
     pub(super) fn start_many(
         &mut self,
         now: Time,
@@ -78,8 +78,8 @@ impl<T: Copy> Reference<T> {
         id
     }
 
-    /// Stops a flow; gives the work left [unit of work] of each of the flows that started as
-    /// this one, or none if it has finished or was cancelled before.
+    /// Cancels a flow, or all flows that were started together under this id. Returns the work left
+    /// [unit of work] of each of them; `None` if the flow has finished or was cancelled before.
     pub(super) fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
         self.advance(now);
         let at = self.flows.iter().position(|f| f.id == flow)?;
@@ -87,7 +87,7 @@ impl<T: Copy> Reference<T> {
         Some(self.flows.remove(at).left)
     }
 
-    /// Changes what a link can carry from now on.
+    /// Changes the capacity of a link from `now` on.
     pub(super) fn set_capacity(&mut self, now: Time, link: LinkId, capacity: Capacity) {
         capacity.check();
         self.advance(now);
@@ -95,14 +95,16 @@ impl<T: Copy> Reference<T> {
         self.links[link.index()].0 = capacity;
     }
 
-    /// The instant of the next completion; it may be now.
+    /// Returns the instant of the next completion, which may be the present one; `None` if no flow
+    /// will finish.
     pub(super) fn next(&mut self) -> Option<Time> {
         self.solve();
         let first = self.flows.iter().map(|f| self.left_ps(f)).fold(f64::INFINITY, f64::min);
         first.is_finite().then(|| Time(self.now.0 + first as u64))
     }
 
-    /// A flow that finishes at `now`, in order of start; to be called until none.
+    /// Removes and returns a flow that finishes at `now`, in order of start; `None` if there is no
+    /// other.
     pub(super) fn finish(&mut self, now: Time) -> Option<Finished<T>> {
         self.advance(now);
         self.solve();
@@ -120,12 +122,12 @@ impl<T: Copy> Reference<T> {
         self.rates.as_ref().map_or(0.0, |rates| rates[group.index()])
     }
 
-    /// Active flows of the group.
+    /// Returns the number of active flows of the group.
     pub(super) fn active(&self, group: GroupId) -> u32 {
         self.flows.iter().filter(|f| f.group == group).map(|f| f.count).sum()
     }
 
-    /// What a link has done up to `now`.
+    /// Returns the usage of a link up to `now`, which must be the present instant.
     pub(super) fn usage(&self, now: Time, link: LinkId) -> LinkUse {
         assert_eq!(now, self.now);
         self.links[link.index()].1

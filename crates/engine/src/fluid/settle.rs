@@ -1,10 +1,10 @@
-//! Finds the levels again after something changed, for whatever it can matter to.
+//! Finds the levels of links again after a change, as far as the change can matter.
 //!
-//! A level that changes changes what the members of that link reach on the rest of their routes;
-//! where that is below the level of another link, or was, that link is solved again. The state
-//! in which nothing changes is max-min fair, because every group is at its ceiling or at a full
-//! link where no other is above it (Charny, Clark and Jain, "Congestion control with explicit
-//! rate indication", ICC 1995).
+//! If the level of a link changes, its members reach another level elsewhere, as seen from the
+//! other links of their routes. Each of these links is solved again if that level was below the
+//! link's own level or is so now. The state in which nothing changes any more is max-min fair,
+//! because every group is at its ceiling or at a full link where no other group has a higher level
+//! (Charny, Clark and Jain, "Congestion control with explicit rate indication", ICC 1995).
 
 use super::Capacity;
 use super::core::Core;
@@ -13,7 +13,7 @@ use super::indexed_heap::NONE;
 use super::link::SAME;
 
 impl<T: Copy> Core<T> {
-    /// Brings levels, clocks and instants up to date.
+    /// Brings levels, clocks and due instants up to date after all changes since the last call.
     pub(super) fn settle(&mut self) {
         self.swept = false;
         if self.queue.is_empty() {
@@ -27,7 +27,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Finds the levels of all that is not simple.
+    /// Handles all changes that the fast paths have left.
     #[inline(never)]
     fn solve(&mut self) {
         while let Some(group) = self.dirty.pop() {
@@ -118,8 +118,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Another number of flows, on links that the group uses anyway: first those it has alone,
-    /// because they decide what it reaches elsewhere.
+    /// Changes the number of flows on links where the group is a member already. The links that it
+    /// has alone come first, because they decide what it reaches elsewhere.
     #[inline]
     fn reload(&mut self, group: u32, before: u32, after: u32) {
         let flows = f64::from(after);
@@ -145,7 +145,8 @@ impl<T: Copy> Core<T> {
                 self.enqueue(u.link);
             }
         }
-        // Where it is high it stays, unless solving says that it crossed.
+        // A group that is high on the link of its home stays there, unless solving shows that it
+        // changed sides.
         if !settled {
             self.touch_group(group);
         }
@@ -170,7 +171,8 @@ impl<T: Copy> Core<T> {
         self.contend(u.link);
     }
 
-    /// A member has left its link, and the last one has its place now.
+    /// Updates the places after the member of use `at` has left its link: the last member has its
+    /// place now.
     #[inline]
     pub(super) fn vacate(&mut self, at: u32) {
         let u = &mut self.uses[at as usize];
@@ -185,8 +187,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Notices whether groups compete at the link. Those who do must know what they reach
-    /// elsewhere; who is alone need not.
+    /// Updates whether groups compete at the link. If they do, each member must know what it
+    /// reaches elsewhere; a member without competitors need not.
     fn contend(&mut self, link: u32) {
         let l = &self.links[link as usize];
         let contended = l.members.len() > 1 && l.limit.is_finite();
@@ -209,7 +211,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Enters the group where its levels must be passed on, and only there.
+    /// Lists each use of the group as coupled if the group has another contended link, and only
+    /// then.
     fn recouple(&mut self, group: u32) {
         self.part_all(group);
         let g = &mut self.groups[group as usize];
@@ -250,7 +253,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// The level that a group reaches on its route but for one use.
+    /// Returns the level that the group of use `at` reaches on the rest of its route.
     #[inline]
     pub(super) fn elsewhere(&self, at: u32) -> f64 {
         let link = self.uses[at as usize].link;
@@ -270,7 +273,8 @@ impl<T: Copy> Core<T> {
         least
     }
 
-    /// Takes over what a member reaches elsewhere; its link is solved again if that matters.
+    /// Updates what the member of use `at` reaches elsewhere; queues its link to be solved again if
+    /// that matters.
     #[inline]
     fn refresh_member(&mut self, at: u32) {
         let u = self.uses[at as usize];
@@ -327,7 +331,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// The link's clock is to run at the link's level.
+    /// Makes the link's level the target of its clock, and sets the clocks of its followers by it.
     #[inline]
     pub(super) fn publish(&mut self, link: u32) {
         let l = &self.links[link as usize];
@@ -340,7 +344,7 @@ impl<T: Copy> Core<T> {
         self.lead(link);
     }
 
-    /// Tells the other links of the members' routes.
+    /// Passes the link's level on to the other contended links of its members' routes.
     #[inline]
     fn propagate(&mut self, link: u32) {
         let mut place = 0;
@@ -353,7 +357,7 @@ impl<T: Copy> Core<T> {
                     continue;
                 }
                 if self.follow(at, other) {
-                    // The last one has its place now.
+                    // The use has left the list, and the last one has its place now.
                     place -= 1;
                 } else {
                     self.refresh_member(other);
@@ -362,7 +366,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Puts the group on the clock that limits it, under its first flow.
+    /// Makes the clock that limits the group its home, and files the group there under its first
+    /// flow.
     fn rehome(&mut self, group: u32) {
         self.freshen(group);
         let g = &mut self.groups[group as usize];
@@ -379,7 +384,7 @@ impl<T: Copy> Core<T> {
         self.refresh_head(group);
     }
 
-    /// Tells the home, if there is one, which flow is the first now.
+    /// Files the group at its home, if it has one, under its present first flow.
     #[inline]
     pub(super) fn refresh_head(&mut self, group: u32) {
         let head = self.head(group);
@@ -394,7 +399,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// The clock of the lowest level; of equals, the one that the group rides.
+    /// Returns the clock of the lowest level among the group's ceiling and links; among equal
+    /// levels, the clock that the group rides.
     #[inline]
     fn limiting_clock(&self, group: u32) -> u32 {
         let g = &self.groups[group as usize];
@@ -412,8 +418,9 @@ impl<T: Copy> Core<T> {
         if present.is_finite() && present * (1.0 - SAME) <= level { g.home } else { clock }
     }
 
-    /// Groups ride the clock of the link where they are high, and there is one; but where two
-    /// levels are equal, which it is must be looked at again when one of them changes.
+    /// Lists as tied each use of the group whose link limits the group as much as its home does. A
+    /// group rides the clock of the link where it is high; but where two levels are equal, the home
+    /// must be found again when one of them changes.
     fn note_ties(&mut self, group: u32, home: u32) {
         for at in self.groups[group as usize].uses.clone() {
             let u = &mut self.uses[at as usize];
@@ -440,7 +447,7 @@ impl<T: Copy> Core<T> {
         self.touch_clock(home);
     }
 
-    /// Nothing is left to do for the group; its next flow starts at a new origin.
+    /// Takes a group without active flows from its home; its next flow starts at a new origin.
     pub(super) fn retire(&mut self, group: u32) {
         self.leave_home(group);
         self.head(group);

@@ -1,5 +1,5 @@
-//! The network: `systems` by hand, `rounding`, and random ones beside an `oracle` and with a
-//! `certificate`.
+//! Tests of the network: `systems` that are solved by hand, `rounding` of instants, random networks
+//! beside a slow `oracle`, and random demands with a `certificate` of fairness.
 
 mod certificate;
 mod oracle;
@@ -9,10 +9,10 @@ mod systems;
 use super::{Demand, LinkId, Network, Use};
 use proptest::prelude::*;
 
-/// In the unit of time [ps].
+/// One second [ps].
 const SECOND: u64 = 1_000_000_000_000;
 
-/// Links with what a unit of work uses of each.
+/// Returns a demand on links, each with the capacity that a unit of work uses there.
 fn demand(route: &[(LinkId, f64)], weight: f64, cap: f64) -> Demand {
     Demand {
         route: route.iter().map(|&(link, per_unit)| Use { link, per_unit }).collect(),
@@ -21,12 +21,12 @@ fn demand(route: &[(LinkId, f64)], weight: f64, cap: f64) -> Demand {
     }
 }
 
-/// Links used alike, without cap.
+/// Returns a demand without cap, which uses one unit of each link per unit of work.
 fn plain(route: &[LinkId]) -> Demand {
     demand(&route.iter().map(|&l| (l, 1.0)).collect::<Vec<_>>(), 1.0, f64::INFINITY)
 }
 
-/// Runs to the end; all completions in the order told.
+/// Runs the network to its end; returns instant [ps] and token of all completions, in their order.
 fn drain(net: &mut Network<u32>) -> Vec<(u64, u32)> {
     let mut told = Vec::new();
     while let Some(at) = net.next() {
@@ -39,7 +39,7 @@ fn drain(net: &mut Network<u32>) -> Vec<(u64, u32)> {
     told
 }
 
-/// Of routes over so many links.
+/// Generates demands with routes over up to `links` links.
 fn any_demand(links: usize) -> impl Strategy<Value = Demand> {
     let coefficient = prop_oneof![3 => Just(1.0), 1 => 0.1f64..3.0];
     let route = prop::collection::vec((0..links, coefficient), 0..4);

@@ -1,22 +1,25 @@
-//! Intervals from one run: means of stretches, and how many of them are as good as independent.
+//! Confidence intervals from one run by batch means, and how many of the batches count as independent.
 
 use super::student_975;
 
-/// Fewest independent batches that an interval rests on (Law, *Simulation Modeling and Analysis*, section 9.5.3: ten to
-/// thirty).
+/// Smallest number of independent batches for which there is an interval (Law, *Simulation Modeling and Analysis*,
+/// section 9.5.3: ten to thirty).
 pub const FEWEST_BATCHES: usize = 10;
 
-/// Most batches that a run is cut into.
+/// Largest number of batches that a run is cut into.
 pub const MOST_BATCHES: usize = 64;
 
-/// Shortest time that a few values can tell.
+/// Smallest correlation time that is returned [values]: a few values cannot prove a smaller one.
 const LEAST: f64 = 0.3;
 
-/// The time for which values depend on the ones before, in values: 1 where they are independent, less where they alternate.
+/// Returns the correlation time of a series, in values: 1 if the values are independent, more if neighbours are
+/// alike, less if they alternate.
 ///
-/// `1 + 2 Σ ρ` over the correlations of values so far apart, in pairs, as long as these are above 0 and fall (Geyer, *Practical
-/// Markov chain Monte Carlo*, Statistical Science 7, 1992, section 3.3). Correlations around an estimated mean are too low by
-/// about that time over the number of values, which is put right. Infinite where the series is too short to tell.
+/// It is `1 + 2 Σ ρ` over the correlations ρ of values at all lags. Lags are taken in pairs, as long as the sum of a
+/// pair is above 0; a sum that exceeds the one before is replaced by that one (Geyer, *Practical Markov chain Monte
+/// Carlo*, Statistical Science 7, 1992, section 3.3). Correlations around an estimated mean are too low by about the
+/// correlation time ÷ the number of values; the result is corrected for that. Infinite if the series is too short for
+/// an estimate.
 pub fn correlation_time(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let centre = values.iter().sum::<f64>() / n;
@@ -43,14 +46,16 @@ pub fn correlation_time(values: &[f64]) -> f64 {
     if part < 0.5 { (time * (1.0 + 1.5 / n) / (1.0 - part)).max(LEAST) } else { f64::INFINITY }
 }
 
-/// How many independent values say as much as these.
+/// Returns the effective sample size: the number of independent values that would determine the mean as precisely as
+/// `values` do.
 pub fn independent_values(values: &[f64]) -> f64 {
     values.len() as f64 / correlation_time(values)
 }
 
-/// Half-width of the 95 % interval of the ratio `Σ a ÷ Σ b` of pairs `(a, b)` from stretches of one run that follow each other:
-/// Student's, of the residuals `a − ratio · b` (Cochran, *Sampling Techniques*, section 6.4), with as many degrees of freedom
-/// as there are independent ones. `None` of fewer than [`FEWEST_BATCHES`] of these, or where no `b` is above 0.
+/// Returns the half-width of the 95 % interval of the ratio `Σ a ÷ Σ b` of pairs `(a, b)`, one pair from each of the
+/// successive batches of one run. It is Student's interval of the residuals `a − ratio · b` (Cochran, *Sampling
+/// Techniques*, section 6.4), with degrees of freedom by the number of independent residuals. `None` if fewer than
+/// [`FEWEST_BATCHES`] residuals are independent, or if `Σ b` is not above 0.
 pub fn ratio_half_width(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let (a, b) = pairs.iter().fold((0.0, 0.0), |(a, b), pair| (a + pair.0, b + pair.1));
@@ -119,7 +124,7 @@ mod tests {
         assert_eq!(ratio_half_width(&[(1.0, 2.0); 20]), Some(0.0));
     }
 
-    /// Of 1,000 series whose values depend on the last one, 92 to 97 % of the intervals hold the mean.
+    /// System: 1,000 autoregressive series. Expectation: 92 to 97 % of their intervals hold the true mean.
     #[test]
     fn intervals_of_dependent_series_hold_the_mean() {
         for (rho, n) in [(0.0, 64), (0.5, 320), (0.8, 1024), (0.9, 4096)] {

@@ -1,13 +1,14 @@
-//! Means and how far to trust them.
+//! Means, standard deviations and Student's confidence intervals.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Arithmetic mean; `None` of nothing.
+/// Returns the arithmetic mean; `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Sample standard deviation (divisor `n − 1`), by two passes; `None` of fewer than two values.
+/// Returns the sample standard deviation (divisor `n − 1`), by two passes; `None` for fewer than
+/// two values.
 pub fn sd(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -17,8 +18,8 @@ pub fn sd(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Student's 95 % confidence interval for the mean of independent values; `None` of fewer than two,
-/// or where one is not finite.
+/// Returns Student's 95 % confidence interval for the mean of independent values; `None` for fewer
+/// than two values, or if one of them is not finite.
 pub fn t_interval(values: &[f64]) -> Option<[f64; 2]> {
     let (mean, sd) = (mean(values)?, sd(values)?);
     let n = values.len() as f64;
@@ -26,7 +27,8 @@ pub fn t_interval(values: &[f64]) -> Option<[f64; 2]> {
     half.is_finite().then_some([mean - half, mean + half])
 }
 
-/// 97.5 % quantile of Student's distribution.
+/// Returns the 97.5 % quantile of Student's distribution with `degrees` degrees of freedom; `None`
+/// if `degrees` is not above 0.
 pub fn student_975(degrees: f64) -> Option<f64> {
     StudentsT::new(0.0, 1.0, degrees).ok().map(|t| t.inverse_cdf(0.975))
 }
@@ -41,7 +43,7 @@ mod tests {
         (left - right).abs() <= tolerance
     }
 
-    /// Table of Student's distribution in any textbook.
+    /// Expectation: the values in the table of Student's distribution in any textbook.
     #[test]
     fn quantiles_of_student_are_those_of_the_tables() {
         for (degrees, expected) in
@@ -82,7 +84,7 @@ mod tests {
 
     /// 95 % of intervals over five normal values hold the mean (standard error 0.34 %).
     #[test]
-    fn interval_covers_as_often_as_it_says() {
+    fn intervals_hold_the_mean_in_95_percent_of_cases() {
         let share = coverage(|generator| {
             let values: [f64; 5] = std::array::from_fn(|_| generator.sample(StandardNormal));
             t_interval(&values).unwrap()

@@ -3,14 +3,15 @@
 use super::weighted_quantile;
 use std::collections::BTreeMap;
 
-/// Ratio of the borders of a bin.
+/// Upper border of a bin ÷ its lower border.
 const RATIO: f64 = 1.02;
 
 /// Counts of values ≥ 0 in geometric bins 2 % wide, so that a value read back is within 1 % of the
-/// one put in. Zero (and what is below 1e-300) has a bin of its own.
+/// value put in. Zero and values below 1e-300 share a bin of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogHistogram {
-    /// By ordinal of the bin; bin `b` holds values from `RATIO^b` to `RATIO^(b + 1)`.
+    /// Number of values in each bin, by the number of the bin; bin `b` holds values from `RATIO^b`
+    /// to `RATIO^(b + 1)`.
     counts: BTreeMap<i32, u64>,
 }
 
@@ -28,38 +29,39 @@ impl LogHistogram {
         }
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &LogHistogram) {
         for (&bin, &count) in &other.counts {
             *self.counts.entry(bin).or_default() += count;
         }
     }
 
-    /// How many values were counted.
+    /// Returns the number of values that were counted.
     pub fn count(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// (value, count) in ascending order, the value being the geometric middle of its bin.
+    /// Iterates over (value, count) in ascending order; each value is the geometric middle of its
+    /// bin.
     pub fn iter(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.counts.iter().map(|(&bin, &count)| (middle(bin), count))
     }
 
-    /// Mean of the values, to 1 %; `None` of nothing.
+    /// Returns the mean of the values, exact to 1 %; `None` if there are none.
     pub fn mean(&self) -> Option<f64> {
         let count = self.count() as f64;
         (count > 0.0).then(|| self.iter().map(|(value, n)| value * (n as f64 / count)).sum())
     }
 
-    /// Least value at or below which a share `q` in 0–1 of the values lies, to 1 %; `None` of
-    /// nothing.
+    /// Returns the least value at or below which a share `q` in 0–1 of the values lies, exact to 1
+    /// %; `None` if there are no values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let values: Vec<_> = self.iter().map(|(value, count)| (value, count as f64)).collect();
         weighted_quantile(&values, q)
     }
 }
 
-/// The bin of a value.
+/// Returns the number of the bin of a value.
 fn bin(value: f64) -> i32 {
     if value < 1e-300 || value.is_nan() {
         return i32::MIN;
@@ -67,7 +69,7 @@ fn bin(value: f64) -> i32 {
     (value.min(f64::MAX).ln() / RATIO.ln()).floor() as i32
 }
 
-/// The geometric middle of a bin.
+/// Returns the geometric middle of a bin.
 fn middle(bin: i32) -> f64 {
     if bin == i32::MIN {
         return 0.0;
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_values_have_a_place() {
+    fn zero_negative_nan_and_infinite_values_are_counted() {
         let mut histogram = LogHistogram::new();
         assert_eq!((histogram.quantile(0.5), histogram.mean()), (None, None));
         [0.0, -1.0, f64::NAN, f64::INFINITY].into_iter().for_each(|value| histogram.add(value, 1));

@@ -1,19 +1,21 @@
 //! Quantiles.
 
-/// Quantile `q` in 0–1 of values in ascending order, between neighbours by linear interpolation
-/// (type 7 of Hyndman and Fan, 1996, the default of R and NumPy); `None` of nothing.
+/// Returns the quantile `q` in 0–1 of values in ascending order, between neighbours by linear
+/// interpolation (type 7 of Hyndman and Fan, 1996, the default of R and NumPy); `None` if there are
+/// no values.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = q.clamp(0.0, 1.0) * last as f64;
     let (below, part) = (place.floor(), place.fract());
     let low = *sorted.get(below as usize)?;
     let high = *sorted.get((below as usize + 1).min(last))?;
-    // Two equal infinities have no difference.
+    // The difference of two equal infinities would be NaN.
     Some(if part == 0.0 || low == high { low } else { low + part * (high - low) })
 }
 
-/// Least value at or below which a share `q` in 0–1 of the weight lies, of (value, weight) in
-/// ascending order of value; `None` of nothing. For time-weighted figures and histograms.
+/// Returns the least value at or below which a share `q` in 0–1 of the total weight lies, given
+/// (value, weight) in ascending order of value; `None` if the total weight is 0. For time-weighted
+/// figures and histograms.
 pub fn weighted_quantile(sorted: &[(f64, f64)], q: f64) -> Option<f64> {
     let total: f64 = sorted.iter().map(|(_, weight)| weight).sum();
     let goal = q.clamp(0.0, 1.0) * total;
@@ -29,7 +31,7 @@ pub fn weighted_quantile(sorted: &[(f64, f64)], q: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// `quantile(c(1, 2, 4, 8), type = 7)` in R.
+    /// Expectation: the results of `quantile(c(1, 2, 4, 8), type = 7)` in R.
     #[test]
     fn quantiles_are_those_of_type_7() {
         let values = [1.0, 2.0, 4.0, 8.0];

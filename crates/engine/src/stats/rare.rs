@@ -1,11 +1,12 @@
-//! Intervals of what happens rarely: sums over few events of different size.
+//! Confidence intervals for rare events: sums over few events of different size.
 
 use statrs::distribution::{ContinuousCDF, Gamma};
 
-/// 95 % interval of the expected sum of events that come at random (a weighted sum of Poisson counts), of which these
-/// were seen: the gamma interval of Fay and Feuer (*Confidence intervals for directly standardized rates*, Statistics in
-/// Medicine 16, 1997). `largest` is the size that one more event may have. Of no event at all: from 0 to 3.69 times
-/// `largest`, the most that is still missed in one run of forty.
+/// Returns the 95 % interval of the expected sum of the sizes of events that come at random (a weighted sum of
+/// Poisson counts), given the sizes of the observed events. It is the gamma interval of Fay and Feuer (*Confidence
+/// intervals for directly standardized rates*, Statistics in Medicine 16, 1997). `largest` is the size that one more
+/// event may have. If no event was observed, the interval goes from 0 to 3.69 times `largest`: with this expected
+/// sum, one run of forty has no event.
 pub fn rare_sum_interval(events: &[f64], largest: f64) -> [f64; 2] {
     let sum: f64 = events.iter().sum();
     let squares: f64 = events.iter().map(|event| event * event).sum();
@@ -14,7 +15,7 @@ pub fn rare_sum_interval(events: &[f64], largest: f64) -> [f64; 2] {
     [low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY)]
 }
 
-/// Quantile of the gamma distribution with this mean and variance; `None` where it has no spread.
+/// Returns the quantile `q` of the gamma distribution with this mean and variance; `None` if the variance is 0.
 fn gamma_quantile(mean: f64, variance: f64, q: f64) -> Option<f64> {
     let gamma = Gamma::new(mean * mean / variance, mean / variance).ok()?;
     Some(gamma.inverse_cdf(q)).filter(|value| value.is_finite())
@@ -24,7 +25,8 @@ fn gamma_quantile(mean: f64, variance: f64, q: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Exact limits of Poisson counts (Garwood, 1936) in any table: 0 to 3.69, 0.0253 to 5.57, 1.62 to 8.77, 4.80 to 18.39.
+    /// Expectation: the exact limits of Poisson counts (Garwood, 1936) in any table: 0 to 3.69, 0.0253 to 5.57, 1.09
+    /// to 10.24, 4.80 to 18.39.
     #[test]
     fn equal_events_have_the_exact_limits_of_their_number() {
         for (count, low, high) in

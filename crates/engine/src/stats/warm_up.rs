@@ -2,29 +2,27 @@
 
 use super::mean;
 
-/// Values in one of the means that MSER-5 looks at.
+/// Number of values in each of the batch means that MSER-5 looks at.
 const BATCH: usize = 5;
 
-/// What MSER-5 found.
+/// The truncation point that MSER-5 found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncation {
-    /// How many values to leave out at the beginning; a multiple of 5, at most half of the series.
+    /// Number of values to leave out at the beginning; a multiple of 5, at most half of the series.
     pub values: usize,
     /// Whether the series looks stationary behind that point: `false` where the best point lies at
     /// the very end of the permitted half, so that the warm-up may well last longer.
     pub settled: bool,
 }
 
-/// Truncation point of a series by the marginal standard error rule on means of five values
-/// (White, *An effective truncation heuristic for bias reduction in simulation output*, 1997; White,
-/// Cobb and Spratt, 2000): the point that minimises the squared standard error of what is left,
-/// `Σ (y − mean)² / m²` over the `m` batch means behind it.
+/// Returns the truncation point of a series by the marginal standard error rule on means of five values (White, *An
+/// effective truncation heuristic for bias reduction in simulation output*, 1997; White, Cobb and Spratt, 2000). It
+/// is the point that minimises the squared standard error of the rest of the series, `Σ (y − mean)² / m²` over the
+/// `m` batch means behind the point.
 ///
-/// Only the first half is searched, because the statistic is erratic over the last few values. Of
-/// equal minima the earliest counts, and deviations below 1e-8 of the mean are rounding, so a constant
-/// series keeps all its values. A series of fewer
-/// than 20 values (four batches) keeps all its values. Values behind the last whole batch are not
-/// looked at.
+/// Only the first half is searched, because the statistic is erratic over the last few values. The earliest of equal
+/// minima counts. Deviations below 1e-8 of the mean are rounding, so a constant series keeps all its values. A series
+/// of fewer than 20 values (four batches) keeps all its values. Values behind the last whole batch are ignored.
 pub fn mser5(series: &[f64]) -> Truncation {
     let means: Vec<f64> = series.chunks_exact(BATCH).filter_map(mean).collect();
     let most = means.len() / 2;
@@ -35,8 +33,8 @@ pub fn mser5(series: &[f64]) -> Truncation {
     Truncation { values: best * BATCH, settled: best < most }
 }
 
-/// For each start, the marginal standard error squared of the values from there to the end. Sums run
-/// from the end, centred on the last half's mean so that no digits are lost.
+/// Returns, for each start, the squared marginal standard error of the values from there to the end. Sums run from
+/// the end, centred on the mean of the last half so that no digits are lost.
 fn squared_errors(means: &[f64]) -> Vec<f64> {
     let centre = mean(&means[means.len() / 2..]).unwrap_or(0.0);
     let rounding = (1e-8 * centre).powi(2);
@@ -56,7 +54,8 @@ fn squared_errors(means: &[f64]) -> Vec<f64> {
     errors
 }
 
-/// Index of the least value; a later one must be less by more than rounding.
+/// Returns the index of the smallest value; a later value counts as smaller only if the difference is more than
+/// rounding.
 fn earliest_minimum(values: &[f64]) -> usize {
     let mut best = 0;
     for (i, &value) in values.iter().enumerate() {
@@ -77,7 +76,7 @@ mod tests {
         (0..n).map(|_| generator.random()).collect()
     }
 
-    /// The definition, written out.
+    /// Returns the number of values to leave out, by the definition of MSER-5.
     fn obvious(series: &[f64]) -> usize {
         let means: Vec<f64> = series.chunks_exact(5).map(|five| mean(five).unwrap()).collect();
         let error = |start: usize| {

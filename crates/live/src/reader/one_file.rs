@@ -1,4 +1,4 @@
-//! Samples out of one file that holds all of them.
+//! Reads samples from one file that holds all of them.
 
 use super::{BLOCK, DataSource, ReadError, Reader, copy};
 use crate::log::Log;
@@ -6,16 +6,16 @@ use forebay_report::Cause;
 use rustix::io::{Errno, pread};
 use std::os::fd::OwnedFd;
 
-/// The file, as a worker has it in an epoch.
+/// The file that a worker has open.
 #[derive(Default)]
 pub(super) struct OneFile {
     file: Option<OwnedFd>,
-    /// When it was opened.
+    /// Epoch in which it was opened.
     epoch: Option<u64>,
 }
 
 impl Reader {
-    /// Reads the sample at `position` of the loader's reading; gives its size [B].
+    /// Reads the sample at `position` in the loader's order, and returns its size [B].
     pub(super) fn read_of_one(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
         let sample = self.stream.file(&mut self.order, position);
         let size = self.data.sizes.of(sample);
@@ -33,7 +33,7 @@ impl Reader {
         Ok(size)
     }
 
-    /// Opens the file, once an epoch.
+    /// Opens the file, once in each epoch.
     fn open_once(&mut self, log: &mut Log) -> Result<(), ReadError> {
         let epoch = Some(self.order.epoch());
         if self.one.epoch == epoch {
@@ -51,7 +51,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads `size` bytes from `at` on, and whole blocks around them: direct reads must.
+    /// Reads `size` bytes from `at` on, rounded to whole blocks as direct reads require.
     fn read_at(&mut self, at: u64, size: usize) -> Result<(), ReadError> {
         let path = || self.data.path(0);
         let Some(file) = &self.one.file else {

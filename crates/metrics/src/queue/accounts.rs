@@ -3,7 +3,7 @@
 use forebay_engine::{Integral, PS_PER_SECOND, Time};
 use forebay_report::QueueTotals;
 
-/// Integer integrals over time: exact, so that Little's law can be checked to the picosecond.
+/// Running totals with integrals over time as integers: exact, so that Little's law can be checked to the picosecond.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Accounts {
@@ -11,19 +11,20 @@ pub(super) struct Accounts {
     pub(super) dequeued: u64,
     pub(super) level: Integral,
     pub(super) blocked: Integral,
-    /// Of whether anybody waits for a batch.
+    /// Integral of the time in which any model copy waits for a batch.
     pub(super) empty: Integral,
     pub(super) residence_ps: u128,
 }
 
 impl Accounts {
-    /// In the units of reports, up to `now`, with the queue as it has been since the last change.
+    /// Returns the totals in the units of reports, up to `now`; the level, blocked workers and waiting model copies are those
+    /// since the last change.
     #[inline]
     pub(super) fn totals(&self, now: Time, level: u64, blocked: u32, waiting: u32) -> QueueTotals {
         QueueTotals {
             level_seconds: seconds(self.level.up_to(now, level)),
             empty_seconds: seconds(self.empty.up_to(now, (waiting > 0).into())),
-            // Only the loader knows more.
+            // Samples that were started and not yet put in are known to the loader only.
             started: self.enqueued,
             enqueued: self.enqueued,
             dequeued: self.dequeued,
@@ -33,14 +34,14 @@ impl Accounts {
     }
 }
 
-/// The same in seconds.
+/// Converts picoseconds to seconds.
 #[inline]
 fn seconds(ps: u128) -> f64 {
     u64::try_from(ps).map_or_else(|_| widely(ps), |ps| ps as f64) / PS_PER_SECOND
 }
 
-/// What does not fit in 64 bits, which is rare, takes ten times as long as what does: kept apart, because
-/// the compiler converts both ways otherwise.
+/// Converts a number that does not fit in 64 bits. Such numbers are rare and take ten times as long. The function is separate
+/// because the compiler would otherwise convert every number both ways.
 #[cold]
 #[inline(never)]
 fn widely(ps: u128) -> f64 {

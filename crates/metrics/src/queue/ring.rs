@@ -3,7 +3,7 @@
 use forebay_engine::Time;
 use forebay_engine::stats::LogHistogram;
 
-/// Reads beyond this are counted together.
+/// Largest number of reads of a sample that is counted separately.
 const MOST_READS: usize = 1024;
 
 /// A ring that producers overwrite and the trainer reads round and round.
@@ -14,7 +14,7 @@ pub(super) struct Ring {
     read: usize,
     /// Samples that were overwritten before anyone read them.
     pub(super) overwritten_unread: u64,
-    /// By number of reads, how many samples were overwritten after it.
+    /// Number of samples that were overwritten, by how often they had been read.
     pub(super) reuse: Vec<u64>,
     /// Ages of samples when read.
     pub(super) ages: LogHistogram,
@@ -27,17 +27,17 @@ struct Slot {
 }
 
 impl Ring {
-    /// Samples inside.
+    /// Returns the number of samples in the ring.
     pub(super) fn len(&self) -> u64 {
         self.slots.len() as u64
     }
 
-    /// Those among them that nobody has read.
+    /// Returns the number of samples in the ring that nobody has read.
     pub(super) fn unread(&self) -> u64 {
         self.slots.iter().filter(|slot| slot.reads == 0).count() as u64
     }
 
-    /// A sample comes in, in place of the oldest if there are `capacity`.
+    /// Puts a sample in; it replaces the oldest one if there are `capacity` already.
     pub(super) fn put(&mut self, now: Time, capacity: u64) {
         let slot = Slot { since: now, reads: 0 };
         if (self.slots.len() as u64) < capacity {
@@ -54,7 +54,8 @@ impl Ring {
         self.overwritten_unread += u64::from(old.reads == 0);
     }
 
-    /// Reads the next `batch` slots; (unread ones among them, time those had spent inside).
+    /// Reads the next `batch` slots. Returns the number of unread samples among them, and the time that these had spent in the
+    /// ring [sample·ps].
     pub(super) fn read(&mut self, now: Time, batch: u64) -> (u64, u128) {
         let (mut fresh, mut residence_ps) = (0, 0);
         for _ in 0..batch {

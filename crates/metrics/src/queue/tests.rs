@@ -1,4 +1,4 @@
-//! Queues and what to expect of them, by hand.
+//! Tests of queues whose results were computed by hand.
 
 use super::*;
 
@@ -37,9 +37,8 @@ fn exhaustion_needs_a_queue_that_had_been_ready() {
 
 #[test]
 fn a_circular_queue_counts_reuse_and_age() {
-    // System: 2 slots filled at 0; both read at 1 s and again at 2 s; one overwritten at 3 s,
-    // and both read at 4 s. Expectation: fresh 2, 0, then 1 (the new one); the overwritten one
-    // had been read twice.
+    // System: 2 slots filled at 0; both read at 1 s and again at 2 s; one overwritten at 3 s, and both read at 4 s. Expectation:
+    // 2 fresh samples, then 0, then 1 (the new one); the overwritten sample had been read twice.
     let mut queue = Queue::new(2, 2, true, 0, Time(0));
     queue.put(Time(0), 2);
     assert_eq!(queue.take(Time(S)), 2);

@@ -1,18 +1,17 @@
-//! The model of a pipeline in which tf.data looks for parallelism: a tree of iterators with buffers
-//! between them (`tensorflow/core/framework/model.cc`, algorithm `HILL_CLIMB`), here interleave, map,
-//! batch and prefetch.
+//! Model of a pipeline with which tf.data searches for parallelism: a tree of iterators with buffers between them
+//! (`tensorflow/core/framework/model.cc`, algorithm `HILL_CLIMB`), here interleave, map, batch and prefetch.
 
-/// Calls that go on side by side.
+/// Calls of a function that run in parallel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Calls {
-    /// Time of one [s].
+    /// Time of one call [s].
     pub(super) time: f64,
-    /// Least, and most, that go on at once.
+    /// Number of calls that run at once, and the largest number allowed.
     pub(super) parallelism: u32,
     pub(super) most: u32,
 }
 
-/// Reads, calls of the map, and what a batch takes beside them [s].
+/// A pipeline: its reads, the calls of its map function, and the additional time for a batch [s].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pipeline {
     pub(super) reads: Calls,
@@ -20,8 +19,8 @@ pub(super) struct Pipeline {
     pub(super) batch: f64,
 }
 
-/// Time that a consumer waits for an element out of a buffer of `size` [s], where elements are made and
-/// used up in such times on average, all exponential: an M/M/1/n queue.
+/// Returns the time that a consumer waits for an element from a buffer of `size` [s]. `producer` and `consumer` are the mean
+/// times to make and to use an element, both exponential: an M/M/1/n queue.
 pub(super) fn wait_time(producer: f64, consumer: f64, size: f64) -> f64 {
     if producer <= 0.0 {
         return 0.0;
@@ -34,7 +33,7 @@ pub(super) fn wait_time(producer: f64, consumer: f64, size: f64) -> f64 {
     } else {
         (1.0 - ratio) / (1.0 - ratio.powf(size + 1.0))
     };
-    // Far beyond saturation the power is infinite, and nobody waits.
+    // Far beyond saturation the power is infinite, and the consumer never waits.
     empty.max(0.0) * producer
 }
 
@@ -45,7 +44,8 @@ impl Calls {
 }
 
 impl Pipeline {
-    /// Time that the trainer, which never lets it wait, waits for a batch of `batch` samples [s].
+    /// Returns the time that the trainer waits for a batch of `batch` samples [s], if the trainer itself never keeps the pipeline
+    /// waiting.
     fn output_time(&self, batch: f64) -> f64 {
         let Pipeline { reads, calls, .. } = *self;
         let consumer = self.batch / batch + calls.each();
@@ -54,8 +54,8 @@ impl Pipeline {
         self.batch + batch * sample
     }
 
-    /// Raises the parallelism that helps most, one by one, until the pipeline is as fast as all cores
-    /// together could make it, or at its limits; that of reads and calls.
+    /// Raises, step by step, the parallelism that helps most, until the pipeline is as fast as all cores together could make it,
+    /// or at its limits. Returns the parallelism of reads and of calls.
     pub(super) fn climb(mut self, batch: f64, cores: f64) -> (u32, u32) {
         let total = self.batch + batch * (self.reads.time + self.calls.time);
         while self.output_time(batch) >= total / cores {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_at_a_buffer_waits_as_long_as_tf_data_says() {
+    fn the_wait_at_a_buffer_follows_tf_datas_formula() {
         // Consumer, producer, size, wait: computed by hand from the formula.
         for (x, y, n, wait) in
             [(10.0, 8.0, 2.0, 2.098), (10.0, 10.0, 4.0, 2.0), (5.0, 10.0, 3.0, 5.333)]
@@ -99,16 +99,16 @@ mod tests {
 
     #[test]
     fn climbing_stops_where_the_cores_end() {
-        // System: reads of nothing, calls of 8 ms, batches of 10, at most 8 at once. Expectation: 80 ms
-        // of work on 8 cores take 10 ms at best, which only 8 calls reach; half as long with reads fixed.
+        // System: reads that take no time, calls of 8 ms, batches of 10, at most 8 at once. Expectation: 80 ms of work on 8 cores
+        // take 10 ms at best, which only 8 calls reach; half as long with reads fixed.
         let calls = |time: f64, most: u32| Calls { time, parallelism: 1, most };
         let of = |reads, calls| Pipeline { reads, calls, batch: 0.0 }.climb(10.0, 8.0);
         assert_eq!(of(calls(0.0, 8), calls(8e-3, 8)).1, 8);
-        // A batch that takes as long as all else leaves less to gain: 1/8 of 160 ms is 20 ms, less than
-        // the batch itself, and everything is at its limit.
+        // A batch that takes as long as everything else leaves less to gain: 1/8 of 160 ms is 20 ms, less than the batch itself,
+        // and everything is at its limit.
         let slow = Pipeline { reads: calls(1e-3, 4), calls: calls(8e-3, 4), batch: 0.08 };
         assert_eq!(slow.climb(10.0, 4.0), (4, 4));
-        // Calls that are cheap beside the reads get fewer.
+        // Calls that are cheap compared with the reads get less parallelism.
         let (reads, few) = of(calls(8e-3, 8), calls(1e-3, 8));
         assert!(few < reads, "{reads} reads, {few} calls");
     }

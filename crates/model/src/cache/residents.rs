@@ -1,4 +1,4 @@
-//! Sets of units that know who has to leave next.
+//! Sets of units, one for each replacement policy, that pick the next unit to evict.
 
 use std::collections::VecDeque;
 
@@ -6,15 +6,15 @@ use rand::RngExt;
 
 use crate::random::Generator;
 
-/// No unit.
+/// Marks the absence of a unit.
 const NOBODY: u32 = u32::MAX;
 
-/// A set that gives any of its members up, all equally likely.
+/// A set that evicts a member picked at random; all members are equally likely.
 #[derive(Debug)]
 pub(super) struct Random {
     members: Vec<u32>,
-    /// By unit, one more than its place among the members; 0 where it is none. Zeros come from the
-    /// system as they are touched.
+    /// For each unit, its index in `members` plus one; 0 if it is not a member. The vector starts as zeros, so that the operating
+    /// system allocates its pages only when they are touched.
     places: Vec<u32>,
 }
 
@@ -47,12 +47,12 @@ impl Random {
     }
 }
 
-/// A set in order of last use: a list through the units themselves.
+/// A set in order of last use: a doubly linked list whose links are stored per unit.
 #[derive(Debug)]
 pub(super) struct Recent {
-    /// By unit, one more than the unit used next after it.
+    /// For each unit, one more than the unit that was used next after it; 0 if there is none.
     newer: Vec<u32>,
-    /// By unit, one more than the unit used last before it.
+    /// For each unit, one more than the unit that was used last before it; 0 if there is none.
     older: Vec<u32>,
     here: Bits,
     oldest: u32,
@@ -71,7 +71,7 @@ impl Recent {
         }
     }
 
-    /// Whether the unit is a member; if so this is its last use.
+    /// Returns whether the unit is a member, and if so makes it the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, unit: u32) -> bool {
         let here = self.here.has(unit);
@@ -120,7 +120,7 @@ impl Recent {
     }
 }
 
-/// A set in order of arrival.
+/// A set in order of insertion (first in, first out).
 #[derive(Debug)]
 pub(super) struct First {
     order: VecDeque<u32>,
@@ -149,7 +149,7 @@ impl First {
     }
 }
 
-/// A bit for each unit.
+/// A bit set: one bit for each unit.
 #[derive(Debug)]
 struct Bits(Vec<u64>);
 

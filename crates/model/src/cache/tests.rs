@@ -1,4 +1,4 @@
-//! Steady miss shares against closed forms and fix-points, and the order in which units leave.
+//! Compares steady miss shares with closed forms and fixed points, and checks the order in which units are evicted.
 
 use super::Cache;
 use crate::law::CachePolicy;
@@ -6,8 +6,8 @@ use crate::random::{Permutation, Purpose, Streams};
 
 const UNITS: u32 = 20_000;
 
-/// Share of misses over the last of some epochs, each a fresh permutation of all units of one byte,
-/// with room for `share` of them.
+/// Returns the share of misses over the epochs after warm-up. Each epoch reads all units (1 B each) in a fresh permutation; the
+/// cache has room for `share` of them.
 fn miss_share(policy: CachePolicy, share: f64) -> f64 {
     let streams = Streams::new(7, 0);
     let generator = streams.at(Purpose::Eviction, 0, 0, 0);
@@ -26,7 +26,7 @@ fn miss_share(policy: CachePolicy, share: f64) -> f64 {
     misses as f64 / f64::from(UNITS) / (epochs - settled) as f64
 }
 
-/// The root in (0, 1] of m = 1 − ((1 − e^(−m/x)) ÷ (m/x))², by bisection.
+/// Solves m = 1 − ((1 − e^(−m/x)) ÷ (m/x))² for m in (0, 1] by bisection: the miss share of random replacement.
 fn random_replacement(x: f64) -> f64 {
     let excess = |m: f64| {
         let r = m / x;
@@ -45,9 +45,9 @@ fn least_recently_used(x: f64) -> f64 {
 }
 
 #[test]
-fn miss_shares_are_those_of_theory() {
-    // System: 20,000 files in a fresh permutation each epoch, room for x of them. Expectation: the
-    // closed forms (minio, lru) and the fix-point (random) of that reading.
+fn miss_shares_match_theory() {
+    // System: 20,000 files in a fresh permutation each epoch, a cache with room for a share x of them. Expectation: the miss
+    // shares of theory for this access pattern, by closed forms (minio, lru) and a fixed point (random).
     for x in [0.1, 0.25, 0.35, 0.5, 0.65, 0.8, 0.9] {
         for (policy, expected) in [
             (CachePolicy::Minio, 1.0 - x),
@@ -62,12 +62,13 @@ fn miss_shares_are_those_of_theory() {
 
 #[test]
 fn first_in_first_out_is_between_random_and_lru() {
-    // Recorded by an independent Monte Carlo of the same reading: 0.9197 at 35 %, 0.5993 at 65 %.
+    // Reference values come from an independent Monte Carlo simulation of the same access pattern: 0.9197 at 35 %, 0.5993 at
+    // 65 %.
     assert!((miss_share(CachePolicy::Fifo, 0.35) - 0.9197).abs() < 0.01);
     assert!((miss_share(CachePolicy::Fifo, 0.65) - 0.5993).abs() < 0.01);
 }
 
-/// What is left of five units of 4 B after 0, 1, 2, 0, 3, 4 came into a cache of 12 B.
+/// Returns which of five units of 4 B are in a cache of 12 B after the requests 0, 1, 2, 0, 3, 4.
 fn survivors(policy: CachePolicy) -> Vec<u32> {
     let generator = Streams::new(1, 0).at(Purpose::Eviction, 0, 0, 0);
     let mut cache = Cache::new(policy, 12.0, 5, generator);
@@ -89,9 +90,9 @@ fn units_leave_in_the_order_of_the_policy() {
 }
 
 #[test]
-fn sizes_count() {
-    // System: 10 B, units of their number in bytes. Expectation: 7 needs the room of 2, 3 and 4, the
-    // oldest ones first; 11 never fits and throws nothing out.
+fn units_are_evicted_until_a_larger_one_fits() {
+    // System: a cache of 10 B; unit n has n bytes. Expectation: to fit unit 7, units 2, 3 and 4 are evicted, oldest first; unit
+    // 11 is larger than the cache and evicts nothing.
     let generator = Streams::new(1, 0).at(Purpose::Eviction, 0, 0, 0);
     let mut cache = Cache::new(CachePolicy::Lru, 10.0, 12, generator);
     for unit in [2, 3, 4, 7, 11] {

@@ -1,50 +1,50 @@
 //! Layers of decoders with grouped-query attention and gated linear layers, dense or with experts.
 //!
-//! Heads of queries share heads of keys and values (J. Ainslie et al., *GQA*, EMNLP 2023). Positions are rotary (J. Su
-//! et al., *RoFormer*, 2021) and have no parameters; norms only scale (B. Zhang and R. Sennrich, *Root Mean Square Layer
-//! Normalization*, NeurIPS 2019). Three linear layers are gated (N. Shazeer, *GLU Variants Improve Transformer*, 2020).
-//! There are no biases, and the head has a table of its own.
+//! Several query heads share one head of keys and values (J. Ainslie et al., *GQA*, EMNLP 2023). Positions are rotary (J. Su et
+//! al., *RoFormer*, 2021) and have no parameters; norms only scale (B. Zhang and R. Sennrich, *Root Mean Square Layer
+//! Normalization*, NeurIPS 2019). Each FFN has three linear layers and is gated (N. Shazeer, *GLU Variants Improve Transformer*,
+//! 2020). There are no biases, and the output head has its own table, not that of the embedding.
 //!
-//! Kept activations follow the rules of [`sequence`](super::sequence), except in attention: scores are not stored but
-//! computed again from one number for each head and token (T. Dao, *FlashAttention-2*, 2023, section 3.1), since models
-//! of this kind are trained so (H. Touvron et al., *LLaMA*, 2023, section 2.4). That work is not counted, as in published
-//! totals. Ranks that split tensors have whole heads of keys and values each: what they keep is exact for at most
-//! `kv_heads` ranks.
+//! Kept activations follow the rules of [`sequence`](super::sequence), except in attention: scores are not stored but recomputed
+//! in the backward pass from one number for each head and token (T. Dao, *FlashAttention-2*, 2023, section 3.1), since models of
+//! this kind are trained so (H. Touvron et al., *LLaMA*, 2023, section 2.4). The recomputation is not counted as work, as in
+//! published totals. Under tensor parallelism each rank has whole heads of keys and values, so the activations that a rank keeps
+//! are exact for at most `kv_heads` ranks.
 
 use super::layer::{Experts, Layer};
 use super::sequence::Width;
 
-/// Shape of such a decoder.
+/// Shape of a decoder with gated linear layers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decoder {
-    /// Its width and what it works on.
+    /// Hidden size, query heads and sequence length.
     pub(super) width: Width,
-    /// Blocks of attention and linear layers.
+    /// Number of blocks; each has attention and linear layers.
     pub(super) blocks: u64,
-    /// Heads of keys and values, each shared by equally many heads of queries.
+    /// Heads of keys and values; equally many query heads share each of them.
     pub(super) kv_heads: u64,
-    /// Values of a token between the linear layers: the FFN dimension.
+    /// Hidden size of the FFN: values for each token between its linear layers.
     pub(super) inner: u64,
-    /// Different tokens.
+    /// Size of the vocabulary: number of different tokens.
     pub(super) vocabulary: u64,
-    /// How tokens go to experts; `None` if blocks are dense.
+    /// Numbers of experts; `None` if the blocks are dense.
     pub(super) routing: Option<Routing>,
 }
 
-/// How tokens go to experts.
+/// Numbers of experts in each block, and for each token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Routing {
-    /// Experts of a block.
+    /// Experts in each block.
     pub(super) experts: u64,
-    /// Experts that each token takes.
+    /// Experts that process each token.
     pub(super) per_token: u64,
 }
 
 impl Decoder {
-    /// Embedding, blocks, the last norm and the head.
+    /// Returns all layers: embedding, blocks, final norm and head.
     pub(super) fn layers(&self) -> Vec<Layer> {
         let (width, entries) = (self.width, self.vocabulary);
-        // The rows are what the first norm needs.
+        // The first norm keeps its input, the embedding's rows, for the backward pass.
         let embedding = Layer {
             activations: width.values(),
             whole: width.values(),
@@ -58,12 +58,12 @@ impl Decoder {
         layers
     }
 
-    /// Root mean square norm: a scale for each value of a token.
+    /// Returns a root mean square norm; it has one scale for each of a token's hidden values.
     fn norm(&self, name: String) -> Layer {
         Layer { parameters: self.width.hidden, ..self.width.norm(name) }
     }
 
-    /// Attention, then linear layers, each after a norm.
+    /// Returns the layers of one block: attention, then linear layers, each after a norm.
     fn block(&self, name: &str) -> Vec<Layer> {
         let of = |part: &str| format!("{name}.{part}");
         let (width, hidden) = (self.width, self.width.hidden);
@@ -87,14 +87,14 @@ impl Decoder {
         layers
     }
 
-    /// The gated linear layers of every token.
+    /// Returns the gated linear layers of a dense block.
     fn dense(&self, name: &str) -> [Layer; 3] {
         let [gate, up, down] = self.linear_layers(&format!("{name}.mlp"), self.width.length);
         [gate, up, self.width.joined(down)]
     }
 
-    /// The router, and the gated linear layers of experts: each token goes to `per_token` of them, and their weighted
-    /// results are added up. Ranks that split tensors add up their parts after that.
+    /// Returns the router and the gated linear layers of the experts. Each token goes to `per_token` experts, and their weighted
+    /// results are summed. Tensor-parallel ranks all-reduce their partial sums after that.
     fn mixture(&self, name: &str, Routing { experts, per_token }: Routing) -> Vec<Layer> {
         let (width, routed) = (self.width, per_token * self.width.length);
         let weights = width.length * experts;
@@ -110,23 +110,24 @@ impl Decoder {
         let [gate, up, down] = self.linear_layers(&format!("{name}.moe"), routed);
         vec![
             Layer { whole: weights, ..router },
-            // Experts keep their copies of tokens.
+            // Each expert keeps its copies of the tokens as the input of its layers.
             of_experts(gate, copies, [copies, 0]),
             of_experts(up, 0, [0, 0]),
-            // The router's gradient needs each expert's result, and the next norm their sum.
+            // The router's gradient needs each expert's result, and the next norm needs the sum of the results.
             Layer { reduced: result, ..of_experts(down, copies + result, [0, copies]) },
         ]
     }
 
-    /// Gate, up and down over `tokens`: down(silu(gate(x)) · up(x)). The caller adds what `down` keeps.
+    /// Returns the layers gate, up and down for `tokens` tokens: down(silu(gate(x)) · up(x)). The caller adds the activations
+    /// that `down` keeps.
     fn linear_layers(&self, name: &str, tokens: u64) -> [Layer; 3] {
         let of = |part: &str| format!("{name}.{part}");
         let width = Width { length: tokens, ..self.width };
         let (hidden, inner) = (width.hidden, self.inner);
         [
-            // Before and after SiLU.
+            // Kept: values before and after SiLU.
             width.product(of("gate"), hidden, inner, 2 * tokens * inner),
-            // The result, and its product with the gate.
+            // Kept: the result, and its product with the gate.
             width.product(of("up"), hidden, inner, 2 * tokens * inner),
             width.product(of("down"), inner, hidden, 0),
         ]
@@ -140,7 +141,7 @@ mod tests {
     const S: u64 = 512;
     const H: u64 = 1024;
     const A: u64 = 16;
-    /// Heads of keys and values, of 64 values each.
+    /// Heads of keys and values, 64 values each.
     const K: u64 = 4;
     const F: u64 = 3000;
 
@@ -154,22 +155,22 @@ mod tests {
     }
 
     #[test]
-    fn dense_blocks_take_the_closed_forms() {
+    fn parameters_flops_and_activations_of_dense_blocks_match_closed_forms() {
         let block = decoder(None).block("layers.0");
         let attention = 2 * H * H + 2 * H * 64 * K;
         assert_eq!(sum(&block, |l| l.parameters), attention + 3 * H * F + 2 * H);
         assert_eq!(sum(&block, |l| l.flops), 2 * S * (attention + 3 * H * F) + 4 * S * S * H);
-        // Norms, queries, what is seen and both results: s·h each; keys and values of the shared heads; a number for
-        // each head; gate and up, each before and after.
+        // Kept: s·h each for the two norms, the queries, the result of attention and both block results; keys and values of the
+        // shared heads; one number for each head and token; gate and up, before and after.
         let kept = 6 * S * H + 2 * S * 64 * K + S * A + 4 * S * F;
         assert_eq!(sum(&block, |l| l.activations), kept);
         assert!(block.iter().all(|layer| layer.experts.is_none()));
     }
 
     #[test]
-    fn ranks_that_split_dense_blocks_keep_and_add_up_what_those_of_gpt_do() {
-        // Shoeybi et al., Megatron-LM (2019), section 3: two sums of s·h. Korthikanti et al. (2022), section 4.2: both
-        // norms and both sums are on all ranks.
+    fn tensor_parallel_ranks_keep_and_reduce_as_much_of_dense_blocks_as_in_gpt() {
+        // Shoeybi et al., Megatron-LM (2019), section 3: two all-reduces of s·h. Korthikanti et al. (2022), section 4.2: all
+        // ranks keep both norms and both sums.
         let block = decoder(None).block("layers.0");
         assert_eq!(sum(&block, |l| l.whole), 4 * S * H);
         let reduced: Vec<u64> = block.iter().map(|l| l.reduced).filter(|all| *all > 0).collect();
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_with_experts_count_all_parameters_and_the_work_of_those_taken() {
+    fn blocks_with_experts_count_all_parameters_but_only_the_work_of_active_experts() {
         let (e, top) = (8, 2);
         let block = decoder(Some(Routing { experts: e, per_token: top })).block("layers.0");
         let attention = 2 * H * H + 2 * H * 64 * K;
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(sum(&block, Layer::active_parameters), attention + top * expert + e * H + 2 * H);
         let flops = 2 * S * (attention + top * expert + e * H) + 4 * S * S * H;
         assert_eq!(sum(&block, |l| l.flops), flops);
-        // Beside the same as in a dense block: shares of experts, copies of tokens and results of experts.
+        // Kept beside the activations of a dense block: router weights, copies of tokens and results of experts.
         let dense = 6 * S * H + 2 * S * 64 * K + S * A;
         let kept = dense + S * e + top * (2 * S * H + 4 * S * F);
         assert_eq!(sum(&block, |l| l.activations), kept);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_go_to_experts_before_the_first_of_their_layers_and_back_after_the_last() {
+    fn tokens_are_dispatched_before_the_first_expert_layer_and_combined_after_the_last() {
         let block = decoder(Some(Routing { experts: 8, per_token: 3 })).block("layers.0");
         let moved: Vec<_> = block
             .iter()
@@ -213,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_has_two_tables_and_a_norm_beside_its_blocks() {
+    fn a_decoder_has_an_embedding_a_head_and_a_norm_beside_its_blocks() {
         let one = decoder(None);
         let (layers, block) = (one.layers(), one.block("layers.0"));
         let beside = |of: fn(&Layer) -> u64| sum(&layers, of) - 2 * sum(&block, of);
         assert_eq!(beside(|l| l.parameters), 2 * 100 * H + H);
         assert_eq!(beside(|l| l.flops), 2 * S * 100 * H);
         assert_eq!(beside(|l| l.activations), 2 * S * H + S * 100);
-        // Rows of the embedding and the last norm are on all ranks, as the next layer needs them.
+        // All ranks keep the embedding's rows and the result of the last norm, as the next layer needs them whole.
         assert_eq!(beside(|l| l.whole), 2 * S * H);
     }
 }

@@ -1,14 +1,15 @@
-//! GPUs, by their makers' data sheets.
+//! Published properties of GPUs, from their makers' data sheets.
 
-/// Bytes of what data sheets call a GB of memory.
+/// Bytes in a gigabyte of GPU memory as data sheets count it (2³⁰).
 const GIB: f64 = 1_073_741_824.0;
-/// Operations per second of a TFLOP/s.
+/// Operations per second in 1 TFLOP/s.
 const TERA: f64 = 1e12;
 
-/// One GPU. Peak rates are dense ones, of matrix units where it has them, at boost clock.
+/// One GPU model. Peak rates are at boost clock and without sparsity; they are rates of matrix units if the GPU has them for that
+/// precision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gpu {
-    /// Its name: `v100-sxm2`.
+    /// Name in scenarios: `v100-sxm2`.
     pub name: &'static str,
     /// Memory [B].
     pub memory: f64,
@@ -16,17 +17,17 @@ pub struct Gpu {
     pub memory_bandwidth: f64,
     /// Peak in 32-bit floats [FLOP/s].
     pub fp32: f64,
-    /// Peak in TF32, where it has that [FLOP/s].
+    /// Peak in TF32 [FLOP/s]; `None` if the GPU lacks TF32.
     pub tf32: Option<f64>,
-    /// Peak in 16-bit floats, where it is not that of 32 bits [FLOP/s].
+    /// Peak in 16-bit floats [FLOP/s]; `None` if it equals the peak in 32-bit floats.
     pub fp16: Option<f64>,
-    /// Peak in BF16, where it has that [FLOP/s].
+    /// Peak in BF16 [FLOP/s]; `None` if the GPU lacks BF16.
     pub bf16: Option<f64>,
-    /// Its links to other GPUs, by the name of the [interconnect](super::Interconnect), and how many.
+    /// Links to other GPUs: name of the [interconnect](super::Interconnect) and number of links; `None` if the GPU has no NVLink.
     pub nvlink: Option<(&'static str, u32)>,
-    /// Its link to the host, by the name of the interconnect.
+    /// Link to the host: name of the interconnect.
     pub host_link: &'static str,
-    /// The data sheet.
+    /// Data sheet that the numbers are from.
     pub source: &'static str,
 }
 
@@ -54,9 +55,9 @@ const V100: &str = "NVIDIA Tesla V100 data sheet, 2018";
 const A100: &str = "NVIDIA A100 data sheet, 2021";
 const H100: &str = "NVIDIA H100 data sheet, 2023; rates with sparsity halved";
 
-/// All that are known.
+/// All GPUs of the catalogue.
 pub const GPUS: [Gpu; 15] = [
-    // Half of a card, at its boost clock.
+    // The numbers are for one of the card's two GPUs, at its boost clock.
     Gpu {
         source: "NVIDIA Tesla K80 board specification, 2015",
         ..gpu_of("k80", 12.0, 240.0, 4.37)
@@ -133,7 +134,7 @@ const fn hopper(name: &'static str, memory: f64, bandwidth: f64, source: &'stati
     }
 }
 
-/// The GPU of a name.
+/// Returns the GPU called `name`; `None` if the catalogue has no such GPU.
 #[must_use]
 pub fn gpu(name: &str) -> Option<&'static Gpu> {
     GPUS.iter().find(|gpu| gpu.name == name)
@@ -145,12 +146,12 @@ mod tests {
     use crate::catalogue::interconnect;
 
     #[test]
-    fn every_gpu_is_found_once_and_is_possible() {
+    fn every_gpu_has_a_unique_name_and_plausible_rates() {
         for (index, one) in GPUS.iter().enumerate() {
             assert_eq!(GPUS.iter().position(|other| other.name == one.name), Some(index));
             assert_eq!(gpu(one.name), Some(one));
             assert!(one.source.contains("NVIDIA"), "{}", one.name);
-            // Bytes per operation: no GPU has been far from this.
+            // Bytes of memory bandwidth per FLOP: all known GPUs are within these bounds.
             let balance = one.memory_bandwidth / one.fp32;
             assert!((0.03..0.15).contains(&balance), "{}: {balance}", one.name);
             assert!(one.fp16.is_none_or(|rate| rate > one.fp32), "{}", one.name);
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_all_gpus_add_up_to_what_data_sheets_say() {
+    fn nvlink_bandwidths_add_up_to_the_totals_of_data_sheets() {
         // Both directions together [GB/s].
         for (name, both) in [
             ("p100-sxm2", 160.0),

@@ -1,24 +1,24 @@
-//! Layers of networks over images, by their shapes.
+//! Layers of networks for images; parameters, work and activations follow from their shapes.
 
 use super::layer::{Input, Layer};
 
-/// What a convolution or a pool looks at.
+/// Window of a convolution or a pool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
-    /// Rows and columns.
+    /// Rows and columns of the window.
     size: [u64; 2],
     stride: u64,
-    /// Rows and columns added on each side.
+    /// Rows and columns of padding on each side.
     padding: [u64; 2],
 }
 
 impl Window {
-    /// As high as wide.
+    /// Returns a window that is as high as wide.
     pub(super) const fn square(size: u64, stride: u64, padding: u64) -> Window {
         Window { size: [size; 2], stride, padding: [padding; 2] }
     }
 
-    /// Odd numbers of rows and columns, padded so that the image keeps its size.
+    /// Returns a window with odd numbers of rows and columns, padded so that the image keeps its size.
     pub(super) const fn same(rows: u64, columns: u64) -> Window {
         Window { size: [rows, columns], stride: 1, padding: [rows / 2, columns / 2] }
     }
@@ -27,16 +27,16 @@ impl Window {
         self.size[0] * self.size[1]
     }
 
-    /// How many fit along an axis of `length` (0: rows, 1: columns).
+    /// Returns the number of window positions along an axis of `length` (0: rows, 1: columns).
     const fn along(self, axis: usize, length: u64) -> u64 {
         (length + 2 * self.padding[axis] - self.size[axis]) / self.stride + 1
     }
 }
 
-/// A point only.
+/// A 1 × 1 window.
 pub(super) const POINT: Window = Window::square(1, 1, 0);
 
-/// A network so far: the shape that the next layer sees, and the layers.
+/// A network under construction: its layers so far, and the shape of the last output, which is the next layer's input.
 #[derive(Debug, Clone)]
 pub(super) struct Network {
     channels: u64,
@@ -46,7 +46,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Nothing but the input.
+    /// Returns a network without layers, whose first layer will read `input`.
     pub(super) fn new(input: Input) -> Network {
         let (channels, height, width) = match input {
             Input::Image { channels, height, width } => (channels, height, width),
@@ -55,12 +55,12 @@ impl Network {
         Network { channels, height, width, layers: Vec::new() }
     }
 
-    /// The layers.
+    /// Returns the layers.
     pub(super) fn layers(self) -> Vec<Layer> {
         self.layers
     }
 
-    /// Channels that the next layer sees.
+    /// Returns the number of channels of the last output.
     pub(super) fn channels(&self) -> u64 {
         self.channels
     }
@@ -69,7 +69,7 @@ impl Network {
         self.channels * self.height * self.width
     }
 
-    /// Adds a layer whose output is what is seen now.
+    /// Adds a layer whose output has the current shape; the caller has set the shape.
     fn push(&mut self, name: &str, parameters: u64, flops: u64) -> &mut Network {
         let (name, activations) = (name.to_owned(), self.elements());
         let layer = Layer::plain(name, parameters, flops, activations);
@@ -83,29 +83,29 @@ impl Network {
         self.channels = channels;
     }
 
-    /// A convolution in groups of channels.
+    /// Adds a convolution in groups of channels.
     fn grouped(&mut self, name: &str, to: u64, of: Window, groups: u64, bias: u64) -> &mut Network {
         let weights = of.area() * (self.channels / groups) * to;
         self.look(of, to);
         self.push(name, weights + bias, 2 * weights * self.height * self.width)
     }
 
-    /// A convolution to `to` channels, without a bias.
+    /// Adds a convolution to `to` channels, without a bias.
     pub(super) fn conv(&mut self, name: &str, to: u64, of: Window) -> &mut Network {
         self.grouped(name, to, of, 1, 0)
     }
 
-    /// A convolution with a bias.
+    /// Adds a convolution with a bias.
     pub(super) fn biased(&mut self, name: &str, to: u64, of: Window) -> &mut Network {
         self.grouped(name, to, of, 1, to)
     }
 
-    /// A convolution of each channel by itself, without a bias.
+    /// Adds a depthwise convolution (each channel by itself), without a bias.
     pub(super) fn depthwise(&mut self, name: &str, of: Window) -> &mut Network {
         self.grouped(name, self.channels, of, self.channels, 0)
     }
 
-    /// A transposed convolution, without a bias: each point becomes a window.
+    /// Adds a transposed convolution, without a bias: each input point becomes a window.
     pub(super) fn transposed(&mut self, name: &str, to: u64, of: Window) -> &mut Network {
         let weights = of.area() * self.channels * to;
         let flops = 2 * weights * self.height * self.width;
@@ -117,17 +117,18 @@ impl Network {
         self.push(name, weights, flops)
     }
 
-    /// Batch norm: scale and shift of each channel.
+    /// Adds a batch norm: one scale and one shift for each channel.
     pub(super) fn norm(&mut self, name: &str) -> &mut Network {
         self.push(name, 2 * self.channels, 0)
     }
 
-    /// A convolution and its batch norm, `NAME.conv` and `NAME.bn`.
+    /// Adds a convolution and its batch norm, `NAME.conv` and `NAME.bn`.
     pub(super) fn normed(&mut self, name: &str, to: u64, of: Window) -> &mut Network {
         self.conv(&format!("{name}.conv"), to, of).norm(&format!("{name}.bn"))
     }
 
-    /// What the last layer made is added to something and needed by nothing else.
+    /// Sets the kept activations of the last layer to 0: its output is only added to another tensor, so the backward pass does
+    /// not need it.
     pub(super) fn added(&mut self) -> &mut Network {
         if let Some(last) = self.layers.last_mut() {
             last.activations = 0;
@@ -135,27 +136,27 @@ impl Network {
         self
     }
 
-    /// A pool.
+    /// Adds a pool.
     pub(super) fn pool(&mut self, name: &str, of: Window) -> &mut Network {
         self.look(of, self.channels);
         self.push(name, 0, 0)
     }
 
-    /// The mean of each channel.
+    /// Adds a global average pool: the mean of each channel.
     pub(super) fn average(&mut self, name: &str) -> &mut Network {
         (self.height, self.width) = (1, 1);
         self.push(name, 0, 0)
     }
 
-    /// All values to `to` others, with a bias.
+    /// Adds a fully connected layer from all values to `to` values, with a bias.
     pub(super) fn linear(&mut self, name: &str, to: u64) -> &mut Network {
         let weights = self.elements() * to;
         (self.channels, self.height, self.width) = (to, 1, 1);
         self.push(name, weights + to, 2 * weights)
     }
 
-    /// Branches that all see what is seen now, each made by one of `branches`; their channels are put
-    /// together.
+    /// Adds parallel branches that all read the current output; each function in `branches` adds the layers of one branch. Their
+    /// output channels are concatenated.
     pub(super) fn branches(&mut self, branches: &[&dyn Fn(&mut Network)]) -> &mut Network {
         let start = Network { layers: Vec::new(), ..self.clone() };
         let mut channels = 0;
@@ -170,7 +171,7 @@ impl Network {
         self
     }
 
-    /// A branch that leads nowhere else: what follows sees what is seen now.
+    /// Adds a branch whose output nothing here reads: the next layer reads the current output.
     pub(super) fn aside(&mut self, branch: impl Fn(&mut Network)) -> &mut Network {
         let mut network = Network { layers: Vec::new(), ..self.clone() };
         branch(&mut network);
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_convolution_has_its_weights_and_shape() {
-        // 3 × 3 over 3 channels to 4, every second point of 8 × 6: 4 × 3 points.
+        // 3 × 3 over 3 channels to 4 at stride 2 on 8 × 6 points gives 4 × 3 points.
         let mut network = start();
         network.biased("c", 4, Window::square(3, 2, 1));
         let layer = &network.layers[0];
@@ -200,16 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn a_transposed_convolution_undoes_the_shape() {
+    fn a_transposed_convolution_restores_the_shape() {
         let mut network = start();
         network.conv("c", 5, Window::square(4, 2, 1)).transposed("t", 3, Window::square(4, 2, 1));
         assert_eq!((network.channels, network.height, network.width), (3, 8, 6));
-        // The same products, each the other way.
+        // A transposed convolution has the same products, in the opposite direction.
         assert_eq!(network.layers[0].flops, network.layers[1].flops);
     }
 
     #[test]
-    fn branches_are_put_together_and_asides_left_behind() {
+    fn branches_are_concatenated_and_asides_change_no_shape() {
         let mut network = start();
         network.branches(&[
             &|n| {

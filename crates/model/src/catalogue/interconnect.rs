@@ -1,13 +1,13 @@
-//! Interconnects, by their specifications.
+//! Published properties of interconnects, from their specifications.
 
 /// A link or a network interface.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interconnect {
-    /// Its name: `nvlink3`, `pcie4-x16`, `nic-100g`.
+    /// Name in scenarios: `nvlink3`, `pcie4-x16`, `nic-100g`.
     pub name: &'static str,
-    /// Most that goes in one direction, encoding taken off, headers of packets not [B/s].
+    /// Highest data rate in one direction [B/s]. Line encoding is deducted; packet headers are not.
     pub bandwidth: f64,
-    /// The specification.
+    /// Specification that the bandwidth is from.
     pub source: &'static str,
 }
 
@@ -15,7 +15,7 @@ const fn nvlink(name: &'static str, gigabytes: f64, source: &'static str) -> Int
     Interconnect { name, bandwidth: gigabytes * 1e9, source }
 }
 
-/// Sixteen lanes of `giga` transfers per second, of which 128 in 130 carry data.
+/// Returns a PCIe interconnect of 16 lanes at `giga` GT/s; 128 of every 130 bits carry data.
 const fn pcie(name: &'static str, giga: f64, source: &'static str) -> Interconnect {
     Interconnect { name, bandwidth: 16.0 * giga * 1e9 / 8.0 * 128.0 / 130.0, source }
 }
@@ -24,7 +24,7 @@ const fn nic(name: &'static str, gigabits: f64, source: &'static str) -> Interco
     Interconnect { name, bandwidth: gigabits * 1e9 / 8.0, source }
 }
 
-/// All that are known. An NVLink is one link: a GPU has several.
+/// All interconnects of the catalogue. The bandwidth of an NVLink is for one link; a GPU has several links.
 pub const INTERCONNECTS: [Interconnect; 15] = [
     nvlink("nvlink1", 20.0, "NVIDIA Tesla P100 white paper, 2016"),
     nvlink("nvlink2", 25.0, "NVIDIA Tesla V100 white paper, 2017"),
@@ -36,7 +36,7 @@ pub const INTERCONNECTS: [Interconnect; 15] = [
     nic("nic-10g", 10.0, "IEEE 802.3ae, 2002"),
     nic("nic-25g", 25.0, "IEEE 802.3by, 2016"),
     nic("nic-40g", 40.0, "IEEE 802.3ba, 2010"),
-    // FDR: four lanes of 14.0625 Gbit/s, 64 of 66 bits are data.
+    // FDR: four lanes of 14.0625 Gbit/s; 64 of every 66 bits are data.
     nic("nic-56g", 4.0 * 14.0625 * 64.0 / 66.0, "InfiniBand architecture specification, FDR, 2011"),
     nic("nic-50g", 50.0, "IEEE 802.3cd, 2018"),
     nic("nic-100g", 100.0, "IEEE 802.3bj, 2014; InfiniBand EDR"),
@@ -44,7 +44,7 @@ pub const INTERCONNECTS: [Interconnect; 15] = [
     nic("nic-400g", 400.0, "IEEE 802.3bs, 2017; InfiniBand NDR"),
 ];
 
-/// The interconnect of a name.
+/// Returns the interconnect called `name`; `None` if the catalogue has no such interconnect.
 #[must_use]
 pub fn interconnect(name: &str) -> Option<&'static Interconnect> {
     INTERCONNECTS.iter().find(|link| link.name == name)
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn bandwidths_are_the_published_ones() {
-        // PCI-SIG's figures [GB/s]; 54.3 Gbit/s is what FDR's data rate is quoted as.
+        // PCI-SIG's figures [GB/s]; the data rate of FDR is published as 54.3 Gbit/s.
         for (name, published) in
             [("pcie3-x16", 15.75), ("pcie4-x16", 31.5), ("pcie5-x16", 63.0), ("nic-56g", 6.8)]
         {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn every_link_is_found_once_and_says_where_it_is_from() {
+    fn every_interconnect_has_a_unique_name_and_a_source() {
         for (index, one) in INTERCONNECTS.iter().enumerate() {
             let first = INTERCONNECTS.iter().position(|other| other.name == one.name);
             assert_eq!(first, Some(index), "{}", one.name);

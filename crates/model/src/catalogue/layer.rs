@@ -1,6 +1,6 @@
-//! Layers and models as numbers.
+//! Layers and models as numbers: parameters, FLOPs and activations.
 
-/// What one sample is.
+/// Type and size of one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// An image.
@@ -12,14 +12,14 @@ pub enum Input {
         /// Columns of pixels.
         width: u64,
     },
-    /// A sequence of so many tokens.
+    /// A sequence of this many tokens.
     Tokens(u64),
-    /// So many random numbers.
+    /// This many random numbers.
     Noise(u64),
 }
 
 impl Input {
-    /// Values of a sample.
+    /// Returns the number of values in a sample.
     #[must_use]
     pub fn elements(self) -> u64 {
         match self {
@@ -29,56 +29,56 @@ impl Input {
     }
 }
 
-/// One layer of a model, for one sample.
+/// One layer of a model; numbers are for one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// Its name, as the source has it: `layer1.0.conv1`.
+    /// Name in the source: `layer1.0.conv1`.
     pub name: String,
-    /// Trained parameters, of all experts where it has some.
+    /// Trained parameters; those of all experts if the layer has experts.
     pub parameters: u64,
-    /// Work of the forward pass, in those experts that each token takes [FLOP].
+    /// Work of the forward pass, for the experts that each token is routed to [FLOP].
     pub flops: u64,
-    /// Elements kept for the backward pass, in those experts that each token takes.
+    /// Elements kept for the backward pass, for the experts that each token is routed to.
     pub activations: u64,
-    /// Those of them that every rank keeps where tensors are split over ranks.
+    /// The part of `activations` that every rank keeps whole under tensor parallelism.
     pub whole: u64,
-    /// Elements of its result that such ranks have in parts, and add up.
+    /// Elements of the result that tensor-parallel ranks hold as partial sums and all-reduce.
     pub reduced: u64,
-    /// Keys and values of a sample that the queries of all its tokens meet here; 0 if it is no attention.
+    /// Elements of the keys and values of one sample, which the queries of all its tokens attend to; 0 if the layer is not
+    /// attention.
     pub keys_values: u64,
-    /// Its experts, if all its parameters belong to experts.
+    /// Experts of the layer; `None` unless all its parameters belong to experts.
     pub experts: Option<Experts>,
 }
 
-/// Experts of a layer: equal parts of its parameters, a few of which each token takes (N. Shazeer et al.,
-/// *Outrageously Large Neural Networks*, ICLR 2017).
+/// Experts of a layer: equal parts of its parameters. Each token is routed to a few of them (N. Shazeer et al., *Outrageously
+/// Large Neural Networks*, ICLR 2017).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Experts {
     /// Number of experts.
     pub count: u64,
-    /// Experts that each token takes.
+    /// Experts that each token is routed to.
     pub per_token: u64,
-    /// Elements of a sample that are sent to the experts before this layer; 0 if they got them for an earlier one.
+    /// Elements of a sample that are sent to the experts before this layer; 0 if an earlier layer's dispatch sent them.
     pub dispatched: u64,
     /// Elements of a sample that the experts send back after this layer; 0 if a later one sends them.
     pub combined: u64,
 }
 
 impl Layer {
-    /// A layer without experts and attention, of which ranks that split tensors have parts.
+    /// Returns a layer without experts and attention, whose activations tensor-parallel ranks split fully.
     pub(super) fn plain(name: String, parameters: u64, flops: u64, activations: u64) -> Layer {
         let (whole, reduced, keys_values, experts) = (0, 0, 0, None);
         Layer { name, parameters, flops, activations, whole, reduced, keys_values, experts }
     }
 
-    /// Parameters that one token uses: those of the experts that it takes, or all.
+    /// Returns the parameters that one token uses: those of the experts that it is routed to, or all if there are no experts.
     #[must_use]
     pub fn active_parameters(&self) -> u64 {
         self.experts.map_or(self.parameters, |of| self.parameters / of.count * of.per_token)
     }
 
-    /// Work of the backward pass [FLOP]: a product for the gradient of each factor, so twice the forward
-    /// pass.
+    /// Returns the work of the backward pass [FLOP]: one product for the gradient of each factor, so twice the forward pass.
     #[must_use]
     pub fn backward_flops(&self) -> u64 {
         2 * self.flops
@@ -88,30 +88,30 @@ impl Layer {
 /// A model, layer by layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
-    /// Its name: `resnet50`.
+    /// Name: `resnet50`.
     pub name: &'static str,
-    /// What one sample is.
+    /// Type and size of one sample.
     pub input: Input,
-    /// Layers in the order of the forward pass; parallel branches one after the other.
+    /// Layers in the order of the forward pass; parallel branches follow one another.
     pub layers: Vec<Layer>,
-    /// Where the architecture is published.
+    /// Publication of the architecture.
     pub source: &'static str,
 }
 
 impl Model {
-    /// Trained parameters of all layers.
+    /// Returns the number of trained parameters in all layers.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         self.layers.iter().map(|layer| layer.parameters).sum()
     }
 
-    /// Parameters that one token uses: without those of experts that it does not take.
+    /// Returns the number of parameters that one token uses: all except those of experts that it is not routed to.
     #[must_use]
     pub fn active_parameters(&self) -> u64 {
         self.layers.iter().map(Layer::active_parameters).sum()
     }
 
-    /// Its mixture of experts; `None` if no layer has experts.
+    /// Returns the model's mixture of experts; `None` if no layer has experts.
     #[must_use]
     pub fn mixture(&self) -> Option<Mixture> {
         let layers = || self.layers.iter().filter_map(|layer| Some((layer, layer.experts?)));
@@ -125,43 +125,42 @@ impl Model {
         })
     }
 
-    /// Work of the forward pass over one sample [FLOP].
+    /// Returns the work of the forward pass for one sample [FLOP].
     #[must_use]
     pub fn flops(&self) -> u64 {
         self.layers.iter().map(|layer| layer.flops).sum()
     }
 
-    /// Work of the backward pass over one sample [FLOP].
+    /// Returns the work of the backward pass for one sample [FLOP].
     #[must_use]
     pub fn backward_flops(&self) -> u64 {
         self.layers.iter().map(Layer::backward_flops).sum()
     }
 
-    /// Elements that one sample's forward pass keeps for the backward one, without the sample itself.
+    /// Returns the number of elements that one sample's forward pass keeps for the backward pass, without the sample itself.
     #[must_use]
     pub fn activations(&self) -> u64 {
         self.layers.iter().map(|layer| layer.activations).sum()
     }
 
-    /// Tensors of gradients with something in them, in the order in which the backward pass makes them:
-    /// the last layer's first.
+    /// Returns the layers that have gradients, in the order in which the backward pass computes them: last layer first.
     pub fn gradients(&self) -> impl Iterator<Item = &Layer> {
         self.layers.iter().rev().filter(|layer| layer.parameters > 0)
     }
 }
 
-/// Experts of a whole model. Where layers differ, the largest figure.
+/// Experts of a whole model. Where layers differ, each field is the largest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mixture {
-    /// Experts of a layer.
+    /// Experts in each layer.
     pub experts: u64,
-    /// Experts that each token takes in a layer.
+    /// Experts that each token is routed to in a layer.
     pub per_token: u64,
-    /// Parameters of all experts of all layers.
+    /// Parameters of all experts in all layers.
     pub parameters: u64,
     /// Times that tokens are dispatched to experts in one forward pass: once for each block with experts.
     pub layers: u64,
-    /// Elements of a sample that one dispatch sends, and that come back: tokens × hidden × `per_token`.
+    /// Elements of a sample that one dispatch sends, and as many that come back: tokens × hidden size × `per_token`.
     pub dispatched: u64,
 }
 
@@ -174,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_counts_all_experts_and_a_token_uses_those_it_takes() {
-        // System: two blocks of 4 experts, of which a token takes 1, in two layers each, and a plain layer.
+    fn a_mixture_counts_all_experts_and_a_token_uses_only_its_own() {
+        // System: two blocks and a plain layer; each block has 4 experts in two layers, and each token goes to 1 expert.
         // Expectation: 2 dispatches; 2 × (40 + 80) parameters in experts, a fourth of which are active.
         let experts =
             |dispatched, combined| Some(Experts { count: 4, per_token: 1, dispatched, combined });
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_are_sums_and_gradients_come_from_the_end() {
+    fn totals_are_sums_and_gradients_start_at_the_last_layer() {
         let layers = vec![layer("a", 10, 40, 3), layer("pool", 0, 0, 1), layer("b", 5, 10, 2)];
         let model = Model { name: "m", input: Input::Tokens(7), layers, source: "" };
         assert_eq!((model.parameters(), model.flops(), model.backward_flops()), (15, 50, 100));

@@ -1,19 +1,18 @@
-//! Facts that are published: models layer by layer, GPUs, interconnects. Nothing here was measured by
-//! forebay, and nothing is fitted.
+//! Published facts: models layer by layer, GPUs, interconnects. Nothing here was measured by forebay, and nothing is fitted.
 //!
-//! A model is a list of layers that small constructors make out of its architecture (`convolution of 64
-//! channels, 3 × 3`), so that sizes follow from shapes; tests check the totals against published ones.
+//! A model is a list of layers. Small constructors make them from the architecture (`convolution of 64 channels, 3 × 3`), so that
+//! sizes follow from shapes; tests compare the totals with published ones.
 //!
 //! # What is counted
 //!
-//! - *Parameters*: what is trained, so that gradients are as many.
-//! - *FLOPs*: of one sample's forward pass; a multiplication with its addition is two. Products of matrices and
-//!   convolutions count, as in published totals; norms, activations and pooling, which wait for memory
-//!   and not for arithmetic, do not. Attention counts all pairs of tokens, masked ones too.
-//! - *Activations*: elements that the forward pass leaves for the backward one, each tensor once, at the
-//!   layer that makes it. An activation function that works in place makes none; masks of dropout are left out.
-//! - *Experts*: parameters count all experts; FLOPs and activations count those that a token takes. Every expert gets
-//!   as many tokens, and no token is dropped.
+//! - *Parameters*: trained values, so there are as many gradients.
+//! - *FLOPs*: for the forward pass of one sample; a multiplication with its addition counts as two. Products of matrices and
+//!   convolutions count, as in published totals. Norms, activation functions and pooling do not, as memory bandwidth limits them
+//!   and not arithmetic. Attention counts all pairs of tokens, masked ones too.
+//! - *Activations*: elements that the forward pass keeps for the backward pass; each tensor counts once, at the layer that makes
+//!   it. An activation function that works in place adds none; dropout masks are left out.
+//! - *Experts*: parameters count all experts; FLOPs and activations count only the experts that a token is routed to. Every
+//!   expert gets the same number of tokens, and no token is dropped.
 
 mod gated;
 mod gpu;

@@ -1,31 +1,31 @@
-//! Floats that models compute in, and how fast GPUs are with them.
+//! Floating-point formats that models compute in, and the peak rates of GPUs in each.
 
 use super::Gpu;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Floats that products of a step are computed in.
+/// Floating-point format of the matrix products in a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
-    /// Of 32 bits.
+    /// 32-bit floats.
     #[default]
     Fp32,
-    /// Of 32 bits in memory and 19 in products.
+    /// TF32: 32 bits in memory, 19 bits in products.
     Tf32,
-    /// Of 16 bits, with weights in 32 bits beside: mixed precision (Micikevicius et al., *Mixed Precision
-    /// Training*, 2018).
+    /// 16-bit floats, with a copy of the weights in 32 bits: mixed precision (Micikevicius et al., *Mixed Precision Training*,
+    /// 2018).
     Fp16,
-    /// Of 16 bits with the exponents of 32, likewise.
+    /// BF16: 16 bits with the exponent range of 32-bit floats, and a copy of the weights in 32 bits.
     Bf16,
 }
 
 impl Precision {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Precision; 4] =
         [Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16];
 
-    /// Its name in scenarios.
+    /// Returns the name in scenarios.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Precision {
         }
     }
 
-    /// Bytes of an activation or a gradient [B].
+    /// Returns the size of one element of an activation or a gradient [B].
     #[must_use]
     pub fn bytes(self) -> f64 {
         match self {
@@ -47,7 +47,7 @@ impl Precision {
 }
 
 impl Gpu {
-    /// Peak rate in `precision` [FLOP/s]; none where it lacks that.
+    /// Returns the peak rate in `precision` [FLOP/s]; `None` if the GPU lacks that format.
     #[must_use]
     pub fn peak(&self, precision: Precision) -> Option<f64> {
         match precision {

@@ -1,78 +1,82 @@
-//! Layers of transformers, by their width and the length of a sequence.
+//! Layers of transformers; their sizes follow from hidden size, heads and sequence length.
 //!
-//! Kept activations are those of V. Korthikanti et al., *Reducing Activation Recomputation in Large
-//! Transformer Models* (2022), section 4, without masks of dropout. What ranks that split a block add up is as
-//! M. Shoeybi et al., *Megatron-LM* (2019), section 3, have it.
+//! Kept activations are those of V. Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models* (2022),
+//! section 4, without dropout masks. Tensor-parallel ranks all-reduce as in M. Shoeybi et al., *Megatron-LM* (2019), section 3.
 
 use super::layer::Layer;
 
-/// Width of a transformer and what it works on.
+/// Hidden size and heads of a transformer, and the sequence length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Width {
-    /// Tokens of a sequence.
+    /// Tokens in a sequence.
     pub(super) length: u64,
-    /// Values that stand for a token.
+    /// Hidden size: values for each token.
     pub(super) hidden: u64,
-    /// Heads of attention.
+    /// Attention heads.
     pub(super) heads: u64,
 }
 
 impl Width {
-    /// Values of a sequence.
+    /// Returns the number of values in a sequence: tokens × hidden size.
     pub(super) fn values(self) -> u64 {
         self.length * self.hidden
     }
 
-    /// A table of `entries` from which each token takes a row; rows are added to others' at once.
+    /// Returns an embedding: a table with `entries` rows, one of which is looked up for each token. It keeps no activations,
+    /// because its rows are added to other embeddings at once.
     pub(super) fn embedding(self, name: &str, entries: u64) -> Layer {
         Layer::plain(name.to_owned(), entries * self.hidden, 0, 0)
     }
 
-    /// Layer norm: scale and shift of each value of a token.
+    /// Returns a layer norm: one scale and one shift for each of a token's values.
     pub(super) fn norm(self, name: String) -> Layer {
         let layer = Layer::plain(name, 2 * self.hidden, 0, self.values());
         Layer { whole: self.values(), ..layer }
     }
 
-    /// Each token's `from` values to `to` others with a bias; `kept` of the results are needed again.
+    /// Returns a linear layer with a bias, from `from` to `to` values for each token. The backward pass needs `kept` elements of
+    /// its result.
     pub(super) fn linear(self, name: String, from: u64, to: u64, kept: u64) -> Layer {
         Layer { parameters: from * to + to, ..self.product(name, from, to, kept) }
     }
 
-    /// The same without a bias.
+    /// Returns a linear layer without a bias, from `from` to `to` values for each token. The backward pass needs `kept` elements
+    /// of its result.
     pub(super) fn product(self, name: String, from: u64, to: u64, kept: u64) -> Layer {
         Layer::plain(name, from * to, 2 * self.length * from * to, kept)
     }
 
-    /// `layer` with a result that ranks which split a block have in parts: they add it up, and all of them keep it.
+    /// Returns `layer` with a result that tensor-parallel ranks hold as partial sums: they all-reduce it, and each rank keeps it
+    /// whole.
     pub(super) fn joined(self, layer: Layer) -> Layer {
         let values = self.values();
         Layer { activations: values, whole: values, reduced: values, ..layer }
     }
 
-    /// Every token looks at every other: two products in each head, the shares before and after
-    /// dropout, and what is seen.
+    /// Returns attention of every token to every token: two products in each head. Kept are the softmax weights before and after
+    /// dropout, and the result.
     fn attention(self, name: String) -> Layer {
         let scores = 2 * self.heads * self.length * self.length;
         self.attention_keeping(name, scores, 2 * self.values())
     }
 
-    /// The same products, with `scores` elements kept in place of the shares, and so many keys and values.
+    /// Returns attention with `scores` kept elements in place of the softmax weights, and `keys_values` elements of keys and
+    /// values.
     pub(super) fn attention_keeping(self, name: String, scores: u64, keys_values: u64) -> Layer {
         let pairs = self.length * self.length;
         let layer = Layer::plain(name, 0, 2 * 2 * pairs * self.hidden, scores + self.values());
         Layer { keys_values, ..layer }
     }
 
-    /// Logits of `entries` tokens, by the table of the embedding.
+    /// Returns the output head: logits for `entries` tokens. It uses the embedding's table, so it adds no parameters.
     pub(super) fn tied_head(self, name: &str, entries: u64) -> Layer {
         let flops = 2 * self.values() * entries;
         let activations = self.length * entries;
         Layer::plain(name.to_owned(), 0, flops, activations)
     }
 
-    /// A block: attention, then two linear layers four times as wide, each with a norm. Where norms
-    /// stand makes no difference to the sizes; they come after if `after`.
+    /// Returns a block: attention, then two linear layers (the inner size is four times the hidden size), each part with a norm.
+    /// Norms come after their part if `after`, otherwise before it; this makes no difference to the sizes.
     pub(super) fn block(self, name: &str, after: bool) -> Vec<Layer> {
         let (hidden, values) = (self.hidden, self.values());
         let of = |part: &str| format!("{name}.{part}");
@@ -82,7 +86,7 @@ impl Width {
             self.joined(self.linear(of("attention.output"), hidden, hidden, 0)),
         ];
         let think = vec![
-            // Before and after the activation function.
+            // Kept: values before and after the activation function.
             self.linear(of("mlp.in"), hidden, 4 * hidden, 2 * 4 * values),
             self.joined(self.linear(of("mlp.out"), 4 * hidden, hidden, 0)),
         ];
@@ -100,9 +104,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_what_is_published() {
-        // Korthikanti et al., equation 1: s·b·h·(34 + 5·a·s/h) bytes at two bytes an element, of which dropout's
-        // masks are 2·s·h + a·s². Narayanan et al. (2021), appendix: 24·s·h² + 4·s²·h FLOPs.
+    fn sizes_of_a_block_are_the_published_ones() {
+        // Korthikanti et al., equation 1: s·b·h·(34 + 5·a·s/h) bytes at two bytes per element, including dropout masks of 2·s·h +
+        // a·s². Narayanan et al. (2021), appendix: 24·s·h² + 4·s²·h FLOPs.
         let (s, h, a) = (2048, 12_288, 96);
         let width = Width { length: s, hidden: h, heads: a };
         for after in [true, false] {
@@ -113,8 +117,8 @@ mod tests {
             assert_eq!(sum(|layer| layer.flops), 24 * s * h * h + 4 * s * s * h);
             assert_eq!(sum(|layer| layer.parameters), 12 * h * h + 13 * h);
             assert_eq!(block[0].name == "h.0.norm1", !after);
-            // Section 4.2: over t ranks s·b·h·(10 + 24/t + 5·a·s/(h·t)), of which masks are 2·s·h + a·s²/t. Two sums of
-            // s·h elements each (Shoeybi et al., section 3).
+            // Section 4.2: on each of t ranks s·b·h·(10 + 24/t + 5·a·s/(h·t)), including masks of 2·s·h + a·s²/t. Two all-reduces
+            // of s·h elements each (Shoeybi et al., section 3).
             let whole = 2 * sum(|layer| layer.whole);
             assert_eq!(whole + 2 * s * h, 10 * s * h);
             assert_eq!(sum(|layer| layer.reduced), 2 * s * h);

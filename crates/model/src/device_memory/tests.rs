@@ -1,4 +1,4 @@
-//! What GPUs hold, against published figures and shapes.
+//! Compares the memory use of GPUs with published figures and closed forms.
 
 use super::*;
 use crate::catalogue::model;
@@ -16,10 +16,10 @@ fn whole(name: &str, training: &Training) -> Footprint {
 
 #[test]
 fn footprints_are_the_published_ones() {
-    // MMAction2's model zoo, column gpu_mem (torch.cuda.max_memory_allocated, MiB), SGD with momentum in 32
-    // bits: configs/recognition/tsn/tsn_r50_1x1x3_100e_kinetics400_rgb, 32 clips of 3 images on a GPU,
-    // tsn_r50_video_1x1x8_100e_kinetics400_rgb, 32 of 8, tsn_r101_1x1x5_50e_mmit_rgb, 16 of 5, and
-    // tsm/tsm_mobilenetv2_dense_1x1x8_100e_kinetics400_rgb, 8 of 8.
+    // MMAction2's model zoo, column gpu_mem (torch.cuda.max_memory_allocated, MiB), SGD with momentum in 32 bits:
+    // configs/recognition/tsn/tsn_r50_1x1x3_100e_kinetics400_rgb (32 clips of 3 images on a GPU),
+    // tsn_r50_video_1x1x8_100e_kinetics400_rgb (32 of 8), tsn_r101_1x1x5_50e_mmit_rgb (16 of 5) and
+    // tsm/tsm_mobilenetv2_dense_1x1x8_100e_kinetics400_rgb (8 of 8).
     let momentum = Optimizer::Momentum;
     for (name, images, published) in [
         ("resnet50", 96, 8344.0),
@@ -30,9 +30,9 @@ fn footprints_are_the_published_ones() {
         let found = whole(name, &training(Precision::Fp32, momentum, images)).total() / MIB;
         assert!((found / published - 1.0).abs() < 0.1, "{name}: {found}, not {published} MiB");
     }
-    // Hugging Face, "Model training anatomy" and "Methods and tools for efficient training on a single GPU":
-    // BERT-large, sequences of 512 tokens, AdamW in 32 bits, batch 1: 8681 MiB in nvidia-smi, of which 1343 are the
-    // context and kernels. (Batch 4: 14,949 MiB, of which 84 % are told: an allocator's blocks are no footprint.)
+    // Hugging Face, "Model training anatomy" and "Methods and tools for efficient training on a single GPU": BERT-large,
+    // sequences of 512 tokens, AdamW in 32 bits, batch 1: 8681 MiB in nvidia-smi, of which 1343 are the context and kernels. (At
+    // batch 4, 14,949 MiB were reported; this module predicts 84 % of them, because it leaves out the allocator's unused blocks.)
     let bert =
         Training { workspace: 1343.0 * MIB, ..training(Precision::Fp32, Optimizer::Adam, 1) };
     let found = whole("bert-large", &bert).total() / MIB;
@@ -43,7 +43,7 @@ fn footprints_are_the_published_ones() {
 }
 
 #[test]
-fn each_part_is_what_the_table_says() {
+fn bytes_of_each_part_follow_the_table() {
     let portion = Portion { parameters: 10.0, activations: 6.0, ..Portion::default() };
     let of = |precision, optimizer| {
         let training = training(precision, optimizer, 3);
@@ -57,7 +57,7 @@ fn each_part_is_what_the_table_says() {
 }
 
 #[test]
-fn shards_of_states_are_the_published_ones() {
+fn sizes_of_sharded_states_are_the_published_ones() {
     // ZeRO, figure 1: 7.5 G parameters on 64 ranks, Adam in mixed precision: 120, 31.4, 16.6 and 1.9 GB.
     let portion = Portion { parameters: 7.5e9, ..Portion::default() };
     let training = training(Precision::Fp16, Optimizer::Adam, 1);
@@ -70,8 +70,8 @@ fn shards_of_states_are_the_published_ones() {
 
 #[test]
 fn a_state_is_the_same_however_it_is_spread() {
-    // System: 1,000 parameters with Adam in mixed precision: 2 and 12 bytes each. Expectation: 14,000 bytes on any
-    // GPUs, of which ranks shard the optimizer's from stage 1 on, and all at stage 3.
+    // System: 1,000 parameters with Adam in mixed precision, 2 bytes for each parameter and 12 for its optimizer state.
+    // Expectation: 14,000 bytes in all over any GPUs; ranks shard the optimizer state from stage 1 on, and everything at stage 3.
     let portion = Portion { parameters: 1000.0, ..Portion::default() };
     let training = training(Precision::Fp16, Optimizer::Adam, 1);
     for (tensor, ranks) in [(1, 1), (4, 1), (1, 8), (2, 4)] {
@@ -85,9 +85,9 @@ fn a_state_is_the_same_however_it_is_spread() {
 }
 
 #[test]
-fn ranks_that_split_tensors_share_what_they_do_not_all_keep() {
-    // Korthikanti et al., section 4.2: s·b·h·(10 + 24/t + 5·a·s/(h·t)) bytes of a block, less dropout's masks,
-    // 2·s·h + a·s²/t. GPT-3: 96 blocks of 12,288 values and 96 heads, 2048 tokens; t = 8.
+fn tensor_parallel_ranks_divide_all_but_what_each_keeps_whole() {
+    // Korthikanti et al., section 4.2: s·b·h·(10 + 24/t + 5·a·s/(h·t)) bytes for a block, less dropout masks of 2·s·h + a·s²/t.
+    // GPT-3: 96 blocks with hidden size 12,288 and 96 heads, 2048 tokens; t = 8.
     let model = model("gpt3-175b").expect("known");
     let (s, h, a, t) = (2048.0, 12_288.0, 96.0, 8.0);
     let block = s * h * (10.0 + 24.0 / t + 5.0 * a * s / (h * t)) - 2.0 * s * h - a * s * s / t;
@@ -104,10 +104,10 @@ fn ranks_that_split_tensors_share_what_they_do_not_all_keep() {
 }
 
 #[test]
-fn a_gpu_holds_all_experts_and_what_those_taken_leave() {
-    // System: Mixtral 8x7B, 46,702,792,704 parameters; Adam in mixed precision, one sequence. Expectation: 16 bytes for
-    // each parameter, and two bytes for each element that the catalogue counts. A sum after attention and one after
-    // experts in each of 32 blocks.
+fn a_gpu_holds_all_experts_but_only_activations_of_active_ones() {
+    // System: Mixtral 8x7B, 46,702,792,704 parameters; Adam in mixed precision, one sequence. Expectation: 16 bytes for each
+    // parameter, and two bytes for each element that the catalogue counts. Each of 32 blocks has two all-reduces, after attention
+    // and after experts.
     let mixtral = model("mixtral-8x7b").expect("known");
     let held = whole("mixtral-8x7b", &training(Precision::Bf16, Optimizer::Adam, 1));
     assert_eq!(held.parameters + held.gradients + held.optimizer, 16.0 * 46_702_792_704.0);
@@ -117,10 +117,10 @@ fn a_gpu_holds_all_experts_and_what_those_taken_leave() {
 }
 
 #[test]
-fn gpus_that_share_experts_have_a_part_of_them_each() {
-    // System: 1,000 parameters, 800 of them of experts over 4 model copies of 8, the busiest of which has twice as many tokens;
-    // 60 elements, 40 of them of experts. Expectation: 400 parameters on each; at ZeRO's stage 3 an eighth of all; 100
-    // elements on the busiest; and the same state however it is spread.
+fn expert_parallel_gpus_each_hold_a_part_of_the_experts() {
+    // System: 1,000 parameters, 800 of them in experts; 8 data-parallel ranks, experts spread over 4 model copies, the busiest of
+    // which gets twice the mean tokens; 60 elements, 40 of them of experts. Expectation: 400 parameters on each GPU, an eighth of
+    // all at ZeRO stage 3; 100 elements on the busiest GPU; the same total state for every spread.
     let portion = Portion {
         parameters: 1000.0,
         experts: 800.0,
@@ -150,8 +150,8 @@ fn gpus_that_share_experts_have_a_part_of_them_each() {
 }
 
 #[test]
-fn stages_have_every_layer_once() {
-    // System: GPT-2 on four stages. Expectation: what all have is the model, each about a quarter of its blocks.
+fn each_layer_is_on_exactly_one_stage() {
+    // System: GPT-2 on four stages. Expectation: the stages together are the model, and each holds about a quarter of its blocks.
     let model = model("gpt2").expect("known");
     let [one, four] = [&[1.0][..], &[0.25; 4]].map(|shares| portions(&model, shares));
     let sum = |of: fn(&Portion) -> f64| four.iter().map(of).sum::<f64>();
@@ -162,6 +162,6 @@ fn stages_have_every_layer_once() {
         let share = stage.activations / one[0].activations;
         assert!((0.15..0.3).contains(&share), "{share}");
     }
-    // A stage that takes all leaves nothing to those after it.
+    // A stage with a share of 1 leaves nothing for the stages after it.
     assert_eq!(portions(&model, &[1.0, 0.0])[1], Portion::default());
 }

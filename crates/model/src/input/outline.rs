@@ -3,9 +3,9 @@
 
 use super::InputError;
 
-/// Most tables, each of which takes some 1.5 kB.
+/// Limit for the number of tables; each takes about 1.5 kB in memory.
 const MOST_TABLES: usize = 100_000;
-/// Most values, each of which takes some 250 B.
+/// Limit for the number of values; each takes about 250 B in memory.
 const MOST_VALUES: usize = 500_000;
 
 /// Refuses a text whose parsed tree would take more than some hundreds of megabytes. It does not check that the text is
@@ -44,12 +44,13 @@ pub fn check_toml(text: &str) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Where the line ends that has this byte.
+/// Returns the offset of the end of the line that contains byte `at`.
 fn end_of_line(bytes: &[u8], at: usize) -> usize {
     bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| at + end)
 }
 
-/// Where the string ends that begins with this quotation mark; a line's end ends one that is not closed.
+/// Returns the offset after the string that begins with the quotation mark at `at`. A string that is not closed ends at the end
+/// of its line, or of the text if it has three quotation marks.
 fn end_of_string(bytes: &[u8], at: usize) -> usize {
     let mark = bytes[at];
     let long = bytes[at..].starts_with(&[mark; 3]);
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_count_however_they_are_written() {
+    fn tables_are_counted_in_every_notation() {
         for text in [
             "[[job]]\nbatch = 1\n".repeat(MOST_TABLES + 1),
             format!("job = [{}]", "{a=1},".repeat(MOST_TABLES + 1)),
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn values_count_in_lists_and_tables() {
+    fn values_are_counted_in_lists_and_tables() {
         for text in [
             format!("a = [{}]", "1,".repeat(MOST_VALUES)),
             "a = 1\n".repeat(MOST_VALUES + 1),

@@ -3,33 +3,33 @@
 use super::InputError;
 use std::io::{self, Read};
 
-/// Longest row [B]: one with a thousand columns has some 20 kB.
+/// Limit for the length of a row [B]; a row with a thousand columns has some 20 kB.
 const LONGEST: usize = 1 << 20;
 
-/// A reader of CSV that ends with an error where a row is longer than a mebibyte: a parser keeps rows as a whole.
+/// A reader of CSV that fails if a row is longer than 1 MiB, since a parser keeps whole rows in memory.
 #[derive(Debug)]
 pub struct Records<R> {
     inner: R,
-    /// Line of the next byte, and of the first of its row, from 1.
+    /// Line of the next byte, and line in which its row begins, both from 1.
     line: usize,
     first: usize,
-    /// Bytes of the row so far.
+    /// Bytes of the row read so far.
     length: usize,
     place: CellState,
 }
 
-/// Where in a cell the next byte is.
+/// State of the CSV cell before the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CellState {
     Start,
     Plain,
     Quoted,
-    /// After a quotation mark in a quoted cell: it ends the cell, or is the first of two.
+    /// After a quotation mark in a quoted cell: it ends the cell, or is the first half of an escaped quotation mark.
     Mark,
 }
 
 impl<R: Read> Records<R> {
-    /// Reads the rows of `inner`.
+    /// Returns a reader that checks the rows of `inner`.
     pub fn new(inner: R) -> Records<R> {
         Records { inner, line: 1, first: 1, length: 0, place: CellState::Start }
     }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn long_files_of_short_rows_pass() {
-        // A quotation mark within a plain cell begins nothing; in a quoted one two are one.
+        // A quotation mark within a plain cell starts no quoted text; two in a quoted cell stand for one.
         let text = "a,5\" disk,\"x, \"\"y\"\"\n\"\n".repeat(100_000);
         assert_eq!(read(&text), Ok(text.len() as u64));
         let text = "a\rb\r".repeat(LONGEST);
@@ -85,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_row_is_told_by_its_first_line() {
+    fn a_long_row_is_reported_with_its_first_line() {
         let long = "1".repeat(LONGEST + 1);
         let said = read(&format!("a,b\n1,2\n3,{long}")).unwrap_err();
         assert!(said.contains("a row from line 3 on has more than 1 MiB"), "{said}");
-        // A quotation mark that is never closed makes the rest one cell.
+        // A quotation mark that is never closed makes the rest of the file one cell.
         let said = read(&format!("a,b\n1,\"2\n{}", "3,4\n".repeat(LONGEST))).unwrap_err();
         assert!(said.contains("from line 2 on"), "{said}");
     }

@@ -1,38 +1,38 @@
-//! What files hold and are called, made fit for a terminal.
+//! Makes contents and names of files safe to show on a terminal.
 
 use std::path::Path;
 
-/// Characters of a long word that are shown.
+/// Characters that are shown of a long word.
 const WORD: usize = 80;
-/// A word of this length may be a file's name, which is shown whole [characters].
+/// Longest word that may be a file name, which is shown whole [characters].
 const LONGEST_NAME: usize = 255;
 
-/// Control characters, and those that change the direction of what follows.
+/// Returns whether `c` is a control character or invisible, or changes the direction of the text after it.
 #[must_use]
 pub fn unsafe_to_show(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Text for a terminal: characters that would control it are escaped, line ends aside.
+/// Escapes the characters of `text` that would control a terminal, except line ends.
 #[must_use]
 pub fn printable(text: &str) -> String {
     escape(text, |c| c == '\n')
 }
 
-/// The same in one line: line ends are escaped, too.
+/// Escapes the characters of `text` that would control a terminal, line ends too, so that the result is one line.
 #[must_use]
 pub fn printable_line(text: &str) -> String {
     escape(text, |_| false)
 }
 
-/// A path for a message, in one line.
+/// Formats a path for a message, in one line.
 #[must_use]
 pub fn shown(path: &Path) -> String {
     printable_line(&path.to_string_lossy())
 }
 
-/// A value for a message: its first 80 characters, and `…` for the rest.
+/// Shortens a value for a message: returns its first 80 characters, and `…` in place of the rest.
 #[must_use]
 pub fn cut(text: &str) -> String {
     match text.char_indices().nth(WORD) {
@@ -41,8 +41,8 @@ pub fn cut(text: &str) -> String {
     }
 }
 
-/// A message in which numbers with many digits, and other words that are longer than any file's name, are cut. Paths
-/// stay whole.
+/// Shortens long words in a message: numbers with more than 80 characters, and other words that are longer than any file name.
+/// Paths stay whole.
 #[must_use]
 pub fn cut_words(text: &str) -> String {
     let is_long = |word: &str| {

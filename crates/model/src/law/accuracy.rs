@@ -1,26 +1,26 @@
-//! Epochs to a target by batch, and what samples are worth that were trained on before.
+//! Epochs to reach a target, by batch size, and the worth of samples that are trained on repeatedly.
 
-/// Passes over the data that training needs to reach a target.
+/// Passes over the data (epochs) that training needs to reach a target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EpochsLaw {
-    /// So many, whatever the batch.
+    /// This many epochs, whatever the batch.
     Fixed(f64),
-    /// `least · (1 + batch ÷ critical_batch)`: each sample counts in full in small batches; from the
-    /// critical batch on, which needs twice as many epochs, a larger one saves hardly any steps (McCandlish
-    /// et al., *An Empirical Model of Large-Batch Training*, 2018, arXiv 1812.06162).
+    /// `least · (1 + batch ÷ critical_batch)`. In small batches each sample counts in full. A batch of the critical size needs
+    /// twice as many epochs; beyond it, larger batches save hardly any steps (McCandlish et al., *An Empirical Model of
+    /// Large-Batch Training*, 2018, arXiv 1812.06162).
     Critical {
-        /// Epochs with the smallest of batches.
+        /// Epochs in the limit of small batches.
         least: f64,
-        /// Batch that needs twice as many [samples].
+        /// Batch that needs twice as many epochs [samples].
         critical_batch: f64,
     },
-    /// (batch [samples], epochs) in ascending order of batch, not empty: linear between two of them, and
-    /// the last one's beyond.
+    /// Pairs (batch [samples], epochs) in ascending order of batch, not empty. Epochs are interpolated linearly; beyond the ends
+    /// they are those of the nearest pair.
     Table(Vec<(f64, f64)>),
 }
 
 impl EpochsLaw {
-    /// Epochs with batches of `batch` samples.
+    /// Returns the epochs with batches of `batch` samples.
     #[must_use]
     pub fn epochs(&self, batch: f64) -> f64 {
         match self {
@@ -30,7 +30,7 @@ impl EpochsLaw {
         }
     }
 
-    /// The fewest epochs of any batch.
+    /// Returns the smallest number of epochs that any batch needs.
     #[must_use]
     pub fn least(&self) -> f64 {
         match self {
@@ -50,9 +50,9 @@ fn between(rows: &[(f64, f64)], batch: f64) -> f64 {
     }
 }
 
-/// Fresh samples that teach as much as `samples` do, of which `fresh` are fresh and each of the others is
-/// worth `usefulness` of a fresh one (Choi et al., *Faster Neural Network Training with Data Echoing*, 2019,
-/// arXiv 1907.05550, who measure what repeated ones are worth).
+/// Returns the number of fresh samples that teach as much as `samples` samples do, when `fresh` of them are fresh and each of the
+/// others (repeats) is worth `usefulness` of a fresh one (Choi et al., *Faster Neural Network Training with Data Echoing*, 2019,
+/// arXiv 1907.05550, measure this worth).
 #[must_use]
 pub fn useful_samples(samples: f64, fresh: f64, usefulness: f64) -> f64 {
     fresh + usefulness * (samples - fresh)
@@ -64,8 +64,8 @@ mod tests {
 
     #[test]
     fn the_critical_batch_needs_twice_the_epochs_in_half_the_steps_at_best() {
-        // System: 20 epochs at least, critical batch 1,000. Expectation: E(B) = 20 (1 + B/1000); steps are
-        // E·N/B, which fall to 20·N/1000 and no further.
+        // System: at least 20 epochs, critical batch 1,000. Expectation: E(B) = 20 (1 + B/1000); the number of steps E·N/B falls
+        // to 20·N/1000 and no further.
         let law = EpochsLaw::Critical { least: 20.0, critical_batch: 1000.0 };
         assert_eq!((law.epochs(0.0), law.epochs(250.0), law.epochs(1000.0)), (20.0, 25.0, 40.0));
         assert_eq!(law.least(), 20.0);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_its_rows_and_straight_between() {
+    fn a_table_is_interpolated_linearly() {
         let table = EpochsLaw::Table(vec![(64.0, 30.0), (128.0, 28.0), (512.0, 40.0)]);
         let cases = [(32.0, 30.0), (64.0, 30.0), (96.0, 29.0), (128.0, 28.0), (320.0, 34.0)];
         for (batch, epochs) in cases {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_samples_are_worth_their_share() {
+    fn repeated_samples_count_by_their_usefulness() {
         assert_eq!(useful_samples(500.0, 100.0, 0.0), 100.0);
         assert_eq!(useful_samples(500.0, 100.0, 1.0), 500.0);
         assert_eq!(useful_samples(500.0, 100.0, 0.5625), 325.0);

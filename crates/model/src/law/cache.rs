@@ -1,39 +1,39 @@
-//! What a cache keeps of a set that is larger than it: hits of a second pass.
+//! Hit rates of a cache that is smaller than the set read through it, in the second pass over the set.
 //!
-//! A set of equal items is read once into an empty cache, and then once more; `kept` is the cache's
-//! size over that of the set.
+//! A set of equal items is read once into an empty cache, and then once more. `kept` is the size of the cache divided by the size
+//! of the set.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What leaves a full cache for something new.
+/// Replacement policy: which data a full cache evicts for new data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachePolicy {
-    /// What was used longest ago.
+    /// Least recently used: evicts the data used longest ago.
     Lru,
-    /// Any of it, all equally likely.
+    /// Random: evicts any data; all are equally likely.
     Random,
-    /// What came first.
+    /// First in, first out: evicts the data inserted first.
     Fifo,
-    /// Nothing: what has come stays, and nothing new comes in (CoorDL's MinIO).
+    /// Evicts nothing: data stay once inserted, and a full cache accepts no new data (CoorDL's MinIO).
     Minio,
 }
 
-/// In which order the second pass goes.
+/// Order of the second pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassOrder {
-    /// That of the first one.
+    /// Same order as in the first pass.
     Cyclic,
-    /// Any other.
+    /// A random order, independent of the first pass.
     Shuffled,
 }
 
 impl CachePolicy {
-    /// Those that two passes tell apart.
+    /// Policies that a probe with two passes can tell apart.
     pub const TOLD: [CachePolicy; 3] = [CachePolicy::Lru, CachePolicy::Random, CachePolicy::Minio];
 
-    /// Its name in scenarios and profiles.
+    /// Returns the name in scenarios and profiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl CachePolicy {
         }
     }
 
-    /// Share of the second pass that comes out of a cache of `kept` of the set: 0 to 1.
+    /// Returns the share of the second pass that hits in a cache that holds the share `kept` of the set: 0 to 1.
     #[must_use]
     pub fn hits(self, order: PassOrder, kept: f64) -> f64 {
         if kept >= 1.0 {
@@ -56,8 +56,8 @@ impl CachePolicy {
         let hits = match (self, order) {
             (CachePolicy::Minio, _) => kept,
             (CachePolicy::Lru | CachePolicy::Fifo, PassOrder::Cyclic) => 0.0,
-            // Fewer than `kept` other items since its last use: (1 − u)(1 − v) ≥ 1 − kept, where u
-            // of the first pass came after it and v of the second before it.
+            // An item hits if fewer than `kept` other items were used since its last use: (1 − u)(1 − v) ≥ 1 − kept, where u is
+            // the share of the first pass that came after the item, and v the share of the second pass before it.
             (CachePolicy::Lru, PassOrder::Shuffled) => kept + (1.0 - kept) * (1.0 - kept).ln(),
             (CachePolicy::Fifo, PassOrder::Shuffled) => fifo_shuffled(kept),
             (CachePolicy::Random, PassOrder::Shuffled) => random_shuffled(kept),
@@ -67,8 +67,8 @@ impl CachePolicy {
     }
 }
 
-/// After M misses kept − M of the first pass are there: dM/dq = 1 − kept + M over the second pass, until
-/// nothing is left of it.
+/// Returns the hits of FIFO in shuffled order. After M misses, kept − M items of the first pass are still in the cache: dM/dq = 1
+/// − kept + M over the second pass, until none of them is left.
 fn fifo_shuffled(kept: f64) -> f64 {
     let gone = -(1.0 - kept).ln();
     let misses = if gone < 1.0 {
@@ -79,14 +79,15 @@ fn fifo_shuffled(kept: f64) -> f64 {
     1.0 - misses
 }
 
-/// Each of M misses so far has left an item with e^(−M/kept): dM/dq = 1 − kept·e^(−M/kept) over the
-/// second pass, 0 ≤ q ≤ 1.
+/// Returns the hits of random replacement in shuffled order. An item has survived M misses with probability e^(−M/kept): dM/dq =
+/// 1 − kept·e^(−M/kept) over the second pass, 0 ≤ q ≤ 1.
 fn random_shuffled(kept: f64) -> f64 {
     -kept * (1.0 - kept + kept * (-1.0 / kept).exp()).ln()
 }
 
-/// The same where item q was the q-th of the first pass too, and has outlived what came after it
-/// there and made others leave: that which came once the cache was full.
+/// Returns the hits of random replacement in cyclic order. Misses of the second pass evict as in shuffled order. In addition,
+/// item q, which was the q-th of the first pass too, must have survived the evictions by later items of the first pass; these
+/// evict once the cache is full.
 fn random_cyclic(kept: f64) -> f64 {
     let first = (-(1.0 - kept) / kept).exp();
     let early = first / std::f64::consts::E + 1.0 - first;
@@ -103,7 +104,7 @@ mod tests {
     const ALL: [CachePolicy; 4] =
         [CachePolicy::Lru, CachePolicy::Random, CachePolicy::Fifo, CachePolicy::Minio];
 
-    /// Hits of a second pass over `items` through a cache of `most`.
+    /// Returns the share of hits in a second pass over `items` items through a cache for `most` items.
     fn simulated(policy: CachePolicy, order: PassOrder, items: u32, most: usize) -> f64 {
         let streams = Streams::new(1, 0);
         let evictions = streams.at(Purpose::Eviction, 0, 0, 0);
@@ -124,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn formulas_are_what_policies_do() {
-        // System: 2,000 items through a cache of 10, 35, 65 and 90 % of them. Expectation: the hits
-        // of the policy itself, up to chance.
+    fn formulas_match_simulated_policies() {
+        // System: 2,000 items through a cache for 10, 35, 65 and 90 % of them. Expectation: the hits of a simulation of the
+        // policy, up to chance.
         for policy in ALL {
             for order in [PassOrder::Cyclic, PassOrder::Shuffled] {
                 for most in [200, 700, 1300, 1800] {

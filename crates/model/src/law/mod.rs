@@ -1,5 +1,4 @@
-//! The formulas that a fit fits and a simulation evaluates, once each: pure functions of named
-//! parameters in SI units.
+//! Formulas that calibration fits and simulation evaluates: pure functions of named parameters in SI units.
 
 mod accuracy;
 mod cache;

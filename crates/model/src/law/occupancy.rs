@@ -1,21 +1,21 @@
-//! How much of a GPU the kernels of one learner fill, and what several learners gain by that.
+//! How much of a GPU the kernels of one learner occupy, and the gain in throughput from several learners.
 
-/// Part of a GPU that a learner's kernels keep busy while they run, by its batch.
+/// Part of a GPU that a learner's kernels occupy while they run, by batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OccupancyLaw {
-    /// So much, whatever the batch.
+    /// This part, whatever the batch.
     Constant(f64),
-    /// `batch ÷ (batch + half)`: with `half` samples it is half of the GPU. Where work of `fixed + per_sample ·
-    /// batch` leaves the GPU idle for the fixed part, `half` is `fixed ÷ per_sample` (the n½ of Hockney and
-    /// Jesshope, *Parallel Computers 2*, 1988, section 1.3).
+    /// `batch ÷ (batch + half)`: a batch of `half` samples occupies half of the GPU. If a step takes `fixed + per_sample · batch`
+    /// and the GPU is idle for the fixed part, `half` is `fixed ÷ per_sample` (the n½ of Hockney and Jesshope, *Parallel
+    /// Computers 2*, 1988, section 1.3).
     Saturating {
-        /// Batch that fills half of it [samples].
+        /// Batch that occupies half of the GPU [samples].
         half: f64,
     },
 }
 
 impl OccupancyLaw {
-    /// Part of a GPU that batches of `batch` samples fill, 0 to 1.
+    /// Returns the part of a GPU that batches of `batch` samples occupy, 0 to 1.
     #[must_use]
     pub fn of(&self, batch: f64) -> f64 {
         match *self {
@@ -25,8 +25,8 @@ impl OccupancyLaw {
     }
 }
 
-/// How many times as much `learners` on a GPU get done as one whose kernels fill the part `occupancy` of it: each
-/// has its own speed until the GPU is full (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
+/// Returns the throughput of `learners` on a GPU ÷ the throughput of one learner whose kernels occupy the part `occupancy` of it.
+/// Each learner keeps its speed until the GPU is full (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
 #[must_use]
 pub fn learners_gain(learners: f64, occupancy: f64) -> f64 {
     learners.min(1.0 / occupancy)
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_half_batch_fills_half_and_learners_fill_the_rest() {
+    fn the_half_batch_occupies_half_and_learners_occupy_the_rest() {
         let law = OccupancyLaw::Saturating { half: 24.0 };
         assert_eq!((law.of(24.0), law.of(72.0)), (0.5, 0.75));
         assert_eq!(OccupancyLaw::Constant(0.4).of(1e9), 0.4);
@@ -45,9 +45,9 @@ mod tests {
     }
 
     #[test]
-    fn a_step_with_a_fixed_part_works_at_full_rate_for_the_rest() {
-        // System: 3 ms and 0.5 ms a sample. Expectation: half is 6 samples, and the share of a step of 18 that is
-        // work is 9 of 12 ms.
+    fn occupancy_is_the_share_of_the_step_beyond_its_fixed_part() {
+        // System: a step takes 3 ms plus 0.5 ms for each sample. Expectation: `half` is 6 samples; in a step with 18 samples, the
+        // GPU is busy for 9 of 12 ms.
         let law = OccupancyLaw::Saturating { half: 3.0 / 0.5 };
         assert_eq!(law.of(18.0), 9.0 / 12.0);
     }

@@ -1,20 +1,20 @@
 //! What failures and checkpoints cost: J. T. Daly, *A higher order estimate of the optimum checkpoint interval
 //! for restart dumps*, Future Generation Computer Systems 22 (2006).
 
-/// A job that fails at random times, alike at any, and begins again where its last checkpoint was.
+/// A job that fails at random times, at a constant rate, and continues from its last checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecoveryLaw {
     /// Mean time between failures of the job as a whole [s].
     pub mtbf: f64,
-    /// Time to write a checkpoint, in which the job does nothing else [s].
+    /// Time to write a checkpoint, during which the job does no other work [s].
     pub checkpoint: f64,
-    /// From a failure until the job works again [s].
+    /// Time from a failure until the job works again [s].
     pub restart: f64,
 }
 
 impl RecoveryLaw {
-    /// Expected time for `work` [s] with a checkpoint after every `interval` [s] of it; failures come while
-    /// checkpoints are written and during restarts as well.
+    /// Returns the expected time for `work` [s] with a checkpoint after every `interval` [s] of work. Failures occur during
+    /// checkpoints and restarts too.
     #[must_use]
     pub fn expected_time(&self, work: f64, interval: f64) -> f64 {
         let Self { mtbf, checkpoint, restart } = *self;
@@ -22,7 +22,7 @@ impl RecoveryLaw {
         mtbf * (restart / mtbf).exp() * each * work / interval
     }
 
-    /// The interval [s] with which the expected time is close to the least.
+    /// Returns the interval between checkpoints for which the expected time is close to its minimum [s].
     #[must_use]
     pub fn best_interval(&self) -> f64 {
         let share = self.checkpoint / (2.0 * self.mtbf);
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_interval_is_next_to_the_least_time() {
+    fn the_expected_time_at_the_best_interval_is_close_to_its_minimum() {
         let best = LAW.best_interval();
         let time = |interval: f64| LAW.expected_time(1.0, interval);
         let least = (1..1000).map(|i| time(f64::from(i) * 3.0)).fold(f64::INFINITY, f64::min);

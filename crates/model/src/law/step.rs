@@ -1,7 +1,6 @@
-//! Time of a training step by batch.
+//! Time of a training step by batch size.
 
-/// `max(floor, fixed + per_sample · batch)`: below the knee a device is bound by launches, above
-/// it by arithmetic.
+/// Step time: `max(floor, fixed + per_sample · batch)`. Small batches are bound by kernel launches, large ones by arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepLaw {
     /// Shortest step [s].
@@ -13,7 +12,7 @@ pub struct StepLaw {
 }
 
 impl StepLaw {
-    /// Time of one step over `batch` samples [s].
+    /// Returns the time of one step with `batch` samples [s].
     #[must_use]
     pub fn seconds(&self, batch: f64) -> f64 {
         self.floor.max(self.fixed + self.per_sample * batch)

@@ -1,27 +1,27 @@
-//! Throughput of a storage as it was measured, by size and number of requests.
+//! Measured throughput of a storage, by size of requests and number of concurrent requests.
 
-/// What closed loops of requests reached together: so many at a time, all of one size.
+/// Throughput that closed loops of requests reached together, for each size and each number of concurrent requests.
 ///
-/// Between entries the logarithm of the throughput is linear in those of size and number, so that power
-/// laws are exact. Smaller requests than the smallest come as often as that, larger ones than the largest
-/// are as fast; fewer than the fewest go each as fast as one of those, more than the most go as fast
-/// together.
+/// Between entries the logarithm of the throughput is linear in the logarithms of size and number, so that power laws are exact.
+/// Requests smaller than the smallest size reach as many requests per second as that size; requests larger than the largest size
+/// reach as many bytes per second. With fewer requests than the fewest measured, each request is as fast as one of those; with
+/// more than the most, the total throughput stays the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throughput {
-    /// Logarithms of sizes [B], ascending.
+    /// Logarithms of the sizes [B], ascending.
     sizes: Box<[f64]>,
-    /// Logarithms of numbers of requests, ascending.
+    /// Logarithms of the numbers of requests, ascending.
     numbers: Box<[f64]>,
-    /// Logarithms of throughputs [B/s]: a row for each size.
+    /// Logarithms of the throughputs [B/s]; one row for each size.
     rates: Box<[f64]>,
 }
 
-/// Where a value lies between entries: behind entry `below`, by this share of the way to the next.
+/// Position of a value among entries: after entry `below`, by the part `share` of the distance to the next entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Between {
     below: usize,
     share: f64,
-    /// How far below the first entry, as a logarithm.
+    /// Logarithm of first entry ÷ value, if the value is below the first entry; otherwise 0.
     short: f64,
 }
 
@@ -42,8 +42,8 @@ impl Between {
 }
 
 impl Throughput {
-    /// What was measured: throughputs [B/s] by size [B], and for each size by number of requests. Sizes
-    /// and numbers ascend; all are above 0, and there is a throughput for each pair of them.
+    /// Returns the table of measured throughputs. `rates` [B/s] has a row for each size [B], with a column for each number of
+    /// requests. Sizes and numbers ascend, and all values are above 0.
     #[must_use]
     pub fn new(sizes: &[f64], numbers: &[f64], rates: &[f64]) -> Throughput {
         debug_assert_eq!(sizes.len() * numbers.len(), rates.len());
@@ -51,19 +51,19 @@ impl Throughput {
         Throughput { sizes: logs(sizes), numbers: logs(numbers), rates: logs(rates) }
     }
 
-    /// Where a size [B] lies among those measured.
+    /// Returns the position of a size [B] among the measured sizes.
     #[must_use]
     pub fn size(&self, size: f64) -> Between {
         Between::of(&self.sizes, size)
     }
 
-    /// Where a number of requests lies among those measured.
+    /// Returns the position of a number of requests among the measured numbers.
     #[must_use]
     pub fn number(&self, number: f64) -> Between {
         Between::of(&self.numbers, number)
     }
 
-    /// Throughput of all requests together [B/s].
+    /// Returns the throughput of all requests together [B/s].
     #[must_use]
     pub fn at(&self, size: Between, number: Between) -> f64 {
         let columns = self.numbers.len();
@@ -76,26 +76,26 @@ impl Throughput {
         (mix(row(size.below), row(next), size.share) - size.short - number.short).exp()
     }
 
-    /// Throughput of `number` requests of `size` [B], all together [B/s].
+    /// Returns the throughput of `number` concurrent requests of `size` [B], all together [B/s].
     #[must_use]
     pub fn of(&self, size: f64, number: f64) -> f64 {
         self.at(self.size(size), self.number(number))
     }
 
-    /// The same, `factor` (positive) times as fast.
+    /// Returns this table with all throughputs multiplied by `factor` (positive).
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Throughput {
         let rates = self.rates.iter().map(|rate| rate + factor.ln()).collect();
         Throughput { rates, ..self.clone() }
     }
 
-    /// The greatest that was measured [B/s].
+    /// Returns the highest measured throughput [B/s].
     #[must_use]
     pub fn most(&self) -> f64 {
         self.rates.iter().copied().fold(f64::NEG_INFINITY, f64::max).exp()
     }
 
-    /// The least that was measured [B/s].
+    /// Returns the lowest measured throughput [B/s].
     #[must_use]
     pub fn least(&self) -> f64 {
         self.rates.iter().copied().fold(f64::INFINITY, f64::min).exp()
@@ -110,7 +110,7 @@ fn mix(a: f64, b: f64, share: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// 4 KiB and 1 MiB; 1, 4 and 16 at once.
+    /// Requests of 4 KiB and 1 MiB; 1, 4 and 16 concurrent requests.
     fn table() -> Throughput {
         let rates = [10e6, 40e6, 30e6, 100e6, 400e6, 200e6];
         Throughput::new(&[4096.0, 1_048_576.0], &[1.0, 4.0, 16.0], &rates)
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_what_was_measured() {
+    fn entries_equal_the_measurements() {
         near(table().of(4096.0, 1.0), 10e6);
         near(table().of(1_048_576.0, 4.0), 400e6);
         near(table().of(1_048_576.0, 16.0), 200e6);
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn between_entries_power_laws_are_exact() {
-        // Requests four times as many are four times as fast; a size half way, by logarithm, is faster
-        // by the root of ten; and both.
+        // From 1 to 4 requests the throughput is four times as high, so 2 requests have twice the throughput. A size in the
+        // middle, by logarithm, has √10 times the throughput of the smaller size. Then both together.
         near(table().of(4096.0, 2.0), 20e6);
         near(table().of(65_536.0, 1.0), 10e6 * 10f64.sqrt());
         near(table().of(65_536.0, 2.0), 20e6 * 10f64.sqrt());
@@ -140,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn beyond_entries_it_is_what_the_next_one_allows() {
-        // As many requests per second; as many bytes per second; as fast for each request.
+    fn beyond_the_table_the_nearest_entry_limits_throughput() {
+        // Smaller size: as many requests per second. Larger size: as many bytes per second. More requests: the same total.
         near(table().of(1024.0, 4.0), 10e6);
         near(table().of(1e9, 4.0), 400e6);
         near(table().of(4096.0, 100.0), 30e6);

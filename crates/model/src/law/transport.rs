@@ -1,31 +1,31 @@
 //! Time of a message or a collective by its size.
 
-/// Sizes from `from` up to where the next range begins: `alpha + beta · bytes + gamma · reduced`.
+/// A range of message sizes, from `from` to the start of the next range. The time is `alpha + beta · bytes + gamma · reduced`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeRange {
     /// Smallest size [B].
     pub from: f64,
     /// Time that does not depend on the size [s].
     pub alpha: f64,
-    /// Time of each byte that is moved [s/B].
+    /// Time for each byte that is moved [s/B].
     pub beta: f64,
-    /// Time of each byte that is reduced: added to another [s/B].
+    /// Time for each byte that is reduced, that is added to another [s/B].
     pub gamma: f64,
 }
 
-/// Ranges of sizes with a line each, because libraries take other protocols and algorithms for larger
-/// messages (R. Hockney, *The Communication Challenge for MPP*, 1994, for the line; R. Thakur et al.,
-/// *Optimization of Collective Communication Operations in MPICH*, 2005, for the switches).
+/// Ranges of sizes with one line each, because libraries switch protocols and algorithms for larger messages (R. Hockney, *The
+/// Communication Challenge for MPP*, 1994, for the line; R. Thakur et al., *Optimization of Collective Communication Operations
+/// in MPICH*, 2005, for the switches).
 ///
-/// It need not be continuous, nor rise, where one range ends and the next begins: measurements do neither.
+/// The time may jump, or even fall, from one range to the next, as measured times do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransportLaw {
     ranges: Box<[SizeRange]>,
 }
 
 impl TransportLaw {
-    /// The law of these ranges; none unless the first begins at 0, each begins above the one before, and
-    /// all times are numbers from 0 on.
+    /// Returns the law with these ranges. `None` unless the first range begins at 0, each range begins above the previous one,
+    /// and all times are finite and not negative.
     #[must_use]
     pub fn new(ranges: &[SizeRange]) -> Option<TransportLaw> {
         let times = |range: &SizeRange| [range.alpha, range.beta, range.gamma];
@@ -36,20 +36,20 @@ impl TransportLaw {
         good.then(|| TransportLaw { ranges: ranges.into() })
     }
 
-    /// The range of a size [B].
+    /// Returns the range that contains the size `bytes`.
     #[must_use]
     pub fn range(&self, bytes: f64) -> &SizeRange {
         let above = self.ranges.partition_point(|range| range.from <= bytes);
         &self.ranges[above.saturating_sub(1)]
     }
 
-    /// All ranges, ascending.
+    /// Returns all ranges, in ascending order.
     #[must_use]
     pub fn ranges(&self) -> &[SizeRange] {
         &self.ranges
     }
 
-    /// Time of `bytes` [B], of which `reduced` [B] are added to others [s].
+    /// Returns the time for `bytes` [B], of which `reduced` [B] are added to others [s].
     #[must_use]
     pub fn seconds(&self, bytes: f64, reduced: f64) -> f64 {
         let SizeRange { alpha, beta, gamma, .. } = self.range(bytes);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn each_size_has_the_line_of_its_range() {
+    fn the_time_of_a_size_follows_the_line_of_its_range() {
         let ranges =
             [range(0.0, 5e-6, 1e-9), SizeRange { gamma: 2e-10, ..range(1e4, 2e-5, 1e-10) }];
         let law = TransportLaw::new(&ranges).expect("a law");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_are_none_give_no_law() {
+    fn invalid_ranges_give_no_law() {
         for ranges in [
             vec![],
             vec![range(1.0, 0.0, 0.0)],

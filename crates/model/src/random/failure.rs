@@ -3,10 +3,11 @@
 use super::Generator;
 use rand_distr::{Distribution, Weibull};
 
-/// A draw of Weibull's distribution with this mean [s] and shape, both above 0: exponential at shape 1.
+/// Samples the time to the next failure from a Weibull distribution with this mean [s] and shape, both above 0. With shape 1 it
+/// is exponential.
 pub fn time_to_failure(mean: f64, shape: f64, generator: &mut Generator) -> f64 {
     let scale = mean / statrs::function::gamma::gamma(1.0 + 1.0 / shape);
-    // Above 0 and finite, as the scenario's limits are.
+    // The limits on scenarios keep scale and shape positive and finite, so the distribution exists.
     Weibull::new(scale, shape).map_or(mean, |weibull| weibull.sample(generator))
 }
 
@@ -16,9 +17,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mean_and_shape_are_as_asked() {
-        // Expectation: the mean; and within a tenth of it, 1 - exp(-0.1) of failures of shape 1, more of
-        // shape 0.7, fewer of shape 2.
+    fn times_to_failure_have_the_given_mean_and_shape() {
+        // Expectation: the given mean. The share of failures within a tenth of the mean is 1 - exp(-0.1) with shape 1, larger
+        // with shape 0.7, smaller with shape 2.
         let streams = Streams::new(1, 0);
         let draws = |shape: f64| -> Vec<f64> {
             let one = |i| time_to_failure(50.0, shape, &mut streams.at(Purpose::Failure, 0, 0, i));

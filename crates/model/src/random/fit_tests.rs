@@ -1,4 +1,4 @@
-//! The samplers against closed forms, and addresses against each other.
+//! Compares samplers with closed forms, and the streams of different addresses with each other.
 
 use super::{Generator, Purpose, Sampler, Streams};
 use crate::distribution::Distribution;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 const N: u64 = 40_000;
 
-/// A distribution and its cumulative distribution function by statrs (the truncated normal by hand
-/// from that of the normal).
+/// A distribution and its cumulative distribution function from statrs. For the truncated normal it is derived from the normal's
+/// function.
 struct Case(Distribution, Box<dyn Fn(f64) -> f64>);
 
 fn case(distribution: Distribution, by: impl ContinuousCDF<f64, f64> + 'static) -> Case {
@@ -39,8 +39,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Kolmogorov and Smirnov's distance times the square root of the number of values; above 1.95 with
-/// probability 0.001 where the values do follow `cdf`.
+/// Returns the Kolmogorov–Smirnov distance times the square root of the number of values. It exceeds 1.95 with probability 0.001
+/// if the values follow `cdf`.
 fn kolmogorov_smirnov(mut values: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let n = values.len() as f64;
@@ -51,7 +51,7 @@ fn kolmogorov_smirnov(mut values: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     distance * n.sqrt()
 }
 
-/// One draw at each of many neighbouring addresses.
+/// Returns the first sample at each of many neighbouring addresses.
 fn drawn(distribution: &Distribution, address: impl Fn(u64) -> Generator) -> Vec<f64> {
     let sampler = Sampler::new(distribution);
     (0..N).map(|i| sampler.draw(&mut address(i))).collect()
@@ -88,7 +88,7 @@ fn successive_draws_follow_the_closed_form() {
     }
 }
 
-/// Means that can be written down, and draws within 4 standard errors of them.
+/// Checks that means equal known closed forms, and that sample means are within 4 standard errors of them.
 #[test]
 fn means_are_those_of_the_closed_form() {
     use Distribution as D;
@@ -119,7 +119,7 @@ fn means_are_those_of_the_closed_form() {
 }
 
 #[test]
-fn empirical_values_are_as_likely() {
+fn empirical_values_are_equally_likely() {
     let distribution = Distribution::Empirical(Arc::from([1.0, 2.0, 3.0, 4.0]));
     let values = drawn(&distribution, |i| Streams::new(5, 0).at(Purpose::Delay, 0, i, 0));
     for value in [1.0, 2.0, 3.0, 4.0] {
@@ -129,7 +129,7 @@ fn empirical_values_are_as_likely() {
 }
 
 #[test]
-fn without_spread_the_generator_is_left_alone() {
+fn sampling_a_constant_does_not_advance_the_generator() {
     use Distribution as D;
     let flat = [
         D::Constant(3.0),
@@ -150,7 +150,7 @@ fn without_spread_the_generator_is_left_alone() {
     assert_eq!(Sampler::new(&D::Empirical(Arc::from([]))).is_constant(), Some(0.0));
 }
 
-/// Correlation of two series of uniform values, in units of its standard error.
+/// Returns the correlation of two series of uniform values, in units of its standard error.
 fn correlation(xs: &[f64], ys: &[f64]) -> f64 {
     let (mx, my) = (average(xs), average(ys));
     let products: f64 = xs.iter().zip(ys).map(|(x, y)| (x - mx) * (y - my)).sum();
@@ -182,7 +182,7 @@ fn neighbouring_addresses_are_uncorrelated() {
     }
 }
 
-/// Flipping one bit of an address flips each bit of the first output with probability one half.
+/// Checks that flipping one bit of an address flips each bit of the first output with probability one half.
 #[test]
 fn every_bit_of_an_address_reaches_every_bit_of_a_draw() {
     let streams = Streams::new(1, 0);
@@ -198,19 +198,19 @@ fn every_bit_of_an_address_reaches_every_bit_of_a_draw() {
 }
 
 #[test]
-fn an_address_is_a_draw() {
+fn the_same_address_gives_the_same_stream() {
     let streams = Streams::new(9, 4);
     assert_eq!(streams.at(Purpose::Order, 1, 2, 3), Streams::new(9, 4).at(Purpose::Order, 1, 2, 3));
     let other = Streams::new(9, 5);
     assert_ne!(streams.at(Purpose::Order, 1, 2, 3), other.at(Purpose::Order, 1, 2, 3));
     assert_ne!(streams.at(Purpose::Order, 1, 2, 3), streams.at(Purpose::Order, 1, 3, 2));
-    // A data set is the same in every replication, but not from every seed.
+    // A data set is the same in every replication, but differs between seeds.
     let (size, seed) = (Purpose::SampleSize, Streams::new(10, 4));
     assert_eq!(streams.at(size, 1, 2, 3), other.at(size, 1, 2, 3));
     assert_ne!(streams.at(size, 1, 2, 3), seed.at(size, 1, 2, 3));
 }
 
-/// Recorded values: a change here changes every result, and belongs into the change log.
+/// Checks recorded values: a change here changes every result, and must be listed in the change log.
 #[test]
 fn values_are_stable() {
     use Distribution as D;

@@ -1,8 +1,8 @@
-//! Draws addressed by (seed, replication, purpose, owner, entity, index).
+//! Random numbers addressed by (seed, replication, purpose, owner, entity, index).
 //!
-//! Every draw has an address and depends on nothing else, so that changing one part of a scenario
-//! leaves the draws of the others alone (common random numbers), whatever the order in which they
-//! are asked for. Recorded values in the tests guard that a release never changes a stream unseen.
+//! Each random number depends on nothing but its address. So changing one part of a scenario leaves the random numbers of the
+//! other parts unchanged (common random numbers), whatever the order in which they are sampled. Tests compare with recorded
+//! values, so that no release changes a stream unnoticed.
 
 mod failure;
 #[cfg(test)]

@@ -1,68 +1,68 @@
-//! The order in which a rank of a job copy visits the files of a data set, epoch after epoch: one for
-//! both worlds, so that they read the same samples in the same order.
+//! The order in which each rank of a job copy visits the files of a data set in each epoch. Simulated and live runs share it, so
+//! that they read the same samples in the same order.
 
 use super::{Permutation, Purpose, Replicas, Streams};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How the loaders of a job copy, its ranks, split each epoch's samples or shards.
+/// How the ranks (loaders) of a job copy split the samples or shards of each epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Split {
-    /// Rank r of n takes places r, r + n, … of one order for all, which is another one in each epoch:
-    /// PyTorch's `DistributedSampler`.
+    /// Rank r of n takes positions r, r + n, … of one order that all ranks share and that changes with each epoch: PyTorch's
+    /// `DistributedSampler`.
     Strided,
-    /// Rank r of n owns the r-th of n equal parts, as stored, and reads that in each epoch in an order
-    /// of its own: DLIO.
+    /// Rank r of n owns the r-th of n equal, contiguous parts of the stored files. It reads its part in each epoch, in its own
+    /// order: DLIO.
     Contiguous,
-    /// Rank r of n owns shards r, r + n, … as stored, and reads these in each epoch in an order of its
-    /// own: WebDataset's `split_by_node`.
+    /// Rank r of n owns the stored shards r, r + n, …. It reads them in each epoch, in its own order: WebDataset's
+    /// `split_by_node`.
     #[serde(rename = "shard-split")]
     Shards,
-    /// Each node reads files that lie on it: of several nodes that have a file, one in an epoch and the next
-    /// one in the next epoch. A node's ranks share them out. Spark's and Hadoop's data locality.
+    /// Each node reads only files that are stored on it, and its ranks divide them. If several nodes store a file, they take
+    /// turns: another node reads it in the next epoch. Data locality as in Spark and Hadoop.
     Local,
 }
 
-/// Order in which an epoch visits samples (file per sample) or shards (shards).
+/// Order in which an epoch visits samples (one file per sample) or shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SampleOrder {
     /// A new seeded permutation each epoch, different for each job copy.
     Shuffled,
-    /// As stored.
+    /// In stored order.
     Sequential,
 }
 
-/// What the ranks of a job copy visit in an epoch.
+/// The files that the ranks of a job copy visit in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visits {
-    /// Files, which hold a sample or a shard each; at least 1.
+    /// Number of files; each holds one sample or one shard. At least 1.
     pub files: u64,
-    /// Each file is one sample. All ranks then visit equally many, and the first ones of the epoch come again where
-    /// samples are left over.
+    /// Whether each file is one sample. If so, all ranks visit equally many files: the first files of the epoch are visited again
+    /// to make up for a remainder.
     pub by_sample: bool,
-    /// In which order.
+    /// Order of the visits.
     pub order: SampleOrder,
 }
 
-/// The order of a rank's files, and the epoch that was asked for last.
+/// The order in which one rank visits files, and the epoch of the last requested visit.
 #[derive(Debug, Clone)]
 pub struct FileOrder {
     shuffled: bool,
     ranks: u32,
     rank: u32,
-    /// The files that only this rank reads. `None`: the ranks take turns on one order of all files.
+    /// The files that only this rank reads. `None` if the ranks take turns in one order of all files.
     own: Option<Box<Own>>,
-    /// Files of an epoch: samples or shards.
+    /// Number of files in an epoch: samples or shards.
     files: u64,
-    /// Visits of an epoch by all ranks: the files, and where each is a sample, as many more as give all ranks equally many.
-    /// The epoch's first files are visited again there.
+    /// Visits by all ranks in an epoch: the number of files, rounded up to a multiple of the ranks if each file is one sample.
+    /// The added visits repeat the epoch's first files.
     places: u64,
-    /// The epoch of the last visit that was asked for, and the number of its first visit.
+    /// Epoch of the last requested visit, and the number of its first visit.
     epoch: u64,
     epoch_start: u64,
-    /// The epoch's shuffled order, drawn at its first visit.
+    /// The epoch's shuffled order, sampled at the epoch's first visit.
     permutation: Option<Box<Permutation>>,
 }
 
@@ -72,11 +72,11 @@ struct Own {
     first: u64,
     stride: u64,
     number: u64,
-    /// What decides which files they are in the next epoch, where they change.
+    /// Which files the rank reads in other epochs; `None` if they are the same in every epoch.
     local: Option<Local>,
 }
 
-/// A rank that reads files on its own node.
+/// A rank that reads only files on its own node.
 #[derive(Debug, Clone, Copy)]
 struct Local {
     of: Replicas,
@@ -86,10 +86,10 @@ struct Local {
 }
 
 impl Local {
-    /// The files that it reads in this epoch of a data set of `files` files.
+    /// Returns the files that the rank reads in epoch `epoch` of a data set with `files` files.
     fn own(self, epoch: u64, files: u64) -> Own {
         let Replicas { nodes, each } = self.of;
-        // The nodes that have a file take turns: another one reads it in the next epoch.
+        // The nodes that store a file take turns: another node reads it in the next epoch.
         let first = (self.node + nodes - epoch % each) % nodes + nodes * self.rank;
         let stride = nodes * self.ranks;
         let number = files.saturating_sub(first).div_ceil(stride);
@@ -98,11 +98,11 @@ impl Local {
 }
 
 impl Own {
-    /// The files of rank `rank` of `ranks`, where the split gives each rank files of its own.
+    /// Returns the files of rank `rank` of `ranks`; `None` if the split gives a rank no files of its own.
     fn new(split: Split, files: u64, rank: u64, ranks: u64) -> Option<Own> {
         let part = |rank: u64| (u128::from(rank) * u128::from(files) / u128::from(ranks)) as u64;
         match split {
-            // `Local` depends on where the files lie: see `FileOrder::local`.
+            // `Split::Local` depends on where the files are stored: see `FileOrder::local`.
             Split::Strided | Split::Local => None,
             Split::Contiguous => {
                 let number = part(rank + 1) - part(rank);
@@ -117,7 +117,7 @@ impl Own {
 }
 
 impl FileOrder {
-    /// The order of an epoch's visits for rank number `rank` of `ranks` that split it so.
+    /// Returns the order of visits of rank `rank` of `ranks` under the split `split`.
     #[must_use]
     pub fn new(visits: Visits, split: Split, rank: u32, ranks: u32) -> FileOrder {
         let (files, ranks) = (visits.files, ranks.max(1));
@@ -125,8 +125,8 @@ impl FileOrder {
         FileOrder::of(visits, own, rank, ranks)
     }
 
-    /// The order of one of `ranks` that read what lies on their own nodes, as many on each, of a data set that
-    /// is on the nodes so.
+    /// Returns the order of visits of rank `rank` of `ranks` that read only files on their own nodes. Each node has equally many
+    /// ranks; `of` says which nodes store which files.
     #[must_use]
     pub fn local(visits: Visits, of: Replicas, rank: u32, ranks: u32) -> FileOrder {
         let (files, ranks) = (visits.files, ranks.max(1));
@@ -152,11 +152,11 @@ impl FileOrder {
         }
     }
 
-    /// The file at `place` of the rank's reading, in job copy number `owner`.
+    /// Returns the file of the rank's visit number `place` in job copy `owner`.
     #[inline]
     pub fn at(&mut self, place: u64, owner: u64, streams: &Streams) -> u64 {
         let place = place * u64::from(self.ranks) + u64::from(self.rank);
-        // Earlier places wrap round to far beyond the epoch.
+        // Earlier places wrap around to values far above `places`.
         if place.wrapping_sub(self.epoch_start) >= self.places {
             self.enter(place / self.places);
         }
@@ -175,8 +175,8 @@ impl FileOrder {
         permutation.at(index)
     }
 
-    /// The file at `index` among the rank's own, in its order. All ranks visit equally many in an epoch: a rank that owns one file
-    /// fewer visits one again.
+    /// Returns the file of visit number `index` of the epoch, out of the files that the rank owns. All ranks make equally many
+    /// visits in an epoch: a rank that owns one file less visits one of its files again.
     #[cold]
     fn of_own(&mut self, index: u64, owner: u64, streams: &Streams) -> u64 {
         let Some(own) = &self.own else { return 0 };
@@ -194,7 +194,7 @@ impl FileOrder {
         own.first + own.stride * place
     }
 
-    /// The epoch of the place that was asked for last.
+    /// Returns the epoch of the last requested visit.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn each_epoch_visits_every_file_once_in_another_order() {
+    fn each_epoch_visits_every_file_once_in_a_different_order() {
         let (mut order, streams) = (order(Split::Strided, 0, 1), Streams::new(1, 0));
         let epoch = |order: &mut FileOrder, from| {
             (from..from + 100).map(|i| order.at(i, 0, &streams)).collect::<Vec<u64>>()
@@ -238,9 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn ranks_share_an_epoch_out_whatever_the_split() {
-        // System: 100 files. Expectation: all ranks together read each once an epoch; who has a part of
-        // its own reads that in every epoch, in another order.
+    fn ranks_together_read_each_file_once_under_every_split() {
+        // System: 100 files. Expectation: all ranks together read each file once in an epoch. A rank that owns a part reads this
+        // part in every epoch, in a different order.
         let streams = Streams::new(1, 0);
         for split in [Split::Strided, Split::Contiguous, Split::Shards] {
             for ranks in [1, 4, 25] {
@@ -269,9 +269,9 @@ mod tests {
     }
 
     #[test]
-    fn epochs_of_ranks_are_equal_where_samples_are_left_over() {
-        // System: 100 samples for eight ranks. Expectation: each reads 13 in every epoch, so that all are read and the
-        // first four of the epoch twice (`DistributedSampler`).
+    fn ranks_read_equally_many_samples_if_there_is_a_remainder() {
+        // System: 100 samples for eight ranks. Expectation: each rank reads 13 samples in every epoch, so that all samples are
+        // read and the first four of the epoch twice (`DistributedSampler`).
         let streams = Streams::new(1, 0);
         for epoch in [0, 1, 7] {
             let mut times = [0; 100];
@@ -288,10 +288,10 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_read_what_lies_on_their_nodes_share_each_epoch_out() {
-        // System: 96 files on 4 nodes, each on one to three of them, for one rank a node or two. Expectation:
-        // every file is read once an epoch, by a node that has it; where several have one, by another one in
-        // the next epoch.
+    fn ranks_that_read_local_files_together_read_each_file_once() {
+        // System: 96 files on 4 nodes, each file on one to three nodes, with one or two ranks on each node. Expectation: every
+        // file is read once in an epoch, by a node that stores it. If several nodes store a file, another node reads it in the
+        // next epoch.
         let (streams, of) = (Streams::new(1, 0), Visits { files: 96, ..VISITS });
         for (each, per_node) in [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)] {
             let (replicas, ranks) = (Replicas { nodes: 4, each }, 4 * per_node);
@@ -315,9 +315,9 @@ mod tests {
     }
 
     #[test]
-    fn unequal_parts_keep_their_epochs_together() {
-        // System: 100 files for 3 ranks: 33, 33 and 34 of their own. Expectation: epochs begin at places
-        // 34, 68 and 102 for all of them, as without parts; all that a rank owns is read.
+    fn ranks_with_unequal_parts_begin_epochs_together() {
+        // System: 100 files for 3 ranks, which own 33, 33 and 34 files. Expectation: epochs begin at visits 34, 68 and 102 for
+        // all ranks, as without parts, and each rank reads all files that it owns.
         let streams = Streams::new(1, 0);
         for rank in 0..3 {
             let mut order = order(Split::Contiguous, rank, 3);

@@ -1,17 +1,17 @@
-//! A shuffled order that needs no table.
+//! A random permutation that needs no table.
 
 use super::Generator;
 use rand::Rng;
 
-/// Rounds of the network.
+/// Rounds of the Feistel network.
 const ROUNDS: usize = 6;
 
-/// A random bijection of `0..n` in constant memory: a Feistel network over the digits of an index
-/// in mixed radix, which steps on through its own cycle where it leaves `0..n` (Black and Rogaway,
-/// *Ciphers with arbitrary finite domains*, 2002, methods 2 and 3).
+/// A random bijection of `0..n` in constant memory: a Feistel network over the digits of an index in mixed radix. If a result is
+/// outside `0..n`, the network is applied again until it is inside (cycle walking; Black and Rogaway, *Ciphers with arbitrary
+/// finite domains*, 2002, methods 2 and 3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutation {
-    /// Size of the set.
+    /// Size of the set: `n`.
     n: u64,
     /// Radix of the high digit.
     high: u64,
@@ -22,30 +22,30 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// A permutation of `0..n`, drawn with `generator`.
+    /// Samples a permutation of `0..n` with `generator`.
     pub fn new(mut generator: Generator, n: u64) -> Permutation {
         let low = (n.isqrt() + u64::from(n.isqrt().pow(2) < n)).max(1);
         let keys = std::array::from_fn(|_| generator.next_u64());
         Permutation { n, high: n.div_ceil(low).max(1), low, keys }
     }
 
-    /// Size of the set.
+    /// Returns the size of the set.
     pub fn len(&self) -> u64 {
         self.n
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Where `i` goes. An `i` at or beyond `n` is taken modulo `n`; an empty set gives 0.
+    /// Returns the image of `i`. If `i` is `n` or more, it is taken modulo `n`; an empty set gives 0.
     #[inline]
     pub fn at(&self, i: u64) -> u64 {
         let i = if i < self.n { i } else { i.checked_rem(self.n).unwrap_or(0) };
         let outside = self.high.wrapping_mul(self.low).wrapping_sub(self.n);
         let mut x = i;
-        // A cycle passes each index outside `0..n` once at most before it comes back.
+        // A cycle contains each index outside `0..n` at most once, so this many steps suffice.
         for _ in 0..=outside {
             x = self.encipher(x);
             if x < self.n {
@@ -55,7 +55,7 @@ impl Permutation {
         i
     }
 
-    /// One pass through the network: a bijection of `0..high·low`.
+    /// Applies the network once: a bijection of `0..high·low`.
     #[inline]
     fn encipher(&self, x: u64) -> u64 {
         let (mut high, mut low) = (x / self.low, x % self.low);
@@ -67,7 +67,7 @@ impl Permutation {
     }
 }
 
-/// A hash of `x` in `0..m`, for `m ≤ 2^32`.
+/// Returns a hash of `x` in `0..m`, for `m ≤ 2^32`.
 #[inline]
 fn scaled_hash(x: u64, key: u64, m: u64) -> u64 {
     let mut z = (x ^ key).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -75,7 +75,7 @@ fn scaled_hash(x: u64, key: u64, m: u64) -> u64 {
     ((z >> 32) * m) >> 32
 }
 
-/// `(a + b) mod m` for `a` and `b` below `m`.
+/// Returns `(a + b) mod m` for `a` and `b` below `m`.
 #[inline]
 fn add_modulo(a: u64, b: u64, m: u64) -> u64 {
     let sum = a + b;
@@ -125,14 +125,14 @@ mod tests {
         assert_eq!(first, [6462, 40390, 37958, 44338, 36873, 8223]);
     }
 
-    /// Chi-square statistic of equally likely cells.
+    /// Returns the chi-square statistic of counts in equally likely cells.
     fn chi_square(counts: &[u64]) -> f64 {
         let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         counts.iter().map(|&count| (count as f64 - expected).powi(2) / expected).sum()
     }
 
-    /// All 24 orders of four are met, each within 15 % of as often (six rounds on one-bit digits are
-    /// not exactly even; larger sets are, as far as the next test sees).
+    /// Checks that all 24 orders of a set of four occur, each within 15 % of the mean frequency. (Six rounds on one-bit digits
+    /// are not exactly uniform; the next test finds no deviation for larger sets.)
     #[test]
     fn all_orders_of_a_small_set_are_about_as_likely() {
         let mut counts = [0u64; 256];
@@ -145,10 +145,10 @@ mod tests {
         assert!(met.iter().all(|count| count.abs_diff(2000) < 300), "{met:?}");
     }
 
-    /// (image of i, image of i + 1) fill a 10 × 10 grid evenly within one epoch: 99 degrees of
-    /// freedom, 99.9 % quantile 148.2.
+    /// Checks that the pairs (image of i, image of i + 1) are uniform on a 10 × 10 grid within one epoch: 99 degrees of freedom,
+    /// 99.9 % quantile 148.2.
     #[test]
-    fn neighbours_go_to_unrelated_places() {
+    fn images_of_neighbours_are_unrelated() {
         for n in [60_000, 1 << 20, (1 << 45) + 12_345] {
             for epoch in 0..5 {
                 let order = permutation(epoch, n);
@@ -160,7 +160,8 @@ mod tests {
         }
     }
 
-    /// Neighbouring epochs share as many fixed images as unrelated ones: 1 on average (Poisson).
+    /// Checks that permutations of neighbouring epochs agree at as many indices as unrelated permutations do: 1 on average
+    /// (Poisson).
     #[test]
     fn epochs_are_unrelated() {
         let n = 1000;

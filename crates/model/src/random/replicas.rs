@@ -1,32 +1,32 @@
-//! On which of a job's nodes the files of its data set lie, where not every node has all of them.
+//! Which of a job's nodes store the files of its data set, if not every node stores all of them.
 
-/// Which of a job's nodes have a file: of `n` nodes and `r` replicas, file `f` is on nodes `f`, `f + 1`, …,
-/// `f + r − 1`, modulo `n`, so that all hold as many: chained declustering (H.-I. Hsiao and D. DeWitt, ICDE
-/// 1990).
+/// Which of a job's nodes store a file. With `n` nodes and `r` replicas, file `f` is on nodes `f`, `f + 1`, …, `f + r − 1`,
+/// modulo `n`, so that all nodes store equally many files: chained declustering (H.-I. Hsiao and D. DeWitt, ICDE 1990).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replicas {
-    /// Nodes; at least 1.
+    /// Number of nodes; at least 1.
     pub nodes: u64,
-    /// Nodes that have each file, from 1 to all.
+    /// Number of nodes that store each file, from 1 to all.
     pub each: u64,
 }
 
 impl Replicas {
-    /// Every node has every file.
+    /// Every node stores every file.
     pub const EVERYWHERE: Replicas = Replicas { nodes: 1, each: 1 };
 
-    /// How many nodes `node` is behind the first one that has `file`.
+    /// Returns how many nodes `node` is after the first node that stores `file`.
     fn behind(self, node: u64, file: u64) -> u64 {
         (node % self.nodes + self.nodes - file % self.nodes) % self.nodes
     }
 
-    /// Whether `node` has `file`.
+    /// Returns whether `node` stores `file`.
     #[must_use]
     pub fn holds(self, node: u64, file: u64) -> bool {
         self.behind(node, file) < self.each
     }
 
-    /// The node that `node` reads `file` from: itself if it has it, otherwise those that have it in turns.
+    /// Returns the node from which `node` reads `file`: itself if it stores the file, otherwise the nodes that store it, round
+    /// robin over files.
     #[must_use]
     pub fn source(self, node: u64, file: u64) -> u64 {
         if self.holds(node, file) {
@@ -36,20 +36,20 @@ impl Replicas {
         (file % self.nodes + turn) % self.nodes
     }
 
-    /// The first file from `file` on that `node` has.
+    /// Returns the first file at or after `file` that `node` stores.
     #[must_use]
     pub fn next_held(self, node: u64, file: u64) -> u64 {
         let behind = self.behind(node, file);
         if behind < self.each { file } else { file + (behind + 1 - self.each) }
     }
 
-    /// How many of the first `files` files `node` has.
+    /// Returns how many of the first `files` files `node` stores.
     #[must_use]
     pub fn held(self, node: u64, files: u64) -> u64 {
         let (node, rest) = (node % self.nodes, files % self.nodes);
         let last = (node + 1).min(rest);
         let before = last.saturating_sub((node + 1).saturating_sub(self.each));
-        // Those that begin among the last nodes and go on at the first.
+        // Files whose replicas start on one of the last nodes and wrap around to the first nodes.
         let wrapped = self.each.saturating_sub(node + 1);
         let behind = rest.saturating_sub(self.nodes - wrapped);
         files / self.nodes * self.each + before + behind
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_is_on_as_many_nodes_and_each_node_reads_it_from_one_that_has_it() {
+    fn each_file_has_all_its_replicas_and_is_read_from_a_node_that_stores_it() {
         for of in all() {
             for file in 0..50 {
                 let holders = (0..of.nodes).filter(|node| of.holds(*node, file)).count();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_has_is_what_is_counted() {
+    fn the_count_of_held_files_equals_the_files_held() {
         for of in all() {
             for (node, files) in (0..of.nodes).flat_map(|node| (0..30).map(move |f| (node, f))) {
                 let held: Vec<u64> = (0..files).filter(|file| of.holds(node, *file)).collect();
@@ -96,9 +96,9 @@ mod tests {
     }
 
     #[test]
-    fn those_that_have_a_file_give_it_to_others_in_turns() {
-        // Expectation: of files on the same nodes each node reads as many from each of these, so that none
-        // is asked more than others.
+    fn nodes_that_store_a_file_serve_other_nodes_in_turns() {
+        // Expectation: a node reads equally many files from each of the nodes that store them, so that no node gets more requests
+        // than others.
         for of in all() {
             for (node, file) in (0..of.nodes).flat_map(|node| (0..of.nodes).map(move |f| (node, f)))
             {

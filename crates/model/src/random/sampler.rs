@@ -1,4 +1,4 @@
-//! Draws from the distributions that a scenario may name.
+//! Samples from the distributions that a scenario may name.
 
 use super::Generator;
 use crate::distribution::Distribution;
@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand_distr::{Distribution as _, Exp1, Gamma, LogNormal, Pareto, StandardNormal, Uniform};
 use std::sync::Arc;
 
-/// A [`Distribution`] made ready to draw from.
+/// A [`Distribution`] prepared for sampling.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     kind: Kind,
@@ -27,15 +27,14 @@ enum Kind {
 }
 
 impl Sampler {
-    /// Prepares a distribution. One without spread (`sigma = 0`, a mean of 0, no values, …) becomes
-    /// the constant at its mean.
+    /// Prepares a distribution for sampling. A distribution without spread (`sigma = 0`, a mean of 0, no values, …) becomes the
+    /// constant at its mean.
     pub fn new(distribution: &Distribution) -> Sampler {
         let mean = mean(distribution);
         Sampler { kind: kind(distribution).unwrap_or(Kind::Constant), mean }
     }
 
-    /// The next value, at least 0, in the distribution's unit. A constant leaves the generator
-    /// alone.
+    /// Returns the next sample, at least 0, in the distribution's unit. A constant does not advance the generator.
     #[inline]
     pub fn draw(&self, generator: &mut Generator) -> f64 {
         let value: f64 = match &self.kind {
@@ -51,23 +50,23 @@ impl Sampler {
                 values.get(generator.random_range(0..values.len())).copied().unwrap_or(self.mean)
             }
         };
-        // Heavy tails end where `f64` does.
+        // Samples from heavy tails are limited to the largest `f64`.
         value.clamp(0.0, f64::MAX)
     }
 
-    /// Mean, in the distribution's unit; infinite for a Pareto distribution of shape 1 or less.
+    /// Returns the mean in the distribution's unit; infinite for a Pareto distribution with shape 1 or less.
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// The value, if there is but one.
+    /// Returns the value of a constant; `None` if samples vary.
     #[inline]
     pub fn is_constant(&self) -> Option<f64> {
         matches!(self.kind, Kind::Constant).then_some(self.mean)
     }
 }
 
-/// How to draw from a distribution; `None` where it has no spread.
+/// Returns the method that samples a distribution; `None` if the distribution has no spread.
 fn kind(distribution: &Distribution) -> Option<Kind> {
     match *distribution {
         Distribution::Constant(_) => None,
@@ -91,7 +90,7 @@ fn kind(distribution: &Distribution) -> Option<Kind> {
     }
 }
 
-/// A normal value of mean ≥ 0, drawn again while it is negative: twice on average at most.
+/// Samples a normal distribution with mean ≥ 0 until the value is not negative: at most twice on average.
 #[inline]
 fn normal(mean: f64, sd: f64, generator: &mut Generator) -> f64 {
     loop {
@@ -103,9 +102,8 @@ fn normal(mean: f64, sd: f64, generator: &mut Generator) -> f64 {
     }
 }
 
-/// By how much a standard normal value exceeds `from > 0`, given that it does: rejection from a
-/// shifted exponential (Robert, *Simulation of truncated normal variables*, 1995), which accepts
-/// three of four however far out `from` is.
+/// Samples by how much a standard normal value exceeds `from > 0`, given that it does: rejection sampling from a shifted
+/// exponential (Robert, *Simulation of truncated normal variables*, 1995), which accepts three of four samples for any `from`.
 fn normal_excess(from: f64, generator: &mut Generator) -> f64 {
     let rate = (from + from.hypot(2.0)) / 2.0;
     loop {
@@ -117,7 +115,7 @@ fn normal_excess(from: f64, generator: &mut Generator) -> f64 {
     }
 }
 
-/// Mean of a distribution.
+/// Returns the mean of a distribution.
 fn mean(distribution: &Distribution) -> f64 {
     match *distribution {
         Distribution::Constant(value) => value,
@@ -136,13 +134,13 @@ fn mean(distribution: &Distribution) -> f64 {
     }
 }
 
-/// Mean of a normal distribution truncated at 0: `mean + sd·φ(a)/Q(a)` with `a = −mean/sd`.
+/// Returns the mean of a normal distribution truncated at 0: `mean + sd·φ(a)/Q(a)` with `a = −mean/sd`.
 fn truncated_mean(mean: f64, sd: f64) -> f64 {
     if sd <= 0.0 {
         return mean.max(0.0);
     }
     let a = -mean / sd;
-    // Far out both φ and Q vanish: Mills' ratio by its asymptotic series.
+    // For large `a`, φ and Q both underflow, so the asymptotic series of Mills' ratio is used.
     if a > 30.0 {
         return sd * (1.0 / a - 2.0 / a.powi(3) + 10.0 / a.powi(5));
     }

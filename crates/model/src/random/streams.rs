@@ -1,18 +1,17 @@
-//! Generators by address.
+//! Random number generators by address.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// The generator behind every draw: xoshiro256++ (Blackman and Vigna, 2021), named, so that no
-/// library release replaces it.
+/// The generator of all random numbers: xoshiro256++ (Blackman and Vigna, 2021). It is named explicitly, so that no library
+/// release replaces it.
 pub type Generator = Xoshiro256PlusPlus;
 
-/// What a draw is for: two purposes never share a stream.
+/// What random numbers are for; two purposes never share a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {
-    /// Size of a sample; owner: data set, entity: sample. The same in every replication, because a
-    /// data set is.
+    /// Size of a sample; owner: data set, entity: sample. The same in every replication, because the data set is the same.
     SampleSize = 1,
     /// Order of an epoch; owner: job copy, entity: epoch.
     Order = 2,
@@ -32,62 +31,60 @@ pub enum Purpose {
     RequestLatency = 9,
     /// A measurement: order of trials, places of reads; owner: probe, entity: round or trial.
     Trial = 10,
-    /// Which of a law's bootstrap draws a run has; owner: the law.
+    /// Which of a law's bootstrap samples a run uses; owner: the law.
     Parameters = 11,
-    /// What makes a run differ from its equals.
+    /// Random deviation of a run from other runs with the same settings.
     Noise = 12,
-    /// What leaves a cache at random; owner: the cache.
+    /// Random eviction from a cache; owner: the cache.
     Eviction = 13,
-    /// How long a refused request waits; owner: job copy, entity: ordinal of the sample, index: request
-    /// and attempt.
+    /// Back-off time of a refused request; owner: job copy, entity: ordinal of the sample, index: request and attempt.
     BackOff = 14,
     /// Core-seconds of a trainer's thread; addressed as `Jitter`.
     Launch = 15,
-    /// Latency of a file that is copied to a node; owner: the node's copying, entity: the file.
+    /// Latency of a file that is staged (copied) to a node; owner: the node's staging, entity: the file.
     StagingLatency = 20,
-    /// How long a refused file of it waits; index: attempt.
+    /// Back-off time of a staged file whose request was refused; addressed as `StagingLatency`, index: attempt.
     StagingBackOff = 21,
-    /// What leaves a cache on a tier at random; owner: the cache.
+    /// Random eviction from a cache on a storage tier; owner: the cache.
     TierEviction = 22,
-    /// Core-seconds of a sample that is converted on its way to a node; entity: the sample.
+    /// Core-seconds to convert a sample during staging; entity: the sample.
     StagingCompute = 23,
     /// Time until a node fails; owner: job copy, entity: node, index: failure.
     Failure = 30,
-    /// Time from the start of a job copy to the next's; owner: job, index: copy.
+    /// Time from the start of one job copy to the start of the next; owner: job, index: copy.
     JobArrival = 31,
 }
 
 impl Purpose {
-    /// Whether another replication draws other values.
+    /// Returns whether the random numbers for this purpose differ between replications.
     fn varies(self) -> bool {
         !matches!(self, Purpose::SampleSize)
     }
 }
 
-/// All streams of one replication: a few keys, from which the generator of any address follows.
+/// All streams of one replication: a few keys, which determine the generator of every address.
 ///
-/// The address is folded into 64 bits by two 64 × 64 → 128-bit multiplications whose halves are
-/// XORed (the "mum" step of Wang Yi's wyhash), with keys that SplitMix64 makes out of seed and
-/// replication. SplitMix64 then spreads those 64 bits over the generator's state, as its authors
-/// recommend. A hundred million addresses of one run share a generator by accident with probability
-/// 3e-4.
+/// The address is folded into 64 bits by two 64 × 64 → 128-bit multiplications whose halves are XORed (the "mum" step of Wang
+/// Yi's wyhash), with keys that SplitMix64 derives from seed and replication. SplitMix64 then spreads these 64 bits over the
+/// generator's state, as its authors recommend. Among a hundred million addresses of one run, two share a generator by accident
+/// with probability 3e-4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Streams {
-    /// Keys of the draws that are the same in every replication.
+    /// Keys for random numbers that are the same in every replication.
     fixed: Keys,
-    /// Keys of all others.
+    /// Keys for all other random numbers.
     varying: Keys,
 }
 
 impl Streams {
-    /// The streams of one replication of a run with this seed.
+    /// Returns the streams of one replication of a run with seed `seed`.
     pub fn new(seed: u64, replication: u32) -> Streams {
         let fixed = splitmix(splitmix(seed ^ 0x666f_7265_6261_7900));
         let varying = splitmix(fixed ^ splitmix(u64::from(replication)));
         Streams { fixed: Keys::new(fixed), varying: Keys::new(varying) }
     }
 
-    /// The generator of an address. The same address always gives the same generator.
+    /// Returns the generator of an address. The same address always gives the same generator.
     #[inline]
     pub fn at(&self, purpose: Purpose, owner: u64, entity: u64, index: u64) -> Generator {
         let keys = if purpose.varies() { &self.varying } else { &self.fixed };
@@ -95,18 +92,18 @@ impl Streams {
     }
 }
 
-/// What an address is mixed with.
+/// Keys that hash addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Keys([u64; 4]);
 
 impl Keys {
-    /// Keys that follow from one number.
+    /// Derives the keys from one number.
     fn new(seed: u64) -> Keys {
         let word = |i: u64| splitmix(seed.wrapping_add(i.wrapping_mul(GOLDEN)));
         Keys([word(1), word(2), word(3), word(4)])
     }
 
-    /// An address as 64 bits.
+    /// Hashes an address to 64 bits.
     #[inline]
     fn hash(&self, purpose: u64, owner: u64, entity: u64, index: u64) -> u64 {
         let [a, b, c, d] = self.0;
@@ -119,14 +116,14 @@ impl Keys {
 /// 2^64 divided by the golden ratio, odd: the increment of SplitMix64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Both halves of a product, XORed.
+/// Multiplies `a` and `b` and returns the XOR of the product's two halves.
 #[inline]
 fn mum(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// One output of SplitMix64 (Steele, Lea and Flood, 2014) from the state `x`.
+/// Returns one output of SplitMix64 (Steele, Lea and Flood, 2014) from the state `x`.
 fn splitmix(x: u64) -> u64 {
     let mut z = x.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

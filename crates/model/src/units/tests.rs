@@ -84,7 +84,7 @@ fn numbers_are_read_as_written() {
 }
 
 #[test]
-fn what_is_no_quantity_is_refused_in_words() {
+fn invalid_quantities_are_reported_in_words() {
     for (text, expected) in [
         ("", "does not begin with a number"),
         ("fast", "does not begin with a number"),
@@ -104,7 +104,7 @@ fn what_is_no_quantity_is_refused_in_words() {
 
 proptest! {
     #[test]
-    fn what_is_shown_reads_back(value in proptest::num::f64::NORMAL) {
+    fn formatted_quantities_read_back_exactly(value in proptest::num::f64::NORMAL) {
         let quantity = Quantity::<Bandwidth>::new(value).expect("normal numbers are finite");
         prop_assert_eq!(quantity.to_string().parse(), Ok(quantity));
         let quantity = Quantity::<Time>::new(value).expect("normal numbers are finite");
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,40}") {
+    fn any_text_is_parsed_or_rejected_without_panic(text in "\\PC{0,40}") {
         let _ = text.parse::<Quantity<Size>>();
         let _ = si(&text);
     }

@@ -5,14 +5,14 @@ use super::product::{Matrix, Panels};
 use super::real::Real;
 use super::sums::{Sums, largest, sum};
 
-/// Rows of query, key and value side by side become rows of attended values; the projections
-/// before and behind are linear layers of their own.
+/// Self-attention without projections: takes rows of query, key and value side by side and returns rows of
+/// attended values. The projections before and after it are linear layers of their own.
 pub(super) struct Attention<F> {
     heads: usize,
     length: usize,
     /// Values of a row, all heads together.
     width: usize,
-    /// Of each sample and head, how much each row looks at each.
+    /// Attention weights of each sample and head: how much each row attends to each row.
     weights: Vec<F>,
     scores: Vec<F>,
     panels: Panels,
@@ -24,13 +24,14 @@ impl<F: Real> Attention<F> {
         Attention { heads, length, width, weights: Vec::new(), scores, panels: Panels::default() }
     }
 
-    /// 1/√(width of a head).
+    /// Returns 1/√(width of a head).
     fn scale(&self) -> F {
         F::of(1.0 / ((self.width / self.heads) as f64).sqrt())
     }
 }
 
-/// Scores of one head to weights: of each row, those up to itself, e to their power, sum 1.
+/// Turns the scores of one head into weights: in each row, a softmax over the columns up to the row's own;
+/// later columns become zero.
 fn soften<F: Real>(scores: &mut [F], length: usize, scale: F) {
     let rows = scores.chunks_exact_mut(length).enumerate();
     F::vectors(|| {
@@ -99,7 +100,7 @@ impl<F: Real> Layer<F> for Attention<F> {
     }
 }
 
-/// Gradients with respect to weights, to gradients with respect to scores.
+/// Turns gradients with respect to weights into gradients with respect to scores.
 fn harden<F: Real>(gradients: &mut [F], weights: &[F], length: usize, scale: F) {
     let rows = gradients.chunks_exact_mut(length).zip(weights.chunks_exact(length));
     F::vectors(|| {

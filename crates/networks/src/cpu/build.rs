@@ -1,4 +1,4 @@
-//! Layers from the description of a network.
+//! Builds layers from the description of a network.
 
 use super::attention::Attention;
 use super::conv::Conv;
@@ -10,7 +10,7 @@ use super::pointwise::{Gelu, GlobalAverage, MaxPool, Relu};
 use super::real::Real;
 use crate::{Operator, Update};
 
-/// The layer of an operator.
+/// Builds the layer of an operator.
 pub(super) fn layer<F: Real>(operator: &Operator) -> Box<dyn Layer<F>> {
     match operator {
         Operator::Conv { shape, bias } => Box::new(Conv::new(*shape, *bias)),
@@ -36,12 +36,12 @@ pub(super) fn layer<F: Real>(operator: &Operator) -> Box<dyn Layer<F>> {
     }
 }
 
-/// The layers of operators after one another.
+/// Builds the layers of consecutive operators.
 pub(super) fn layers<F: Real>(operators: &[Operator]) -> Sequential<F> {
     Sequential::new(operators.iter().map(layer).collect())
 }
 
-/// The optimiser for so many parameters.
+/// Builds the optimiser for this number of parameters.
 pub(super) fn optimiser<F: Real>(update: Update, parameters: usize) -> Optimiser<F> {
     match update {
         Update::Momentum { rate } => Optimiser::momentum(rate, parameters),

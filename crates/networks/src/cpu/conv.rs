@@ -1,4 +1,4 @@
-//! Convolution of square images: a product of the filters and the patches as columns.
+//! Convolution of square images, as a matrix product of the filters and of patches as columns (im2col).
 
 use super::layer::{At, Gradient, Layer, spread};
 use super::patches::Patches;
@@ -8,23 +8,23 @@ use super::sums::sum;
 use crate::Shape;
 use forebay_model::random::Generator;
 
-/// Filters and, unless a batch norm follows, a bias for each channel.
+/// A convolution: filters and, unless a batch norm follows, a bias for each channel.
 pub(super) struct Conv<F> {
     shape: Shape,
     bias: bool,
     patches: Patches,
-    /// An image with zeros around it.
+    /// The current image with zeros around it.
     padded: Vec<F>,
     columns: Vec<F>,
     back: Back<F>,
     panels: Panels,
 }
 
-/// How the gradient of the output becomes that of the input.
+/// How the gradient of the input is computed from the gradient of the output.
 enum Back<F> {
-    /// Without a stride, by a convolution of it with the filters turned by half a turn.
+    /// With stride 1: by a convolution of the gradient of the output with the filters, rotated by half a turn.
     Conv { patches: Patches, padded: Vec<F>, filters: Vec<F> },
-    /// Otherwise the gradients of all patches are added up where patches overlap.
+    /// Otherwise: the gradients of all patches are computed and added up where patches overlap.
     Gather { columns: Vec<F> },
 }
 
@@ -44,7 +44,7 @@ impl<F: Real> Back<F> {
         Back::Gather { columns: vec![none; shape.patch() * shape.out() * shape.out()] }
     }
 
-    /// Turns the filters, once for all images of a batch.
+    /// Rotates the filters by half a turn, once for all images of a batch.
     fn prepare(&mut self, shape: Shape, filters: &[F]) {
         let Back::Conv { filters: turned, .. } = self else { return };
         let square = shape.kernel * shape.kernel;
@@ -65,7 +65,7 @@ impl<F: Real> Conv<F> {
         Conv { shape, bias, patches, padded, columns, back: Back::new(shape), panels }
     }
 
-    /// The gradient of an image from that of what came of it.
+    /// Computes the gradient of an image from the gradient `d` of its output.
     fn image_gradient(&mut self, filters: Matrix<'_, F>, d: &[F], image: &mut [F]) {
         let plane = self.patches.size().1;
         let Shape { from, to, side, .. } = self.shape;
@@ -79,7 +79,8 @@ impl<F: Real> Conv<F> {
             Back::Gather { columns } => {
                 let d = Matrix::new(d, to, plane);
                 F::multiply(&mut self.panels, filters.transposed(), d, columns, plane, false);
-                // It has the image, which is no longer needed, and zeros around it, which are.
+                // `padded` holds the image, which is no longer needed, and zeros around it, which are still
+                // needed.
                 self.padded.fill(F::default());
                 self.patches.gather(columns, &mut self.padded);
                 self.patches.strip(&self.padded, image);

@@ -1,21 +1,21 @@
-//! Products of matrices with long inner sides, as in the gradient of filters: each value is a dot product.
+//! Matrix products with a long inner dimension, as in the gradient of filters: each value is a dot product.
 
 use super::product::{Product, put};
 use pulp::{Simd, bytemuck};
 use std::ops::Range;
 
-/// Where C is made of dot products: inner sides from this length on, so that adding up a vector's lanes
-/// costs little, …
+/// Smallest inner dimension k for which C is computed by dot products: adding up a vector's lanes then costs
+/// little.
 pub(super) const LONG: usize = 256;
 
-/// … and at most so many rows, for which packing B would not pay.
+/// Largest number of rows m for which C is computed by dot products: packing B does not pay for so few rows.
 pub(super) const FEW: usize = 64;
 
-/// Dot products beside one another, so that a value that is loaded takes part in several.
+/// Columns of a tile: each value that is loaded takes part in several dot products.
 const BESIDE: usize = 4;
 
 impl Product<'_> {
-    /// Some rows of C, by tiles of `TALL` rows and `BESIDE` columns.
+    /// Computes some rows of C, in tiles of `TALL` rows and `BESIDE` columns.
     #[inline(always)]
     pub(super) fn dots<S: Simd, const TALL: usize>(&mut self, simd: S, rows: Range<usize>) {
         let (a, b, depth) = (self.a, self.b, self.a.columns);
@@ -36,11 +36,11 @@ impl Product<'_> {
     }
 }
 
-/// Running sums of a dot product: one vector of 512 bits. Of 256 bits two are needed, whose sum is what a vector
-/// of 512 bits makes of its halves, so that both round alike.
+/// Number of running sums of a dot product: one vector of 512 bits. With 256 bits two vectors are needed;
+/// adding them does what adding the halves of a vector of 512 bits does, so that both round alike.
 const LANES: usize = 16;
 
-/// The dot product of each row of `a` with each of `b`; all are equally long.
+/// Returns the dot products of each row of `a` with each row of `b`; all rows have the same length.
 #[inline(always)]
 fn dots<S: Simd, const TALL: usize>(
     simd: S,
@@ -65,7 +65,7 @@ fn dots<S: Simd, const TALL: usize>(
     totals
 }
 
-/// One vector of the running sums, from lane `first` on.
+/// Returns one vector of the running sums of each dot product, from lane `first` on.
 #[inline(always)]
 fn part<S: Simd, const TALL: usize>(
     simd: S,

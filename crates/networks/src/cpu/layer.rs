@@ -1,21 +1,21 @@
-//! What every operator of a network can do, and networks made of them.
+//! The interface of operators on cores, and operators that consist of others.
 
 use super::real::Real;
 use forebay_model::random::Generator;
 use rand::Rng;
 
-/// An operator with its gradients. Batches are slices, sample after sample; parameters and their
-/// gradients live outside, so that several threads share the former and have the latter each.
+/// An operator with its gradients. Batches are slices, sample after sample. Parameters and their gradients are
+/// kept outside, so that several threads share the parameters and each has gradients of its own.
 pub(super) trait Layer<F: Real>: Send {
-    /// Values of one sample behind it.
+    /// Returns the number of output values for each sample.
     fn outputs(&self) -> usize;
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     fn parameters(&self) -> usize {
         0
     }
 
-    /// Sets the parameters to what training starts from.
+    /// Sets the parameters to their initial values.
     fn initialise(&self, parameters: &mut [F], draw: &mut Generator) {
         let _ = (parameters, draw);
     }
@@ -27,31 +27,31 @@ pub(super) trait Layer<F: Real>: Send {
     fn backward(&mut self, parameters: &[F], at: At<'_, F>, back: Gradient<'_, F>);
 }
 
-/// Where gradients are taken.
+/// Input and output of the forward pass, at which gradients are computed.
 #[derive(Clone, Copy)]
 pub(super) struct At<'a, F> {
-    /// What went in.
+    /// Input of the forward pass.
     pub(super) input: &'a [F],
-    /// What came out.
+    /// Output of the forward pass.
     pub(super) output: &'a [F],
 }
 
-/// Gradients of the loss with respect to …
+/// Gradients of the loss with respect to output, parameters and input of a layer.
 pub(super) struct Gradient<'a, F> {
-    /// … the output: given.
+    /// Gradient of the output, which is given.
     pub(super) output: &'a [F],
-    /// … the parameters: wanted, added.
+    /// Gradient of the parameters, to which the layer adds.
     pub(super) parameters: &'a mut [F],
-    /// … the input: wanted, unless nothing before has parameters.
+    /// Gradient of the input, which the layer sets; `None` if no layer before has parameters.
     pub(super) input: Option<&'a mut [F]>,
 }
 
-/// Layers after one another.
+/// Layers that run one after another.
 pub(super) struct Sequential<F> {
     layers: Vec<Box<dyn Layer<F>>>,
     /// Output of each layer but the last.
     between: Vec<Vec<F>>,
-    /// Gradients on their way back.
+    /// Gradients between layers in the backward pass: of a layer's output (`near`) and of its input (`far`).
     near: Vec<F>,
     far: Vec<F>,
 }
@@ -133,7 +133,8 @@ impl<F: Real> Layer<F> for Sequential<F> {
 pub(super) struct Residual<F> {
     body: Sequential<F>,
     shortcut: Option<Sequential<F>>,
-    /// Output of the body, of the shortcut, and the gradient that came through the shortcut.
+    /// Output of the body (`main`), output of the shortcut (`side`), and gradient of the shortcut's input
+    /// (`back`).
     main: Vec<F>,
     side: Vec<F>,
     back: Vec<F>,
@@ -205,13 +206,13 @@ impl<F: Real> Layer<F> for Residual<F> {
     }
 }
 
-/// A number in [0, 1).
+/// Returns a uniform random number in [0, 1).
 pub(super) fn uniform(draw: &mut Generator) -> f64 {
     (draw.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Uniform in ±√(3·gain/inputs), so that a sum over `inputs` keeps the variance of its terms, times
-/// `gain` (He et al., 2015: 2 before a ReLU).
+/// Sets weights to uniform random numbers in ±√(3·gain/inputs), so that a weighted sum over `inputs` values has
+/// `gain` times the variance of the values (He et al., 2015: gain 2 before a ReLU).
 pub(super) fn spread<F: Real>(weights: &mut [F], inputs: usize, gain: f64, draw: &mut Generator) {
     let bound = (3.0 * gain / inputs as f64).sqrt();
     weights.fill_with(|| F::of((2.0 * uniform(draw) - 1.0) * bound));

@@ -14,7 +14,8 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// `rows` vectors per sample, each of `from` values, become as many of `to` values.
+    /// Returns a layer that turns the `rows` vectors of a sample, each of `from` values, into as many vectors
+    /// of `to` values.
     pub(super) fn new(rows: usize, from: usize, to: usize) -> Self {
         Linear { rows, from, to, panels: Panels::default() }
     }
@@ -64,14 +65,14 @@ impl<F: Real> Layer<F> for Linear {
 
 /// A learnt vector for each token plus one for each position.
 pub(super) struct Embedding {
-    /// Number of different tokens, of positions, of values in a vector.
+    /// Number of different tokens (`tokens`), of positions (`length`), and of values in a vector (`width`).
     pub(super) tokens: usize,
     pub(super) length: usize,
     pub(super) width: usize,
 }
 
 impl Embedding {
-    /// The row of the table for a token that travels as a number.
+    /// Returns where the row of a token begins in the table; tokens are stored as floating-point numbers.
     fn row<F: Real>(&self, token: F) -> usize {
         (token.wide() as usize).min(self.tokens - 1) * self.width
     }
@@ -105,7 +106,7 @@ impl<F: Real> Layer<F> for Embedding {
         }
     }
 
-    /// Tokens have no gradient: theirs is zero.
+    /// Adds to the gradient of the parameters; the gradient of the input is zero, because tokens have none.
     fn backward(&mut self, _: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
         let (d_table, d_places) = back.parameters.split_at_mut(self.tokens * self.width);
         let rows = at.input.iter().zip(back.output.chunks_exact(self.width));

@@ -1,8 +1,8 @@
 //! Training steps on the processor: real networks, forward, backward and update.
 //!
-//! A batch is split among threads; each computes its part's gradient, the gradients are summed, one
-//! update follows. The same arithmetic as a framework's at about its speed, in safe Rust without a
-//! framework; checked against finite differences.
+//! A batch is split among threads. Each thread computes the gradient of its part; the gradients are summed, and
+//! one update follows. The arithmetic is that of a deep-learning framework at about its speed, but in safe Rust
+//! and without a framework. Gradients are checked against finite differences.
 
 mod attention;
 mod build;
@@ -28,38 +28,40 @@ use layer::{At, Gradient, Layer};
 use training::Training;
 pub use training::begin;
 
-/// Names that [`build`] knows.
+/// Names of networks that [`build`] knows.
 pub const MODELS: [&str; 3] = ["lenet5", "resnet-small", "transformer-small"];
 
-/// Further ones, of a size for GPUs; cores take minutes for a step of them.
+/// Names of further networks that [`build`] knows, of a size for GPUs; on cores a step takes minutes.
 pub const LARGE_MODELS: [&str; 2] = ["resnet50", "gpt-small"];
 
 /// A network in training.
 pub trait Network: Send {
-    /// One step over the batch that it holds (invented, or what [`Network::step_on`] left): the
+    /// Makes one training step over the current batch (invented, or left by [`Network::step_on`]). Returns the
     /// loss before the update.
     fn step(&mut self) -> f64;
 
-    /// One step over this batch: samples of any but the same length after one another, as many as
-    /// [`Network::batch`]; of each, evenly spaced values enter the network, clamped to ±4.
+    /// Makes one training step over the batch `values`: as many samples as [`Network::batch`], one after
+    /// another, all of the same length. Evenly spaced values of each sample, clamped to ±4, enter the network.
+    /// Returns the loss before the update.
     fn step_on(&mut self, values: &[f32]) -> f64;
 
-    /// Samples of a step.
+    /// Returns the batch size: samples per step.
     fn batch(&self) -> usize;
 
-    /// Threads of a step: at most one for each sample.
+    /// Returns the number of threads of a step: at most one for each sample.
     fn threads(&self) -> usize;
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     fn parameters(&self) -> usize;
 
-    /// Why a step had fewer threads than it should, so that its time means nothing, if one had.
+    /// Returns why a step since the last call had fewer threads than it should, which makes its time
+    /// meaningless; `None` if no step had.
     fn lacked_threads(&mut self) -> Option<std::io::Error>;
 }
 
-/// What an operator computes and its gradients, in 8 bytes.
+/// What operators compute, and their gradients, in `f64`.
 pub struct Reference {
-    /// What comes out.
+    /// Output of the last operator.
     pub output: Vec<f64>,
     /// Gradient with respect to the input.
     pub input: Vec<f64>,
@@ -67,7 +69,8 @@ pub struct Reference {
     pub parameters: Vec<f64>,
 }
 
-/// Operators after one another on `input`; `given` is the gradient of what comes out.
+/// Runs consecutive operators on `input`, forward and backward, in `f64`; `given` is the gradient of the
+/// output.
 pub fn reference(
     operators: &[Operator],
     parameters: &[f32],
@@ -85,7 +88,8 @@ pub fn reference(
     Reference { output, input: d_input, parameters: d_own }
 }
 
-/// Loss and gradient at the beginning, in 8 bytes from the same numbers as [`begin`].
+/// Returns loss and gradient before the first step, computed in `f64` from the same numbers as [`begin`]
+/// returns.
 pub fn loss(network: &crate::Network, samples: usize, seed: u64) -> (f64, Vec<f64>) {
     let (parameters, input, _) = begin(network, samples, seed);
     let mut training = Training::<f64>::new(network, 1, samples, seed);
@@ -96,21 +100,21 @@ pub fn loss(network: &crate::Network, samples: usize, seed: u64) -> (f64, Vec<f6
     (loss, std::mem::take(&mut training.parts[0].gradient))
 }
 
-/// Losses of steps from the beginning.
+/// Returns the losses of the first `steps` training steps.
 pub fn losses(network: &crate::Network, samples: usize, steps: usize, seed: u64) -> Vec<f64> {
     let mut training = Training::<f32>::new(network, 1, samples, seed);
     (0..steps).map(|_| training.step()).collect()
 }
 
-/// There is no such model.
+/// The error that no model has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no model is called `{0}`; known: lenet5, resnet-small, transformer-small, resnet50, gpt-small"
 )]
 pub struct UnknownModel(pub String);
 
-/// The network of a name, its parameters and batch drawn from `seed`. No `threads` or no `batch`
-/// mean one.
+/// Builds the network of a name; `seed` determines its random parameters and its invented batch. If `threads`
+/// or `batch` is 0, it counts as 1.
 pub fn build(
     model: &str,
     threads: usize,

@@ -26,7 +26,7 @@ impl<F: Real> BatchNorm<F> {
 }
 
 impl<F> BatchNorm<F> {
-    /// Where the planes of a channel are, sample after sample, among `values`.
+    /// Returns the ranges of a channel's planes, sample after sample, in a batch of `values` values.
     fn planes(&self, channel: usize, values: usize) -> impl Iterator<Item = Range<usize>> {
         let plane = self.plane;
         let first = channel * plane..values;
@@ -49,7 +49,8 @@ impl<F: Real> Layer<F> for BatchNorm<F> {
         shift.fill(F::default());
     }
 
-    /// Channel after channel, so that a channel's values are still in the cache when it has its moments.
+    /// Computes channel after channel, so that a channel's values are still in the cache when its moments are
+    /// known.
     fn forward(&mut self, parameters: &[F], input: &[F], output: &mut [F]) {
         let share = F::of(self.channels as f64 / input.len() as f64);
         let (scale, shift) = parameters.split_at(self.channels);
@@ -110,7 +111,7 @@ pub(super) struct LayerNorm<F> {
 }
 
 impl<F: Real> LayerNorm<F> {
-    /// `rows` of `width` values per sample.
+    /// Returns a layer for samples of `rows` rows, each of `width` values.
     pub(super) fn new(rows: usize, width: usize) -> Self {
         LayerNorm { rows, width, moments: Vec::new() }
     }
@@ -161,7 +162,7 @@ impl<F: Real> Layer<F> for LayerNorm<F> {
     }
 }
 
-/// Adds to the gradients of scale and shift what a row contributes; sets that of the row itself.
+/// Adds a row's contribution to the gradients of scale and shift; sets the gradient of the row itself.
 #[inline(always)]
 fn row_gradient<F: Real>(
     scale: &[F],
@@ -178,7 +179,8 @@ fn row_gradient<F: Real>(
     }
     let Some(d_input) = d_input else { return };
     let share = F::of(1.0 / scale.len() as f64);
-    // Of the normal values' gradients, and of their products with the normal values.
+    // Sums of the gradients of the normalised values (`level`), and of these gradients times the normalised
+    // values (`tilt`).
     let (mut level, mut tilt) = (Sums::new(), Sums::new());
     level.add_pairs(d, scale, |d, scale| d * scale);
     for ((dx, &scale), (&x, &d)) in d_input.iter_mut().zip(scale).zip(values()) {

@@ -10,8 +10,8 @@ pub(super) enum Optimiser<F> {
     Adam { rate: f64, mean: Vec<F>, square: Vec<F>, steps: i32 },
 }
 
-/// Zero for what is next to it: averages without new gradients would fade for thousands of steps
-/// through numbers that processors compute slowly with (subnormal).
+/// Returns zero for a value close to zero, otherwise the value. Without new gradients, averages would fade for
+/// thousands of steps through subnormal numbers, with which processors compute slowly.
 #[inline]
 fn faded<F: Real>(x: F) -> F {
     let tiny = F::of(1e-30);
@@ -28,7 +28,7 @@ impl<F: Real> Optimiser<F> {
         Optimiser::Adam { rate, mean: zeros.clone(), square: zeros, steps: 0 }
     }
 
-    /// One update.
+    /// Updates the parameters once.
     pub(super) fn update(&mut self, parameters: &mut [F], gradient: &[F]) {
         match self {
             Optimiser::Momentum { rate, velocity } => {

@@ -1,10 +1,10 @@
-//! Blocks of matrices in the order in which tiles need them.
+//! Packs blocks of matrices in the order in which tiles read them.
 
 use super::product::Matrix;
 use std::ops::Range;
 
-/// The rows `depth` of the columns `across`, in strips of `WIDE` columns, each strip row after row;
-/// what is missing of the last strip is zero.
+/// Packs the rows `depth` of the columns `across` into `to`: in strips of `WIDE` columns, each strip row after
+/// row. Columns that the last strip lacks are zero.
 #[inline(always)]
 pub(super) fn pack<const WIDE: usize>(
     to: &mut Vec<f32>,
@@ -30,7 +30,7 @@ pub(super) fn pack<const WIDE: usize>(
         for (row, k) in rows.iter_mut().zip(depth.clone()) {
             let values = &matrix.data[k * matrix.down + left..];
             match values.first_chunk() {
-                // Of known length: vectors instead of a call.
+                // The length is known, so that this compiles to vector instructions instead of a call.
                 Some(values) if columns == WIDE => *row = *values,
                 _ => row[..columns].copy_from_slice(&values[..columns]),
             }
@@ -41,7 +41,7 @@ pub(super) fn pack<const WIDE: usize>(
 /// Sides of the squares that are transposed at a time, so that rows read and written stay in the cache.
 const SQUARE: usize = 8;
 
-/// A strip of a transposed matrix: its columns are rows in memory.
+/// Packs a strip of a transposed matrix, whose columns are rows in memory.
 #[inline(always)]
 fn turn<const WIDE: usize>(
     rows: &mut [[f32; WIDE]],
@@ -54,7 +54,7 @@ fn turn<const WIDE: usize>(
         let column = |c: usize| &matrix.data[(left + c) * matrix.right + top + i * SQUARE..];
         if let Ok(rows) = <&mut [[f32; WIDE]; SQUARE]>::try_from(&mut *rows) {
             for c in 0..columns {
-                // Of known length, so that it becomes one load and no loop.
+                // The length is known, so that this compiles to one load instead of a loop.
                 let values = column(c).first_chunk().unwrap_or(&[0.0; SQUARE]);
                 rows.iter_mut().zip(values).for_each(|(row, &x)| row[c] = x);
             }

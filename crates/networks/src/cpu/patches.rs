@@ -1,6 +1,6 @@
-//! Where the patches of a square image lie in a padded copy of it. With a stride s the copy has s × s
-//! parts for each channel, of every s-th row and column, so that what neighbouring patches have in one
-//! place always lies side by side.
+//! Where the patches of a square image lie in a padded copy of the image. With a stride s the copy has s × s
+//! parts for each channel; a part has every s-th row and column. So the values at the same position of
+//! neighbouring patches always lie side by side.
 
 use super::real::Real;
 use crate::Shape;
@@ -10,7 +10,7 @@ pub(super) struct Patches {
     shape: Shape,
     /// Side of a part of the padded copy.
     pitch: usize,
-    /// Of each value of a patch, where the first patch has it.
+    /// For each value of a patch: its place in the padded copy, for the first patch.
     starts: Vec<usize>,
 }
 
@@ -26,35 +26,35 @@ impl Patches {
         Patches { shape, pitch, starts: (0..shape.patch()).map(start).collect() }
     }
 
-    /// Values of a padded copy.
+    /// Returns the number of values of a padded copy.
     pub(super) fn padded(&self) -> usize {
         self.shape.from * (self.shape.stride * self.pitch).pow(2)
     }
 
-    /// Values of a patch, and patches.
+    /// Returns the number of values of a patch, and the number of patches.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.starts.len(), self.shape.out() * self.shape.out())
     }
 
-    /// Where a patch has one of its values.
+    /// Returns the place of value `tap` of a patch in the padded copy.
     #[inline(always)]
     pub(super) fn place(&self, tap: usize, patch: usize) -> usize {
         self.starts[tap] + self.offset(patch)
     }
 
-    /// How far behind the first patch another one lies.
+    /// Returns the distance of a patch from the first patch in the padded copy.
     #[inline(always)]
     fn offset(&self, patch: usize) -> usize {
         let out = self.shape.out();
         patch / out * self.pitch + patch % out
     }
 
-    /// Calls `line` for each row of a part of the padded copy: the place there, the place in the image
-    /// and the number of its values, which lie `stride` apart in the image.
+    /// Calls `line` for each row of each part of the padded copy, with the row's place in the copy, its place
+    /// in the image and the number of its values, which lie `stride` apart in the image.
     #[inline(always)]
     fn lines(&self, mut line: impl FnMut(usize, usize, usize)) {
         let (Shape { from, side, stride, padding, .. }, pitch) = (self.shape, self.pitch);
-        // Rows or columns of a part that are not padding.
+        // The first row or column of a part that is not padding, and the end of such rows or columns.
         let first = |part: usize| padding.saturating_sub(part).div_ceil(stride);
         let end = |part: usize| (side + padding).saturating_sub(part).div_ceil(stride).min(pitch);
         for (y, x) in (0..stride * stride).map(|part| (part / stride, part % stride)) {
@@ -71,7 +71,7 @@ impl Patches {
         }
     }
 
-    /// Fills in a padded copy; its padding stays as it is.
+    /// Copies an image into a padded copy, whose padding stays as it is.
     pub(super) fn pad<F: Real>(&self, image: &[F], padded: &mut [F]) {
         let stride = self.shape.stride;
         F::vectors(|| match stride {
@@ -83,7 +83,7 @@ impl Patches {
         });
     }
 
-    /// The image of a padded copy; what no patch has is zero.
+    /// Copies the image out of a padded copy; values that belong to no patch become zero.
     pub(super) fn strip<F: Real>(&self, padded: &[F], image: &mut [F]) {
         image.fill(F::default());
         self.lines(|at, to, n| {
@@ -92,7 +92,8 @@ impl Patches {
         });
     }
 
-    /// Of each value of a patch, all patches' side by side, from a padded copy (im2col).
+    /// Writes the patches of a padded copy as columns of a matrix (im2col): each row has one value of all
+    /// patches, side by side.
     pub(super) fn columns<F: Real>(&self, padded: &[F], columns: &mut [F]) {
         let out = self.shape.out();
         let taps = columns.chunks_exact_mut(out * out).zip(&self.starts);
@@ -107,7 +108,8 @@ impl Patches {
         });
     }
 
-    /// Adds columns to where their values came from.
+    /// Adds the columns of patches to the places in a padded copy from which [`Patches::columns`] takes them
+    /// (col2im).
     pub(super) fn gather<F: Real>(&self, columns: &[F], padded: &mut [F]) {
         let out = self.shape.out();
         let taps = columns.chunks_exact(out * out).zip(&self.starts);
@@ -121,13 +123,14 @@ impl Patches {
         });
     }
 
-    /// Whether [`Patches::pack`] can be used.
+    /// Returns whether [`Patches::pack`] can be used.
     pub(super) fn can_be_packed(&self) -> bool {
         self.shape.out().is_multiple_of(PIECE)
     }
 
-    /// As many patches as `rows` are wide, from `left` on: of each the values from `top` on, one in a
-    /// row. What columns would do in two passes over much memory.
+    /// Packs `WIDE` patches from patch `left` on into `rows`: each row has one value of all these patches, from
+    /// value `top` on. This replaces [`Patches::columns`] followed by packing, which would be two passes over
+    /// much memory.
     #[inline(always)]
     pub(super) fn pack<const WIDE: usize>(
         &self,
@@ -144,7 +147,8 @@ impl Patches {
     }
 }
 
-/// Values that are packed at a time, all in one row of an image; a strip has at most so many times as many.
+/// Number of values that are packed at a time, all from one row of an image (`PIECE`), and largest number of
+/// such pieces in a row of a strip (`PIECES`).
 const PIECE: usize = 8;
 const PIECES: usize = 4;
 
@@ -152,7 +156,7 @@ const PIECES: usize = 4;
 mod tests {
     use super::*;
 
-    /// By the definition: value `tap` of a patch.
+    /// Returns value `tap` of a patch by the definition of a convolution.
     fn value(shape: Shape, image: &[f32], tap: usize, patch: usize) -> f32 {
         let Shape { side, kernel, stride, padding, .. } = shape;
         let (channel, dy, dx) = (tap / kernel / kernel, tap / kernel % kernel, tap % kernel);
@@ -215,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Whole numbers, so that no order of the sums rounds.
+    /// Uses whole numbers, so that sums are exact in any order.
     #[test]
     fn columns_are_added_to_what_they_came_from() {
         for shape in shapes() {

@@ -5,7 +5,7 @@ use super::real::Real;
 use super::sums::sum;
 use crate::Windows;
 
-/// `max(x, 0)`.
+/// ReLU, `max(x, 0)`.
 pub(super) struct Relu(pub(super) usize);
 
 impl<F: Real> Layer<F> for Relu {
@@ -30,14 +30,14 @@ impl<F: Real> Layer<F> for Relu {
     }
 }
 
-/// `x·Φ(x)` with Φ by tanh (Hendrycks and Gimpel, 2016).
+/// GELU, `x·Φ(x)`, with Φ approximated by tanh (Hendrycks and Gimpel, 2016).
 pub(super) struct Gelu(pub(super) usize);
 
-/// √(2/π), and the cubic term's factor.
+/// Constants of the approximation of GELU by tanh: √(2/π) (`SLOPE`) and the factor of the cubic term (`CUBIC`).
 const SLOPE: f64 = 0.797_884_560_802_865_4;
 const CUBIC: f64 = 0.044_715;
 
-/// tanh of the argument that GELU takes it of, at x.
+/// Returns the value of tanh in the approximation of GELU at x: tanh(√(2/π)·(x + 0.044715·x³)).
 #[inline(always)]
 fn tanh<F: Real>(x: F) -> F {
     let two = F::of(2.0);
@@ -68,10 +68,11 @@ impl<F: Real> Layer<F> for Gelu {
     }
 }
 
-/// The largest of each window; the first of equals has the gradient.
+/// Max pooling: the largest value of each window. If several values are largest, the first one gets the
+/// gradient.
 pub(super) struct MaxPool {
     windows: Windows,
-    /// Which value each output is.
+    /// For each output, the index of the input value that was chosen.
     chosen: Vec<u32>,
 }
 
@@ -80,7 +81,7 @@ impl MaxPool {
         MaxPool { windows, chosen: Vec::new() }
     }
 
-    /// Windows of 2 × 2 side by side.
+    /// Pools windows of 2 × 2 that lie side by side.
     fn squares<F: Real>(&mut self, input: &[F], output: &mut [F]) {
         let (side, half) = (self.windows.side, self.windows.side / 2);
         let rows = output.chunks_exact_mut(half).zip(self.chosen.chunks_exact_mut(half));
@@ -98,7 +99,7 @@ impl MaxPool {
         }
     }
 
-    /// Any windows.
+    /// Pools windows of any size, stride and padding.
     fn any<F: Real>(&mut self, input: &[F], output: &mut [F]) {
         let Windows { side, window, stride, padding, .. } = self.windows;
         let out = self.windows.out();
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_of_two_by_two_are_windows() {
+    fn windows_of_two_by_two_are_pooled_like_any_windows() {
         let windows = Windows { channels: 3, side: 6, window: 2, stride: 2, padding: 0 };
         let input: Vec<f32> = (0..2 * 108).map(|i| (i * 37 % 23) as f32).collect();
         let pooled = |run: fn(&mut MaxPool, &[f32], &mut [f32])| {

@@ -1,12 +1,11 @@
 //! Products of matrices: blocks packed for the cache, tiles of C in registers (Goto and van de
 //! Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34:3, 2008).
 //!
-//! Own code, because the crates that are as fast take minutes to build or have only unsafe calls. Of the
-//! operations that `gemm` 0.19 and `matrixmultiply` 0.3 do in a second (one core with AVX-512, November 2026)
-//! it does 0.94 to 1.05 and 0.95 to 1.2 times as many in linear layers, 0.83 to 0.95 and 0.9 to 1.5 times in
-//! attention, 0.8 to 0.99 and 0.75 to 1.3 times in convolutions, and three to four times as many where few
-//! filters of large images get their gradient. `pulp` chooses the vector instructions of the processor at
-//! run time, safely.
+//! This is our own code, because the crates that are as fast take minutes to build or have only unsafe calls.
+//! Its throughput on one core with AVX-512 (November 2026), relative to `gemm` 0.19 and to `matrixmultiply`
+//! 0.3, is 0.94 to 1.05 and 0.95 to 1.2 in linear layers, 0.83 to 0.95 and 0.9 to 1.5 in attention, 0.8 to 0.99
+//! and 0.75 to 1.3 in convolutions, and three to four where few filters of large images get their gradient.
+//! `pulp` chooses the vector instructions of the processor at run time, safely.
 
 use super::dots::{FEW, LONG};
 use super::pack::pack;
@@ -28,12 +27,12 @@ pub(super) struct Matrix<'a, F> {
 }
 
 impl<'a, F: Copy> Matrix<'a, F> {
-    /// Rows after one another without gaps.
+    /// Returns a matrix whose rows follow one another without gaps.
     pub(super) fn new(data: &'a [F], rows: usize, columns: usize) -> Self {
         Matrix::strided(data, rows, columns, columns)
     }
 
-    /// Rows that begin `down` apart.
+    /// Returns a matrix whose rows begin `down` values apart.
     pub(super) fn strided(data: &'a [F], rows: usize, columns: usize, down: usize) -> Self {
         assert!(
             rows == 0 || data.len() >= (rows - 1) * down + columns,
@@ -42,14 +41,14 @@ impl<'a, F: Copy> Matrix<'a, F> {
         Matrix { data, rows, columns, down, right: 1, patches: None }
     }
 
-    /// Rows for columns.
+    /// Returns the transposed matrix.
     pub(super) fn transposed(self) -> Self {
         assert!(self.patches.is_none(), "patches are columns");
         let Matrix { rows, columns, down, right, .. } = self;
         Matrix { rows: columns, columns: rows, down: right, right: down, ..self }
     }
 
-    /// The patches of a padded image as columns, where they can be packed.
+    /// Returns the matrix whose columns are the patches of a padded image; it must be possible to pack them.
     pub(super) fn patches(padded: &'a [F], patches: &'a Patches) -> Self {
         let (rows, columns) = patches.size();
         assert!(padded.len() == patches.padded() && patches.can_be_packed(), "a padded image");
@@ -74,7 +73,7 @@ pub(super) struct Panels {
     b: Vec<f32>,
 }
 
-/// The definition; what [`fast`] is checked against.
+/// Computes a matrix product by its definition; [`fast`] is checked against it.
 pub(super) fn plain<F: Real>(
     a: Matrix<'_, F>,
     b: Matrix<'_, F>,
@@ -97,7 +96,7 @@ pub(super) fn plain<F: Real>(
     }
 }
 
-/// The same sums in another order.
+/// Computes the same matrix product as [`plain`], with sums in another order.
 pub(super) fn fast(
     panels: &mut Panels,
     a: Matrix<'_, f32>,
@@ -114,16 +113,16 @@ pub(super) fn fast(
     Arch::new().dispatch(Product { panels, a, b, c, stride, keep });
 }
 
-/// Longest inner side of a block: a tile of B as long fits into the first-level cache.
+/// Largest inner dimension of a block: a tile of B of this length fits into the first-level cache.
 const DEPTH: usize = 256;
 
-/// Most rows of a block: of A, as many of this length fit into the second-level cache.
+/// Largest number of rows of a block: as many rows of A, `DEPTH` values each, fit into the second-level cache.
 const ROWS: usize = 512;
 
 /// Vectors side by side in a tile of C.
 const WIDTH: usize = 2;
 
-/// A product to be computed.
+/// A matrix product to be computed.
 pub(super) struct Product<'a> {
     pub(super) panels: &'a mut Panels,
     pub(super) a: Matrix<'a, f32>,
@@ -136,11 +135,11 @@ pub(super) struct Product<'a> {
 impl WithSimd for Product<'_> {
     type Output = ();
 
-    /// Tiles as large as the registers allow: 32 of 512 bits, else 16.
+    /// Computes the product in tiles as large as the registers allow: 32 registers of 512 bits, otherwise 16.
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let Product { a, b, .. } = self;
-        // Rows of A and columns of B lie in memory as dot products need them.
+        // Dot products need rows of A and columns of B that are contiguous in memory.
         let ready = a.right == 1 && b.right > 1;
         let dots = ready && a.columns >= LONG && a.rows <= FEW;
         for top in (0..a.rows).step_by(ROWS) {
@@ -157,7 +156,7 @@ impl WithSimd for Product<'_> {
 }
 
 impl Product<'_> {
-    /// Some rows of C, by tiles of `TALL` rows and `WIDE` columns.
+    /// Computes some rows of C, in tiles of `TALL` rows and `WIDE` columns.
     #[inline(always)]
     fn block<S: Simd, const TALL: usize, const WIDE: usize>(
         &mut self,
@@ -183,8 +182,8 @@ impl Product<'_> {
         }
     }
 
-    /// The tile of C whose first row is `top`. Rows of A are read where they are, packed columns from
-    /// the panel; in the place of rows that are missing stands the last one.
+    /// Returns the tile of C whose first row is `top`. Rows of A are read in place, or from the packed panel if
+    /// A is transposed; the last row replaces rows that are missing.
     #[inline(always)]
     fn tile<S: Simd, const TALL: usize>(
         &self,
@@ -206,7 +205,7 @@ impl Product<'_> {
     }
 }
 
-/// Sets a row of C to sums, or adds them.
+/// Sets a row of C to sums, or adds the sums to it if `keep`.
 #[inline(always)]
 pub(super) fn put(row: &mut [f32], sums: &[f32], keep: bool) {
     if keep {
@@ -216,7 +215,7 @@ pub(super) fn put(row: &mut [f32], sums: &[f32], keep: bool) {
     }
 }
 
-/// A tile of C: the sum over the depth of a column of A times a row of B.
+/// Returns a tile of C: the sum, over the inner dimension, of a column of A times a row of B.
 #[inline(always)]
 fn tile<S: Simd, const TALL: usize>(
     simd: S,
@@ -248,7 +247,7 @@ mod tests {
         (0..n).map(|i| ((i * 37 + salt) % 19) as f32 - 9.0).collect()
     }
 
-    /// Whole numbers, so that no order of the sums rounds.
+    /// Compares [`fast`] with [`plain`] on whole numbers, whose sums are exact in any order.
     fn check(m: usize, k: usize, n: usize, turn_a: bool, turn_b: bool, keep: bool, gap: usize) {
         let (x, y) = (values(m * k, 3), values(k * n, 5));
         let a = if turn_a { Matrix::new(&x, k, m).transposed() } else { Matrix::new(&x, m, k) };
@@ -262,13 +261,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fast_is_plain(m in 1_usize..40, k in 1_usize..600, n in 1_usize..70,
+        fn fast_products_equal_plain_ones(m in 1_usize..40, k in 1_usize..600, n in 1_usize..70,
                          turn_a: bool, turn_b: bool, keep: bool, gap in 0_usize..3) {
             check(m, k, n, turn_a, turn_b, keep, gap);
         }
     }
 
-    /// Where the processor has both; results may not depend on which of them it has.
+    /// System: a processor that has vectors of both lengths. Expectation: equal results, so that they do not
+    /// depend on the processor.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn vectors_of_256_and_512_bits_round_alike() {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_are_columns() {
+    fn products_with_patches_equal_plain_ones() {
         for (side, kernel, stride, padding) in [(32, 3, 1, 1), (16, 3, 2, 1), (8, 1, 1, 0)] {
             let shape = Shape { from: 31, to: 1, side, kernel, stride, padding };
             let patches = Patches::new(shape);

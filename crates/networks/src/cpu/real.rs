@@ -24,16 +24,16 @@ pub(super) trait Real:
 {
     /// The nearest value to `x`.
     fn of(x: f64) -> Self;
-    /// The same value, perhaps wider.
+    /// Returns the same value as `f64`.
     fn wide(self) -> f64;
-    /// e to this power.
+    /// Returns e to the power of this number.
     fn exp(self) -> Self;
     /// The square root.
     fn sqrt(self) -> Self;
     /// Runs loops compiled for the vector instructions of the processor at hand; all that they call must
     /// be inlined.
     fn vectors<R>(run: impl FnOnce() -> R) -> R;
-    /// `c` (rows `stride` apart) becomes a·b, or has it added where `keep`.
+    /// Sets `c`, whose rows are `stride` apart, to a·b, or adds a·b to it if `keep`.
     fn multiply(
         panels: &mut Panels,
         a: Matrix<'_, Self>,
@@ -81,12 +81,12 @@ impl Real for f32 {
     fn wide(self) -> f64 {
         f64::from(self)
     }
-    /// Without branches and calls, so that loops over it become vector instructions: e^x = 2^n·e^r
-    /// with |r| ≤ ln 2 / 2, and e^r by its Taylor polynomial (relative error below 3e-7). Below −60
-    /// as at −60, so that no shares come out that processors compute slowly with (subnormal).
+    /// Computes e^x without branches and calls, so that loops over it become vector instructions: e^x = 2^n·e^r
+    /// with |r| ≤ ln 2 / 2, and e^r by its Taylor polynomial (relative error below 3e-7). The result below −60
+    /// is that at −60, so that softmax gives no subnormal numbers, with which processors compute slowly.
     #[inline]
     fn exp(self) -> f32 {
-        /// Adding it rounds to a whole number, which then stands in the lowest bits.
+        /// Adding this number rounds to a whole number, which then stands in the lowest bits.
         const ROUND: f32 = 12_582_912.0;
         let x = self.clamp(-60.0, 88.0);
         let shifted = x * std::f32::consts::LOG2_E + ROUND;

@@ -1,12 +1,13 @@
-//! Sums that vector instructions can form: of one after another, each addition waits for the last.
+//! Sums that vector instructions can compute: several running sums side by side. In a single running sum, each
+//! addition waits for the last.
 
 use super::real::Real;
 
-/// Running sums beside one another: two vectors of 512 bits. The same on every processor, so that no
-/// result depends on its vectors.
+/// Number of running sums: two vectors of 512 bits. It is the same on every processor, so that no result
+/// depends on the length of the processor's vectors.
 const LANES: usize = 32;
 
-/// A sum in the making.
+/// A sum that is being computed, as several running sums.
 pub(super) struct Sums<F>([F; LANES]);
 
 impl<F: Real> Sums<F> {
@@ -15,7 +16,7 @@ impl<F: Real> Sums<F> {
         Sums([F::default(); LANES])
     }
 
-    /// Adds `of` each value.
+    /// Adds `of(x)` for each value x.
     #[inline(always)]
     pub(super) fn add(&mut self, values: &[F], of: impl Fn(F) -> F) {
         let (whole, rest) = values.as_chunks::<LANES>();
@@ -25,7 +26,7 @@ impl<F: Real> Sums<F> {
         self.0.iter_mut().zip(rest).for_each(|(sum, &x)| *sum += of(x));
     }
 
-    /// Adds `of` each pair of values.
+    /// Adds `of(x, y)` for each pair of values x of `a` and y of `b`.
     #[inline(always)]
     pub(super) fn add_pairs(&mut self, a: &[F], b: &[F], of: impl Fn(F, F) -> F) {
         let ((left, a), (right, b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
@@ -36,7 +37,7 @@ impl<F: Real> Sums<F> {
         self.0.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (&a, &b))| *sum += of(a, b));
     }
 
-    /// The sum of all.
+    /// Returns the total of all running sums.
     #[inline(always)]
     pub(super) fn total(mut self) -> F {
         let mut half = LANES / 2;
@@ -73,9 +74,9 @@ pub(super) fn largest<F: Real>(values: &[F]) -> F {
 mod tests {
     use super::*;
 
-    /// Whole numbers, so that no order of the sums rounds.
+    /// Uses whole numbers, so that sums are exact in any order.
     #[test]
-    fn sums_and_largest_are_those_of_one_after_another() {
+    fn sums_and_largest_equal_those_of_simple_loops() {
         for n in [1, 2, 31, 32, 33, 64, 100] {
             let values: Vec<f64> = (0..n).map(|i| f64::from(i * 37 % 23) - 9.0).collect();
             let others: Vec<f64> = values.iter().rev().copied().collect();

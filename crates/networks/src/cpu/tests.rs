@@ -12,7 +12,8 @@ use crate::Windows;
 use forebay_model::random::Generator;
 use rand::SeedableRng;
 
-/// A random combination of a layer's outputs, so that it has one derivative for each number.
+/// A layer, and a random linear combination of its outputs, which has one derivative for each parameter and
+/// input.
 struct Probe {
     layer: Box<dyn Layer<f64>>,
     parameters: Vec<f64>,
@@ -51,7 +52,8 @@ impl Probe {
         (parameters, input)
     }
 
-    /// The derivative with respect to the number that `of` names, by central difference.
+    /// Returns the derivative with respect to number `i` of the values that `of` selects, by central
+    /// difference.
     fn slope(&mut self, of: fn(&mut Probe) -> &mut Vec<f64>, i: usize) -> f64 {
         const STEP: f64 = 1e-5;
         let kept = of(self)[i];
@@ -65,7 +67,7 @@ impl Probe {
     }
 }
 
-/// Some hundred of the derivatives, spread over all parameters and inputs.
+/// Checks up to 150 derivatives each with respect to parameters and to inputs, evenly spaced.
 fn check(name: &str, layer: Box<dyn Layer<f64>>, inputs: usize, samples: usize, tokens: bool) {
     let mut probe = Probe::new(layer, inputs, samples);
     if tokens {
@@ -100,7 +102,7 @@ fn every_operator_has_the_gradient_of_its_output() {
     check("conv 5, no padding", conv(6, 1, 0, 5), 72, 2, false);
     check("conv 3, stride 2", conv(6, 2, 1, 3), 72, 2, false);
     check("conv 1, stride 2", conv(6, 2, 0, 1), 72, 2, false);
-    // Sides that are packed without columns.
+    // With these sides, patches are packed without im2col.
     check("conv 3 of 8", conv(8, 1, 1, 3), 128, 2, false);
     check("conv 5 of 8, no padding", conv(8, 1, 0, 5), 128, 2, false);
     check("conv 3 of 16, stride 2", conv(16, 2, 1, 3), 512, 2, false);
@@ -125,7 +127,8 @@ fn composed_operators_have_the_gradient_of_their_output() {
     check("encoder", Box::new(layers(&crate::encoder(4, 8, 2))), 32, 2, false);
 }
 
-/// The loss along the gradient's own direction, of every parameter at once.
+/// System: the loss of whole networks along the direction of the gradient of all parameters. Expectation: its
+/// slope is the gradient's squared norm.
 #[test]
 fn whole_networks_have_the_gradient_of_their_loss() {
     let named = MODELS.map(|name| (name, crate::model(name).expect("a model")));
@@ -172,7 +175,7 @@ fn the_same_seed_takes_the_same_steps() {
     }
 }
 
-/// Gradient of a batch in `threads` parts.
+/// Returns the gradient of a batch that is split into `threads` parts.
 fn gradient(name: &str, batch: usize, threads: usize, values: Option<&[f32]>) -> Vec<f32> {
     let model = crate::model(name).expect("a model");
     let mut training = Training::<f32>::new(&model, threads, batch, 3);
@@ -198,7 +201,8 @@ fn threads_change_the_gradient_by_rounding_only() {
     }
 }
 
-/// Batch norm sees one part only; parts that are alike have the moments of the whole.
+/// System: a batch of two equal halves, as a whole and split between two threads. Expectation: equal gradients.
+/// Batch norm sees only the part of its thread, and equal parts have the moments of the whole.
 #[test]
 fn threads_change_nothing_in_a_batch_of_two_equal_halves() {
     let half: Vec<f32> = (0..10 * 300).map(|i| (i as f32).sin()).collect();
@@ -231,7 +235,7 @@ fn sizes_are_what_the_papers_say() {
     let layer = 12 * 128 * 128 + 13 * 128;
     assert_eq!(parameters("transformer-small"), 320 * 128 + 2 * layer + 256 + 129 * 256);
     assert_eq!(build("vgg", 1, 1, 1).err(), Some(UnknownModel("vgg".into())));
-    // Beyond `MODELS`, for GPUs.
+    // Networks for GPUs, which are not in `MODELS`.
     let sizes = |name| -> usize {
         let network = crate::model(name).expect("a model");
         layers::<f32>(&network.operators).parameters()
@@ -254,7 +258,7 @@ fn the_fast_exponential_is_right_to_a_few_roundings() {
 }
 
 #[test]
-fn what_training_begins_with_is_what_begin_says() {
+fn training_begins_with_the_numbers_that_begin_returns() {
     for name in MODELS {
         let model = crate::model(name).expect("a model");
         let training = Training::<f32>::new(&model, 1, 12, 4);

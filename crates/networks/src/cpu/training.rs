@@ -10,7 +10,7 @@ use crate::Feed;
 use forebay_model::random::Generator;
 use rand::{Rng, SeedableRng};
 
-/// Different patterns of invented images, where there are as many classes: more need much memory.
+/// Largest number of different patterns (classes) of invented images: more would need much memory.
 const CLASSES: usize = 10;
 
 /// A network with its parameters and a batch.
@@ -19,7 +19,7 @@ pub(super) struct Training<F> {
     batch: usize,
     pub(super) parameters: Vec<F>,
     optimiser: Optimiser<F>,
-    /// One for each thread.
+    /// Parts of the batch, one for each thread.
     pub(super) parts: Vec<Part<F>>,
     /// Why the system has refused a thread.
     refused: Option<std::io::Error>,
@@ -37,7 +37,7 @@ pub(super) struct Part<F> {
 }
 
 impl<F: Real> Part<F> {
-    /// Loss and gradients of this part of a batch of `rows` targets.
+    /// Computes loss and gradients of this part of a batch; the whole batch has `rows` targets.
     fn run(&mut self, parameters: &[F], rows: usize) {
         self.gradient.fill(F::default());
         self.layers.forward(parameters, &self.input, &mut self.output);
@@ -53,7 +53,7 @@ impl<F: Real> Part<F> {
 }
 
 impl<F: Real> Training<F> {
-    /// A network before its first step, with a batch that can be learnt.
+    /// Returns a network before its first step, with an invented batch that can be learnt.
     pub(super) fn new(model: &crate::Network, threads: usize, batch: usize, seed: u64) -> Self {
         let (batch, mut draw) = (batch.max(1), Generator::seed_from_u64(seed));
         let threads = threads.clamp(1, batch);
@@ -83,7 +83,7 @@ impl<F: Real> Training<F> {
         training
     }
 
-    /// Every sample of the batch with its targets.
+    /// Returns every sample of the batch with its targets.
     fn samples(&mut self) -> impl Iterator<Item = (&mut [F], &mut [usize])> {
         let (values, targets) = self.feed.sizes();
         self.parts.iter_mut().flat_map(move |part| {
@@ -91,7 +91,8 @@ impl<F: Real> Training<F> {
         })
     }
 
-    /// Puts values from elsewhere into the batch: of each sample, evenly spaced ones.
+    /// Replaces the inputs of the batch by `values`, of which each sample gets evenly spaced ones. Tokens also
+    /// get new targets.
     pub(super) fn feed(&mut self, values: &[f32]) {
         let (feed, batch) = (self.feed, self.batch);
         let (length, top) = (values.len() / batch, feed.kinds() as f64 - 1.0);
@@ -101,7 +102,7 @@ impl<F: Real> Training<F> {
             let wanted = input.len();
             for (j, x) in input.iter_mut().enumerate() {
                 let value = sample.get(j * length / wanted).copied().unwrap_or(0.0);
-                // What is no number passes through `clamp` and `max`, and is 0 by the comparison.
+                // NaN would pass through `clamp`; this comparison turns it and infinity into 0.
                 let value = if value.is_finite() { value.clamp(-4.0, 4.0) } else { 0.0 };
                 *x = match feed {
                     Feed::Image { .. } => F::of(f64::from(value)),
@@ -117,7 +118,7 @@ impl<F: Real> Training<F> {
         }
     }
 
-    /// Loss and gradient of the batch; the gradient is in the first part.
+    /// Computes loss and gradient of the batch. Returns the loss; the gradient is then in the first part.
     pub(super) fn differentiate(&mut self) -> f64 {
         let rows = self.batch * self.feed.sizes().1;
         let parameters = &self.parameters;
@@ -132,7 +133,7 @@ impl<F: Real> Training<F> {
             first.run(parameters, rows);
             refused
         });
-        // One step with fewer threads makes all of them worthless.
+        // One step with fewer threads makes the times of all steps worthless.
         self.refused = self.refused.take().or(refused);
         for part in others.iter() {
             first.gradient.iter_mut().zip(&part.gradient).for_each(|(sum, &g)| *sum += g);
@@ -141,8 +142,8 @@ impl<F: Real> Training<F> {
     }
 }
 
-/// Images of ten patterns under noise; token sequences in which each token follows from the one
-/// before.
+/// Fills samples with data that can be learnt: images of at most ten patterns under noise, or sequences in
+/// which each token follows from the one before.
 fn invent<'s, F: Real>(
     feed: Feed,
     samples: impl Iterator<Item = (&'s mut [F], &'s mut [usize])>,
@@ -172,7 +173,7 @@ fn invent<'s, F: Real>(
     }
 }
 
-/// What training begins with: parameters, batch and targets.
+/// Returns what training begins with: parameters, inputs of the batch, and targets.
 pub fn begin(
     network: &crate::Network,
     batch: usize,

@@ -1,10 +1,10 @@
-//! Metrics of a job: its speed, its stalls, and what it came to.
+//! Metrics of a job: its speed, its stalls, and its results.
 
 use super::Better::{Higher, Lower, Neither};
 use super::{LARGEST_STALL, Metric, Unit, Value, number, reciprocal};
 use crate::{AccuracyReport, Cause, Figure, JobReport, LearnersReport, RecoveryReport, StallCause};
 
-/// How fast it trains: columns of sweeps.
+/// Returns the metrics of the speed of training, which are columns of sweeps.
 pub(super) fn training() -> Vec<Metric> {
     vec![
         Metric::column("step_time", Unit::Seconds, Lower, |_, job| job.figures.step_time)
@@ -56,7 +56,7 @@ pub(super) fn training() -> Vec<Metric> {
     ]
 }
 
-/// One for each cause of stalls: columns of sweeps.
+/// Returns one metric for each cause of stalls; they are columns of sweeps.
 pub(super) fn stalls() -> Vec<Metric> {
     let own = Cause::ALL.into_iter().filter(|cause| *cause != Cause::Compute).map(StallCause::own);
     let all = own.chain(Cause::ALL.into_iter().map(StallCause::peer));
@@ -78,7 +78,7 @@ pub(super) fn stalls() -> Vec<Metric> {
     all.map(metric).collect()
 }
 
-/// Text: a column of sweeps after all figures.
+/// Returns the metrics that are texts, which are columns of sweeps after all figures.
 pub(super) fn texts() -> Vec<Metric> {
     vec![
         Metric::new(LARGEST_STALL, Unit::Text, Neither, Value::Text(largest_stall))
@@ -91,7 +91,7 @@ pub(super) fn texts() -> Vec<Metric> {
     ]
 }
 
-/// What it came to: columns of sweeps.
+/// Returns the metrics of a job's results, which are columns of sweeps.
 pub(super) fn results() -> Vec<Metric> {
     vec![
         Metric::column("cache_miss_share", Unit::Share, Lower, |_, job| last_misses(job))
@@ -151,7 +151,7 @@ pub(super) fn results() -> Vec<Metric> {
     ]
 }
 
-/// Figures that only JSON has.
+/// Returns the metrics of a job that only JSON reports have.
 pub(super) fn only_json() -> Vec<Metric> {
     let count = Unit::Count;
     vec![
@@ -214,35 +214,35 @@ pub(super) fn only_json() -> Vec<Metric> {
     ]
 }
 
-/// The cause of stalls with the largest share, if any.
+/// Returns the cause of stalls with the largest share, if any.
 fn largest_stall(job: &JobReport) -> Option<String> {
     let shares = job.figures.stall.causes.iter().filter_map(|(of, share)| Some((of, share.mean?)));
     let largest = shares.filter(|(_, share)| *share > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
     largest.map(|(cause, _)| cause.to_string())
 }
 
-/// Share of requests that missed the page cache in the last epoch, or the nodes' tiers where there is none.
+/// Returns the share of requests that missed the page cache in the last epoch, or the nodes' tiers if there is no page cache.
 fn last_misses(job: &JobReport) -> Figure {
     let tiers = job.tiers.last().map(|shares| shares.miss);
     number(job.cache_miss_share.last().copied().or(tiers))
 }
 
-/// A figure on the way to the target, where there is one.
+/// Returns a figure of the time to accuracy; an empty figure if the job has no target.
 fn accuracy(job: &JobReport, of: impl Fn(&AccuracyReport) -> Figure) -> Figure {
     job.time_to_accuracy.as_ref().map(of).unwrap_or_default()
 }
 
-/// A figure of learners, where their kernels are described.
+/// Returns a figure of the learners; an empty figure if their kernels are not described.
 fn learners(job: &JobReport, of: impl Fn(&LearnersReport) -> Figure) -> Figure {
     job.learners.as_ref().map(of).unwrap_or_default()
 }
 
-/// A figure of failures and checkpoints, where they are simulated.
+/// Returns a figure of failures and checkpoints; an empty figure if they are not simulated.
 fn recovery(job: &JobReport, of: impl Fn(&RecoveryReport) -> Figure) -> Figure {
     job.recovery.as_ref().map(of).unwrap_or_default()
 }
 
-/// Updates that an update missed, where servers have the parameters.
+/// Returns the mean staleness of updates; an empty figure if no servers have the parameters.
 fn staleness(job: &JobReport) -> Figure {
     let found = job.sync.as_ref().and_then(|sync| sync.staleness.as_ref());
     found.map(|of| of.mean).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Every metric of a report: its names in rows and in JSON, its unit, its meaning, where it is found, and which way is better.
+//! Every metric of a report: its names in rows and in JSON, its unit, its meaning, how its value is found, and whether higher or
+//! lower is better.
 //!
 //! The columns of sweeps, the names and units on the axes of figures, the JSON Schema of reports and the reference of all
 //! keys and columns are made from this table. A new figure is a field of the report and one row here.
@@ -18,53 +19,55 @@ use crate::{Figure, JobReport, Report, ResourceReport, StallCause};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// A metric.
+/// One metric of a report: a row of the table.
 #[derive(Debug, Clone)]
 pub struct Metric {
-    /// The column of rows that holds it; empty where only JSON has it.
+    /// The column of rows that holds the metric; empty if only JSON has it.
     pub column: Cow<'static, str>,
-    /// Its place in a JSON report, such as `jobs.queue.occupancy`; lists are passed through. Empty where only rows have it.
+    /// Path of the metric in a JSON report, such as `jobs.queue.occupancy`, without the indices of lists. Empty if only rows have
+    /// the metric.
     pub json: Cow<'static, str>,
-    /// What an axis with it is called.
+    /// Label of an axis that shows the metric.
     pub label: Cow<'static, str>,
-    /// What it is measured in.
+    /// Unit of the metric.
     pub unit: Unit,
-    /// What it says, in a sentence.
+    /// Meaning of the metric, in a sentence.
     pub meaning: Cow<'static, str>,
-    /// Which way is better.
+    /// Whether higher or lower values are better.
     pub better: Better,
-    /// Where it is found.
+    /// How the value is found in a report.
     pub value: Value,
 }
 
-/// Which way a metric is better.
+/// Whether higher or lower values of a metric are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// The more, the better.
+    /// Higher values are better.
     Higher,
-    /// The less, the better.
+    /// Lower values are better.
     Lower,
-    /// It describes; neither is better.
+    /// The metric only describes: neither direction is better.
     Neither,
 }
 
-/// Where a metric is found.
+/// How the value of a metric is found.
 #[derive(Debug, Clone, Copy)]
 pub enum Value {
-    /// In a report and one of its jobs.
+    /// A figure of one job of a report.
     Job(fn(&Report, &JobReport) -> Figure),
     /// The share of time that a job waits for this cause.
     Stall(StallCause),
     /// A text of a job; `None` where there is nothing to say.
     Text(fn(&JobReport) -> Option<String>),
-    /// In each resource of a report.
+    /// A figure of each resource of a report.
     Resource(fn(&ResourceReport) -> Figure),
-    /// Nowhere: the rows that have the column make it, as the instant of a series or the ordinate of a distribution.
+    /// A value that reports do not have: the rows with the column compute it, such as the instant of a series or the ordinate of
+    /// a distribution.
     Row,
 }
 
 impl Better {
-    /// In words: `higher`, `lower` or `neither`.
+    /// Returns the direction as a word: `higher`, `lower` or `neither`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -87,7 +90,7 @@ impl Metric {
         Metric { column: column.into(), json, label, unit, meaning, better, value }
     }
 
-    /// A column of sweeps.
+    /// Makes a metric that is a column of sweeps.
     fn column(
         name: &'static str,
         unit: Unit,
@@ -97,7 +100,7 @@ impl Metric {
         Metric::new(name, unit, better, Value::Job(find))
     }
 
-    /// A figure that only JSON has, at this place.
+    /// Makes a metric that only JSON reports have, at this place.
     fn json(
         place: &'static str,
         unit: Unit,
@@ -119,7 +122,7 @@ impl Metric {
         Metric { meaning: meaning.into(), ..self }
     }
 
-    /// The figure of a job; `None` for what is text, of a resource, or made by rows.
+    /// Returns the metric's figure for a job; `None` if the metric is a text, belongs to resources, or is computed by rows.
     #[must_use]
     pub fn figure(&self, report: &Report, job: &JobReport) -> Option<Figure> {
         match self.value {
@@ -129,7 +132,7 @@ impl Metric {
         }
     }
 
-    /// Whether sweeps write it, in three columns: the mean and the ends of its 95 % interval.
+    /// Whether sweeps write the metric, in three columns: the mean and the ends of its 95 % interval.
     #[must_use]
     pub fn is_swept(&self) -> bool {
         !self.column.is_empty() && matches!(self.value, Value::Job(_) | Value::Stall(_))
@@ -139,8 +142,8 @@ impl Metric {
 /// The column with the cause of stalls that takes most time.
 pub const LARGEST_STALL: &str = "largest_stall";
 
-/// Every metric: those of sweeps in the order of their columns, then those that only JSON has, then the columns that only
-/// other rows have.
+/// Returns every metric: first the columns of sweeps in their order, then the metrics that only JSON reports have, then the
+/// columns that only other rows have.
 #[must_use]
 pub fn all() -> &'static [Metric] {
     static ALL: OnceLock<Vec<Metric>> = OnceLock::new();
@@ -152,25 +155,25 @@ pub fn all() -> &'static [Metric] {
     })
 }
 
-/// The metric of a column; `None` for swept keys and the ends of intervals.
+/// Returns the metric of a column; `None` for columns of swept keys and of interval ends.
 #[must_use]
 pub fn of_column(name: &str) -> Option<&'static Metric> {
     all().iter().find(|metric| !metric.column.is_empty() && metric.column == name)
 }
 
-/// The share of time that a job waits for a cause: 0 for one that did not occur, where stalls were observed at all.
+/// Returns the share of time that a job waits for a cause: 0 for a cause that did not occur, if stalls were observed at all.
 fn stall(job: &JobReport, wanted: StallCause) -> Figure {
     let found = job.figures.stall.causes.iter().find(|(cause, _)| *cause == wanted);
     let none = Figure { mean: job.figures.stall.total.mean.map(|_| 0.0), ..Figure::default() };
     found.map_or(none, |(_, figure)| *figure)
 }
 
-/// A number without an interval, where there is one.
+/// Returns a figure with this mean and without an interval.
 fn number(mean: Option<f64>) -> Figure {
     Figure { mean, ..Figure::default() }
 }
 
-/// One over a figure that is positive; the interval's ends change places.
+/// Returns 1 ÷ `figure`, which must be positive; the ends of its interval change places.
 fn reciprocal(figure: &Figure) -> Figure {
     let invert = |value: f64| if value > 0.0 { 1.0 / value } else { f64::NAN };
     Figure {

@@ -4,7 +4,7 @@ use super::Better::{Higher, Lower, Neither};
 use super::{Metric, Unit};
 use crate::Figure;
 
-/// Columns of sweeps.
+/// Returns the metrics of the queue that are columns of sweeps.
 pub(super) fn columns() -> Vec<Metric> {
     vec![
         Metric::column("queue_occupancy", Unit::Samples, Neither, |_, job| job.queue.occupancy)
@@ -63,7 +63,7 @@ pub(super) fn columns() -> Vec<Metric> {
     ]
 }
 
-/// Figures that only JSON has.
+/// Returns the metrics of the queue that only JSON reports have.
 pub(super) fn only_json() -> Vec<Metric> {
     vec![
         Metric::json("jobs.queue.exhaustion_duration", Unit::Seconds, Lower, |_, job| {

@@ -4,8 +4,8 @@ use super::{Metric, all};
 
 use serde_json::{Value as Json, json};
 
-/// JSON Schema of a report: every metric of the table is described by its row. Keywords of our own say its unit (`x-unit`) and
-/// which way is better (`x-better`).
+/// Returns the JSON Schema of a report, in which every metric is described by its row of the table. Custom keywords give its unit
+/// (`x-unit`) and whether higher or lower is better (`x-better`).
 #[must_use]
 pub fn report_schema() -> Json {
     let mut schema = crate::schema();
@@ -19,7 +19,7 @@ pub fn report_schema() -> Json {
     schema
 }
 
-/// Puts what the row says of a metric at its place.
+/// Writes the meaning, unit and direction of a metric into its node of the schema.
 fn describe(node: &mut Json, metric: &Metric) {
     let Some(node) = node.as_object_mut() else { return };
     node.insert("description".to_owned(), json!(metric.meaning));
@@ -27,8 +27,8 @@ fn describe(node: &mut Json, metric: &Metric) {
     node.insert("x-better".to_owned(), json!(metric.better.word()));
 }
 
-/// The JSON pointer of a dotted place of reports in their schema; `None` if the schema has no such place. References, lists and
-/// values that may be null are passed through.
+/// Returns the JSON pointer, in the schema of reports, of a dotted path of reports; `None` if the schema has no such place.
+/// References, lists and values that may be null are followed.
 fn place(schema: &Json, dotted: &str) -> Option<String> {
     // A cause of stalls may have a dot in its name.
     let (parents, last) = match dotted.split_once(".stall.") {
@@ -42,7 +42,7 @@ fn place(schema: &Json, dotted: &str) -> Option<String> {
     schema.pointer(&at).map(|_| at)
 }
 
-/// The pointer of the table that the node at pointer `at` is, or refers to.
+/// Returns the pointer of the object schema that the node at pointer `at` is or refers to.
 fn table(schema: &Json, at: &str) -> Option<String> {
     let node = schema.pointer(at)?;
     if node.get("properties").is_some() {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Places of all figures of a report: what refers to the type of figures.
+    /// Collects the dotted paths of all figures of a report, which are the places that refer to the type `Figure`.
     fn figures(schema: &Json, at: &Json, path: &str, found: &mut BTreeSet<String>) {
         if let Some(to) = at["$ref"].as_str() {
             if to.ends_with("/Figure") {
@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn every_figure_of_a_report_has_a_row_and_every_row_a_place() {
-        // System: the schema of reports from their types, and the table. Expectation: neither has what the other lacks.
+        // System: the schema of reports, made from their types, and the table of metrics. Expectation: both have the same
+        // figures.
         let schema = crate::schema();
         let mut found = BTreeSet::new();
         figures(&schema, &schema, "", &mut found);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_types_say_of_a_unit_is_what_the_table_says() {
+    fn units_in_comments_of_report_types_agree_with_the_table() {
         // System: the units in brackets in the comments of a report's members, and those of the table. Expectation: they agree.
         let schema = crate::schema();
         for metric in all().iter().filter(|of| !of.json.is_empty()) {

@@ -7,7 +7,7 @@ use crate::SeriesReport;
 /// Finds a column in a job's series.
 pub type OverTime = fn(&SeriesReport) -> &[Option<f64>];
 
-/// Columns of a run over time, after `job` and `time`; each is the column of sweeps with this name, in stretches of the run.
+/// Columns of a run over time, after `job` and `time`. Each is the column of sweeps with the same name, for stretches of the run.
 pub const OVER_TIME: [(&str, OverTime); 5] = [
     ("step_time", |series| &series.step_time),
     ("queue_occupancy", |series| &series.occupancy),
@@ -16,7 +16,7 @@ pub const OVER_TIME: [(&str, OverTime); 5] = [
     ("net_enqueue_rate", |series| &series.net_enqueue_rate),
 ];
 
-/// Columns that only rows over time or rows of a distribution have.
+/// Returns the columns that only rows over time or rows of a distribution have.
 pub(super) fn columns() -> Vec<Metric> {
     vec![
         Metric::new("time", Unit::Seconds, Neither, Value::Row)

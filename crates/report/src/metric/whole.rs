@@ -4,7 +4,7 @@ use super::Better::{Lower, Neither};
 use super::{Metric, Unit, Value, number};
 use crate::{EnergyReport, Figure, Report};
 
-/// Columns of sweeps, after those of a job.
+/// Returns the metrics of a whole run that are columns of sweeps, after the columns of a job.
 pub(super) fn columns() -> Vec<Metric> {
     vec![
         Metric::column("energy_per_sample", Unit::Joules, Lower, |report, _| {
@@ -26,7 +26,7 @@ pub(super) fn columns() -> Vec<Metric> {
     ]
 }
 
-/// Figures that only JSON has.
+/// Returns the metrics of a whole run that only JSON reports have.
 pub(super) fn only_json() -> Vec<Metric> {
     vec![
         Metric::json("energy.total", Unit::Joules, Lower, |report, _| energy(report, |of| of.total))
@@ -62,7 +62,7 @@ pub(super) fn only_json() -> Vec<Metric> {
     ]
 }
 
-/// A figure of energy, where it is known what nodes draw.
+/// Returns a figure of energy; an empty figure if the nodes' power is not known.
 fn energy(report: &Report, of: impl Fn(&EnergyReport) -> Figure) -> Figure {
     report.energy.as_ref().map(of).unwrap_or_default()
 }

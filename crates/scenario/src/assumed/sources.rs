@@ -1,6 +1,6 @@
-//! Whose defaults they are.
+//! Sources of defaults.
 
-/// Defaults of frameworks and libraries, by key without the names of tables.
+/// Sources of the defaults that frameworks and libraries have, by key without the names of tables.
 const FRAMEWORKS: [(&str, &str); 33] = [
     ("job.accumulation", "each step updates"),
     ("job.loader.dali.prefetch", "DALI: Pipeline(prefetch_queue_depth=2)"),
@@ -40,7 +40,7 @@ const FRAMEWORKS: [(&str, &str); 33] = [
     ("storage.object-store.retry.most", "SDKs of S3: exponential back-off with full jitter"),
 ];
 
-/// Where the default `value` of a key is from.
+/// Returns the source of the default `value` of a key.
 pub(super) fn source(class: &str, value: &str) -> &'static str {
     if let Some((_, source)) = FRAMEWORKS.iter().find(|(key, _)| *key == class) {
         return source;
@@ -60,7 +60,7 @@ pub(super) fn source(class: &str, value: &str) -> &'static str {
     "forebay"
 }
 
-/// Whether a default stands for nothing that takes time or room.
+/// Whether a default means that nothing is there which would take time or room.
 fn is_neutral(value: &str) -> bool {
     const NOTHING: [&str; 10] = [
         "infinite",

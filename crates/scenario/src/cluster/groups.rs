@@ -1,4 +1,4 @@
-//! Nodes of several kinds: those of a group are like the others but for what the group says.
+//! Groups of nodes: their hardware is that of the cluster's first nodes except for the keys that the group writes.
 
 use super::{Cluster, Node, NodeSettings, Scheduling};
 use crate::Device;
@@ -15,21 +15,21 @@ use std::ops::Range;
 /// Most groups.
 const MOST_GROUPS: usize = 100;
 
-/// Nodes of another kind, which come after those before.
+/// A group of nodes with other hardware; it comes after the nodes before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// How many.
+    /// Number of nodes.
     pub nodes: u32,
-    /// What each is made of.
+    /// Hardware of each node.
     pub node: Node,
     /// Bandwidth of each NIC in each direction [B/s]; may be infinite.
     pub nic: f64,
 }
 
 impl Cluster {
-    /// The group of node number `node`, from 0; none of the first nodes.
+    /// Returns the group of node number `node`, counted from 0; `None` for the first nodes, which are in no group.
     fn group_of(&self, node: u32) -> Option<&Group> {
         let mut first = self.nodes;
         self.groups.iter().rev().find(|group| {
@@ -38,25 +38,25 @@ impl Cluster {
         })
     }
 
-    /// What node number `node` is made of, from 0.
+    /// Returns the hardware of node number `node`, counted from 0.
     #[must_use]
     pub fn node_at(&self, node: u32) -> &Node {
         self.group_of(node).map_or(&self.node, |group| &group.node)
     }
 
-    /// Bandwidth of each of its NICs in each direction [B/s]; may be infinite.
+    /// Returns the bandwidth of each NIC of node number `node` in each direction [B/s]; may be infinite.
     #[must_use]
     pub fn nic_at(&self, node: u32) -> f64 {
         self.group_of(node).map_or(self.nic, |group| group.nic)
     }
 
-    /// Bandwidth by which data from storage come in to node number `node` [B/s]; may be infinite.
+    /// Returns the bandwidth at which data from storage come in to node number `node` [B/s]; may be infinite.
     #[must_use]
     pub fn data_nic_at(&self, node: u32) -> f64 {
         self.storage_nic.unwrap_or_else(|| self.nic_at(node))
     }
 
-    /// Neighbours of one kind among some nodes, in order.
+    /// Splits `nodes` into ranges of neighbours with the same hardware, in order.
     #[must_use]
     pub fn alike(&self, nodes: Range<u32>) -> Vec<Range<u32>> {
         let mut all = Vec::new();
@@ -74,7 +74,7 @@ impl Cluster {
         all
     }
 
-    /// Where it is written that cores of some nodes are in "fifo" order, if they are.
+    /// Returns where "fifo" scheduling is written for the first of `nodes` that has it; `None` if none has.
     pub(crate) fn fifo(&self, check: Check<'_>, nodes: Range<u32>) -> Option<NodeId> {
         let kinds = self.alike(nodes).into_iter().map(|alike| alike.start);
         let mut fifo = kinds.filter(|node| self.node_at(*node).scheduling == Scheduling::Fifo);
@@ -85,7 +85,7 @@ impl Cluster {
         of_group.or_else(|| check.find(&[&["cluster"], &keys[..]].concat()))
     }
 
-    /// Clusters of one kind of node each: the kinds of some nodes.
+    /// Returns a cluster of like nodes for each kind of hardware among `nodes`.
     #[must_use]
     pub fn kinds(&self, nodes: Range<u32>) -> Vec<Cluster> {
         let kind = |nodes: Range<u32>| {
@@ -95,8 +95,9 @@ impl Cluster {
         self.alike(nodes).into_iter().map(kind).collect()
     }
 
-    /// How much longer than on the cluster's first nodes a step takes on a `node` of it; of step times that were
-    /// found from the `peak` of their GPUs by that too.
+    /// Returns the time of a step on a `node` divided by its time on the cluster's first nodes. If step times
+    /// follow from the peak FLOP/s of GPUs at a precision, `peak` is this precision, and the GPUs' peaks count in
+    /// addition to their speeds.
     #[must_use]
     pub fn slowness(&self, node: &Node, peak: Option<Precision>) -> f64 {
         let of = |node: &Node| node.gpu?.peak(peak?);
@@ -107,15 +108,15 @@ impl Cluster {
         by_peak * (self.node.gpu_speed / node.gpu_speed)
     }
 
-    /// The same of the slowest of some nodes.
+    /// Returns the slowness of the slowest of `nodes`: see [`Cluster::slowness`].
     #[must_use]
     pub fn slowest(&self, nodes: Range<u32>, peak: Option<Precision>) -> f64 {
         let kinds = self.kinds(nodes);
         kinds.iter().map(|kind| self.slowness(&kind.node, peak)).fold(0.0, f64::max)
     }
 
-    /// What the time of a step on a `device` is multiplied by on the slowest of some nodes; cores are as fast
-    /// everywhere.
+    /// Returns the factor by which the given time of a step on a `device` is multiplied on the slowest of `nodes`;
+    /// 1 on CPUs, whose cores are equally fast on all nodes.
     #[must_use]
     pub fn step_factor(&self, nodes: Range<u32>, device: Device, peak: Option<Precision>) -> f64 {
         match device {
@@ -124,7 +125,7 @@ impl Cluster {
         }
     }
 
-    /// A cluster of one kind of node, which is in each respect as weak as the weakest of some nodes.
+    /// Returns a cluster of like nodes with, in each quantity, the weakest value among `nodes`.
     #[must_use]
     pub fn weakest(&self, nodes: Range<u32>) -> Cluster {
         let kinds = self.kinds(nodes);
@@ -152,31 +153,32 @@ impl Cluster {
     }
 }
 
-/// Nodes that differ from `cluster.node`, and come after the nodes before.
+/// A group of nodes whose hardware differs from `cluster.node`; it comes after the nodes before it.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupSettings {
-    /// How many.
+    /// Number of nodes in the group.
     #[schemars(required)]
     nodes: Field<Count<1, 1_000_000>>,
-    /// What each is made of, where that is not as in `cluster.node` (default: as that).
+    /// Hardware of each node: the keys that differ from `cluster.node` (default: as that).
     node: Field<NodeSettings>,
     /// Bandwidth of a node's NIC in each direction (default: `cluster.network.nic`).
     nic: Field<Positive<Bandwidth>>,
 }
 
 impl GroupSettings {
-    /// How many nodes; 0 where that is wrong.
+    /// Returns the number of nodes; 0 if it is wrong.
     pub(super) fn nodes(&self) -> u64 {
         self.nodes.get().map_or(0, |nodes| nodes.0)
     }
 
-    /// Where its page cache is written, if one is.
+    /// Returns where the group's page cache is written; `None` if it is not.
     pub(super) fn page_cache(&self) -> Option<NodeId> {
         self.node.get()?.page_cache.at
     }
 
-    /// The checked group of the table at node `at`, in a cluster of nodes like `base` with such NICs.
+    /// Checks the table at node `at` and returns its group; keys of nodes and NICs that it does not write are those
+    /// of `base` and `nic`. `None` if it is wrong.
     fn resolve(
         &self,
         check: Check<'_>,
@@ -196,7 +198,8 @@ impl GroupSettings {
     }
 }
 
-/// The checked groups, beside nodes like `base` with such NICs; `None` where one is wrong.
+/// Checks and returns all groups; keys of nodes and NICs that they do not write are those of `base` and `nic`.
+/// `None` if a group is wrong.
 pub(super) fn resolve(
     groups: &Field<Named<GroupSettings>>,
     check: Check<'_>,
@@ -215,6 +218,6 @@ pub(super) fn resolve(
         let (at, group) = group.given()?;
         group.resolve(check, (at, name), base, nic)
     });
-    // All of them, so that all problems are told.
+    // Every group is checked before a wrong one ends this, so that all problems are reported.
     all.collect::<Vec<_>>().into_iter().collect()
 }

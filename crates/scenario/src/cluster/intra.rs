@@ -1,4 +1,4 @@
-//! How the GPUs of a node are joined.
+//! How the GPUs of a node are connected.
 
 use super::{or_infinite, or_zero};
 use crate::check::Check;
@@ -12,43 +12,44 @@ use serde::Deserialize;
 /// Link between the GPUs of a node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Intra {
-    /// What is like that.
+    /// Topology of the link.
     pub kind: IntraKind,
-    /// Bandwidth [B/s]; infinite where not given.
+    /// Bandwidth of the shared link, or of each GPU's own link [B/s]; infinite where not given.
     pub bandwidth: f64,
-    /// Latency [s].
+    /// Latency of the link [s].
     pub latency: f64,
-    /// What is above the GPUs' own links, of [`IntraKind::Tree`].
+    /// Switches and root above the GPUs' own links, for [`IntraKind::Tree`].
     pub tree: Tree,
 }
 
 /// PCIe switches below a root.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tree {
-    /// GPUs below each switch: as many in order of their numbers, the last one may have fewer.
+    /// GPUs below each switch, in order of their numbers; the last switch may have fewer.
     pub switch: u32,
     /// Bandwidth between a switch and the root in each direction [B/s]; may be infinite.
     pub uplink: f64,
-    /// What the root carries, all together [B/s]; may be infinite.
+    /// Bandwidth of the root for all traffic together [B/s]; may be infinite.
     pub root: f64,
-    /// Where the NICs are.
+    /// Where NICs are attached.
     pub nics: NicsAt,
 }
 
-/// Where the NICs of a node are whose GPUs are joined by a tree: what gradients pass on their way there.
+/// Where NICs are attached if a tree connects the GPUs of a node, and which parts of the tree gradients pass on
+/// their way to a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NicsAt {
-    /// Beside the tree: nothing of it is on the way.
+    /// Beside the tree: gradients pass no part of it.
     Apart,
-    /// At each switch: a GPU's own port.
+    /// At each switch: gradients pass the GPU's own port.
     Switches,
-    /// At the root: its port, its switch's uplink, and the root.
+    /// At the root: gradients pass the GPU's own port, the uplink of its switch, and the root.
     Root,
 }
 
 impl Tree {
-    /// None, where GPUs are joined otherwise.
+    /// No tree, for GPUs that are connected otherwise.
     pub const NONE: Tree =
         Tree { switch: u32::MAX, uplink: f64::INFINITY, root: f64::INFINITY, nics: NicsAt::Apart };
 }
@@ -57,18 +58,19 @@ impl Tree {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IntraKind {
-    /// All share one link: PCIe below one root.
+    /// All GPUs share one link: PCIe below one root.
     Shared,
-    /// Each has a port of this bandwidth in each direction: NVSwitch.
+    /// Each GPU has a port of this bandwidth in each direction: NVSwitch.
     Switch,
-    /// Each has a link of this bandwidth to the next one, and one back: NVLink without a switch.
+    /// Each GPU has a link of this bandwidth to the next GPU, and one back: NVLink without a switch.
     Ring,
-    /// Each has a port of this bandwidth at one of several switches, which meet at a root: PCIe.
+    /// Each GPU has a port of this bandwidth at one of several switches, which a root connects: PCIe.
     Tree,
 }
 
 impl Intra {
-    /// What a transfer between any two GPUs gets by itself at least [B/s].
+    /// Returns the bandwidth that a transfer between any two GPUs gets at least, if there is no other traffic
+    /// [B/s].
     #[must_use]
     pub fn least(&self) -> f64 {
         self.bandwidth.min(self.tree.uplink).min(self.tree.root)
@@ -79,29 +81,30 @@ impl Intra {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IntraSettings {
-    /// For gradients, "shared": one link for all GPUs; "switch": each has a port of this bandwidth in each
-    /// direction; "ring": each has such a link to the next; "tree": each has such a port at one of several
-    /// switches below a root (default: "shared", as activations always do).
+    /// Topology of the link for gradients: "shared": one link for all GPUs; "switch": each GPU has a port of this
+    /// bandwidth in each direction; "ring": each GPU has a link of this bandwidth to the next GPU, and one back;
+    /// "tree": each GPU has a port of this bandwidth at one of several switches below a root (default: "shared", as
+    /// activations always do).
     kind: Field<IntraKind>,
-    /// Bandwidth (default: infinite).
+    /// Bandwidth of the shared link, or of each GPU's own link (default: infinite).
     bandwidth: Field<Positive<Bandwidth>>,
-    /// Latency (default: 0 s).
+    /// Latency of the link (default: 0 s).
     latency: Field<Amount<Time>>,
-    /// Of "tree", GPUs below each switch, in order of their numbers.
+    /// GPUs below each switch of a "tree", in order of their numbers.
     switch: Field<Count<1, 10_000>>,
-    /// Of "tree", bandwidth from a switch to the root in each direction (default: `bandwidth`).
+    /// Bandwidth from a switch of a "tree" to the root in each direction (default: `bandwidth`).
     uplink: Field<Positive<Bandwidth>>,
-    /// Of "tree", what the root carries, all together (default: infinite).
+    /// Bandwidth of the root of a "tree" for all traffic together (default: infinite).
     root: Field<Positive<Bandwidth>>,
-    /// Of "tree", where NICs are: "root", "switches", one at each, or "apart", so that gradients for other nodes
-    /// do not pass the tree (default: "apart").
+    /// Where NICs are attached to a "tree": "root": at the root; "switches": one at each switch; "apart": beside
+    /// the tree, so that gradients for other nodes do not pass it (default: "apart").
     nics: Field<NicsAt>,
 }
 
 impl IntraSettings {
-    /// These keys, and those of `base` where they are not written.
+    /// Returns these settings, with the keys that are not written taken from `base`.
     pub(super) fn over(&self, base: &IntraSettings) -> IntraSettings {
-        // What is above the links of a tree belongs to it.
+        // Switches and root belong to a tree: other kinds do not take them from `base`.
         let none = IntraSettings::default();
         let other = self.kind.get().is_some_and(|kind| *kind != IntraKind::Tree);
         let tree = if other { &none } else { base };
@@ -116,7 +119,7 @@ impl IntraSettings {
         }
     }
 
-    /// The checked link of the table at node `at`.
+    /// Checks the table at node `at` and returns its link; `None` if it is wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Intra> {
         let kind = self.kind.get().map_or(IntraKind::Shared, |kind| *kind);
         let bandwidth = or_infinite(&self.bandwidth);

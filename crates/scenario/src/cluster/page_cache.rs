@@ -1,4 +1,4 @@
-//! What a node keeps of the files that it reads, and how that is written.
+//! The page cache of a node, and how it is written.
 
 use super::or_infinite;
 use crate::check::Check;
@@ -15,44 +15,45 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a node keeps of the files that its jobs read, in units of files or, of shards, of requests.
+/// The page cache of a node: it keeps files that the node's jobs read, in units of whole files or, for shards, of
+/// requests.
 ///
-/// All jobs of a node share it, whatever storage they read. It is empty at the start. Reads past it
-/// (`access = "direct"`), from memory and of object stores leave it alone.
+/// All jobs of a node share it, whatever storage they read. It is empty at the start. Reads with `access =
+/// "direct"`, reads from memory and reads from object stores bypass it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageCache {
-    /// Bytes that it holds, if the node's memory leaves as much: see
-    /// [`crate::Scenario::page_cache`].
+    /// Bytes that the cache holds, if the node's memory leaves that many [B]: see [`crate::Scenario::page_cache`].
     pub capacity: f64,
-    /// What leaves it for something new; `None`: as page caches behave with the data's layout, at
-    /// random for files, least recently used for shards.
+    /// Which unit is evicted for a new one; `None`: as page caches behave with the data's layout, at random for
+    /// files, least recently used for shards.
     pub policy: Option<CachePolicy>,
-    /// Rate at which all readers of a node together read what it holds [B/s]; may be infinite.
+    /// Rate at which all readers of a node together read from the cache [B/s]; may be infinite.
     pub bandwidth: f64,
-    /// Whether it is there by default: Linux keeps what it reads in memory that nobody else uses.
+    /// Whether the cache is assumed because none is written: Linux keeps files that it reads in otherwise unused
+    /// memory.
     pub assumed: bool,
 }
 
-/// A page cache, or that there is none.
+/// The value of `page_cache`: a page cache, or "none".
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum PageCacheWritten {
-    /// Nothing that is read stays in memory: what is read is more than it, is read past it, or was measured cold.
+    /// No page cache: the files are larger than the memory, are read past it, or were measured cold.
     None,
-    /// This.
+    /// This page cache.
     Some(PageCacheSettings),
 }
 
-/// What a node keeps of the files that its jobs read.
+/// Page cache of a node, which keeps files that the node's jobs read.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageCacheSettings {
-    /// Bytes that it holds, of what workers and buffers leave of the node's memory (default: as the
+    /// Bytes that the cache holds, out of the memory that workers and buffers leave on the node (default: as the
     /// profile says, or the node's memory).
     capacity: Field<Positive<Size>>,
-    /// What leaves it for something new (default: as the profile says, or "random" for files of one
+    /// Which file or request is evicted for a new one (default: as the profile says, or "random" for files of one
     /// sample and "lru" for shards).
     policy: Field<CachePolicy>,
-    /// Rate at which all readers of a node together read what it holds (default: infinite).
+    /// Rate at which all readers of a node together read from the cache (default: infinite).
     bandwidth: Field<Positive<Bandwidth>>,
 }
 
@@ -65,7 +66,8 @@ impl PageCacheWritten {
     }
 }
 
-/// The checked page cache of the node at `at` with so much memory.
+/// Checks and returns the page cache of the node whose table is at `at`, with this `memory`; `Some(None)` if it has
+/// none, `None` if it is wrong.
 pub(super) fn resolve(
     written: &Field<PageCacheWritten>,
     check: Check<'_>,
@@ -80,9 +82,10 @@ pub(super) fn resolve(
     }
 }
 
-/// The page cache of a node of which none is written: Linux has one in all memory that nobody else uses.
+/// Returns the page cache of a node for which none is written: Linux has one in all memory that nobody else uses.
+/// `None` if the size of the memory is not written.
 fn assumed(check: Check<'_>, at: NodeId, memory: &Field<Positive<Size>>) -> Option<PageCache> {
-    // The machine of a live run has its own.
+    // The machine of a live run has a page cache of its own.
     if check.lenient || memory.get().is_none() {
         let why = "how much `memory` a node has is not written";
         check.assume(at, "page_cache", "none", why);

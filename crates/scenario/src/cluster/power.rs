@@ -1,4 +1,4 @@
-//! What a node draws, at rest and at work.
+//! Power that a node draws, at rest and at work.
 
 use crate::check::Check;
 use crate::document::NodeId;
@@ -8,32 +8,33 @@ use forebay_model::units::Power as Watts;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What a node draws: so much at rest, and more for what is at work.
+/// Power that a node draws: a constant part at rest, and more for each GPU and core at work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Power {
-    /// With all at rest, GPUs and cores included [W].
+    /// Power with all parts at rest, GPUs and cores included [W].
     pub idle: f64,
-    /// More, for each GPU that computes, or for the part of one that several use at once [W].
+    /// Additional power for each GPU that computes; if several tasks share a GPU, for the part that they use at
+    /// once [W].
     pub gpu: f64,
-    /// More, for each core that is busy [W].
+    /// Additional power for each busy core [W].
     pub core: f64,
 }
 
-/// What a node draws, at rest and at work.
+/// Power that a node draws, at rest and at work.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PowerSettings {
-    /// With all at rest, GPUs and cores included.
+    /// Power with all parts at rest, GPUs and cores included.
     #[schemars(required)]
     idle: Field<Amount<Watts>>,
-    /// More, for each GPU that computes (default: 0 W).
+    /// Additional power for each GPU that computes (default: 0 W).
     gpu: Field<Amount<Watts>>,
-    /// More, for each core that is busy (default: 0 W).
+    /// Additional power for each busy core (default: 0 W).
     core: Field<Amount<Watts>>,
 }
 
 impl PowerSettings {
-    /// These keys, and those of `base` where they are not written.
+    /// Returns these settings, with the keys that are not written taken from `base`.
     pub(super) fn over(&self, base: &PowerSettings) -> PowerSettings {
         PowerSettings {
             idle: self.idle.or(&base.idle),
@@ -42,7 +43,7 @@ impl PowerSettings {
         }
     }
 
-    /// The checked power of the table at node `at`.
+    /// Checks the table at node `at` and returns its power settings; `None` if they are wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Power> {
         let remedy = "write `power = { idle = \"300 W\", gpu = \"250 W\", core = \"8 W\" }`";
         let idle = check.required(at, &self.idle, "idle", remedy)?;

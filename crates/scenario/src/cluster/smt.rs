@@ -1,4 +1,4 @@
-//! Simultaneous multithreading, and what the cores of a node get done with so many threads.
+//! Simultaneous multithreading, and the capacity of a node's cores by number of threads.
 
 use super::{Node, Scheduling};
 use crate::check::Check;
@@ -12,15 +12,15 @@ use serde::Deserialize;
 /// several times as much.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Smt {
-    /// Hardware threads of a core; at least 2.
+    /// Number of hardware threads of a core; at least 2.
     pub threads_per_core: u32,
-    /// What a core gets done with all of them at work, against one.
+    /// Throughput of a core with all its threads at work, relative to one thread.
     pub gain: f64,
 }
 
 impl Smt {
-    /// What `cores` get done in all with so many threads, against one thread on each: threads beyond
-    /// the cores add alike, until each core has all that it can run.
+    /// Returns the throughput of `cores` cores with `threads` threads, relative to one thread on each core. Each
+    /// thread beyond the number of cores adds the same amount, until every core runs all its hardware threads.
     #[must_use]
     pub fn factor(&self, cores: u32, threads: u32) -> f64 {
         let most = f64::from(cores) * f64::from(self.threads_per_core - 1);
@@ -30,19 +30,19 @@ impl Smt {
 }
 
 impl Node {
-    /// What all cores get done with so many threads, against one core with one thread [cores].
+    /// Returns the throughput of all cores with `threads` threads, relative to one core with one thread [cores].
     #[must_use]
     pub fn core_capacity(&self, threads: u32) -> f64 {
         let busy = threads.clamp(1, self.cores.max(1));
         let speed = self.core_speed.get(busy as usize - 1).or(self.core_speed.last());
         let factor = self.smt.map_or(1.0, |smt| smt.factor(self.cores, threads));
-        // A quota may leave part of a core, and threads share what it leaves.
+        // A quota may leave part of a core; threads share what it leaves.
         let part = self.usable_cores < f64::from(self.cores);
         let most = if part { self.usable_cores } else { f64::INFINITY };
         (f64::from(busy) * speed.copied().unwrap_or(1.0) * factor).min(most)
     }
 
-    /// Threads beyond which more of them change nothing about what all cores get done.
+    /// Returns the number of threads beyond which further threads do not change the throughput of all cores.
     #[must_use]
     pub fn most_threads(&self) -> u32 {
         let slowed = self.core_speed.iter().any(|speed| *speed != 1.0)
@@ -59,9 +59,9 @@ impl Node {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SmtSettings {
-    /// How many (default: 2).
+    /// Number of hardware threads of a core (default: 2).
     threads_per_core: Field<Count<2, 16>>,
-    /// What a core gets done with all of them at work, against one: at least 1.
+    /// Throughput of a core with all its threads at work, relative to one thread: at least 1.
     #[schemars(required)]
     r#yield: Field<Factor>,
 }

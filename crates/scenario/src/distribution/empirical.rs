@@ -16,28 +16,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Largest file of values [B].
 const LARGEST: u64 = 64 << 20;
-/// Problems of one file that are reported.
+/// Most problems of one file that are reported.
 const MOST: usize = 10;
 
-/// Values from a file, each as likely.
+/// Values from a file, all equally likely.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EmpiricalSettings {
-    /// File with one value per line, looked up beside the scenario: a number in SI units (`784`), a
-    /// quantity (`784 B`), or a number and a unit in two columns (`784,B`). Empty lines, comments
-    /// (`#`) and a line of headings are passed over.
+    /// File with one value per line, looked up beside the scenario: a number in SI units (`784`), a quantity (`784
+    /// B`), or a number and a unit in two columns (`784,B`). Empty lines, comments (`#`) and a line of headings are
+    /// skipped.
     #[schemars(required)]
     file: Field<String>,
 }
 
-/// The values of files, by path and what they are of: a sweep reads each file once, not at every
-/// point.
+/// Values of the files that were read, by path and physical dimension, so that a sweep reads each file once, not at
+/// every point.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesOfValues(Arc<Mutex<Known>>);
 
 type Known = BTreeMap<(PathBuf, &'static str), Arc<[f64]>>;
 
-/// The values of the file that `settings` at node `at` names [SI unit]; not empty.
+/// Returns the values of the file that `settings` at node `at` names [SI unit], at least one; reports a problem and
+/// returns `None` if the file cannot be used.
 pub(super) fn read<D: Dimension>(
     settings: &EmpiricalSettings,
     check: Check<'_>,
@@ -46,7 +47,7 @@ pub(super) fn read<D: Dimension>(
     let name = check.required(at, &settings.file, "file", "write `file = \"sizes.csv\"`")?;
     let at = settings.file.at.unwrap_or(at);
     let path = check.directory.join(name);
-    // Whoever comes while a file is read waits for its values.
+    // The lock is held while a file is read, so that other threads wait for its values.
     let mut known = check.values.0.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (path, D::SCHEMA);
     if let Some(values) = known.get(&key) {
@@ -69,7 +70,7 @@ pub(super) fn read<D: Dimension>(
     Some(values)
 }
 
-/// What a file of values says; otherwise what is wrong, and a remedy.
+/// Returns the text of a file of values; otherwise what is wrong, and a remedy.
 fn text(path: &Path) -> Result<String, (String, &'static str)> {
     let remedy = "name a text file with one value per line, relative to the scenario";
     // A pipe could be read only once.

@@ -11,12 +11,12 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Widest uniform factor with mean 1 that is never negative: from 0 to 2.
+/// Largest coefficient of variation of a uniform factor with mean 1 that is never negative: from 0 to 2.
 const MOST_UNIFORM: f64 = 0.577;
-/// Widest normal factor whose mean truncation at 0 leaves at 1, to 0.1 %.
+/// Largest coefficient of variation of a normal factor whose mean stays 1, to 0.1 %, when it is truncated at 0.
 const MOST_NORMAL: f64 = 0.3;
 
-/// A factor with mean 1.
+/// A random factor with mean 1.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Jitter {
@@ -32,11 +32,11 @@ pub(crate) enum Jitter {
     Exponential(Nothing),
     /// Pareto factor with mean 1.
     Pareto(Tail),
-    /// Values from a file, such as measured step times, over their mean.
+    /// Values from a file, such as measured step times, divided by their mean.
     Empirical(EmpiricalSettings),
 }
 
-/// How far a factor strays from 1.
+/// How far a factor varies around 1.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spread {
@@ -54,19 +54,18 @@ pub(crate) struct Tail {
     shape: Field<Factor>,
 }
 
-/// A distribution that its mean alone determines.
+/// No parameters: its mean alone determines the distribution.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// A lognormal factor with mean 1 and this standard deviation; none where that is too small to
-/// matter.
+/// Returns a lognormal factor with mean 1 and standard deviation `cv`; `None` if that is too small to matter.
 pub(crate) fn factor(cv: f64) -> Option<Distribution> {
     (cv >= 1e-3).then(|| lognormal(1.0, cv.min(100.0)))
 }
 
 impl Jitter {
-    /// The checked distribution of the factor at node `at`.
+    /// Checks the value at node `at` and returns the distribution of the factor; `None` if it is wrong.
     pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Distribution> {
         let at = check.inside(at);
         match self {
@@ -97,7 +96,8 @@ impl Jitter {
 }
 
 impl Spread {
-    /// The coefficient of variation of a factor that may stray so far.
+    /// Returns the coefficient of variation if it is at most `most`; otherwise reports a problem and returns
+    /// `None`.
     fn at_most(&self, check: Check<'_>, table: NodeId, most: f64) -> Option<f64> {
         let cv = spread(check, table, &self.cv)?;
         if cv > most {

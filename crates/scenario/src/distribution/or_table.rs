@@ -1,4 +1,4 @@
-//! Settings that are a time where that is all, and otherwise a table.
+//! Settings that are written as one time, or as a table.
 
 use super::settings::Varying;
 use crate::reader::{FORM, Form};
@@ -9,15 +9,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A table that may be written as one time.
+/// A table in whose place one time may be written.
 pub(crate) trait Table: JsonSchema {
-    /// Its keys.
+    /// Keys of the table.
     const KEYS: &'static [&'static str];
-    /// What it says.
+    /// Meaning of the setting, for its JSON schema.
     const WHAT: &'static str;
 }
 
-/// A time, or a table of which that is a part.
+/// One time, or a table of which this time is one key.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TimeOr<T> {
     Time(Varying<Time>),

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 /// 99 % quantile of the standard normal distribution.
 const Z99: f64 = 2.326_347_874_040_841;
 
-/// A quantity that may vary.
+/// A quantity that is constant or sampled from a distribution.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(bound = "D: Dimension", transparent)]
 pub(crate) struct Varying<D>(Kinds<D>);
@@ -24,7 +24,7 @@ pub(crate) struct Varying<D>(Kinds<D>);
 #[serde(rename_all = "kebab-case", bound = "D: Dimension")]
 #[schemars(bound = "D: Dimension")]
 enum Kinds<D> {
-    /// Always the same.
+    /// The same value every time.
     Constant(Amount<D>),
     /// Exponential.
     Exponential(Exponential<D>),
@@ -32,13 +32,13 @@ enum Kinds<D> {
     Lognormal(Lognormal<D>),
     /// Gamma.
     Gamma(Gamma<D>),
-    /// Normal; values below zero are drawn again.
+    /// Normal; values below zero are sampled again.
     Normal(Normal<D>),
     /// Uniform.
     Uniform(Uniform<D>),
     /// Pareto (type I), by least value or by mean.
     Pareto(Pareto<D>),
-    /// Values from a file, each as likely.
+    /// Values from a file, all equally likely.
     Empirical(EmpiricalSettings),
 }
 
@@ -121,7 +121,7 @@ struct Pareto<D> {
 }
 
 impl<D: Dimension> Varying<D> {
-    /// The checked distribution of a value at node `at`.
+    /// Checks the value at node `at` and returns its distribution; `None` if it is wrong.
     pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Distribution> {
         let at = check.inside(at);
         match &self.0 {
@@ -161,7 +161,7 @@ pub(super) fn lognormal(mean: f64, cv: f64) -> Distribution {
     Distribution::Lognormal { mu: mean.ln() - variance / 2.0, sigma: variance.sqrt() }
 }
 
-/// A coefficient of variation that a sampler can stand.
+/// Returns the coefficient of variation if samplers support it; otherwise reports a problem and returns `None`.
 pub(super) fn spread(check: Check<'_>, table: NodeId, cv: &Field<Factor>) -> Option<f64> {
     check.required(table, cv, "cv", "write `cv = 0.5`: standard deviation divided by mean");
     let (at, cv) = cv.given()?;
@@ -230,7 +230,8 @@ impl<D: Dimension> Pareto<D> {
     }
 }
 
-/// A Pareto distribution whose `shape`, written at node `at`, leaves it a mean; its least value by shape.
+/// Returns the Pareto distribution of this `shape`, with the least value that `scale` gives for it; reports a
+/// problem at node `at` and returns `None` if the shape is so small that the mean is infinite.
 pub(super) fn pareto(
     check: Check<'_>,
     at: NodeId,

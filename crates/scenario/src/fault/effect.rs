@@ -1,4 +1,4 @@
-//! What a fault cannot slow, and what it slows without effect.
+//! Checks of faults that cannot be simulated, and remarks on faults without effect.
 
 use super::{FaultSettings, Faulty, FaultyLink};
 use crate::check::Check;
@@ -21,7 +21,7 @@ impl FaultyLink {
 }
 
 impl FaultSettings {
-    /// What cannot be slowed, or not on single nodes.
+    /// Checks that the part can be slowed down, and on single nodes if `nodes` is written.
     pub(super) fn check_possible(
         &self,
         check: Check<'_>,
@@ -47,7 +47,7 @@ impl FaultSettings {
         }
     }
 
-    /// What is not limited, or not used.
+    /// Remarks that a fault has no effect because the part has no limit or is not used.
     pub(super) fn check_effect(&self, check: Check<'_>, what: Faulty, parts: Parts<'_>) {
         let jobs = || parts.jobs.iter().flatten();
         let unlimited = |index| {
@@ -70,7 +70,7 @@ impl FaultSettings {
         }
     }
 
-    /// Gradients that take as long as on an idle network.
+    /// Remarks that a slow link has no effect on gradients that take as long as on an idle network.
     fn remark_analytic<'j>(
         &self,
         check: Check<'_>,
@@ -97,7 +97,7 @@ fn is_shared(index: usize, parts: Parts<'_>) -> bool {
     storage.is_some_and(|of| of.path.is_remote() && of.path.measured().is_none())
 }
 
-/// Whether nothing of a storage is shared out, so that nothing of it can be scarce.
+/// Whether no part of a storage is shared by requests, so that none can be scarce.
 fn is_unlimited(storage: &Storage) -> bool {
     let path = &storage.path;
     path.bandwidth == Bandwidth::Fixed(f64::INFINITY)

@@ -1,4 +1,4 @@
-//! How `job.accuracy` is written: how much training it takes to reach a target.
+//! Settings of `job.accuracy`: how many epochs training needs to reach a target.
 
 use super::rules::Rules;
 use super::{BatchInterval, Job, QueueKind, Resume};
@@ -12,22 +12,24 @@ use schemars::JsonSchema;
 /// Most rows of a table.
 const MOST: usize = 1000;
 
-/// How much training it takes to reach a target: assumed, where the time that it takes is simulated.
+/// Number of epochs that training needs to reach a target. The number is assumed; the time of the epochs is simulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accuracy {
-    /// Epochs of fresh samples by batch.
+    /// Epochs of fresh samples as a function of the batch.
     pub law: EpochsLaw,
-    /// Which batch that is.
+    /// Which batch decides the number of epochs.
     pub batch: CountedBatch,
-    /// Epochs are so many times as many.
+    /// Factor on the number of epochs.
     pub factor: f64,
-    /// Share by which epochs grow with each model more that is averaged.
+    /// Share by which each further model that is averaged increases the epochs.
     pub per_learner: f64,
-    /// The same with each step more from one averaging to the next.
+    /// Share by which each further step from one averaging to the next increases the epochs.
     pub per_step: f64,
-    /// What a sample that was trained on before, in the same reading, is worth of a fresh one: 0 to 1.
+    /// Value, relative to a fresh sample, of a sample that was already trained on in the same pass over the data set: 0
+    /// to 1.
     pub usefulness: f64,
-    /// Share by which each update that a model copy had not seen when it made its own adds to the epochs.
+    /// Share by which the epochs grow for each unit of mean staleness: the number of updates of others that a model
+    /// copy had not seen when it made its own.
     pub staleness: f64,
 }
 
@@ -35,16 +37,16 @@ pub struct Accuracy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedBatch {
-    /// That of all model copies of an update together, whose gradients are averaged; where each updates by
-    /// itself, those of as many updates on about the same parameters.
+    /// The batches of all model copies together, whose gradients are averaged in one update. Where each copy updates by
+    /// itself, the batches of as many updates, which use about the same parameters.
     Global,
-    /// That of one model copy, where each goes its own way and models are averaged: Crossbow (Koliousis et
+    /// The batch of one model copy, where each copy trains by itself and models are averaged: Crossbow (Koliousis et
     /// al., VLDB 2019) finds that the number of copies then matters little.
     ModelCopy,
 }
 
 impl Accuracy {
-    /// Epochs that `job` needs.
+    /// Returns the number of epochs that `job` needs.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
     pub fn epochs(&self, job: &Job) -> f64 {
@@ -52,7 +54,7 @@ impl Accuracy {
         self.factor * averaging * self.law.epochs(self.batch_of(job) as f64)
     }
 
-    /// How many times as many epochs are needed because models are averaged.
+    /// Returns the factor on the number of epochs that averaging models causes; 1 without averaging.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "periods are at most 1e6")]
     pub fn averaging_factor(&self, job: &Job) -> f64 {
@@ -61,13 +63,13 @@ impl Accuracy {
         (1.0 + self.per_learner * others) * (1.0 + self.per_step * steps)
     }
 
-    /// Fresh samples that are worth as much as `samples` trained on, `fresh` of them fresh.
+    /// Returns how many fresh samples are worth as much as `samples` samples, of which `fresh` are fresh.
     #[must_use]
     pub fn useful(&self, samples: f64, fresh: f64) -> f64 {
         useful_samples(samples, fresh, self.usefulness)
     }
 
-    /// The batch of `job` that counts [samples].
+    /// Returns the batch of `job` that decides the number of epochs [samples].
     #[must_use]
     pub fn batch_of(&self, job: &Job) -> u64 {
         match self.batch {
@@ -81,8 +83,8 @@ impl Accuracy {
 }
 
 impl Job {
-    /// Whether it trains on samples that it has trained on, in the same reading or in an epoch that begins
-    /// again after a failure.
+    /// Returns whether the job trains on samples repeatedly, within one pass over the data set or in an epoch that
+    /// begins again after a failure.
     #[must_use]
     pub fn repeats(&self) -> bool {
         let alike = self.loader.generator.is_some_and(|generator| generator.distinct < 1.0);
@@ -92,52 +94,52 @@ impl Job {
     }
 }
 
-/// How much training it takes to reach a target: one of `epochs`, `least_epochs` and `table`.
+/// Number of epochs that training needs to reach a target: one of `epochs`, `least_epochs` and `table`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccuracySettings {
-    /// Epochs, whatever the batch.
+    /// Number of epochs, whatever the batch.
     epochs: Field<Factor>,
-    /// Epochs with the smallest of batches; with `critical_batch`.
+    /// Number of epochs with the smallest batches; write it together with `critical_batch`.
     least_epochs: Field<Factor>,
     /// Batch [samples] that needs twice as many epochs: they are `least_epochs` · (1 + batch ÷
     /// `critical_batch`).
     critical_batch: Field<Factor>,
-    /// Epochs by batch, as they were found: `{ batches = [64, 512], epochs = [30, 41] }`.
+    /// Measured numbers of epochs for batches: `{ batches = [64, 512], epochs = [30, 41] }`.
     table: Field<TableSettings>,
-    /// Which batch counts: "global", of all models of a step, or "model-copy", where models are averaged instead of
-    /// gradients (default: "model-copy" with `sync.model-averaging`, otherwise "global").
+    /// Which batch decides the number of epochs: "global", of all models of a step, or "model-copy", where models are
+    /// averaged instead of gradients (default: "model-copy" with `sync.model-averaging`, otherwise "global").
     batch: Field<CountedBatch>,
-    /// Epochs are so many times as many, for what else costs some (default: 1).
+    /// Factor on the number of epochs, for anything else that costs epochs (default: 1).
     factor: Field<Factor>,
-    /// Share by which epochs grow with each model more that `sync.model-averaging` averages (default: 0).
+    /// Share by which each further model that `sync.model-averaging` averages increases the epochs (default: 0).
     per_learner: Field<Share>,
-    /// The same with each step more of its `period` (default: 0).
+    /// Share by which each further step of the `period` of `sync.model-averaging` increases the epochs (default: 0).
     per_step: Field<Share>,
-    /// What each update of others that a model copy had not seen, when it made its own, adds to the epochs:
-    /// they are 1 + `staleness` · mean staleness times as many (default: 0, where model copies update by
-    /// themselves; W. Dai et al., *Toward Understanding the Impact of Staleness in Distributed Machine
-    /// Learning*, ICLR 2019, measure how many more steps it takes).
+    /// Share by which stale updates increase the epochs: these are multiplied by 1 + `staleness` · mean staleness. The
+    /// staleness of an update is the number of updates of other model copies that its model copy had not seen (default:
+    /// 0, where model copies update by themselves; W. Dai et al., *Toward Understanding the Impact of Staleness in
+    /// Distributed Machine Learning*, ICLR 2019, measure how many more steps it takes).
     staleness: Field<Factor>,
-    /// What a sample of a repeated batch is worth of a fresh one, from 0 to 1; needed where batches are
+    /// Value of a sample of a repeated batch relative to a fresh sample, from 0 to 1; needed where batches are
     /// repeated, or epochs begin again after failures.
     usefulness: Field<Share>,
 }
 
-/// Epochs by batch; linear between.
+/// Number of epochs for each batch, with linear interpolation between.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TableSettings {
     /// Batches [samples], ascending.
     #[schemars(required)]
     batches: Field<List<Count<1, 1_000_000_000>>>,
-    /// Epochs with each.
+    /// Number of epochs with each of the batches.
     #[schemars(required)]
     epochs: Field<List<Factor>>,
 }
 
 impl AccuracySettings {
-    /// The checked law of the table at node `at`.
+    /// Returns the checked assumptions of the table at document node `at`; `None` if they are wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, averages: bool) -> Option<Accuracy> {
         let choices = [
             ("epochs", self.epochs.at),
@@ -176,7 +178,7 @@ impl AccuracySettings {
         })
     }
 
-    /// Whether it is written what staleness costs.
+    /// Returns whether `staleness` is written.
     pub(super) fn says_staleness(&self) -> bool {
         self.staleness.is_written()
     }
@@ -215,7 +217,8 @@ impl TableSettings {
 }
 
 impl Rules<'_> {
-    /// What is assumed of accuracy covers how the job trains.
+    /// Checks that `accuracy` says all that is needed for how the job trains: repeated samples, learners that a policy
+    /// finds, and its batch.
     pub(super) fn check_accuracy(&self, job: &Job) {
         let (Some((at, settings)), Some(accuracy)) =
             (self.settings.accuracy.given(), &job.accuracy)
@@ -240,7 +243,7 @@ impl Rules<'_> {
         self.check_range(accuracy, accuracy.batch_of(job));
     }
 
-    /// The batch lies within the table.
+    /// Checks that the batch lies within the table.
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
     fn check_range(&self, accuracy: &Accuracy, batch: u64) {
         let EpochsLaw::Table(rows) = &accuracy.law else { return };

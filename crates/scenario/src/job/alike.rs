@@ -1,4 +1,5 @@
-//! Copies of a job on nodes of other kinds: what is found once, from the nodes of the first, holds for all.
+//! Checks of job copies on different kinds of nodes: values that are found once, from the nodes of the first copy, must
+//! hold for all copies.
 
 use super::Job;
 use super::copies::CopiesSettings;
@@ -11,7 +12,7 @@ use std::ops::Range;
 const REMEDY: &str = "write a job for each kind of node";
 
 impl Rules<'_> {
-    /// Nothing that is found from the nodes of the first copy would be other on those of others.
+    /// Checks that values found from the nodes of the first copy are the same for the nodes of the other copies.
     pub(super) fn check_alike(&self, job: &Job, cluster: &Cluster) {
         self.check_cores(job, cluster);
         let nodes = self.nodes(job);
@@ -25,7 +26,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Calls by cores.
+    /// Checks that all nodes have the same number of cores, if "auto" takes the number of calls from it.
     fn check_cores(&self, job: &Job, cluster: &Cluster) {
         let alike = cluster.alike(self.nodes(job)).into_iter();
         let mut cores = alike.map(|alike| cluster.node_at(alike.start).cores);
@@ -42,7 +43,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Model copies by GPUs.
+    /// Checks that all job copies have the same numbers of model copies on their nodes, if these follow from the nodes'
+    /// GPUs.
     fn check_numbers(&self, job: &Job) {
         let Some((at, CopiesSettings::Gpus)) = self.settings.copies_at() else { return };
         let copies = |first_node| self.settings.copies(Around { first_node, ..self.around });
@@ -52,7 +54,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Latencies of transfers inside nodes, where they are the nodes'.
+    /// Checks that the latency of transfers inside nodes is the same for all job copies, if it is taken from the nodes.
     fn check_latencies(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let of = |nodes| cluster.weakest(nodes).node.intra.latency;
         let own = of(self.nodes_of_copy(job, self.around.first_node));
@@ -64,7 +66,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Cycles of fusion, as shares of a step.
+    /// Checks that steps of all job copies take equally long, if cycles of fusion are shares of a step.
     fn check_cycles(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let fused = sync.buffer > 0;
         if fused && self.differs(job, |nodes| cluster.slowest(nodes, job.peak)) {
@@ -74,7 +76,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether what `of` finds of the nodes of some copy is not what it finds of the first's.
+    /// Returns whether `of` gives another value for the nodes of some copy than for the nodes of the first copy.
     fn differs<T: PartialEq>(&self, job: &Job, of: impl Fn(Range<u32>) -> T) -> bool {
         let starts = self.nodes(job).step_by(job.nodes as usize);
         let mut found = starts.map(|start| of(self.nodes_of_copy(job, start)));
@@ -82,7 +84,7 @@ impl Rules<'_> {
         found.any(|other| Some(other) != first)
     }
 
-    /// Those of the copy that begins at node `start`.
+    /// Returns the nodes of the job copy that begins at node `start`.
     fn nodes_of_copy(&self, job: &Job, start: u32) -> Range<u32> {
         start..start.saturating_add(job.nodes)
     }

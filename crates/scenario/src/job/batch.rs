@@ -1,11 +1,11 @@
-//! How large a step's batch is: of each model copy, or of all together.
+//! Batch of a step: for each model copy, or for all together.
 
 use super::settings::{Around, JobSettings};
 use crate::check::Check;
 use crate::document::NodeId;
 
 impl JobSettings {
-    /// Samples of each model copy and step; `None` where that is wrong.
+    /// Returns the samples of each model copy and step; `None` if the setting is wrong.
     pub(super) fn checked_batch(
         &self,
         check: Check<'_>,
@@ -35,13 +35,13 @@ impl JobSettings {
         Some(all.0 / models)
     }
 
-    /// Where the batch is written, if it is.
+    /// Returns the document node of `batch` or `global_batch`, if one is written.
     pub(super) fn batch_at(&self) -> Option<NodeId> {
         self.global_batch.at.or(self.batch.at)
     }
 }
 
-/// In words, the multiples of `ranks` next to `all`.
+/// Returns in words the multiples of `ranks` next to `all`, the nearest first.
 fn nearest(all: u64, ranks: u64) -> String {
     let (below, above) = (all / ranks * ranks, all.div_ceil(ranks) * ranks);
     match below {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_comes_first() {
+    fn nearest_multiples_are_listed_nearest_first() {
         assert_eq!(nearest(256, 24), "264 or 240");
         assert_eq!(nearest(250, 24), "240 or 264");
         assert_eq!(nearest(5, 24), "24, or fewer nodes or model copies");

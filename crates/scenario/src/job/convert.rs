@@ -1,4 +1,4 @@
-//! How `job.stage.convert` is written: a data set that is made from another one on its way to the nodes.
+//! Settings of `job.stage.convert`: a data set that is made from another one while it is copied to the nodes.
 
 use super::rules::Rules;
 use super::settings::Around;
@@ -13,13 +13,14 @@ use schemars::JsonSchema;
 
 /// How a job's data set is made from another one while it is staged.
 ///
-/// A stream reads a file of that one, computes for each of its samples on the node's cores, and writes
-/// what these samples are in the job's own data set to the tier: one after the other.
+/// A stream does three things, one after the other: it reads a file of the other data set, computes for each of the
+/// file's samples on the node's cores, and writes these samples to the tier with the sizes that they have in the job's
+/// own data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Convert {
-    /// Index of the other data set into [`crate::Scenario::datasets`].
+    /// Index of the other data set in [`crate::Scenario::datasets`].
     pub from: usize,
-    /// Time of a core for each sample [core-s].
+    /// CPU time for each sample [core-s].
     pub compute: Distribution,
 }
 
@@ -30,12 +31,12 @@ pub(super) struct ConvertSettings {
     /// Name of the data set that is on the storage, with as many samples as the job's own.
     #[schemars(required)]
     from: Field<String>,
-    /// Time of a core for each sample: decoding, encoding (default: 0 s).
+    /// CPU time for each sample, such as for decoding and encoding (default: 0 s).
     compute: Field<Varying<Time>>,
 }
 
 impl ConvertSettings {
-    /// The checked conversion of the table at node `at`.
+    /// Returns the checked conversion of the table at document node `at`; `None` if it is wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -53,8 +54,8 @@ impl ConvertSettings {
 }
 
 impl Rules<'_> {
-    /// What is made from another data set has its samples, and is made on cores that others share.
-    /// The data set that is on the storage.
+    /// Checks that a converted data set is not its own source, has as many samples as its source, is whole on each
+    /// node, and is made on shared cores. Returns the data set that is on the storage.
     pub(super) fn check_convert<'d>(&'d self, job: &Job, dataset: &'d Dataset) -> &'d Dataset {
         let staging = job.staging.as_ref();
         let Some((staging, convert)) = staging.and_then(|s| Some((s, s.convert.as_ref()?))) else {

@@ -1,4 +1,4 @@
-//! How many model copies each node of a job has: as many on all, or a list.
+//! Number of model copies on each node of a job: the same on all nodes, or a list.
 
 use super::Job;
 use super::rules::Rules;
@@ -14,23 +14,23 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-/// Model copies of a node.
+/// Number of model copies on a node.
 type Copies = Count<1, 10_000>;
 
 /// Model copies of nodes, as they are written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CopiesSettings {
-    /// On each.
+    /// The same number on each node.
     All(Copies),
-    /// On one after the other.
+    /// A number for each node, in node order.
     Each(Vec<Field<Copies>>),
-    /// As many as it has GPUs.
+    /// As many as the GPUs of each node allow.
     Gpus,
 }
 
 impl CopiesSettings {
-    /// Most on any node; and those on one node after the other, none where all have as many. `gpus` are those
-    /// of the nodes, over the stages of a model.
+    /// Returns the largest number of model copies on any node, and the number on each node; the list is empty if all
+    /// nodes have the same. `gpus` returns how many model copies the GPUs of each node allow.
     fn resolve(&self, gpus: impl FnOnce() -> Vec<u32>) -> (u32, Vec<u32>) {
         let each = match self {
             Self::All(copies) => return (copies.small(), Vec::new()),
@@ -42,7 +42,7 @@ impl CopiesSettings {
         (most, if alike { Vec::new() } else { each })
     }
 
-    /// Nodes that a list has numbers for.
+    /// Returns the number of nodes in the list; `None` if no list is written.
     fn nodes(&self) -> Option<usize> {
         match self {
             Self::All(_) | Self::Gpus => None,
@@ -51,7 +51,7 @@ impl CopiesSettings {
     }
 }
 
-/// Model copies of `nodes` with `most` each, or as many as a list says.
+/// Returns the number of model copies on all of `nodes` nodes: `most` on each, or the sum of the list `each`.
 fn in_all(nodes: u32, most: u32, each: &[u32]) -> u32 {
     match each {
         [] => nodes.saturating_mul(most),
@@ -60,11 +60,12 @@ fn in_all(nodes: u32, most: u32, each: &[u32]) -> u32 {
 }
 
 impl JobSettings {
-    /// Most model copies on any node; and those on one node after the other, none where all have as many.
+    /// Returns the largest number of model copies on any node, and the number on each node; the list is empty if all
+    /// nodes have the same.
     pub(super) fn copies(&self, around: Around<'_>) -> (u32, Vec<u32>) {
         let span = self.nodes_per_copy();
         if span > 1 {
-            // Each begins where the one before it ends.
+            // A model copy on several nodes counts on its first node, and begins where the copy before it ends.
             let nodes = 0..self.nodes.get().map_or(1, |nodes| nodes.small());
             return (1, nodes.map(|node| u32::from(node.is_multiple_of(span))).collect());
         }
@@ -75,7 +76,7 @@ impl JobSettings {
         copies.resolve(|| self.nodes_of(around).map(models).collect())
     }
 
-    /// Model copies of a job copy.
+    /// Returns the number of model copies of a job copy.
     pub(super) fn ranks(&self, around: Around<'_>) -> u32 {
         let (most, each) = self.copies(around);
         in_all(self.nodes.get().map_or(1, |nodes| nodes.small()), most, &each)
@@ -83,18 +84,19 @@ impl JobSettings {
 }
 
 impl Job {
-    /// Model copies on node number `node` of a job copy.
+    /// Returns the number of model copies on node number `node` of a job copy.
     #[must_use]
     pub fn copies_on(&self, node: u32) -> u32 {
         self.copies_each.get(node as usize).copied().unwrap_or(self.copies_per_node)
     }
 
-    /// Model copies on each node of a job copy, one after the other.
+    /// Returns the number of model copies on each node of a job copy, in node order.
     pub fn copies_by_node(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.nodes).map(|node| self.copies_on(node))
     }
 
-    /// Ranks that send messages on each node of a job copy: model copies, or all GPUs where these are spread over several.
+    /// Returns the number of ranks that send messages on each node of a job copy: model copies, or all GPUs where model
+    /// copies are spread over several GPUs.
     pub fn ranks_by_node(&self) -> impl Iterator<Item = u32> + '_ {
         let on = |node| match &self.parallelism {
             Some(_) => self.gpus_on(node) as u32,
@@ -103,15 +105,15 @@ impl Job {
         (0..self.nodes).map(on)
     }
 
-    /// Ranks that add up the gradients of each part of the model: one of each model copy, or all in it that split its
-    /// sequences.
+    /// Returns the number of ranks that reduce the gradients of each part of the model: in each model copy one rank, or
+    /// all ranks that split its sequences.
     #[must_use]
     pub fn gradient_ranks(&self) -> u32 {
         let context = self.parallelism.as_ref().map_or(1, |of| of.context_ranks());
         self.ranks().saturating_mul(context)
     }
 
-    /// Model copies of a job copy, which add their gradients up.
+    /// Returns the number of model copies of a job copy, which reduce their gradients together.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         in_all(self.nodes, self.copies_per_node, &self.copies_each)
@@ -119,7 +121,7 @@ impl Job {
 }
 
 impl Rules<'_> {
-    /// The nodes of all copies of `job`.
+    /// Returns the nodes of all copies of `job`.
     pub(super) fn nodes(&self, job: &Job) -> Range<u32> {
         let cluster = self.around.cluster;
         let shared = cluster.is_some_and(|cluster| cluster.share_nodes);
@@ -128,7 +130,8 @@ impl Rules<'_> {
         first..first.saturating_add(copies.saturating_mul(job.nodes))
     }
 
-    /// A list has a number for each node, and shares the data out evenly.
+    /// Checks that a list has a number for each node, and that nodes with unequal numbers do not need unequal shares of
+    /// the data.
     pub(super) fn check_copies(&self, job: &Job) {
         let Some((at, copies)) = self.settings.copies_at() else { return };
         if let Some(nodes) = copies.nodes().filter(|nodes| *nodes != job.nodes as usize) {
@@ -141,7 +144,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Each model copy, or each of its stages, has a GPU.
+    /// Checks that each node has enough GPUs for its model copies and their stages.
     pub(super) fn check_gpus(&self, job: &Job, cluster: &Cluster) {
         if job.device != Device::Accelerator {
             if job.kernel().is_some() {
@@ -160,7 +163,7 @@ impl Rules<'_> {
                 true => alike.map(|node| job.copies_on(place(node))).max().unwrap_or(0),
                 false => job.copies_per_node,
             };
-            // Where a model copy is on several nodes, these have it alone.
+            // A model copy on several nodes has these nodes for itself.
             let most = if job.nodes_per_copy() > 1 { 1 } else { u64::from(most) };
             if most * each > u64::from(gpus) {
                 return self.too_few_gpus(most, job, gpus);
@@ -168,7 +171,7 @@ impl Rules<'_> {
         }
     }
 
-    /// GPUs by whose peak step times are found have one.
+    /// Checks that every GPU type of a job whose step times follow from peak FLOP/s has a peak for the job's precision.
     pub(super) fn check_peaks(&self, job: &Job, cluster: &Cluster) {
         let Some(precision) = job.peak else { return };
         let gpus = cluster.kinds(self.nodes(job)).into_iter().filter_map(|kind| kind.node.gpu);
@@ -197,7 +200,7 @@ impl Rules<'_> {
     }
 }
 
-/// What a model copy has on a node, in words.
+/// Returns in words the stages and ranks that a model copy has on a node.
 fn pieces(job: &Job) -> String {
     let ranks = u64::from(job.ranks_of_stage()).min(job.gpus_per_copy());
     let stages = job.gpus_per_copy() / ranks.max(1);

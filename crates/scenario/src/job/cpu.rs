@@ -1,4 +1,4 @@
-//! How a job's threads use cores, beside how long: quota, inner threads, memory traffic.
+//! How a job's threads use cores, apart from their CPU time: quota, inner threads, memory traffic.
 
 use super::Job;
 use super::rules::Rules;
@@ -10,18 +10,18 @@ use crate::field::Field;
 use crate::number::{Count, Factor, Share};
 use schemars::JsonSchema;
 
-/// Least quota: what a control group can be held to, 1 ms in each 100 ms.
+/// Smallest quota that a control group can be held to: 1 ms in each 100 ms [cores].
 const LEAST_QUOTA: f64 = 0.01;
-/// Most times as slow as alone that a core may be which waits for memory.
+/// Largest factor by which waiting for memory may slow a core.
 const SLOWEST: f64 = 1e6;
 
-/// How the threads of a job use cores, beside how long.
+/// How the threads of a job use cores, apart from their CPU time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuUse {
-    /// Cores that each copy may use on each node, as a control group's quota is [cores]; infinite
-    /// where not given. The group's periods are not simulated, only their mean.
+    /// Cores that each copy may use on each node, as a control group's quota [cores]; infinite if not written. The
+    /// group's periods are not simulated, only their mean.
     pub quota: f64,
-    /// Threads that share a worker's computing for one sample, if not one does it all.
+    /// Threads that share a worker's computing for one sample; `None` if one thread does all of it.
     pub inner: Option<InnerThreads>,
     /// Bytes that a core at work for the loader moves to and from memory [B/core-s].
     pub traffic: f64,
@@ -33,28 +33,28 @@ impl Default for CpuUse {
     }
 }
 
-/// Threads of an operation, as OpenMP's or OpenCV's are: each on at most one core.
+/// Threads inside an operation, as OpenMP or OpenCV start them; each runs on at most one core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct InnerThreads {
-    /// How many.
+    /// Number of threads that share the computing for one sample.
     pub threads: u32,
-    /// Speed of each against one that works alone: above 0, at most 1.
+    /// Speed of each thread relative to a thread that works alone: above 0, at most 1.
     pub efficiency: f64,
 }
 
-/// Threads of an operation, as OpenMP's or OpenCV's are.
+/// Threads inside an operation of a worker, as OpenMP or OpenCV start them.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InnerSettings {
     /// Threads that share the computing for one sample.
     #[schemars(required)]
     threads: Field<Count<1, 1000>>,
-    /// Speed of each against one that works alone, above 0 and at most 1 (default: 1).
+    /// Speed of each thread relative to a thread that works alone, above 0 and at most 1 (default: 1).
     efficiency: Field<Share>,
 }
 
 impl JobSettings {
-    /// How its threads use cores.
+    /// Returns how the job's threads use cores.
     pub(super) fn cpu(&self, check: Check<'_>) -> CpuUse {
         if let Some((at, quota)) = self.cpu_quota.given()
             && quota.0 < LEAST_QUOTA
@@ -87,7 +87,8 @@ impl InnerSettings {
 }
 
 impl Rules<'_> {
-    /// What makes threads share more than cores needs cores that are shared.
+    /// Checks that cores are not in "fifo" order if a quota, inner threads, memory traffic or an interpreter's lock is
+    /// simulated.
     pub(super) fn check_cpu(&self, job: &Job) {
         let settings = self.settings;
         if job.cpu.quota.is_finite() {
@@ -109,7 +110,7 @@ impl Rules<'_> {
         }
     }
 
-    /// A core that waits for nothing but memory gets something done.
+    /// Checks that memory traffic slows a core at most by the factor `SLOWEST`.
     pub(super) fn check_traffic(&self, job: &Job, node: &Node) {
         let slowdown = job.cpu.traffic / node.memory_bandwidth;
         if slowdown > SLOWEST {
@@ -123,7 +124,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What has no effect.
+    /// Remarks where memory traffic, copies to devices or a quota have no effect.
     pub(super) fn remark_cpu(&self, job: &Job, node: &Node) {
         if job.cpu.traffic > 0.0 && node.memory_bandwidth.is_infinite() {
             self.check.remark(format!(

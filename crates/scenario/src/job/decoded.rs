@@ -1,4 +1,4 @@
-//! How `job.decoded_cache` is written: samples that a job keeps in memory as they are after decoding.
+//! Settings of `job.decoded_cache`: samples that a job keeps in memory after decoding.
 
 use super::rules::Rules;
 use super::{Job, QueueKind};
@@ -11,32 +11,32 @@ use forebay_model::law::CachePolicy;
 use forebay_model::units::Size;
 use schemars::JsonSchema;
 
-/// What each node of a job keeps of its samples after decoding, in memory.
+/// Cache of decoded samples in the memory of each node of a job.
 ///
-/// All loaders of a job copy on a node share it. It is empty at the start. A sample that is there is
-/// not read, and the first computation behind its reading is left out; one that is missing comes into
-/// it once it has been read, at the size that samples have after decoding.
+/// All loaders of a job copy on a node share the cache. It is empty at the start. A sample that is in the cache is not
+/// read, and the first computation after its reading is left out. A sample that is missing enters the cache once it has
+/// been read, with the size of a decoded sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DecodedCache {
-    /// Bytes that it holds on each node [B].
+    /// Capacity on each node [B].
     pub capacity: f64,
-    /// What leaves it for something new.
+    /// Which samples are evicted for new ones.
     pub policy: CachePolicy,
 }
 
-/// What each node of a job keeps of its samples after decoding, in memory.
+/// Cache of decoded samples in the memory of each node of a job.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DecodedSettings {
-    /// Bytes that it holds on each node; a sample takes the data set's `decoded_size`.
+    /// Capacity on each node; a sample takes the data set's `decoded_size`.
     #[schemars(required)]
     capacity: Field<Positive<Size>>,
-    /// What leaves it for something new (default: "minio", nothing).
+    /// Which samples are evicted for new ones (default: "minio", nothing).
     policy: Field<CachePolicy>,
 }
 
 impl DecodedSettings {
-    /// The checked cache of the table at node `at`.
+    /// Returns the checked cache of the table at document node `at`; `None` if it is wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<DecodedCache> {
         let remedy = "write `capacity = \"100 GB\"`";
         let capacity = check.required(at, &self.capacity, "capacity", remedy)?.0;
@@ -46,7 +46,8 @@ impl DecodedSettings {
 }
 
 impl Rules<'_> {
-    /// Samples are kept one by one, by the workers that both read and decode them.
+    /// Checks that samples can be cached one by one, by the workers that both read and decode them: there is a file for
+    /// each sample, the queue is not circular, and the first stage decodes.
     pub(super) fn check_decoded(&self, job: &Job, dataset: &Dataset) {
         let (Some(at), true) = (self.settings.decoded_cache.at, self.loader.is_some()) else {
             return;

@@ -1,4 +1,4 @@
-//! What a job's model takes of its GPUs' memory, and whether it fits.
+//! GPU memory that a job's model takes, and checks that it fits.
 
 use super::model::ModelSettings;
 use super::rules::Rules;
@@ -13,7 +13,7 @@ use forebay_model::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What a GPU holds for training.
+/// GPU memory that training takes.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemorySettings {
@@ -22,12 +22,12 @@ pub(crate) struct MemorySettings {
     /// Bytes of activations that a sample's forward pass leaves for backward (default: those of the
     /// catalogue's model).
     activations: Field<Amount<Size>>,
-    /// Bytes that libraries and the device's context take beside (default: 0 B).
+    /// Bytes that libraries and the device's context take in addition (default: 0 B).
     workspace: Field<Amount<Size>>,
 }
 
 impl Job {
-    /// What the GPU that holds most of it holds, where that is known.
+    /// Returns what the fullest GPU holds; `None` if that is not known.
     #[must_use]
     pub fn footprint(&self) -> Option<Footprint> {
         let fuller = |a: &&Footprint, b: &&Footprint| a.total().total_cmp(&b.total());
@@ -36,7 +36,7 @@ impl Job {
 }
 
 impl ModelSettings {
-    /// What the GPU of each stage holds; nothing where that is not known.
+    /// Returns what the GPU of each stage holds; empty if that is not known.
     pub(super) fn footprints(
         &self,
         check: Check<'_>,
@@ -78,7 +78,7 @@ impl ModelSettings {
         (0..).zip(&portions).map(of).collect()
     }
 
-    /// The parts of the model that these shares of it are.
+    /// Returns the part of the model that each of `shares` stands for; `None` if the model's memory is not known.
     fn portions(&self, check: Check<'_>, shares: &[f64]) -> Option<Vec<Portion>> {
         let known = self.known();
         let Some((at, memory)) = self.memory.given() else {
@@ -118,7 +118,7 @@ impl ModelSettings {
     }
 }
 
-/// What `stages` have of chunks that they are dealt in turn.
+/// Returns the part of the model on each of `stages` stages, to which the chunks are dealt in turn.
 fn of_stages(chunks: &[Portion], stages: usize) -> Vec<Portion> {
     let (first, rest) = chunks.split_at(stages);
     let mut all = first.to_vec();
@@ -128,20 +128,20 @@ fn of_stages(chunks: &[Portion], stages: usize) -> Vec<Portion> {
     all
 }
 
-/// A footprint in words.
+/// Converts bytes to GiB.
 fn gib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 30)
 }
 
 impl Rules<'_> {
-    /// What does not fit is kept in the nodes' memory, where that is written.
+    /// Keeps what does not fit into GPU memory in the nodes' memory, if `model.out_of_core` is true.
     pub(super) fn keep_outside(&self, job: &mut Job) {
         let Some(cluster) = self.around.cluster else { return };
         let node = cluster.weakest(self.nodes(job)).node;
         self.swap(job, &node);
     }
 
-    /// What each GPU of the job holds fits into its memory.
+    /// Checks that what each GPU of the job holds fits into the GPU's memory.
     pub(super) fn check_device_memory(&self, job: &Job, node: &Node) {
         let capacity = node.gpu_memory;
         let Some(full) = job.footprint() else { return self.remark_gpu(job) };
@@ -180,7 +180,7 @@ impl Rules<'_> {
         self.check.wrong(at, what, remedy);
     }
 
-    /// Memory of GPUs beside a model of which nothing is known.
+    /// Remarks that `gpu_memory` has no effect on a model whose memory is not known.
     fn remark_gpu(&self, job: &Job) {
         if let Some(at) = self.check.find(&["cluster", "node", "gpu_memory"]) {
             let key = self.check.document.path(at);
@@ -192,7 +192,8 @@ impl Rules<'_> {
     }
 }
 
-/// Most learners whose footprint is no more than `capacity`; 0 where not even one's is, or there is but one.
+/// Returns the largest number of learners whose footprint is at most `capacity`; 0 if not even one fits, or if the job
+/// has only one.
 fn largest_number(job: &Job, capacity: f64) -> u32 {
     let (Some(all), most) = (job.footprint(), f64::from(job.learners.most)) else { return 0 };
     let one = Footprint {
@@ -206,7 +207,8 @@ fn largest_number(job: &Job, capacity: f64) -> u32 {
     if job.learners.most == 1 { 0 } else { one.most_learners(all.averaging > 0.0, capacity) }
 }
 
-/// Largest batch whose footprint is no more than `capacity` on any stage; 0 where none is.
+/// Returns the largest batch whose footprint is at most `capacity` on every stage; 0 if no smaller batch than the job's
+/// fits.
 #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
 fn largest_batch(job: &Job, capacity: f64) -> u64 {
     let of = |held: &Footprint| {

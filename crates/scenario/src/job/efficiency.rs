@@ -1,4 +1,4 @@
-//! Step times by arithmetic: what a model's products take at a share of the GPU's peak.
+//! Step times by arithmetic: a model's FLOPs at a share of the GPU's peak FLOP/s.
 
 use super::model::ModelSettings;
 use super::{Device, StepTime};
@@ -6,11 +6,11 @@ use crate::check::Check;
 use crate::document::NodeId;
 use forebay_model::catalogue::Gpu;
 
-/// Least share of a GPU's peak that a step reaches.
+/// Smallest share of a GPU's peak that may be written.
 const LEAST: f64 = 1e-6;
 
 impl ModelSettings {
-    /// Where the share of the peak is written, if that says the time of a step.
+    /// Returns the written share of the peak and its document node, if it determines the time of a step.
     pub(super) fn efficiency(&self, check: Check<'_>, table: NodeId) -> Option<(NodeId, f64)> {
         let (at, share) = self.efficiency.given()?;
         let both = [("step", self.step.at), ("efficiency", self.efficiency.at)];
@@ -18,7 +18,8 @@ impl ModelSettings {
         (chosen == Some(1)).then_some((at, share.0))
     }
 
-    /// The time of a step that reaches the share `of` of the peak of `gpu`.
+    /// Returns the time of a step that reaches the share `of` of the peak FLOP/s of `gpu`; reports an error if that is
+    /// not known.
     pub(super) fn by_arithmetic(
         &self,
         check: Check<'_>,

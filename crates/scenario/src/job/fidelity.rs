@@ -1,4 +1,5 @@
-//! How collectives are followed, where it is not written: transfer by transfer while that is affordable.
+//! Chooses the fidelity of collectives where it is "auto": transfer by transfer, as long as a step has few enough
+//! transfers.
 
 use super::gradients;
 use super::parallel::rules::{
@@ -7,11 +8,13 @@ use super::parallel::rules::{
 use super::rules::Rules;
 use crate::{Cluster, Fidelity, Job, Method, Sync, Tensor};
 
-/// Most transfers in a step of all copies of a job that are followed one by one unless that is written: half a second.
+/// Most transfers, in a step of all copies of a job, that are simulated one by one with "auto": simulating them takes
+/// half a second.
 const AFFORDABLE: f64 = 1e6;
 
 impl Rules<'_> {
-    /// Chooses where `fidelity` is "auto", and says so where that is not each transfer.
+    /// Chooses the fidelity of each kind of collective where it is "auto", and remarks where the transfers are not
+    /// simulated one by one.
     pub(super) fn choose_fidelity(&self, job: &mut Job) {
         let Some(cluster) = self.around.cluster else { return };
         if job.parallelism.is_some() && !job.can_be_laid_out() {
@@ -55,7 +58,8 @@ impl Rules<'_> {
     }
 }
 
-/// Chooses, if that is to be done; whether it is the time on an idle network.
+/// Chooses the fidelity if it is "auto", by the number of `transfers` in a step; returns true if it chose the time on
+/// an idle network.
 fn choose((fidelity, by): (&mut Fidelity, &mut Option<f64>), transfers: f64) -> bool {
     if *fidelity != Fidelity::Auto {
         return false;
@@ -66,7 +70,8 @@ fn choose((fidelity, by): (&mut Fidelity, &mut Option<f64>), transfers: f64) -> 
     analytic
 }
 
-/// Transfers of a step of the ranks that split layers, split sequences and share experts.
+/// Returns the numbers of transfers in a step among the ranks that split layers, that split sequences, and that share
+/// experts.
 fn of_parts(job: &Job, cluster: &Cluster) -> [f64; 3] {
     let Some(of) = &job.parallelism else { return [0.0; 3] };
     let sums = of.tensor.as_ref().filter(|of| of.ranks > 1);
@@ -79,7 +84,8 @@ fn of_parts(job: &Job, cluster: &Cluster) -> [f64; 3] {
     ]
 }
 
-/// Transfers of a step's gradients; none where the collective cannot be, which is refused.
+/// Returns the number of transfers that reduce the gradients of a step; 0 if the collective is impossible, which
+/// another check reports.
 fn of_gradients(job: &Job, cluster: &Cluster, sync: &Sync) -> f64 {
     if job.gradient_ranks() < 2 || sync.servers.is_some() {
         return 0.0;
@@ -90,7 +96,8 @@ fn of_gradients(job: &Job, cluster: &Cluster, sync: &Sync) -> f64 {
     gradients::transfers(sync, &job.fabric(cluster)).unwrap_or(0.0) / job.interval() as f64
 }
 
-/// Those of sums in layers that are followed.
+/// Returns the number of transfers in a step of the allreduces in layers; 0 if simulating one allreduce gives the time
+/// of all.
 fn of_sums(job: &Job, cluster: &Cluster, tensor: &Tensor) -> f64 {
     if sums_are_alone(job, cluster, tensor) {
         return 0.0;

@@ -1,25 +1,25 @@
-//! How far a job copy goes: in steps or fresh samples, and what its nodes read for that.
+//! When a job copy ends, in steps or fresh samples, and how many samples its loaders read until then.
 
 use super::{BatchInterval, Job, QueueKind};
 use crate::{Scenario, Stop};
 
-/// Never ends: for runs that end at an instant.
+/// Stands for a goal that is never reached, in runs that end at a given time.
 pub const ENDLESS: u64 = u64::MAX;
 
-/// How far a job copy goes.
+/// When a job copy ends: it has done these steps or trained on these fresh samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Goal {
-    /// Steps, or [`ENDLESS`].
+    /// Number of steps, or [`ENDLESS`].
     pub steps: u64,
-    /// Fresh samples, or [`ENDLESS`].
+    /// Number of fresh samples, or [`ENDLESS`].
     pub fresh: u64,
-    /// Samples that each loader reads, or [`ENDLESS`].
+    /// Number of samples that each loader reads, or [`ENDLESS`].
     pub quota: u64,
 }
 
 impl Scenario {
-    /// Samples of an epoch that are trained on, and its batches: what loaders on request make of
-    /// theirs, otherwise all.
+    /// Returns the samples of an epoch that are trained on, and the number of batches: those that loaders on request
+    /// make, otherwise all samples of the data set.
     fn of_epoch(&self, job: &Job) -> (f64, f64) {
         let dataset = &self.datasets[job.dataset];
         if job.loader.requests.is_none() {
@@ -30,19 +30,19 @@ impl Scenario {
         (samples as f64 * loaders, job.batches_of_epoch(dataset) as f64 * loaders)
     }
 
-    /// Samples of an epoch of a copy of `job` as its loaders make it: without those that fill no batch where these are
-    /// dropped, and with those that come twice so that all ranks have as many.
+    /// Returns the samples of an epoch that the loaders of a copy of `job` deliver: without the samples of incomplete
+    /// batches if these are dropped, and with samples that come twice so that all ranks have the same number.
     #[must_use]
     pub fn samples_of_epoch(&self, job: &Job) -> u64 {
         self.of_epoch(job).0 as u64
     }
 
-    /// How far each copy of `job` goes.
+    /// Returns the goal after which each copy of `job` ends.
     #[must_use]
     pub fn goal(&self, job: &Job) -> Goal {
         let models = u64::from(job.models());
         let predictable = match job.batch_interval {
-            // How many samples a step has changes with the number of learners.
+            // The number of samples in a step changes with the number of learners.
             _ if job.learners.tuning.is_some() => None,
             BatchInterval::Every(k) if job.queue == QueueKind::Bounded && !job.is_uneven() => {
                 Some(k)
@@ -57,7 +57,7 @@ impl Scenario {
             (Stop::Duration(_) | Stop::Known { .. }, _) => {
                 Goal { steps: ENDLESS, fresh: ENDLESS, quota: ENDLESS }
             }
-            // Loaders read on until the last step is over, so that no work in progress drains before.
+            // Loaders go on reading until the last step is over: otherwise their stages would drain before it.
             (Stop::Steps(steps), _) => Goal { steps, fresh: ENDLESS, quota: ENDLESS },
             (Stop::Epochs(epochs), known) => {
                 let (samples, batches) = self.of_epoch(job);
@@ -66,7 +66,7 @@ impl Scenario {
                 match known {
                     Some(k) => {
                         let mut steps = (batches * k).ceil() as u64;
-                        // Rounded up, the product may reach the step that takes one batch more.
+                        // Rounding up can make `steps` one too large: the last step would then take another batch.
                         while steps > 1 && ((steps - 1) as f64 / k).floor() >= batches {
                             steps -= 1;
                         }
@@ -80,8 +80,8 @@ impl Scenario {
 }
 
 impl BatchInterval {
-    /// Whether a model copy takes a fresh batch for `step`, its `on_batch` last steps having been on
-    /// one batch, with `level` samples in the queue.
+    /// Returns whether a model copy takes a fresh batch for `step`, after `on_batch` steps on its last batch, with
+    /// `level` samples in the queue.
     #[must_use]
     pub fn is_fresh(&self, step: u64, on_batch: u64, level: u64) -> bool {
         match *self {

@@ -12,16 +12,17 @@ use schemars::JsonSchema;
 pub struct RealGpu {
     /// Number of the first model copy's GPU; the others have the next ones.
     pub number: u32,
-    /// How it computes.
+    /// Precision in which it computes.
     pub precision: Precision,
     /// Whether a step is recorded once and repeated as a whole, as a CUDA graph.
     pub graph: bool,
-    /// Steps that a device has been given beside the one that it computes.
+    /// Steps that are queued on the device beyond the one that it computes.
     pub ahead: u32,
 }
 
 impl RealGpu {
-    /// Name in a profile's table of steps: that of the probe's trials on the first GPU.
+    /// Returns the name in a profile's table of steps, under which the probe records its trials on the first model
+    /// copy's GPU.
     #[must_use]
     pub fn name(&self) -> String {
         let graph = if self.graph { "-graph" } else { "" };
@@ -37,13 +38,14 @@ pub(crate) struct GpuSettings {
     number: Field<Count<0, 255>>,
     /// Record a step once and repeat it as a whole, as a CUDA graph (default: true).
     graph: Field<bool>,
-    /// Steps that a device is given beside the one that it computes, so that it does not wait to be told:
-    /// 0 tells it when the one before has ended (default: 1).
+    /// Steps that are queued on the device beyond the one that it computes, so that the device does not wait for the
+    /// host. With 0, a step is launched when the one before has ended (default: 1).
     ahead: Field<Count<0, 64>>,
 }
 
 impl GpuSettings {
-    /// The checked table at node `at`, of a model that computes in `precision`.
+    /// Returns the checked GPU settings of the table at document node `at`, for a model that computes in `precision`;
+    /// `None` if they are wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,

@@ -8,19 +8,20 @@ use crate::{BucketShare, Cluster, Fidelity, IntraKind, Servers, Sync};
 use forebay_collective::{Fabric, Generation, Invalid};
 use forebay_model::law::TransportLaw;
 
-/// Most messages of a step that is followed transfer by transfer.
+/// Most transfers in a step that is simulated transfer by transfer.
 const MOST_MESSAGES: f64 = 2e8;
-/// Most parts of buckets at servers, each of which keeps count of each model copy.
+/// Largest product of the parts of buckets at all servers and the model copies: each part keeps a count for each model
+/// copy.
 const MOST_PARTS: f64 = 1e7;
 
 impl Job {
-    /// The servers that its model copies exchange with, if they do.
+    /// Returns the parameter servers that the job's model copies exchange with, if any.
     #[must_use]
     pub fn servers(&self) -> Option<&Servers> {
         self.sync.as_ref()?.servers.as_ref()
     }
 
-    /// Steps from one exchange between its model copies to the next.
+    /// Returns the number of steps from one exchange between the job's model copies to the next.
     #[must_use]
     pub fn interval(&self) -> u64 {
         let others = self.ranks() > 1 || self.sums_gradients();
@@ -28,19 +29,20 @@ impl Job {
         sync.map_or(1, |sync| sync.interval)
     }
 
-    /// Whether its model copies are at different steps at times: they exchange every few, or with servers.
+    /// Returns whether model copies can be at different steps at the same time, because they exchange only every few
+    /// steps, or with servers.
     #[must_use]
     pub fn ranks_may_diverge(&self) -> bool {
         self.interval() > 1 || self.servers().is_some()
     }
 
-    /// Whether some of its model copies may have done more steps than others when it ends.
+    /// Returns whether some model copies may have done more steps than others when the job ends.
     #[must_use]
     pub fn is_uneven(&self) -> bool {
         self.servers().is_some_and(|servers| !servers.is_synchronous())
     }
 
-    /// The ranks of a job copy as libraries see them, on a cluster of equal nodes.
+    /// Returns the topology of a job copy's ranks as collective libraries see it, on a cluster of equal nodes.
     #[must_use]
     pub fn fabric(&self, cluster: &Cluster) -> Fabric {
         Fabric {
@@ -58,8 +60,9 @@ impl Job {
 }
 
 impl ModelSettings {
-    /// Its gradients in 32 bits, where its layers are known: there after the backward pass of their layer, which takes
-    /// a share of the step by its arithmetic, as does the forward pass up to there.
+    /// Returns the gradients of each layer in 32 bits, last layer first; empty if the model's layers are not known. A
+    /// layer's gradients are ready after its backward pass, and its parameters are needed when the next forward pass
+    /// comes to it. Both times are shares of a step in proportion to FLOPs.
     pub(super) fn gradients(&self) -> Vec<Gradient> {
         let Some(model) = self.known() else { return Vec::new() };
         let total = (model.flops() + model.backward_flops()) as f64;
@@ -67,7 +70,7 @@ impl ModelSettings {
         let gradients = model.layers.iter().rev().map(|layer| {
             done += layer.backward_flops();
             ahead -= layer.flops;
-            // What has no arithmetic of its own scales and shifts.
+            // A layer that is counted without FLOPs is a normalisation: its two tensors are scale and shift.
             let tensors = if layer.flops == 0 { 2 } else { 1 };
             let (bytes, ready) = (4.0 * layer.parameters as f64, done as f64 / total);
             Gradient { bytes, tensors, ready, needed: ahead as f64 / total }
@@ -76,7 +79,7 @@ impl ModelSettings {
     }
 }
 
-/// What to write in place of a collective that cannot be.
+/// Returns what to write in place of an impossible collective.
 pub(super) fn remedy(error: &Invalid) -> &'static str {
     match error {
         Invalid::Bytes(_) => "write fewer bytes, or a smaller `ratio` of `compression`",
@@ -84,7 +87,8 @@ pub(super) fn remedy(error: &Invalid) -> &'static str {
     }
 }
 
-/// Transfers of all that a step sends among the ranks of `fabric`.
+/// Returns the number of transfers of all collectives of a step among the ranks of `fabric`; an error if a collective
+/// is impossible.
 pub(super) fn transfers(sync: &Sync, fabric: &Fabric) -> Result<f64, Invalid> {
     if sync.measured.is_some() {
         return Ok(f64::from(fabric.ranks));
@@ -97,7 +101,7 @@ pub(super) fn transfers(sync: &Sync, fabric: &Fabric) -> Result<f64, Invalid> {
 }
 
 impl Rules<'_> {
-    /// Links that are slower than what was measured hold it up.
+    /// Remarks on each link that is slower than the collectives that the profile measured, and makes them take longer.
     fn remark_links(&self, job: &Job, cluster: &Cluster, (sync, law): (&Sync, &TransportLaw)) {
         if sync.fidelity == Fidelity::Analytic {
             return;
@@ -105,7 +109,7 @@ impl Rules<'_> {
         let share = 2.0 * (1.0 - 1.0 / f64::from(job.ranks()));
         let sizes = sync.buckets.iter().map(|bucket| bucket.bytes).chain([sync.most_together()]);
         let ranges = sizes.map(|bytes| law.range(bytes as f64));
-        // What takes no time for its bytes does not use links.
+        // A range without time per byte does not use the links.
         let times = ranges.map(|range| range.beta + range.gamma).filter(|time| *time > 0.0);
         let rate = times.map(|time| share / time).fold(0.0, f64::max);
         let links = self.on_ring(job, cluster, sync);
@@ -117,13 +121,13 @@ impl Rules<'_> {
         }
     }
 
-    /// Links that a ring through all ranks uses, by key: what each carries [B/s], and how many of the ring's flows
-    /// are on it.
+    /// Returns the links that a ring through all ranks uses: the key of the setting, the bandwidth [B/s], and how many
+    /// of the ring's flows share the link.
     fn on_ring(&self, job: &Job, cluster: &Cluster, sync: &Sync) -> [(&'static str, f64, f64); 6] {
         let (intra, ranks) = (cluster.node.intra, job.copies_per_node);
         let one = |used: bool| if used { 1.0 } else { 0.0 };
         let across = job.nodes > 1;
-        // The ring goes through each node, or around one of them.
+        // A ring over several nodes enters and leaves each node; a ring inside one node is closed there.
         let flows = |places: u32| match places {
             1 => 0.0,
             _ => f64::from(places) - one(across),
@@ -141,14 +145,15 @@ impl Rules<'_> {
         ]
     }
 
-    /// Whether some copy of `job` has nodes in several racks.
+    /// Returns whether some copy of `job` has nodes in several racks.
     fn leaves_rack(&self, job: &Job, cluster: &Cluster) -> bool {
         let Some(racks) = cluster.racks else { return false };
         let mut first = self.nodes(job).step_by(job.nodes as usize);
         first.any(|first| first / racks.nodes != first.saturating_add(job.nodes - 1) / racks.nodes)
     }
 
-    /// What model copies and servers send each other can be followed.
+    /// Checks that the parts of buckets at servers are few enough to be simulated, and remarks where `staleness` is not
+    /// written although updates can be stale.
     fn check_servers(&self, job: &Job, servers: &Servers) {
         let used = |part: &&BucketShare| part.push.max(part.pull) > 0;
         let parts = servers.parts.iter().flatten().filter(used).count();
@@ -170,7 +175,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What a step time is the time of matters where batches are cut.
+    /// Remarks that `step_of` has no effect where batches are not cut into micro-batches.
     pub(super) fn remark_step_of(&self, job: &Job) {
         let cut = job.parallelism.as_ref().is_some_and(|of| of.micro_batches > 1);
         if let Some(model) = self.settings.model.get().filter(|_| !cut) {
@@ -179,7 +184,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Steps that are added up are where they make a difference.
+    /// Remarks that `accumulation` has no effect where model copies exchange nothing, and the number of epochs does not
+    /// depend on the batch.
     pub(super) fn remark_accumulation(&self, job: &Job) {
         let counts = job.accuracy.as_ref().is_some_and(|of| of.batch == CountedBatch::Global);
         if job.interval() == 1 && !counts {
@@ -188,7 +194,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Gradients can be added up as is written.
+    /// Checks that gradients can be exchanged as `sync` says, and remarks where `sync` has no effect.
     pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
         let Some(sync) = &job.sync else { return };
         let at = self.check.blame(&[self.settings.sync_at()], self.at);

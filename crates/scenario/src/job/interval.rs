@@ -1,4 +1,4 @@
-//! How `batch_interval` is written.
+//! Settings of `batch_interval`.
 
 use super::BatchInterval;
 use crate::check::Check;
@@ -13,13 +13,13 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum IntervalSettings {
-    /// Every so many steps.
+    /// After a fixed number of steps, which may be a fraction.
     Every(Factor),
-    /// When the queue holds enough.
+    /// When the queue holds enough samples.
     Adaptive(AdaptiveSettings),
 }
 
-/// A fresh batch when the queue holds enough, and at the latest after `max` steps on one batch.
+/// A fresh batch is taken when the queue holds enough samples, and at the latest after `max` steps on one batch.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AdaptiveSettings {
@@ -61,7 +61,7 @@ impl JsonSchema for IntervalSettings {
 }
 
 impl IntervalSettings {
-    /// The checked interval of the value at node `at`.
+    /// Returns the checked interval of the value at document node `at`; `None` if it is wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<BatchInterval> {
         match self {
             Self::Every(steps) if steps.0 < 1.0 => {

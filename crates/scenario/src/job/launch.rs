@@ -1,4 +1,4 @@
-//! What the trainer itself needs of the node's cores: launching kernels, the interpreter.
+//! CPU work of the trainer itself on the node's cores: launching kernels, the interpreter.
 
 use super::Device;
 use crate::Distribution;
@@ -11,40 +11,40 @@ use crate::number::{Count, Share};
 use forebay_model::units::Time;
 use schemars::JsonSchema;
 
-/// What each model copy's trainer does on the node's cores for each step, beside the loader's work:
-/// launching kernels, the interpreter.
+/// CPU work of each model copy's trainer on the node's cores for each step, beside the loader's work: launching
+/// kernels, the interpreter.
 ///
-/// A step whose work is launched while the device computes takes the longer of the two. The trainer
-/// does not run ahead of its device by more than the step in progress.
+/// A step whose work is launched while the device computes takes the longer of the two times. The trainer does not run
+/// ahead of its device by more than the step in progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
-    /// Work of each of its threads [core-seconds].
+    /// CPU work of each of the trainer's threads [core-seconds].
     pub work: Distribution,
-    /// Threads that share it, each on at most one core.
+    /// Number of the trainer's threads, each on at most one core.
     pub threads: u32,
-    /// Whether the device computes meanwhile; otherwise it begins when the threads are done.
+    /// Whether the device computes while the threads work; otherwise it begins when they are done.
     pub overlap: bool,
-    /// Share of its time in which it holds the interpreter's lock, of which a loader and its trainers
-    /// have one.
+    /// Share of a thread's time in which it holds the interpreter's lock; a loader and its trainers have one lock in
+    /// common.
     pub lock: f64,
 }
 
-/// How `launch` is written.
+/// Settings of `launch`: a time or a table.
 pub(super) type Written = Field<TimeOr<LaunchSettings>>;
 
-/// What the trainer itself does on the node's cores for each step.
+/// CPU work of the trainer itself on the node's cores for each step: launching kernels, the interpreter.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LaunchSettings {
-    /// Core-seconds of each thread.
+    /// CPU work of each thread, in core-seconds.
     #[schemars(required)]
     work: Field<Varying<Time>>,
-    /// Threads, each on at most one core (default: 1).
+    /// Number of threads, each on at most one core (default: 1).
     threads: Field<Count<1, 10_000>>,
-    /// Whether the device computes meanwhile, as with launches that nobody waits for (default: true).
+    /// Whether the device computes while the threads work, as with asynchronous launches (default: true).
     overlap: Field<bool>,
-    /// Share of its time in which it holds the interpreter's lock, with workers that are threads and the
-    /// pinning thread (default: 0).
+    /// Share of a thread's time in which it holds the interpreter's lock, which workers that are threads and the
+    /// pinning thread need too (default: 0).
     gil: Field<Share>,
 }
 
@@ -54,7 +54,7 @@ impl Table for LaunchSettings {
         "what the trainer does on cores for each step: core-seconds, or those of several threads";
 }
 
-/// The checked launch of a model, if it has one.
+/// Returns the checked launch settings of a model; `None` if there are none, or they are wrong.
 pub(super) fn resolve(written: &Written, check: Check<'_>, device: Device) -> Option<Launch> {
     let (at, settings) = written.given()?;
     if device != Device::Accelerator {

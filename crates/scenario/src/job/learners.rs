@@ -1,4 +1,4 @@
-//! How `parallel.data.learners` is written: models that share a GPU.
+//! Settings of `parallel.data.learners`: models that share a GPU.
 
 use super::model::ResolvedModel;
 use super::rules::Rules;
@@ -15,27 +15,27 @@ use std::borrow::Cow;
 
 /// Most learners on a GPU.
 const MOST: u64 = 256;
-/// Most that a policy tries where nothing is said.
+/// Most learners that a policy tries if `most` is not written.
 const MOST_TRIED: u32 = 32;
 
-/// Learners on each GPU: models of their own, which train on batches of their own in streams of their own
-/// (Koliousis et al., *Crossbow: Scaling Deep Learning with Small Batch Sizes on Multi-GPU Servers*, PVLDB
-/// 12(11), 2019).
+/// Learners on each GPU: independent models, each of which trains on its own batches in its own stream (Koliousis et
+/// al., *Crossbow: Scaling Deep Learning with Small Batch Sizes on Multi-GPU Servers*, PVLDB 12(11), 2019).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Learners {
-    /// How many; where a policy finds that, the most that it tries.
+    /// Number of learners on each GPU; if a policy finds the number, the most that it tries.
     pub most: u32,
-    /// The policy, if there is one.
+    /// The policy that finds the number of learners, if there is one.
     pub tuning: Option<Tuning>,
 }
 
-/// Crossbow's auto-tuner: it begins with one learner on each GPU and adds one to each while throughput grows by
-/// more than a threshold; the first look always adds. Then it takes the last one away, and is done.
+/// Crossbow's auto-tuner. It begins with one learner on each GPU and adds one to each GPU while throughput grows by
+/// more than a threshold; after the first measurement it always adds one. When throughput grows by less, it takes the
+/// last learner away and stops.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tuning {
-    /// Growth of throughput that a learner more is worth: (now − before) ÷ before.
+    /// Growth of throughput above which another learner is added: (now − before) ÷ before.
     pub threshold: f64,
-    /// Steps over which throughput is taken, from when the last change was made.
+    /// Number of steps over which throughput is measured, counted from the last change of the number of learners.
     pub window: u64,
 }
 
@@ -43,13 +43,13 @@ impl Learners {
     /// One model on each GPU.
     pub const ONE: Learners = Learners { most: 1, tuning: None };
 
-    /// How many there are at the start.
+    /// Returns the number of learners on each GPU at the start.
     #[must_use]
     pub fn first(&self) -> u32 {
         if self.tuning.is_some() { 1 } else { self.most }
     }
 
-    /// Whether there is nothing but one model on each GPU.
+    /// Returns whether each GPU has one model, and no policy may add others.
     #[must_use]
     pub fn is_one(&self) -> bool {
         *self == Self::ONE
@@ -57,19 +57,19 @@ impl Learners {
 }
 
 impl Job {
-    /// Models of a job copy that train on batches of their own, at most.
+    /// Returns the largest number of models of a job copy that train on batches of their own.
     #[must_use]
     pub fn models(&self) -> u32 {
         self.ranks().saturating_mul(self.learners.most)
     }
 
-    /// The same of those that a loader feeds.
+    /// Returns the largest number of models that one loader feeds.
     #[must_use]
     pub fn models_per_loader(&self) -> u32 {
         self.copies_per_loader().saturating_mul(self.learners.most)
     }
 
-    /// Why learners, or an average of models, are not simulated beside the rest of it.
+    /// Returns the reasons why learners, or averages of models, are not simulated with the other settings of the job.
     fn unlike_learners(&self) -> impl Iterator<Item = &'static str> {
         let unlike = [
             (self.device != Device::Accelerator, "the steps run on cores"),
@@ -79,28 +79,29 @@ impl Job {
         unlike.into_iter().filter(|(is, _)| *is).map(|(_, why)| why)
     }
 
-    /// Whether more learners may be written that train as those do that there are: no policy finds how many are worth it,
-    /// and they add nothing to a batch whose gradients are added up.
+    /// Returns whether learners can be added that train as the job's learners do: no policy finds their number, and
+    /// they do not enlarge the batch because gradients are not added up.
     #[must_use]
     pub fn is_open_to_learners(&self) -> bool {
         let alone = self.sync.as_ref().is_none_or(|sync| sync.averaging.is_some());
         alone && self.learners.tuning.is_none() && self.unlike_learners().next().is_none()
     }
 
-    /// Whether the learners of each GPU add their gradients up there, before GPUs do among each other.
+    /// Returns whether the learners of each GPU sum their gradients on it, before GPUs reduce gradients among each
+    /// other.
     #[must_use]
     pub fn sums_gradients(&self) -> bool {
         let reduces = |sync: &Sync| sync.averaging.is_none() && sync.servers.is_none();
         self.learners.most > 1 && self.sync.as_ref().is_some_and(reduces)
     }
 
-    /// Whether learners move models or gradients in the memory of their GPU.
+    /// Returns whether learners move models or gradients in the memory of their GPU.
     #[must_use]
     pub fn uses_gpu_memory(&self) -> bool {
         self.averaging().is_some() || self.sums_gradients()
     }
 
-    /// How learners agree, where they average models.
+    /// Returns how models are averaged; `None` if they are not, or there is only one.
     #[must_use]
     pub fn averaging(&self) -> Option<Averaging> {
         self.sync.as_ref().and_then(|sync| sync.averaging).filter(|_| self.models() > 1)
@@ -111,26 +112,26 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LearnersSettings {
-    /// So many.
+    /// A fixed number.
     Constant(Count<1, MOST>),
-    /// As many as are worth it.
+    /// As many as a policy finds to increase throughput enough.
     Auto(TuningSettings),
 }
 
-/// The policy that finds how many learners are worth it.
+/// Policy that finds how many learners increase throughput enough to be worth it.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TuningSettings {
-    /// Growth of throughput, as a share of that before, that a learner more is worth (default: 0.1).
+    /// Growth of throughput, as a share of the throughput before, above which another learner is added (default: 0.1).
     threshold: Field<Factor>,
-    /// Steps over which throughput is taken (default: 20).
+    /// Number of steps over which throughput is measured (default: 20).
     window: Field<Count<1, 1_000_000>>,
     /// Most learners that are tried; fewer where they do not fit into the GPU's memory (default: 32).
     most: Field<Count<1, MOST>>,
 }
 
 impl LearnersSettings {
-    /// How many at most, and the policy that finds how many.
+    /// Returns the number of learners, or the most that a policy tries, and the policy, if any.
     fn resolve(&self) -> Learners {
         match self {
             Self::Constant(number) => Learners { most: number.small(), tuning: None },
@@ -146,13 +147,14 @@ impl LearnersSettings {
 }
 
 impl JobSettings {
-    /// Learners on each GPU, unless a policy finds how many.
+    /// Returns the number of learners on each GPU; `None` if a policy finds it.
     pub(super) fn number_of_learners(&self) -> Option<u32> {
         let learners = self.learners_at().map_or(Learners::ONE, |(_, written)| written.resolve());
         learners.tuning.is_none().then_some(learners.most)
     }
 
-    /// Learners on each GPU, of which each holds `footprint`, on GPUs of `memory`: a policy tries those that fit.
+    /// Returns the learners on each GPU. A policy tries at most as many as fit into `memory` [B], if each of them holds
+    /// `footprint`.
     pub(super) fn learners(
         &self,
         footprint: Option<Footprint>,
@@ -169,7 +171,8 @@ impl JobSettings {
         }
     }
 
-    /// What the kernels of a step fill of a GPU that `learners` share.
+    /// Returns the part of a GPU that the kernels of a step fill, where `learners` share the GPU; empty if that is not
+    /// known.
     pub(super) fn kernels(
         &self,
         check: Check<'_>,
@@ -197,7 +200,7 @@ impl JobSettings {
 }
 
 impl Rules<'_> {
-    /// Learners are on GPUs, and nothing else of the job is such that they are not simulated.
+    /// Checks that learners are on GPUs, and that no other setting of the job rules out their simulation.
     pub(super) fn check_learners(&self, job: &Job) {
         let averages = job.sync.as_ref().is_some_and(|sync| sync.averaging.is_some());
         let written = self.settings.learners_at().map(|(at, _)| at);
@@ -224,7 +227,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Why gradients of learners are not simulated, and what to write instead, where they are not averaged.
+    /// Returns why gradients of learners that do not average models are not simulated, and what to write instead;
+    /// `None` if they are.
     fn unlike_sums(&self, job: &Job) -> Option<(&'static str, &'static str)> {
         let sync = job.sync.as_ref().filter(|sync| sync.averaging.is_none())?;
         let apart = job.learners.tuning.is_some() && sync.interval > 1;
@@ -239,7 +243,8 @@ impl Rules<'_> {
         }
     }
 
-    /// What is written of exchanges between GPUs by a job that has one, whose learners add their gradients up there.
+    /// Remarks that settings of exchanges between GPUs have no effect for a job with one GPU, in whose memory its
+    /// learners sum their gradients.
     pub(super) fn remark_sums(&self, job: &Job) {
         if !self.settings.sync.get().is_some_and(SyncSettings::names_ways) {
             return;
@@ -251,7 +256,8 @@ impl Rules<'_> {
         ));
     }
 
-    /// Bandwidth that nobody moves models or gradients by.
+    /// Remarks that `gpu_memory_bandwidth` has no effect for a job that neither averages models nor sums gradients of
+    /// learners.
     pub(super) fn remark_gpu_memory(&self, job: &Job) {
         let at = self.check.find(&["cluster", "node", "gpu_memory_bandwidth"]);
         if let Some(at) = at.filter(|_| !job.uses_gpu_memory()) {

@@ -1,4 +1,4 @@
-//! What must hold between a job and the machine that it runs on, and what to know about that.
+//! Checks of a job against the machine that it runs on, and remarks about both.
 
 use super::model::{on, step_fit};
 use super::rules::Rules;
@@ -8,7 +8,8 @@ use crate::reading::decode_law;
 use crate::{Dataset, Operation};
 
 impl Rules<'_> {
-    /// Cores train one model as a whole, and share themselves out.
+    /// Checks a job that trains on cores: its model is not split, its loader copies nothing to a device, and its cores
+    /// are shared.
     pub(super) fn check_device(&self, job: &Job) {
         let Device::Cpu { .. } = job.device else { return };
         let device = self.settings.model.get().and_then(|model| model.device.at);
@@ -31,7 +32,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Launches share cores as other threads do, for a device that has the whole model.
+    /// Checks that a model with `launch` is not split over accelerators, and that its launches run on shared cores, not
+    /// in "fifo" order.
     pub(super) fn check_launch(&self, job: &Job) {
         let launch = self.settings.model.get().and_then(|model| model.launch.at);
         let (Some(launch), Some(_)) = (launch, &job.launch) else { return };
@@ -48,12 +50,12 @@ impl Rules<'_> {
         );
     }
 
-    /// Where it is written that cores of some nodes of the job are in "fifo" order, if they are.
+    /// Returns the document node that puts the cores of some nodes of the job in "fifo" order, if there is one.
     pub(super) fn fifo(&self, job: &Job) -> Option<NodeId> {
         self.around.cluster?.fifo(self.check, self.nodes(job))
     }
 
-    /// Cores in \"fifo\" order are not shared.
+    /// Checks that no cores of the job's nodes are in "fifo" order, and reports the error `what` if some are.
     pub(super) fn check_shared(&self, job: &Job, written: Option<NodeId>, what: &str) {
         if let Some(fifo) = self.fifo(job) {
             let at = self.check.blame(&[written, Some(fifo)], self.at);
@@ -61,7 +63,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What is beyond the profile's measurements, and what has no effect.
+    /// Remarks on settings beyond the range of the profile's measurements, and on settings that have no effect.
     pub(super) fn remark(&self, job: &Job, measured_step: bool) {
         if let (true, Some(model)) = (measured_step, job.catalogue)
             && let device = on(job.device, job.gpu)

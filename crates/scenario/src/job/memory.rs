@@ -1,21 +1,23 @@
-//! What jobs take of their nodes' memory, and what that leaves for the page cache.
+//! Memory that jobs take on their nodes, and what that leaves for the page cache.
 
 use super::Job;
 use super::rules::Rules;
 use crate::{Dataset, Node, Scenario, Unit};
 
 impl Job {
-    /// Bytes that the workers and the full buffers of its loaders take of each node's memory, with what
-    /// it keeps of decoded samples and for its GPUs [B]; of a buffer that grows what it begins with.
+    /// Returns the memory that the job takes on each node [B]: the workers and full buffers of its loaders, its cache
+    /// of decoded samples, and what its GPUs keep in the node's memory. A buffer that grows counts with its size at the
+    /// start.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     pub fn memory(&self, dataset: &Dataset) -> f64 {
         let decoded = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
         let stages = &self.loader.stages;
-        // Batches made on request are never more than those asked for, at whatever stage they are.
+        // Batches on request count once, in the last stage: whatever stage they are in, there are never more of them
+        // than were asked for.
         let counted = if self.loader.requests.is_some() { stages.len() - 1 } else { 0 };
         let buffered: f64 = stages[counted..].iter().fold(0.0, |sum, stage| match stage.unit {
-            // How far it grows is not known.
+            // How far the buffer grows is not known.
             _ if stage.grows => sum + self.batch as f64,
             Unit::Sample => sum + stage.buffer as f64,
             Unit::Batch => sum + stage.buffer as f64 * self.batch as f64,
@@ -28,8 +30,8 @@ impl Job {
 }
 
 impl Scenario {
-    /// Bytes that the page cache of a `node` with `job` holds: what is written, or what the node's
-    /// memory leaves of that beside workers, buffers, and what is kept in memory as storage [B].
+    /// Returns the capacity of the page cache of a `node` with `job` [B]: as written, but at most the memory that is
+    /// left beside workers, buffers, and data that is kept in memory as storage. `None` without a page cache.
     #[must_use]
     pub fn page_cache(&self, job: &Job, node: &Node) -> Option<f64> {
         let capacity = node.page_cache.as_ref()?.capacity;
@@ -41,14 +43,14 @@ impl Scenario {
         Some(capacity.min((node.memory - taken - self.caches_in_memory()).max(0.0)))
     }
 
-    /// What a copy of `job` takes of each node's memory [B].
+    /// Returns the memory that a copy of `job` takes on each node [B].
     fn taken(&self, job: &Job) -> f64 {
         let dataset = &self.datasets[job.dataset];
         let kept = if self.is_memory(job.reads_from()) { job.resident(dataset) } else { 0.0 };
         job.memory(dataset) + kept
     }
 
-    /// What caches on tiers in memory hold [B].
+    /// Returns the capacity of all caches on tiers in memory [B].
     fn caches_in_memory(&self) -> f64 {
         let caches = self.storage.iter().filter_map(|storage| storage.cache);
         let there = caches.filter(|cache| self.is_memory(cache.on));
@@ -61,7 +63,7 @@ impl Scenario {
 }
 
 impl Rules<'_> {
-    /// What a node keeps in memory for this job must fit.
+    /// Checks that what a node keeps in memory for this job fits.
     pub(super) fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
         let of = |index: usize| self.around.storage.get(index).and_then(Option::as_ref);
         let is_memory = |index: usize| of(index).is_some_and(|storage| storage.path.is_memory());

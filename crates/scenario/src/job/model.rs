@@ -1,4 +1,4 @@
-//! How `[job.model]` is written.
+//! Settings of `[job.model]`.
 
 use super::device_memory::MemorySettings;
 use super::gpu::GpuSettings;
@@ -23,60 +23,61 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What is trained, and on what.
+/// The model that is trained, and the device that trains it.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelSettings {
     /// Time of one step of one model copy: forward, backward and update (default: as the profile
     /// says of this model on this device).
     pub(super) step: Field<StepSettings>,
-    /// What that is the time of, where `parallel.pipeline` cuts batches into micro-batches: "batch", all samples of a
-    /// model copy's step on one device, however they are cut, or "micro-batch", by its samples (default: "batch").
+    /// What `step` is the time of, where `parallel.pipeline` cuts batches into micro-batches: "batch", all samples of a
+    /// model copy's step on one device, however they are cut, or "micro-batch", one micro-batch as a function of its
+    /// samples (default: "batch").
     pub(super) step_of: Field<StepOf>,
-    /// In place of `step`: share of the peak of `cluster.node.gpu` that a step of the catalogue's model
-    /// reaches, forward and backward, by its FLOPs and precision.
+    /// In place of `step`: share of the peak FLOP/s of `cluster.node.gpu` that a step of the catalogue's model reaches.
+    /// The step time follows from the FLOPs of forward and backward, and from the precision.
     pub(super) efficiency: Field<Share>,
-    /// Floats that products are computed in, and activations and gradients kept: "fp32", "tf32", or mixed
-    /// with 32 bits, "fp16" or "bf16" (default: "fp32").
+    /// Floating-point format of products, activations and gradients: "fp32", "tf32", or, mixed with 32 bits, "fp16" or
+    /// "bf16" (default: "fp32").
     pub(super) precision: Field<Precision>,
-    /// Part of a GPU that a learner's kernels fill while they run: `0.4`, by its batch: `{ half = "24 samples" }`,
-    /// or sort by sort: `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }` (default: the whole; with several
-    /// learners, as the profile says, or what `step` has beside its fixed part).
+    /// Part of a GPU that a learner's kernels fill while they run: a number such as `0.4`, the batch that fills half of
+    /// the GPU: `{ half = "24 samples" }`, or a part for each sort of kernels:
+    /// `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }` (default: the whole; with several learners, as the profile
+    /// says, or what `step` has beside its fixed part).
     pub(super) occupancy: Field<OccupancySettings>,
-    /// What updates parameters: "sgd", "momentum" or "adam", which keep more and more in the GPU's memory
-    /// (default: "momentum").
+    /// Optimizer that updates the parameters: "sgd", "momentum" or "adam", which keep 0, 1 or 2 values for each
+    /// parameter in the GPU's memory (default: "momentum").
     pub(super) optimizer: Field<Optimizer>,
-    /// What a GPU holds for it: `{ parameters = "102 MB", activations = "89 MB", workspace = "1 GB" }`
+    /// GPU memory that the model takes: `{ parameters = "102 MB", activations = "89 MB", workspace = "1 GB" }`
     /// (default: as the catalogue says).
     pub(super) memory: Field<MemorySettings>,
-    /// Keep what does not fit into the GPU's memory in the node's, and fetch it over `cluster.node.pcie` for each
-    /// use (default: false, and it is refused).
+    /// Keep what does not fit into the GPU's memory in the node's memory, and transfer it over `cluster.node.pcie` for
+    /// each use (default: false, and it is refused).
     pub(super) out_of_core: Field<bool>,
-    /// Factor drawn anew for each step and model copy, with mean 1: the slowest sets the pace of all that
-    /// train together (default: as the profile says
-    /// where it says the step time, otherwise none).
+    /// Random factor with mean 1 on the step time, sampled for each step and model copy; the slowest copy sets the pace
+    /// of all that train together (default: as the profile says where it says the step time, otherwise none).
     jitter: Field<Jitter>,
-    /// The model, of those that can be trained here, or that are known layer by layer (default: none, and
+    /// Name of the model: one that forebay can train itself, or one that it knows layer by layer (default: none, and
     /// its step takes the time that is written).
     catalogue: Field<ModelName>,
-    /// Tokens of each sample, of a model of the catalogue that works on sequences (default: as many as it was trained with
-    /// at first).
+    /// Tokens of each sample, for a model of the catalogue that works on sequences (default: as many as it was trained
+    /// with at first).
     sequence: Field<Count<1, 10_000_000>>,
-    /// What the steps run on: "accelerator", an accelerator that a live run really has, `{ gpu = { number = 0 } }`,
-    /// or the node's cores: `{ cpu = { threads = 1 } }` (default: "accelerator").
+    /// What the steps run on: "accelerator", a GPU that live runs emulate; `{ gpu = { number = 0 } }`, a GPU that live
+    /// runs really train on; or `{ cpu = { threads = 1 } }`, the node's cores (default: "accelerator").
     pub(super) device: Field<DeviceSettings>,
     /// Core-seconds that a thread of the trainer needs for each step, while the accelerator computes:
     /// launching kernels, the interpreter (default: none).
     pub(super) launch: launch::Written,
 }
 
-/// What training steps run on.
+/// Hardware that training steps run on.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum DeviceSettings {
     /// A GPU of the node for each model copy.
     Accelerator,
-    /// The same, of which live runs know how to train on it.
+    /// A GPU of the node for each model copy, which live runs really train on.
     Gpu(GpuSettings),
     /// The node's cores, shared with the loader.
     Cpu(CpuSettings),
@@ -99,7 +100,7 @@ pub(super) struct StepSettings {
     floor: Field<Amount<Time>>,
 }
 
-/// A model of the catalogue, or one that can be trained here.
+/// Name of a model that forebay can train itself, that its catalogue knows layer by layer, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ModelName {
     trainable: Option<Catalogue>,
@@ -107,7 +108,7 @@ struct ModelName {
 }
 
 impl ModelName {
-    /// All names.
+    /// Returns the names of all models.
     fn all() -> BTreeSet<&'static str> {
         Catalogue::ALL.into_iter().map(Catalogue::name).chain(catalogue::MODELS).collect()
     }
@@ -158,16 +159,16 @@ pub(crate) struct ResolvedModel {
     pub(super) gpu: Option<RealGpu>,
     pub(super) launch: Option<Launch>,
     pub(super) catalogue: Option<Catalogue>,
-    /// Its gradients in the order in which backward makes them; none of a model that is not known.
+    /// The model's gradients in the order in which backward computes them; empty if its layers are not known.
     pub(super) gradients: Vec<Gradient>,
-    /// Whether the step time is the profile's.
+    /// Whether the step time comes from the profile.
     pub(super) measured: bool,
-    /// In which floats GPUs compute, if the step time is found from their peak.
+    /// Precision in which the GPUs compute, if the step time follows from their peak FLOP/s.
     pub(super) peak: Option<Precision>,
 }
 
 impl ModelSettings {
-    /// The checked model of the table at node `at`.
+    /// Returns the checked model of the table at document node `at`; `None` if it is wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -206,7 +207,7 @@ impl ModelSettings {
         Some(ResolvedModel { step, device, gpu, launch, catalogue, gradients, measured, peak })
     }
 
-    /// The GPU that a live run trains on, if one is written.
+    /// Returns the GPU that a live run trains on, if one is written.
     fn real_gpu(
         &self,
         check: Check<'_>,
@@ -226,11 +227,11 @@ impl ModelSettings {
         settings.resolve(check, self.device.at.unwrap_or(at), self.precision())
     }
 
-    /// The catalogue's model, where it is one of that.
+    /// Returns the catalogue's model of this name; `None` if the catalogue does not have it.
     pub(super) fn known(&self) -> Option<catalogue::Model> {
         let name = self.catalogue.get()?.known?;
         match (self.sequence.get(), catalogue::longest_sequence(name)) {
-            // A longer one is refused.
+            // `check_sequence` refuses a longer sequence.
             (Some(tokens), Some(longest)) => {
                 catalogue::model_of_length(name, u64::from(tokens.small()).min(longest))
             }
@@ -238,7 +239,7 @@ impl ModelSettings {
         }
     }
 
-    /// The model works on sequences as long as is written.
+    /// Checks that the model can work on sequences of the written length.
     fn check_sequence(&self, check: Check<'_>) {
         let Some((at, tokens)) = self.sequence.given() else { return };
         let name = self.catalogue.get().and_then(|model| model.known);
@@ -251,7 +252,7 @@ impl ModelSettings {
         }
     }
 
-    /// Bytes of the hidden values of a sample, of a transformer of the catalogue.
+    /// Returns the bytes of the hidden values of a sample; `None` if the model is not a transformer of the catalogue.
     pub(super) fn hidden_bytes(&self) -> Option<f64> {
         let model = self.known()?;
         let elements =
@@ -259,21 +260,23 @@ impl ModelSettings {
         Some(self.precision().bytes() * elements as f64)
     }
 
-    /// Bytes of the keys and values of a sample in one attention, of a transformer of the catalogue.
+    /// Returns the bytes of the keys and values of a sample in one attention layer; `None` if the model is not a
+    /// transformer of the catalogue.
     pub(super) fn keys_values_bytes(&self) -> Option<f64> {
         let model = self.known()?;
         let elements = model.layers.iter().map(|layer| layer.keys_values).max();
         Some(self.precision().bytes() * elements.filter(|all| *all > 0)? as f64)
     }
 
-    /// A mixture of the catalogue, and the bytes of a sample that its tokens have in one dispatch.
+    /// Returns the model's mixture of experts, and the bytes of a sample's tokens in one dispatch; `None` if the model
+    /// is not a mixture of the catalogue.
     pub(super) fn mixture(&self) -> Option<(catalogue::Mixture, f64)> {
         let mixture = self.known()?.mixture()?;
         let bytes = self.precision().bytes() * mixture.dispatched as f64;
         Some((mixture, bytes))
     }
 
-    /// Share of a step's time that is forward: by FLOPs, or a third.
+    /// Returns the share of a step's time that the forward pass takes: by FLOPs, or a third if they are not known.
     pub(super) fn forward(&self) -> f64 {
         let of = |model: catalogue::Model| {
             let (forward, backward) = (model.flops() as f64, model.backward_flops() as f64);
@@ -282,17 +285,17 @@ impl ModelSettings {
         self.known().and_then(of).unwrap_or(1.0 / 3.0)
     }
 
-    /// Whether `step` is the time of a whole batch or of one micro-batch.
+    /// Returns whether `step` is the time of a whole batch or of one micro-batch.
     pub(super) fn step_of(&self) -> StepOf {
         self.step_of.get().copied().unwrap_or_default()
     }
 
-    /// In which floats it computes.
+    /// Returns the precision in which the model computes.
     pub(super) fn precision(&self) -> Precision {
         self.precision.get().copied().unwrap_or_default()
     }
 
-    /// The step time that the profile knows.
+    /// Returns the step time that the profile has for the model on `device`; reports an error if there is none.
     fn measured(
         &self,
         check: Check<'_>,
@@ -334,12 +337,12 @@ impl ModelSettings {
     }
 }
 
-/// What the profile knows of a model on a device.
+/// Returns the profile's fit of the step time of a model on a device, if it has one.
 pub(super) fn step_fit<'c>(check: Check<'c>, model: Catalogue, device: &str) -> Option<&'c Fit> {
     check.profile?.step.get(model.name())?.get(device)
 }
 
-/// Name of what the steps run on in a profile's table of steps.
+/// Returns the name of the device in a profile's table of steps.
 pub(super) fn on(device: Device, gpu: Option<RealGpu>) -> String {
     gpu.map_or_else(|| device.name(), |gpu| gpu.name())
 }

@@ -1,4 +1,4 @@
-//! How `model.occupancy` is written: what a learner's kernels fill of a GPU.
+//! Settings of `model.occupancy`: the part of a GPU that a learner's kernels fill.
 
 use super::model::{ResolvedModel, on};
 use super::{Catalogue, StepTime};
@@ -19,21 +19,21 @@ const MOST: usize = 1000;
 /// Kernels of one sort, which run one after the other in a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kernels {
-    /// Share of the time of a step that has its GPU to itself; all sum to 1.
+    /// Share of the time of a step that has its GPU to itself; the shares of all sorts sum to 1.
     pub share: f64,
     /// Part of the GPU that they fill, above 0 and at most 1.
     pub occupancy: f64,
 }
 
-/// What a learner's kernels fill of a GPU.
+/// Part of a GPU that a learner's kernels fill.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OccupancySettings {
-    /// The same part in any batch.
+    /// The same part for any batch.
     Constant(Factor),
-    /// Half of it with so many samples, more with more.
+    /// Batch that fills half of a GPU; larger batches fill more of it.
     Half(Positive<Samples>),
-    /// As a profiler tells sorts of kernels apart.
+    /// A part for each sort of kernels, as a profiler reports them.
     Kernels(List<KernelsSettings>),
 }
 
@@ -41,16 +41,16 @@ pub(crate) enum OccupancySettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KernelsSettings {
-    /// Share of a step's time; all sum to 1.
+    /// Share of a step's time; the shares of all sorts sum to 1.
     #[schemars(required)]
     share: Field<Factor>,
-    /// Part of the GPU that they fill: what the multiprocessors hold of the warps that they could.
+    /// Part of the GPU that these kernels fill: active warps ÷ the warps that the multiprocessors can hold.
     #[schemars(required)]
     occupancy: Field<Factor>,
 }
 
 impl OccupancySettings {
-    /// The checked sorts of kernels of a step with this batch.
+    /// Returns the checked sorts of kernels of a step with `batch` samples; `None` if they are wrong.
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, batch: u64) -> Option<Vec<Kernels>> {
         let law = match self {
@@ -62,7 +62,7 @@ impl OccupancySettings {
     }
 }
 
-/// At most a whole GPU.
+/// Returns `part` if it is at most 1 (a whole GPU); otherwise reports an error.
 fn whole(check: Check<'_>, at: NodeId, part: f64) -> Option<f64> {
     if part > 1.0 {
         let what = format!("{part} is more than a whole GPU");
@@ -97,13 +97,14 @@ fn one_of(check: Check<'_>, one: &Field<KernelsSettings>) -> Option<Kernels> {
     Some(Kernels { share: share?.0, occupancy: whole(check, at, occupancy.0)? })
 }
 
-/// As the profile says of learners of this model on this GPU, or as the parts of its step do; `None` where neither does.
+/// Returns the kernels if `occupancy` is not written: as the profile says of learners of this model on this GPU, or as
+/// follows from the parts of the step time; `None` if neither is known.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
 pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Option<Vec<Kernels>> {
     let of_model = |model: Catalogue| check.profile?.learners.get(model.name());
     let fits = model.catalogue.and_then(of_model);
     let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
-    // What trials could not tell is no measurement.
+    // A parameter that the trials could not identify is not a measurement.
     let told = |fit: &&Fit| fit.parameters.values().all(|of| of.unidentified.is_none());
     let occupancy = fit.filter(told).and_then(Fit::occupancy).map(|law| law.of(batch as f64));
     let sane = |occupancy: &f64| (1e-9..=1.0).contains(occupancy);
@@ -113,7 +114,8 @@ pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Opt
     }
 }
 
-/// What a step leaves idle in its fixed part, others can fill; `None` where it has no such parts.
+/// Returns the occupancy that follows from the parts of the step time: what a step leaves idle in its fixed part, other
+/// learners can fill. `None` if the step time does not have both parts.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
 fn by_step(step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
     let half = step.fixed / step.per_sample;

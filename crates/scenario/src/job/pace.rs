@@ -1,12 +1,11 @@
-//! How long a loader takes for a sample, before anything is simulated: for rules that refuse what
-//! would take for ever.
+//! Estimates how long a loader takes for a sample, without simulation: for checks that refuse what would take for ever.
 
 use super::Job;
 use crate::storage::Bandwidth;
 use crate::{Cluster, Dataset, Distribution, Operation, Storage};
 use forebay_model::law::Throughput;
 
-/// What a sample goes through on its way to the trainer.
+/// The data set, storage and loader that a sample passes on its way to the trainer.
 pub(super) struct SamplePath<'a> {
     pub(super) job: &'a Job,
     pub(super) dataset: &'a Dataset,
@@ -15,7 +14,7 @@ pub(super) struct SamplePath<'a> {
 }
 
 impl SamplePath<'_> {
-    /// Mean time of the bytes of a sample at the slowest [s].
+    /// Returns the mean time that a sample's bytes take through the slowest part of their path [s].
     pub(super) fn transfer(&self) -> f64 {
         let path = &self.storage.path;
         let nic = if path.is_remote() { self.cluster.data_nic() } else { f64::INFINITY };
@@ -30,14 +29,15 @@ impl SamplePath<'_> {
         self.dataset.mean_read() / slowest.min(alone).min(nic)
     }
 
-    /// How fast the slower is of a mean request that is alone and one among all of the loader's [B/s].
+    /// Returns the throughput of a mean request [B/s]: the lower one of a request that is alone and of one among as
+    /// many as the loader has readers.
     fn alone(&self, table: &Throughput) -> f64 {
         let readers = self.job.loader.stages.first().map_or(1, |stage| stage.workers.max(1));
         let (size, readers) = (self.dataset.mean_request(), f64::from(readers));
         table.of(size, 1.0).min(table.of(size, readers) / readers)
     }
 
-    /// Mean time of a sample in all stages, if nothing is in its way [s].
+    /// Returns the mean time that a sample takes in all stages if it never waits [s].
     pub(super) fn total(&self) -> f64 {
         let stages = self.job.loader.stages.iter();
         let work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
@@ -56,12 +56,12 @@ impl SamplePath<'_> {
         .sum()
     }
 
-    /// Mean bytes of a decoded sample.
+    /// Returns the mean size of a decoded sample [B].
     fn decoded(&self) -> f64 {
         self.dataset.decoded_size.unwrap_or_else(|| self.dataset.mean_size())
     }
 
-    /// Mean time to read a sample at its fastest: out of the page cache, where there is one [s].
+    /// Returns the mean time to read a sample at its fastest: from the page cache, if there is one [s].
     fn least_read(&self) -> f64 {
         let read = self.requests() + self.transfer();
         match &self.cluster.node.page_cache {
@@ -72,7 +72,7 @@ impl SamplePath<'_> {
         }
     }
 
-    /// Mean time of a sample's opens and latencies [s].
+    /// Returns the mean time that the opens and latencies of a sample take [s].
     fn requests(&self) -> f64 {
         let path = &self.storage.path;
         if path.measured().is_some() {
@@ -89,8 +89,8 @@ impl SamplePath<'_> {
     }
 }
 
-/// A mean that is zero only of what is always zero: truncation lifts that of a normal distribution
-/// to 0.79 standard deviations at least.
+/// Returns a mean that is zero only if the distribution is always zero: truncation raises the mean of a normal
+/// distribution to at least 0.79 standard deviations.
 fn mean(distribution: &Distribution) -> f64 {
     match distribution {
         Distribution::Normal { mean, sd } => mean.max(0.79 * sd),

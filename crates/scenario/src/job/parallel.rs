@@ -1,10 +1,12 @@
-//! How `[job.parallel]` is written: over how many GPUs a model is copied and split.
+//! Settings of `[job.parallel]`: over how many GPUs a model is copied and split.
 //!
-//! - `tensor`: ranks that split each layer, `context`: ranks that split each sequence, `expert`: model copies that hold
-//!   experts together; `method`: the collectives of all these; `zero`: ranks that shard what they would all have,
-//! - `parallelism`: what all of that comes to where a step is followed piece by piece, `schedule`: in which order stages
-//!   work on micro-batches, `placement`: which GPU has which piece, `buckets`: the gradients of a stage, `swap`: what does
-//!   not fit on a GPU; `state`: who writes what of a checkpoint; `rules`: what must hold.
+//! - `tensor`: ranks that split each layer; `context`: ranks that split each sequence; `expert`: model copies that hold
+//!   experts together; `method`: algorithm and fidelity of the collectives of all three; `zero`: data parallel ranks that
+//!   shard their state;
+//! - `parallelism`: what these settings result in where the passes of a step are simulated one by one; `schedule`: the
+//!   order in which stages work on micro-batches; `placement`: which GPU holds which part of the model; `buckets`: the
+//!   gradients of a stage; `swap`: what does not fit into a GPU's memory; `state`: which node writes which part of a
+//!   checkpoint; `rules`: checks of all these settings.
 
 mod buckets;
 mod context;
@@ -61,7 +63,8 @@ pub(crate) struct ParallelSettings {
     pub(super) context: Field<ContextSettings>,
     /// Expert parallel: the experts of a mixture spread over model copies (default: each copy holds all experts).
     pub(super) expert: Field<ExpertSettings>,
-    /// Data parallel ranks shard states that they would all have, as ZeRO does (default: not so).
+    /// Data parallel ranks shard their parameters, gradients or optimizer state, as ZeRO does, instead of each holding
+    /// all of it (default: not so).
     pub(super) zero: Field<ZeroSettings>,
 }
 
@@ -69,24 +72,24 @@ pub(crate) struct ParallelSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DataSettings {
-    /// Model copies on each node, or on one after the other: `[4, 4, 2]`, or as many as each has "gpus"
-    /// (default: 1).
+    /// Model copies on each node: one number for all nodes, a list with a number for each node, such as `[4, 4, 2]`, or
+    /// "gpus", as many as the GPUs of each node allow (default: 1).
     pub(super) copies_per_node: Field<CopiesSettings>,
-    /// Learners on each GPU, each with a model, batches and steps of its own, which share it by
-    /// `model.occupancy`: a number, or as a policy finds it: `{ auto = {} }` (default: 1).
+    /// Learners on each GPU, which share it as `model.occupancy` says; each has a model, batches and steps of its own.
+    /// A number, or `{ auto = {} }` for a policy that finds the number (default: 1).
     pub(super) learners: Field<LearnersSettings>,
-    /// Who has a loader and a queue: "per-node", for all its model copies, or "per-rank": each model
-    /// copy has its own, with as many workers each (default: "per-node").
+    /// Where loaders run: "per-node", one loader and queue for all model copies of a node, or "per-rank", a loader and
+    /// queue for each model copy, with as many workers each (default: "per-node").
     pub(super) loaders: Field<Loaders>,
 }
 
-/// Who has a loader.
+/// Where loaders run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Loaders {
-    /// Each node.
+    /// One loader for all model copies of a node.
     PerNode,
-    /// Each model copy.
+    /// One loader for each model copy.
     PerRank,
 }
 
@@ -96,37 +99,39 @@ pub(crate) enum Loaders {
 pub(crate) struct PipelineSettings {
     /// Number of equal stages.
     stages: Field<Count<1, 10_000>>,
-    /// Share of the step time of each stage; they sum to 1.
+    /// Share of the step time that each stage takes; the shares sum to 1.
     shares: Field<List<Factor>>,
     /// Whether stages work on different batches at once (default: true).
     overlap: Field<bool>,
-    /// What a stage hands to the next one for each batch, over `cluster.node.intra` or, between nodes, NICs
-    /// (default: 0 B; with a `schedule` and a transformer of the catalogue, its hidden values).
+    /// Bytes of activations that a stage sends to the next one for each batch, over `cluster.node.intra` or, between
+    /// nodes, NICs (default: 0 B; with a `schedule` and a transformer of the catalogue, its hidden values).
     activations: Field<Amount<Size>>,
-    /// Follow forward and backward of each micro-batch: "gpipe", all of forward first; "1f1b", one backward after each
-    /// forward as soon as there is one; "interleaved-1f1b", the same with several `chunks` on each stage; or
-    /// "zb-h1", 1F1B whose gradients of weights are deferred into bubbles (default: a batch is one piece in each stage).
+    /// Order in which stages work on micro-batches, whose forward and backward passes are then simulated one by one:
+    /// "gpipe", all forward passes first; "1f1b", one backward pass after each forward pass as soon as possible;
+    /// "interleaved-1f1b", 1F1B with several `chunks` on each stage; or "zb-h1", 1F1B whose gradients of weights are
+    /// deferred into bubbles (default: a batch is one piece in each stage).
     schedule: Field<ScheduleName>,
-    /// Of a `schedule`: micro-batches that each batch is cut into.
+    /// With a `schedule`: number of micro-batches that each batch is cut into.
     micro_batches: Field<Count<1, 100_000>>,
-    /// Of "interleaved-1f1b": chunks of each stage, Megatron-LM's virtual stages: stage i of p has the model's chunks
-    /// i, i + p, …; `micro_batches` are a multiple of p.
+    /// With "interleaved-1f1b": chunks of the model on each stage, Megatron-LM's virtual stages. Stage i of p has the
+    /// model's chunks i, i + p, …, and `micro_batches` must be a multiple of p.
     chunks: Field<Count<2, 100>>,
-    /// Of "zb-h1": share of backward that gradients of weights take: one of two equal products in linear layers,
-    /// 24 h ÷ (48 h + 8 s) in a transformer's blocks (Qi et al. 2024, table 1) (default: 0.5).
+    /// With "zb-h1": share of the backward time that gradients of weights take: one of two equal products in linear
+    /// layers, 24 h ÷ (48 h + 8 s) in a transformer's blocks of hidden size h on sequences of length s (Qi et al. 2024,
+    /// table 1) (default: 0.5).
     weight_gradients: Field<Share>,
-    /// Of a `schedule`: stages on each node (default: all of a model copy are on one).
+    /// With a `schedule`: number of stages of a model copy on each node (default: all of a model copy are on one).
     stages_per_node: Field<Count<1, 10_000>>,
 }
 
 impl PipelineSettings {
-    /// How many stages.
+    /// Returns the number of stages.
     pub(super) fn number(&self) -> u32 {
         let shares = self.shares.get().map(|list| list.0.len() as u32);
         self.stages.get().map(|stages| stages.small()).or(shares).unwrap_or(1).max(1)
     }
 
-    /// The checked split of the table at node `at`.
+    /// Returns the checked pipeline of the table at document node `at`; `None` if it is wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Pipeline> {
         self.remark(check, at);
         let choices = [("stages", self.stages.at), ("shares", self.shares.at)];
@@ -154,7 +159,7 @@ impl PipelineSettings {
         Some(Pipeline { shares, overlap, activations })
     }
 
-    /// What is written beside something that makes it idle, and what a schedule needs.
+    /// Checks that the keys that a schedule requires are written, and remarks on keys that have no effect.
     fn remark(&self, check: Check<'_>, at: NodeId) {
         if self.schedule.is_written() {
             let remedy = "write `micro_batches = 8`";
@@ -170,7 +175,7 @@ impl PipelineSettings {
         }
     }
 
-    /// What the schedule needs, and what only others do.
+    /// Checks that the keys of the written schedule are there, and remarks on keys that belong to other schedules.
     fn remark_schedule(&self, check: Check<'_>, at: NodeId) {
         let written = self.schedule.get().copied();
         if written == Some(ScheduleName::Interleaved) {
@@ -184,7 +189,7 @@ impl PipelineSettings {
         }
     }
 
-    /// The schedule with its settings, where one is written.
+    /// Returns the schedule with its settings; `None` if none is written.
     fn schedule(&self) -> Option<Schedule> {
         Some(match self.schedule.get()? {
             ScheduleName::Gpipe => Schedule::Gpipe,
@@ -198,7 +203,7 @@ impl PipelineSettings {
         })
     }
 
-    /// Stages on each node.
+    /// Returns the number of stages of a model copy on each node.
     fn on_node(&self) -> u32 {
         let each = self.stages_per_node.get().filter(|_| self.schedule.is_written());
         each.map_or(self.number(), |each| each.small())

@@ -1,4 +1,4 @@
-//! How `prefill` is written.
+//! Settings of `prefill`.
 
 use crate::number::Amount;
 use forebay_model::units::Samples;

@@ -1,5 +1,5 @@
-//! How `job.checkpoint` and `job.failures` are written: what is lost when a node fails, and how that is
-//! limited.
+//! Settings `job.checkpoint` and `job.failures`: what a job loses when a node fails, and how checkpoints limit the
+//! loss.
 
 use super::Job;
 use super::rules::Rules;
@@ -14,94 +14,99 @@ use crate::{Dataset, Servers};
 use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
 
-/// Least shape of failures' times: below, nearly all come at once or never.
+/// Smallest Weibull shape of the times between failures: with a smaller one, nearly all failures come at once or never.
 const LEAST_SHAPE: f64 = 0.1;
 
-/// What a job writes from time to time, to begin there again.
+/// Checkpoints that a job writes from time to time, and from which it resumes after a failure.
 ///
-/// The state is that at the end of a step. Its bytes go from the nodes that write over what reads and
-/// gradients use too; opening and creating files is not counted. Model copies that take each step together have the same
-/// state, which is written once.
+/// A checkpoint is the state at the end of a step. Its bytes go from the writing nodes over the same links as reads and
+/// gradients; opening and creating files is not counted. Model copies that take each step together have the same state,
+/// which is written once.
 ///
-/// Where model copies go their own ways for a while, it is what they share, and after a failure all begin with it: of
-/// local SGD the average after an exchange, which a checkpoint that is due waits for; of learners the last average of
-/// their reference models, and steps after it are lost too. Servers write what they have: synchronous ones after an
-/// exchange; of others each model copy goes on behind the last step that it had finished, whose push was added.
+/// Where model copies diverge between exchanges, the state that they share is written, and after a failure all of them
+/// begin with it. With local SGD this is the average after an exchange; a checkpoint that is due waits for the next
+/// exchange. With learners it is the last average of their reference models; the steps after that average are lost too.
+/// Parameter servers write the parameters that they hold: synchronous servers do so after an exchange; with other
+/// servers, each model copy resumes after the last step that it had finished, whose push had been added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// How often.
+    /// How often a checkpoint is written.
     pub every: Every,
-    /// Bytes of one, all nodes together [B].
+    /// Size of one checkpoint, all nodes together [B].
     pub bytes: f64,
-    /// Index into [`crate::Scenario::storage`].
+    /// Index of the storage that checkpoints are written to, in [`crate::Scenario::storage`].
     pub storage: usize,
-    /// Whether the job trains while its last state is written.
+    /// Whether the job goes on training while a checkpoint is written.
     pub asynchronous: bool,
-    /// For how long it does not train in any case: the state is copied aside [s].
+    /// Time for which the job does not train in any case, because the state is copied aside [s].
     pub pause: f64,
-    /// Who writes.
+    /// Which nodes or parameter servers write a checkpoint.
     pub writers: Writers,
 }
 
-/// How often a job writes a checkpoint: at the end of a step.
+/// How often a job writes a checkpoint; each one begins at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Every {
-    /// The first one so long after the last checkpoint was written, or the job began [s].
+    /// Time from when the last checkpoint was written, or the job began, until the next one is due [s].
     Seconds(f64),
-    /// After so many steps.
+    /// Number of steps from one checkpoint to the next.
     Steps(u64),
 }
 
-/// Who writes a checkpoint: nodes of the job, or the servers that have its parameters.
+/// Which nodes of the job, or which of its parameter servers, write a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writers {
-    /// The first model copy: its node all of it, or its nodes what their GPUs hold; of shards each node has its own. Of
-    /// servers the first one all of it; how it comes by what others have is not counted.
+    /// The nodes of the first model copy write: a single node all of the state, several nodes what their GPUs hold.
+    /// Each node writes its own shards. Of parameter servers, the first one writes everything; how it gets the
+    /// parameters of the others is not counted.
     First,
-    /// All model copies an equal part: each node one, or of what its GPUs hold. Of servers each what it has.
+    /// All model copies write an equal part: each node a part of the whole, or of what its GPUs hold. Each parameter
+    /// server writes the parameters that it holds.
     Each,
 }
 
-/// How nodes of a job fail, those of its servers among them. The job stops at once with all its model copies, and what
-/// it did since its last checkpoint is lost.
+/// How nodes of a job fail, including the nodes of its parameter servers. A failure stops all model copies of the job
+/// at once, and what they did since the last checkpoint is lost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failures {
-    /// When they do.
+    /// When nodes fail.
     pub when: FailureTimes,
-    /// From a failure until the job trains again [s].
+    /// Time from a failure until the job trains again [s].
     pub restart: f64,
-    /// Where it goes on to read.
+    /// Where in the data set the job resumes reading.
     pub resume: Resume,
 }
 
 /// When nodes fail.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FailureTimes {
-    /// One of them at each of these times since the job began to train, ascending [s].
+    /// Times at which one of the nodes fails, since the job began to train, ascending [s].
     At(Vec<f64>),
-    /// Each by itself, after times of this mean and shape since it failed last: Weibull's, of shape 1
-    /// exponential.
+    /// Each node fails independently. The times between its failures follow a Weibull distribution; with shape 1 they
+    /// are exponential.
     Random {
-        /// Mean [s].
+        /// Mean time between failures of a node [s].
         mtbf: f64,
-        /// Shape: below 1 failures come in bursts, above 1 with age.
+        /// Weibull shape: below 1, failures come in bursts; above 1, they become likelier with age.
         shape: f64,
     },
 }
 
-/// Where a job goes on to read after a failure.
+/// Where in the data set a job resumes reading after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resume {
-    /// With the first sample that its checkpoint has not trained on, and of those behind it the others that it has not:
-    /// none is lost or trained on twice.
+    /// At the first sample that the state of the checkpoint was not trained on. Later samples that it was trained on
+    /// are skipped: none is lost or trained on twice.
     Position,
-    /// At the start of that sample's epoch: samplers whose state is not kept. What comes again is not fresh.
+    /// At the start of the epoch of that first sample, as with samplers whose state is not saved. Samples that are read
+    /// again do not count as fresh.
     Epoch,
 }
 
-/// What a job writes from time to time, to begin there again: `interval` or `steps`.
+/// Checkpoints that a job writes from time to time, and from which it resumes after a failure: after each `interval` or
+/// number of `steps`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckpointSettings {
@@ -111,38 +116,39 @@ pub(super) struct CheckpointSettings {
     steps: Field<Count<1, 1_000_000_000>>,
     /// Bytes of a checkpoint (default: the model's parameters and what `model.optimizer` keeps for each).
     bytes: Field<Positive<Size>>,
-    /// Name of the storage that it is written to (default: the job's).
+    /// Name of the storage that checkpoints are written to (default: the job's).
     storage: Field<String>,
-    /// Whether the job trains while its last state is written (default: false).
+    /// Whether the job goes on training while a checkpoint is written (default: false).
     asynchronous: Field<bool>,
-    /// For how long it does not train in any case, because the state is copied aside (default: 0 s).
+    /// Time for which the job does not train in any case, because the state is copied aside (default: 0 s).
     pause: Field<Amount<Time>>,
-    /// Who writes: "first", the nodes of the first model copy, or "each" node, an equal part of what all have. Where a model
-    /// is split over nodes, each writes of what its GPUs hold, and all write their shards. Of servers the first one writes,
-    /// or each what it has (default: "first", or "each" beside parameter servers).
+    /// Which nodes write a checkpoint: "first", the nodes of the first model copy, or "each", all nodes, an equal part
+    /// each. Where a model is split over nodes, each node writes what its GPUs hold, and its own ZeRO shards. Of
+    /// parameter servers, the first one writes, or each writes the parameters that it holds (default: "first", or
+    /// "each" beside parameter servers).
     writers: Field<Writers>,
 }
 
-/// How nodes of a job fail: `mtbf` or `at`.
+/// How nodes of a job fail: at random, with a mean time `mtbf`, or at the times `at`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FailureSettings {
     /// Mean time between failures of a node.
     mtbf: Field<Positive<Time>>,
-    /// Shape of these times, as Weibull's: 1 for failures that come at any time alike, below 1 for such that
-    /// come in bursts (default: 1).
+    /// Weibull shape of the times between failures: 1 for failures that are equally likely at any time, below 1 for
+    /// failures that come in bursts (default: 1).
     shape: Field<Factor>,
-    /// Times at which one of its nodes fails, since it first began to train (after staging), ascending.
+    /// Times at which one of the job's nodes fails, since the job first began to train (after staging), ascending.
     at: Field<List<Amount<Time>>>,
-    /// From a failure until the job trains again.
+    /// Time from a failure until the job trains again.
     #[schemars(required)]
     restart: Field<Amount<Time>>,
-    /// Where it goes on to read: "position", where its checkpoint was, or "epoch", at the start of that epoch
-    /// (default: "position").
+    /// Where in the data set the job resumes reading after a failure: "position", where its checkpoint was, or "epoch",
+    /// at the start of that epoch (default: "position").
     resume: Field<Resume>,
 }
 
-/// What checkpoints are of: a job on this storage, and the servers that have its parameters.
+/// What the settings of checkpoints depend on: the job's storage, its parameter servers, and the size of its state.
 pub(super) struct Of<'s> {
     pub(super) storage: Option<usize>,
     pub(super) servers: Option<&'s Servers>,
@@ -151,7 +157,8 @@ pub(super) struct Of<'s> {
 }
 
 impl Job {
-    /// Nodes whose failure stops a copy of it: its own, and those of its servers.
+    /// Returns the number of nodes whose failure stops a copy of the job: its own nodes, and those of its parameter
+    /// servers.
     #[must_use]
     pub fn failing_nodes(&self) -> u32 {
         self.nodes.saturating_add(self.servers().map_or(0, Servers::own_nodes))
@@ -159,7 +166,7 @@ impl Job {
 }
 
 impl CheckpointSettings {
-    /// The checked settings of the table at node `at`.
+    /// Returns the checked settings of the table at document node `at`; `None` if they are wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -207,7 +214,8 @@ impl CheckpointSettings {
         }
     }
 
-    /// Servers on nodes of their own reach the storage.
+    /// Checks that parameter servers on nodes of their own can reach the storage: it must not be inside the job's
+    /// nodes.
     fn check_reach(&self, check: Check<'_>, at: NodeId, around: Around<'_>, storage: usize) {
         let storage = around.storage.get(storage).and_then(Option::as_ref);
         if let Some(storage) = storage.filter(|of| !of.path.is_remote()) {
@@ -236,7 +244,7 @@ impl CheckpointSettings {
 }
 
 impl FailureSettings {
-    /// The checked settings of the table at node `at`.
+    /// Returns the checked settings of the table at document node `at`; `None` if they are wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Failures> {
         let remedy = "write `restart = \"2 min\"`";
         let restart = check.required(at, &self.restart, "restart", remedy);
@@ -282,7 +290,7 @@ impl FailureSettings {
 }
 
 impl Rules<'_> {
-    /// Which model copies write matters where several nodes have the same.
+    /// Remarks that `writers` has no effect where no two nodes hold the same state.
     pub(super) fn remark_writers(&self, job: &Job) {
         if let (Some(settings), false) = (self.settings.checkpoint.get(), job.has_copies_of_state())
         {
@@ -291,8 +299,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Which samples of its files are left when some batches of an epoch were trained on is known if these are alike, or
-    /// come in order.
+    /// Checks, for a job with failures, that the batches trained so far tell which samples of an epoch are left:
+    /// batches out of files must be of equal size, or come in order.
     fn check_batches_that_fail(&self, job: &Job) {
         let Some(requests) = job.loader.requests.filter(|_| job.failures.is_some()) else { return };
         let apart = job.ranks_may_diverge() && job.models_per_loader() > 1;
@@ -309,7 +317,7 @@ impl Rules<'_> {
         }
     }
 
-    /// A job that fails can be set back to where it was.
+    /// Checks that a job with failures can be restored to its last checkpoint.
     pub(super) fn check_recovery(&self, job: &Job) {
         let written = [self.settings.failures.at, self.settings.checkpoint.at];
         if job.failures.is_none() && job.checkpoint.is_none() {

@@ -6,8 +6,8 @@ use crate::check::Check;
 use crate::{CacheUnit, Dataset, Distribution, Layout, SampleSizes, Scenario, Storage};
 
 impl Job {
-    /// Most of the interpreter's lock that the threads of one loader and its trainers can need
-    /// together; of more than 1 some wait for it.
+    /// Returns the largest share of time for which the threads of one loader and its trainers can need the
+    /// interpreter's lock together; if it is above 1, some threads wait for the lock.
     fn lock_needed(&self) -> f64 {
         let copies = if self.loader_per_copy { 1 } else { self.copies_per_node };
         let trainers = f64::from(copies) * f64::from(self.learners.most);
@@ -19,7 +19,7 @@ impl Job {
         for (index, stage) in stages {
             let needed = stage.lock * f64::from(inner) * f64::from(stage.workers);
             if alone && index == 0 {
-                // The trainer itself does this, between its steps.
+                // The trainer itself does the work of the first stage, between its steps.
                 trainer = launch.max(needed);
             } else {
                 others += needed;
@@ -30,7 +30,7 @@ impl Job {
 }
 
 impl Rules<'_> {
-    /// A lock that nobody can wait for.
+    /// Remarks that `gil` has no effect where no thread ever waits for the interpreter's lock.
     pub(super) fn remark_lock(&self, job: &Job) {
         let needed = job.lock_needed();
         if needed > 0.0 && needed < 1.0 + 1e-9 {
@@ -42,19 +42,19 @@ impl Rules<'_> {
         }
     }
 
-    /// A cache of decoded samples that holds none.
+    /// Remarks that a cache of decoded samples has no effect if it is smaller than one sample.
     pub(super) fn remark_decoded(&self, job: &Job, dataset: &Dataset) {
         let bytes = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
         if job.decoded_cache.is_some_and(|cache| cache.capacity < bytes) {
             let key = format!("job.{}.decoded_cache", job.name);
-            // All samples are as large there.
+            // All decoded samples have the same size.
             self.check
                 .remark(format!("`{key}` has no effect: it holds less than one decoded sample."));
         }
     }
 }
 
-/// A cache of `storage` on a tier that holds not even one of what comes into it of `dataset`.
+/// Remarks that the cache of `storage` on a tier has no effect if it is smaller than one file or request of `dataset`.
 pub(crate) fn remark_tier_cache(check: Check<'_>, storage: &Storage, dataset: &Dataset) {
     let Some(cache) = storage.cache else { return };
     let (unit, bytes) = match cache.unit {
@@ -67,7 +67,8 @@ pub(crate) fn remark_tier_cache(check: Check<'_>, storage: &Storage, dataset: &D
 }
 
 impl Scenario {
-    /// Page caches that hold not even one of what a job reads, beside all else in the node's memory.
+    /// Returns the remarks about page caches that cannot hold even one request of a job, beside everything else in the
+    /// node's memory.
     pub(crate) fn small_page_caches(&self) -> Vec<String> {
         let one = |job: &Job| {
             let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);
@@ -83,7 +84,7 @@ impl Scenario {
     }
 }
 
-/// What is said of a cache that is smaller than a `unit` of `dataset`.
+/// Returns the remark about a cache that is smaller than a `unit` of `dataset`.
 fn too_small(key: &str, unit: &str, dataset: &Dataset) -> String {
     let constant = matches!(dataset.sizes, SampleSizes::Drawn(Distribution::Constant(_)));
     let (effect, one) = if constant { ("no", "one") } else { ("hardly any", "a mean") };
@@ -92,13 +93,13 @@ fn too_small(key: &str, unit: &str, dataset: &Dataset) -> String {
 }
 
 impl Dataset {
-    /// Mean bytes of a file [B].
+    /// Returns the mean size of a file [B].
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     fn mean_file(&self) -> f64 {
         self.samples_per_file().min(self.samples) as f64 * self.mean_read()
     }
 
-    /// Mean bytes of what comes into a page cache as a whole [B].
+    /// Returns the mean size of the piece that enters a page cache as a whole [B].
     fn mean_page(&self) -> f64 {
         match self.layout {
             Layout::FilePerSample | Layout::OneFile { .. } => self.mean_read(),

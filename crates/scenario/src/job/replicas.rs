@@ -1,4 +1,5 @@
-//! On which of a job's nodes the files of its data set lie, where not every node has all of them.
+//! Settings of `replicas`: on which of a job's nodes the files of its data set lie, where not every node has all of
+//! them.
 
 use super::rules::Rules;
 use super::settings::{Around, JobSettings};
@@ -7,34 +8,35 @@ use crate::Dataset;
 use forebay_model::random::Replicas;
 
 impl Job {
-    /// Who has what of the data set, where not every node has all.
+    /// Returns which nodes hold which files of the data set; `None` if every node holds all files.
     #[must_use]
     pub fn parts(&self) -> Option<Replicas> {
         let (nodes, each) = (u64::from(self.nodes), u64::from(self.replicas?));
         (each < nodes).then_some(Replicas { nodes, each })
     }
 
-    /// Whether each node has only a part of what its loaders read.
+    /// Returns whether each node has only a part of what its loaders read.
     #[must_use]
     pub fn reads_parts(&self) -> bool {
         self.parts().is_some()
     }
 
-    /// Bytes of the data set that each node has, of those that hold most [B].
+    /// Returns the bytes of the data set on a node that holds most of it [B].
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     pub(crate) fn resident(&self, dataset: &Dataset) -> f64 {
         let all = dataset.samples as f64 * dataset.mean_size();
         let files = dataset.files().max(1);
         let of = self.parts().unwrap_or(Replicas::EVERYWHERE);
-        // Of the files behind the last whole round the node has most that the first ones all reach.
+        // Files are dealt to nodes in rounds. Of the last, incomplete round, the fullest node holds up to `each` files.
         let most = files / of.nodes * of.each + (files % of.nodes).min(of.each);
         all * (most as f64 / files as f64)
     }
 }
 
 impl JobSettings {
-    /// Nodes that have each file, where not all have all: as written, or one where each node copies its part.
+    /// Returns the number of nodes that hold each file: as written, or 1 if each node copies only its part; `None`
+    /// otherwise.
     pub(super) fn replicas(&self, around: Around<'_>) -> Option<u32> {
         let stage = self.stage.get();
         let shared = stage.and_then(|stage| stage.to.get()).is_some_and(|to| {

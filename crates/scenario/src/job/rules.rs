@@ -1,4 +1,4 @@
-//! What must hold between several settings of a job, and between a job and what it uses.
+//! Checks of a job's settings against each other, and against the data set, storage and cluster that the job uses.
 
 use super::interval::IntervalSettings;
 use super::pace::SamplePath;
@@ -11,26 +11,27 @@ use crate::loader::settings::ResolvedLoader;
 use crate::{Cluster, Dataset, StageGraph, Unit};
 use forebay_model::units::{Dimension, Time};
 
-/// Most routes of loaders to storage targets, loaders × targets × stripes, through I/O queues, and to other nodes.
+/// Largest number of routes from loaders to storage targets (loaders × targets × stripes), to I/O queues, or to other
+/// nodes.
 pub(super) const MOST_WAYS: u64 = 1_000_000;
-/// Longest that one mean transfer may take [s].
+/// Longest mean time that one transfer may take [s].
 const LONGEST_TRANSFER: f64 = 1e6;
-/// Least mean time of a sample in a loader that nothing else holds up [s].
+/// Shortest mean time for a sample in a loader whose workers never wait for space in a buffer [s].
 const SHORTEST_SAMPLE: f64 = 1e-9;
 
-/// The rules of one job.
+/// The settings of one job and all that they are checked against.
 pub(super) struct Rules<'a> {
     pub(super) settings: &'a JobSettings,
     pub(super) check: Check<'a>,
-    /// The table of the job.
+    /// Document node of the job's table.
     pub(super) at: NodeId,
     pub(super) around: Around<'a>,
-    /// `None` where it is wrong.
+    /// The checked loader; `None` if its settings are wrong.
     pub(super) loader: Option<&'a ResolvedLoader>,
 }
 
 impl Rules<'_> {
-    /// Records all that is contradictory about a job.
+    /// Reports every contradiction in the settings of a job.
     pub(super) fn check(&self, job: &Job) {
         if self.loader.is_some() {
             self.check_buffer(job);
@@ -71,18 +72,18 @@ impl Rules<'_> {
         }
     }
 
-    /// The stages; none where they are wrong.
+    /// Returns the stages of the loader; an empty graph if its settings are wrong.
     pub(super) fn graph(&self) -> StageGraph {
         let empty = StageGraph::new(Vec::new());
         self.loader.map_or(empty, |loader| loader.graph.clone())
     }
 
-    /// Where the size of the last buffer is written.
+    /// Returns the document node of the last buffer's size, if it is written.
     pub(super) fn buffer_at(&self) -> Option<NodeId> {
         self.loader.and_then(|loader| loader.last_buffer)
     }
 
-    /// The unit of the last buffer, and the samples that fit into it.
+    /// Returns the unit of the last buffer, and how many samples fit into it.
     fn last_buffer(&self, batch: u64) -> (Unit, u64) {
         let last = self.loader.and_then(|loader| loader.graph.stages.last());
         last.map_or((Unit::Sample, 0), |stage| match stage.unit {
@@ -91,7 +92,7 @@ impl Rules<'_> {
         })
     }
 
-    /// The samples in the last buffer at the start.
+    /// Returns the number of samples in the last buffer at the start.
     pub(super) fn prefill(&self, batch: u64) -> u64 {
         match self.settings.prefill.get() {
             None => 0,
@@ -179,7 +180,8 @@ impl Rules<'_> {
         }
     }
 
-    /// What is made on request is not overwritten, is not there at the start, and comes in epochs.
+    /// Checks a loader that makes batches on request: nothing may be prefilled, and an epoch must have at least one
+    /// batch for each loader.
     fn check_requests(&self, job: &Job) {
         if job.loader.requests.is_none() {
             return;
@@ -209,7 +211,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Each loader's routes to storage targets or through I/O queues can be kept apart.
+    /// Checks that loaders have at most `MOST_WAYS` routes to storage targets or through I/O queues.
     fn check_targets(&self, job: &Job) {
         self.check_targets_of(job, job.storage);
         if job.reads_from() != job.storage {
@@ -252,7 +254,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Workers with files of their own fill batches by themselves.
+    /// Checks that workers with files of their own can make whole batches: remarks on workers that cannot, and reports
+    /// an error if none can.
     fn check_iterable(&self, job: &Job, dataset: &Dataset) {
         let own = job.samples_of_epoch(dataset);
         let idle = own.iter().filter(|samples| **samples == 0).count();
@@ -281,7 +284,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Reading one sample must end within the time that can be simulated.
+    /// Checks that reading one sample takes at most `LONGEST_TRANSFER`.
     fn check_transfer(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
         let Some(storage) = self.around.storage.get(job.reads_from()).and_then(Option::as_ref)
         else {
@@ -298,7 +301,7 @@ impl Rules<'_> {
         }
     }
 
-    /// So must decompressing a row group.
+    /// Checks that decompressing one row group takes at most `LONGEST_TRANSFER`.
     fn check_decompression(&self, dataset: &Dataset) {
         let time = dataset.unpacking_at_once();
         if time > LONGEST_TRANSFER {
@@ -311,7 +314,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Nothing ever holds up the workers that fill a circular queue, except their own work.
+    /// Checks that a loader with a circular queue needs at least `SHORTEST_SAMPLE` for a sample: such a queue never
+    /// makes workers wait, so that only their own work limits how many samples they make.
     fn check_pace(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
         let of = |index: usize| self.around.storage.get(index).and_then(Option::as_ref);
         let Some(storage) = of(job.reads_from()) else { return };

@@ -1,4 +1,4 @@
-//! How `[[job]]` is written.
+//! Settings of a `[[job]]` table in scenario files.
 
 use super::accuracy::AccuracySettings;
 use super::copies::CopiesSettings;
@@ -32,7 +32,7 @@ use forebay_model::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
 use std::ops::Range;
 
-/// In place of a model that is wrong.
+/// Stands in for a model whose settings are wrong, so that the rest of the job can be checked.
 const NO_MODEL: ResolvedModel = ResolvedModel {
     step: StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None },
     device: Device::Accelerator,
@@ -55,18 +55,18 @@ pub(crate) struct JobSettings {
     pub(crate) copies: Field<Count<1, 1_000_000>>,
     /// Nodes of each copy (default: 1).
     pub(crate) nodes: Field<Count<1, 1_000_000>>,
-    /// Names of the jobs that must have ended before it begins (default: none).
+    /// Names of the jobs that must have ended before this job begins (default: none).
     pub(super) after: Field<List<String>>,
-    /// When the first copy starts; after others, so long after they have ended (default: 0 s).
+    /// Start time of the first copy; with `after`, the delay after the last of those jobs has ended (default: 0 s).
     pub(super) start: Field<Amount<Time>>,
     /// Time from one copy's start to the next's (default: 0 s).
     pub(super) stagger: Field<Amount<Time>>,
-    /// Whether copies come "regular", or as a "poisson" process of which `stagger` is the mean (default:
-    /// "regular").
+    /// Whether copies start at "regular" times, or as a "poisson" process, in which `stagger` is the mean time between
+    /// starts (default: "regular").
     pub(super) arrivals: Field<Arrivals>,
-    /// Steps after which each copy ends (default: as `[run]` says).
+    /// Number of steps after which each copy ends (default: as `[run]` says).
     pub(super) steps: Field<Count<1, MOST_STEPS>>,
-    /// Passes over its data set after which each copy ends; may be a fraction (default: as `[run]` says).
+    /// Passes over the data set after which each copy ends; may be a fraction (default: as `[run]` says).
     pub(super) epochs: Field<Factor>,
     /// Name of the data set.
     #[schemars(required)]
@@ -74,102 +74,103 @@ pub(crate) struct JobSettings {
     /// Name of the storage that the data set is on.
     #[schemars(required)]
     storage: Field<String>,
-    /// How nodes, or ranks with loaders of their own, split each epoch (default: "strided").
+    /// How nodes, or ranks with loaders of their own, split the samples of each epoch (default: "strided").
     pub(super) sampler: Field<Split>,
-    /// Nodes that each file of the data set lies on, where it is on their own storage: the others read it from
-    /// those, over both NICs (default: all have all).
+    /// Number of nodes that hold each file of the data set, for storage inside the nodes: the other nodes read the file
+    /// from them, over both NICs (default: all have all).
     pub(super) replicas: Field<Count<1, 1_000_000>>,
     /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: read where it
     /// is).
     pub(super) stage: Field<StagingSettings>,
     /// Keep samples in memory as they are after decoding: `{ capacity = "100 GB" }` (default: none).
     pub(super) decoded_cache: Field<DecodedSettings>,
-    /// Samples per model copy and step; or `global_batch`.
+    /// Samples per model copy and step; write either this or `global_batch`.
     pub(super) batch: Field<Count<1, 1_000_000_000>>,
-    /// Samples per step of all model copies of a job copy together, as many of each.
+    /// Samples per step of all model copies of a job copy together; each model copy gets an equal part.
     pub(super) global_batch: Field<Count<1, 1_000_000_000>>,
-    /// How often a model copy takes a fresh batch: every so many steps, which may be a fraction of
-    /// at least 1, or adaptive (default: 1).
+    /// How often a model copy takes a fresh batch: a number of steps, at least 1 and possibly a fraction, or
+    /// `{ adaptive = { level = "512 samples", max = 16 } }` (default: 1).
     pub(super) batch_interval: Field<IntervalSettings>,
     /// What the last buffer does when it is full (default: "bounded").
     pub(super) queue: Field<QueueKind>,
     /// Samples in the last buffer at the start: "full" or a number (default: none).
     pub(super) prefill: Field<Prefill>,
-    /// What fills the queue.
+    /// The loader, which reads and prepares samples and fills the queue of the trainer.
     #[schemars(required)]
     pub(super) loader: Field<LoaderSettings>,
-    /// What is trained.
+    /// The model that is trained, with its step time and device.
     #[schemars(required)]
     pub(super) model: Field<ModelSettings>,
-    /// How the model is spread over the GPUs of a node (default: one copy on each node).
+    /// How the model is copied to GPUs and split over them (default: one copy on each node).
     pub(super) parallel: Field<ParallelSettings>,
-    /// How model copies agree after each step (default: in no time).
+    /// How model copies exchange gradients or parameters after their steps (default: in no time).
     pub(super) sync: Field<SyncSettings>,
-    /// Steps of a model copy whose gradients are added up before an update: what it sends comes after the last
-    /// of them (default: 1).
+    /// Steps of a model copy whose gradients are accumulated before an update; gradients are exchanged after the last
+    /// of these steps (default: 1).
     pub(super) accumulation: Field<Count<1, 1_000_000>>,
-    /// Memory that each worker of its loaders takes: with full buffers, what the node's page cache
-    /// does not have (default: 0 B).
+    /// Memory that each worker of the loaders takes. Together with full buffers, it leaves less of the node's memory
+    /// for the page cache (default: 0 B).
     pub(super) worker_memory: Field<Amount<Size>>,
-    /// Core-seconds of a loader's worker to hand an item on to the next stage or the queue (default:
-    /// as the profile says, or 0 s).
+    /// CPU time, in core-seconds, that a loader's worker needs to hand an item on to the next stage or the queue
+    /// (default: as the profile says, or 0 s).
     pub(super) hand_off: Field<Amount<Time>>,
-    /// Cores that each copy may use on each node, as a control group's quota; may be a fraction
-    /// (default: all).
+    /// Cores that each copy of the job may use on each node, as a control group's quota; may be a fraction (default:
+    /// all).
     pub(super) cpu_quota: Field<Factor>,
     /// Threads that share a worker's computing for one sample, as OpenMP's or OpenCV's do (default:
     /// none).
     pub(super) inner_threads: Field<InnerSettings>,
-    /// Bytes that a core at work for the loader moves to and from memory, in the time of its work
-    /// (default: none).
+    /// Rate at which a core that works for the loader reads and writes memory (default: none).
     pub(super) memory_traffic: Field<Positive<Bandwidth>>,
-    /// How much training it takes to reach a target: for the time to accuracy (default: not said).
+    /// Number of epochs that training is assumed to need to reach a target, from which the time to accuracy follows
+    /// (default: not said).
     pub(super) accuracy: Field<AccuracySettings>,
-    /// What it writes from time to time, to begin there again after a failure (default: nothing).
+    /// Checkpoints that the job writes from time to time, and from which it resumes after a failure (default: nothing).
     pub(super) checkpoint: Field<CheckpointSettings>,
-    /// How its nodes fail (default: they do not).
+    /// How the job's nodes fail (default: they do not).
     pub(super) failures: Field<FailureSettings>,
 }
 
-/// What jobs refer to; `None` where it is wrong.
+/// What the settings of a job refer to: the cluster, storage, data sets and other jobs; `None` where their settings are
+/// wrong.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
     pub(crate) cluster: Option<&'a Cluster>,
-    /// The node that the first copy of the job at hand begins on.
+    /// First node of the first copy of the job that is being checked.
     pub(crate) first_node: u32,
     pub(crate) storage_names: &'a [&'a str],
     pub(crate) storage: &'a [Option<Storage>],
     pub(crate) dataset_names: &'a [&'a str],
     pub(crate) datasets: &'a [Option<Dataset>],
     pub(crate) job_names: &'a [Option<&'a str>],
-    /// By storage, whether a profile is asked about it.
+    /// For each storage, whether its settings ask the profile for measurements.
     pub(crate) measured: &'a [bool],
 }
 
 impl JobSettings {
-    /// Name of its data set, if that is read from the storage of a name.
+    /// Returns the name of the job's data set if the job reads it from the storage named `storage`.
     pub(crate) fn reads_on(&self, storage: &str) -> Option<&str> {
         let staged = self.stage.get().and_then(|stage| stage.to.get());
         let from = staged.or(self.storage.get())?;
         self.dataset.get().filter(|_| from == storage).map(String::as_str)
     }
 
-    /// Where it is written what is trained, if it is.
+    /// Returns the document node of `model`, if it is written.
     pub(super) fn model_at(&self) -> Option<NodeId> {
         self.model.at
     }
 
-    /// Where it is written how model copies agree, if it is.
+    /// Returns the document node of `sync`, if it is written.
     pub(super) fn sync_at(&self) -> Option<NodeId> {
         self.sync.at
     }
 
-    /// Where the copying of its data set to the nodes is written, if it is.
+    /// Returns the document node of `stage`, if it is written.
     pub(crate) fn stage_at(&self) -> Option<NodeId> {
         self.stage.at
     }
 
-    /// The checked job of the table at node `at`.
+    /// Returns the checked job of the table at document node `at`; `None` if it has no valid batch.
     pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId, around: Around<'_>) -> Option<Job> {
         check.required(at, &self.name, "name", "write `name = \"lenet\"`");
         check.required(at, &self.dataset, "dataset", "name a data set");
@@ -177,7 +178,7 @@ impl JobSettings {
         check.required(at, &self.loader, "loader", "write `[job.loader.tf-queue]`");
         check.required(at, &self.model, "model", "write `[job.model]` with `step = \"3 ms\"`");
         let batch = self.checked_batch(check, at, around);
-        // Without a batch other problems are still worth finding.
+        // If the batch is wrong, a batch of 1 stands in for it, so that other errors are reported too.
         let some = batch.unwrap_or(1);
         let dataset = check.reference(&self.dataset, "dataset", around.dataset_names);
         let storage = check.reference(&self.storage, "storage", around.storage_names);
@@ -188,7 +189,7 @@ impl JobSettings {
         let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
         let measured = model.as_ref().is_some_and(|model| model.measured);
         let model = model.unwrap_or_else(|| {
-            // Of a wrong step time the gradients are known all the same.
+            // The gradients of a model are known even if its step time is wrong.
             let settings = self.model.get();
             let gradients = settings.map_or_else(Vec::new, |model| model.gradients());
             ResolvedModel { gradients, ..NO_MODEL }
@@ -205,7 +206,7 @@ impl JobSettings {
         let learners = self.learners(footprints.first().copied(), sync.as_ref(), memory);
         let averages = sync.as_ref().is_some_and(|sync| sync.averaging.is_some());
         let (copies_per_node, copies_each) = self.copies(around);
-        // What is wrong has been recorded; with something in its place the rest can be checked.
+        // Errors have been reported; with stand-ins for wrong values, the rest of the job can be checked.
         let mut job = Job {
             name: self.name.get().cloned().unwrap_or_default(),
             copies: self.copies.get().map_or(1, |copies| copies.small()),
@@ -325,7 +326,7 @@ impl JobSettings {
         sync.resolve(check, at, &of)
     }
 
-    /// Steps of a model copy whose gradients are added up before an update.
+    /// Returns the number of steps of a model copy whose gradients are accumulated before an update.
     fn accumulation(&self) -> u64 {
         self.accumulation.get().map_or(1, |steps| steps.0)
     }
@@ -353,7 +354,7 @@ impl JobSettings {
         checkpoint.resolve(check, at, around, Of { storage, servers, state })
     }
 
-    /// The nodes of the first copy.
+    /// Returns the nodes of the first copy of the job.
     pub(super) fn nodes_of(&self, around: Around<'_>) -> Range<u32> {
         let nodes = self.nodes.get().map_or(1, |nodes| nodes.small());
         around.first_node..around.first_node.saturating_add(nodes)
@@ -365,33 +366,33 @@ impl JobSettings {
         self.hand_off.get().map_or_else(measured, |given| given.0)
     }
 
-    /// The model copies of nodes and where they are written.
+    /// Returns `parallel.data.copies_per_node` and its document node, if it is written.
     pub(super) fn copies_at(&self) -> Option<(NodeId, &CopiesSettings)> {
         self.parallel.get()?.data.get()?.copies_per_node.given()
     }
 
-    /// The learners of GPUs and where they are written.
+    /// Returns `parallel.data.learners` and its document node, if it is written.
     pub(super) fn learners_at(&self) -> Option<(NodeId, &LearnersSettings)> {
         self.parallel.get()?.data.get()?.learners.given()
     }
 
-    /// What is trained, as it is written.
+    /// Returns the settings of `model`, if they are written.
     pub(super) fn model_settings(&self) -> Option<&ModelSettings> {
         self.model.get()
     }
 
-    /// Where it is written how often a fresh batch is taken, if it is.
+    /// Returns the document node of `batch_interval`, if it is written.
     pub(super) fn interval_at(&self) -> Option<NodeId> {
         self.batch_interval.at
     }
 
-    /// Memory of the smallest GPU of the first copy's nodes [B].
+    /// Returns the memory of the smallest GPU of the first copy's nodes [B].
     fn gpu_memory(&self, around: Around<'_>) -> f64 {
         let nodes = self.nodes_of(around);
         around.cluster.map_or(f64::INFINITY, |cluster| cluster.weakest(nodes).node.gpu_memory)
     }
 
-    /// GPUs that a model copy is split over.
+    /// Returns the number of pipeline stages that a model copy is split over; 1 without a pipeline.
     pub(super) fn stages(&self) -> u32 {
         let pipeline = self.parallel.get().and_then(|parallel| parallel.pipeline.get());
         pipeline.map_or(1, PipelineSettings::number)

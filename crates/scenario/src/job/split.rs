@@ -1,11 +1,12 @@
-//! What must hold for a job's sampler.
+//! Checks of a job's sampler.
 
 use super::rules::Rules;
 use super::{Job, Split};
 use crate::{Dataset, Layout};
 
 impl Rules<'_> {
-    /// Shards are split where there are some, and parts are not empty.
+    /// Checks that the data set has shards if the sampler splits shards, and that each loader owns at least one file or
+    /// sample. Remarks that the sampler has no effect with one loader.
     pub(super) fn check_split(&self, job: &Job, dataset: &Dataset) {
         let Some(at) = self.settings.sampler.at else { return };
         let files = matches!(dataset.layout, Layout::Shards { .. } | Layout::RowGroups(_));

@@ -1,23 +1,23 @@
-//! What the stages of a job's loader come to, with its batch.
+//! Numbers that follow from the stages of a job's loader and its batch: loaders, batches, items and samples.
 
 use super::Job;
 use crate::{Dataset, Kernel, Layout, Operation, Stage, Unit};
 use std::collections::BTreeSet;
 
 impl Job {
-    /// Loaders on each node; where nodes differ, the most on any.
+    /// Returns the number of loaders on each node; where nodes differ, the largest number on any node.
     #[must_use]
     pub fn loaders_per_node(&self) -> u32 {
         if self.loader_per_copy { self.copies_per_node } else { 1 }
     }
 
-    /// Loaders of a copy of the job.
+    /// Returns the number of loaders of a copy of the job.
     #[must_use]
     pub fn loaders(&self) -> u32 {
         if self.loader_per_copy { self.ranks() } else { self.nodes }
     }
 
-    /// Which loader of node number `node` of a copy of the job loader number `rank` is.
+    /// Returns the index of loader number `rank` of a job copy among the loaders of its node, which is number `node`.
     #[must_use]
     pub fn loader_on_node(&self, rank: u32, node: u32) -> u32 {
         if self.copies_each.is_empty() {
@@ -26,20 +26,20 @@ impl Job {
         rank - (0..node).map(|node| self.loaders_on(node)).sum::<u32>()
     }
 
-    /// Loaders on node number `node` of a copy of the job.
+    /// Returns the number of loaders on node number `node` of a copy of the job.
     #[must_use]
     pub fn loaders_on(&self, node: u32) -> u32 {
         if self.loader_per_copy { self.copies_on(node) } else { 1 }
     }
 
-    /// Model copies that a loader feeds.
+    /// Returns the number of model copies that a loader feeds.
     #[must_use]
     pub fn copies_per_loader(&self) -> u32 {
         self.copies_per_node / self.loaders_per_node()
     }
 
-    /// Samples of which each worker of a loader on request makes batches in an epoch of `dataset`, where each
-    /// has files of its own; otherwise one entry, for all together.
+    /// Returns the samples of which each worker of a loader on request makes batches in an epoch of `dataset`, if each
+    /// worker has files of its own; otherwise one entry for all workers together.
     #[must_use]
     pub fn samples_of_epoch(&self, dataset: &Dataset) -> Vec<u64> {
         let loaders = u64::from(self.loaders());
@@ -47,7 +47,7 @@ impl Job {
         let used = |samples| if drop_last { samples - samples % self.batch } else { samples };
         let iterable = self.loader.requests.is_some_and(|requests| requests.iterable);
         let Some(first) = self.loader.stages.first().filter(|_| iterable) else {
-            // PyTorch's `DistributedSampler` pads: all ranks have as many.
+            // PyTorch's `DistributedSampler` pads: all ranks have the same number of samples.
             return vec![used(dataset.samples.div_ceil(loaders))];
         };
         let (files, workers) = (dataset.places() / loaders, u64::from(first.workers));
@@ -67,13 +67,13 @@ impl Job {
         (0..workers).map(|worker| used(samples(worker))).collect()
     }
 
-    /// Batches of an epoch of a loader on request.
+    /// Returns the number of batches that a loader on request makes in an epoch.
     #[must_use]
     pub fn batches_of_epoch(&self, dataset: &Dataset) -> u64 {
         self.samples_of_epoch(dataset).iter().map(|samples| samples.div_ceil(self.batch)).sum()
     }
 
-    /// Sizes below `batch` that batches of a loader on request can have [samples].
+    /// Returns the sizes below `batch` that batches of a loader on request can have [samples].
     #[must_use]
     pub fn smaller_batches(&self, dataset: &Dataset) -> Vec<u64> {
         let shares = self.samples_of_epoch(dataset);
@@ -81,7 +81,7 @@ impl Job {
         rests.collect::<BTreeSet<u64>>().into_iter().collect()
     }
 
-    /// Samples of an item of `stage`.
+    /// Returns the number of samples in an item of `stage`.
     #[must_use]
     pub fn samples_of(&self, stage: &Stage) -> u64 {
         match stage.unit {
@@ -90,7 +90,7 @@ impl Job {
         }
     }
 
-    /// Items of the stage before that stage number `index` takes for one of its own.
+    /// Returns how many items of the previous stage go into one item of stage number `index`.
     #[must_use]
     pub fn items_taken(&self, index: usize) -> u64 {
         let stages = &self.loader.stages;
@@ -99,33 +99,35 @@ impl Job {
         if gathers { self.batch } else { 1 }
     }
 
-    /// Whether stage number `index` makes items of several of the ones that were read: then all are full.
+    /// Returns whether stage number `index`, or a stage before it, gathers samples into batches; all its items are then
+    /// full.
     #[must_use]
     pub fn gathers(&self, index: usize) -> bool {
         (1..=index).any(|index| self.items_taken(index) > 1)
     }
 
-    /// Items that stage number `index` makes of `samples` samples, of which the last may be smaller.
+    /// Returns how many items stage number `index` makes of `samples` samples; unless it gathers, the last item may be
+    /// smaller.
     #[must_use]
     pub fn items_of(&self, index: usize, samples: u64) -> u64 {
         let of_item = self.samples_of(&self.loader.stages[index]);
         if self.gathers(index) { samples / of_item } else { samples.div_ceil(of_item) }
     }
 
-    /// Samples that fit into the last buffer.
+    /// Returns the number of samples that fit into the last buffer.
     #[must_use]
     pub fn queue_capacity(&self) -> u64 {
         self.loader.stages.last().map_or(0, |last| last.buffer * self.samples_of(last))
     }
 
-    /// Samples that stay in the last buffer while more may come.
+    /// Returns the number of samples that stay in the last buffer while more may come.
     #[must_use]
     pub fn kept_in_queue(&self) -> u64 {
         let last = self.loader.stages.last();
         last.map_or(0, |last| last.kept.saturating_mul(self.samples_of(last)))
     }
 
-    /// Whether anything is copied to the devices.
+    /// Returns whether the loader copies anything to the devices.
     #[must_use]
     pub fn copies_to_devices(&self) -> bool {
         let stages = self.loader.stages.iter();
@@ -134,7 +136,7 @@ impl Job {
             || stages.flat_map(|s| s.per_sample.iter().chain(&s.per_item)).any(Operation::copies)
     }
 
-    /// What the loader does on the GPUs, if it does anything there.
+    /// Returns the kernel that the loader runs on the GPUs, if there is one.
     #[must_use]
     pub fn kernel(&self) -> Option<Kernel> {
         let mut work = self.loader.stages.iter().flat_map(|stage| &stage.per_item);

@@ -1,4 +1,4 @@
-//! How `job.stage` is written: the copying of a data set to the nodes before the first step.
+//! Settings of `job.stage`: how a data set is copied to the nodes before the first step.
 
 use super::convert::{Convert, ConvertSettings};
 use super::pace::SamplePath;
@@ -11,59 +11,59 @@ use crate::number::Count;
 use crate::{Cluster, Dataset};
 use schemars::JsonSchema;
 
-/// Longest that the copying to one node may take [s].
+/// Longest time that copying to one node may take [s].
 const LONGEST_COPY: f64 = 1e6;
-/// Most streams of all nodes of the copies of a job.
+/// Largest number of streams, over all nodes of all copies of a job.
 const MOST_STREAMS: u64 = 1_000_000;
-/// Most files that the copies of a job copy in all.
+/// Largest number of files that all copies of a job may copy, counted together.
 const MOST_FILES: u64 = 1_000_000_000;
 
-/// How a job brings its data set to its nodes before it starts.
+/// How a job copies its data set to its nodes before it starts.
 ///
-/// Each node copies files in the order in which they are stored, some at a time. A file is one
-/// operation and one request of its storage, whatever its size; its bytes pass the storage and the
-/// node's tier at once, at the rate of the slower of the two. To a storage that all nodes share, each
-/// node brings a part of the files, once for all: a file is read as a whole, and then written with one
-/// operation and one request there, over the node's NIC. The first step's time begins when the last
-/// node is done. A page cache keeps nothing of that.
+/// Each node copies files in stored order, some at a time. A file costs one operation and one request at its storage,
+/// whatever its size. Its bytes pass the storage and the node's tier at the same time, at the rate of the slower of the
+/// two. If the target is a storage that all nodes share, each node copies a part of the files, so that each file is
+/// copied once: the file is read as a whole, and then written with one operation and one request at the target, over
+/// the node's NIC. The time of the first step counts from when the last node is done. Page caches keep nothing of the
+/// copied bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Staging {
-    /// Index of the tier into [`crate::Scenario::storage`].
+    /// Index of the storage that the data set is copied to, in [`crate::Scenario::storage`].
     pub to: usize,
-    /// Whether all nodes share that.
+    /// Whether all nodes share the storage that the data set is copied to.
     pub shared: bool,
     /// Files that a node copies at a time.
     pub streams: u32,
-    /// What each node copies.
+    /// Whether each node copies all of the data set or a part of it.
     pub share: Share,
-    /// How the data set is made from another one on the way, if it is.
+    /// How the data set is made from another one during the copy; `None` if it is copied as it is.
     pub convert: Option<Convert>,
 }
 
-/// What each node of a job has of its data set.
+/// Which part of the data set each node of a job holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// All of it.
+    /// The whole data set.
     All,
-    /// One of as many equal parts as the job has nodes: of `n`, node `i` has every `n`-th file from
-    /// number `i` on; with `job.replicas`, those of so many nodes up to itself. It reads the others from the
-    /// nodes that have them, over both NICs.
+    /// One of as many equal parts as the job has nodes: of `n` nodes, node `i` holds every `n`-th file from number `i`
+    /// on. With `job.replicas`, a node also holds the parts of the nodes before it, so that each file is on that many
+    /// nodes. It reads the other files from the nodes that hold them, over both NICs.
     Part,
 }
 
-/// How a job brings its data set to its nodes before it starts.
+/// How a job copies its data set to its nodes before it starts.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StagingSettings {
-    /// Name of the storage that the data set is copied to, and read from: a `local-disk` or `memory` in
-    /// each node, or one that they share.
+    /// Name of the storage that the data set is copied to and then read from: a `local-disk` or `memory` in each node,
+    /// or a storage that all nodes share.
     #[schemars(required)]
     pub(super) to: Field<String>,
     /// Files that a node copies at a time (default: 1).
     streams: Field<Count<1, 10_000>>,
-    /// What each node copies: "all", or its "part" of it, and reads the rest from the nodes that have
-    /// it (default: "all").
+    /// What each node copies: "all" of the data set, or its "part" of it; a node then reads the rest from the nodes
+    /// that have it (default: "all").
     pub(super) share: Field<Share>,
     /// Make the data set from another one on the way: `{ from = "jpegs", compute = "5 ms" }` (default:
     /// copy it as it is).
@@ -71,7 +71,7 @@ pub(super) struct StagingSettings {
 }
 
 impl StagingSettings {
-    /// The checked staging of the table at node `at`.
+    /// Returns the checked settings of the table at document node `at`; `None` if they are wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -100,7 +100,7 @@ impl StagingSettings {
 }
 
 impl Job {
-    /// The storage that its loaders read from: the index into [`crate::Scenario::storage`].
+    /// Returns the index of the storage that the job's loaders read from, in [`crate::Scenario::storage`].
     #[must_use]
     pub fn reads_from(&self) -> usize {
         self.staging.as_ref().map_or(self.storage, |staging| staging.to)
@@ -108,7 +108,7 @@ impl Job {
 }
 
 impl Rules<'_> {
-    /// The ways between nodes that read from each other can be kept apart.
+    /// Checks that nodes that read from each other have at most `MOST_WAYS` routes between them.
     pub(super) fn check_peers(&self, job: &Job) {
         let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);
         let Some(storage) = storage else { return };
@@ -127,13 +127,14 @@ impl Rules<'_> {
         }
     }
 
-    /// A copy to where the data set is already, or one without end.
+    /// Checks that the data set is not copied to where it already is, and that the copy needs no more time, streams and
+    /// files than can be simulated.
     pub(super) fn check_staging(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
         let Some(staging) = &job.staging else { return };
         let made = dataset;
         let dataset = self.check_convert(job, dataset);
         let at = self.settings.stage.at.unwrap_or(self.at);
-        // Files of another data set may become this one's where they are.
+        // A conversion may write its files to the shared storage that it reads from.
         if staging.to == job.storage && !(staging.shared && staging.convert.is_some()) {
             let what = "the data set is there already";
             self.check.wrong(at, what, "name another storage in the nodes, or remove `stage`");

@@ -1,4 +1,5 @@
-//! How it is written when jobs begin and end: after others, as they arrive, after steps or epochs of their own.
+//! Settings of when jobs begin and end: after other jobs, at regular or random times, after steps or epochs of their
+//! own.
 
 use super::Job;
 use super::settings::{Around, JobSettings};
@@ -9,18 +10,18 @@ use crate::{Run, Scenario, Stop};
 use schemars::JsonSchema;
 use std::ops::Range;
 
-/// How the copies of a job come.
+/// At what times the copies of a job start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// One after the other, always as long apart.
+    /// One after the other, at equal distances in time.
     Regular,
-    /// As a Poisson process: times between them are drawn, exponential with that mean.
+    /// As a Poisson process: the times between starts are sampled from an exponential distribution with mean `stagger`.
     Poisson,
 }
 
 impl Scenario {
-    /// The nodes of all copies of the job of an index.
+    /// Returns the nodes of all copies of the job with the index `job`.
     #[must_use]
     pub fn nodes_of(&self, job: usize) -> Range<u32> {
         let shared = self.cluster.share_nodes;
@@ -30,7 +31,7 @@ impl Scenario {
         first..first.saturating_add(self.jobs.get(job).map_or(0, used))
     }
 
-    /// When each copy of `job` ends.
+    /// Returns when each copy of `job` ends.
     #[must_use]
     pub fn stop_of(&self, job: &Job) -> Stop {
         job.stop.unwrap_or(self.run.stop)
@@ -38,7 +39,7 @@ impl Scenario {
 }
 
 impl JobSettings {
-    /// The jobs that must have ended before this one begins, as indices.
+    /// Returns the indices of the jobs that must have ended before this one begins.
     pub(super) fn predecessors(&self, check: Check<'_>, around: Around<'_>) -> Vec<usize> {
         let Some((_, list)) = self.after.given() else { return Vec::new() };
         let index = |at: NodeId, name: &str| {
@@ -53,13 +54,13 @@ impl JobSettings {
         found.filter_map(|(at, name)| index(at, name)).collect()
     }
 
-    /// When it ends, if it does not end as the run says.
+    /// Returns when each copy of the job ends; `None` if the run's setting applies.
     pub(super) fn stop(&self) -> Option<Stop> {
         let steps = self.steps.get().map(|steps| Stop::Steps(steps.0));
         steps.or_else(|| self.epochs.get().map(|epochs| Stop::Epochs(epochs.0)))
     }
 
-    /// Either steps or epochs; and what others wait for ends.
+    /// Checks that `steps` and `epochs` are not both written.
     pub(super) fn check_stop(&self, check: Check<'_>, at: NodeId) {
         if let (Some(_), Some(epochs)) = (self.steps.at, self.epochs.at) {
             let at = check.blame(&[Some(epochs)], at);
@@ -67,7 +68,7 @@ impl JobSettings {
         }
     }
 
-    /// How copies arrive matters where there are several, at times apart.
+    /// Remarks that `arrivals` has no effect if the job has one copy, or no `stagger`.
     pub(super) fn remark_arrivals(&self, check: Check<'_>, job: &Job) {
         if job.arrivals == Arrivals::Regular {
             return;
@@ -79,20 +80,21 @@ impl JobSettings {
         }
     }
 
-    /// Where the jobs before it are written.
+    /// Returns the document node of `after`, if it is written.
     pub(crate) fn after_at(&self) -> Option<NodeId> {
         self.after.at
     }
 }
 
-/// The first job, in their order, that waits for what never ends: for itself in the end, or for a job that
-/// goes on as long as the run.
+/// Returns the index of the first job that can never begin: it waits, directly or through other jobs, for itself or for
+/// a job that goes on as long as the run.
 pub(crate) fn endless(run: Option<&Run>, jobs: &[Option<Job>]) -> Option<usize> {
     let ends = |job: &Job| {
         let stop = job.stop.or(run.map(|run| run.stop));
         !matches!(stop, Some(Stop::Duration(_) | Stop::Known { .. }))
     };
-    // What waits only for jobs that end, ends too: found in as many rounds as there are jobs at most.
+    // A job that waits only for jobs that end, ends too. All such jobs are found in at most as many rounds as there are
+    // jobs.
     let mut ending: Vec<bool> = vec![false; jobs.len()];
     let begins = |ending: &[bool], job: &Job| job.after.iter().all(|&of| ending[of]);
     loop {

@@ -12,13 +12,13 @@ use serde::Deserialize;
 
 /// Size of a request where none is written [B].
 const REQUEST: f64 = 1_048_576.0;
-/// Most requests for a mean sample: each takes time of ours.
+/// Most requests for a mean sample, because simulating each request takes time.
 const MOST_REQUESTS: f64 = 1e6;
 /// Length and two checksums of a record in TensorFlow's files [B].
 const TFRECORD: Framing = Framing { header: 16, block: 0 };
-/// A block of tar, and thus a header [B].
+/// Size of a block in a tar file, which is also the size of a header [B].
 const TAR: u32 = 512;
-/// Page of a B-tree where none is written [B].
+/// Size of a page of a B-tree where none is written [B].
 const PAGE: u64 = 4096;
 
 /// How samples are packed into files.
@@ -29,23 +29,23 @@ pub(crate) enum LayoutSettings {
     FilePerSample(RangeSettings),
     /// Samples lie one behind the other in shards.
     Shards(ShardSettings),
-    /// TensorFlow's record files: shards, and 16 B around each sample.
+    /// TensorFlow's record files: shards, with 16 B around each sample.
     Tfrecord(ShardSettings),
-    /// Tar files: shards, and a header and padding to 512 B around each member of a sample.
+    /// Tar files: shards, with a header and padding to 512 B around each member of a sample.
     Webdataset(WebdatasetSettings),
-    /// One array of samples of one size, each read by itself.
+    /// One file with an array of samples that all have the same size, each read by itself.
     Raw(RangeSettings),
     /// A B-tree in one file that is mapped into memory, each sample read in whole pages.
     Lmdb(LmdbSettings),
-    /// Files of row groups, each read and decompressed as a whole.
+    /// Files of row groups, each row group read and decompressed as a whole.
     Parquet(ParquetSettings),
 }
 
-/// Samples that are read by themselves.
+/// Requests for samples that are read one by one.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RangeSettings {
-    /// Size of one request: a larger sample is fetched in several (default: each sample is one).
+    /// Size of one request: a larger sample is fetched in several requests (default: each sample is one).
     request: Field<Positive<Size>>,
     /// Requests of a reader that are in progress at once (default: 1, one after the other).
     readahead: Field<Count<1, 10_000>>,
@@ -71,7 +71,8 @@ pub(crate) struct WebdatasetSettings {
     samples: Field<Count<1, 1_000_000_000_000>>,
     /// Size of one request (default: "1 MiB").
     request: Field<Positive<Size>>,
-    /// Members of a sample; those beside the first, such as labels, are of one block (default: 1).
+    /// Files of the tar file that belong to a sample; all but the first, such as labels, take one block of 512 B
+    /// (default: 1).
     members: Field<Count<1, 1000>>,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct WebdatasetSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LmdbSettings {
-    /// Size of a page, which is that of the system's memory (default: "4 KiB").
+    /// Size of a page of the B-tree, which is the page size of the system's memory (default: "4 KiB").
     page: Field<Positive<Size>>,
 }
 
@@ -92,16 +93,17 @@ pub(crate) struct ParquetSettings {
     row_group: Field<Count<1, 1_000_000_000_000>>,
     /// Row groups in a file (default: 1).
     row_groups: Field<Count<1, 1_000_000>>,
-    /// Column chunks that are read of a row group, each a request (default: 1).
+    /// Column chunks that are read from each row group, each by one request (default: 1).
     columns: Field<Count<1, 100_000>>,
-    /// Share of a row group's bytes that these are (default: 1).
+    /// Share of a row group's bytes that is read (default: 1).
     read: Field<Factor>,
-    /// Work to decompress a byte that was read, before the row group's first sample (default: 0 s).
+    /// Core-seconds to decompress each byte that is read, all before the row group's first sample is available
+    /// (default: 0 s).
     decompress: Field<Amount<Time>>,
 }
 
 impl LayoutSettings {
-    /// The checked layout of the table at node `at`.
+    /// Checks the table at node `at` and returns its layout; `None` if it is wrong.
     pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Layout> {
         let inside = check.inside(at);
         match self {
@@ -119,7 +121,8 @@ impl LayoutSettings {
         }
     }
 
-    /// How samples, of these sizes, are fetched that are read by themselves, if not in one request.
+    /// Returns the requests that fetch a sample in pieces; `None` if a sample is one request or is not read by
+    /// itself. Remarks on keys that have no effect for samples of these `sizes`.
     pub(crate) fn ranges(&self, check: Check<'_>, sizes: Option<&Distribution>) -> Option<Ranges> {
         let (Self::FilePerSample(of) | Self::Raw(of)) = self else { return None };
         let useless = |at: Option<NodeId>, why: &str| {
@@ -139,8 +142,8 @@ impl LayoutSettings {
         Some(Ranges { request, readahead })
     }
 
-    /// What is asked for has bytes, and a sample of the checked `dataset`, whose sizes are written at
-    /// `size`, comes in no more requests than can be simulated.
+    /// Checks that a mean request has at least one byte, and that a mean sample of `dataset`, whose sizes are
+    /// written at `size`, takes no more requests than can be simulated.
     pub(crate) fn check(
         &self,
         check: Check<'_>,
@@ -160,7 +163,8 @@ impl LayoutSettings {
         }
     }
 
-    /// What says how much is asked for at once, in words and where it is written.
+    /// Returns what to write for larger requests, in words, and where the key that sets the size of requests is
+    /// written.
     fn request_key(&self) -> (&'static str, Option<NodeId>) {
         const REQUEST: &str = "a larger `request`";
         match self {
@@ -172,7 +176,7 @@ impl LayoutSettings {
         }
     }
 
-    /// Whether all samples must be of one size.
+    /// Returns whether all samples must have the same size.
     pub(crate) fn needs_one_size(&self) -> bool {
         matches!(self, Self::Raw(_))
     }

@@ -12,8 +12,8 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// NVIDIA's DALI, pipelined and asynchronous as it is by default: readers, threads that work on samples
-/// on the host, and a stage for whole batches on the GPU, which shares it with training.
+/// NVIDIA's DALI, pipelined and asynchronous as it is by default: readers, threads that work on samples on the
+/// host, and a stage for whole batches on the GPU, which this stage shares with training.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dali {
@@ -22,20 +22,21 @@ pub(crate) struct Dali {
     threads: Field<Count<1, 100_000>>,
     /// Readers on each node (default: 1).
     readers: Field<Count<1, 100_000>>,
-    /// `prefetch_queue_depth`: batches ahead, behind the host's stage and behind the GPU's (default: 2).
+    /// `prefetch_queue_depth`: batches that the buffer behind the host's stage holds, and as many behind the GPU's
+    /// stage (default: 2).
     prefetch_queue_depth: Field<Count<1, 1_000_000>>,
-    /// Core-seconds of the host for a sample: a time, or by its bytes and pixels (default: as the profile
+    /// Core-seconds to decode a sample on the host: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images and the GPU decodes none of it, otherwise 0 s).
     decode: Field<DecodeSettings>,
-    /// What the GPU does for a sample (default: nothing; decoded samples are copied to it).
+    /// Decoding of samples on the GPU (default: nothing; decoded samples are copied to it).
     gpu: Field<OnGpu>,
 }
 
-/// Work on the GPU.
+/// Decoding of samples on the GPU.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OnGpu {
-    /// GPU-seconds of a sample, on a GPU of speed 1; samples are copied to the GPU as stored.
+    /// GPU-seconds to decode a sample, on a GPU of speed 1; samples are copied to the GPU as stored.
     #[schemars(required)]
     decode: Field<Amount<Time>>,
     /// Part of the GPU that the stage can use at once (default: 1).

@@ -1,4 +1,4 @@
-//! How decoding is written: `"50 us"`, a law, or `"decode"` for what the profile says.
+//! How decoding is written: `"50 us"`, a law, or `"decode"` for the profile's law.
 
 use super::Operation;
 use crate::check::Check;
@@ -19,11 +19,11 @@ use std::fmt;
 /// What decoding a sample costs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DecodeSettings {
-    /// What the profile says.
+    /// By the profile's law.
     Measured,
     /// By the sample's bytes and pixels.
     Law(LawSettings),
-    /// A core for a time, whatever the sample.
+    /// A core for this time, whatever the size of the sample.
     Time(Varying<Time>),
 }
 
@@ -31,16 +31,16 @@ pub(super) enum DecodeSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LawSettings {
-    /// For each sample (default: 0 s).
+    /// Core-seconds for each sample (default: 0 s).
     fixed: Field<Amount<Time>>,
-    /// For each stored byte (default: 0 s).
+    /// Core-seconds for each stored byte (default: 0 s).
     per_byte: Field<Amount<Time>>,
-    /// For each pixel as stored (default: 0 s).
+    /// Core-seconds for each pixel as stored (default: 0 s).
     per_pixel: Field<Amount<Time>>,
 }
 
 impl DecodeSettings {
-    /// The checked operation of the value at node `at`, for samples of `dataset`.
+    /// Checks the value at node `at` and returns its operation for samples of `dataset`; `None` if it is wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -55,7 +55,8 @@ impl DecodeSettings {
     }
 }
 
-/// Decoding in a loader whose table is at `at`: as written, or as the profile says of images.
+/// Returns the decoding of a loader whose table is at node `at`: as written, or by the profile's law if the samples
+/// are images, otherwise `Some(None)`. `None` if there is a mistake.
 pub(super) fn of_sample(
     written: &Field<DecodeSettings>,
     check: Check<'_>,
@@ -72,7 +73,8 @@ pub(super) fn of_sample(
     Some(Some(Operation::Decode(measured(check, at, dataset)?)))
 }
 
-/// What the profile says of decoding samples of `dataset`, to be written at `at`.
+/// Returns the profile's law of decoding the images of `dataset`; reports a problem at node `at` and returns `None`
+/// if the samples are no images or the profile has no such law.
 fn measured(check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> Option<DecodeLaw> {
     if let Some(dataset) = dataset
         && dataset.image.is_none()

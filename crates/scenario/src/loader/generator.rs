@@ -9,33 +9,34 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How long the enqueuer sleeps before it looks again, unless it is told [s].
+/// Time for which the enqueuer sleeps before it looks again if none is written [s].
 const SLEEP: f64 = 0.05;
-/// The shortest sleep [s]: systems end none much earlier.
+/// Shortest sleep that may be written [s]: operating systems do not end a sleep much earlier.
 const SHORTEST: f64 = 100e-6;
 
-/// Keras' old `GeneratorEnqueuer` over a generator: batches in any order, looked for every 50 ms.
+/// Keras' old `GeneratorEnqueuer` over a generator: batches come in any order, and are polled for every 50 ms.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GeneratorSettings {
-    /// `use_multiprocessing`: workers are processes, each with the whole generator, that wait for room in
+    /// `use_multiprocessing`: workers are processes, each of which has the whole generator and waits for room in
     /// the queue (default: false: threads, which look every 50 ms whether there is room).
     processes: Field<bool>,
-    /// Share of the samples delivered that no worker had delivered before: less than 1 of a generator that
-    /// is not safe for several workers (default: 1/workers for processes, which all begin alike; 1 for
-    /// threads).
+    /// Share of the delivered samples that no worker has delivered before: less than 1 if the generator is not safe
+    /// for several workers (default: 1/workers for processes, which all begin alike; 1 for threads).
     distinct: Field<Factor>,
-    /// `wait_time`: how long who finds nothing, or enough, sleeps before it looks again (default: 50 ms).
+    /// `wait_time`: time for which a trainer that finds no batch, or a worker that finds enough batches, sleeps
+    /// before it looks again (default: 50 ms).
     wait_time: Field<Positive<Time>>,
 }
 
 impl GeneratorSettings {
-    /// Whether workers are processes.
+    /// Returns whether workers are processes.
     pub(super) fn processes(&self) -> bool {
         self.processes.get().copied().unwrap_or(false)
     }
 
-    /// How long who finds nothing sleeps [s].
+    /// Returns the time for which a trainer or worker sleeps before it looks again [s]; reports a problem if it is
+    /// too short.
     fn period(&self, check: Check<'_>) -> f64 {
         let period = self.wait_time.get().map_or(SLEEP, |time| time.0);
         if let (Some(at), true) = (self.wait_time.at, period < SHORTEST) {
@@ -48,7 +49,8 @@ impl GeneratorSettings {
         period
     }
 
-    /// The graph of `worker`, which makes batches of `batch` samples, with room for `queue` of them.
+    /// Returns the graph of the stage `worker`, which makes batches of `batch` samples, with room for `queue`
+    /// batches.
     pub(super) fn graph(
         &self,
         check: Check<'_>,
@@ -68,7 +70,7 @@ impl GeneratorSettings {
             let (path, again) = (check.document.path(at), 100.0 * (1.0 - distinct));
             check.remark(format!("`{path}` delivers samples again: {again:.0} % of all."));
         }
-        // Each thread may have found one place, and all may fill it.
+        // All threads may have found the same free place in the queue, and each then adds a batch.
         let buffer = if processes { queue } else { queue.saturating_add(workers.into()) - 1 };
         let generator = Generator {
             period: self.period(check),

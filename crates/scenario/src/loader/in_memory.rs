@@ -1,12 +1,11 @@
-//! Batches that are there: synthetic data.
+//! Synthetic data: batches that are always ready.
 
 use super::settings::ResolvedLoader;
 use super::{Order, Stage, StageGraph, Unit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Batches that are there whenever they are wanted: synthetic data, to see what training alone does.
-/// Nothing is read.
+/// Synthetic data: batches that are always ready, which show how fast training alone is. Nothing is read.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InMemory {}

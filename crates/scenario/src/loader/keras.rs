@@ -15,18 +15,18 @@ use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How often Keras looks whether all of an epoch has been taken [s].
+/// Time between two looks of Keras whether all batches of an epoch have been taken [s].
 const POLL: f64 = 0.1;
 
-/// Keras' `OrderedEnqueuer` over a `Sequence`: a pool of workers that each make whole batches, and a
-/// bounded queue of their promises, in order. Samples that fill no batch are dropped.
+/// Keras' `OrderedEnqueuer` over a `Sequence`: a pool of workers that each make whole batches, and a bounded queue
+/// of futures of these batches, in order. Samples that do not fill a batch at the end of an epoch are dropped.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keras {
     /// Workers on each node; 0: the trainer itself makes batches, between its steps.
     #[schemars(required)]
     workers: Field<Count<0, 100_000>>,
-    /// Batches that the queue of promises holds (default: 10).
+    /// Batches, as futures, that the queue holds (default: 10).
     max_queue_size: Field<Count<1, 1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
@@ -37,12 +37,13 @@ pub(crate) struct Keras {
     use_multiprocessing: Field<bool>,
     /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
     gil: Field<Share>,
-    /// Rate at which a process hands a batch over, decoded, as work of its core: pickling, a pipe
+    /// Rate at which a process hands over the decoded bytes of a batch, as work of its core: pickling, a pipe
     /// (default: infinite).
     ipc: Field<Positive<Bandwidth>>,
-    /// Time to start a worker, one after the other, at the beginning of each epoch (default: 0 s).
+    /// Time to start each worker, one after the other, at the beginning of each epoch (default: 0 s).
     start: Field<Amount<Time>>,
-    /// The old `GeneratorEnqueuer` over a generator instead (default: `OrderedEnqueuer` over a `Sequence`).
+    /// Keras' old `GeneratorEnqueuer` over a generator, if it is used instead (default: `OrderedEnqueuer` over a
+    /// `Sequence`).
     generator: Field<GeneratorSettings>,
 }
 
@@ -60,7 +61,7 @@ impl Keras {
         let collate = optional(&self.collate, check, Operation::Compute)?;
         let workers = workers?.small();
         let pool = self.pool(check, workers);
-        // Beside those in the queue, one is submitted and waits for room there.
+        // In addition to the batches in the queue, one batch is submitted and waits for room there.
         let ahead = if workers == 0 { 0 } else { queue + 1 };
         let stage = Stage {
             name: "worker".to_owned(),
@@ -69,7 +70,7 @@ impl Keras {
             per_sample: [Operation::Read].into_iter().chain(decode).collect(),
             per_item: collate.into_iter().chain(pool.hand_over()).collect(),
             order: Order::Any,
-            // And one more while the trainer waits for the first.
+            // One more batch is ahead while the trainer waits for the first.
             buffer: ahead + 1,
             lock: pool.lock(check),
             ..Stage::default()
@@ -97,7 +98,7 @@ impl Keras {
         Some(ResolvedLoader { graph, last_buffer })
     }
 
-    /// What its workers are.
+    /// Returns the kind of the workers; remarks on keys that have no effect.
     fn pool(&self, check: Check<'_>, workers: u32) -> Workers<'_> {
         let processes = match self.generator.get() {
             Some(generator) => {
@@ -107,7 +108,7 @@ impl Keras {
             }
             None => self.use_multiprocessing.get().copied().unwrap_or(false),
         };
-        // Without workers the trainer hands nothing over to itself.
+        // Without workers the trainer makes the batches itself, and hands nothing over.
         let (none, threads) = (workers == 0, workers == 0 || !processes);
         if none && self.generator.get().is_none() {
             check.no_effect(&self.use_multiprocessing, "there are no workers");

@@ -1,4 +1,4 @@
-//! What a loader does, in stages: the common language of every preset and of both worlds.
+//! The stages of a loader, to which every preset is compiled and which both the simulator and live runs carry out.
 
 mod dali;
 mod decode;
@@ -26,16 +26,16 @@ pub use requests::{Dealt, NextEpoch, Replaced, Requests};
 pub struct StageGraph {
     /// The stages, from storage to trainer.
     pub stages: Vec<Stage>,
-    /// Where the first stage makes the batches that it is asked for, and no others. Then its items
-    /// are batches, and no worker ever waits for room or its turn.
+    /// Requests for batches, if the first stage makes only the batches that it is asked for. Its items are batches
+    /// then, and no worker ever waits for room in a buffer or for its turn.
     pub requests: Option<Requests>,
-    /// Where what is there is looked for every so often.
+    /// Polling, if workers and trainer look at regular times for room and batches.
     pub generator: Option<Generator>,
-    /// The kind of table that the job's loader is written as.
+    /// Kind of table that the job's loader is written as.
     pub preset: Preset,
 }
 
-/// The kinds of loaders that can be written, each a table of that name.
+/// The kinds of loaders that can be written, each as a table of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preset {
     /// TensorFlow 1 queue.
@@ -48,15 +48,15 @@ pub enum Preset {
     TfData,
     /// NVIDIA's DALI.
     Dali,
-    /// Batches that are there.
+    /// Synthetic batches that are always ready.
     InMemory,
-    /// Stages of one's own.
+    /// Stages that the user defines.
     #[default]
     Stages,
 }
 
 impl Preset {
-    /// Its key, below a job's `loader`.
+    /// Returns the key of the preset below a job's `loader`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Preset {
         }
     }
 
-    /// The key, or keys, for the number of its workers.
+    /// Returns the key, or keys, for the number of workers.
     #[must_use]
     pub fn workers_key(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Preset {
         }
     }
 
-    /// The key for what its buffers hold.
+    /// Returns the key for the size of the loader's buffers.
     #[must_use]
     pub fn prefetch_key(self) -> &'static str {
         match self {
@@ -94,7 +94,7 @@ impl Preset {
         }
     }
 
-    /// The key for its delays.
+    /// Returns the key for the loader's delays.
     #[must_use]
     pub fn delay_key(self) -> &'static str {
         match self {
@@ -108,7 +108,7 @@ impl Preset {
         }
     }
 
-    /// The key for the work of decoding.
+    /// Returns the key for the work of decoding.
     #[must_use]
     pub fn decode_key(self) -> &'static str {
         match self {
@@ -123,13 +123,13 @@ impl Preset {
     }
 }
 
-/// How Keras' old `GeneratorEnqueuer` hands batches over: nobody is woken. A trainer that finds no batch
-/// sleeps and looks again; so does a worker that finds enough of them, before it makes one.
+/// How Keras' old `GeneratorEnqueuer` hands batches over: by polling. A trainer that finds no batch sleeps and
+/// looks again; a worker that finds enough batches in the queue sleeps and looks again before it makes one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Generator {
-    /// How long who found nothing sleeps [s].
+    /// Time for which a trainer or worker sleeps before it looks again [s].
     pub period: f64,
-    /// Samples in the queue that are enough for a worker; `None`: workers wait for room in it, as others do.
+    /// Samples in the queue at which a worker sleeps; `None`: workers do not poll, but wait for room in the queue.
     pub enough: Option<u64>,
     /// Share of the samples handed out that had not been handed out before.
     pub distinct: f64,
@@ -144,7 +144,7 @@ pub struct Generator {
 pub struct Stage {
     /// Name, for reports and traces.
     pub name: String,
-    /// Workers, each with one item at a time.
+    /// Number of workers; each works on one item at a time.
     pub workers: u32,
     /// What an item of this stage is. A stage of batches after one of samples gathers `batch`
     /// samples for each item.
@@ -158,23 +158,23 @@ pub struct Stage {
     /// Items of this stage that fit into its buffer; at least 1. Where the trainer takes samples
     /// from the last buffer, at least one batch.
     pub buffer: u64,
-    /// Of these, items that stay in it while more may come: who takes from a shuffle buffer finds it
-    /// full, and TensorFlow's shuffle queue keeps `min_after_dequeue`. Which of its items is taken
-    /// makes no difference to time, since sizes are drawn for each sample by itself.
+    /// Items that stay in the buffer while more may come: a shuffle buffer is full whenever an item is taken from
+    /// it, and TensorFlow's shuffle queue keeps `min_after_dequeue` items. Which of the items is taken makes no
+    /// difference to time, since the size of each sample is sampled independently.
     pub kept: u64,
-    /// Whether the number of its workers that work at once is tuned while the job runs, with `workers` the
-    /// most (tf.data's `AUTOTUNE`).
+    /// Whether the number of workers that work at once is tuned while the job runs, up to `workers` (tf.data's
+    /// `AUTOTUNE`).
     pub tuned: bool,
-    /// Whether its buffer begins with room for one item, and doubles whenever it had been full and then
-    /// was found empty, up to `buffer` (the same of a prefetch; last stage only).
+    /// Whether the buffer begins with room for one item, and doubles up to `buffer` whenever it was full and then
+    /// is found empty (tf.data's `AUTOTUNE` of a prefetch; last stage only).
     pub grows: bool,
-    /// Share of its workers' computing in which they hold the interpreter's lock, of which a loader
-    /// and its trainers have one.
+    /// Share of the workers' computing in which they hold the interpreter's lock; a loader and its trainers share
+    /// one lock.
     pub lock: f64,
 }
 
 impl Default for Stage {
-    /// One worker that hands samples on, one by one.
+    /// Returns a stage of one worker that hands samples on, one by one.
     fn default() -> Stage {
         Stage {
             name: String::new(),
@@ -193,13 +193,13 @@ impl Default for Stage {
 }
 
 impl StageGraph {
-    /// Stages that work by themselves.
+    /// Returns a graph of stages that work without requests.
     #[must_use]
     pub fn new(stages: Vec<Stage>) -> StageGraph {
         StageGraph { stages, requests: None, generator: None, preset: Preset::default() }
     }
 
-    /// Samples that stay in its buffers while more may come, in batches of `batch` samples.
+    /// Returns the samples that stay in the loader's buffers while more may come, if a batch has `batch` samples.
     #[must_use]
     pub fn kept_samples(&self, batch: u64) -> u64 {
         let of = |stage: &Stage| match stage.unit {
@@ -224,9 +224,10 @@ pub enum Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// As they finish.
+    /// In the order in which they finish.
     Any,
-    /// As their inputs were taken: a finished item waits, with its worker, for those before it.
+    /// In the order in which their inputs were taken: a finished item waits, with its worker, for the items before
+    /// it.
     InOrder,
 }
 
@@ -244,9 +245,9 @@ pub enum Operation {
     Delay(Distribution),
     /// Copy the item's decoded bytes to the device over the PCIe link of its GPU.
     Copy,
-    /// Copy the item's bytes as stored likewise.
+    /// Copy the item's bytes as stored to the device over the PCIe link of its GPU.
     CopyStored,
-    /// Use the item's GPU, beside the steps on it (`per_item` only).
+    /// Run a kernel on the item's GPU while training steps run on it (`per_item` only).
     Kernel(Kernel),
     /// Use a core to copy the item's decoded bytes [core-s/B].
     Memcpy(f64),
@@ -255,14 +256,14 @@ pub enum Operation {
 /// Work of a loader on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kernel {
-    /// For each sample of the item, on a GPU of speed 1 [GPU-s].
+    /// Work for each sample of the item, on a GPU of speed 1 [GPU-s].
     pub per_sample: f64,
-    /// Part of the GPU that it can use at once, in (0, 1].
+    /// Part of the GPU that the kernel can use at once, in (0, 1].
     pub occupancy: f64,
 }
 
 impl Operation {
-    /// Whether it moves bytes to the device.
+    /// Returns whether the operation moves bytes to the device.
     #[must_use]
     pub fn copies(&self) -> bool {
         matches!(self, Self::Copy | Self::CopyStored)

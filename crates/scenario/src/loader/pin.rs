@@ -10,16 +10,16 @@ use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What the one pinning thread does with each batch.
+/// Work of the single pinning thread for each batch.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PinSettings {
-    /// Core-seconds for a batch, beside its bytes (default: 0 s).
+    /// Core-seconds for each batch, in addition to the copy of its bytes (default: 0 s).
     work: Field<Varying<Time>>,
-    /// Rate at which it copies a batch, decoded (default: infinite).
+    /// Rate at which the thread copies the decoded bytes of a batch (default: infinite).
     bandwidth: Field<Positive<Bandwidth>>,
-    /// Share of its computing in which it holds the interpreter's lock of the trainer, with `launch`
-    /// and workers that are threads (default: 0).
+    /// Share of the thread's computing in which it holds the interpreter's lock of the trainer, for which it
+    /// competes with `launch` and with workers that are threads (default: 0).
     gil: Field<Share>,
 }
 
@@ -29,7 +29,8 @@ impl Table for PinSettings {
                                 bytes";
 }
 
-/// A stage of whole batches behind workers that are asked for them: nobody waits for room there.
+/// Returns a stage of whole batches behind workers that make batches on request. Its buffer holds all `ahead`
+/// requested batches, so that no batch waits for room.
 fn stage(name: &str, per_item: Vec<Operation>, ahead: u64, lock: f64) -> Stage {
     Stage {
         name: name.to_owned(),
@@ -44,7 +45,7 @@ fn stage(name: &str, per_item: Vec<Operation>, ahead: u64, lock: f64) -> Stage {
     }
 }
 
-/// The pinning thread, if there is one.
+/// Returns the stage of the pinning thread; `Some(None)` if there is none, `None` if its settings are wrong.
 pub(super) fn pinning(
     written: &Field<TimeOr<PinSettings>>,
     check: Check<'_>,
@@ -66,7 +67,8 @@ pub(super) fn pinning(
     Some(Some(pin))
 }
 
-/// Copies of pinned batches to the devices, beside the steps: as many at once as there are devices.
+/// Returns the stage that copies pinned batches to the devices while steps run, with as many copies at once as
+/// there are devices.
 pub(super) fn copying(devices: u32, ahead: u64) -> Stage {
     Stage { workers: devices, ..stage("copy", vec![Operation::Copy], ahead, 0.0) }
 }

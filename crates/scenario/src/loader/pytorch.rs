@@ -16,8 +16,8 @@ use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// PyTorch's `DataLoader` over a map-style data set: processes that each make whole batches, asked in
-/// turn; one loader for all model copies of a node.
+/// PyTorch's `DataLoader` over a map-style data set: processes that each make whole batches, and get requests for
+/// them in turn. One loader serves all model copies of a node.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pytorch {
@@ -25,18 +25,19 @@ pub(crate) struct Pytorch {
     /// steps.
     #[schemars(required)]
     workers: Field<Count<0, 100_000>>,
-    /// `prefetch_factor`: batches asked for ahead, for each worker (default: 2).
+    /// `prefetch_factor`: batches that are requested ahead for each worker (default: 2).
     prefetch_factor: Field<Count<1, 100_000>>,
     /// `in_order`: hand out batches in the order of the sampler; otherwise as they are finished
     /// (default: true).
     in_order: Field<bool>,
     /// `persistent_workers`: workers live on from epoch to epoch (default: false).
     persistent_workers: Field<bool>,
-    /// `IterableDataset`, its files dealt out to the workers: each reads its own, makes whole batches of
-    /// them, and is left out when it has no more (default: false: map style, any worker makes any batch).
+    /// `IterableDataset` whose files are distributed among the workers: each worker makes whole batches from its
+    /// own files, and gets no more requests when it has read them (default: false: map style, any worker makes any
+    /// batch).
     iterable: Field<bool>,
-    /// `drop_last`: leave samples out that fill no batch at the end of an epoch, or of a worker with files of
-    /// its own; otherwise they are a smaller batch (default: false).
+    /// `drop_last`: drop the samples that do not fill a batch at the end of an epoch, or at the end of a worker's
+    /// own files; otherwise they are a smaller batch (default: false).
     drop_last: Field<bool>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
@@ -48,22 +49,22 @@ pub(crate) struct Pytorch {
     /// `pin_memory`: core-seconds of the pinning thread for a batch, or by its bytes (default: no such
     /// thread).
     pin_memory: Field<TimeOr<PinSettings>>,
-    /// Copy each batch to its device, over the PCIe link: beside the steps if it is pinned, otherwise
-    /// in the trainer's way (default: false).
+    /// Whether each batch is copied to its device over the PCIe link: while steps run if it is pinned, otherwise by
+    /// the trainer, which waits for the copy (default: false).
     to_device: Field<bool>,
-    /// What workers are (default: "process").
+    /// Kind of workers: "process" or "thread" (default: "process").
     worker_kind: Field<WorkerKind>,
     /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
     gil: Field<Share>,
-    /// Rate at which a process hands a batch over, decoded, as work of its core: pickling, shared
+    /// Rate at which a process hands over the decoded bytes of a batch, as work of its core: pickling, shared
     /// memory (default: infinite).
     ipc: Field<Positive<Bandwidth>>,
-    /// Time to start a worker, one after the other, at the beginning of each epoch, or of the first
-    /// one if they are persistent (default: 0 s).
+    /// Time to start each worker, one after the other, at the beginning of each epoch, or only of the first one if
+    /// workers are persistent (default: 0 s).
     start: Field<Amount<Time>>,
 }
 
-/// What workers are.
+/// Kind of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum WorkerKind {
@@ -123,7 +124,7 @@ impl Pytorch {
         })
     }
 
-    /// What its workers are; without any, what depends on that has no effect.
+    /// Returns the kind of the workers; remarks on keys that have no effect with one worker or without workers.
     fn pool(&self, check: Check<'_>, workers: u32) -> Workers<'_> {
         match workers {
             0 => self.remark_alone(check),
@@ -131,12 +132,12 @@ impl Pytorch {
             _ => {}
         }
         let kind = self.worker_kind.get().copied().unwrap_or(WorkerKind::Process);
-        // The trainer hands nothing over to itself.
+        // Without workers the trainer makes the batches itself, and hands nothing over.
         let (none, threads) = (workers == 0, workers == 0 || kind == WorkerKind::Thread);
         Workers { none, threads, gil: &self.gil, ipc: &self.ipc }
     }
 
-    /// One worker makes all batches, and in order.
+    /// Remarks on keys that have no effect with one worker, which makes all batches in order.
     fn remark_one(&self, check: Check<'_>) {
         let told = [(&self.in_order, false), (&self.iterable, true)];
         for (field, unlike) in told {
@@ -146,7 +147,7 @@ impl Pytorch {
         }
     }
 
-    /// Without workers nothing is asked for ahead, and nothing is started.
+    /// Remarks on keys that have no effect without workers: no batch is requested ahead, and no worker is started.
     fn remark_alone(&self, check: Check<'_>) {
         let written = [
             self.prefetch_factor.at,

@@ -1,58 +1,60 @@
-//! Loaders that make batches on request: how many are asked for ahead of the trainer, and of whom.
+//! Loaders that make batches on request: how many batches are requested ahead of the trainer, and from which
+//! workers.
 
-/// How a loader is asked for batches.
+/// How batches are requested from a loader.
 ///
-/// Nothing is asked for beyond the end of an epoch before all of its batches are taken.
+/// The first batch of an epoch is requested only after all batches of the epoch before are taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Requests {
-    /// Batches asked for ahead of the trainer.
+    /// Batches that are requested ahead of the trainer.
     pub ahead: u64,
-    /// When one that the trainer no longer needs is replaced by the next.
+    /// When a request is replaced by the next one.
     pub replaced: Replaced,
-    /// Which worker is asked.
+    /// Which worker gets the next request.
     pub dealt: Dealt,
     /// Whether the trainer gets batches in the order of requests, or as they are finished.
     pub in_order: bool,
-    /// When the next epoch's are asked for.
+    /// When the first batches of the next epoch are requested.
     pub next_epoch: NextEpoch,
-    /// Time that the loader needs to start each of its workers, one after the other [s].
+    /// Time that the loader takes to start each of its workers, one after the other [s].
     pub start: f64,
     /// Whether workers live on from one epoch to the next.
     pub persistent: bool,
-    /// Whether each worker has files of its own and is no longer asked when it has read them (PyTorch's
-    /// `IterableDataset`), rather than any worker making any batch.
+    /// Whether each worker has files of its own and gets no more requests when it has read them (PyTorch's
+    /// `IterableDataset`); otherwise any worker makes any batch.
     pub iterable: bool,
-    /// Whether samples that fill no batch at the end of an epoch are left out; otherwise they are a smaller
-    /// one.
+    /// Whether samples that do not fill a batch at the end of an epoch are dropped; otherwise they are a smaller
+    /// batch.
     pub drop_last: bool,
-    /// Whether the trainer copies each batch to its device, which waits for that.
+    /// Whether the trainer itself copies each batch to its device, which waits for the copy.
     pub to_device: bool,
 }
 
-/// When a request is replaced by the next.
+/// When a request is replaced by the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaced {
-    /// When the trainer has got its batch.
+    /// When the trainer has taken its batch.
     WhenTaken,
-    /// When the trainer asks for it, whether it is finished or not.
+    /// When the trainer asks for its batch, whether the batch is finished or not.
     WhenWanted,
 }
 
-/// Which worker carries a request out.
+/// Which worker gets the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dealt {
-    /// The next one, whatever the others have to do. Out of order: the next one that has less than
-    /// its share of the requests ahead.
+    /// The next worker in turn, however much work it has. If batches are not handed out in order: the next worker
+    /// in turn that has less than its share of the requests ahead.
     InTurn,
-    /// The one that is free first.
+    /// The worker that is free first.
     AsFree,
 }
 
-/// When the first batches of the next epoch are asked for.
+/// When the first batches of the next epoch are requested.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NextEpoch {
-    /// When the trainer wants one.
+    /// When the trainer asks for one.
     WhenWanted,
-    /// When the last batch is taken, which is looked for every so often [s] from the last request on.
+    /// When the loader finds that the last batch has been taken, for which it looks at this interval [s] from the
+    /// last request on.
     Polled(f64),
 }

@@ -1,4 +1,4 @@
-//! How loaders are written, and what every stage graph must fulfil.
+//! How loaders are written, and the rules for every stage graph.
 
 use super::dali::Dali;
 use super::in_memory::InMemory;
@@ -21,40 +21,40 @@ use serde::Deserialize;
 /// Most workers of one node's loader.
 const MOST_WORKERS: u64 = 1_000_000;
 
-/// The kinds of loaders, each a table of that name: `[job.loader.tf-queue]`, or the stages of one's
-/// own: `[[job.loader.stages]]`.
+/// Kind of loader, written as a table of its name: `[job.loader.tf-queue]`, or stages that you define:
+/// `[[job.loader.stages]]`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LoaderSettings {
     /// TensorFlow 1 queue: threads that read, decode and enqueue samples.
     TfQueue(TfQueue),
-    /// PyTorch's `DataLoader`: processes that make whole batches, asked in turn.
+    /// PyTorch's `DataLoader`: processes that make whole batches, and get requests for them in turn.
     Pytorch(Box<Pytorch>),
-    /// Keras' `OrderedEnqueuer`: a pool of workers, and a queue of promised batches.
+    /// Keras' `OrderedEnqueuer`: a pool of workers, and a queue of futures of batches.
     Keras(Keras),
-    /// TensorFlow's `tf.data`: reads and calls in parallel, batches, a prefetch.
+    /// TensorFlow's `tf.data`: parallel reads and map calls, batching, a prefetch.
     TfData(TfData),
     /// NVIDIA's DALI: threads on the host, and a stage on the GPU.
     Dali(Dali),
-    /// Synthetic data: batches that are there.
+    /// Synthetic data: batches that are always ready.
     InMemory(InMemory),
-    /// Stages from storage to trainer.
+    /// Stages that you define, from storage to trainer.
     Stages(List<StageSettings>),
 }
 
 /// Most stages of a loader.
 const MOST_STAGES: usize = 100;
 
-/// A stage with the nodes of its parts, for rules about several of them.
+/// A stage with the document's nodes of its parts, for rules about several stages.
 pub(super) struct Placed {
     pub(super) stage: Stage,
-    /// The table of the stage.
+    /// Node of the stage's table.
     pub(super) at: NodeId,
-    /// Where its buffer is written.
+    /// Node where its buffer is written.
     pub(super) buffer: Option<NodeId>,
-    /// Its `per_sample` operations.
+    /// Nodes of its `per_sample` operations.
     pub(super) per_sample: Vec<NodeId>,
-    /// Its `per_item` operations.
+    /// Nodes of its `per_item` operations.
     pub(super) per_item: Vec<NodeId>,
 }
 
@@ -64,17 +64,17 @@ pub(crate) struct ResolvedLoader {
     pub(crate) last_buffer: Option<NodeId>,
 }
 
-/// What a loader has on a node.
+/// Resources of a node that matter to its loader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OnNode {
-    /// Cores of the node.
+    /// Number of cores of the node.
     pub(crate) cores: u32,
-    /// Devices that it feeds.
+    /// Number of devices that the loader feeds.
     pub(crate) devices: u32,
 }
 
 impl LoaderSettings {
-    /// The framework whose loader it is.
+    /// Returns the framework that the loader belongs to.
     pub(crate) fn framework(&self) -> Framework {
         match self {
             Self::Pytorch(_) => Framework::Pytorch,
@@ -83,7 +83,7 @@ impl LoaderSettings {
         }
     }
 
-    /// Which kind of table it is.
+    /// Returns the preset that the loader is written as.
     fn preset(&self) -> Preset {
         match self {
             Self::TfQueue(_) => Preset::TfQueue,
@@ -96,8 +96,8 @@ impl LoaderSettings {
         }
     }
 
-    /// The checked stages of the loader at node `at`, on such nodes, for batches of `batch` samples of
-    /// `dataset`.
+    /// Checks the loader at node `at` and returns its stages on a `node`, for batches of `batch` samples of
+    /// `dataset`; `None` if it is wrong.
     pub(crate) fn resolve(
         &self,
         check: Check<'_>,
@@ -129,7 +129,8 @@ impl LoaderSettings {
     }
 }
 
-/// The operation of a time that may be written; none where nothing is.
+/// Returns the operation that `make` makes of the written time; `Some(None)` if none is written, `None` if it is
+/// wrong.
 pub(super) fn optional(
     written: &Field<Varying<Time>>,
     check: Check<'_>,
@@ -177,7 +178,7 @@ fn resolve_stages(
     (!graph.stages.is_empty()).then_some(ResolvedLoader { graph, last_buffer })
 }
 
-/// The first stage reads each sample once, and no other stage reads.
+/// Checks that the first stage reads each sample once, and that no other stage reads.
 fn check_reads(check: Check<'_>, stages: &[Placed]) {
     let reads = |operations: &[Operation], nodes: &[NodeId]| -> Vec<NodeId> {
         let is_read = |(operation, _): &(&Operation, _)| **operation == Operation::Read;
@@ -200,7 +201,7 @@ fn check_reads(check: Check<'_>, stages: &[Placed]) {
     }
 }
 
-/// Single samples are decoded, and items as a whole copied by a core.
+/// Checks that only single samples are decoded, and that a core copies only whole items.
 fn check_decodes(check: Check<'_>, stages: &[Placed]) {
     for placed in stages {
         let operations = placed.stage.per_sample.iter().zip(&placed.per_sample);
@@ -214,7 +215,8 @@ fn check_decodes(check: Check<'_>, stages: &[Placed]) {
     }
 }
 
-/// Batches are not taken apart again, and samples that become one fit into the buffer before it.
+/// Checks that batches are not split into samples again, and that the samples of a batch fit into the buffer before
+/// it.
 fn check_order(check: Check<'_>, stages: &[Placed], batch: u64) {
     for pair in stages.windows(2) {
         let [before, after] = pair else { continue };
@@ -229,7 +231,8 @@ fn check_order(check: Check<'_>, stages: &[Placed], batch: u64) {
     }
 }
 
-/// Beside what stays in the buffer behind a stage, what the next takes for an item fits.
+/// Checks that a buffer has room for the items that stay in it and, in addition, for those that the next stage
+/// takes at once.
 fn check_room(check: Check<'_>, before: &Placed, batch: u64) {
     let Stage { unit, buffer, kept, .. } = before.stage;
     let takes = if unit == Unit::Sample { batch } else { 1 };

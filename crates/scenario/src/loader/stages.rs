@@ -1,4 +1,4 @@
-//! A loader of the user's own stages.
+//! A loader of stages that the user defines.
 
 use super::decode::DecodeSettings;
 use super::settings::Placed;
@@ -25,7 +25,7 @@ pub(crate) struct StageSettings {
     /// Name, for reports and traces.
     #[schemars(required)]
     name: Field<String>,
-    /// Workers on each node.
+    /// Number of workers on each node.
     #[schemars(required)]
     workers: Field<Count<1, 1_000_000>>,
     /// What an item of this stage is (default: "sample").
@@ -39,8 +39,8 @@ pub(crate) struct StageSettings {
     /// Items that fit into the buffer: a number of items, samples or batches.
     #[schemars(required)]
     pub(super) buffer: Field<BufferSize>,
-    /// Of these, items that stay in the buffer while more may come, as in a shuffle buffer: a number of
-    /// items, samples or batches (default: none).
+    /// Items that stay in the buffer while more may come, as in a shuffle buffer: a number of items, samples or
+    /// batches (default: none).
     kept: Field<BufferSize>,
 }
 
@@ -54,8 +54,8 @@ enum OperationSettings {
     Copy,
     /// Use a core to copy the item's decoded bytes, at this rate: `per_item` only.
     Memcpy(Positive<Bandwidth>),
-    /// Decode the sample, `per_sample` only: alone as the profile says, or for core-seconds, which
-    /// may depend on its bytes and pixels.
+    /// Decode the sample, `per_sample` only: `"decode"` alone takes the profile's law; otherwise core-seconds,
+    /// which may depend on its bytes and pixels.
     Decode(DecodeSettings),
     /// Use a core of the node, for core-seconds.
     Compute(Varying<Time>),
@@ -72,7 +72,7 @@ pub(super) enum BufferSize {
 }
 
 impl StageSettings {
-    /// The checked stage of the table at node `at`, for batches of `batch` samples.
+    /// Checks the table at node `at` and returns its stage, for batches of `batch` samples; `None` if it is wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -104,7 +104,7 @@ impl StageSettings {
     }
 }
 
-/// The operations of a list and their nodes.
+/// Checks a list of operations and returns them with their nodes; `None` if one is wrong.
 fn operations(
     check: Check<'_>,
     list: &Field<List<OperationSettings>>,
@@ -129,13 +129,14 @@ fn operations(
         };
         Some((operation, at))
     });
-    // All are resolved before the first that is wrong ends this, so that all are recorded.
+    // Every operation is checked before a wrong one ends this, so that all problems are recorded.
     let resolved: Vec<_> = resolved.collect();
     resolved.into_iter().collect()
 }
 
 impl BufferSize {
-    /// The size in items of a stage of `unit`.
+    /// Returns the size in items of a stage whose items are of `unit`; reports a problem and returns `None` if it
+    /// is wrong.
     fn items(self, check: Check<'_>, at: NodeId, unit: Unit, batch: u64) -> Option<u64> {
         let items = match (self, unit) {
             (Self::Items(items), _)

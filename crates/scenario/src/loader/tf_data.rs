@@ -15,27 +15,27 @@ use forebay_model::units::{Samples, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Most batches of a prefetch that finds its size by itself.
+/// Most batches of a prefetch whose size is tuned while the job runs.
 const LARGEST_PREFETCH: u64 = 1 << 20;
 
-/// TensorFlow's `tf.data`: `interleave` of files, `shuffle`, `map`, `batch` and `prefetch`, of a data set that
-/// is repeated for ever. `"auto"` is `AUTOTUNE`.
+/// TensorFlow's `tf.data`: `interleave` of files, `shuffle`, `map`, `batch` and `prefetch`, over a data set that is
+/// repeated for ever. `"auto"` is `AUTOTUNE`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TfData {
     /// `num_parallel_calls` of `interleave`: files read at once on each node; with "auto" at most one for
     /// each core (default: 1).
     parallel_reads: Field<Tunable<100_000>>,
-    /// `num_parallel_calls` of `map`: samples decoded at once on each node; likewise.
+    /// `num_parallel_calls` of `map`: samples decoded at once on each node; with "auto" at most one for each core.
     #[schemars(required)]
     parallel_calls: Field<Tunable<100_000>>,
-    /// `buffer_size` of `shuffle`, between the two: it is full before the first sample leaves it, and as
-    /// long as more may come (default: no shuffling).
+    /// `buffer_size` of `shuffle`, between `interleave` and `map`: the buffer is full before the first sample
+    /// leaves it, and stays full while more samples may come (default: no shuffling).
     shuffle: Field<Positive<Samples>>,
     /// `deterministic`: samples stay in the order of files (default: true).
     deterministic: Field<bool>,
-    /// `buffer_size` of `prefetch`: batches made ahead, by a thread of its own; with "auto" 1 at first, and
-    /// twice as many whenever it had been full and then ran empty (default: 1).
+    /// `buffer_size` of `prefetch`: batches made ahead by a thread of its own; with "auto" 1 batch at first, and
+    /// twice as many whenever the buffer was full and then ran empty (default: 1).
     prefetch: Field<Tunable<1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
@@ -47,7 +47,7 @@ pub(crate) struct TfData {
 }
 
 impl TfData {
-    /// The checked stages of the table at node `at`, on nodes of so many cores.
+    /// Checks the table at node `at` and returns its stages on nodes of `cores` cores; `None` if it is wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -74,11 +74,12 @@ impl TfData {
         };
         let reads = self.parallel_reads.get().copied().unwrap_or(Tunable::Number(1));
         let interleave = pool("interleave", reads, vec![Operation::Read]);
-        // Who takes a sample out of the shuffle buffer fills it up first.
+        // The shuffle buffer is filled up before a sample is taken out of it.
         let kept = self.shuffled(check, at, dataset);
         let interleave = Stage { kept, buffer: u64::from(interleave.workers) + kept, ..interleave };
         let map = pool("map", *calls?, decode.into_iter().chain(delay).collect());
-        // As many finished as in flight, and a batch at least, since it is taken as a whole.
+        // Room for as many finished samples as calls in flight, and for at least a batch, since a batch is taken as
+        // a whole.
         let map = Stage { buffer: u64::from(map.workers).max(batch), ..map };
         let size = self.prefetch.get().copied().unwrap_or(Tunable::Number(1));
         let prefetch = Stage {
@@ -101,7 +102,7 @@ impl TfData {
         if deterministic { Order::InOrder } else { Order::Any }
     }
 
-    /// Samples that stay in the shuffle buffer, which holds the data set at most.
+    /// Returns the samples that stay in the shuffle buffer, which holds at most the whole data set.
     fn shuffled(&self, check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> u64 {
         let size = self.shuffle.get().map_or(1, |size| size.whole());
         let most = dataset.map_or(u64::MAX, |dataset| dataset.samples);

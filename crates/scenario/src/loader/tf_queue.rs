@@ -12,12 +12,12 @@ use forebay_model::units::Samples;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Threads that each read, decode and enqueue one sample after the other; or, with a queue of `examples`
-/// before, take stored samples out of that.
+/// Threads that each read, decode and enqueue one sample after the other. With a queue of `examples` before them,
+/// they take stored samples from that queue instead of reading.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TfQueue {
-    /// Enqueue threads on each node.
+    /// Number of threads on each node that enqueue samples.
     #[schemars(required)]
     threads: Field<Count<1, 1_000_000>>,
     /// Samples that fit into the queue; at least one batch.
@@ -25,7 +25,7 @@ pub(crate) struct TfQueue {
     pub(super) capacity: Field<Positive<Samples>>,
     /// `min_after_dequeue` of a shuffle queue: samples that stay in it while more may come (default: none).
     min_after_dequeue: Field<Amount<Samples>>,
-    /// A queue before this one, of samples as stored, with readers that fill it (default: none).
+    /// Queue of samples as stored before this queue, with readers that fill it (default: none).
     examples: Field<Examples>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
@@ -36,18 +36,18 @@ pub(crate) struct TfQueue {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Examples {
-    /// Threads that read on each node.
+    /// Number of threads that read on each node.
     #[schemars(required)]
     readers: Field<Count<1, 1_000_000>>,
-    /// Samples that fit into it.
+    /// Samples that fit into the queue.
     #[schemars(required)]
     capacity: Field<Positive<Samples>>,
-    /// Samples that stay in it while more may come (default: none).
+    /// Samples that stay in the queue while more may come (default: none).
     min_after_dequeue: Field<Amount<Samples>>,
 }
 
 impl TfQueue {
-    /// The stages that this loader is.
+    /// Checks the table at node `at` and returns the loader's stages; `None` if it is wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -106,7 +106,7 @@ impl Examples {
     }
 }
 
-/// Samples that stay in a queue.
+/// Returns the samples that stay in a queue; 0 if none are written.
 fn kept(min_after_dequeue: &Field<Amount<Samples>>) -> u64 {
     min_after_dequeue.get().map_or(0, |samples| samples.whole())
 }

@@ -1,5 +1,5 @@
-//! What a loader's workers are, and what that costs: threads share the interpreter's lock, processes
-//! hand batches over through memory.
+//! The kind of a loader's workers, and what it costs: threads share the interpreter's lock, processes hand batches
+//! over through memory.
 
 use super::Operation;
 use crate::check::Check;
@@ -7,21 +7,21 @@ use crate::field::Field;
 use crate::number::{Positive, Share};
 use forebay_model::units::Bandwidth;
 
-/// Workers, with the keys that depend on what they are.
+/// The kind of a loader's workers, and the keys that depend on it.
 pub(super) struct Workers<'s> {
-    /// Whether there are none, and the trainer does their work.
+    /// Whether there are no workers, and the trainer does their work.
     pub(super) none: bool,
-    /// Whether they are threads of the trainer's process.
+    /// Whether workers are threads of the trainer's process.
     pub(super) threads: bool,
-    /// Share of their computing in which they hold the lock.
+    /// Share of the workers' computing in which they hold the interpreter's lock.
     pub(super) gil: &'s Field<Share>,
     /// Rate at which processes hand batches over.
     pub(super) ipc: &'s Field<Positive<Bandwidth>>,
 }
 
 impl Workers<'_> {
-    /// Share of their computing in which they hold their loader's lock; what costs nothing or has no
-    /// effect is remarked.
+    /// Returns the share of the workers' computing in which they hold the interpreter's lock; remarks on keys that
+    /// have no effect with this kind of workers.
     pub(super) fn lock(&self, check: Check<'_>) -> f64 {
         if self.none {
             check.no_effect(self.ipc, "there are no workers");
@@ -35,7 +35,7 @@ impl Workers<'_> {
         0.0
     }
 
-    /// What it costs them to hand a batch over, if anything.
+    /// Returns the work of a worker to hand a batch over; `None` if it takes no time.
     pub(super) fn hand_over(&self) -> Option<Operation> {
         let rate = self.ipc.get().filter(|_| !self.threads)?;
         Some(Operation::Memcpy(1.0 / rate.0))

@@ -1,13 +1,13 @@
-//! What a profile must be, beyond its form.
+//! Rules for profiles beyond the form of their TOML.
 
 use super::{Fit, Parameter, Profile, ProfileProblem, known};
 
-/// Greatest value of anything [SI unit]: more than any machine has.
+/// Largest value that a profile may have [SI unit]: more than any machine has.
 const GREATEST: f64 = 1e18;
-/// Most draws that a fit may have.
+/// Most bootstrap draws that a fit may have.
 const DRAWS: usize = 100_000;
 
-/// All that is wrong, without lines.
+/// Returns all problems of a profile, without line numbers.
 pub(super) fn check(profile: &Profile) -> Vec<ProfileProblem> {
     let mut log = Log::default();
     log.number("host.cores", profile.host.cores);
@@ -21,7 +21,7 @@ pub(super) fn check(profile: &Profile) -> Vec<ProfileProblem> {
     log.0
 }
 
-/// Problems so far.
+/// Problems that were found so far.
 #[derive(Default)]
 pub(super) struct Log(Vec<ProfileProblem>);
 
@@ -31,7 +31,8 @@ impl Log {
         self.0.push(ProfileProblem { line: None, key: key.to_owned(), what, remedy });
     }
 
-    /// Records a number that nothing measurable is; whether it is fine.
+    /// Returns whether `value` is a number that can be measured, from 0 to the largest one; otherwise records a
+    /// problem.
     fn number(&mut self, key: &str, value: f64) -> bool {
         let what = match value {
             v if v.is_nan() => "is not a number",
@@ -81,7 +82,7 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
     check_draws(&format!("{path}.draws"), fit, log);
 }
 
-/// Every range of sizes has its parameters, and begins above the one before.
+/// Checks that every range of sizes has its parameters, and begins above the range before it.
 fn check_ranges(key: &str, fit: &Fit, log: &mut Log) {
     let numbers = fit.parameters.keys().filter_map(|name| known::of_range(name));
     let last = numbers.map(|(number, _)| number).max().unwrap_or(1);
@@ -111,7 +112,7 @@ fn check_ranges(key: &str, fit: &Fit, log: &mut Log) {
 
 fn check_parameter(key: &str, parameter: &Parameter, log: &mut Log) {
     let Parameter { value, unit, ci95, unidentified } = parameter;
-    // Only a rate can be without limit, and then it says why.
+    // Only a rate may be infinite, and then `unidentified` gives the reason.
     let unlimited = unidentified.is_some() && unit.ends_with("/s");
     if value.is_infinite() && *value > 0.0 && !unlimited {
         let remedy = "give a number, or say `unidentified = \"why\"` of a rate without limit";

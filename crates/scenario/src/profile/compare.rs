@@ -1,4 +1,4 @@
-//! What differs between two profiles, and whether by more than chance.
+//! Differences between two profiles, and whether they are larger than chance explains.
 
 use super::{Fit, Parameter, Profile};
 use serde::Serialize;
@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 /// A parameter in two profiles.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// The fit: `read.direct`.
+    /// Path of the fit: `read.direct`.
     pub fit: String,
-    /// The parameter.
+    /// Name of the parameter.
     pub parameter: String,
-    /// In the first profile.
+    /// The parameter in the first profile, if it has it.
     pub before: Option<Parameter>,
-    /// In the second one.
+    /// The parameter in the second profile, if it has it.
     pub after: Option<Parameter>,
-    /// Second less first, in units of the first; none where there is no such number.
+    /// (Second value − first value) ÷ first value; `None` if there is no such number.
     pub relative: Option<f64>,
-    /// What that means.
+    /// Whether the difference is more than chance.
     pub verdict: Verdict,
 }
 
@@ -31,15 +31,15 @@ pub enum Verdict {
     Beyond,
     /// A value lies within the other's interval.
     Within,
-    /// One of them was not told by its data, or has no interval.
+    /// One of the values is not determined by its data, or has no interval.
     Unknown,
-    /// Only the first profile has it.
+    /// Only the first profile has the parameter.
     Gone,
-    /// Only the second profile has it.
+    /// Only the second profile has the parameter.
     New,
 }
 
-/// All parameters of both profiles.
+/// Compares all parameters of two profiles.
 #[must_use]
 pub fn compare(first: &Profile, second: &Profile) -> Vec<Change> {
     let mut pairs: BTreeMap<(String, String), [Option<&Parameter>; 2]> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Profiles in files: read whole, checked whole.
+//! Reads profiles from files, and checks all of their contents.
 
 use super::{Profile, check};
 use forebay_model::input::shown;
@@ -8,25 +8,25 @@ use std::io::ErrorKind;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
-/// Why a file is no profile.
+/// Why a file cannot be used as a profile.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub struct ProfileError {
-    /// The file.
+    /// Name of the file, for messages.
     pub file: String,
-    /// All that is wrong with it.
+    /// All problems of the file.
     pub problems: Vec<ProfileProblem>,
 }
 
 /// One thing that is wrong with a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileProblem {
-    /// Line, from 1; none where it is no matter of a line.
+    /// Line number, from 1; `None` if the problem is not about a line.
     pub line: Option<usize>,
-    /// The key, as in `read.direct.parameters.latency`; empty if it is the whole file.
+    /// The key, as in `read.direct.parameters.latency`; empty if the problem is about the whole file.
     pub key: String,
-    /// What is wrong, read after the key.
+    /// What is wrong, in words that follow the key in a sentence.
     pub what: String,
-    /// What to do.
+    /// How to correct the problem.
     pub remedy: String,
 }
 
@@ -48,8 +48,8 @@ impl Profile {
     /// Reads and checks a profile.
     ///
     /// # Errors
-    /// If the file cannot be read, is larger than 16 MiB, is no TOML in UTF-8, has an unknown key,
-    /// or a value that no fit has.
+    /// If the file cannot be read, is larger than 16 MiB, is no TOML in UTF-8, has an unknown key, or has a value
+    /// that no fit can have.
     pub fn open(path: &Path) -> Result<Profile, ProfileError> {
         let name = shown(path);
         let text = read(path).map_err(|(what, remedy)| problem(&name, None, what, &remedy))?;
@@ -81,13 +81,13 @@ impl Profile {
     }
 }
 
-/// An error about the whole file or a line of it.
+/// Returns an error with one problem, about the whole file or a line of it.
 fn problem(file: &str, line: Option<usize>, what: String, remedy: &str) -> ProfileError {
     let problem = ProfileProblem { line, key: String::new(), what, remedy: remedy.to_owned() };
     ProfileError { file: file.to_owned(), problems: vec![problem] }
 }
 
-/// The text of a file, or what is wrong with a remedy.
+/// Returns the text of a file; otherwise what is wrong, and a remedy.
 fn read(path: &Path) -> Result<String, (String, String)> {
     let anew = "or write a profile with `forebay calibrate`";
     let failed = |error: InputError| match &error {
@@ -107,12 +107,12 @@ fn read(path: &Path) -> Result<String, (String, String)> {
     Ok(text)
 }
 
-/// Line of a byte of a text, from 1.
+/// Returns the line number of a byte of a text, from 1.
 fn line_of(text: &str, byte: usize) -> usize {
     text.get(..byte).unwrap_or(text).matches('\n').count() + 1
 }
 
-/// Line of a key, or of the nearest table around it that is there.
+/// Returns the line number of a key, or of the innermost table around it that the text has; `None` if it has none.
 fn locate(text: &str, key: &str) -> Option<usize> {
     let root = DeTable::parse(text).ok()?;
     let mut table = root.get_ref();

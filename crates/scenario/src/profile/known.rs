@@ -3,11 +3,11 @@
 /// A parameter that a fit may have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LawParameter {
-    /// Its name.
+    /// Name of the parameter.
     pub(super) name: &'static str,
-    /// Its unit.
+    /// Unit of the parameter.
     pub(super) unit: &'static str,
-    /// Whether the law cannot do without it.
+    /// Whether every fit of the law must have the parameter.
     pub(super) required: bool,
 }
 
@@ -39,7 +39,7 @@ const LEARNERS: &[LawParameter] = &[must("half_batch", "1")];
 const MEMORY: &[LawParameter] = &[must("fixed", "B"), must("per_sample", "B")];
 const NOISE: &[LawParameter] = &[must("run_to_run", "1")];
 
-/// The parameters of a kind of fit; none of cores, which are numbered.
+/// Returns the parameters of a kind of fit; none for `cores` and `transport`, whose parameters are numbered.
 pub(super) fn of(kind: &str) -> &'static [LawParameter] {
     match kind {
         "read" => READ,
@@ -55,11 +55,12 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
     }
 }
 
-/// The parameters of each range of sizes of a transport, before its number.
+/// Names of the parameters of each range of sizes of a transport, without the range's number, and their units.
 pub(super) const RANGE: [(&str, &str); 4] =
     [("alpha_", "s"), ("beta_", "s/B"), ("gamma_", "s/B"), ("from_", "B")];
 
-/// Which range a parameter of a transport belongs to, and its unit.
+/// Returns the number of the range that a parameter of a transport belongs to, and the parameter's unit; `None` if
+/// the name is unknown.
 pub(super) fn of_range(name: &str) -> Option<(usize, &'static str)> {
     RANGE.iter().find_map(|(prefix, unit)| {
         let number = name.strip_prefix(prefix)?;
@@ -69,7 +70,7 @@ pub(super) fn of_range(name: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// The unit of a parameter, or the names that it might have been.
+/// Returns the unit of a parameter; if its name is unknown, a hint with the names that it may have.
 pub(super) fn unit(kind: &str, name: &str) -> Result<&'static str, String> {
     if kind == "cores" {
         let threads = name.strip_prefix("speed_").and_then(|n| n.parse::<u32>().ok());

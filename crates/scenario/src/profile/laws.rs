@@ -1,4 +1,4 @@
-//! Fits as the laws that they are of.
+//! Conversion of fits into laws.
 
 use super::Fit;
 use forebay_model::law::{
@@ -6,7 +6,7 @@ use forebay_model::law::{
 };
 
 impl Fit {
-    /// The fit as a law of steps.
+    /// Returns the fit as a law of step times; `None` if a parameter is missing.
     #[must_use]
     pub fn step(&self) -> Option<StepLaw> {
         Some(StepLaw {
@@ -16,8 +16,8 @@ impl Fit {
         })
     }
 
-    /// The fit as a law of messages or collectives by size; what a range does not say of reductions is
-    /// within its `beta`.
+    /// Returns the fit as a law of messages or collectives by size; `None` if it has no range of sizes. In a range
+    /// without `gamma`, the time of reductions is part of `beta`.
     #[must_use]
     pub fn transport(&self) -> Option<TransportLaw> {
         let range = |number: usize| {
@@ -30,19 +30,19 @@ impl Fit {
         TransportLaw::new(&ranges)
     }
 
-    /// The fit as a law of learners that share a GPU.
+    /// Returns the fit as a law of learners that share a GPU; `None` if a parameter is missing.
     #[must_use]
     pub fn occupancy(&self) -> Option<OccupancyLaw> {
         Some(OccupancyLaw::Saturating { half: self.value("half_batch")? })
     }
 
-    /// The fit as a law of copies to or from a GPU.
+    /// Returns the fit as a law of copies to or from a GPU; `None` if a parameter is missing.
     #[must_use]
     pub fn copy(&self) -> Option<CopyLaw> {
         Some(CopyLaw { latency: self.value("latency")?, bandwidth: self.value("bandwidth")? })
     }
 
-    /// The fit as a law of decoding.
+    /// Returns the fit as a law of decoding; `None` if a parameter is missing.
     #[must_use]
     pub fn decode(&self) -> Option<DecodeLaw> {
         Some(DecodeLaw {
@@ -52,7 +52,7 @@ impl Fit {
         })
     }
 
-    /// The fit as a law of reads; what is not there does not limit.
+    /// Returns the fit as a law of reads; `None` if the latency is missing. Rates that are missing do not limit.
     #[must_use]
     pub fn read(&self) -> Option<ReadLaw> {
         Some(ReadLaw {

@@ -1,8 +1,8 @@
-//! Parameters of a machine: fitted, with interval, unit and provenance; the hinge between measuring
-//! and predicting.
+//! Fitted parameters of a machine, with interval, unit and provenance: measurements give them, and predictions use
+//! them.
 //!
-//! A profile is a TOML file: [`Profile::open`] refuses what cannot be used, with line, key and
-//! remedy; [`Profile::to_toml`] writes what reads back as the same.
+//! A profile is a TOML file: [`Profile::open`] refuses a file that cannot be used, with line, key and remedy;
+//! [`Profile::to_toml`] writes a text that reads back as an equal profile.
 
 mod check;
 mod compare;
@@ -22,13 +22,13 @@ use forebay_model::law::CachePolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is known of a machine.
+/// Measured parameters of a machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Where the parameters come from.
     pub provenance: Provenance,
-    /// What the machine has.
+    /// Cores and memory of the machine.
     #[serde(default)]
     pub host: Host,
     /// Reads by kind of access: `direct`, `cold`, `warm`.
@@ -40,35 +40,36 @@ pub struct Profile {
     /// Training steps by model and device: `lenet5`, `cpu-1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub step: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Learners that share a GPU by model and device: the batch with which one alone keeps half of it busy,
-    /// `half_batch`.
+    /// Learners that share a GPU, by model and device: `half_batch`, the batch size with which a learner that is
+    /// alone keeps half of the GPU busy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub learners: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Memory of a GPU that a learner takes by model and device: `fixed` and `per_sample` [B].
+    /// GPU memory that a learner takes, by model and device: `fixed` and `per_sample` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Copies from the host to a GPU by that and by the host's memory: `cuda-0`, `pinned`, `pageable`, `staged`,
-    /// `pinned-beside-step`; `latency` [s] and `bandwidth` [B/s].
+    /// Copies from the host to a GPU, by GPU (`cuda-0`) and by kind of copy (`pinned`, `pageable`, `staged`,
+    /// `pinned-beside-step`); `latency` [s] and `bandwidth` [B/s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub copy: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Hand-off through a bounded queue: `per_item` [core-s].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Fit>,
-    /// Speed of a core while n of them are busy, against one alone: `speed_2`, `speed_4`, …
+    /// Speed of a core while n cores are busy, relative to a core that is busy alone: `speed_2`, `speed_4`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Fit>,
-    /// Page cache by the policy that explains what it kept: `lru`, `random`, `minio` (several where
-    /// they explain it alike, `any` where it kept all that was read), with its `size` [B].
+    /// Page cache, by the policy that explains which files it kept: `lru`, `random`, `minio` (several if they
+    /// explain it equally well, `any` if it kept all files that were read), with its `size` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cache: BTreeMap<String, Fit>,
-    /// Messages and collectives by transport and by kind with ranks: `nccl`, `allreduce-8`. Range number
-    /// k of sizes has `alpha_k`, `beta_k`, and from the second on `from_k`, where it begins.
+    /// Messages and collectives, by transport (`nccl`) and by kind and number of ranks (`allreduce-8`). Range
+    /// number k of sizes has `alpha_k`, `beta_k`, and from the second range on `from_k`, the size at which it
+    /// begins.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub transport: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Differences between equal runs: `run_to_run`, relative standard deviation.
+    /// Differences between repeated runs: `run_to_run`, relative standard deviation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Fit>,
-    /// Throughput of reads by size and number of readers, by the names of [`Profile::read`].
+    /// Throughput of reads by size and number of readers; the tables have the same names as [`Profile::read`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub throughput: BTreeMap<String, ThroughputTable>,
 }
@@ -83,7 +84,7 @@ pub struct Provenance {
     pub forebay: String,
     /// Day of the measurement, UTC: `2026-11-21`.
     pub date: String,
-    /// Name of the plan.
+    /// Name of the plan of measurements.
     pub plan: String,
     /// File with the raw samples, relative to the profile.
     pub samples: String,
@@ -92,13 +93,13 @@ pub struct Provenance {
     pub versions: BTreeMap<String, String>,
 }
 
-/// What the machine has.
+/// Cores and memory of the machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Cores that this process may use: affinity and quota considered; may be a fraction.
+    /// Number of cores that the measuring process may use: affinity and quota considered; may be a fraction.
     pub cores: f64,
-    /// Main memory that it may use [B].
+    /// Main memory that the measuring process may use [B].
     pub memory: f64,
 }
 
@@ -108,15 +109,15 @@ pub struct Host {
 pub struct Fit {
     /// The law's parameters by name.
     pub parameters: BTreeMap<String, Parameter>,
-    /// Samples that the fit used.
+    /// Number of samples that the fit used.
     pub samples: u64,
     /// Median of |measured − fitted| ÷ measured.
     pub residual: f64,
-    /// Smallest and largest value of each setting that was measured: beyond, the law extrapolates.
+    /// Smallest and largest measured value of each setting; outside of this range the law extrapolates.
     #[serde(default)]
     pub range: BTreeMap<String, [f64; 2]>,
-    /// Joint bootstrap draws of the parameters, in the order of `parameters`: they keep what the
-    /// intervals lose, that errors of parameters go together.
+    /// Joint bootstrap draws of the parameters, in the order of `parameters`: unlike the intervals, they keep the
+    /// correlation of the parameters' errors.
     #[serde(default)]
     pub draws: Vec<Vec<f64>>,
 }
@@ -125,21 +126,21 @@ pub struct Fit {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// The value; infinite for a rate that nothing was seen to limit.
+    /// The value; infinite for a rate for which no measurement showed a limit.
     pub value: f64,
-    /// Its unit: `s`, `B/s`, `1/s`, `core-s/B`.
+    /// Unit of the value: `s`, `B/s`, `1/s`, `core-s/B`.
     pub unit: String,
-    /// 95 % interval.
+    /// 95 % confidence interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
-    /// Why the data cannot tell this value, where they cannot: it is a default then, or one of
-    /// several that fit as well.
+    /// Why the data do not determine the value, if they do not: it is then a default, or one of several values that
+    /// fit equally well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unidentified: Option<String>,
 }
 
 impl Profile {
-    /// All fits by path: `read.direct`, `step.lenet5.cpu-1`, `queue`.
+    /// Returns all fits with their paths: `read.direct`, `step.lenet5.cpu-1`, `queue`.
     #[must_use]
     pub fn fits(&self) -> Vec<(Vec<String>, &Fit)> {
         let path = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -174,15 +175,15 @@ pub fn schema() -> serde_json::Value {
 }
 
 impl Profile {
-    /// The fit of reads by `access` and layout (`file-per-sample`, `records`), with its name; that of
-    /// the access alone where layouts were not measured apart.
+    /// Returns the fit of reads by `access` and layout (`file-per-sample`, `records`), with its name; the fit of
+    /// the access alone if layouts were not measured separately.
     #[must_use]
     pub fn read_fit(&self, access: &str, layout: &str) -> Option<(String, &Fit)> {
         named(&self.read, access, layout)
     }
 
-    /// The fit of decoding images that are resized to `resize` [pixels] (0: as stored), with its name;
-    /// that of the format alone where sizes were not measured apart.
+    /// Returns the fit of decoding images that are resized to `resize` [pixels] (0: as stored), with its name; the
+    /// fit of the format alone if sizes were not measured separately.
     #[must_use]
     pub fn decode_fit(&self, format: &str, resize: u32) -> Option<(String, &Fit)> {
         named(&self.decode, format, &resize.to_string())
@@ -190,8 +191,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// The page cache as a simulation may take it: its policy and size [B]; none where the
-    /// measurements do not tell them.
+    /// Returns the policy and size [B] of the page cache, for a simulation; `None` if the measurements do not
+    /// determine them.
     #[must_use]
     pub fn page_cache(&self) -> Option<(CachePolicy, f64)> {
         let told = |policy: &CachePolicy| {
@@ -203,8 +204,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// Bandwidth by which batches come to the first GPU that was measured, through pinned memory as loaders copy
-    /// them, or from it where only that was measured [B/s].
+    /// Returns the bandwidth of copies of batches to the first GPU that was measured [B/s]: through pinned memory,
+    /// as loaders copy them, or from pinned memory if only that was measured.
     #[must_use]
     pub fn copy_bandwidth(&self) -> Option<f64> {
         let of_gpu = self.copy.values().next()?;
@@ -213,7 +214,7 @@ impl Profile {
     }
 }
 
-/// The fit `kind-variant`, or else `kind`.
+/// Returns the entry `kind-variant`, or else `kind`, with its name.
 fn named<'a, T>(
     fits: &'a BTreeMap<String, T>,
     kind: &str,
@@ -225,14 +226,14 @@ fn named<'a, T>(
 }
 
 impl Fit {
-    /// The value of a parameter.
+    /// Returns the value of a parameter; `None` if the fit does not have it.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<f64> {
         Some(self.parameters.get(name)?.value)
     }
 
-    /// The same fit with the parameters of its draw number `index`, counted round and round;
-    /// unchanged without draws.
+    /// Returns the fit with the parameters of bootstrap draw number `index`, modulo the number of draws; unchanged
+    /// if there are no draws.
     #[must_use]
     pub fn drawn(&self, index: usize) -> Fit {
         let mut fit = self.clone();

@@ -1,4 +1,4 @@
-//! Profiles survive their files, and files that are none are refused in words.
+//! Profiles read back from their files unchanged, and files that are no profiles are refused with a message.
 
 use super::{Fit, Host, Parameter, Profile, Provenance, Verdict, compare};
 use proptest::prelude::*;
@@ -46,7 +46,7 @@ fn profile() -> Profile {
     }
 }
 
-/// The messages about a profile in whose text one piece is replaced.
+/// Returns the messages about a profile in whose text `from` is replaced by `to`.
 fn refused(from: &str, to: &str) -> String {
     let text = profile().to_toml();
     assert!(text.contains(from), "{text}");
@@ -62,7 +62,7 @@ fn a_profile_reads_back_as_it_was_written() {
 }
 
 #[test]
-fn what_no_fit_has_is_refused_with_line_key_and_remedy() {
+fn values_that_no_fit_can_have_are_refused_with_line_key_and_remedy() {
     let line = profile().to_toml().lines().position(|l| l.starts_with("latency")).unwrap() + 1;
     let message = refused("value = 6.1e-5", "value = -6.1e-5");
     let expected = format!("p.toml:{line}: `read.direct.parameters.latency` is negative; give");
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_survives(machine in any::<String>(), model in any::<String>()) {
+    fn any_text_reads_back_unchanged(machine in any::<String>(), model in any::<String>()) {
         let mut profile = profile();
         profile.provenance.machine = machine;
         let devices = profile.step.pop_first().unwrap().1;

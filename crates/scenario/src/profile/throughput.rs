@@ -1,4 +1,4 @@
-//! Throughput of reads as it was measured, by size and number of readers: what no law had to fit.
+//! Measured throughput of reads by size and number of readers, to which no law has to be fitted.
 
 use super::Profile;
 use super::check::Log;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Most sizes, and most numbers of readers.
 const MOST: usize = 1000;
-/// What closed loops of readers reached together: each reads one request after the other.
+/// Throughput that readers in closed loops reached together: each reader reads one request after the other.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThroughputTable {
@@ -15,13 +15,13 @@ pub struct ThroughputTable {
     pub sizes: Vec<f64>,
     /// Numbers of readers, ascending.
     pub readers: Vec<f64>,
-    /// Throughputs of all readers together [B/s]: a row for each size, in it one for each number.
+    /// Throughputs of all readers together [B/s]: a row for each size, with a value for each number of readers.
     pub rates: Vec<Vec<f64>>,
 }
 
 impl Profile {
-    /// The throughput of reads by `access` and layout (`file-per-sample`, `records`); that of the access
-    /// alone where layouts were not measured apart.
+    /// Returns the throughput of reads by `access` and layout (`file-per-sample`, `records`); the throughput of the
+    /// access alone if layouts were not measured separately.
     #[must_use]
     pub fn throughput_of(&self, access: &str, layout: &str) -> Option<&ThroughputTable> {
         super::named(&self.throughput, access, layout).map(|(_, table)| table)

@@ -4,7 +4,7 @@ use super::{Fit, Parameter, Profile};
 use std::collections::BTreeMap;
 
 impl Profile {
-    /// The profile as TOML; reads back as the same.
+    /// Returns the profile as TOML, which reads back as an equal profile.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let provenance = &self.provenance;
@@ -52,7 +52,7 @@ fn write_fit(text: &mut String, path: &str, fit: &Fit) {
     table(text, &format!("{path}.range"), range, |ends| list(ends));
 }
 
-/// A table, unless there is nothing in it.
+/// Writes a table, unless it is empty.
 fn table<T>(text: &mut String, path: &str, of: &BTreeMap<String, T>, write: impl Fn(&T) -> String) {
     if of.is_empty() {
         return;
@@ -80,7 +80,7 @@ pub(super) fn list(values: &[f64]) -> String {
     format!("[{}]", values.join(", "))
 }
 
-/// The shortest text that reads back as this number.
+/// Returns the shortest text that reads back as this number.
 fn number(value: f64) -> String {
     match value {
         v if v.is_nan() => "nan".to_owned(),
@@ -88,7 +88,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// A basic string.
+/// Formats `text` as a TOML basic string: quoted and escaped.
 fn string(text: &str) -> String {
     let escape = |c: char| match c {
         '"' | '\\' => format!("\\{c}"),
@@ -98,7 +98,7 @@ fn string(text: &str) -> String {
     format!("\"{}\"", text.chars().map(escape).collect::<String>())
 }
 
-/// A key, quoted where it must be.
+/// Formats `name` as a TOML key, quoted if it must be.
 pub(super) fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { string(name) }

@@ -1,11 +1,11 @@
-//! How serde goes through the parts of a value.
+//! Access of serde to the parts of a value.
 
 use super::{ReadError, Reader};
 use crate::document::{Kind, NodeId};
 use serde::de::value::{StrDeserializer, StringDeserializer};
 use serde::de::{self, DeserializeSeed, IntoDeserializer, Visitor};
 
-/// The members of a table (only `known` ones, if said) or the elements of an array.
+/// The members of a table (only the `known` ones, if given) or the elements of an array.
 pub(super) struct Children<'d> {
     reader: Reader<'d>,
     rest: std::slice::Iter<'d, NodeId>,
@@ -52,8 +52,8 @@ impl<'d> de::MapAccess<'d> for Children<'d> {
     }
 }
 
-/// What a field reads: its position, then its value. Settings of several forms read their form
-/// first.
+/// A number and a value, read one after the other: for a field its position and value, for settings of several forms their form
+/// and value.
 pub(super) struct WithNumber<'d> {
     pub(super) reader: Reader<'d>,
     pub(super) first: u64,

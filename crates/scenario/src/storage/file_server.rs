@@ -16,22 +16,22 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileServer {
-    /// Bandwidth of the server, by number of concurrent transfers where it is a list.
+    /// Bandwidth of the server for all transfers together; a list gives it by number of concurrent transfers.
     #[schemars(required)]
     bandwidth: Field<BandwidthSettings>,
-    /// Fastest that one transfer may go (default: infinite).
+    /// Highest bandwidth of one transfer (default: infinite).
     per_stream: Field<Positive<Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
     latency: Field<Varying<Time>>,
     /// Operations per second of the server (default: infinite).
     operations: Field<Positive<Rate>>,
-    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    /// Bytes that the server can hold of what jobs stage to it (default: as many as they are).
     capacity: Field<Positive<Size>>,
-    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    /// Bandwidth of all writes together; writes and reads share the server (default: as that of reads).
     write_bandwidth: Field<Positive<Bandwidth>>,
-    /// What a request costs the reading node's cores, as part of its time (default: nothing).
+    /// Core time that a request costs the reading node, as part of the request's time (default: nothing).
     cpu: Field<CpuSettings>,
-    /// What each node keeps of it on a tier of its own (default: nothing).
+    /// Cache of the server's files on a tier of each node (default: nothing).
     cache: Field<CacheSettings>,
 }
 

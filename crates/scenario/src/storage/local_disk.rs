@@ -19,24 +19,25 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LocalDisk {
-    /// Bandwidth of a node's disk, by number of concurrent transfers where it is a list (default:
-    /// as the profile says).
+    /// Bandwidth of a node's disk for all transfers together; a list gives it by number of concurrent transfers
+    /// (default: as the profile says).
     bandwidth: Field<BandwidthSettings>,
-    /// Fastest that one transfer may go (default: as the profile says, or infinite).
+    /// Highest bandwidth of one transfer (default: as the profile says, or infinite).
     per_stream: Field<Positive<BytesPerSecond>>,
     /// Time from request to first byte (default: as the profile says, or 0 s).
     latency: Field<Varying<Time>>,
     /// Operations per second of a node's disk (default: as the profile says, or infinite).
     operations: Field<Positive<Rate>>,
-    /// How files are read: past the page cache, cold, or warm (default: "cold").
+    /// How files are read: "direct": past the page cache; "cold": through a page cache that is empty at the start;
+    /// "warm": from a page cache that holds all files (default: "cold").
     access: Field<Access>,
-    /// What a request costs the node's cores, as part of its time (default: as the profile says, or
+    /// Core time that a request costs the node, as part of the request's time (default: as the profile says, or
     /// nothing).
     cpu: Field<CpuSettings>,
-    /// Time to move a hard disk's arm to a request that does not begin where the one before ended; the
+    /// Seek time of a hard disk, for each request that does not begin where the request before ended; the disk's
     /// arm serves one request at a time (default: there is no arm).
     seek: Field<Positive<Time>>,
-    /// Bytes that it holds on each node, for what is copied to it (default: none).
+    /// Bytes that each node's disk can hold of what is copied to it (default: none).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of a node's writes, which share the disk with its reads (default: as that of
     /// reads).
@@ -109,7 +110,8 @@ impl Kind for LocalDisk {
 }
 
 impl LocalDisk {
-    /// Seek time, if the disk has a head that moves; none for files in memory.
+    /// Returns the seek time if it is written, otherwise `None`. Reports a problem if all files are in memory, and
+    /// remarks on bandwidths that have no effect.
     fn seek(&self, check: Check<'_>, access: Access) -> Option<f64> {
         let (at, seek) = self.seek.given()?;
         if access == Access::Warm {
@@ -147,8 +149,8 @@ impl LocalDisk {
         Some(Bandwidth::Fixed(f64::INFINITY))
     }
 
-    /// Time to the first byte behind the station of operations, where both are the profile's: what was
-    /// measured is the time of both.
+    /// Returns the time from the station of operations to the first byte. The measured latency includes the time in
+    /// the station, which is subtracted if both are the profile's.
     fn first_byte(&self, law: ReadLaw) -> f64 {
         let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
         (law.latency - served).max(0.0)
@@ -166,8 +168,8 @@ impl LocalDisk {
     }
 }
 
-/// What transfers reach together. A law's bandwidth is what many requests reach on the average: one that
-/// is alone is as fast as a stream, where that was told.
+/// Returns the bandwidth of all transfers together. A law's bandwidth is what many requests reach on average; a
+/// transfer that is alone is as fast as one stream, if that was measured.
 fn together(law: ReadLaw) -> Bandwidth {
     if law.per_stream > law.bandwidth && law.per_stream.is_finite() {
         Bandwidth::ByTransfers(Box::new([law.per_stream, law.bandwidth]))
@@ -176,7 +178,8 @@ fn together(law: ReadLaw) -> Bandwidth {
     }
 }
 
-/// Lognormal with this mean [s] and standard deviation of the logarithm.
+/// Returns the lognormal distribution with this mean [s] and standard deviation `sigma` of the logarithm; the mean
+/// alone if `sigma` is too small or too large.
 fn spread_out(mean: f64, sigma: f64) -> Distribution {
     if mean > 0.0 && (1e-3..=3.0).contains(&sigma) {
         Distribution::Lognormal { mu: mean.ln() - sigma * sigma / 2.0, sigma }
@@ -190,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_of_unknown_speed_does_not_lift_the_limit_of_all() {
+    fn a_stream_of_unmeasured_speed_does_not_raise_the_bandwidth_of_all_transfers() {
         let law = |per_stream| ReadLaw {
             latency: 0.0,
             per_stream,

@@ -17,29 +17,30 @@ use std::sync::Arc;
 /// Most sizes, and most numbers of requests, that a table has.
 const MOST: usize = 1000;
 
-/// What was measured: `sizes`, `requests` and `throughput`, a `file` of them, or what the `profile` has. Between entries the
-/// logarithm of the throughput is linear in those of size and number.
+/// Measured throughput of a storage: `sizes`, `requests` and `throughput`, a `file` with these, or a table of the
+/// `profile`. Between entries the logarithm of the throughput is linear in the logarithms of size and number of
+/// requests.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measured {
-    /// Whether all nodes share it, behind their NICs (default: false, each has its own).
+    /// Whether all nodes share the storage, behind their NICs (default: false, each has its own).
     remote: Field<bool>,
     /// Sizes of requests, ascending.
     sizes: Field<List<Positive<Size>>>,
     /// Numbers of requests in progress at once, ascending.
     requests: Field<List<Count<1, 1_000_000>>>,
-    /// Throughput of all together: a row for each size, in it one for each number.
+    /// Throughput of all requests together: a row for each of `sizes`, with a value for each of `requests`.
     throughput: Field<List<List<Positive<Bandwidth>>>>,
     /// File with a size, a number of requests and a throughput on each line, looked up beside the
     /// scenario: numbers in SI units (`65536,4,2e8`) or quantities (`64 KiB,4,200 MB/s`).
     file: Field<String>,
-    /// Reads by this kind of access as the scenario's profile has measured them, in files as the data on
-    /// this storage is. How uncertain they are is not known: each run of `--uncertainty` takes them as
+    /// Kind of access whose measured throughput is taken from the scenario's profile, for the layout of the data on
+    /// this storage. The uncertainty of these measurements is unknown: each run of `--uncertainty` takes them as
     /// they are.
     profile: Field<Access>,
 }
 
-/// Sizes [B], numbers, and throughputs by size and number [B/s].
+/// A table of throughput: sizes [B], numbers of requests, and throughputs by size, then number [B/s].
 struct Table {
     sizes: Vec<f64>,
     numbers: Vec<f64>,
@@ -78,7 +79,8 @@ impl Kind for Measured {
 }
 
 impl Measured {
-    /// The numbers are said elsewhere, and not here.
+    /// Reports a problem for each of `sizes` and `requests` that is written although the file or the profile has
+    /// them.
     fn said_elsewhere(&self, check: Check<'_>, what: &str) {
         for at in [self.sizes.at, self.requests.at].into_iter().flatten() {
             check.wrong(at, what, "keep one of them");
@@ -126,7 +128,8 @@ impl Measured {
         ascend.then_some(Table { sizes, numbers, rates })
     }
 
-    /// The throughputs row by row, where there are as many as there must be.
+    /// Returns the throughputs row by row; reports a problem and returns `None` if they are not one for each size
+    /// and number of requests.
     fn rates(
         &self,
         check: Check<'_>,
@@ -154,12 +157,13 @@ impl Measured {
     }
 }
 
-/// The elements of a list, if all are right.
+/// Returns the elements of a list as numbers; `None` if one is wrong.
 fn values<T>(list: &List<T>, of: impl Fn(&T) -> f64) -> Option<Vec<f64>> {
     list.0.iter().map(|element| element.get().map(&of)).collect()
 }
 
-/// Whether there are some values, not too many, each larger than the one before.
+/// Checks that there is at least one value, that there are not too many, and that each is larger than the one
+/// before; reports a problem and returns false otherwise.
 fn ascending(check: Check<'_>, at: NodeId, values: &[f64]) -> bool {
     let what = if values.is_empty() {
         "the list is empty".to_owned()

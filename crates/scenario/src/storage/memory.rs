@@ -11,13 +11,13 @@ use forebay_model::units::{self, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The node's main memory: nothing but bytes, each node by itself.
+/// The main memory of each node, which is limited by its bandwidth alone.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Memory {
     /// Bandwidth of a node's memory (default: infinite).
     bandwidth: Field<BandwidthSettings>,
-    /// Bytes that it holds on each node, for what is copied to it (default: the node's memory).
+    /// Bytes that each node's memory can hold of what is copied to it (default: the node's memory).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of a node's writes, which share the memory with its reads (default: as that of
     /// reads).

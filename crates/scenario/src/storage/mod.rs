@@ -19,94 +19,96 @@ pub use tier::{CacheUnit, Tier, TierCache};
 pub struct Storage {
     /// Name, as jobs refer to it.
     pub name: String,
-    /// The table that it is written as: `file-server` of `[storage.NAME.file-server]`.
+    /// Kind of table that the storage is written as: `file-server` of `[storage.NAME.file-server]`.
     pub kind: &'static str,
-    /// What a request to it passes.
+    /// What a request to the storage passes.
     pub path: RequestPath,
-    /// Which of its limits the scenario writes.
+    /// Which limits of the storage the scenario writes.
     pub written: Written,
-    /// What it is as a tier, where it can be one.
+    /// Capacity and write bandwidth as a tier, if the storage can be one.
     pub tier: Option<Tier>,
-    /// What each node keeps of it on a tier, if it does.
+    /// Cache of the storage's files on a tier of each node, if there is one.
     pub cache: Option<TierCache>,
 }
 
-/// Which limits of a storage the scenario itself writes: the live world enforces them. The others are
-/// the profile's, and the machine has them by itself.
+/// Which limits of a storage the scenario itself writes: live runs enforce these. The other limits come from the
+/// profile, and the machine of a live run has them by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Bandwidth of all transfers.
+    /// Whether the bandwidth of all transfers is written.
     pub bandwidth: bool,
-    /// Bandwidth of one transfer.
+    /// Whether the bandwidth of one transfer is written.
     pub per_stream: bool,
-    /// Time to the first byte.
+    /// Whether the time to the first byte is written.
     pub latency: bool,
-    /// Operations per second.
+    /// Whether the operations per second are written.
     pub operations: bool,
-    /// I/O queues.
+    /// Whether the I/O queues are written.
     pub queues: bool,
 }
 
 impl Written {
-    /// Whether any limit is written.
+    /// Returns whether any limit is written.
     #[must_use]
     pub fn any(self) -> bool {
         self.bandwidth || self.per_stream || self.latency || self.operations || self.queues
     }
 }
 
-/// How many requests an object store serves, and how refused ones come again.
+/// Rate limit of requests to an object store, and how refused requests are retried.
 ///
-/// A bucket of `burst` requests fills at `rate`; a request takes one out or is refused. After its
-/// `n`-th refusal it waits for a time between nothing and `first · 2ⁿ⁻¹`, at most `most`, all equally
-/// likely: exponential back-off with full jitter, as the SDKs of object stores do.
+/// A token bucket of at most `burst` tokens fills at `rate`; a request takes a token, or is refused if there is
+/// none. After its `n`-th refusal a request waits for a time sampled uniformly between 0 and `first · 2ⁿ⁻¹`, or
+/// `most` if that is less: exponential back-off with full jitter, as the SDKs of object stores do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestLimit {
     /// Requests per second [1/s].
     pub rate: f64,
-    /// Requests that may come at once.
+    /// Capacity of the token bucket: requests that are served at once.
     pub burst: f64,
     /// Longest wait after the first refusal [s].
     pub first: f64,
-    /// Longest wait after any [s].
+    /// Longest wait after any refusal [s].
     pub most: f64,
 }
 
-/// The storage targets of a parallel file system, and how files lie on them: each on `stripe_count` of
-/// them, one after the other, from the one on that `stripe_offset` says.
+/// The storage targets of a parallel file system, and how files are striped over them: each file lies on
+/// `stripe_count` targets, one after the other, beginning with the target that `stripe_offset` determines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Targets {
-    /// How many.
+    /// Number of targets.
     pub number: u32,
-    /// Bandwidth of each [B/s].
+    /// Bandwidth of each target [B/s].
     pub bandwidth: f64,
-    /// Targets that a file is on, at most; up to `number`.
+    /// Most targets that a file is on; up to `number`.
     pub stripe_count: u32,
-    /// Bytes on one before the next [B].
+    /// Bytes on one target before the next [B].
     pub stripe_size: f64,
-    /// Where files begin.
+    /// Target on which each file begins.
     pub stripe_offset: StripeOffset,
 }
 
 /// On which target a file begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StripeOffset {
-    /// As Lustre's `lod_ost_alloc_rr` (`lod_qos.c`) has them: each on the one after the last of the file before; when
-    /// all targets have had their turn, the next round begins one target further on ("slowly precess the next
-    /// start"), but where one target is left over in each round, which moves the start by itself. Files that are on
-    /// all targets each begin one further on.
+    /// As Lustre's `lod_ost_alloc_rr` (`lod_qos.c`) places files: each file begins on the target after the last one
+    /// of the file before. When all targets have had their turn, the next round begins one target further on
+    /// ("slowly precess the next start"), except if one target is left over in each round, which moves the start by
+    /// itself. Files that are on all targets each begin one target further on than the file before.
     RoundRobin,
-    /// All on this one, as `lfs setstripe --stripe-index` has it.
+    /// All files begin on this target, as `lfs setstripe --stripe-index` sets it.
     Target(u32),
 }
 
-/// After so many files, and so many for each target, Lustre's allocator begins anew at a target that it draws. Here it
-/// begins one further on, so that what some stripe counts prefer for a while is even in the long run.
+/// After this many files, and `RESEED_EACH` for each target, Lustre's allocator starts again at a random target.
+/// Here it starts again one target further on, so that targets that some stripe counts prefer for a while are used
+/// evenly in the long run.
 const RESEED: u64 = 2_000;
 const RESEED_EACH: u64 = 30;
 
 impl Targets {
-    /// The target that file number `file` begins on, in the order in which files were made.
+    /// Returns the target that file number `file` begins on; files are numbered in the order in which they were
+    /// created.
     #[must_use]
     pub fn first(&self, file: u64) -> u64 {
         let (number, count) = (u64::from(self.number), u64::from(self.stripe_count));
@@ -126,18 +128,18 @@ impl Targets {
         }
     }
 
-    /// Targets that serve a request of `bytes` together.
+    /// Returns the number of targets that serve a request of `bytes` bytes together.
     #[must_use]
     pub fn serving(&self, bytes: f64) -> u32 {
         let stripes = (bytes / self.stripe_size).ceil();
-        // Floats saturate.
+        // The conversion of a float to an integer saturates.
         (stripes as u32).clamp(1, self.stripe_count)
     }
 }
 
 impl Storage {
-    /// Whether reads go through the node's page cache, which begins empty: of files that it mounts, or that it keeps
-    /// on a tier.
+    /// Returns whether reads go through the node's page cache, which is empty at the start: reads of files that the
+    /// node mounts, or caches on a tier.
     #[must_use]
     pub fn passes_page_cache(&self) -> bool {
         self.cache.is_some() || self.path.access == Access::Cold
@@ -152,14 +154,14 @@ impl Storage {
 pub enum Access {
     /// Past the page cache.
     Direct,
-    /// Through the page cache, which holds nothing of them at the start.
+    /// Through the page cache, which holds none of the files at the start.
     Cold,
-    /// Out of the page cache, which holds all of them.
+    /// From the page cache, which holds all of the files.
     Warm,
 }
 
 impl Access {
-    /// Name, in scenarios and profiles.
+    /// Returns the name in scenarios and profiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -170,13 +172,13 @@ impl Access {
     }
 }
 
-/// Time of a core that a request costs. It is part of the request's time: a request that is alone
-/// takes latency plus bytes ÷ per-stream cap, or its core-seconds if they are more.
+/// Core time that a request costs. It is part of the request's time: a request that is alone takes latency plus
+/// bytes ÷ per-stream cap, or its core-seconds if they are more.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ReadCpu {
-    /// For each request [core-s].
+    /// Core time for each request [core-s].
     pub fixed: f64,
-    /// For each byte [core-s/B].
+    /// Core time for each byte [core-s/B].
     pub per_byte: f64,
 }
 
@@ -200,8 +202,9 @@ mod tests {
 
     #[test]
     fn files_begin_on_all_targets_equally_often_whatever_the_stripe_count() {
-        // System: files made one after the other, until each target was where the allocator began anew. Expectation:
-        // as many begin on each; of the first files, what Lustre's state machine gives.
+        // System: files are created one after the other, until the allocator has started again once at each target.
+        // Expectation: equally many files begin on each target, and the first files begin where Lustre's state
+        // machine places them.
         for (number, count) in (1..=13).flat_map(|n| (1..=n).map(move |count| (n, count))) {
             let of = targets(number, count, StripeOffset::RoundRobin);
             let mut begun = vec![0_u64; number as usize];
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn files_begin_where_it_is_written() {
+    fn files_begin_on_the_target_that_is_written() {
         let of = targets(10, 4, StripeOffset::Target(7));
         assert!((0..50).all(|file| of.first(file) == 7));
     }

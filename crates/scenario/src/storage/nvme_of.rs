@@ -12,38 +12,41 @@ use forebay_model::units::{Bandwidth, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Requests of a queue in progress where no depth is written: `NVMF_DEF_QUEUE_SIZE` of Linux.
+/// Requests of a queue that are in progress at once, if no depth is written: `NVMF_DEF_QUEUE_SIZE` of Linux.
 const DEPTH: u32 = 128;
 
-/// NVMe over fabrics (TCP or RDMA): all nodes share a target, behind their NICs, and each node reads through I/O queues,
-/// one for each of some cores. Each request is one NVMe command.
+/// NVMe over fabrics (TCP or RDMA): all nodes share a target, behind their NICs. Each node reads through I/O
+/// queues, one for each of some of its cores. Each request is one NVMe command.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NvmeOf {
-    /// Bandwidth of the target, by number of concurrent transfers where it is a list.
+    /// Bandwidth of the target for all transfers together; a list gives it by number of concurrent transfers.
     #[schemars(required)]
     bandwidth: Field<BandwidthSettings>,
     /// I/O queues of each node: `nr-io-queues` of `nvme connect`. Worker number `i` of a node uses queue `i` modulo
     /// `queues`.
     #[schemars(required)]
     queues: Field<Count<1, 65_535>>,
-    /// Requests of a queue in progress at once; further ones wait: `queue-size` of `nvme connect` (default: 128).
+    /// Requests of a queue that are in progress at once, while further ones wait: `queue-size` of `nvme connect`
+    /// (default: 128).
     queue_depth: Field<Count<1, 65_536>>,
-    /// Bandwidth of a queue: over TCP, that of one connection and the core that serves it (default: infinite).
+    /// Bandwidth of a queue: over TCP, the bandwidth of one connection and of the core that serves it (default:
+    /// infinite).
     queue_bandwidth: Field<Positive<Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
     latency: Field<Varying<Time>>,
     /// Requests per second of the target, all nodes together (default: infinite).
     operations: Field<Positive<Rate>>,
-    /// How files are read: past the page cache, cold, or warm (default: "cold").
+    /// How files are read: "direct": past the page cache; "cold": through a page cache that is empty at the start;
+    /// "warm": from a page cache that holds all files (default: "cold").
     access: Field<Access>,
-    /// What a request costs the reading node's cores, as part of its time (default: nothing).
+    /// Core time that a request costs the reading node, as part of the request's time (default: nothing).
     cpu: Field<CpuSettings>,
-    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    /// Bytes that the target can hold of what jobs stage to it (default: as many as they are).
     capacity: Field<Positive<Size>>,
-    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    /// Bandwidth of all writes together; writes and reads share the target (default: as that of reads).
     write_bandwidth: Field<Positive<Bandwidth>>,
-    /// What each node keeps of it on a tier of its own (default: nothing).
+    /// Cache of the target's files on a tier of each node (default: nothing).
     cache: Field<CacheSettings>,
 }
 

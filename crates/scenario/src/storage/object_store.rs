@@ -1,4 +1,4 @@
-//! An object store: connections of limited speed, and a limit of requests.
+//! An object store: connections of limited speed, and a rate limit of requests.
 
 use super::settings::{Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
@@ -12,35 +12,34 @@ use forebay_model::units::{self, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Longest waits after the first refusal and after any, where none are written [s]: those of Amazon's
-/// SDKs.
+/// Longest waits after the first refusal and after any refusal, where none are written [s]: those of Amazon's SDKs.
 const FIRST: f64 = 0.1;
 const MOST: f64 = 20.0;
-/// Least of the longest wait [s].
+/// Smallest `retry.most` that may be written [s].
 const SHORTEST: f64 = 1e-3;
 
-/// An object store, as S3 or Azure Blob: each request has a connection of its own, and requests beyond
-/// a rate are refused and come again.
+/// An object store, such as S3 or Azure Blob: each request has a connection of its own, and requests beyond a rate
+/// are refused and retried.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ObjectStore {
-    /// Fastest that one connection may go (default: infinite).
+    /// Highest bandwidth of one connection (default: infinite).
     per_connection: Field<Positive<units::Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
     latency: Field<Varying<Time>>,
-    /// Bandwidth of all together (default: infinite).
+    /// Bandwidth of all requests together (default: infinite).
     bandwidth: Field<Positive<units::Bandwidth>>,
     /// Requests per second that are served (default: all).
     requests: Field<Positive<Rate>>,
-    /// Requests that may come at once (default: those of a second).
+    /// Requests that are served at once before the rate limits them (default: those of a second).
     burst: Field<Count<1, 1_000_000_000>>,
-    /// How refused requests come again (default: as `first` and `most` are by default).
+    /// How refused requests are retried (default: as `first` and `most` are by default).
     retry: Field<Retry>,
-    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    /// Bytes that the object store can hold of what jobs stage to it (default: as many as they are).
     capacity: Field<Positive<Size>>,
-    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    /// Bandwidth of all writes together; writes and reads share the object store (default: as that of reads).
     write_bandwidth: Field<Positive<units::Bandwidth>>,
-    /// What each node keeps of it on a tier of its own (default: nothing).
+    /// Cache of the object store's files on a tier of each node (default: nothing).
     cache: Field<CacheSettings>,
 }
 
@@ -48,9 +47,9 @@ pub(crate) struct ObjectStore {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Retry {
-    /// Longest wait after the first refusal, doubled after each (default: 100 ms).
+    /// Longest wait after the first refusal, doubled after each further one (default: 100 ms).
     first: Field<Positive<Time>>,
-    /// Longest wait after any (default: 20 s).
+    /// Longest wait after any refusal (default: 20 s).
     most: Field<Positive<Time>>,
 }
 
@@ -77,7 +76,7 @@ impl Kind for ObjectStore {
         }
     }
 
-    /// Clients read objects over HTTP, past their page caches.
+    /// Returns what a request passes: clients read objects over HTTP, past their page caches.
     fn path(&self, check: Check<'_>, _: NodeId, _: &str) -> Option<RequestPath> {
         Some(RequestPath {
             latency: time_or_none(check, &self.latency)?,

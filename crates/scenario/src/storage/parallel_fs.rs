@@ -1,4 +1,4 @@
-//! A parallel file system: files striped over targets, and a server of metadata.
+//! A parallel file system: files striped over targets, and a metadata server.
 
 use super::settings::{Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
@@ -17,37 +17,36 @@ use std::fmt;
 /// Stripe size where none is written [B]: Lustre's.
 const STRIPE: f64 = 1_048_576.0;
 
-/// A parallel file system, as Lustre, BeeGFS or GPFS: files striped over targets, and a server of
-/// metadata.
+/// A parallel file system, such as Lustre, BeeGFS or GPFS: files striped over targets, and a metadata server.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParallelFs {
-    /// Storage targets.
+    /// Number of storage targets.
     #[schemars(required)]
     targets: Field<Count<1, 10_000>>,
     /// Bandwidth of each target.
     #[schemars(required)]
     target_bandwidth: Field<Positive<units::Bandwidth>>,
-    /// Targets that a file is on, at most (default: 1).
+    /// Most targets that a file is on (default: 1).
     stripe_count: Field<Count<1, 10_000>>,
-    /// Bytes on one target before the next (default: 1 MiB).
+    /// Bytes of a file on one target before the next (default: 1 MiB).
     stripe_size: Field<Positive<Size>>,
-    /// Target that every file begins on, counted from 0, or "round-robin": each where the one before ended, as
-    /// Lustre places them (default: "round-robin").
+    /// Target on which every file begins, counted from 0, or "round-robin": each file begins where the one before
+    /// ended, as Lustre places them (default: "round-robin").
     stripe_offset: Field<StripeOffsetSettings>,
-    /// Bandwidth of all together (default: infinite).
+    /// Bandwidth of all transfers together (default: infinite).
     bandwidth: Field<Positive<units::Bandwidth>>,
-    /// Fastest that one transfer may go (default: infinite).
+    /// Highest bandwidth of one transfer (default: infinite).
     per_stream: Field<Positive<units::Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
     latency: Field<Varying<Time>>,
     /// Opens per second of the metadata server (default: infinite).
     operations: Field<Positive<Rate>>,
-    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    /// Bytes that the file system can hold of what jobs stage to it (default: as many as they are).
     capacity: Field<Positive<Size>>,
-    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    /// Bandwidth of all writes together; writes and reads share the file system (default: as that of reads).
     write_bandwidth: Field<Positive<units::Bandwidth>>,
-    /// What each node keeps of it on a tier of its own (default: nothing).
+    /// Cache of the file system's files on a tier of each node (default: nothing).
     cache: Field<CacheSettings>,
 }
 
@@ -112,7 +111,7 @@ impl ParallelFs {
         }
     }
 
-    /// Files begin on a target that there is.
+    /// Checks that files begin on a target that exists.
     fn check_offset(&self, check: Check<'_>, at: NodeId, number: u32) {
         if let StripeOffset::Target(target) = self.offset()
             && target >= number

@@ -1,11 +1,12 @@
-//! The one shape that every kind of storage compiles to: what a request passes, from its issue to its last byte.
+//! The common form into which every kind of storage is compiled: what a request passes, from its issue to its last
+//! byte.
 
 use super::{Access, Bandwidth, ReadCpu, RequestLimit, Targets};
 use crate::Distribution;
 use forebay_model::law::Throughput;
 use std::sync::Arc;
 
-/// Where a storage stands.
+/// Where a storage is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Location {
     /// In the main memory of each node.
@@ -16,71 +17,72 @@ pub enum Location {
     Shared,
 }
 
-/// What the bytes of a request pass.
+/// What serves the bytes of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Service {
-    /// A link of the storage's `bandwidth`, which all transfers share; each has at most `per_stream`.
+    /// A link of the storage's `bandwidth`, which all transfers share; each transfer gets at most `per_stream`.
     Link,
-    /// The head of a hard disk, which serves one request at a time: it moves for `seek` [s] to a request that does not
-    /// begin where the one before ended, and reads as fast as a transfer that has the disk to itself.
+    /// The head of a hard disk, which serves one request at a time. It seeks before a request that does not begin
+    /// where the request before ended, and reads as fast as a transfer that has the disk to itself.
     DiskHead {
-        /// Time to move [s].
+        /// Seek time [s].
         seek: f64,
     },
-    /// What was measured, by size and number of requests: with `n` requests in progress, of whatever sizes, each has
-    /// an `n`-th of the storage's time, and thus an `n`-th of the throughput measured with `n` requests of its own
-    /// size. Latencies and opens are part of what was measured.
+    /// A table of measured throughput by size and number of requests. With `n` requests in progress, of whatever
+    /// sizes, each gets 1/`n` of the storage's time, and thus 1/`n` of the throughput that was measured with `n`
+    /// requests of its own size. The measured throughput includes latencies and opens.
     Measured(Arc<Throughput>),
 }
 
-/// The I/O queues of each node to a shared target, as NVMe over fabrics has them: a worker's requests all go
-/// through the queue of its core, worker number `i` of a node through queue `i` modulo `number`.
+/// I/O queues from each node to a shared target, as in NVMe over fabrics. All requests of a worker go through the
+/// queue of its core: worker number `i` of a node uses queue `i` modulo `number`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Queues {
-    /// How many each node has.
+    /// Number of queues of each node.
     pub number: u32,
-    /// Requests of a queue that are in progress at once; further ones wait in order of arrival.
+    /// Requests of a queue that are in progress at once; further requests wait in order of arrival.
     pub depth: u32,
     /// Bandwidth of a queue [B/s]; may be infinite.
     pub bandwidth: f64,
 }
 
 /// What a request to a storage passes, in this order: the station of `operations` (one server, first come first
-/// served; passed by opens, or by every request), a slot of its I/O queue, the limit of requests, the latency, and its
-/// bytes' service, which may be behind the node's NIC, the I/O queue and storage targets as well.
+/// served, for opens or for every request); a slot of its I/O queue; the rate limit of requests; the latency; and
+/// the service of its bytes, which may also pass the node's NIC, the I/O queue and storage targets.
 ///
-/// The simulator builds it, live runs enforce what of it is written, and rules, advice and the naive model read it:
-/// none of them asks which kind of storage it is.
+/// The simulator is built from it, live runs enforce those of its limits that the scenario writes, and rules,
+/// advice and the naive model read it. None of them asks which kind of storage it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestPath {
-    /// Where the storage stands.
+    /// Where the storage is.
     pub location: Location,
     /// How files are read.
     pub access: Access,
     /// Operations per second [1/s]; may be infinite.
     pub operations: f64,
-    /// Whether every request is an operation; otherwise opens of files are.
+    /// Whether every request passes the station of operations; otherwise only opens of files do.
     pub each_request_operates: bool,
-    /// The I/O queues of each node, if it has any.
+    /// I/O queues of each node, if it has any.
     pub queues: Option<Queues>,
-    /// Requests that are served; what is beyond them is refused, and tries again.
+    /// Rate limit of requests; requests beyond it are refused and retried.
     pub limit: Option<RequestLimit>,
     /// Time from request to first byte [s].
     pub latency: Distribution,
-    /// What the bytes pass.
+    /// What serves the bytes.
     pub service: Service,
-    /// Bandwidth by number of concurrent transfers: of each node's storage, or of what all share.
+    /// Bandwidth by number of concurrent transfers: of the storage in each node, or of the storage that all nodes
+    /// share.
     pub bandwidth: Bandwidth,
-    /// Fastest that one transfer may go [B/s]; may be infinite.
+    /// Highest bandwidth of one transfer [B/s]; may be infinite.
     pub per_stream: f64,
-    /// What files are striped over, if they are.
+    /// Storage targets that files are striped over, if they are.
     pub targets: Option<Targets>,
-    /// What a request costs the node's cores.
+    /// Core time that a request costs the node.
     pub cpu: ReadCpu,
 }
 
 impl RequestPath {
-    /// A storage that nothing limits.
+    /// Returns the path to a storage without any limits.
     #[must_use]
     pub fn unlimited(location: Location, access: Access) -> RequestPath {
         RequestPath {
@@ -99,19 +101,19 @@ impl RequestPath {
         }
     }
 
-    /// Whether it is reached over the network.
+    /// Returns whether the storage is reached over the network.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         self.location == Location::Shared
     }
 
-    /// Whether it is the nodes' main memory.
+    /// Returns whether the storage is the nodes' main memory.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         self.location == Location::NodeMemory
     }
 
-    /// What was measured of it, if that serves its requests.
+    /// Returns the table of measured throughput, if it serves the requests.
     #[must_use]
     pub fn measured(&self) -> Option<&Arc<Throughput>> {
         match &self.service {
@@ -120,7 +122,7 @@ impl RequestPath {
         }
     }
 
-    /// Time to move a disk's head [s], if it has one.
+    /// Returns the seek time of the disk's head [s]; `None` if there is no such head.
     #[must_use]
     pub fn seek(&self) -> Option<f64> {
         match self.service {
@@ -129,7 +131,8 @@ impl RequestPath {
         }
     }
 
-    /// Fastest that a request of `bytes` may go that has the storage to itself but for its bandwidth [B/s].
+    /// Returns the highest bandwidth of a request of `bytes` bytes that is alone [B/s]: the least of one
+    /// transfer's, the I/O queue's and the targets' bandwidth, whatever the storage's `bandwidth` is.
     #[must_use]
     pub fn most_of_one(&self, bytes: f64) -> f64 {
         let targets = self.targets.map(|of| of.bandwidth * f64::from(of.serving(bytes)));
@@ -139,7 +142,7 @@ impl RequestPath {
 }
 
 impl Bandwidth {
-    /// Of as many transfers as are fastest together [B/s].
+    /// Returns the highest total bandwidth over all numbers of transfers [B/s].
     #[must_use]
     pub fn most(&self) -> f64 {
         match self {
@@ -148,7 +151,7 @@ impl Bandwidth {
         }
     }
 
-    /// Of a transfer that has the storage to itself [B/s].
+    /// Returns the bandwidth of a transfer that has the storage to itself [B/s].
     #[must_use]
     pub fn alone(&self) -> f64 {
         match self {

@@ -1,4 +1,4 @@
-//! What all kinds of storage share in how they are written.
+//! Settings that all kinds of storage have in common.
 
 use super::tier::{self, CacheSettings, Tier};
 use super::{
@@ -17,7 +17,7 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The kinds of storage, each a table of that name: `[storage.NAME.file-server]`.
+/// Kind of storage, written as a table of its name: `[storage.NAME.file-server]`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StorageSettings {
@@ -29,16 +29,16 @@ pub(crate) enum StorageSettings {
     FileServer(file_server::FileServer),
     /// A parallel file system: files striped over targets.
     ParallelFs(parallel_fs::ParallelFs),
-    /// An object store: connections of limited speed, and a limit of requests.
+    /// An object store: connections of limited speed, and a rate limit of requests.
     ObjectStore(object_store::ObjectStore),
     /// NVMe over fabrics: block devices of a shared target, through I/O queues of limited depth.
     NvmeOf(nvme_of::NvmeOf),
-    /// What was measured, by size and number of requests.
+    /// Measured throughput, by size and number of requests.
     Measured(measured::Measured),
 }
 
-/// The checked storage of a scenario; those that are wrong have been recorded. `layout` names that of
-/// the data on the storage of a name.
+/// Checks and returns the storages of a scenario, with `None` for each wrong one, whose problems are recorded.
+/// `layout` returns the name of the data's layout on the storage of a given name.
 pub(crate) fn resolve(
     check: Check<'_>,
     settings: &Named<StorageSettings>,
@@ -65,31 +65,31 @@ pub(crate) fn resolve(
     all
 }
 
-/// What a kind of storage says of itself: all that a new one has to define, beside its variant of [`StorageSettings`].
+/// A kind of storage: the trait has all that a new kind must define, beside its variant of [`StorageSettings`].
 pub(super) trait Kind {
-    /// Name of its table.
+    /// Returns the name of the kind's table.
     fn name(&self) -> &'static str;
 
-    /// What a request to it passes, by the table at node `at`, with data in files of this layout; what is wrong has
-    /// been recorded.
+    /// Returns what a request to the storage of the table at node `at` passes, with data in files of this `layout`;
+    /// `None` if a key is wrong, whose problem is recorded.
     fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath>;
 
-    /// Which of its limits are written.
+    /// Returns which limits of the storage are written.
     fn written(&self) -> Written {
         Written::default()
     }
 
-    /// What it is as a tier, where it can be one.
+    /// Returns the storage's capacity and write bandwidth as a tier, if it can be one.
     fn tier(&self) -> Option<Tier> {
         None
     }
 
-    /// What nodes keep of it, where that can be written.
+    /// Returns the key for the cache of the storage's files on nodes, if the kind has this key.
     fn cache(&self) -> Option<&Field<CacheSettings>> {
         None
     }
 
-    /// Whether anything is left for a profile to say.
+    /// Returns whether any key is not written whose value a profile may give.
     fn asks_profile(&self) -> bool {
         false
     }
@@ -109,7 +109,7 @@ impl StorageSettings {
     }
 }
 
-/// By storage, whether a profile is asked about it.
+/// Returns, for each storage, whether any key is not written whose value a profile may give.
 pub(crate) fn asks_profile(settings: &Named<StorageSettings>) -> Vec<bool> {
     let one = |(_, field): &(String, Field<StorageSettings>)| {
         field.get().is_some_and(|settings| settings.kind().asks_profile())
@@ -117,12 +117,12 @@ pub(crate) fn asks_profile(settings: &Named<StorageSettings>) -> Vec<bool> {
     settings.0.iter().map(one).collect()
 }
 
-/// A limit that is written, or none.
+/// Returns the written limit, or infinity if none is written.
 pub(super) fn or_infinite<D: units::Dimension>(field: &Field<Positive<D>>) -> f64 {
     field.get().map_or(f64::INFINITY, |given| given.0)
 }
 
-/// A time that is written, or 0 s; `None` where what is written is wrong.
+/// Returns the written time, or 0 s if none is written; `None` if the written time is wrong.
 pub(super) fn time_or_none(
     check: Check<'_>,
     field: &Field<Varying<units::Time>>,
@@ -133,13 +133,13 @@ pub(super) fn time_or_none(
     }
 }
 
-/// Time of a node's core that a request costs, as part of its time.
+/// Core time that a request costs the node, as part of the request's time.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CpuSettings {
-    /// For each request (default: 0 s).
+    /// Core time for each request (default: 0 s).
     fixed: Field<Amount<units::Time>>,
-    /// For each byte (default: 0 s).
+    /// Core time for each byte (default: 0 s).
     per_byte: Field<Amount<units::Time>>,
 }
 
@@ -158,7 +158,7 @@ pub(super) enum BandwidthSettings {
 }
 
 impl BandwidthSettings {
-    /// The bandwidth; what is wrong in a list has been recorded.
+    /// Returns the bandwidth; wrong elements of a list are left out, and their problems are recorded.
     pub(super) fn resolve(&self) -> Bandwidth {
         match self {
             Self::Fixed(bandwidth) => Bandwidth::Fixed(bandwidth.0),

@@ -1,4 +1,4 @@
-//! Storage as a tier: a place for copies of what is kept elsewhere.
+//! Storage as a tier: a place for copies of files that are kept on another storage.
 
 use super::Storage;
 use super::settings::StorageSettings;
@@ -11,18 +11,18 @@ use forebay_model::units::{Bandwidth, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What a storage is as a tier, in each node or shared by all.
+/// Capacity and write bandwidth of a storage as a tier, in each node or shared by all.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tier {
-    /// Bytes that it holds [B], where that is given.
+    /// Bytes that the tier can hold [B], if that is given.
     pub capacity: Option<f64>,
-    /// Bandwidth of its writes together [B/s]; `None`: as that of its reads. Writes and reads share the
-    /// storage: each has the part of its time that it needs.
+    /// Bandwidth of all writes together [B/s]; `None`: the same as of reads. Writes and reads share the storage's
+    /// time: each takes the part of it that it needs.
     pub write: Option<f64>,
 }
 
 impl Tier {
-    /// A tier of what is written.
+    /// Returns the tier with the written capacity and write bandwidth.
     pub(super) fn new(
         capacity: &Field<Positive<Size>>,
         write: &Field<Positive<Bandwidth>>,
@@ -32,57 +32,56 @@ impl Tier {
     }
 }
 
-/// What each node keeps of a storage's files on a tier of its own.
+/// Cache of a storage's files on a tier of each node.
 ///
-/// All jobs of a node share it. It is empty at the start. A request that the page cache does not
-/// answer asks it first; what it does not have comes from the storage below and is written to it on
-/// the way, at the rate of the slower of the two.
+/// All jobs of a node share the cache. It is empty at the start. A request that misses the page cache looks in this
+/// cache first. What the cache does not have comes from the storage below and is written to the cache on the way,
+/// at the rate of the slower of the two.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TierCache {
     /// Index of the tier into [`crate::Scenario::storage`].
     pub on: usize,
-    /// Bytes that it holds on each node [B].
+    /// Bytes that the cache can hold on each node [B].
     pub capacity: f64,
-    /// What leaves it for something new.
+    /// Which unit is evicted for a new one.
     pub policy: CachePolicy,
-    /// What comes and leaves as a whole.
+    /// What is cached and evicted as a whole.
     pub unit: CacheUnit,
-    /// Whether the nodes of a job look into each other's before they read from below: then one of
-    /// them at most keeps a unit.
+    /// Whether the nodes of a job look into each other's caches before they read from the storage below; then at
+    /// most one of them keeps a unit.
     pub peers: bool,
 }
 
-/// What comes into a cache, and leaves it, as a whole.
+/// What is cached and evicted as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheUnit {
-    /// Files: of shards, the first request that misses brings all of the shard.
+    /// Whole files: the first request that misses in a shard brings the whole shard.
     File,
     /// The bytes of one request.
     Page,
 }
 
-/// What each node keeps of a storage's files on a tier of its own.
+/// Cache of a storage's files on a tier of each node.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CacheSettings {
     /// Name of the tier: a `local-disk` or `memory`.
     #[schemars(required)]
     on: Field<String>,
-    /// Bytes that it holds on each node (default: the tier's `capacity`).
+    /// Bytes that the cache can hold on each node (default: the tier's `capacity`).
     capacity: Field<Positive<Size>>,
-    /// What leaves it for something new (default: "lru").
+    /// Which file or page is evicted for a new one (default: "lru").
     policy: Field<CachePolicy>,
-    /// What comes and leaves as a whole: "file", or "page", the bytes of one request (default:
-    /// "file").
+    /// What is cached and evicted as a whole: "file", or "page", the bytes of one request (default: "file").
     unit: Field<CacheUnit>,
-    /// Look into the caches of the job's other nodes before reading from below, and keep nothing that
-    /// one of them keeps (default: false).
+    /// Whether the nodes of a job look into each other's caches before they read from the storage below, and keep
+    /// nothing that another of them keeps (default: false).
     peers: Field<bool>,
 }
 
 impl CacheSettings {
-    /// The checked cache of the table at node `at`, with its tier among `all`.
+    /// Checks the table at node `at` and returns its cache, on a tier among `all`; `None` if it is wrong.
     fn resolve(
         &self,
         check: Check<'_>,
@@ -111,7 +110,8 @@ impl CacheSettings {
     }
 }
 
-/// The index of the storage in each node that a setting names.
+/// Returns the index of the storage that a setting names; reports a problem and returns `None` if the storage is
+/// not in each node.
 pub(crate) fn tier(
     check: Check<'_>,
     field: &Field<String>,
@@ -128,7 +128,7 @@ pub(crate) fn tier(
     Some(index)
 }
 
-/// By storage, what nodes keep of it on tiers among `all`; what is wrong has been recorded.
+/// Returns, for each storage, its cache on a tier among `all`, if it has one; problems are recorded.
 pub(super) fn caches(
     check: Check<'_>,
     settings: &Named<StorageSettings>,

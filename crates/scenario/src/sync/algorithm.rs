@@ -1,4 +1,4 @@
-//! How a collective is done, as it is written.
+//! How a scenario file states the algorithm of a collective.
 
 use super::Reduction;
 use super::named::{AlgorithmName, LibraryName, Name};
@@ -9,7 +9,7 @@ use crate::number::Positive;
 use forebay_collective::{Algorithm, Operation};
 use forebay_model::units::Size;
 
-/// What is written of how an operation is done.
+/// The keys of a sync table that state how an operation is done.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen<'s> {
     pub(super) operation: Operation,
@@ -18,14 +18,14 @@ pub(super) struct Chosen<'s> {
     pub(super) outer: &'s Field<AlgorithmName>,
     pub(super) library: &'s Field<LibraryName>,
     pub(super) chunk: &'s Field<Positive<Size>>,
-    /// What a level does that is not written.
+    /// Algorithm of a level (inside nodes or across nodes) for which none is written.
     pub(super) level: Algorithm,
-    /// How it is done where nothing of that is written, and whose choice that is.
+    /// How the operation is done if no key says so, and the source of this default.
     pub(super) auto: (Reduction, &'static str),
 }
 
 impl Chosen<'_> {
-    /// Whether anything is written of it.
+    /// Returns whether any of these keys is written.
     pub(super) fn is_written(&self) -> bool {
         let named = [self.algorithm, self.inner, self.outer].into_iter().any(Field::is_written);
         named || self.library.is_written() || self.chunk.is_written()
@@ -35,7 +35,7 @@ impl Chosen<'_> {
         self.algorithm.get().and_then(|name| name.0)
     }
 
-    /// Whether a chunk makes a difference to what is written.
+    /// Returns whether the written algorithm sends a buffer in pieces, so that `chunk` makes a difference.
     fn is_pipelined(&self) -> bool {
         let of = |algorithm: Algorithm| {
             algorithm == Algorithm::Hierarchical || algorithm.is_pipelined(self.operation)
@@ -43,7 +43,8 @@ impl Chosen<'_> {
         self.named().is_some_and(of)
     }
 
-    /// How the ranks inside nodes or across them do it.
+    /// Returns the algorithm of one level, inside nodes or across nodes; reports a problem and returns `None` if it
+    /// is hierarchical or "auto".
     fn level(&self, check: Check<'_>, name: &Field<AlgorithmName>) -> Option<Algorithm> {
         let Some((at, name)) = name.given() else {
             return (!name.is_written()).then_some(self.level);
@@ -56,7 +57,7 @@ impl Chosen<'_> {
         algorithm
     }
 
-    /// What carries it says how it is done.
+    /// Returns how the operation is done by default, and records this default as an assumption.
     fn assumed(&self, check: Check<'_>, at: NodeId) -> Reduction {
         let (reduction, source) = self.auto;
         if !self.library.is_written() {
@@ -98,7 +99,7 @@ impl Chosen<'_> {
     }
 }
 
-/// Says what is written beside something that makes it idle, of operations that share it.
+/// Remarks on keys that have no effect because of other keys, for operations that share them.
 pub(super) fn remark(check: Check<'_>, all: &[Chosen<'_>]) {
     let Some(first) = all.first() else { return };
     if all.iter().all(|one| one.named().is_none()) {

@@ -20,47 +20,52 @@ use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Gradients are added up among all model copies of a job copy; those of learners on their GPU first.
+/// Gradients are added up among all model copies of a job copy; learners on the same GPU first add up theirs on
+/// that GPU.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AllreduceSettings {
     /// Bytes of all gradients (default: those of the catalogue's model).
     gradients: Field<Positive<Size>>,
-    /// Tensors that they are in, of equal size (default: not said, and buckets are cut anywhere).
+    /// Number of tensors of equal size that the gradients are in (default: not said, and buckets are cut anywhere).
     tensors: Field<Count<1, MOST_TENSORS>>,
-    /// In which floats the catalogue's gradients are reduced: "fp32" or "fp16" (default: in those of
-    /// `model.precision`).
+    /// Floating-point format in which the gradients of the catalogue's model are reduced: "fp32" or "fp16"
+    /// (default: in those of `model.precision`).
     precision: Field<Precision>,
-    /// Share of a step that backward takes, of gradients that are given (default: 2/3).
+    /// Share of a step's time that backward takes, for gradients that are not the catalogue's (default: 2/3).
     backward: Field<Share>,
-    /// Reduce gradients when so many bytes are there, while backward goes on, or "all" together (default: "25 MiB", and
-    /// the first at 1 MiB, as PyTorch does, with `loader.pytorch`, otherwise "all").
+    /// Bytes of gradients that form a bucket, which is reduced as soon as backward has filled it, or "all": one
+    /// bucket for all gradients (default: "25 MiB", and the first at 1 MiB, as PyTorch does, with `loader.pytorch`,
+    /// otherwise "all").
     buckets: Field<BucketSize>,
-    /// Reduce every so often what is there, as Horovod does (default: not so).
+    /// Tensor fusion: at regular times, reduce together the gradients that are ready, as Horovod does (default: not
+    /// so).
     fusion: Field<FusionSettings>,
-    /// Reduce while backward goes on (default: true).
+    /// Whether gradients are reduced while backward goes on (default: true).
     overlap: Field<bool>,
-    /// Average parameters every so many updates, and send nothing between: local SGD (S. U. Stich, *Local SGD
-    /// Converges Fast and Communicates Little*, ICLR 2019) (default: 1).
+    /// Updates from one averaging of parameters to the next, with nothing sent in between: local SGD (S. U. Stich,
+    /// *Local SGD Converges Fast and Communicates Little*, ICLR 2019) (default: 1).
     period: Field<Count<1, MOST_STEPS>>,
-    /// Make gradients smaller before they are sent (default: not so).
+    /// Compression of gradients before they are sent (default: not so).
     compression: Field<CompressionSettings>,
-    /// How: "ring", "binomial-tree", "recursive-doubling", "halving-doubling", "double-binary-tree",
-    /// "hierarchical", "flat", "in-switch", or "auto" (default: "ring" with a `transport` of Gloo, gRPC or TCP, otherwise
-    /// "auto").
+    /// Algorithm of the collective: "ring", "binomial-tree", "recursive-doubling", "halving-doubling",
+    /// "double-binary-tree", "hierarchical", "flat", "in-switch", or "auto" (default: "ring" with a `transport` of
+    /// Gloo, gRPC or TCP, otherwise "auto").
     algorithm: Field<AlgorithmName>,
-    /// Of "hierarchical": how inside nodes (default: "ring").
+    /// Algorithm inside nodes, for "hierarchical" (default: "ring").
     inner: Field<AlgorithmName>,
-    /// Of "hierarchical": how across nodes (default: "ring").
+    /// Algorithm across nodes, for "hierarchical" (default: "ring").
     outer: Field<AlgorithmName>,
-    /// Whose choice "auto" is (default: "open-mpi" with a `transport` of MPI, otherwise "nccl").
+    /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
+    /// "nccl").
     library: Field<LibraryName>,
-    /// Longest piece that goes through a tree on its own (default: whole buckets).
+    /// Longest piece of a buffer that a tree or chain sends on by itself (default: whole buckets).
     chunk: Field<Positive<Size>>,
-    /// What carries them (default: nothing but the links).
+    /// Transport that carries the gradients, and what it costs beside the links (default: nothing but the links).
     transport: Field<TransportSettings>,
-    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
-    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
+    /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a
+    /// step, otherwise "analytic" (default: "auto").
     fidelity: Field<Fidelity>,
 }
 
@@ -72,9 +77,9 @@ const FUSION_CYCLE: f64 = 1e-3;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FusionSettings {
-    /// Most that is reduced together (default: 128 MiB).
+    /// Most bytes that are reduced together (default: 128 MiB).
     buffer: Field<Positive<Size>>,
-    /// Time from one look to the next (default: 1 ms).
+    /// Time between two looks for gradients that are ready (default: 1 ms).
     cycle: Field<Amount<Time>>,
 }
 
@@ -130,7 +135,8 @@ impl AllreduceSettings {
         Sent { key: "gradients", bytes: gradients, tensors, precision, backward }
     }
 
-    /// What the profile says of allreduces, if it is asked; `None` if that is wrong.
+    /// Returns the profile's law of allreduces if `transport` names a profile's transport, otherwise `Some(None)`;
+    /// `None` if there is a mistake.
     fn measured(
         &self,
         check: Check<'_>,
@@ -145,7 +151,7 @@ impl AllreduceSettings {
         measured::law(check, wanted).map(Some)
     }
 
-    /// What is written beside something that makes it idle.
+    /// Remarks on keys that have no effect because of other keys.
     fn remark(&self, check: Check<'_>, of: &OfModel) {
         self.sent().remark(check, of);
         if self.period() > 1 {
@@ -172,13 +178,13 @@ impl AllreduceSettings {
         Chosen { operation, algorithm, inner, outer, library, chunk, level, auto }
     }
 
-    /// What is reduced together at most [B].
+    /// Returns the most bytes that fusion reduces together [B]; 0 without fusion.
     fn buffer(&self) -> u64 {
         let Some(fusion) = self.fusion.get() else { return 0 };
         fusion.buffer.get().map_or(FUSION_BUFFER, |size| size.0.round() as u64)
     }
 
-    /// What depends on buckets, of which there is one.
+    /// Remarks on keys that have no effect because there is only one bucket.
     fn remark_one(&self, check: Check<'_>, buckets: &[Bucket]) {
         let [one] = buckets else { return };
         let measured = self.transport.get().is_some_and(|of| of.profile().is_some());
@@ -191,7 +197,7 @@ impl AllreduceSettings {
         }
     }
 
-    /// The buckets that `buckets` says, or the framework.
+    /// Returns the buckets by the key `buckets`, or by the default of the job's framework if that is not written.
     fn bucketed(
         &self,
         check: Check<'_>,
@@ -247,7 +253,7 @@ impl AllreduceSettings {
             None => self.bucketed(check, at, gradients, of),
         };
         self.remark_one(check, &buckets);
-        // What a step made of all parameters is there at its end.
+        // Without overlap, a bucket waits for the end of the step; averaged parameters are complete only then.
         if self.overlap.get() == Some(&false) || self.period() > 1 {
             buckets.iter_mut().for_each(|bucket| bucket.ready = bucket.ready.max(1.0));
         }

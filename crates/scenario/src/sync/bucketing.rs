@@ -1,4 +1,4 @@
-//! How many gradients are reduced together: as written, or as the framework does whose loader feeds the job.
+//! The sizes of buckets of gradients: as written, or the default of the framework whose loader feeds the job.
 
 use super::Bucket;
 use super::gradients::{Gradient, cut, filled};
@@ -13,44 +13,45 @@ use std::fmt;
 /// A mebibyte [B].
 const MIB: f64 = (1 << 20) as f64;
 
-/// The framework that a job trains with, which its loader names.
+/// The framework that a job trains with, as its loader implies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Framework {
     /// PyTorch, with `DistributedDataParallel`.
     Pytorch,
     /// TensorFlow or Keras, with `tf.distribute`.
     Tensorflow,
-    /// The loader is none of a framework, or of several.
+    /// The loader belongs to no framework, or to several.
     #[default]
     Unsaid,
 }
 
-/// What closes a bucket, as it is written.
+/// The value of `buckets`: when a bucket is full.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum BucketSize {
-    /// So many bytes.
+    /// At this many bytes [B].
     Bytes(f64),
-    /// Nothing: all gradients are in one.
+    /// Never: all gradients are in one bucket.
     All,
 }
 
-/// Sizes at which buckets are closed.
+/// Sizes at which buckets are full and closed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bucketing {
-    /// The first one [B].
+    /// Size of the first bucket [B].
     first: f64,
-    /// Each of the others [B].
+    /// Size of each further bucket [B].
     rest: f64,
 }
 
 impl Bucketing {
-    /// All gradients together.
+    /// All gradients in one bucket.
     const ALL: Bucketing = Bucketing { first: f64::INFINITY, rest: f64::INFINITY };
-    /// `DistributedDataParallel` of PyTorch: `bucket_cap_mb = 25`, and `_DEFAULT_FIRST_BUCKET_BYTES = 1024 * 1024` for
-    /// what backward makes first.
+    /// `DistributedDataParallel` of PyTorch: `bucket_cap_mb = 25`, and `_DEFAULT_FIRST_BUCKET_BYTES = 1024 * 1024`
+    /// for the bucket that backward fills first.
     const PYTORCH: Bucketing = Bucketing { first: MIB, rest: 25.0 * MIB };
 
-    /// As written, or by default, with the default's name and source.
+    /// Returns the bucketing as written, or the default with its value and source in words (empty if it is
+    /// written). `averages`: whether parameters are averaged in place of gradients.
     pub(super) fn new(
         written: Option<BucketSize>,
         framework: Framework,
@@ -84,7 +85,8 @@ impl Bucketing {
         }
     }
 
-    /// The buckets of these gradients; of `divisible` ones, whose tensors are not known, cut where they are full.
+    /// Returns the buckets of `gradients`. If the tensors are unknown, `divisible` is the share of a step that
+    /// backward takes, and the gradients are cut exactly where a bucket is full.
     pub(super) fn buckets(self, gradients: &[Gradient], divisible: Option<f64>) -> Vec<Bucket> {
         match (divisible, gradients) {
             (Some(backward), [all]) => {
@@ -94,7 +96,7 @@ impl Bucketing {
         }
     }
 
-    /// Whether `bytes` that may be cut anywhere would be in more buckets than can be simulated.
+    /// Returns whether `bytes` bytes that may be cut anywhere would be in more buckets than can be simulated.
     pub(super) fn too_many(self, bytes: f64) -> bool {
         (bytes - self.first) / self.rest > MOST_TENSORS as f64
     }
@@ -146,8 +148,9 @@ mod tests {
 
     #[test]
     fn pytorch_closes_the_first_bucket_early() {
-        // System: 102 MB of which no tensors are known, backward two thirds of a step. Expectation: 1 MiB as soon as that
-        // is there, then three buckets of 25 MiB and what is left, the last at the end of the step.
+        // System: 102 MB of gradients whose tensors are unknown, backward two thirds of a step. Expectation: a
+        // bucket of 1 MiB as soon as it is full, then three buckets of 25 MiB and one of what is left, the last at
+        // the end of the step.
         let (bucketing, _) = Bucketing::new(None, Framework::Pytorch, false);
         let buckets = bucketing.buckets(&even(102e6, 1, 2.0 / 3.0), Some(2.0 / 3.0));
         let bytes: Vec<u64> = buckets.iter().map(|bucket| bucket.bytes).collect();

@@ -8,47 +8,47 @@ use forebay_model::units::Bandwidth;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Least share of the bytes that is sent.
+/// Smallest ratio of compressed bytes to bytes that may be written.
 const LEAST_RATIO: f64 = 1e-6;
 
-/// What compression does to gradients, and what it costs their GPU.
+/// A checked compression of gradients: how small it makes them, and how fast the GPU does it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Coding {
-    /// Bytes that are sent ÷ those of gradients.
+    /// Bytes sent ÷ bytes of the gradients.
     ratio: f64,
     /// Rate at which gradients are compressed [B/s]; may be infinite.
     compress: f64,
-    /// Rate at which what has come is taken apart [B/s]; may be infinite.
+    /// Rate at which received bytes are decompressed [B/s]; may be infinite.
     decompress: f64,
     /// Whether compressed gradients of different ranks cannot be added up.
     pub(super) sparse: bool,
 }
 
-/// How gradients are made smaller before they are sent (S. Agarwal et al., *On the Utility of Gradient
-/// Compression in Distributed Training Systems*, MLSys 2022, and H. Xu et al., *GRACE: A Compressed
-/// Communication Framework for Distributed Machine Learning*, ICDCS 2021, who compare such ways). The GPU
-/// compresses between its pieces of backward, and takes apart what has come before it updates.
+/// How gradients are compressed before they are sent (methods are compared in S. Agarwal et al., *On the Utility of
+/// Gradient Compression in Distributed Training Systems*, MLSys 2022, and H. Xu et al., *GRACE: A Compressed
+/// Communication Framework for Distributed Machine Learning*, ICDCS 2021). The GPU compresses between pieces of
+/// backward, and decompresses what it has received before it updates.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CompressionSettings {
-    /// Every number in fewer bits, or all in fewer numbers: what comes of it can be added up like
-    /// gradients, as half precision or low rank can.
+    /// Compressed gradients that can be added up like gradients: each number has fewer bits, as in half precision,
+    /// or there are fewer numbers, as in a low-rank approximation.
     Quantised(Field<CodingSettings>),
-    /// Some numbers with their places, as the largest of all: different ones of each rank, so that an
-    /// allreduce becomes an allgather, whose bytes grow with the ranks.
+    /// Some of the numbers with their indices, such as the largest ones: each rank has different ones, so that an
+    /// allreduce becomes an allgather, whose bytes grow with the number of ranks.
     Sparse(Field<CodingSettings>),
 }
 
-/// What compression does and costs.
+/// Ratio and speed of a compression.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CodingSettings {
-    /// Bytes that are sent ÷ those of gradients, places counted.
+    /// Bytes sent, indices included, ÷ bytes of the gradients.
     #[schemars(required)]
     ratio: Field<Share>,
     /// Rate at which a GPU compresses its gradients (default: infinite).
     compress: Field<Positive<Bandwidth>>,
-    /// Rate at which it takes apart the compressed bytes that have come (default: infinite).
+    /// Rate at which a GPU decompresses the bytes that it receives (default: infinite).
     decompress: Field<Positive<Bandwidth>>,
 }
 
@@ -59,7 +59,8 @@ impl CompressionSettings {
         }
     }
 
-    /// Says that nobody takes anything apart.
+    /// Remarks that `decompress` has no effect with parameter servers, which decompress at the rate of their
+    /// `update`.
     pub(super) fn remark_servers(&self, check: Check<'_>) {
         if let Some(coding) = self.coding().get() {
             let why = "servers do it, at the rate of their `update`, and send whole parameters";
@@ -68,7 +69,7 @@ impl CompressionSettings {
     }
 }
 
-/// What is written of compression: `None` if that is wrong, `Some(None)` if it is nothing.
+/// Checks and returns the written compression: `Some(None)` if none is written, `None` if it is wrong.
 pub(super) fn resolve(
     settings: &Field<CompressionSettings>,
     check: Check<'_>,
@@ -90,7 +91,7 @@ pub(super) fn resolve(
 }
 
 impl Coding {
-    /// `buckets` as each rank sends them.
+    /// Sets the bytes of `buckets` to the compressed bytes that each rank sends, and their time of compression.
     pub(super) fn compress(&self, buckets: &mut [Bucket]) {
         for bucket in buckets {
             let bytes = bucket.bytes as f64;
@@ -99,7 +100,8 @@ impl Coding {
         }
     }
 
-    /// Compressed `buckets` as `ranks` gather them where they cannot be added up: one's after the other's.
+    /// Multiplies the bytes of sparse `buckets` by `ranks`: they cannot be added up, so each rank gathers those of
+    /// all ranks.
     pub(super) fn gather(&self, buckets: &mut [Bucket], ranks: u32) {
         if self.sparse {
             let all = |bucket: &mut Bucket| {
@@ -109,7 +111,7 @@ impl Coding {
         }
     }
 
-    /// Time of a GPU to take apart what has come of `buckets` [s].
+    /// Returns the time of a GPU to decompress the `buckets` that it receives [s].
     pub(super) fn decompress(&self, buckets: &[Bucket]) -> f64 {
         buckets.iter().map(|bucket| bucket.bytes as f64 / self.decompress).sum()
     }
@@ -120,9 +122,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sparse_grows_with_the_ranks_and_what_is_quantised_does_not() {
-        // System: 1 MB to a hundredth, compressed at 1 GB/s, taken apart at 100 MB/s, among 8. Expectation: 10 kB in
-        // 1 ms, taken apart in 0.1 ms; sparse ones of all, 80 kB in 0.8 ms.
+    fn bytes_of_sparse_buckets_grow_with_the_ranks_and_of_quantised_ones_do_not() {
+        // System: 1 MB compressed to a hundredth at 1 GB/s, decompressed at 100 MB/s, among 8 ranks. Expectation:
+        // 10 kB after 1 ms, decompressed in 0.1 ms; if sparse, 80 kB from all ranks, decompressed in 0.8 ms.
         let bucket =
             Bucket { bytes: 1_000_000, raw: 1_000_000, tensors: 1, ready: 1.0, compress: 0.0 };
         for (sparse, bytes, seconds) in [(false, 10_000, 1e-4), (true, 80_000, 8e-4)] {

@@ -16,16 +16,16 @@ use serde::Deserialize;
 /// Most steps from one exchange to the next.
 pub(super) const MOST_STEPS: u64 = 1_000_000;
 
-/// Each model copy trains by itself, and every few steps it and a centre move towards each other: it sends its
-/// parameters there and gets the centre's, whatever its gradients were (S. Zhang, A. Choromanska and Y. LeCun,
-/// *Deep learning with Elastic Averaging SGD*, NIPS 2015).
+/// Each model copy trains by itself, and every few steps it and a centre, a model that all share, move towards each
+/// other. The model copy sends its parameters to the centre and gets the centre's; gradients are not sent (S.
+/// Zhang, A. Choromanska and Y. LeCun, *Deep learning with Elastic Averaging SGD*, NIPS 2015).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ElasticAveragingSettings {
     /// Bytes of all parameters (default: those of the catalogue's model).
     parameters: Field<Positive<Size>>,
-    /// In which floats the catalogue's parameters are sent: "fp32" or "fp16" (default: in those of
-    /// `model.precision`).
+    /// Floating-point format in which the parameters of the catalogue's model are sent: "fp32" or "fp16" (default:
+    /// in those of `model.precision`).
     precision: Field<Precision>,
     /// Steps from one exchange with the centre to the next.
     #[schemars(required)]
@@ -33,11 +33,11 @@ pub(crate) struct ElasticAveragingSettings {
     /// Whether model copies wait for each other: "synchronous", "asynchronous", or `{ stale = 3 }`: at most 3
     /// exchanges ahead of the slowest (default: "asynchronous").
     consistency: Field<Consistency>,
-    /// Servers that the centre is on; each has a part of it (default: 1).
+    /// Number of servers that hold the centre; each holds a part of it (default: 1).
     servers: Field<Number>,
-    /// What each is (default: a node of its own, like the others).
+    /// Placement and hardware of each server (default: a node of its own, like the others).
     server: Field<ServerSettings>,
-    /// What carries them (default: nothing but the links).
+    /// Transport that carries the parameters, and what it costs beside the links (default: nothing but the links).
     transport: Field<TransportSettings>,
 }
 
@@ -58,7 +58,7 @@ impl ElasticAveragingSettings {
         transport::refuse_profile(&self.transport, check);
         transport::remark_servers(&self.transport, check);
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
-        // What a step made of all parameters is there at its end.
+        // All parameters are complete only at the end of a step.
         let mut buckets = filled(&gradients, f64::INFINITY, f64::INFINITY);
         buckets.iter_mut().for_each(|bucket| bucket.ready = 1.0);
         let servers = Written {

@@ -1,4 +1,4 @@
-//! Gradients in the order in which backward makes them, and the buckets that they are reduced in.
+//! Gradients in the order in which backward makes them, and the buckets in which they are reduced.
 
 use super::bucketing::Framework;
 use super::transport::Latencies;
@@ -12,47 +12,47 @@ const MOST_APART: u64 = 1_000_000;
 /// Gradients that are reduced together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
-    /// How many are sent [B].
+    /// Bytes that are sent [B].
     pub bytes: u64,
-    /// How many there are before they are compressed [B].
+    /// Bytes before compression [B].
     pub raw: u64,
-    /// Tensors among them.
+    /// Number of tensors in the bucket.
     pub tensors: u32,
-    /// Share of a step's time after which they are there.
+    /// Share of a step's time after which all gradients of the bucket are ready.
     pub ready: f64,
-    /// Time of a GPU to compress them then [s].
+    /// Time of a GPU to compress the bucket once it is ready [s].
     pub compress: f64,
 }
 
 /// Parameters that are broadcast together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameters {
-    /// How many [B].
+    /// Bytes that are broadcast [B].
     pub bytes: u64,
-    /// Tensors among them.
+    /// Number of tensors that are broadcast together.
     pub tensors: u32,
-    /// Share of a step's time that forward can do without them.
+    /// Share of a step's time that forward runs before it needs these parameters.
     pub needed: f64,
 }
 
 /// Gradients of one layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Gradient {
-    /// How many [B].
+    /// Bytes of the gradients [B].
     pub(crate) bytes: f64,
-    /// How many tensors.
+    /// Number of tensors.
     pub(crate) tensors: u32,
-    /// Share of a step's time after which they are there.
+    /// Share of a step's time after which the gradients are ready.
     pub(crate) ready: f64,
-    /// Share of a step's time that forward can do without the parameters that they belong to.
+    /// Share of a step's time that forward runs before it needs the layer's parameters.
     pub(crate) needed: f64,
 }
 
 impl Gradient {
-    /// None.
+    /// No gradients: joining with them changes nothing.
     const NONE: Gradient = Gradient { bytes: 0.0, tensors: 0, ready: 0.0, needed: f64::INFINITY };
 
-    /// Both together.
+    /// Returns both gradients as one: ready when the later one is ready, needed when the earlier one is needed.
     pub(super) fn joined(self, next: &Gradient) -> Gradient {
         Gradient {
             bytes: self.bytes + next.bytes,
@@ -62,38 +62,39 @@ impl Gradient {
         }
     }
 
-    /// The parameters that they belong to.
+    /// Returns the parameters that the gradients belong to.
     pub(super) fn parameters(&self) -> Parameters {
         let Gradient { bytes, tensors, needed, .. } = *self;
         Parameters { bytes: bytes.round() as u64, tensors, needed }
     }
 }
 
-/// What is known of the model whose gradients they are.
+/// What is known of a job's model, its steps and its cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OfModel {
-    /// Of its layers in 32 bits, last layer first; empty if that is not known.
+    /// Gradients of each layer in 32 bits, last layer first; empty if the layers are unknown.
     pub(crate) gradients: Vec<Gradient>,
-    /// In which floats they are made.
+    /// Floating-point format in which backward makes gradients.
     pub(crate) precision: Precision,
     /// Time of a step [s].
     pub(crate) step: f64,
-    /// Of the cluster.
+    /// Latencies of the cluster's links.
     pub(crate) latencies: Latencies,
     /// Model copies of a job copy.
     pub(crate) ranks: u32,
     /// Steps whose gradients are added up before an update.
     pub(crate) accumulation: u64,
-    /// Whose loader feeds the job.
+    /// Framework whose loader feeds the job.
     pub(crate) framework: Framework,
-    /// Bandwidth of a node's NIC [B/s], and its cores.
+    /// Bandwidth of a node's NIC [B/s].
     pub(crate) nic: f64,
+    /// Number of cores of a node.
     pub(crate) cores: u32,
 }
 
 impl OfModel {
-    /// Steps from one exchange to the next, of `period` updates; `None` where that is too long, as is said of node
-    /// `at`.
+    /// Returns the steps from one exchange to the next if there are `period` updates between; reports a problem at
+    /// node `at` and returns `None` if there are too many.
     pub(super) fn interval(&self, check: Check<'_>, at: NodeId, period: u64) -> Option<u64> {
         let steps = self.accumulation.saturating_mul(period);
         if steps > MOST_APART {
@@ -108,8 +109,8 @@ impl OfModel {
     }
 }
 
-/// Gradients of `bytes` in `tensors` equal tensors that a backward pass, the share `backward` of a step, makes
-/// one after the other.
+/// Returns gradients of `bytes` bytes in `tensors` equal tensors, which backward makes one after the other;
+/// `backward` is backward's share of a step.
 pub(super) fn even(bytes: f64, tensors: u32, backward: f64) -> Vec<Gradient> {
     let number = f64::from(tensors);
     let of = |place: u32| Gradient {
@@ -121,8 +122,9 @@ pub(super) fn even(bytes: f64, tensors: u32, backward: f64) -> Vec<Gradient> {
     (0..tensors).map(of).collect()
 }
 
-/// Gradients of `bytes` of which no tensors are known, cut into pieces of `first` and `rest` bytes, but for the last, as
-/// a backward pass, the share `backward` of a step, makes them.
+/// Cuts gradients of `bytes` bytes, whose tensors are unknown, into a piece of `first` bytes and further pieces of
+/// `rest` bytes, the last of what is left. Backward makes them in this order; `backward` is backward's share of a
+/// step.
 pub(super) fn cut(bytes: f64, (first, rest): (f64, f64), backward: f64) -> Vec<Gradient> {
     let (mut pieces, mut done) = (Vec::new(), 0.0);
     while done < bytes {
@@ -135,8 +137,8 @@ pub(super) fn cut(bytes: f64, (first, rest): (f64, f64), backward: f64) -> Vec<G
     pieces
 }
 
-/// Buckets of at least `first` and then `rest` bytes, but for the last: each is closed by the gradient that fills it
-/// (PyTorch's `DistributedDataParallel`).
+/// Groups `gradients` into buckets: the first of at least `first` bytes, further ones of at least `rest` bytes, the
+/// last of what is left. The gradient that fills a bucket closes it (PyTorch's `DistributedDataParallel`).
 pub(super) fn filled(gradients: &[Gradient], first: f64, rest: f64) -> Vec<Bucket> {
     let mut buckets = Vec::new();
     let mut open = Gradient::NONE;
@@ -153,15 +155,16 @@ pub(super) fn filled(gradients: &[Gradient], first: f64, rest: f64) -> Vec<Bucke
     buckets
 }
 
-/// Every `cycle` of a step's time, what is there, in buffers of at most `most` bytes (Horovod's tensor fusion);
-/// while those before are reduced, more of them come together.
+/// Groups `gradients` as Horovod's tensor fusion does: every `cycle` (a share of a step's time), the gradients that
+/// are ready go into buffers of at most `most` bytes. Buffers that wait for an earlier reduction may be fused
+/// further during the run.
 pub(super) fn fused(gradients: &[Gradient], most: f64, cycle: f64) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
     let mut open: Option<Gradient> = None;
     for gradient in gradients {
         let ready =
             if cycle > 0.0 { (gradient.ready / cycle).ceil() * cycle } else { gradient.ready };
-        // The end of backward is looked at when the next cycle comes, which may be after it.
+        // Gradients from the end of backward are found at the next cycle, which may be after the end of the step.
         let gradient = Gradient { ready: ready.max(gradient.ready), ..*gradient };
         let fits =
             |open: &Gradient| open.ready == gradient.ready && open.bytes + gradient.bytes <= most;
@@ -177,7 +180,8 @@ pub(super) fn fused(gradients: &[Gradient], most: f64, cycle: f64) -> Vec<Bucket
     buckets
 }
 
-/// Most of these buckets that is reduced together, where as many as fit into `buffer` may be [B].
+/// Returns the most bytes that are reduced together if as many of these buckets as fit into `buffer` bytes may be
+/// fused [B].
 pub(super) fn most_together(buckets: &[Bucket], buffer: u64) -> u64 {
     let sum = buckets.iter().fold(0, |sum: u64, bucket| sum.saturating_add(bucket.bytes));
     let largest = buckets.iter().map(|bucket| bucket.bytes).max().unwrap_or(0);
@@ -195,7 +199,8 @@ mod tests {
 
     #[test]
     fn backward_makes_gradients_evenly() {
-        // System: 4 tensors of 25 B in a backward pass of half a step. Expectation: after 5/8, 6/8, 7/8 and 1.
+        // System: 4 tensors of 25 B in a backward pass of half a step. Expectation: they are ready after 5/8, 6/8,
+        // 7/8 and all of the step.
         let gradients = even(100.0, 4, 0.5);
         let ready: Vec<f64> = gradients.iter().map(|gradient| gradient.ready).collect();
         assert_eq!(ready, [0.625, 0.75, 0.875, 1.0]);
@@ -207,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_bucket_is_closed_by_the_gradient_that_fills_it() {
-        // System: the same, buckets of 40 B. Expectation: two of two tensors, each there with its second.
+        // System: 4 tensors of 25 B in a backward pass of half a step, buckets of 40 B. Expectation: two buckets of
+        // two tensors, each ready with its second tensor.
         let bucket =
             |bytes, tensors, ready| Bucket { bytes, raw: bytes, tensors, ready, compress: 0.0 };
         let gradients = even(100.0, 4, 0.5);
@@ -219,16 +225,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_in_a_cycle_is_fused_up_to_the_buffer() {
-        // System: the same, cycles of a quarter of a step. Expectation: 0.625 and 0.75 at 0.75, the others at
-        // 1; buffers of 30 B hold one tensor each.
+    fn gradients_ready_in_the_same_cycle_are_fused_up_to_the_buffer_size() {
+        // System: 4 tensors of 25 B in a backward pass of half a step, cycles of a quarter of a step. Expectation:
+        // the tensors of 0.625 and 0.75 are reduced at 0.75, the others at 1; buffers of 30 B hold one tensor each.
         let bucket =
             |bytes, tensors, ready| Bucket { bytes, raw: bytes, tensors, ready, compress: 0.0 };
         let gradients = even(100.0, 4, 0.5);
         let fused_all = fused(&gradients, 1e9, 0.25);
         assert_eq!(fused_all, [bucket(50, 2, 0.75), bucket(50, 2, 1.0)]);
         assert_eq!(fused(&gradients, 30.0, 0.25).len(), 4);
-        // A cycle that ends after the step: then.
+        // If a cycle ends after the step, its gradients are ready at the end of the cycle.
         assert_eq!(fused(&gradients, 1e9, 0.7), [bucket(25, 1, 0.7), bucket(75, 3, 1.4)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the profile has measured of collectives.
+//! Measured times of collectives, from the scenario's profile.
 
 use crate::check::Check;
 use crate::document::NodeId;
@@ -9,25 +9,26 @@ use crate::reading::time;
 use forebay_model::law::TransportLaw;
 use std::collections::BTreeMap;
 
-/// What is wanted of the profile.
+/// Which law is wanted from the profile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeasuredQuery<'a> {
-    /// Its name of a transport.
+    /// The key that names a transport of the profile.
     pub(super) transport: &'a Field<String>,
     /// The collective: `allreduce`.
     pub(super) collective: &'static str,
     pub(super) ranks: u32,
-    /// The smallest and the largest of what is reduced together [B].
+    /// Fewest and most bytes that are reduced together [B].
     pub(super) bytes: [u64; 2],
 }
 
-/// The law of a collective that the scenario's profile has measured among so many ranks.
+/// Returns the law that the scenario's profile has for a collective of this many ranks; reports a problem and
+/// returns `None` if it has none.
 pub(super) fn law(check: Check<'_>, wanted: MeasuredQuery<'_>) -> Option<TransportLaw> {
     let (at, name) = wanted.transport.given()?;
     let Some(profile) = check.profile else {
         let remedy = "write `profile = \"network.toml\"` first, as `forebay import` wrote it with \
                       `--format profile`";
-        // One that cannot be read was told of.
+        // A profile that cannot be read has already been reported.
         if check.find(&["profile"]).is_none() {
             check.wrong(at, "the scenario names no profile", remedy);
         }
@@ -55,7 +56,8 @@ pub(super) fn law(check: Check<'_>, wanted: MeasuredQuery<'_>) -> Option<Transpo
     of_fit(fit)
 }
 
-/// Nothing between two numbers of ranks is made up: they may be on one node more.
+/// Reports that the profile has no collective of this many ranks, and for which numbers of ranks it has one. Times
+/// between two numbers of ranks are not interpolated, because more ranks may be on one node more.
 fn refuse_ranks(
     check: Check<'_>,
     at: NodeId,
@@ -77,7 +79,7 @@ fn refuse_ranks(
     check.wrong(at, what, remedy);
 }
 
-/// Draws of times may stray below zero.
+/// Returns the law of `fit` with negative times set to 0: sampled times may be below zero.
 fn of_fit(fit: &Fit) -> Option<TransportLaw> {
     let mut fit = fit.clone();
     let times = fit.parameters.values_mut().filter(|parameter| parameter.unit != "B");

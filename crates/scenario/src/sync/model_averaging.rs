@@ -16,31 +16,33 @@ use forebay_model::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Synchronous model averaging (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019): learners go their own
-/// ways; every so many steps each is drawn towards the reference model of its GPU, and reference models are averaged
-/// among GPUs while learners go on.
+/// Synchronous model averaging (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019): each learner trains a model of
+/// its own. Every few steps each learner's model is moved towards the reference model of its GPU, and the reference
+/// models are averaged among GPUs while learners go on.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AveragingSettings {
     /// Steps from one averaging to the next (default: 1).
     period: Field<Count<1, 1_000_000>>,
-    /// Bytes of a model (default: those of the catalogue's, in 32 bits).
+    /// Bytes of one model (default: those of the catalogue's, in 32 bits).
     parameters: Field<Positive<Size>>,
-    /// How reference models are averaged: as `sync.allreduce.algorithm` (default: "auto").
+    /// Algorithm of the allreduce that averages reference models: one of those of `sync.allreduce.algorithm`
+    /// (default: "auto").
     algorithm: Field<AlgorithmName>,
-    /// Of "hierarchical": how inside nodes (default: "ring").
+    /// Algorithm inside nodes, for "hierarchical" (default: "ring").
     inner: Field<AlgorithmName>,
-    /// Of "hierarchical": how across nodes (default: "ring").
+    /// Algorithm across nodes, for "hierarchical" (default: "ring").
     outer: Field<AlgorithmName>,
-    /// Whose choice "auto" is (default: "open-mpi" with a `transport` of MPI,
-    /// otherwise "nccl").
+    /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
+    /// "nccl").
     library: Field<LibraryName>,
-    /// Longest piece that goes through a tree on its own (default: the whole model).
+    /// Longest piece of a model that a tree or chain sends on by itself (default: the whole model).
     chunk: Field<Positive<Size>>,
-    /// What carries them (default: nothing but the links).
+    /// Transport that carries the models, and what it costs beside the links (default: nothing but the links).
     transport: Field<TransportSettings>,
-    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
-    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
+    /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a
+    /// step, otherwise "analytic" (default: "auto").
     fidelity: Field<Fidelity>,
 }
 
@@ -69,7 +71,8 @@ impl AveragingSettings {
         Some(bytes.round() as u64)
     }
 
-    /// What the profile says of allreduces, if it is asked; `None` if that is wrong.
+    /// Returns the profile's law of allreduces if `transport` names a profile's transport, otherwise `Some(None)`;
+    /// `None` if there is a mistake.
     fn measured(&self, check: Check<'_>, bytes: u64, ranks: u32) -> Option<Option<TransportLaw>> {
         let transport = self.transport.get().and_then(TransportSettings::profile);
         let Some(transport) = transport.filter(|_| ranks > 1) else { return Some(None) };
@@ -77,7 +80,7 @@ impl AveragingSettings {
         measured::law(check, wanted).map(Some)
     }
 
-    /// What is written beside something that makes it idle.
+    /// Remarks on keys that have no effect because of other keys.
     fn remark(&self, check: Check<'_>, of: &OfModel) {
         if of.ranks < 2 {
             return self.remark_network(check);
@@ -94,7 +97,7 @@ impl AveragingSettings {
         check.no_effect(&self.chunk, why);
     }
 
-    /// What is written of exchanges between GPUs, where there is one.
+    /// Remarks that keys about exchanges between GPUs have no effect, because there is only one GPU.
     fn remark_network(&self, check: Check<'_>) {
         let why = "models on one GPU are averaged in its memory";
         for name in [&self.algorithm, &self.inner, &self.outer] {

@@ -8,23 +8,23 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Something that goes by one of some names.
+/// A choice that is written by its name.
 pub(crate) trait Called: Copy {
-    /// What it is, in words.
+    /// What is chosen, in words: `algorithm`.
     const WHAT: &'static str;
 
-    /// All that can be written.
+    /// Returns all names that can be written.
     fn all() -> Vec<&'static str>;
 
-    /// That of a name.
+    /// Returns the choice of this name; `None` if no choice has it.
     fn parse(name: &str) -> Option<Self>;
 }
 
-/// Such a thing by its name.
+/// A choice that is written by its name in a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name<T>(pub(super) T);
 
-/// An algorithm, or none where a library chooses.
+/// An algorithm, or `None` for "auto", where a library chooses.
 pub(crate) type AlgorithmName = Name<Option<Algorithm>>;
 
 /// A library.

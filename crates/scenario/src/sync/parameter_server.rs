@@ -14,34 +14,36 @@ use forebay_model::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Servers have the parameters: each model copy pushes its gradients there, and pulls parameters before its next
-/// step.
+/// Parameter servers hold the parameters: each model copy pushes its gradients to them, and pulls parameters before
+/// its next step.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParameterServerSettings {
-    /// Bytes of all parameters; gradients are as many (default: those of the catalogue's model).
+    /// Bytes of all parameters; gradients have as many bytes (default: those of the catalogue's model).
     parameters: Field<Positive<Size>>,
-    /// Tensors that they are in, of equal size (default: 1).
+    /// Number of tensors of equal size that the parameters are in (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
-    /// In which floats the catalogue's parameters and gradients are sent: "fp32" or "fp16" (default: in
-    /// those of `model.precision`).
+    /// Floating-point format in which the parameters and gradients of the catalogue's model are sent: "fp32" or
+    /// "fp16" (default: in those of `model.precision`).
     precision: Field<Precision>,
-    /// Share of a step that backward takes, of parameters that are given (default: 2/3).
+    /// Share of a step's time that backward takes, for parameters that are not the catalogue's (default: 2/3).
     backward: Field<Share>,
-    /// Push gradients when so many bytes are there, while backward goes on (default: all together).
+    /// Bytes of gradients that form a bucket, which is pushed as soon as backward has filled it (default: all
+    /// together).
     buckets: Field<Positive<Size>>,
-    /// Push while backward goes on (default: true).
+    /// Whether gradients are pushed while backward goes on (default: true).
     overlap: Field<bool>,
-    /// Make gradients smaller before they are pushed (default: not so).
+    /// Compression of gradients before they are pushed (default: not so).
     compression: Field<CompressionSettings>,
     /// Whether model copies wait for each other: "synchronous", "asynchronous", or `{ stale = 3 }`: at most 3
     /// steps ahead of the slowest (default: "synchronous").
     consistency: Field<Consistency>,
-    /// How many servers; each has a part of the parameters (default: 1).
+    /// Number of servers; each holds a part of the parameters (default: 1).
     servers: Field<Number>,
-    /// What each is (default: a node of its own, like the others).
+    /// Placement and hardware of each server (default: a node of its own, like the others).
     server: Field<ServerSettings>,
-    /// What carries them (default: nothing but the links).
+    /// Transport that carries gradients and parameters, and what it costs beside the links (default: nothing but
+    /// the links).
     transport: Field<TransportSettings>,
 }
 

@@ -15,56 +15,58 @@ use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The first model copy of a job copy is the root: before each step its parameters are broadcast, after
-/// it gradients are reduced to it, and it updates them (Caffe; OSU-Caffe and S-Caffe: Awan et al. 2017).
+/// The first model copy of a job copy is the root: before each step its parameters are broadcast, after the step
+/// gradients are reduced to it, and it updates the parameters (Caffe; OSU-Caffe and S-Caffe: Awan et al. 2017).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReduceBroadcastSettings {
-    /// Bytes of all parameters; gradients are as many (default: those of the catalogue's model).
+    /// Bytes of all parameters; gradients have as many bytes (default: those of the catalogue's model).
     parameters: Field<Positive<Size>>,
-    /// Tensors that they are in, of equal size (default: 1).
+    /// Number of tensors of equal size that the parameters are in (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
-    /// In which floats the catalogue's parameters and gradients are sent: "fp32" or "fp16" (default: in
-    /// those of `model.precision`).
+    /// Floating-point format in which the parameters and gradients of the catalogue's model are sent: "fp32" or
+    /// "fp16" (default: in those of `model.precision`).
     precision: Field<Precision>,
-    /// Share of a step that backward takes, of parameters that are given (default: 2/3).
+    /// Share of a step's time that backward takes, for parameters that are not the catalogue's (default: 2/3).
     backward: Field<Share>,
-    /// "packed": all parameters, and all gradients, in one buffer; "per-layer": one for each layer of the
-    /// catalogue's model, or each tensor (default: "packed").
+    /// What is sent together: "packed": one buffer for all parameters and one for all gradients; "per-layer": a
+    /// buffer for each layer of the catalogue's model, or for each tensor (default: "packed").
     buffers: Field<Buffers>,
-    /// Broadcast while forward goes on, each layer of which waits for its own parameters, and reduce
-    /// while backward does, as S-Caffe (default: true; what is packed cannot be).
+    /// Whether parameters are broadcast while forward goes on, each layer waiting for its own parameters, and
+    /// gradients are reduced while backward goes on, as in S-Caffe (default: true; what is packed cannot be).
     overlap: Field<bool>,
-    /// Time of the update at the root, while the others wait (default: 0 s, it is in the step's).
+    /// Time of the update at the root, while the other model copies wait (default: 0 s, it is in the step's).
     update: Field<Amount<Time>>,
-    /// How parameters are sent: "flat", "binomial-tree", "scatter-allgather", "ring" (a chain), "halving-doubling",
-    /// "double-binary-tree", "hierarchical", "in-switch", or "auto" (default: "auto").
+    /// Algorithm that broadcasts the parameters: "flat", "binomial-tree", "scatter-allgather", "ring" (a chain),
+    /// "halving-doubling", "double-binary-tree", "hierarchical", "in-switch", or "auto" (default: "auto").
     broadcast: Field<AlgorithmName>,
-    /// How gradients are added up: by one of the same (default: "auto").
+    /// Algorithm that reduces the gradients: one of the names of `broadcast` (default: "auto").
     reduce: Field<AlgorithmName>,
-    /// Of "hierarchical": how inside nodes (default: "binomial-tree").
+    /// Algorithm inside nodes, for "hierarchical" (default: "binomial-tree").
     inner: Field<AlgorithmName>,
-    /// Of "hierarchical": how across nodes (default: "binomial-tree").
+    /// Algorithm across nodes, for "hierarchical" (default: "binomial-tree").
     outer: Field<AlgorithmName>,
-    /// Whose choice "auto" is (default: "open-mpi" with a `transport` of MPI,
-    /// otherwise "nccl").
+    /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
+    /// "nccl").
     library: Field<LibraryName>,
-    /// Longest piece that goes through a tree or chain on its own (default: whole buffers).
+    /// Longest piece of a buffer that a tree or chain sends on by itself (default: whole buffers).
     chunk: Field<Positive<Size>>,
-    /// What carries them (default: nothing but the links).
+    /// Transport that carries parameters and gradients, and what it costs beside the links (default: nothing but
+    /// the links).
     transport: Field<TransportSettings>,
-    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
-    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
+    /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a
+    /// step, otherwise "analytic" (default: "auto").
     fidelity: Field<Fidelity>,
 }
 
-/// What is sent together.
+/// How parameters and gradients are packed into buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Buffers {
-    /// All.
+    /// One buffer for all parameters, and one for all gradients.
     Packed,
-    /// Each layer.
+    /// A buffer for each layer, or for each tensor.
     PerLayer,
 }
 
@@ -120,7 +122,7 @@ impl ReduceBroadcastSettings {
         both.map(|(operation, name)| self.chosen(operation, name))
     }
 
-    /// What is written beside something that makes it idle.
+    /// Remarks on keys that have no effect because of other keys.
     fn remark(&self, check: Check<'_>, of: &OfModel) {
         self.sent().remark(check, of);
         algorithm::remark(check, &self.both());
@@ -149,7 +151,7 @@ impl ReduceBroadcastSettings {
         buckets
     }
 
-    /// In the order of forward, which is that of backward from the end.
+    /// Returns the parameters in the order in which forward needs them, the reverse of backward's order.
     fn parameters(&self, gradients: &[Gradient]) -> Vec<Parameters> {
         if !self.is_per_layer() {
             return gradients

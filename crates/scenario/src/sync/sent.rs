@@ -1,4 +1,4 @@
-//! What is sent: bytes that are written, or those of the catalogue's model.
+//! Bytes of gradients or parameters that are sent: as written, or of the catalogue's model.
 
 use super::gradients::{Gradient, OfModel, even};
 use crate::check::Check;
@@ -12,19 +12,19 @@ use serde::Deserialize;
 /// Most tensors, and most buckets.
 pub(super) const MOST_TENSORS: u64 = 100_000;
 
-/// Floats that are sent.
+/// Floating-point format that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Precision {
-    /// Of 32 bits.
+    /// Numbers of 32 bits.
     Fp32,
-    /// Of 16 bits.
+    /// Numbers of 16 bits.
     Fp16,
 }
 
-/// What is written of it.
+/// The keys of a sync table that state what is sent.
 pub(super) struct Sent<'s> {
-    /// Name of `bytes`.
+    /// Name of the key `bytes` in the scenario.
     pub(super) key: &'static str,
     pub(super) bytes: &'s Field<Positive<Size>>,
     pub(super) tensors: &'s Field<Count<1, MOST_TENSORS>>,
@@ -33,7 +33,7 @@ pub(super) struct Sent<'s> {
 }
 
 impl Sent<'_> {
-    /// What is written beside something that makes it idle.
+    /// Remarks on keys that have no effect because of other keys.
     pub(super) fn remark(&self, check: Check<'_>, of: &OfModel) {
         if self.bytes.is_written() {
             let why = format!("`{}` says how many bytes are sent", self.key);
@@ -44,7 +44,8 @@ impl Sent<'_> {
         }
     }
 
-    /// Share of a step that backward takes, of gradients of which only the bytes are known.
+    /// Returns the share of a step that backward takes if only the bytes of the gradients are known, so that they
+    /// can be cut anywhere; `None` if tensors or layers are known.
     pub(super) fn divisible(&self, of: &OfModel) -> Option<f64> {
         let known =
             self.tensors.is_written() || !self.bytes.is_written() && !of.gradients.is_empty();
@@ -55,7 +56,8 @@ impl Sent<'_> {
         self.backward.get().map_or(2.0 / 3.0, |share| share.0)
     }
 
-    /// Gradients in the order in which backward makes them.
+    /// Returns the gradients in the order in which backward makes them; reports a problem and returns `None` if
+    /// their bytes are unknown.
     pub(super) fn gradients(
         &self,
         check: Check<'_>,

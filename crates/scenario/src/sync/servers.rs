@@ -1,4 +1,4 @@
-//! Servers that have the parameters: how `[job.sync.….server]` and `consistency` are written.
+//! Parameter servers: how `[job.sync.….server]` and `consistency` are written.
 
 use super::gradients::{Bucket, OfModel};
 use crate::check::Check;
@@ -11,58 +11,59 @@ use serde::Deserialize;
 
 /// Most servers.
 const MOST_SERVERS: u64 = 10_000;
-/// Most parts of buckets at all servers.
+/// Most parts of buckets, over all servers.
 const MOST_PARTS: usize = 1_000_000;
 /// Most bytes of all parameters.
 const MOST_BYTES: u64 = 1 << 53;
-/// Most steps that a model copy may be ahead.
+/// Most steps that a model copy may be ahead of the slowest one.
 const MOST_AHEAD: u64 = 1_000_000_000;
 
-/// Servers that have the parameters: model copies push what they have learnt and pull what all have (M. Li et
-/// al., *Scaling Distributed Machine Learning with the Parameter Server*, OSDI 2014).
+/// Parameter servers: they hold the parameters, model copies push gradients or parameters to them and pull
+/// parameters from them (M. Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, OSDI
+/// 2014).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Servers {
-    /// Where they are.
+    /// Nodes that the servers run on.
     pub place: ServerPlace,
-    /// Rate at which a core adds what was pushed to the parameters [B/s]; may be infinite.
+    /// Rate at which a core adds pushed bytes to the parameters [B/s]; may be infinite.
     pub update: f64,
     /// Exchanges that a model copy may be ahead of the slowest one; `None`: any number.
     pub slack: Option<u64>,
-    /// By bucket, then server, what each model copy pushes and pulls.
+    /// Bytes that each model copy pushes and pulls, by bucket, then by server.
     pub parts: Vec<Vec<BucketShare>>,
 }
 
-/// What a server has of a bucket.
+/// A server's part of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BucketShare {
     /// Bytes that a model copy pushes [B].
     pub push: u64,
-    /// Bytes that it pulls [B].
+    /// Bytes that a model copy pulls [B].
     pub pull: u64,
 }
 
-/// Where servers are.
+/// Nodes that servers run on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServerPlace {
-    /// On nodes of their own beside the cluster's, one on each.
+    /// On nodes of their own beside the cluster's, one server on each.
     Own {
-        /// Bandwidth of its NIC in each direction [B/s]; may be infinite.
+        /// Bandwidth of a server's NIC in each direction [B/s]; may be infinite.
         nic: f64,
-        /// Its cores.
+        /// Number of cores of a server.
         cores: u32,
     },
-    /// On the nodes of the job, one after the other.
+    /// On the nodes of the job, round robin.
     WithWorkers,
 }
 
 impl Servers {
-    /// How many.
+    /// Returns the number of servers.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.parts.first().map_or(0, |parts| parts.len() as u32)
     }
 
-    /// Of the parameters, what each has.
+    /// Returns the share of the parameters that each server holds.
     #[must_use]
     pub fn shares(&self) -> Vec<f64> {
         let mut held = vec![0.0; self.number() as usize];
@@ -71,14 +72,14 @@ impl Servers {
         }
         let all: f64 = held.iter().sum();
         if all == 0.0 {
-            // What is less than a byte is at the first.
+            // Parameters of less than a byte are at the first server.
             held.iter_mut().take(1).for_each(|first| *first = 1.0);
             return held;
         }
         held.iter().map(|of| of / all).collect()
     }
 
-    /// On how many nodes of their own they are.
+    /// Returns the number of nodes that only servers run on.
     #[must_use]
     pub fn own_nodes(&self) -> u32 {
         match self.place {
@@ -87,28 +88,29 @@ impl Servers {
         }
     }
 
-    /// Whether all model copies' gradients of a step make one update.
+    /// Returns whether the gradients of a step of all model copies make one update.
     #[must_use]
     pub fn is_synchronous(&self) -> bool {
         self.slack == Some(0)
     }
 }
 
-/// When what is pulled is new enough.
+/// When a model copy may pull parameters.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Consistency {
-    /// When all model copies have pushed the step before: all gradients of a step make one update.
+    /// When all model copies have pushed their gradients of the step: all gradients of a step make one update.
     Synchronous,
     /// At once: each model copy goes on by itself.
     Asynchronous,
-    /// When the slowest model copy is at most so many steps behind: stale-synchronous (Q. Ho et al., *More
+    /// When the slowest model copy is at most this many steps behind: stale-synchronous (Q. Ho et al., *More
     /// Effective Distributed ML via a Stale Synchronous Parallel Parameter Server*, NIPS 2013).
     Stale(Field<Count<0, MOST_AHEAD>>),
 }
 
 impl Consistency {
-    /// Exchanges that a model copy may be ahead; `None` if that is wrong.
+    /// Returns the exchanges that a model copy may be ahead of the slowest one, `Some(None)` for any number; `None`
+    /// if the number is wrong.
     fn slack(&self) -> Option<Option<u64>> {
         match self {
             Self::Synchronous => Some(Some(0)),
@@ -118,31 +120,31 @@ impl Consistency {
     }
 }
 
-/// Whose nodes servers are on.
+/// Nodes that servers run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Placement {
-    /// Nodes of their own.
+    /// Nodes of the servers' own.
     Own,
-    /// The job's.
+    /// Nodes of the job.
     WithWorkers,
 }
 
-/// Who has which parameters.
+/// How parameters are split among servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Split {
-    /// Each as many bytes of each bucket.
+    /// Each server holds equally many bytes of each bucket.
     Even,
-    /// Whole buckets, each at the server that has least.
+    /// Each bucket is whole on one server: the one that holds the fewest bytes so far.
     Buckets,
 }
 
-/// What a server is.
+/// Placement, hardware and speed of a server.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServerSettings {
-    /// On nodes of their "own", or "with-workers" on the nodes of the job (default: "own").
+    /// Nodes that servers run on: "own": nodes of their own; "with-workers": the nodes of the job (default: "own").
     placement: Field<Placement>,
     /// Bandwidth of a server's NIC in each direction (default: `cluster.network.nic`).
     nic: Field<Positive<Bandwidth>>,
@@ -150,27 +152,28 @@ pub(super) struct ServerSettings {
     cores: Field<Count<1, 100_000>>,
     /// Rate at which one core adds pushed bytes to the parameters (default: infinite).
     update: Field<Positive<Bandwidth>>,
-    /// Whether each server has as much of each bucket, "even", or whole "buckets" (default: "even").
+    /// How parameters are split among servers: "even": equally many bytes of each bucket; "buckets": whole buckets
+    /// (default: "even").
     split: Field<Split>,
 }
 
-/// What is written of servers.
+/// The keys of a sync table that describe its servers.
 pub(super) struct Written<'s> {
     pub(super) number: &'s Field<Count<1, MOST_SERVERS>>,
     pub(super) server: &'s Field<ServerSettings>,
     pub(super) consistency: &'s Field<Consistency>,
-    /// What is meant where no consistency is written.
+    /// Slack [exchanges] if no consistency is written; `None`: any number.
     pub(super) slack: Option<u64>,
-    /// Whether messages cost cores.
+    /// Whether messages cost core time.
     pub(super) costly: bool,
 }
 
-/// How many servers there are.
+/// Number of servers.
 pub(super) type Number = Count<1, MOST_SERVERS>;
 
 impl Written<'_> {
-    /// The servers of buckets that are pushed as `pushed` and pulled as `pulled`, of the table at node `at`; `None` if
-    /// that is wrong.
+    /// Checks the keys of the table at node `at` and returns its servers, for buckets that are pushed as `pushed`
+    /// and pulled as `pulled`; `None` if a key is wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -208,7 +211,8 @@ impl Written<'_> {
         Some(Servers { place, update, slack, parts })
     }
 
-    /// There are not more parts, or bytes, than can be followed.
+    /// Checks that there are not more parts of buckets, or bytes, than can be simulated; reports a problem and
+    /// returns `None` if there are.
     fn check_amount(&self, check: Check<'_>, at: NodeId, buckets: &[Bucket]) -> Option<()> {
         let parts =
             buckets.len().saturating_mul(self.number.get().map_or(1, |n| n.small()) as usize);
@@ -248,7 +252,7 @@ impl ServerSettings {
     }
 }
 
-/// What each of `number` servers has of each bucket.
+/// Returns, for each bucket, the part that each of `number` servers holds.
 fn parts(
     split: Split,
     number: usize,
@@ -275,7 +279,7 @@ fn parts(
     both.map(of).collect()
 }
 
-/// Bytes of part number `part` of `parts`, which differ by one byte at most.
+/// Returns the bytes of part number `part` if `bytes` is split into `parts` parts that differ by one byte at most.
 fn share(bytes: u64, parts: u64, part: u64) -> u64 {
     bytes / parts + u64::from(part < bytes % parts)
 }
@@ -285,9 +289,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_of_the_whole() {
-        // System: buckets of 10, 4, 3 and 7 B on three servers. Expectation: evenly, all bytes to a byte alike;
-        // whole ones to whoever has least.
+    fn servers_hold_all_bytes_of_the_buckets() {
+        // System: buckets of 10, 4, 3 and 7 B on three servers. Expectation: split evenly, the parts of a bucket
+        // differ by one byte at most; whole buckets go to the server that holds the fewest bytes.
         let bucket = |bytes| Bucket { bytes, raw: bytes, tensors: 1, ready: 1.0, compress: 0.0 };
         let buckets = [10, 4, 3, 7].map(bucket);
         let held = |split: Split| {

@@ -1,4 +1,4 @@
-//! What carries collectives: how it differs from the wires.
+//! Transports that carry collectives: what they cost beside the links.
 
 use super::Reduction;
 use super::cpu::{CpuSettings, MessageCpu};
@@ -10,39 +10,39 @@ use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Least share of links that becomes payload.
+/// Smallest `efficiency` that may be written.
 const LEAST_EFFICIENCY: f64 = 1e-6;
 
-/// What a transfer costs beside its bytes on the links.
+/// Costs of a transfer in addition to the time that its bytes take on the links.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transport {
     /// Latency of a transfer inside a node [s].
     pub latency_inside: f64,
-    /// The same between nodes [s].
+    /// Latency of a transfer between nodes [s].
     pub latency: f64,
-    /// Most that one transfer inside a node gets [B/s]; may be infinite.
+    /// Highest bandwidth of one transfer inside a node [B/s]; may be infinite.
     pub per_stream_inside: f64,
-    /// The same between nodes [B/s].
+    /// Highest bandwidth of one transfer between nodes [B/s]; may be infinite.
     pub per_stream: f64,
-    /// Share of the links between nodes that becomes payload.
+    /// Share of the bandwidth between nodes that carries payload.
     pub efficiency: f64,
-    /// Time for each tensor of a bucket before it is reduced: negotiation, copies into the buffer [s].
+    /// Time for each tensor of a bucket before the bucket is reduced: negotiation, copies into the buffer [s].
     pub per_tensor: f64,
-    /// Rate at which a receiver adds to its own [B/s]; may be infinite.
+    /// Rate at which a receiver adds received bytes to its own [B/s]; may be infinite.
     pub sum: f64,
-    /// What a message costs cores.
+    /// Core time that a message costs.
     pub cpu: MessageCpu,
     /// Whether bytes go through the nodes' memory: over PCIe, both at the sender and at the receiver.
     pub through_host: bool,
 }
 
-/// What carries collectives.
+/// Transport that carries collectives, and what it costs.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum TransportSettings {
     /// NCCL: from GPU to GPU.
     Nccl(Field<Costs>),
-    /// MPI that knows GPU buffers: from GPU to GPU.
+    /// CUDA-aware MPI, which sends GPU buffers: from GPU to GPU.
     MpiCudaAware(Field<Costs>),
     /// MPI on host buffers: over PCIe to memory and back.
     Mpi(Field<Costs>),
@@ -54,7 +54,7 @@ pub(crate) enum TransportSettings {
     Tcp(Field<Costs>),
 }
 
-/// What a transfer costs beside its bytes on the links.
+/// Costs of a transfer in addition to the time that its bytes take on the links.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Costs {
@@ -62,32 +62,34 @@ pub(crate) struct Costs {
     latency_inside: Field<Amount<Time>>,
     /// Latency of a transfer between nodes (default: `cluster.network.latency`).
     latency: Field<Amount<Time>>,
-    /// Most that one transfer inside a node gets, whatever the links have (default: infinite).
+    /// Highest bandwidth of one transfer inside a node, even if the links are faster (default: infinite).
     per_stream_inside: Field<Positive<Bandwidth>>,
-    /// The same between nodes (default: infinite).
+    /// Highest bandwidth of one transfer between nodes, even if the links are faster (default: infinite).
     per_stream: Field<Positive<Bandwidth>>,
-    /// Share of the links between nodes that becomes payload (default: 1).
+    /// Share of the bandwidth between nodes that carries payload (default: 1).
     efficiency: Field<Share>,
-    /// Time for each tensor of a bucket before that is reduced: negotiation, copies (default: 0 s).
+    /// Time for each tensor of a bucket before the bucket is reduced: negotiation, copies (default: 0 s).
     per_tensor: Field<Amount<Time>>,
-    /// Rate at which a receiver adds to its own (default: infinite).
+    /// Rate at which a receiver adds received bytes to its own (default: infinite).
     sum: Field<Positive<Bandwidth>>,
-    /// Time of the node's cores for each message, which data loading wants too (default: none).
+    /// Core time of each message at its node, for which it competes with data loading (default: none).
     cpu: Field<CpuSettings>,
-    /// Take what an allreduce of the job's ranks takes from the scenario's profile, which measured it of the
-    /// transport of this name. It loads links as a ring of that bus bandwidth (default: not so).
+    /// Name of a transport in the scenario's profile, whose measured time of an allreduce among the job's ranks is
+    /// taken. The allreduce loads links as a ring of the measured bus bandwidth (default: not so).
     profile: Field<String>,
 }
 
 /// Latencies of the cluster [s].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Latencies {
+    /// Latency inside nodes [s].
     pub(crate) inside: f64,
+    /// Latency between nodes [s].
     pub(crate) across: f64,
 }
 
 impl Transport {
-    /// Nothing but the links, with these latencies inside nodes and across [s].
+    /// Returns a transport without costs beside the links, with these latencies inside nodes and between nodes [s].
     #[must_use]
     pub fn of_links(latency_inside: f64, latency: f64) -> Transport {
         Transport {
@@ -114,18 +116,18 @@ impl TransportSettings {
         }
     }
 
-    /// Whether each tensor costs something by itself.
+    /// Returns whether a time for each tensor is written.
     pub(super) fn counts_tensors(&self) -> bool {
         self.parts().0.get().is_some_and(|costs| costs.per_tensor.is_written())
     }
 
-    /// The name that the profile has for it, if it is to say what a collective takes.
+    /// Returns the key that names a transport of the profile, if the profile is to give the time of collectives.
     pub(super) fn profile(&self) -> Option<&Field<String>> {
         let profile = &self.parts().0.get()?.profile;
         profile.is_written().then_some(profile)
     }
 
-    /// What is written beside the profile's times, which have it in them.
+    /// Remarks on costs that have no effect because the profile's measured times include them.
     pub(super) fn remark(&self, check: Check<'_>) {
         let Some(costs) = self.parts().0.get() else { return };
         let why = "the profile says how long a collective takes";
@@ -140,7 +142,7 @@ impl TransportSettings {
     }
 }
 
-/// How a collective is done that nothing is written of, by what carries it, and the source of that.
+/// Returns how a collective is done by default, which depends on its transport, and the source of this default.
 pub(super) fn auto(settings: &Field<TransportSettings>) -> (Reduction, &'static str) {
     let ring = Reduction::By {
         algorithm: Algorithm::Ring,
@@ -167,7 +169,8 @@ pub(super) fn auto(settings: &Field<TransportSettings>) -> (Reduction, &'static 
     }
 }
 
-/// The library whose choice it is how a root's collectives are done, by what carries them, and the source of that.
+/// Returns the library that by default chooses how a root's collectives are done, which depends on their transport,
+/// and the source of this default.
 pub(super) fn library(settings: &Field<TransportSettings>) -> (Reduction, &'static str) {
     match auto(settings) {
         (Reduction::By { .. }, _) => (Reduction::Auto(Library::Nccl), "NCCL 2.20"),
@@ -175,7 +178,8 @@ pub(super) fn library(settings: &Field<TransportSettings>) -> (Reduction, &'stat
     }
 }
 
-/// Refuses times of whole collectives where each transfer counts.
+/// Reports a problem if `profile` is written with a root or servers: profiles have times of whole allreduces, not
+/// of what a root or servers send and get.
 pub(super) fn refuse_profile(settings: &Field<TransportSettings>, check: Check<'_>) {
     let profile = settings.get().and_then(TransportSettings::profile);
     if let Some(at) = profile.and_then(|profile| profile.at) {
@@ -186,7 +190,7 @@ pub(super) fn refuse_profile(settings: &Field<TransportSettings>, check: Check<'
     }
 }
 
-/// Says what is written of receivers where servers are the only ones.
+/// Remarks that the transport's `sum` has no effect with servers, which add at the rate of their `update`.
 pub(super) fn remark_servers(settings: &Field<TransportSettings>, check: Check<'_>) {
     if let Some(costs) = settings.get().and_then(|settings| settings.parts().0.get()) {
         let why = "servers add what is pushed to them at the rate of their `update`";
@@ -194,7 +198,8 @@ pub(super) fn remark_servers(settings: &Field<TransportSettings>, check: Check<'
     }
 }
 
-/// The checked transport of `settings`.
+/// Checks and returns the transport of `settings`, with the cluster's latencies `of` where none are written; `None`
+/// if it is wrong.
 pub(super) fn resolve(
     settings: &Field<TransportSettings>,
     check: Check<'_>,

@@ -1,4 +1,4 @@
-//! No text makes the reader panic.
+//! Tests: no text makes the reader panic.
 
 use super::*;
 use proptest::prelude::*;

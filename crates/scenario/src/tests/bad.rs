@@ -1,9 +1,9 @@
-//! Wrong files are refused in words, at the exact place.
+//! Tests: files with mistakes are refused, in words and at the exact place.
 
 use super::*;
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
+fn all_problems_of_a_file_are_reported_at_once() {
     let text = FLETCHER.replace("cores = 20", "coers = 20").replace("\"2 GB/s\"", "2");
     let text = text.replace("steps = 500 ", "steps = -500").replace("\"2000 s", "\"20 s");
     let text = text.replace("dataset = \"mnist\"", "dataset = \"minst\"");
@@ -21,8 +21,8 @@ fn everything_that_is_wrong_is_said_at_once() {
     assert_eq!(rendered.matches("= help:").count(), 5, "{rendered}");
 }
 
-/// In the text `base` with `from` replaced by `to`, exactly one thing is wrong: at the mark `^` in
-/// `to`, with this key, this said about it, and this remedy.
+/// Checks that the text `base`, with `from` replaced by `to`, has exactly one problem: at the mark `^` in `to`, with this key,
+/// this message and this remedy.
 pub(super) fn check(base: &str, (from, to, key, what, remedy): (&str, &str, &str, &str, &str)) {
     assert_eq!(base.matches(from).count(), 1, "{from} is not there once");
     let marked = base.replace(from, to);
@@ -231,7 +231,7 @@ fn unknown_and_missing_keys_are_named() {
 }
 
 #[test]
-fn references_lead_somewhere() {
+fn references_to_unknown_names_are_reported() {
     let rows = [
         (
             "dataset = \"mnist\"",
@@ -254,7 +254,7 @@ fn references_lead_somewhere() {
 }
 
 #[test]
-fn syntax_errors_are_placed_too() {
+fn syntax_errors_have_a_position() {
     for (text, expected) in [
         ("a = 1\na = 2\n", "duplicate key\n --> a.toml:2:1\n"),
         ("a = 2 GB\n", "must be quoted, expected literal string\n --> a.toml:1:5\n"),
@@ -277,7 +277,7 @@ fn syntax_errors_are_placed_too() {
 }
 
 #[test]
-fn what_is_shown_of_a_hostile_file_is_harmless_and_short() {
+fn messages_about_hostile_files_are_harmless_and_short() {
     let long = format!("x = \"{}\"\n{}", "y".repeat(1 << 20), FLETCHER);
     let shown = wrong(&long);
     assert!(shown.len() < 2000, "{} bytes", shown.len());
@@ -291,7 +291,7 @@ fn what_is_shown_of_a_hostile_file_is_harmless_and_short() {
 }
 
 #[test]
-fn columns_count_characters_and_line_ends_do_not_show() {
+fn columns_count_characters_and_line_ends_are_not_shown() {
     let intra = "intra = { bandwidth = \"20 GB/s\", latency = \"10 us\" }";
     let to = "intra = { latency = \"10 µs\", bandwidth = ^\"0 B/s\" }";
     check(FLETCHER, (intra, to, "cluster.node.intra.bandwidth", "is zero", "a bandwidth"));

@@ -1,4 +1,4 @@
-//! Settings that contradict each other, what is beyond all limits, and axes.
+//! Tests of settings that contradict each other, of settings beyond all limits, and of axes.
 
 use super::bad::check;
 use super::*;
@@ -170,7 +170,7 @@ fn contradictions_are_found() {
 }
 
 #[test]
-fn an_axis_must_be_acceptable() {
+fn axes_with_unknown_keys_or_wrong_values_are_reported() {
     let batch = "\"job.batch_interval\" = [1, 2, 4, 8, 16, 32]";
     let rows = [
         (
@@ -220,14 +220,14 @@ fn an_axis_must_be_acceptable() {
     assert!(wrong(&FLETCHER.replace(batch, "job.batch = [64]")).contains(rows[7].4));
 }
 
-/// What is said about the example with `from` replaced.
+/// Returns the messages about the example with `from` replaced by `to`.
 fn said(from: &str, to: &str) -> String {
     assert!(FLETCHER.contains(from), "{from}");
     wrong(&FLETCHER.replace(from, to))
 }
 
 #[test]
-fn what_cannot_be_held_is_refused() {
+fn runs_too_large_for_memory_and_unfit_names_are_refused() {
     for (from, to, expected) in [
         ("steps = 500 ", "duration = \"1e7 s\"\n", "make up to 53"),
         ("steps = 500 ", "epochs = 1e9\n", "steps together"),
@@ -309,7 +309,7 @@ fn a_circular_queue_needs_a_loader_that_takes_time() {
         let text =
             FLETCHER.replace("storage = \"hpctmp\"", "storage = \"ram\"\nqueue = \"circular\"");
         let text = text.replace("decode = \"50 us\"", decode).replace("nic = \"10 Gbit/s\"", "");
-        // What a page cache holds is there in no time.
+        // Reads from a page cache would take no time.
         let none = "memory = \"256 GiB\"\npage_cache = \"none\"";
         let text = text.replace("memory = \"256 GiB\"", none);
         let start = text.find("[storage.hpctmp").expect("there");

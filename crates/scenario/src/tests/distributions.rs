@@ -1,9 +1,9 @@
-//! Everything that may be written, beyond the example.
+//! Tests of settings that may be written and that the example does not have.
 
 use super::*;
 use crate::storage::Bandwidth;
 
-/// The example with `more` put before its last table.
+/// Returns the example with `more` put before its last table.
 fn with(more: &str) -> Scenario {
     let text = FLETCHER.replace("[sweep]", &format!("{more}\n[sweep]"));
     let file = ScenarioFile::parse("a.toml", text).unwrap_or_else(|problems| panic!("{problems}"));

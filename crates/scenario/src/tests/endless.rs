@@ -1,8 +1,8 @@
-//! What would take for ever, and is refused before it begins.
+//! Tests: scenarios that would take for ever are refused before they begin.
 
 use super::wrong;
 
-/// A job on one node, of which these lines of the data set, the node and the job are one's own.
+/// Returns a scenario of a job on one node, with these lines added to the data set, the node and the job.
 fn scenario(dataset: &str, node: &str, job: &str) -> String {
     format!(
         "name = \"endless\"\n[run]\nsteps = 5\n[cluster]\nnodes = 1\n\
@@ -14,7 +14,7 @@ fn scenario(dataset: &str, node: &str, job: &str) -> String {
     )
 }
 
-/// One error with these words, or none.
+/// Checks that the text has an error with these words, or no error if there are no words.
 fn assert_said(text: &str, words: &str) {
     let shown = wrong(text);
     assert!(shown.contains(words) && (words.is_empty() == shown.is_empty()), "{words}\n{shown}");
@@ -22,8 +22,8 @@ fn assert_said(text: &str, words: &str) {
 }
 
 #[test]
-fn decompressing_a_row_group_ends() {
-    // System: 10 samples of 1 MB. Expectation: the limit of 1e6 s is at 0.1 s for a byte.
+fn decompressing_a_row_group_must_end_within_the_limit() {
+    // System: 10 samples of 1 MB. Expectation: the limit of 1e6 s is reached at 0.1 s for a byte.
     for (decompress, words) in [
         ("1e7 s", "dataset.d.layout.parquet.decompress: decompressing a row group takes 1.0e14 s"),
         ("0.11 s", "at most 1e6 s a row group"),
@@ -36,7 +36,7 @@ fn decompressing_a_row_group_ends() {
 }
 
 #[test]
-fn memory_lets_cores_get_something_done() {
+fn memory_must_not_slow_cores_down_beyond_the_limit() {
     for (traffic, words) in [
         ("1e12 B/s", "job.j.memory_traffic: memory lets a core at work go 1e12 times as slowly"),
         ("1.1e6 B/s", "at most 1e6 times `cluster.node.memory_bandwidth`"),

@@ -1,4 +1,4 @@
-//! Files on disk: scenarios, and what they name.
+//! Tests of files on disk: scenarios, and the files that they name.
 
 use super::*;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn said(result: Result<ScenarioFile, Problems>) -> String {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
+fn files_that_cannot_be_read_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("a.toml");
     assert!(said(ScenarioFile::open(&path)).contains("cannot read the file: "));
@@ -18,7 +18,7 @@ fn what_cannot_be_read_is_refused() {
     std::fs::write(&path, b"name = \"x\"\nseed\xff").expect("written");
     let shown = said(ScenarioFile::open(&path));
     assert!(shown.contains("not text in UTF-8") && shown.contains("a.toml:2:5\n"), "{shown}");
-    // 1 GiB that takes no space.
+    // A sparse file of 1 GiB, which takes no space.
     std::fs::File::create(&path).and_then(|file| file.set_len(1 << 30)).expect("written");
     assert!(said(ScenarioFile::open(&path)).contains("more than 16 MiB"));
     let missing = said(ScenarioFile::open(&directory.path().join("b.toml")));
@@ -39,7 +39,7 @@ fn a_pipe_that_may_have_no_writer_is_not_waited_for() {
     assert!(made.is_ok_and(|status| status.success()));
     let shown = said(ScenarioFile::open(&fifo));
     assert!(shown.contains("not a regular file") && shown.contains("fifo"), "{shown}");
-    // The shell's `<(…)` is a pipe that is open already.
+    // The shell's `<(…)` is a pipe that is already open.
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     writer.write_all(FLETCHER.as_bytes()).expect("it fits into the pipe");
     drop(writer);
@@ -49,7 +49,7 @@ fn a_pipe_that_may_have_no_writer_is_not_waited_for() {
     assert_eq!(file.directory, Path::new(""), "what it names is looked up from where the user is");
 }
 
-/// The sizes that a file of values gives, or what is wrong.
+/// Returns the sizes that a file of values gives, or what is wrong with it.
 fn sizes(content: Option<&[u8]>) -> Result<Distribution, Problems> {
     let directory = tempfile::tempdir().expect("a directory");
     if let Some(content) = content {
@@ -80,7 +80,7 @@ fn a_file_of_values_is_read_once_for_all_points_of_a_sweep() {
     std::fs::write(&path, text).expect("written");
     let file = ScenarioFile::open(&path).expect("TOML");
     let first = file.resolve(&[]).expect("right");
-    // Values of something else from the same file are read apart.
+    // Values for another setting from the same file are read separately.
     let decode = "job.loader.tf-queue.decode.empirical.file=\"v.csv\"".parse().expect("a change");
     assert!(file.resolve(&[decode]).is_ok());
     std::fs::remove_file(values).expect("it is there");

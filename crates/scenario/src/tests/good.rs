@@ -1,4 +1,4 @@
-//! Right files resolve to what they say.
+//! Tests: files without mistakes resolve to the values that they state.
 
 use super::*;
 use crate::cluster::{Intra, IntraKind, Tree};

@@ -1,10 +1,10 @@
-//! Large hostile files are refused before anyone loses patience.
+//! Tests: large hostile files are refused within seconds.
 
 use super::*;
 use std::time::Instant;
 
 #[test]
-fn large_files_are_refused_in_time_and_in_short() {
+fn large_files_are_refused_fast_and_with_short_messages() {
     const SIZE: usize = 1 << 19;
     let fill = |piece: &str| piece.repeat(SIZE / piece.len());
     let number = |piece: &str| -> String {

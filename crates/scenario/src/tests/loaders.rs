@@ -1,4 +1,4 @@
-//! `[[job.loader.stages]]`.
+//! Tests of `[[job.loader.stages]]`.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn stages_are_read_as_written() {
 }
 
 #[test]
-fn a_stage_graph_must_make_sense() {
+fn inconsistent_stage_graphs_are_refused() {
     for (from, to, line, what, remedy) in [
         ("\"read\", {", "{", 43, "the first stage does not read", "per_sample = [\"read\"]"),
         ("\"read\", {", "\"read\", \"read\", {", 46, "a sample is read once", "remove"),

@@ -1,4 +1,4 @@
-//! Scenario files, right and wrong.
+//! Tests of scenario files, with and without mistakes.
 
 mod any;
 mod bad;
@@ -16,10 +16,10 @@ mod schema;
 
 use super::*;
 
-/// The example of the design, without what comes later.
+/// The example of the design document, without the parts that come later in it.
 const FLETCHER: &str = include_str!("fletcher.toml");
 
-/// Everything that is wrong with a text, rendered.
+/// Returns all problems of a text, rendered.
 fn wrong(text: &str) -> String {
     let file = match ScenarioFile::parse("a.toml", text.to_owned()) {
         Ok(file) => file,

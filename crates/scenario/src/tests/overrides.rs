@@ -1,4 +1,4 @@
-//! `--set key=value`.
+//! Tests of `--set key=value`.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn threads(scenario: &Scenario) -> Vec<u32> {
     scenario.jobs.iter().map(|job| job.loader.stages[0].workers).collect()
 }
 
-/// The example with a second job, on a cluster with room for it.
+/// Returns the example with a second job, on a cluster with room for it.
 fn two_jobs() -> ScenarioFile {
     let job = &FLETCHER[FLETCHER.find("[[job]]").expect("there")..];
     let job = &job[..job.find("[sweep]").expect("there")];
@@ -98,7 +98,7 @@ fn a_problem_of_an_override_names_it() {
 }
 
 #[test]
-fn what_is_no_override_is_refused() {
+fn texts_that_are_no_override_are_refused() {
     for text in ["", "job.batch", "=3", "a..b=3", "a.=3", "job.batch=[1", "job.batch=", "a b\"=3"] {
         let problems = text.parse::<Override>().expect_err(text);
         assert!(problems.to_string().contains("= help: "), "{problems}");

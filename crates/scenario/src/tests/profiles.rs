@@ -1,4 +1,4 @@
-//! Scenarios that take defaults from a profile, and what they cannot take.
+//! Tests of scenarios that take defaults from a profile, and of profiles that lack them.
 
 use super::*;
 use forebay_model::law::DecodeLaw;
@@ -35,7 +35,7 @@ fn example() -> String {
     std::fs::read_to_string(path).expect("a shipped profile")
 }
 
-/// The scenario with some text replaced, beside this profile.
+/// Resolves the scenario with some text replaced, beside this profile.
 fn resolve(changes: &[(&str, &str)], profile: &str) -> Result<Scenario, Problems> {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("p.toml"), profile).expect("written");
@@ -53,7 +53,7 @@ fn right(changes: &[(&str, &str)], profile: &str) -> Scenario {
 }
 
 #[test]
-fn what_is_not_said_is_the_profile_s() {
+fn keys_left_out_are_taken_from_the_profile() {
     let scenario = right(&[], &example());
     assert_eq!(scenario.cluster.node.cores, 2);
     assert_eq!(scenario.cluster.node.core_speed, [1.0, 0.95]);
@@ -70,7 +70,7 @@ fn what_is_not_said_is_the_profile_s() {
 }
 
 #[test]
-fn what_is_said_is_not_the_profile_s() {
+fn keys_that_are_written_override_the_profile() {
     let changes = [
         ("node = {}", "node = { cores = 8, core_speed = [1.0] }"),
         ("access = \"warm\"", "access = \"warm\"\nlatency = \"1 ms\"\ncpu = { fixed = \"1 us\" }"),
@@ -92,8 +92,8 @@ fn what_is_said_is_not_the_profile_s() {
 }
 
 #[test]
-fn part_of_a_core_is_a_slower_one() {
-    // System: a share of 1.5 cores, or of a quarter. Expectation: no more than that in all.
+fn a_part_of_a_core_counts_as_a_slower_core() {
+    // System: a share of 1.5 cores, or of a quarter of a core. Expectation: threads together never use more than that.
     let with = |cores: &str| {
         let profile = example().replace("cores = 2.0", &format!("cores = {cores}"));
         right(&[], &profile).cluster.node
@@ -103,7 +103,7 @@ fn part_of_a_core_is_a_slower_one() {
     assert_eq!([1, 2, 3].map(|threads| node.core_capacity(threads)), [1.0, 1.5, 1.5]);
     let node = with("0.25");
     assert_eq!((node.cores, node.core_capacity(1)), (1, 0.25));
-    // Between numbers that were measured, straight lines; beyond, level.
+    // The speed is linear between measured numbers of threads and constant beyond them.
     let without_draws = example().replace("draws = [[0.95], [0.94], [0.96]]\n", "");
     let profile = without_draws.replace(
         "speed_2 = { value = 0.95, unit = \"1\", ci95 = [0.94, 0.96] }",
@@ -116,7 +116,7 @@ fn part_of_a_core_is_a_slower_one() {
     );
 }
 
-/// The one problem there is, rendered.
+/// Returns the only problem of the scenario, rendered.
 fn wrong(changes: &[(&str, &str)], profile: &str) -> String {
     let problems = resolve(changes, profile).expect_err("wrong");
     assert_eq!(problems.iter().count(), 1, "{problems}");
@@ -124,7 +124,7 @@ fn wrong(changes: &[(&str, &str)], profile: &str) -> String {
 }
 
 #[test]
-fn what_neither_says_has_two_remedies() {
+fn keys_missing_in_scenario_and_profile_have_two_remedies() {
     let none = ("profile = \"p.toml\"\n", "");
     let problems = resolve(&[none], "").expect_err("wrong").to_string();
     for expected in [
@@ -171,7 +171,7 @@ fn a_profile_is_read_once() {
 }
 
 #[test]
-fn the_live_world_needs_no_parameters() {
+fn live_runs_need_no_parameters_of_the_model() {
     let file = ScenarioFile::parse("a.toml", SCENARIO.replace("profile = \"p.toml\"\n", ""));
     let file = file.expect("TOML");
     assert!(file.resolve(&[]).is_err());
@@ -209,7 +209,7 @@ fn contradictions_on_cores_are_named() {
 }
 
 #[test]
-fn what_has_no_effect_or_is_beyond_the_measurements_is_remarked() {
+fn settings_without_effect_or_beyond_the_measurements_are_remarked() {
     let remark = |changes: &[(&str, &str)], expected: &str| {
         let remarks = right(changes, &example()).remarks;
         assert!(remarks.iter().any(|remark| remark.contains(expected)), "{remarks:?}");
@@ -238,8 +238,8 @@ fn what_has_no_effect_or_is_beyond_the_measurements_is_remarked() {
 
 #[test]
 fn nonsense_in_a_profile_is_harmless() {
-    // System: laws with negative, huge and infinite parameters, as draws near zero may be.
-    // Expectation: what can be simulated.
+    // System: laws with negative, huge and infinite parameters, which random samples near zero may have. Expectation: values that
+    // can be simulated.
     for value in ["-1.0", "nan", "inf", "1e300"] {
         let mut profile = String::new();
         for line in example().lines().filter(|line| !line.starts_with("draws")) {
@@ -259,7 +259,7 @@ fn nonsense_in_a_profile_is_harmless() {
 }
 
 #[test]
-fn a_step_of_no_time_is_the_profile_s_fault() {
+fn a_step_that_takes_no_time_in_the_profile_is_reported_as_such() {
     let mut profile: crate::profile::Profile = toml::from_str(&example()).expect("a profile");
     let fit = profile.step.get_mut("lenet5").and_then(|devices| devices.get_mut("cpu-1"));
     let parameters = &mut fit.expect("a shipped step").parameters;
@@ -273,7 +273,7 @@ fn a_step_of_no_time_is_the_profile_s_fault() {
 }
 
 #[test]
-fn what_is_written_is_told_from_what_the_profile_says() {
+fn written_settings_are_distinguished_from_those_of_the_profile() {
     let written = right(&[("[dataset.d]", "latency = \"1 ms\"\n[dataset.d]")], &example());
     assert_eq!(written.storage[0].written, Written { latency: true, ..Written::default() });
     let server = [("local-disk", "file-server"), ("access = \"warm\"", "bandwidth = \"1 GB/s\"")];

@@ -1,8 +1,8 @@
-//! Settings without effect are said, and those with one are not.
+//! Tests: settings without effect are remarked, and settings with an effect are not.
 
 use super::{ScenarioFile, wrong};
 
-/// What these changes of a job on one node are remarked, one by line.
+/// Returns the remarks on a job on one node with these changes, one per line.
 fn remarks(changes: &[(&str, &str)]) -> String {
     let mut text = SCENARIO.to_owned();
     for (from, to) in changes {
@@ -43,7 +43,7 @@ const LOADER: &str = "{ workers = 2, decode = \"1 ms\" }";
 const SERVER: &str = "[storage.s.file-server]";
 const STEP: &str = "{ step = \"1 ms\" }";
 
-/// With these changes the words are among the remarks, and with the others as well they are not.
+/// Checks that the words are among the remarks with these changes, and are not with `more` changes as well.
 fn assert_remarked(changes: &[(&str, &str)], words: &str, more: &[(&str, &str)]) {
     let said = remarks(changes);
     assert!(said.contains(words), "{changes:?}: {said}");
@@ -52,7 +52,7 @@ fn assert_remarked(changes: &[(&str, &str)], words: &str, more: &[(&str, &str)])
 }
 
 #[test]
-fn a_cache_that_holds_nothing_is_said() {
+fn a_cache_that_holds_nothing_is_remarked() {
     let decoded = [("batch = 8", "batch = 8\ndecoded_cache = { capacity = \"1.9 MB\" }")];
     let words = "`job.j.decoded_cache` has no effect: it holds less than one decoded sample";
     assert_remarked(&decoded, words, &[("1.9 MB", "2 MB")]);
@@ -76,7 +76,7 @@ fn a_cache_that_holds_nothing_is_said() {
 }
 
 #[test]
-fn a_lock_that_nobody_waits_for_is_said() {
+fn a_lock_that_nobody_waits_for_is_remarked() {
     const LAUNCH: &str = "{ step = \"1 ms\", launch = { work = \"1 ms\", gil = 0.5 } }";
     let words = "`gil` of job `j` has no effect";
     let pinned = (LOADER, "{ workers = 2, pin_memory = { work = \"1 ms\", gil = 0.6 } }");
@@ -88,7 +88,7 @@ fn a_lock_that_nobody_waits_for_is_said() {
     let copies =
         [("gpus = 1", "gpus = 2"), ("batch = 8", "batch = 8\nparallel.data.copies_per_node = 2")];
     assert_remarked(&[(STEP, LAUNCH)], words, &[copies[0], copies[1], ("gil = 0.5", "gil = 0.6")]);
-    // Who loads between its own steps does not wait for itself.
+    // A trainer that loads between its own steps does not wait for itself.
     let alone = (LOADER, "{ workers = 0, gil = 0.9 }");
     assert_remarked(
         &[(STEP, LAUNCH), alone],
@@ -98,7 +98,7 @@ fn a_lock_that_nobody_waits_for_is_said() {
 }
 
 #[test]
-fn what_needs_workers_or_several_is_said() {
+fn settings_that_need_one_or_more_workers_are_remarked() {
     for (loader, words, more) in [
         (
             "pytorch = { workers = 0, ipc = \"1 GB/s\" }",
@@ -154,7 +154,7 @@ fn numbers_are_shown_in_few_digits() {
 }
 
 #[test]
-fn gpus_without_a_model_are_said() {
+fn gpus_without_a_model_are_remarked() {
     let gpus = |gpus: u32| format!("gpus = {gpus}");
     assert_eq!(remarks(&[]), "");
     let said = remarks(&[("gpus = 1", &gpus(4))]);

@@ -1,4 +1,4 @@
-//! The JSON Schema agrees with the reader.
+//! Tests: the JSON Schema agrees with the reader.
 
 use super::*;
 use serde_json::Value as Json;
@@ -11,7 +11,7 @@ fn target<'s>(schema: &'s Json, node: &'s Json) -> &'s Json {
     }
 }
 
-/// The schema of a key, through tables of names, arrays and kinds.
+/// Returns the schema of a key, through tables of names, arrays and kinds.
 fn find<'s>(schema: &'s Json, node: &'s Json, path: &[&str]) -> Option<&'s Json> {
     let node = target(schema, node);
     let [key, rest @ ..] = path else { return Some(node) };
@@ -29,7 +29,7 @@ fn find<'s>(schema: &'s Json, node: &'s Json, path: &[&str]) -> Option<&'s Json>
 }
 
 #[test]
-fn it_knows_the_keys_of_the_example() {
+fn the_schema_has_the_keys_of_the_example() {
     let schema = schema();
     for path in [
         "name",
@@ -91,7 +91,7 @@ fn walk(node: &Json, visit: &mut impl FnMut(&serde_json::Map<String, Json>)) {
 }
 
 #[test]
-fn it_refuses_unknown_keys_and_describes_the_known_ones() {
+fn the_schema_refuses_unknown_keys_and_describes_the_known_ones() {
     let mut described = 0;
     walk(&schema(), &mut |table| {
         let is_schema = table.get("type").is_some_and(|kind| kind == "object");

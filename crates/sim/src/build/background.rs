@@ -1,4 +1,4 @@
-//! Loads on a storage that are not ours.
+//! Background loads on storages, from outside the simulated jobs.
 
 use crate::background::{Endless, Load};
 use forebay_engine::fluid::LinkId;
@@ -10,7 +10,7 @@ use super::mount::Client;
 use super::storage_model::StorageModel;
 
 impl Builder<'_> {
-    /// Adds the background loads that arrive; gives those that are there from the start to the end.
+    /// Adds the background loads whose requests arrive at random; returns the endless ones.
     pub(super) fn backgrounds(&mut self) -> Vec<Endless> {
         let mut endless = Vec::new();
         for background in &self.scenario.background {
@@ -33,7 +33,7 @@ impl Builder<'_> {
         endless
     }
 
-    /// Endless transfers of at most `cap` each [B/s]; `None` where nothing limits anyone.
+    /// Returns endless transfers of at most `cap` each [B/s]; `None` if nothing limits the storage's bytes.
     fn streams(&mut self, storage: usize, streams: u32, cap: f64) -> Option<Endless> {
         let cap = cap.min(StorageModel::new(&self.scenario.storage[storage].path).per_stream);
         let (mount, ..) = self.mount(storage, Client::Background, None);

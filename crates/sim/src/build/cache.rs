@@ -11,8 +11,8 @@ use forebay_scenario::{Dataset, Job, Layout};
 
 use super::Builder;
 
-/// How data sets that lie one behind the other are cut into units, each by `cut`; and how many there
-/// are.
+/// Returns how each data set is cut into units by `cut`, if the units of all data sets are numbered one data set after the
+/// other; and the total number of units.
 pub(super) fn units(
     datasets: &[Dataset],
     cut: fn(&Dataset, u64) -> (Units, u64),
@@ -27,7 +27,7 @@ pub(super) fn units(
 }
 
 impl Builder<'_> {
-    /// How the loader of `job` on the node being built uses the page cache there.
+    /// Returns how the loader of `job` on the node being built uses the page cache there, if it reads through it.
     pub(super) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
         self.here().page_cache.as_ref()?;
         if !self.scenario.storage[job.reads_from()].passes_page_cache() {
@@ -40,7 +40,7 @@ impl Builder<'_> {
         Some(Box::new(CacheUse { cache, units, requests: Vec::new() }))
     }
 
-    /// One more page cache, which `job` is the first to use.
+    /// Adds a page cache to the node being built; `job` is the first to use it.
     fn page_cache(&mut self, job: &Job) -> Option<PageCacheId> {
         let described = self.here().page_cache.as_ref()?;
         let capacity = self.scenario.page_cache(job, self.here())?;

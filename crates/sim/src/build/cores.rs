@@ -1,5 +1,4 @@
-//! A node's cores, and what threads that use them share beside: a quota, an interpreter's lock, the
-//! bandwidth of memory.
+//! A node's cores, and what the threads that use them also share: a CPU quota, an interpreter's lock, memory bandwidth.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +17,11 @@ use forebay_scenario::{
 use super::Builder;
 use super::storage_model::Coupled;
 
-/// What the threads of one loader and of its trainers get a node's cores through.
+/// How the threads of one loader and of its trainers get a node's cores.
 pub(super) struct OnCores {
-    /// Where nothing else is shared.
+    /// The cores, if threads share nothing else.
     plain: Cores,
-    /// The cores themselves, where threads share them.
+    /// The link of the cores, if threads share them.
     link: Option<LinkId>,
     quota: Option<LinkId>,
     lock: Option<LinkId>,
@@ -30,8 +29,8 @@ pub(super) struct OnCores {
 }
 
 impl Builder<'_> {
-    /// What a loader of job copy number `copy` on the node being built gets cores through; `coupled`:
-    /// bytes on their way use them too.
+    /// Returns how a loader of job copy number `copy` gets cores on the node being built; `coupled` says whether transfers use
+    /// the cores too.
     pub(super) fn on_cores(&mut self, job: &Job, copy: JobId, coupled: bool) -> OnCores {
         let (plain, link) = self.cores(threads_of(job), coupled || shares_more(job));
         let memory = (job.cpu.traffic > 0.0).then(|| self.memory()).flatten();
@@ -46,15 +45,14 @@ impl Builder<'_> {
         OnCores { plain, link, quota, lock, memory }
     }
 
-    /// The cores of one more node, for so many threads, and the link that they are where threads
-    /// share them. As long as each thread can have a core of its own, sharing and slots are the same,
-    /// and slots are had without solving for rates; not so where busy cores slow each other, or more
-    /// than cores is shared.
+    /// Returns the cores of the node being built, for `threads` threads, and their link if threads share them. As long as each
+    /// thread can have a core of its own, sharing the cores gives the same times as a FIFO station, and a station does not
+    /// need to solve for rates. A station does not suffice if busy cores slow each other, or if more than cores is `shared`.
     pub(super) fn cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
         if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
             return known;
         }
-        // Others may come.
+        // Other jobs may add threads to the node.
         let threads = if self.scenario.cluster.share_nodes { u32::MAX } else { threads };
         let made = self.new_cores(threads, shared);
         self.on_nodes.entry(self.node).or_default().cores = Some(made);
@@ -72,12 +70,12 @@ impl Builder<'_> {
         (Cores::Shared(self.group(&[link], 1.0)), Some(link))
     }
 
-    /// Cores that are taken one by one.
+    /// Returns a station for cores that are used one by one.
     fn core_slots(&mut self, node: &Node) -> Cores {
         self.slots("node.cores", node.cores)
     }
 
-    /// So many cores by the name of a resource, which are taken likewise.
+    /// Adds a station of `cores` cores as a resource called `name`; the cores are used one by one.
     fn slots(&mut self, name: &str, cores: u32) -> Cores {
         // Each visit brings its own service time.
         let service = Delay::once(0.0);
@@ -86,7 +84,7 @@ impl Builder<'_> {
         Cores::Fifo(station)
     }
 
-    /// Cores that so many threads share.
+    /// Adds a link for the cores of a node that `threads` threads share.
     fn core_link(&mut self, node: &Node, threads: u32) -> LinkId {
         let by_threads = (1..=node.most_threads()).map(|threads| node.core_capacity(threads));
         let capacity = match node.most_threads() {
@@ -98,7 +96,7 @@ impl Builder<'_> {
         link
     }
 
-    /// The quota of a job copy on the node being built.
+    /// Returns the link of the CPU quota of a job copy on the node being built.
     fn quota(&mut self, job: &Job, copy: JobId) -> LinkId {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.quotas.get(&copy));
         if let Some(known) = known {
@@ -111,7 +109,8 @@ impl Builder<'_> {
         link
     }
 
-    /// What messages of a job copy on nodes from `first` on cost its cores, which loaders use too; none if nothing.
+    /// Returns the time of messages on the cores of a job copy on nodes from `first` on, which loaders use too; `None` if
+    /// messages take none.
     pub(super) fn overhead(&mut self, job: &Job, copy: JobId, first: u32) -> Option<Overhead> {
         let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
         let update = job.servers().map_or(0.0, |servers| 1.0 / servers.update);
@@ -131,7 +130,7 @@ impl Builder<'_> {
         Some(Overhead { cost, update, servers: job.ranks(), cores, idle })
     }
 
-    /// The cores of the servers of a job copy on nodes from `first` on.
+    /// Returns the cores of the servers of a job copy on nodes from `first` on.
     fn server_cores(
         &mut self,
         job: &Job,
@@ -151,7 +150,7 @@ impl Builder<'_> {
         (0..servers.number()).map(|number| Some(of(number))).collect()
     }
 
-    /// How messages of a job copy get cores of the node being built.
+    /// Returns how messages of a job copy get cores of the node being built.
     fn message_cores(&mut self, job: &Job, copy: JobId) -> Cores {
         let (plain, link) = self.cores(u32::MAX, true);
         let Some(link) = link else { return plain };
@@ -160,7 +159,7 @@ impl Builder<'_> {
         Cores::Shared(self.group(&route, 1.0))
     }
 
-    /// The memory of the node being built, where its bandwidth is limited.
+    /// Returns the link of the memory of the node being built, if its bandwidth is limited.
     pub(super) fn memory(&mut self) -> Option<LinkId> {
         let bandwidth = self.here().memory_bandwidth;
         if bandwidth.is_infinite() {
@@ -177,18 +176,18 @@ impl Builder<'_> {
 }
 
 impl OnCores {
-    /// How the workers of `stage` of `job` get cores.
+    /// Returns how the workers of `stage` of `job` get cores.
     pub(super) fn of_stage(&self, builder: &mut Builder, job: &Job, stage: &Stage) -> Cores {
         self.with(builder, stage.lock, job.cpu.traffic)
     }
 
-    /// How the trainers of `job` get them.
+    /// Returns how the trainers of `job` get cores.
     pub(super) fn of_trainers(&self, builder: &mut Builder, job: &Job) -> Cores {
         self.with(builder, job.launch.as_ref().map_or(0.0, |launch| launch.lock), 0.0)
     }
 
-    /// How threads get cores that hold the lock for this share of their time, and move so many bytes
-    /// in a second of it. While they wait for that, cores still count them as theirs.
+    /// Returns how threads get cores that hold the lock for the share `lock` of their time, and move `traffic` bytes in memory
+    /// per second of it. While threads wait for lock or memory, they still occupy their cores.
     fn with(&self, builder: &mut Builder, lock: f64, traffic: f64) -> Cores {
         let Some(link) = self.link else { return self.plain };
         let uses =
@@ -198,8 +197,8 @@ impl OnCores {
         Cores::Shared(builder.env.network.group(Demand { route, weight: 1.0, cap: 1.0 }))
     }
 
-    /// The way of bytes over `route` that use cores too, where their threads count as others do:
-    /// alike by the share of a core.
+    /// Returns the route of bytes over `route` that use cores too. Transfers compete for cores with threads as equals, by
+    /// their share of a core.
     pub(super) fn coupled(
         &self,
         builder: &mut Builder,
@@ -214,7 +213,7 @@ impl OnCores {
     }
 }
 
-/// The cores of a node on which nothing else is at work than messages of `job`.
+/// Returns the cores of a node on which only messages of `job` are at work.
 fn idle_cores(node: &Node, job: &Job) -> IdleCores {
     match node.scheduling {
         Scheduling::Fifo => IdleCores::Slots(node.cores),
@@ -224,7 +223,7 @@ fn idle_cores(node: &Node, job: &Job) -> IdleCores {
     }
 }
 
-/// The cores of a node that so many threads share.
+/// Returns the capacity of a node's cores that `threads` threads share.
 fn shared_cores(node: &Node, threads: u32) -> Capacity {
     match node.most_threads() {
         1 => Capacity::Fixed(node.usable_cores),
@@ -235,7 +234,7 @@ fn shared_cores(node: &Node, threads: u32) -> Capacity {
     }
 }
 
-/// Whether threads of a job share more than cores, so that slots will not do.
+/// Returns whether threads of a job share more than cores, so that a station does not suffice.
 fn shares_more(job: &Job) -> bool {
     job.cpu.quota.is_finite()
         || messages_use_cores(job)
@@ -245,12 +244,12 @@ fn shares_more(job: &Job) -> bool {
         || job.loader.stages.iter().any(|stage| stage.lock > 0.0)
 }
 
-/// Speed of each of so many threads that have the cores to themselves.
+/// Returns the speed of each of `threads` threads that have the cores to themselves.
 pub(super) fn speed_alone(node: &Node, threads: u32) -> f64 {
     (node.core_capacity(threads) / f64::from(threads)).min(1.0)
 }
 
-/// Whether what carries the gradients of a job works on cores.
+/// Returns whether the exchange of a job's gradients needs cores of the nodes.
 fn messages_use_cores(job: &Job) -> bool {
     let beside =
         |servers: &Servers| servers.place == ServerPlace::WithWorkers && servers.update.is_finite();
@@ -258,7 +257,7 @@ fn messages_use_cores(job: &Job) -> bool {
         || job.servers().is_some_and(beside)
 }
 
-/// Threads of a job's loaders and trainers on one node; any number where messages are at work too.
+/// Returns the number of threads of a job's loaders and trainers on one node; unlimited if messages use the cores too.
 fn threads_of(job: &Job) -> u32 {
     if messages_use_cores(job) {
         return u32::MAX;

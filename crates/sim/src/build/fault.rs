@@ -1,4 +1,4 @@
-//! What faults slow, found among the resources.
+//! The components that each fault slows, found among the resources.
 
 use crate::fault::FaultRun;
 use crate::index::DeviceId;
@@ -9,7 +9,7 @@ use forebay_scenario::{Device as Processor, Fault, Faulty};
 use super::Builder;
 
 impl Builder<'_> {
-    /// All faults, none of which has begun.
+    /// Returns all faults, none of which has begun.
     pub(super) fn faults(&self) -> Vec<FaultRun> {
         self.scenario.faults.iter().map(|fault| self.fault(fault)).collect()
     }
@@ -47,7 +47,7 @@ impl Builder<'_> {
             Member::Station(station) => {
                 run.stations.push((station, self.env.stations[station].service));
             }
-            // A limit of requests, what was measured and an arm are as they are.
+            // Faults do not change request limits, measured tables and disk heads.
             Member::Limiter(_) | Member::Table(_) | Member::DiskHead(_) => {}
         }
     }
@@ -62,12 +62,13 @@ impl Builder<'_> {
             }
             Faulty::Link(link) => link.resources().contains(&name),
             Faulty::Cores => name == "node.cores",
-            // What runs there takes longer: a link that carries less would not slow kernels that leave room.
+            // Faults lengthen the kernels instead: a link with less capacity would not slow kernels that fill only a part of
+            // the GPU.
             Faulty::Gpus => false,
         }
     }
 
-    /// Accelerators on these nodes, or all.
+    /// Returns the accelerators on these nodes, or all accelerators if `nodes` is empty.
     fn gpus_of(&self, nodes: &[u32]) -> Vec<DeviceId> {
         let devices =
             self.parts.devices.iter().zip(self.parts.devices.ids()).zip(&self.device_nodes);

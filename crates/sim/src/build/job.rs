@@ -22,11 +22,11 @@ use super::parallel::Stages;
 /// A job copy being built.
 pub(super) struct JobCopy<'s> {
     pub(super) job: &'s Job,
-    /// Its place among all job copies.
+    /// Id of the job copy.
     pub(super) number: JobId,
     pub(super) start: Time,
     pub(super) goal: Goal,
-    /// Whether reports show its series: the first copy's.
+    /// Whether reports show its time series, which they do for the first copy.
     pub(super) recorded: bool,
 }
 
@@ -90,8 +90,9 @@ impl Builder<'_> {
         self.parts.jobs.push(run);
     }
 
-    /// What the workers of loader `l`, which feeds one device, did is only summed up where nobody asks for
-    /// instants: nobody answers for another, nothing is found later than it came, and each wait is said to begin.
+    /// Makes the workers of loader `l`, which feeds one device, only sum up their activities, if no stall needs the times of
+    /// these: if there is a single stage (no worker waits for another), no polling (batches are found when they come), and the
+    /// timelines are notified of each wait that begins.
     fn sum_up(&mut self, l: LoaderId) {
         let loader = &self.parts.loaders[l];
         if loader.stages.len() > 1 || loader.polling.is_some() || !loader.tells {
@@ -102,7 +103,7 @@ impl Builder<'_> {
         workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
     }
 
-    /// Time from the start of the first copy of job `index` to that of copy number `copy` [s].
+    /// Returns the time from the start of the first copy of job `index` to that of copy number `copy` [s].
     fn gaps(&self, index: usize, copy: u32) -> f64 {
         let job = &self.scenario.jobs[index];
         if job.arrivals == Arrivals::Regular || job.stagger == 0.0 {
@@ -116,10 +117,10 @@ impl Builder<'_> {
         (0..copy).map(gap).sum()
     }
 
-    /// The job copy before it has loaders and devices.
+    /// Returns the job copy before it has loaders and devices.
     fn job_run(&mut self, of: &JobCopy, index: usize, copy: u32) -> JobRun {
         let job = of.job;
-        // Nodes that differ from the first ones are so much slower: see `slowness`.
+        // Nodes that differ from the first ones have a factor for that: see `slowness`.
         let node = &self.scenario.cluster.node;
         let threads = match job.device {
             Processor::Accelerator => None,
@@ -131,7 +132,7 @@ impl Builder<'_> {
         let stage_times = self.stage_times(job, speed);
         let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
         let stages = if overlap { stage_times.len() as u64 } else { 1 };
-        // Who trains on has been averaged once less than the slowest, at most.
+        // A learner that trains on has at most one average less than the slowest one.
         let window = job.averaging().map_or(stages, |of| 2 * of.period);
         let (activations, latency) = job
             .pipeline
@@ -174,7 +175,7 @@ impl Builder<'_> {
         }
     }
 
-    /// How much longer than on the cluster's first nodes an accelerator of the node being built takes.
+    /// Returns the factor by which accelerators of the node being built are slower than those of the cluster's first nodes.
     pub(super) fn slowness(&self, job: &Job) -> f64 {
         match job.device {
             Processor::Accelerator => self.scenario.cluster.slowness(self.here(), job.peak),
@@ -182,19 +183,20 @@ impl Builder<'_> {
         }
     }
 
-    /// Time of each pipeline stage before jitter, on devices of this speed.
+    /// Returns the time of each pipeline stage before jitter, on devices of this speed.
     fn stage_times(&mut self, job: &Job, speed: f64) -> Vec<Delay> {
         let seconds = |share| job.step.seconds(job.batch as f64) * share / speed;
         job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()
     }
 
-    /// Adds the devices of the last loader, number `rank`.
+    /// Adds the devices of the last loader, which has number `rank`.
     fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
         let l = self.parts.loaders.loaders.next_id() - 1;
         let (own, learners) = (of.job.copies_per_loader(), of.job.learners.most);
         for (copy, learner) in (0..own).flat_map(|copy| (0..learners).map(move |l| (copy, l))) {
             let gpu = rank * own + copy;
-            // The first learners of all GPUs have the numbers, and the draws, that they have without others.
+            // The first learners of all GPUs get the numbers, and thus the random samples, that they have without further
+            // learners.
             let model = learner * of.job.ranks() + gpu;
             for stage in 0..of.job.shares().len() as u32 {
                 let stages = of.job.shares().len() as u32;
@@ -212,7 +214,7 @@ impl Builder<'_> {
     }
 }
 
-/// The programs of model copies that compute on whole batches.
+/// Returns the programs of model copies that compute on whole batches.
 fn replica_programs(job: &Job, run: &JobRun) -> Programs {
     let servers = run.servers.as_ref().map(|servers| &servers.pieces);
     let pieces = run.sync.as_ref().map(|sync| &sync.pieces).or(servers);
@@ -234,7 +236,7 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
     )
 }
 
-/// None yet, of a job of whose learners not all may be there.
+/// Returns the steps of a job that starts at `start`, of whose learners not all may be active.
 fn steps_of(job: &Job, start: Time) -> Steps {
     let mut steps = Steps::new(start);
     steps.share_among(f64::from(job.learners.first()) / f64::from(job.learners.most));

@@ -1,4 +1,4 @@
-//! The loader of one node of a job copy: its storage, its stages with their workers, its queue.
+//! A loader of a job copy: its storage, its stages with their workers, its queue.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ use super::mount::{Client, whole};
 use super::storage_model::{Rest, StorageModel};
 use super::work::operations_of;
 
-/// Whether each sample is a file that one request fetches.
+/// Returns whether each sample is a file that one request fetches.
 fn is_plain(dataset: &Dataset) -> bool {
     matches!(dataset.layout, Layout::FilePerSample) && dataset.ranges.is_none()
 }
@@ -58,7 +58,7 @@ impl Builder<'_> {
             pcie: self.pcie(job, rank, node),
             gpus: self.gpus(job),
             slowness: self.slowness(job),
-            // What a step's precision gains says nothing of kernels that decode.
+            // A peak for the steps' precision says nothing about kernels that decode.
             kernel_slowness: self.scenario.cluster.slowness(self.here(), None),
             kernel_pace: 1.0,
             intra: self.intra(job),
@@ -87,7 +87,7 @@ impl Builder<'_> {
         self.parts.loaders.loaders.push(loader);
     }
 
-    /// What loader number `rank` is asked for, with its history where a timeline is
+    /// Returns the requests to loader number `rank`, if it makes batches on request, with their history if a timeline is
     /// recorded.
     fn requests(&self, copy: &JobCopy, rank: u32) -> Option<Box<Requests>> {
         let dataset = &self.scenario.datasets[copy.job.dataset];
@@ -98,7 +98,7 @@ impl Builder<'_> {
         Some(Box::new(requests))
     }
 
-    /// The storage of a job as the node being built sees it, and the node's cores.
+    /// Returns the mount of a job's storage on the node being built, and the node's cores.
     fn mount_and_cores(&mut self, copy: &JobCopy) -> (Mount, OnCores) {
         let job = copy.job;
         let request = self.requests[job.dataset];
@@ -116,12 +116,12 @@ impl Builder<'_> {
         (self.couple(mount, route, rest, &cores), cores)
     }
 
-    /// Files of the data sets before this one, which were made first.
+    /// Returns the number of files of the data sets before this one, which were created first.
     pub(super) fn files_before(&self, dataset: usize) -> u64 {
         self.scenario.datasets[..dataset].iter().map(Dataset::files).fold(0, u64::saturating_add)
     }
 
-    /// The same of any storage, whose bytes go on over `beyond`, for threads on `cores`.
+    /// Returns the mount of storage `index` on the node being built, for threads on `cores`; its bytes go on over `beyond`.
     pub(super) fn loader_mount(
         &mut self,
         index: usize,
@@ -133,7 +133,7 @@ impl Builder<'_> {
         self.couple(mount, route, rest, cores)
     }
 
-    /// A mount whose bytes keep a core busy on their `route`, where that is so.
+    /// Returns `mount` with routes that also use a core, if the transfer of bytes over `route` keeps a core busy.
     fn couple(&mut self, mount: Mount, route: Vec<Use>, rest: Rest, cores: &OnCores) -> Mount {
         let Some(coupled) = rest.coupled else { return mount };
         let Some(group) = cores.coupled(self, route.clone(), coupled) else { return mount };
@@ -147,13 +147,13 @@ impl Builder<'_> {
         Mount {
             group: Some(group),
             routes,
-            // Where the line is much slower than a core, what takes longer than alone waits for it.
+            // If the route is much slower than a core, the time in excess of an undisturbed transfer is waiting for the route.
             alone: if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 },
             ..mount
         }
     }
 
-    /// Adds stages and workers of the next loader; the first worker of each stage.
+    /// Adds the stages and workers of the next loader; returns the first worker of each stage.
     fn stages(&mut self, copy: &JobCopy, cores: &OnCores, process: Option<u32>) -> Vec<WorkerId> {
         let job = copy.job;
         let (l, first) =
@@ -203,14 +203,14 @@ impl Builder<'_> {
     }
 }
 
-/// Bytes of a batch that the trainers of `job` copy to their devices themselves, if they do.
+/// Returns the bytes of a batch that the trainers of `job` copy to their devices themselves, if they do.
 fn loads(job: &Job, dataset: &Dataset) -> Option<f64> {
     job.loader.requests.filter(|requests| requests.to_device)?;
     let sample = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
     Some(sample * job.batch as f64)
 }
 
-/// The last buffer, with its history where reports show it.
+/// Returns the last buffer, with its history if reports show it.
 fn queue(copy: &JobCopy) -> Queue {
     let mut queue = Queue::for_job(copy.job, copy.goal.quota, copy.start);
     if copy.recorded {

@@ -1,4 +1,4 @@
-//! Storage, as a node or a background load sees it.
+//! Storages as nodes and background loads see them.
 
 use std::sync::Arc;
 
@@ -19,37 +19,37 @@ use forebay_scenario::{Queues, RequestLimit, Targets};
 use super::Builder;
 use super::storage_model::{Rest, StorageModel};
 
-/// Where a storage's requests and bytes go.
+/// The components that serve a storage's requests and bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Backend {
     pub(super) station: Option<StationId>,
     pub(super) link: Option<LinkId>,
-    /// What a byte that is written to it uses.
+    /// The link use of each byte that is written to the storage.
     pub(super) write: Option<Use>,
-    /// By storage target.
+    /// The link of each storage target.
     targets: Vec<LinkId>,
     limiter: Option<LimiterId>,
     pub(super) service: ServiceModel,
 }
 
-/// Who uses a storage.
+/// The user of a storage.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Client {
-    /// A node, over its NIC where the storage is remote, with requests of this mean size [B].
+    /// A node, over its NIC if the storage is remote, with requests of this mean size [B].
     Node(f64),
-    /// A node that copies it to a tier of its own, over its NIC likewise.
+    /// A node that copies from the storage to a tier of its own, over its NIC if the storage is remote.
     Copy,
-    /// A node that writes to it, over its NIC the other way.
+    /// A node that writes to the storage, over its NIC in the other direction.
     Writer,
-    /// A server on a node of its own that writes to it, over this NIC, if that is limited.
+    /// A server on its own node that writes to the storage, over this NIC, if the NIC is limited.
     Server(Option<LinkId>),
-    /// A background load, from elsewhere.
+    /// A background load from outside the cluster.
     Background,
 }
 
 impl Builder<'_> {
-    /// Storage `index` as one more client sees it, what its bytes use on their way, which goes on
-    /// over `beyond`, and what is left of its times.
+    /// Returns the mount of storage `index` for one more client, the link use of its bytes, which go on over `beyond`, and the
+    /// times that are left when core-seconds are taken out.
     pub(super) fn mount(
         &mut self,
         index: usize,
@@ -103,7 +103,7 @@ impl Builder<'_> {
         (mount, route, rest)
     }
 
-    /// The ways of files that are striped over `links`, beside the way `shared` by all.
+    /// Returns the routes of files that are striped over `links`; all routes also use `shared`.
     fn striped(&mut self, targets: Targets, shared: &[Use], links: &[LinkId], cap: f64) -> Striped {
         let mut ways = Vec::new();
         for first in 0..links.len() {
@@ -119,7 +119,7 @@ impl Builder<'_> {
         Striped { targets, before: 0, ways }
     }
 
-    /// The I/O queues of the node being built to storage `index`, each over `route` and a link of its own.
+    /// Returns the I/O queues of the node being built to storage `index`, each over `route` and a link of its own.
     fn io_queues(
         &mut self,
         index: usize,
@@ -138,7 +138,7 @@ impl Builder<'_> {
         IoQueues { slots: queues.slots, links: queues.links, routes, first: 0, each_operates }
     }
 
-    /// The storage that all nodes share.
+    /// Returns the storage's components, which all nodes share.
     fn server(&mut self, index: usize, model: &StorageModel) -> Backend {
         if let Some(known) = &self.shared[index] {
             return known.clone();
@@ -148,7 +148,7 @@ impl Builder<'_> {
         made
     }
 
-    /// The storage of the node being built.
+    /// Returns the components of the storage on the node being built.
     pub(super) fn disk(&mut self, index: usize, model: &StorageModel) -> Backend {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.disks.get(&index));
         if let Some(known) = known {
@@ -160,9 +160,9 @@ impl Builder<'_> {
         made
     }
 
-    /// Latency with what comes on top of what the storage's kind says, which may be less than 0.
+    /// Returns the latency of the storage's request path plus `more`, which may be less than 0.
     pub(super) fn latency(&mut self, model: &StorageModel, more: f64) -> RequestLatency {
-        // What was measured was so behind the network.
+        // A measured latency already includes the network.
         let behind = model.remote && model.path.measured().is_none();
         let round_trip = if behind { 2.0 * self.scenario.cluster.latency } else { 0.0 };
         let round_trip = round_trip + more;
@@ -174,7 +174,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The storage's own station and link.
+    /// Adds the storage's own components, such as its station and link.
     fn backend(&mut self, index: usize, model: &StorageModel) -> Backend {
         let name = &self.scenario.storage[index].name;
         let station = model.path.operations.is_finite().then(|| {
@@ -206,22 +206,22 @@ impl Builder<'_> {
         Backend { station, link, write, targets, limiter, service }
     }
 
-    /// The head of a disk.
+    /// Adds a disk head.
     fn disk_head(&mut self, storage: &str, seek: f64, rate: f64) -> DiskHeadId {
         let number = self.env.storages.disk_heads.push(DiskHead::new(seek, rate));
         self.resource(&format!("{storage}.arm"), "arms", 1.0, Member::DiskHead(number));
         number
     }
 
-    /// What serves requests as was measured.
+    /// Adds a table of measured throughput.
     fn table(&mut self, storage: &str, of: &Arc<Throughput>) -> TableId {
         let number = self.env.storages.tables.push(Table::new(of.clone()));
         self.resource(&format!("{storage}.measured"), "B/s", of.most(), Member::Table(number));
         number
     }
 
-    /// What a byte that is written to storage `index` uses: of the link of its reads, which carries
-    /// `most`, as much as keeps it busy for as long as the write takes.
+    /// Returns the link use of each byte that is written to storage `index`: it keeps the link for reads, which carries
+    /// `most`, busy for as long as the write takes.
     fn written(&mut self, index: usize, link: Option<LinkId>, most: f64) -> Option<Use> {
         let storage = &self.scenario.storage[index];
         let rate = storage.tier.and_then(|tier| tier.write);
@@ -237,7 +237,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What lets requests to an object store through.
+    /// Adds a limiter of requests to an object store.
     fn limiter(&mut self, storage: &str, limit: RequestLimit) -> LimiterId {
         let number = self.env.storages.limiters.push(Limiter::new(limit));
         let name = format!("{storage}.requests");
@@ -245,7 +245,7 @@ impl Builder<'_> {
         number
     }
 
-    /// The targets of a parallel file system.
+    /// Adds the targets of a parallel file system.
     fn targets(&mut self, storage: &str, of: Targets) -> Vec<LinkId> {
         let mut one = || {
             let link = self.env.network.link(Capacity::Fixed(of.bandwidth));
@@ -257,7 +257,7 @@ impl Builder<'_> {
     }
 }
 
-/// A link that every byte passes once.
+/// Returns the use of a link that every byte passes once.
 pub(super) fn whole(link: LinkId) -> Use {
     Use { link, per_unit: 1.0 }
 }

@@ -1,4 +1,4 @@
-//! What a node has: a NIC, the ways between and to its GPUs; and what loaders share of it.
+//! The components of a node: NICs, routes between and to its GPUs, and what its loaders share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,44 +19,44 @@ use super::Builder;
 use super::mount::Backend;
 use super::sync::LinkPlace;
 
-/// What loaders on a node share.
+/// The components of a node that its loaders share.
 #[derive(Debug, Default)]
 pub(super) struct OnNode {
-    /// How threads get its cores, and the link that these are.
+    /// How threads get the node's cores, and the link of the cores if threads share them.
     pub(super) cores: Option<(Cores, Option<LinkId>)>,
     pub(super) memory: Option<LinkId>,
-    /// By job copy, where its use of cores is limited.
+    /// Quota on cores of each job copy, if its use of cores is limited.
     pub(super) quotas: BTreeMap<JobId, LinkId>,
-    /// Which GPUs the job copies up to the one being built have.
+    /// GPUs of the node that job copies up to the one being built use.
     gpus: Vec<Taken>,
-    /// The first one of that, and how many there are before they begin again.
+    /// First GPU of the job copy being built, and number of GPUs after which numbering starts again from 0.
     own_gpus: (u64, u64),
     nic: Option<LinkId>,
     nic_out: Option<LinkId>,
-    /// Place among the world's page caches.
+    /// Id of the node's page cache.
     pub(super) cache: Option<PageCacheId>,
-    /// By storage, place among the caches on tiers.
+    /// Ids of the node's caches on tiers, by storage.
     pub(super) node_caches: BTreeMap<usize, CacheId>,
-    /// By job copy, place of its decoded samples among them.
+    /// Ids of the node's caches of decoded samples, by job copy.
     pub(super) decoded: BTreeMap<JobId, CacheId>,
-    /// Disks and memory, by storage.
+    /// Disks and memory of the node, by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
     /// I/O queues to a shared target, by storage.
     queues: BTreeMap<usize, NodeQueues>,
-    /// Workers that read, up to the loader being built.
+    /// Number of workers that read, in the loaders built so far on the node.
     readers: u32,
 }
 
 /// The I/O queues of a node to one storage.
 #[derive(Debug, Clone)]
 pub(super) struct NodeQueues {
-    /// Of each the station whose servers are its slots.
+    /// For each queue, the station whose servers are its slots.
     pub(super) slots: Vec<StationId>,
-    /// Of each the link, where its bandwidth is limited.
+    /// For each queue, its own link, if its bandwidth is limited.
     pub(super) links: Vec<Option<LinkId>>,
 }
 
-/// GPUs of a node that copies of a job have: so many from the first on, and on from 0 after the node's last.
+/// GPUs of a node that copies of a job use: `number` GPUs from the first on, continuing from 0 after the node's last GPU.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     job: usize,
@@ -65,7 +65,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// From where up to where, on a node of `all`.
+    /// Returns the begin and end of each range of GPUs, on a node of `all` GPUs.
     fn spans(self, all: u64) -> [(u64, u64); 2] {
         let end = self.first + self.number;
         [(self.first, end.min(all)), (0, end.saturating_sub(all).min(all))]
@@ -73,7 +73,7 @@ impl Taken {
 }
 
 impl Builder<'_> {
-    /// The I/O queues of the node being built to storage `index`.
+    /// Returns the I/O queues of the node being built to storage `index`.
     pub(super) fn queues_of_node(&mut self, index: usize, of: Queues) -> NodeQueues {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.queues.get(&index));
         if let Some(known) = known {
@@ -98,7 +98,8 @@ impl Builder<'_> {
         made
     }
 
-    /// How many workers of the node being built read before those of the loader being built, which has so many.
+    /// Returns the number of workers that read on the node being built, before those of the loader being built, and adds its
+    /// `readers` to them.
     pub(super) fn readers_before(&mut self, readers: u32) -> u32 {
         let node = self.on_nodes.entry(self.node).or_default();
         let before = node.readers;
@@ -106,7 +107,7 @@ impl Builder<'_> {
         before
     }
 
-    /// The NIC of the node being built.
+    /// Returns the link into the node being built through its NIC.
     pub(super) fn nic(&mut self, bandwidth: f64) -> LinkId {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
             return known;
@@ -116,7 +117,8 @@ impl Builder<'_> {
         link
     }
 
-    /// What data from storage come in by to the node being built, or to it `out`, if it is limited.
+    /// Returns the link through which data from storage come into the node being built, or leave it if `out`; `None` if it is
+    /// not limited.
     pub(super) fn data_nic(&mut self, out: bool) -> Option<LinkId> {
         let cluster = &self.scenario.cluster;
         let bandwidth = cluster.data_nic_at(self.node);
@@ -133,7 +135,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The same in the other direction.
+    /// Returns the link out of the node being built through its NIC.
     pub(super) fn nic_out(&mut self, bandwidth: f64) -> LinkId {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic_out) {
             return known;
@@ -143,7 +145,7 @@ impl Builder<'_> {
         link
     }
 
-    /// The way between the GPUs of one more node, where anything goes that way.
+    /// Returns the route between the GPUs of the node being built, if activations use it and its bandwidth is limited.
     pub(super) fn intra(&mut self, job: &Job) -> Option<GroupId> {
         let bandwidth = self.here().intra.bandwidth;
         let whole = job.pipeline.as_ref().filter(|_| job.parallelism.is_none());
@@ -154,8 +156,8 @@ impl Builder<'_> {
         })
     }
 
-    /// The way to the first GPU of each model copy of loader number `rank`, on node number `node` of its job copy,
-    /// which what comes there through the host's memory from other ranks takes too.
+    /// Returns the route to the first GPU of each model copy of loader number `rank`, on node number `node` of its job copy.
+    /// Data from other ranks that pass through the host's memory use these links too.
     pub(super) fn pcie(&mut self, job: &Job, rank: u32, node: u32) -> Vec<GroupId> {
         let bandwidth = self.here().pcie;
         if !job.copies_to_devices() || bandwidth.is_infinite() {
@@ -173,20 +175,20 @@ impl Builder<'_> {
         (first..first + copies).map(&mut way).collect()
     }
 
-    /// The first GPU of model copy number `copy` of a node's of the job copy being built, on the node being built.
+    /// Returns the first GPU of model copy number `copy` of the job copy being built, on the node being built.
     pub(super) fn gpu_of(&self, job: &Job, copy: u32) -> u32 {
         self.gpu_at(u64::from(copy) * job.gpus_per_copy())
     }
 
-    /// GPU number `place` of those of the job copy being built on the node being built.
+    /// Returns GPU number `place` of the job copy being built, on the node being built.
     pub(super) fn gpu_at(&self, place: u64) -> u32 {
         let (first, all) = self.on_nodes.get(&self.node).map_or((0, 1), |node| node.own_gpus);
         ((first + place) % all.max(1)) as u32
     }
 
-    /// The model copies of a copy of job `index` on nodes from `first` on, and all their stages, have GPUs of their
-    /// own: the first ones that no job has that may run at the same time. Where there are too few, they go on from
-    /// the node's first.
+    /// Assigns GPUs to the model copies of a copy of job `index` on nodes from `first` on, with all their stages: the first
+    /// GPUs that no job uses which may run at the same time. If there are too few, numbering continues from the node's first
+    /// GPU.
     pub(super) fn take_gpus(&mut self, index: usize, first: u32) {
         let job = &self.scenario.jobs[index];
         let over = self.over_before(job);
@@ -206,7 +208,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The jobs that are over when `job` begins.
+    /// Returns the jobs that are over when `job` begins.
     fn over_before(&self, job: &Job) -> BTreeSet<usize> {
         let (mut found, mut next) = (BTreeSet::new(), job.after.clone());
         while let Some(job) = next.pop() {
@@ -217,7 +219,7 @@ impl Builder<'_> {
         found
     }
 
-    /// The GPU of each model copy of one more loader that uses them.
+    /// Returns the GPU of each model copy of one more loader; empty if GPUs are not simulated as shared.
     pub(super) fn gpus(&mut self, job: &Job) -> Vec<Gpu> {
         if job.kernel().is_none() && job.kernels.is_empty() && job.averaging().is_none() {
             return Vec::new();
@@ -247,7 +249,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Where learners move models or gradients in the memory of a GPU, if that is limited.
+    /// Returns the group of flows for models or gradients that learners move in the memory of a GPU, if its bandwidth is
+    /// limited.
     fn gpu_memory(&mut self, job: &Job) -> Option<GroupId> {
         let bandwidth = self.here().gpu_memory_bandwidth;
         let used = job.uses_gpu_memory() && bandwidth.is_finite();
@@ -257,7 +260,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A link [B/s] that is one of a node's resource `name`.
+    /// Adds a link of a node [B/s] to the resource called `name`.
     pub(super) fn own_link(&mut self, name: &str, bandwidth: f64) -> LinkId {
         let link = self.env.network.link(Capacity::Fixed(bandwidth));
         self.resource(name, "B/s", bandwidth, Member::Link(link));
@@ -265,8 +268,8 @@ impl Builder<'_> {
     }
 }
 
-/// The first of so many GPUs in a row that are not taken, on a node of `all`; if there are none, those after as many as
-/// are taken.
+/// Returns the first of `number` consecutive GPUs that are not taken, on a node of `all` GPUs; if there are none, the GPU
+/// after as many as are taken.
 fn first_free(taken: Vec<Taken>, number: u64, all: u64) -> u64 {
     let sum: u64 = taken.iter().map(|taken| taken.number).sum();
     let mut spans: Vec<(u64, u64)> = taken.into_iter().flat_map(|taken| taken.spans(all)).collect();

@@ -1,4 +1,4 @@
-//! Which communicators have their links for themselves.
+//! Finds the communicators that have their links for themselves.
 
 use crate::communication::CommunicatorRun;
 use crate::index::Ids;
@@ -9,7 +9,7 @@ use crate::program::ParallelRun;
 use super::Builder;
 
 impl Builder<'_> {
-    /// Tells the communicators whose links nothing else uses, once all is built.
+    /// Marks the communicators whose links nothing else uses; to be called when everything is built.
     pub(super) fn own_links(&mut self) {
         let mut users = LinkUsers::new(&self.env.network);
         self.share_changing(&mut users);
@@ -26,14 +26,14 @@ impl Builder<'_> {
         self.tell_alone(&users);
     }
 
-    /// Links that faults slow.
+    /// Marks the links that faults slow as shared.
     fn share_changing(&self, users: &mut LinkUsers) {
         for fault in self.faults() {
             fault.links.iter().for_each(|(link, _)| users.share(*link));
         }
     }
 
-    /// Links of the collectives of communicators.
+    /// Registers each communicator as a user of the links of its collectives.
     fn claim_links(
         &self,
         communicators: Ids<CommunicatorRun>,
@@ -63,7 +63,7 @@ impl Builder<'_> {
     }
 }
 
-/// Links over which stages send each other activations.
+/// Marks the links over which stages send each other activations as shared.
 fn share_sends(parallel: &ParallelRun, ways: &RankRoutes, users: &mut LinkUsers) {
     for (from, to) in parallel.sends() {
         ways.links_between(from, to).into_iter().for_each(|link| users.share(link));

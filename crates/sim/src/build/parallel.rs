@@ -1,4 +1,4 @@
-//! Models that are spread over GPUs: links, groups, programs.
+//! Models that are spread over GPUs: their links, communicators and programs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -19,23 +19,23 @@ use super::Builder;
 use super::job::JobCopy;
 use super::sync::LinkPlace;
 
-/// The model copies of a job copy, in stages.
+/// The model copies of a job copy, divided into stages.
 pub(super) struct Stages {
     pub(super) run: ParallelRun,
     pub(super) ways: RankRoutes,
-    /// By model copy of those whose programs differ, and by stage.
+    /// Programs by stage, for one model copy after the other of those whose programs differ.
     pub(super) programs: Vec<Vec<Op>>,
 }
 
-/// What is found of a job copy's GPUs before its communicators are made.
+/// The layout of a job copy's GPUs, before its communicators are made.
 struct Laid<'j> {
     job: &'j Job,
     of: &'j Parallelism,
-    /// The job copy, its first device.
+    /// Id of the job copy; `first` is its first device.
     number: JobId,
     first: DeviceId,
     cluster: Cluster,
-    /// On which of its nodes each GPU is.
+    /// For each GPU, the number of its node within the job copy.
     nodes: Vec<u32>,
     ways: RankRoutes,
     /// Time of a step of a model copy [s].
@@ -43,7 +43,8 @@ struct Laid<'j> {
 }
 
 impl Builder<'_> {
-    /// What the GPUs of a job copy on nodes from `node` on do, whose first device is number `first`.
+    /// Builds the stages of a job copy on nodes from `node` on, whose first device has number `first`; `None` if its model
+    /// copies are not spread over GPUs.
     pub(super) fn parallel(
         &mut self,
         copy: &JobCopy,
@@ -84,8 +85,8 @@ impl Builder<'_> {
         Some(Stages { run, ways: laid.ways, programs })
     }
 
-    /// The communicators of a stage's GPUs with those of other model copies: with all of them, with those that hold all experts
-    /// together, and with those that hold the same experts.
+    /// Adds the communicators of each stage's GPUs with those of other model copies: with all of them, with those that
+    /// together hold all experts, and with those that hold the same experts.
     fn communicators_of_copies(
         &mut self,
         laid: &Laid<'_>,
@@ -124,7 +125,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds communicators of sets of devices whose GPUs are in groups; each device is in those of its set.
+    /// Adds communicators for sets of devices, each with the groups of their GPUs; each device takes part in those of its set.
     fn share(
         &mut self,
         laid: &Laid<'_>,
@@ -150,7 +151,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds communicators of ranks that do the same side by side, for the devices that these are on; their numbers.
+    /// Adds communicators of groups of ranks that do the same side by side, one for each of `groups`, whose ranks are on
+    /// `devices`; returns their ids.
     fn communicators(
         &mut self,
         laid: &Laid<'_>,
@@ -173,7 +175,7 @@ impl Builder<'_> {
         self.parts.communicators.all.ids_from(begin)
     }
 
-    /// The parts of all model copies, on nodes from `first` on.
+    /// Returns the parts of all model copies, on nodes from `first` on.
     fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> Vec<ParallelDevice> {
         let (job, mut parts) = (laid.job, Vec::new());
         for model in 0..job.ranks() {
@@ -194,7 +196,8 @@ impl Builder<'_> {
         parts
     }
 
-    /// How much longer than on the cluster's first nodes the slowest of these GPUs takes, on nodes from `first` on.
+    /// Returns the factor by which the slowest of these GPUs is slower than those of the cluster's first nodes; the GPUs are
+    /// on nodes from `first` on.
     fn slowest(&mut self, laid: &Laid<'_>, gpus: Members, first: u32) -> f64 {
         let nodes = &laid.nodes[gpus.first as usize..(gpus.first + gpus.ranks) as usize];
         let mut slowness = 0.0_f64;
@@ -205,7 +208,7 @@ impl Builder<'_> {
         slowness
     }
 
-    /// By GPU, its ways from its node's memory and back there, where it needs them; nodes are those from `first` on.
+    /// Returns for each GPU the routes from and to its node's memory, if the job swaps; the GPUs are on nodes from `first` on.
     fn swap_ways(
         &mut self,
         laid: &Laid<'_>,
@@ -235,7 +238,8 @@ impl Builder<'_> {
         })
     }
 
-    /// The communicators in which GPUs of a stage of a model copy split layers, and sequences.
+    /// Adds the communicators of the GPUs of each stage of a model copy: of those that split layers, and of those that split
+    /// sequences.
     fn communicators_of_parts(
         &mut self,
         laid: &Laid<'_>,
@@ -262,7 +266,7 @@ impl Builder<'_> {
     }
 }
 
-/// Which stage sends to which.
+/// Returns the pairs of stages of which the first sends to the second.
 fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
     let sent = |op: &Op| if let Op::Send(input) = op { Some(input.stage as usize) } else { None };
     let sends = all
@@ -273,12 +277,12 @@ fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
 }
 
 impl Laid<'_> {
-    /// Model copies whose programs differ.
+    /// Returns the model copies whose programs differ.
     fn experts(&self) -> Range<u32> {
         0..self.job.programs_of_stage()
     }
 
-    /// By stage, the programs of model copy number `expert` of those whose programs differ.
+    /// Returns the programs of all stages of model copy number `expert` of those whose programs differ.
     fn programs(&self, expert: u32) -> Vec<StageProgram> {
         (0..self.job.shares().len()).map(|stage| self.program(stage, expert)).collect()
     }
@@ -307,7 +311,7 @@ impl Laid<'_> {
         })
     }
 
-    /// The collectives of a program in a communicator; where all are the same, one of them.
+    /// Returns the collectives of a program in a communicator; if all are the same, only one of them.
     fn sequence(&self, program: &StageProgram, kind: Communicator) -> Arc<[Planned]> {
         let all = &program.collectives[kind as usize];
         let same = all.iter().all(|started| *started == all[0]);
@@ -327,7 +331,7 @@ impl Laid<'_> {
         all.iter().map(planned).collect()
     }
 
-    /// Most bytes of collectives of a communicator that are done as one because they wait together [B].
+    /// Returns the maximum bytes of waiting collectives of a communicator that are fused into one [B].
     fn fusion(&self, kind: Communicator) -> u64 {
         match kind {
             Communicator::Data | Communicator::ExpertData => {
@@ -337,7 +341,7 @@ impl Laid<'_> {
         }
     }
 
-    /// How these collectives are done by groups of ranks that do them side by side; `None` if there are none.
+    /// Returns how these collectives are done by `groups` of ranks side by side; `None` if there are no collectives.
     fn plan(&self, kind: Communicator, all: &[Planned], groups: &[Members]) -> Option<Plan> {
         let (sync, of) = (self.job.sync.as_ref(), self.of);
         let method = match kind {

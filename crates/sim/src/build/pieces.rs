@@ -5,7 +5,7 @@ use forebay_collective::Operation;
 use forebay_engine::Span;
 use forebay_scenario::Sync;
 
-/// The collectives of a step that takes so long: of parameters, then of gradients.
+/// Returns the collectives of a step of duration `step` [s]: first those of parameters, then those of gradients.
 pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
     let run = |operation, bytes, tensors: u32, late| {
         let overhead = Span::from_seconds(sync.transport.per_tensor * f64::from(tensors));
@@ -14,13 +14,13 @@ pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let out = parameters.map(|of| run(Operation::Broadcast, of.bytes, of.tensors, 0.0));
     let back = sync.buckets.iter().map(|of| {
-        // A cycle may end after the step has.
+        // A framework's cycle may end after the step has ended.
         run(sync.operation(), of.bytes, of.tensors, (of.ready - 1.0).max(0.0) * step)
     });
     out.chain(back).collect()
 }
 
-/// The pieces of a step that ends with an exchange: their shares sum to 1.
+/// Returns the pieces of a step that ends with an exchange; their shares sum to 1.
 pub(super) fn pieces(sync: &Sync) -> Pieces {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let needed = until(parameters.map(|of| of.needed).collect());
@@ -43,7 +43,8 @@ pub(super) fn pieces(sync: &Sync) -> Pieces {
     Pieces::new(pieces, sync.interval, needed.len() as u32)
 }
 
-/// When parameters are needed: who waits for some waits for all that are sent before.
+/// Returns when parameter buckets are needed, given when each is used: a computation that waits for a bucket waits for all
+/// buckets sent before it, so none is needed later than a bucket sent after it.
 fn until(mut needed: Vec<f64>) -> Vec<f64> {
     let mut least = f64::INFINITY;
     for at in needed.iter_mut().rev() {
@@ -53,7 +54,7 @@ fn until(mut needed: Vec<f64>) -> Vec<f64> {
     needed
 }
 
-/// When gradients are ready: in order.
+/// Returns when gradients can be reduced: in the order of buckets, so none is ready earlier than those before it.
 fn from_then(mut ready: Vec<f64>) -> Vec<f64> {
     let mut most = 0.0_f64;
     for at in &mut ready {
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_of_order_waits_for_what_is_before_it() {
+    fn buckets_out_of_order_wait_for_earlier_ones() {
         assert_eq!(until(vec![0.2, 0.0, 0.5, 0.3]), [0.0, 0.0, 0.3, 0.3]);
         assert_eq!(from_then(vec![0.6, 0.9, 0.7, 1.0]), [0.6, 0.9, 0.9, 1.0]);
     }

@@ -8,25 +8,25 @@ use super::Builder;
 use super::job::JobCopy;
 use super::sync::LinkPlace;
 
-/// Links as they are made for ranks, with what each carries [B/s].
+/// The links made so far for ranks, each with its capacity [B/s].
 struct Links<'b, 's> {
     builder: &'b mut Builder<'s>,
     capacities: Vec<(LinkId, f64)>,
 }
 
-/// What is the same of all ranks.
+/// Properties that all ranks have in common.
 #[derive(Debug, Clone, Copy)]
 struct Rank {
-    /// GPUs that it has, the first of which sends and receives.
+    /// Number of GPUs of a rank, the first of which sends and receives.
     gpus: u64,
-    /// Whether what it sends to other nodes goes through its node's memory.
+    /// Whether messages to other nodes go through the node's memory.
     through_host: bool,
-    /// Whether that has a server's part of the parameters.
+    /// Whether a server in the node's memory holds a part of the parameters.
     beside_servers: bool,
 }
 
 impl Links<'_, '_> {
-    /// The one of a place, if it is limited.
+    /// Returns the link at a place, if its bandwidth is limited.
     fn at(&mut self, name: &'static str, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
         let place = LinkPlace { name, index, of };
         let link = bandwidth.is_finite().then(|| self.builder.link_at(place, bandwidth));
@@ -34,7 +34,7 @@ impl Links<'_, '_> {
         link.into_iter().collect()
     }
 
-    /// Those of two names, out and in.
+    /// Returns the links of two names at a place: out and in.
     fn both(
         &mut self,
         names: [&'static str; 2],
@@ -45,7 +45,7 @@ impl Links<'_, '_> {
         names.map(|name| self.at(name, index, of, rate))
     }
 
-    /// Those of GPU number `gpu` of a node towards others of it.
+    /// Returns the links of GPU number `gpu` of a node towards other GPUs of the node.
     fn inside(&mut self, intra: &Intra, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
         match intra.kind {
             IntraKind::Shared => [self.at("node.intra", 0, node, intra.bandwidth), Vec::new()],
@@ -53,7 +53,7 @@ impl Links<'_, '_> {
         }
     }
 
-    /// Those from its switch number `switch` of a node to others, by the root.
+    /// Returns the links between switch number `switch` of a node and the other switches, over the root.
     fn above(&mut self, intra: &Intra, switch: u32, node: u32) -> [Vec<LinkId>; 2] {
         let names = ["node.intra.up", "node.intra.down"];
         let [mut up, down] = self.both(names, switch, node, intra.tree.uplink);
@@ -61,7 +61,8 @@ impl Links<'_, '_> {
         [up, down]
     }
 
-    /// Those of GPU number `own` of a node towards other nodes; its rank number `gpu` has a part of the NICs.
+    /// Returns the links of GPU number `own` of a node towards other nodes. The NIC follows from `gpu`, the number of the rank
+    /// on its node.
     fn outside(&mut self, host: bool, own: u32, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
         let cluster = &self.builder.scenario.cluster;
         let (of, nic) = (cluster.node_at(node), cluster.nic_at(node));
@@ -77,7 +78,7 @@ impl Links<'_, '_> {
         outside
     }
 
-    /// Those of a tree between GPU number `own` of a node and its NICs, and back.
+    /// Returns the links of a node's PCIe tree between GPU number `own` and the NICs, out and in.
     fn towards_nics(&mut self, intra: &Intra, own: u32, node: u32) -> [Vec<LinkId>; 2] {
         if intra.tree.nics == NicsAt::Apart {
             return Default::default();
@@ -85,14 +86,14 @@ impl Links<'_, '_> {
         let mut ways = self.inside(intra, own, node);
         if intra.tree.nics == NicsAt::Root {
             let [up, mut down] = self.above(intra, own / intra.tree.switch, node);
-            // Both ways cross it.
+            // Traffic in both directions crosses the root.
             down.extend(self.at("node.intra.root", 0, node, intra.tree.root));
             ways.iter_mut().zip([up, down]).for_each(|(links, above)| links.extend(above));
         }
         ways
     }
 
-    /// Those of GPU number `own` of a node to what servers have in its memory, if they do.
+    /// Returns the links between GPU number `own` of a node and servers in the node's memory, if there are any.
     fn host(&mut self, rank: Rank, own: u32, node: u32) -> [Vec<LinkId>; 2] {
         if !rank.beside_servers {
             return [const { Vec::new() }; 2];
@@ -101,7 +102,7 @@ impl Links<'_, '_> {
         self.both(["node.pcie.out", "node.pcie"], own, node, pcie)
     }
 
-    /// Those of server number `number` of `job` on nodes from `first` on.
+    /// Returns the links of server number `number` of `job` on nodes from `first` on.
     fn server(&mut self, (job, of): (&Job, &Servers), number: u32, first: u32) -> RankLinks {
         let none = RankLinks { server: true, ..RankLinks::default() };
         match of.place {
@@ -111,7 +112,7 @@ impl Links<'_, '_> {
                 let mut new = |name: &str| self.builder.own_link(name, nic);
                 let outside = names.map(|name| nic.is_finite().then(|| new(name)));
                 let outside = outside.map(|link| link.into_iter().collect());
-                // On the switch of all racks.
+                // The server is on the switch that connects all racks.
                 RankLinks { node: u32::MAX - number, rack: u32::MAX, outside, ..none }
             }
             ServerPlace::WithWorkers => {
@@ -129,7 +130,7 @@ impl Links<'_, '_> {
         }
     }
 
-    /// The links of the ranks on one node, so many.
+    /// Returns the links of the `ranks` ranks on one node.
     fn ports(&mut self, rank: Rank, node: u32, ranks: u32) -> impl Iterator<Item = RankLinks> {
         let cluster = &self.builder.scenario.cluster;
         let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
@@ -165,7 +166,7 @@ impl Links<'_, '_> {
 }
 
 impl Builder<'_> {
-    /// The links of the ranks of `job` on nodes from `first` on.
+    /// Returns the routes between the ranks of `job` on nodes from `first` on.
     pub(super) fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> RankRoutes {
         let job = of.job;
         let latency = [sync.transport.latency_inside, sync.transport.latency];
@@ -190,7 +191,7 @@ impl Builder<'_> {
         RankRoutes::new(ports, sync.transport, latency, capacities, overhead)
     }
 
-    /// The links of all GPUs of a job copy on nodes from `first` on.
+    /// Returns the routes between all GPUs of a job copy on nodes from `first` on.
     pub(super) fn ways_of_gpus(
         &mut self,
         of: &JobCopy,

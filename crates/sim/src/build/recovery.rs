@@ -1,4 +1,4 @@
-//! What a job copy has against failures of its nodes.
+//! Checkpoints and failures of job copies.
 
 use crate::checkpoint::{CheckpointRun, Writer};
 use crate::communication::RankRoutes;
@@ -11,8 +11,8 @@ use super::job::JobCopy;
 use super::mount::Client;
 
 impl Builder<'_> {
-    /// Builds the checkpoints and failures of a job copy on nodes from `node` on, with loaders from `first` on; `servers` are
-    /// the links to its parameter servers, if it has some.
+    /// Returns the checkpoints and failures of a job copy on nodes from `node` on, with loaders from `first` on; `servers` are
+    /// the routes to its parameter servers, if it has any. `None` if it has neither checkpoints nor failures.
     pub(super) fn recovery(
         &mut self,
         of: &JobCopy,
@@ -44,7 +44,7 @@ impl Builder<'_> {
         Some(Box::new(RecoveryRun::new(checkpoint, failures, restored)))
     }
 
-    /// Nodes that write what they have of the state.
+    /// Returns the nodes that write a checkpoint, each with its part of the state.
     fn writing_nodes(&mut self, of: &JobCopy, checkpoint: &Checkpoint, node: u32) -> Vec<Writer> {
         let storage = checkpoint.storage;
         let parts = (node..).zip(of.job.parts_of(checkpoint)).filter(|(_, part)| *part > 0.0);
@@ -53,7 +53,7 @@ impl Builder<'_> {
             .collect()
     }
 
-    /// Servers that write: the first, or each what it has.
+    /// Returns the servers that write a checkpoint: the first one everything, or each its part.
     fn writing_servers(
         &mut self,
         of: &JobCopy,
@@ -80,7 +80,7 @@ impl Builder<'_> {
         writers
     }
 
-    /// What writes so many bytes to a storage, as file number `file`, as a client on a node.
+    /// Returns a writer of `bytes` bytes to a storage, as file number `file`, as a client on a node.
     fn writer(
         &mut self,
         storage: usize,

@@ -15,7 +15,7 @@ use super::mount::Client;
 use super::storage_model::StorageModel;
 
 impl Builder<'_> {
-    /// Adds the copying of a job copy's data set to the node being built, its number `rank`.
+    /// Adds the copying of a job copy's data set to the node being built, which is number `rank` of the job copy.
     pub(super) fn staging(&mut self, copy: &JobCopy, rank: u32) {
         let Some(staging) = &copy.job.staging else { return };
         let (mut write, mut to) = (None, None);
@@ -26,7 +26,7 @@ impl Builder<'_> {
             let model = StorageModel::new(&self.scenario.storage[staging.to].path);
             write = self.disk(staging.to, &model).write;
         }
-        // What is converted, or brought to where all nodes have it, is there before it is written.
+        // Files to be converted or written to a shared storage are read completely before they are written.
         let whole = staging.convert.is_some() || staging.shared;
         let beyond = write.filter(|_| !whole);
         let convert = whole.then(|| self.conversion(copy, staging.convert.as_ref(), write, to));
@@ -35,7 +35,7 @@ impl Builder<'_> {
         let mount = mount.after(self.files_before(index));
         let dataset = &self.scenario.datasets[index];
         let of = match staging.shared {
-            // Each brings its part to where all have it.
+            // Each node copies its part to the storage that all nodes share.
             true => Replicas { nodes: u64::from(copy.job.nodes), each: 1 },
             false => copy.job.parts().unwrap_or(Replicas::EVERYWHERE),
         };
@@ -62,8 +62,8 @@ impl Builder<'_> {
         });
     }
 
-    /// How the data set of a job copy is made on the node being built, from another one if from any, and
-    /// written to a tier over `write`, or to what all nodes share, `to`.
+    /// Returns how the data set of a job copy is written on the node being built: converted from another one if there is a
+    /// conversion, and written to a tier over `write` or to the shared storage `to`.
     fn conversion(
         &mut self,
         copy: &JobCopy,
@@ -71,7 +71,7 @@ impl Builder<'_> {
         write: Option<Use>,
         to: Option<Mount>,
     ) -> Box<Conversion> {
-        // Streams and workers share cores as a link, however few they are.
+        // Conversion streams share the cores with workers as a link, even if there are few of both.
         let cores = convert.and_then(|_| match self.cores(u32::MAX, true).0 {
             Cores::Shared(group) => Some(group),
             Cores::Fifo(_) => None,

@@ -1,42 +1,42 @@
-//! A storage's request path as one client sees it, and the core-seconds that are part of its times.
+//! A storage's request path as one client sees it, and the core-seconds included in its times.
 
 use forebay_scenario::storage::Bandwidth;
 use forebay_scenario::{ReadCpu, RequestPath};
 
-/// Nothing that limits bytes.
+/// A bandwidth that does not limit transfers.
 const UNLIMITED: &Bandwidth = &Bandwidth::Fixed(f64::INFINITY);
 
 /// A storage's request path as it is built for one client.
 pub(super) struct StorageModel<'s> {
     pub(super) path: &'s RequestPath,
-    /// Fastest that one transfer goes over links [B/s].
+    /// Maximum throughput of a single transfer over links [B/s].
     pub(super) per_stream: f64,
-    /// Whether it is reached over the network.
+    /// Whether the storage is reached over the network.
     pub(super) remote: bool,
 }
 
-/// What is left of a storage's times when a request's core-seconds are taken out of them.
+/// The parts of a storage's times when the core-seconds of a request are taken out of them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rest {
-    /// To be added to the latency [s].
+    /// Time to be added to the latency [s]; may be negative.
     pub(super) latency: f64,
-    /// Core-seconds apart from the bytes' way.
+    /// Core-seconds that are spent apart from the transfer.
     pub(super) cpu: ReadCpu,
-    /// What keeps a core busy while bytes are on their way, if anything does.
+    /// Core use during the transfer of bytes, if the transfer keeps a core busy.
     pub(super) coupled: Option<Coupled>,
 }
 
-/// Bytes that are on their way and use a core at the same time.
+/// Use of a core during the transfer of bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Coupled {
-    /// Core-seconds per byte.
+    /// Core-seconds for each byte [s/B].
     pub(super) cpu: f64,
     /// Time per byte of a request that is alone [s/B].
     pub(super) alone: f64,
 }
 
 impl<'s> StorageModel<'s> {
-    /// Of requests that take this path.
+    /// Returns the model of a storage with this request path.
     pub(super) fn new(path: &'s RequestPath) -> StorageModel<'s> {
         let on_links = path.seek().is_none();
         StorageModel {
@@ -46,12 +46,13 @@ impl<'s> StorageModel<'s> {
         }
     }
 
-    /// Bandwidth of the link that all transfers share.
+    /// Returns the bandwidth of the link that all transfers share.
     pub(super) fn bandwidth(&self) -> &'s Bandwidth {
         if self.path.seek().is_some() { UNLIMITED } else { &self.path.bandwidth }
     }
 
-    /// Seek time of a disk's head [s], and how fast bytes come then [B/s], where it has one.
+    /// Returns a disk head's seek time [s] and the throughput after the seek [B/s]; `None` if the storage is not modelled with
+    /// a disk head.
     pub(super) fn disk_head(&self) -> Option<(f64, f64)> {
         let alone = self.path.bandwidth.alone().min(self.path.per_stream);
         self.path.seek().map(|seek| (seek, alone))
@@ -59,10 +60,10 @@ impl<'s> StorageModel<'s> {
 }
 
 impl StorageModel<'_> {
-    /// Takes a request's core-seconds, which are part of its time, out of latency and time per byte.
-    /// Where one of the two is all core-seconds and more, the other makes up for that in requests of
-    /// `size`. Bytes whose way cannot be as fast as what would be left of it keep a core busy while
-    /// they are on it, if that is mostly a core's work or the latency cannot make up for it.
+    /// Takes the core-seconds of a request, which are included in its time, out of the latency and the time per byte. If the
+    /// core-seconds exceed one of the two, the other one is reduced instead, for requests of `size` bytes. If the links cannot
+    /// be as fast as the remaining time per byte requires, transfers keep a core busy during the transfer; but only if a
+    /// core's work is most of the time per byte, or if the latency is too short to be reduced instead.
     pub(super) fn take_cpu(&mut self, size: f64) -> Rest {
         let cpu = self.path.cpu;
         if cpu == ReadCpu::default() {
@@ -75,7 +76,8 @@ impl StorageModel<'_> {
             fixed = 0.0;
         }
         let least = 1.0 / self.most();
-        // What a core's part of the time per byte cannot be taken out of.
+        // `missing` is the part of a core's time per byte that cannot be taken out of the transfer time, because the links are
+        // too slow for that.
         let (alone, missing) = (per_byte.max(least), least - (per_byte.max(least) - cpu.per_byte));
         let mostly = cpu.per_byte > alone.max(least) / 2.0 || missing * size > fixed;
         if mostly && cpu.per_byte > 0.0 && missing > 0.0 {
@@ -90,24 +92,23 @@ impl StorageModel<'_> {
         Rest { latency: fixed.max(0.0) - latency, cpu, coupled: None }
     }
 
-    /// Bytes keep a core busy while they are on their way, which takes `per_byte` without that and
-    /// at least `least` [s/B].
+    /// Lets transfers keep a core busy; a transfer would take `per_byte` without that, and takes at least `least` [s/B].
     fn couple(&mut self, per_byte: f64, least: f64) -> Coupled {
         let alone = per_byte.max(self.path.cpu.per_byte);
         self.per_stream = 1.0 / alone;
         Coupled { cpu: self.path.cpu.per_byte, alone: alone.max(least) }
     }
 
-    /// A core's part of `per_byte` [s/B] comes when the bytes are there; the time per byte, at most 0,
-    /// by which it is more than all of that.
+    /// Takes a core's part out of `per_byte` [s/B], since it is spent after the bytes have arrived; returns the negative
+    /// remainder if the core's part is larger than `per_byte`, otherwise 0.
     fn keep_apart(&mut self, per_byte: f64) -> f64 {
         let per_byte = per_byte - self.path.cpu.per_byte;
-        // No time per byte at all is a stream without cap.
+        // With no time left per byte, a stream has no cap.
         self.per_stream = if per_byte > 0.0 { 1.0 / per_byte } else { f64::INFINITY };
         per_byte.min(0.0)
     }
 
-    /// Fastest that all transfers go together [B/s].
+    /// Returns the maximum throughput of all transfers together [B/s].
     pub(super) fn most(&self) -> f64 {
         self.bandwidth().most()
     }

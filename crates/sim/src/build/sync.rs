@@ -1,4 +1,4 @@
-//! What model copies do with their gradients: the ways between them, and how each bucket is reduced.
+//! Synchronisation of model copies: the routes between them, and how each bucket is reduced.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,30 +19,31 @@ use super::Builder;
 use super::job::JobCopy;
 use super::pieces;
 
-/// Where a link is.
+/// The place of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LinkPlace {
     pub(super) name: &'static str,
-    /// Which of that name.
+    /// Number of the link among those of that name at its node or rack.
     pub(super) index: u32,
-    /// Which node or rack.
+    /// Number of the node or rack.
     pub(super) of: u32,
 }
 
 impl LinkPlace {
-    /// The one of its name on a node.
+    /// Returns the place of the only link of this name on a node.
     pub(super) fn of_node(name: &'static str, node: u32) -> LinkPlace {
         LinkPlace { name, index: 0, of: node }
     }
 
-    /// The one of its name of a GPU of a node.
+    /// Returns the place of the link of this name at a GPU of a node.
     pub(super) fn of_gpu(name: &'static str, node: u32, gpu: u32) -> LinkPlace {
         LinkPlace { name, index: gpu, of: node }
     }
 }
 
 impl Builder<'_> {
-    /// What the model copies of copy number `copy` of a job, on nodes from `node` on, do with their gradients.
+    /// Returns the synchronisation of gradients of copy number `copy` of a job on nodes from `node` on, with devices from
+    /// `device` on, by collectives; `None` if it has none.
     pub(super) fn sync(
         &mut self,
         of: &JobCopy,
@@ -79,7 +80,7 @@ impl Builder<'_> {
         };
         let (pieces, mut collectives) = (pieces::pieces(sync), pieces::collectives(sync, step));
         if job.ranks() < 2 {
-            // Nothing leaves the GPU, and nobody asks a library.
+            // Nothing leaves the GPU, and no communication library is involved.
             let at_once = |of: &mut Planned| (of.late, of.overhead) = (Span::ZERO, Span::ZERO);
             collectives.iter_mut().for_each(at_once);
         }
@@ -93,7 +94,7 @@ impl Builder<'_> {
             CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         self.parts.communicators.all.push(communicator);
-        // A root updates, everyone takes apart.
+        // A root updates parameters; without a root every device decompresses gradients.
         let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
         let update = Span::from_seconds(update);
         let (root, learners) = (sync.root.is_some(), job.sums_gradients());
@@ -101,7 +102,7 @@ impl Builder<'_> {
         Some((Box::new(run), Box::new(ways)))
     }
 
-    /// How the learners of a job copy on nodes from `node` on average their models, if they do.
+    /// Returns how the learners of a job copy on nodes from `node` on average their models, if they do.
     pub(super) fn averaging(&self, job: &Job, node: u32) -> Option<Box<AveragingRun>> {
         let averaging = job.averaging()?;
         let bytes: f64 =
@@ -111,7 +112,8 @@ impl Builder<'_> {
         Some(Box::new(AveragingRun::new(averaging.period, bytes, bandwidth)))
     }
 
-    /// What the model copies of a job copy, on nodes from `node` on, exchange with servers, if they do.
+    /// Returns the exchanges of the model copies of a job copy, on nodes from `node` on, with parameter servers, if it has
+    /// any.
     pub(super) fn servers(
         &mut self,
         of: &JobCopy,
@@ -122,7 +124,7 @@ impl Builder<'_> {
         let servers = sync.servers.as_ref()?;
         let (ways, workers) = (self.ways(of, sync, node), job.ranks());
         let shard = |(number, part): (u32, &BucketShare)| {
-            // A bucket of no bytes is pushed to the first server.
+            // A bucket without bytes is pushed to the first server.
             let used = number == 0 || part.push > 0 || part.pull > 0;
             used.then(|| Shard::new(workers + number, *part, workers))
         };
@@ -139,7 +141,7 @@ impl Builder<'_> {
         Some((Box::new(run), Box::new(ways)))
     }
 
-    /// Tracks of what is on its way, and of how far model copies are apart, where a timeline is recorded.
+    /// Returns tracks for bytes in transfer to and from servers, and for the lead of model copies, if a timeline is recorded.
     fn server_tracks(&mut self, process: &str) -> Option<ServerTracks> {
         let process = self.env.recorder.as_mut()?.process(process.to_owned());
         let moving = self.track(Some(process), || "on the way [B]".to_owned())?;
@@ -147,7 +149,7 @@ impl Builder<'_> {
         Some(ServerTracks { moving, ahead })
     }
 
-    /// Tracks of what is done with gradients, and of those that wait for that, where a timeline is recorded.
+    /// Returns tracks for collectives of gradients, and for gradients that wait for theirs, if a timeline is recorded.
     fn sync_tracks(&mut self, process: &str) -> Option<SyncTracks> {
         let process = self.env.recorder.as_mut()?.process(process.to_owned());
         let reduction = self.track(Some(process), || "collectives".to_owned())?;
@@ -155,7 +157,7 @@ impl Builder<'_> {
         Some(SyncTracks { reduction, waiting })
     }
 
-    /// The link of a name on a node or rack, which all jobs there share.
+    /// Returns the link at a place of a node or rack, which all jobs there share.
     pub(super) fn link_at(&mut self, place: LinkPlace, bandwidth: f64) -> LinkId {
         self.node = place.of;
         match place {
@@ -172,15 +174,16 @@ impl Builder<'_> {
     }
 }
 
-/// Whether each rank of a node that sends one message and gets another has a core for both.
+/// Returns whether a node has two cores for each of its ranks: one for a message that the rank sends, and one for a message
+/// that it receives.
 fn has_cores(node: &Node, job: &Job) -> bool {
     let messages = 2 * u64::from(job.copies_per_node);
     let alike = node.most_threads() == 1 && job.cpu.quota >= messages as f64;
     alike && messages <= u64::from(node.cores)
 }
 
-/// Whether each rank has links of its own, but for NICs that all are shared by as many, on a `cluster` of
-/// equal nodes.
+/// Returns whether each rank has its own links, except for NICs that are each shared by the same number of ranks, on a
+/// `cluster` of equal nodes.
 fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
     let host = sync.transport.through_host && cluster.node.pcie.is_finite();
     let even = job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
@@ -191,11 +194,12 @@ fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
     apart && alike && own_cores && !host && even
 }
 
-/// What a transfer costs inside a node, across by itself, and across with all of its node.
+/// Returns the cost of a transfer inside a node, between nodes by itself, and between nodes beside transfers of all other
+/// ranks of its node.
 fn costs(job: &Job, sync: &Sync, cluster: &Cluster) -> [Cost; 3] {
     let transport = &sync.transport;
     let (gamma, cpu) = (1.0 / transport.sum, transport.cpu);
-    // Both ends pay, one after the other.
+    // Both ends spend this time, one after the other.
     let cost = |latency: f64, rate: f64| Cost {
         alpha: latency + 2.0 * cpu.per_message,
         beta: 1.0 / rate + 2.0 * cpu.per_byte,

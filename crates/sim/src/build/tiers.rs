@@ -19,8 +19,8 @@ use super::storage_model::StorageModel;
 use super::sync::LinkPlace;
 
 impl Builder<'_> {
-    /// The tiers that a loader of `job` on node number `rank` of it uses, the node being built, with
-    /// threads on `cores`.
+    /// Returns the tiers that a loader of `job`, with threads on `cores`, uses on the node being built, which is number `rank`
+    /// of the job copy; `None` if it uses none.
     pub(super) fn tiers(&mut self, job: &Job, rank: u32, cores: &OnCores) -> Option<Box<Tiers>> {
         let storage = job.reads_from();
         let cache = self.scenario.storage[storage].cache;
@@ -42,8 +42,7 @@ impl Builder<'_> {
         Some(Box::new(Tiers { rank, peers, cache, parts, read, requests: Vec::new() }))
     }
 
-    /// How a loader of `job` uses the `cache` of its node, and of others where there are several
-    /// `nodes`.
+    /// Returns how a loader of `job` uses the `cache` of its node, and the caches of other nodes if there are several `nodes`.
     fn cache_ways(
         &mut self,
         job: &Job,
@@ -72,7 +71,7 @@ impl Builder<'_> {
         }
     }
 
-    /// How a loader of a job copy uses the decoded samples that the node being built keeps.
+    /// Returns how a loader of a job copy uses the cache of decoded samples on the node being built, if there is one.
     pub(super) fn decoded(&mut self, copy: &JobCopy) -> Option<Box<Decoded>> {
         let described = copy.job.decoded_cache?;
         let dataset = &self.scenario.datasets[copy.job.dataset];
@@ -87,7 +86,7 @@ impl Builder<'_> {
         Some(Box::new(Decoded { cache, bytes, requests: Vec::new() }))
     }
 
-    /// What the node being built keeps of storage `index`.
+    /// Returns the cache for storage `index` on the node being built.
     fn node_cache(&mut self, index: usize, described: TierCache) -> CacheId {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.node_caches.get(&index));
         if let Some(known) = known {
@@ -100,7 +99,7 @@ impl Builder<'_> {
         number
     }
 
-    /// One more cache, for so many units.
+    /// Adds a cache for `units` units.
     fn new_cache(&mut self, policy: CachePolicy, capacity: f64, units: u32) -> CacheId {
         let number = self.env.storages.node_caches.next_id().number();
         let streams = Streams::new(self.scenario.run.seed, self.replication);
@@ -108,7 +107,7 @@ impl Builder<'_> {
         self.env.storages.node_caches.push(Cache::new(policy, capacity, units, generator))
     }
 
-    /// The list of which node keeps what of storage `index`, of those from node `first` on.
+    /// Returns the list of which node keeps which unit of storage `index`, among the nodes from `first` on.
     fn holders(&mut self, index: usize, first: u32) -> HoldersId {
         let number = self.env.storages.holders.next_id();
         let known = *self.lists.entry((index, first)).or_insert(number);
@@ -121,7 +120,7 @@ impl Builder<'_> {
         known
     }
 
-    /// The links from the rack of one node to that of another, where data pass them.
+    /// Returns the links from the rack of one node to that of another, if data pass through them.
     fn between_racks(&mut self, from: u32, to: u32) -> Vec<LinkId> {
         let cluster = &self.scenario.cluster;
         let Some(racks) = cluster.racks.filter(|_| cluster.storage_nic.is_none()) else {
@@ -136,7 +135,7 @@ impl Builder<'_> {
         ways.map(|way| self.link_at(way, racks.uplink)).into()
     }
 
-    /// Storage `index` of another `node`, as the node being built sees it: over both NICs.
+    /// Returns the mount of storage `index` of another `node` on the node being built: over both NICs.
     fn peer(&mut self, index: usize, node: u32) -> Mount {
         let mut model = StorageModel::new(&self.scenario.storage[index].path);
         let there = self.at_node(node, |on| on.disk(index, &model));
@@ -158,7 +157,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What `build` builds on another node than the one being built.
+    /// Returns the result of `build`, called with another `node` as the node being built.
     fn at_node<T>(&mut self, node: u32, build: impl FnOnce(&mut Self) -> T) -> T {
         let back = std::mem::replace(&mut self.node, node);
         let built = build(self);

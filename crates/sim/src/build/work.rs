@@ -1,4 +1,4 @@
-//! What workers do, operation by operation.
+//! The operations of workers.
 
 use crate::team::Team;
 use crate::worker::{Draw, Work};
@@ -7,7 +7,7 @@ use forebay_scenario::{Distribution, InnerThreads, Job, Operation, Stage};
 
 use super::Builder;
 
-/// Most operations of a stage in one of its lists: draws are addressed by stage, list and place.
+/// Maximum number of operations in each list of a stage: random samples are addressed by stage, list and position.
 const LIST: usize = 128;
 
 impl Builder<'_> {
@@ -22,7 +22,7 @@ impl Builder<'_> {
             for (list, base) in [(&stage.per_sample, 0), (&stage.per_item, LIST)] {
                 for (operation, salt) in list.iter().zip((salt + base) as u64..) {
                     let work = self.work(operation, salt, pixels);
-                    // Inner threads are at work on single samples.
+                    // Inner threads work on single samples only.
                     let team = job.cpu.inner.filter(|_| base == 0);
                     self.parts.loaders.works.push(in_team(work, team));
                 }
@@ -54,7 +54,7 @@ impl Builder<'_> {
     }
 }
 
-/// Computing that a team's threads share, if there is one.
+/// Returns the computation shared by the threads of a team, if there is one; other work stays as it is.
 fn in_team(work: Work, team: Option<InnerThreads>) -> Work {
     match (work, team) {
         (work @ (Work::Compute(_) | Work::Decode(..)), Some(team)) => {
@@ -65,7 +65,7 @@ fn in_team(work: Work, team: Option<InnerThreads>) -> Work {
     }
 }
 
-/// Operations for an item of the stage, that of handing it on included.
+/// Returns the number of operations on an item of the stage, including the hand-over to the next stage.
 pub(super) fn operations_of(stage: &Stage, job: &Job) -> usize {
     stage.per_sample.len() + stage.per_item.len() + usize::from(job.hand_off > 0.0)
 }

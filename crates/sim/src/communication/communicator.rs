@@ -1,4 +1,5 @@
-//! Ranks that have collectives with each other: one after the other, in the order in which all start them.
+//! Communicators: ranks that have collectives with each other, one after the other, in the order in which all ranks start
+//! them.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::own_links::OwnLinks;
 use super::plan::{Plan, Reduction};
 use super::timeline::SyncTracks;
 
-/// A communicator and how far its ranks are in a step.
+/// A communicator and the progress of its ranks within a step.
 #[derive(Debug)]
 pub(crate) struct CommunicatorRun {
     job: JobId,
@@ -29,33 +30,34 @@ pub(crate) struct CommunicatorRun {
     plan: Plan,
     progress: Progress,
     exchange: Exchange,
-    /// What its ranks have sent at least, all together [B].
+    /// Lower bound of the bytes that all ranks together have sent [B].
     sent: f64,
-    /// Where nothing else uses its links: each collective takes as long as the first that was like it.
+    /// Set if nothing else uses the communicator's links: each collective then takes as long as the first one with the same
+    /// operation and bytes.
     pub(super) own: Option<OwnLinks>,
-    /// Where a timeline is recorded.
+    /// Tracks in the timeline, if one is recorded.
     pub(crate) tracks: Option<SyncTracks>,
 }
 
-/// Who takes part in a communicator.
+/// The participants of a communicator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranks {
-    /// Its ranks among the ports of the job copy.
+    /// Its ranks, by their ports within the job copy.
     pub(crate) members: Members,
     /// The world's devices that wait for its collectives.
     pub(crate) devices: Members,
-    /// How many start each collective: devices, or GPUs whose learners add their gradients up before.
+    /// Number of participants that start each collective: devices, or GPUs whose learners sum their gradients before.
     pub(crate) starters: u32,
 }
 
 /// The collectives of a step.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
-    /// In order; the same again and again where there is one.
+    /// The collectives in order; if there is only one, every collective is like it.
     pub(crate) collectives: Arc<[Planned]>,
-    /// How many of them are started when a step begins: broadcasts of a root, which has all parameters then.
+    /// Number of collectives that count as started when a step begins: broadcasts of a root, which has all parameters then.
     pub(crate) given: u32,
-    /// Most bytes of collectives that are done as one because they wait together [B].
+    /// Maximum bytes of waiting collectives that are fused into one [B].
     pub(crate) fusion: u64,
 }
 
@@ -64,13 +66,15 @@ pub(crate) struct Sequence {
 pub(crate) struct Planned {
     pub(crate) operation: Operation,
     pub(crate) bytes: u64,
-    /// Time after which it is looked at, from when all have started it, and what comes then, for its tensors.
+    /// Time from when all ranks have started the collective until the framework looks at it; `overhead` is the time that the
+    /// framework then needs for its tensors.
     pub(crate) late: Span,
     pub(crate) overhead: Span,
 }
 
 impl Planned {
-    /// Bytes that each of so many ranks sends at least: 2 (n − 1) ÷ n of an allreduce's, half of that of others.
+    /// Returns the minimum number of bytes that each of `ranks` ranks sends: 2 (n − 1) ÷ n of the bytes in an allreduce, half
+    /// of that in other collectives.
     fn volume(&self, ranks: u32) -> f64 {
         let part = 1.0 - 1.0 / f64::from(ranks.max(1));
         let twice = if self.operation == Operation::Allreduce { 2.0 } else { 1.0 };
@@ -78,25 +82,26 @@ impl Planned {
     }
 }
 
-/// How far the collectives of a step are.
+/// Progress of the collectives of a step.
 #[derive(Debug, Default)]
 struct Progress {
-    /// By number, how many have started it; by number, when the last of them did, and on which device.
+    /// For each number of a collective, how many ranks have started it; `last` has, for each collective that all have started,
+    /// the time when the last rank did, and its device.
     started: Vec<u32>,
     last: Vec<(Time, DeviceId)>,
     begun: u32,
     over: u32,
-    /// Of what is at hand [B].
+    /// Bytes of the current collective [B].
     bytes: u64,
-    /// How its transfers go, where not as the transport says.
+    /// Pace of the current collective's transfers, if it differs from the transport's.
     pace: Option<Pace>,
     stage: Stage,
 }
 
-/// What is done with the collective at hand.
+/// The stage of the current collective.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Stage {
-    /// There is none.
+    /// There is no current collective.
     #[default]
     Idle,
     Overhead,
@@ -104,7 +109,7 @@ enum Stage {
 }
 
 impl Communicator {
-    /// Where the bytes of its collectives are counted.
+    /// Returns the counter in which the bytes of the communicator's collectives are counted.
     fn sent(self, books: &mut ParallelOutcome) -> &mut f64 {
         match self {
             Self::Data | Self::ExpertData => &mut books.gradients,
@@ -116,7 +121,7 @@ impl Communicator {
 }
 
 impl CommunicatorRun {
-    /// Number `number` of all, of job copy `job`.
+    /// Returns communicator number `number` of all, which belongs to job copy `job`.
     pub(crate) fn new(
         (job, number): (JobId, CommunicatorId),
         kind: Communicator,
@@ -140,52 +145,53 @@ impl CommunicatorRun {
         communicator
     }
 
-    /// The ports of its ranks.
+    /// Returns the ports of its ranks.
     pub(crate) fn members(&self) -> Members {
         self.ranks.members
     }
 
-    /// Nothing but these collectives uses the links of its ranks.
+    /// Records that nothing but these collectives uses the links of its ranks.
     pub(crate) fn has_own_links(&mut self) {
         self.own = Some(OwnLinks::new(self.ranks.members));
     }
 
-    /// The job copy whose communicator it is.
+    /// Returns the job copy that the communicator belongs to.
     pub(crate) fn job(&self) -> JobId {
         self.job
     }
 
-    /// Adds what its ranks have sent.
+    /// Adds the bytes that its ranks have sent to `books`.
     pub(super) fn add_sent(&self, books: &mut ParallelOutcome) {
         *self.kind.sent(books) += self.sent;
     }
 
-    /// From now on what its ranks send is counted anew.
+    /// Resets the count of the bytes that its ranks have sent.
     pub(super) fn forget_sent(&mut self) {
         self.sent = 0.0;
     }
 
-    /// The devices that wait for its collectives.
+    /// Returns the devices that wait for its collectives.
     pub(crate) fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
         self.ranks.devices.gpus().map(DeviceId::new)
     }
 
-    /// Number of collectives of this step that are over.
+    /// Returns the number of collectives of this step that are over.
     pub(crate) fn over(&self) -> u32 {
         self.progress.over
     }
 
-    /// Whether all of this step are.
+    /// Returns whether all collectives of this step are over.
     pub(super) fn is_over(&self) -> bool {
         self.progress.over as usize == self.sequence.collectives.len()
     }
 
-    /// When the last rank started the collective after which so many are over, and on which device.
+    /// Returns when the last rank started collective number `over` of this step, counted from 1, and on which device; `None`
+    /// if not all have started it.
     pub(crate) fn started_last(&self, over: u32) -> Option<(Time, DeviceId)> {
         self.progress.last.get((over as usize).checked_sub(1)?).copied()
     }
 
-    /// A new step begins.
+    /// Prepares for a new step.
     pub(crate) fn restart(&mut self) {
         let Sequence { given, .. } = self.sequence;
         let Progress { mut started, mut last, .. } = std::mem::take(&mut self.progress);
@@ -196,13 +202,14 @@ impl CommunicatorRun {
         self.progress = Progress { started, last, ..Progress::default() };
     }
 
-    /// Nothing is at hand any more: its step begins again.
+    /// Cancels the current collective, so that the step can begin again.
     pub(crate) fn abort(&mut self) {
         self.exchange.abort();
         self.restart();
     }
 
-    /// A rank starts collectives of these numbers on device `d`; whether one of them was started by all with that.
+    /// Counts that a rank starts the collectives with these numbers on device `d`; returns whether all ranks have now started
+    /// one of them.
     fn start(&mut self, now: Time, numbers: std::ops::Range<u32>, d: DeviceId) -> bool {
         let Progress { started, last, .. } = &mut self.progress;
         let before = last.len();
@@ -219,21 +226,21 @@ impl CommunicatorRun {
         last.len() > before
     }
 
-    /// A new step begins, and all ranks start all of its collectives.
+    /// Begins a new step in which all ranks start all collectives at once.
     pub(crate) fn start_all(&mut self, now: Time) {
         self.restart();
         let last = (now, DeviceId::new(self.ranks.devices.first));
         self.progress.last.resize(self.sequence.collectives.len(), last);
     }
 
-    /// Collective number `number` of a step.
+    /// Returns the plan of collective number `number` of a step.
     fn planned(&self, number: u32) -> Option<&Planned> {
         let all = &self.sequence.collectives;
         all.get(number as usize % all.len().max(1))
     }
 
-    /// What comes before the next collective is done, if all have started it; it is at hand now, with those after it
-    /// that wait too and fit.
+    /// Takes the next collective that all have started, fused with later waiting ones that fit, as the current one; returns
+    /// the delay before it begins. `None` if a collective is in progress or none is waiting.
     fn next(&mut self, now: Time) -> Option<Span> {
         let Progress { begun: first, stage, .. } = self.progress;
         let waiting = self.progress.last.len() as u32;
@@ -262,25 +269,25 @@ impl CommunicatorRun {
         Some(overhead)
     }
 
-    /// What is at hand, as one collective.
+    /// Returns the current collective, which may be several fused into one.
     fn at_hand(&self) -> Option<Planned> {
         let last = self.planned(self.progress.begun.checked_sub(1)?)?;
         Some(Planned { bytes: self.progress.bytes, ..*last })
     }
 
-    /// What is at hand is over.
+    /// Ends the current collective.
     fn end(&mut self) {
         self.own.iter_mut().for_each(OwnLinks::end);
         (self.progress.over, self.progress.stage) = (self.progress.begun, Stage::Idle);
     }
 
-    /// Bytes of collectives that all have started and that have not begun [B].
+    /// Returns the bytes of collectives that all have started and that have not begun [B].
     pub(super) fn waiting(&self) -> u64 {
         let waiting = self.progress.begun..self.progress.last.len() as u32;
         waiting.filter_map(|number| self.planned(number)).map(|planned| planned.bytes).sum()
     }
 
-    /// What is at hand, as timelines name it.
+    /// Returns the name of the current collective for timelines.
     pub(super) fn at_work(&self) -> Option<ActivityName> {
         match self.progress.stage {
             Stage::Idle => None,
@@ -291,7 +298,8 @@ impl CommunicatorRun {
 }
 
 impl Communicators {
-    /// A rank of communicator `c` starts collectives of these numbers on device `d`; each begins when all have.
+    /// Starts the collectives with these numbers on device `d` for a rank of communicator `c`; each one begins when all ranks
+    /// have started it.
     pub(crate) fn start(
         &mut self,
         env: &mut Env,
@@ -305,7 +313,7 @@ impl Communicators {
         }
     }
 
-    /// The next collective of communicator `c` begins, if all have started it.
+    /// Begins the next collective of communicator `c`, if all ranks have started it and none is in progress.
     pub(crate) fn begin_next(&mut self, env: &mut Env, c: CommunicatorId) {
         let Some(overhead) = self.all[c].next(env.now) else { return };
         self.trace_gradients(env, c);
@@ -317,7 +325,8 @@ impl Communicators {
         env.after(delay, Event::Waited(ActivityId::Communicator(c)));
     }
 
-    /// A delay of communicator `c` is over: the overhead before its collective, which begins, or the collective itself.
+    /// Handles the end of a delay of communicator `c`: begins its collective after the overhead, or ends the collective
+    /// itself.
     #[inline(never)]
     pub(crate) fn communicator_waited(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &mut self.all[c];
@@ -346,7 +355,7 @@ impl Communicators {
         }
     }
 
-    /// The collective at hand of communicator `c`, whose links nothing else uses, takes its time.
+    /// Begins the current collective of communicator `c`, whose links nothing else uses, as a single delay.
     fn begin_on_own_links(&mut self, env: &mut Env, c: CommunicatorId, schedule: &Arc<Schedule>) {
         let communicator = &mut self.all[c];
         let key = communicator.at_hand().map(|planned| (planned.operation, planned.bytes));
@@ -360,7 +369,7 @@ impl Communicators {
         }
     }
 
-    /// Lets a transfer of communicator `c` go on; the collective may be over by that.
+    /// Lets the current collective of communicator `c` go on by `act`, and ends it if it is over then.
     pub(super) fn exchange(
         &mut self,
         env: &mut Env,
@@ -380,7 +389,7 @@ impl Communicators {
         }
     }
 
-    /// The collective at hand of communicator `c` is over: the next one begins.
+    /// Ends the current collective of communicator `c` and begins the next one.
     fn end_collective(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &mut self.all[c];
         let ranks = communicator.ranks.members.ranks;

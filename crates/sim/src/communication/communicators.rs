@@ -1,4 +1,4 @@
-//! The owner of all communicators, of the links between ranks, and of what is on its way between these.
+//! The owner of all communicators, of the routes between ranks, and of the messages in progress.
 
 use crate::env::Env;
 use crate::index::{CommunicatorId, IdVec, Ids, JobId, MessageId};
@@ -17,56 +17,56 @@ use super::ways::{RankRoute, RankRoutes};
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     pub(crate) all: IdVec<CommunicatorRun>,
-    /// The links between the ranks of each job copy, if these exchange anything.
+    /// The routes between the ranks of each job copy, if its ranks exchange anything.
     pub(crate) ways: IdVec<JobRun, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,
-    /// What links did in collectives that were not followed transfer by transfer.
+    /// Use of links by collectives that were not simulated transfer by transfer.
     pub(crate) link_uses: LinkUses,
 }
 
 impl Communicators {
-    /// The job copy whose ranks are in a communicator.
+    /// Returns the job copy whose ranks are in communicator `c`.
     pub(crate) fn job(&self, c: CommunicatorId) -> JobId {
         self.all[c].job()
     }
 
-    /// The job copy whose message it is.
+    /// Returns the job copy that message `m` belongs to.
     pub(crate) fn job_of_message(&self, m: MessageId) -> JobId {
         self.messages.job(m)
     }
 
-    /// Whether a message carries a part of a bucket to or from a parameter server.
+    /// Returns whether message `m` carries a part of a bucket to or from a parameter server.
     pub(crate) fn is_parcel(&self, m: MessageId) -> bool {
         self.messages.communicator(m).is_none()
     }
 
-    /// Whether the bytes of a message are there.
+    /// Returns whether the bytes of message `m` have arrived.
     pub(super) fn has_arrived(&mut self, m: MessageId) -> bool {
         self.messages.get(m).stage >= Stage::Receiving
     }
 
-    /// The cores of a node that message `m` is at work on, if it is.
+    /// Returns the cores that message `m` uses or waits for at the moment, if it needs any.
     pub(crate) fn cores_of_message(&mut self, m: MessageId) -> Option<Cores> {
         let message = *self.messages.get(m);
         let ways = self.ways[message.job].as_ref()?;
         ways.core_seconds(&message).map(|(cores, _)| cores).filter(|_| message.is_on_core())
     }
 
-    /// A message of a collective has waited.
+    /// Handles the end of a delay of message `m`, which belongs to a collective.
     pub(crate) fn message_waited(&mut self, env: &mut Env, m: MessageId) {
         if let Some(c) = self.messages.communicator(m) {
             self.exchange(env, c, |exchange, around| exchange.waited(around, m));
         }
     }
 
-    /// The bytes of a message of a collective are there.
+    /// Handles the arrival of the bytes of message `m`, which belongs to a collective.
     pub(crate) fn message_moved(&mut self, env: &mut Env, m: MessageId) {
         if let Some(c) = self.messages.communicator(m) {
             self.exchange(env, c, |exchange, around| exchange.moved(around, m));
         }
     }
 
-    /// Lets an exchange of job copy `j` that belongs to no communicator go on.
+    /// Lets an exchange of job copy `j` that belongs to no communicator go on by `act`.
     pub(super) fn on_exchange<R>(
         &mut self,
         env: &mut Env,
@@ -83,19 +83,21 @@ impl Communicators {
         Some(done)
     }
 
-    /// What has arrived of such an exchange; its message is no more.
+    /// Removes an arrived message from an exchange that belongs to no communicator, and returns its id, if there is one.
     pub(super) fn take_arrived(&mut self, exchange: &mut Exchange) -> Option<MessageId> {
         exchange.take_arrived(&mut self.messages)
     }
 
-    /// The way from one rank of job copy `j` to another, at the pace of its transport; `None` if its ranks exchange nothing.
+    /// Returns the route from one rank of job copy `j` to another, at the pace of its transport; `None` if its ranks exchange
+    /// nothing.
     pub(crate) fn way(&mut self, env: &mut Env, j: JobId, from: u32, to: u32) -> Option<RankRoute> {
         let ways = self.ways[j].as_mut()?;
         ways.keep(None);
         Some(ways.way(&mut env.network, from, to))
     }
 
-    /// Nothing of job copy `j`, whose communicators these are, is on its way any more; their steps begin again.
+    /// Cancels the messages and collectives in progress of job copy `j`, which has these communicators; their steps begin
+    /// again.
     pub(crate) fn abort(&mut self, env: &mut Env, j: JobId, communicators: Ids<CommunicatorRun>) {
         self.messages.forget(j);
         self.settle_own_links(env, j, communicators);
@@ -106,7 +108,7 @@ impl Communicators {
         }
     }
 
-    /// These books with what ranks have sent in these communicators.
+    /// Returns `books` with the bytes added that ranks have sent in these communicators.
     pub(crate) fn with_sent(
         &self,
         of: Ids<CommunicatorRun>,
@@ -116,7 +118,7 @@ impl Communicators {
         books
     }
 
-    /// From now on counts anew what ranks send in these communicators.
+    /// Resets the counts of the bytes that ranks have sent in these communicators.
     pub(crate) fn forget_sent(&mut self, of: Ids<CommunicatorRun>) {
         self.all[of].iter_mut().for_each(CommunicatorRun::forget_sent);
     }

@@ -1,4 +1,4 @@
-//! A collective in progress: its transfers start as their senders and receivers get to them.
+//! A collective in progress: each transfer starts when its sender and receiver have got to it.
 
 use std::sync::Arc;
 
@@ -12,26 +12,27 @@ use forebay_scenario::Members;
 use super::message::{Messages, Stage};
 use super::ways::RankRoutes;
 
-/// Not at any phase yet.
+/// Phase of a party that has not entered any phase yet.
 const NOWHERE: u64 = u64::MAX;
 
-/// From here on down: switches, by their number.
+/// Port of the first switch; the ports of further switches count down from here.
 const SWITCHES: u32 = u32::MAX;
 
-/// A collective of some ranks of a job copy, and the rules of [`forebay_collective`]: a transfer of phase p
-/// starts when its sender and its receiver have finished all their own transfers of earlier phases.
+/// A collective of some ranks of a job copy, by the rules of [`forebay_collective`]: a transfer of phase p starts when its
+/// sender and its receiver have finished all their own transfers of earlier phases.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    /// The job copy and its group.
+    /// The job copy and communicator that the exchange belongs to.
     whose: (JobId, Option<CommunicatorId>),
-    /// Its ranks among the ports of the ways.
+    /// The ranks that take part, by their ports in the routes.
     members: Members,
     schedule: Option<Arc<Schedule>>,
-    /// By rank, then switch: the phase that it is at, and its own transfers there that are open.
+    /// The parties: first ranks, then switches. Each has a current phase, and a number of own transfers in it that are not
+    /// finished.
     parties: Vec<Party>,
     /// Parties that have transfers left.
     unfinished: u32,
-    /// Transfers that have arrived at this instant, and were not accounted for.
+    /// Messages that have arrived at this instant and are not accounted for yet.
     arrived: Vec<MessageId>,
     /// Scratch space for the transfers of a party.
     own: Vec<Hop>,
@@ -43,17 +44,17 @@ struct Party {
     open: u32,
 }
 
-/// What a step of an exchange needs of the world.
+/// The parts of the world that an exchange acts on.
 pub(super) struct Around<'a> {
     pub(super) env: &'a mut Env,
     pub(super) messages: &'a mut Messages,
     pub(super) ways: &'a mut RankRoutes,
-    /// Who got a core that a message left.
+    /// Activities that have got a core which a message left.
     pub(super) admitted: Vec<Waiting>,
 }
 
 impl Exchange {
-    /// None yet, of group `group` of job copy `job`.
+    /// Returns an exchange with no collective in progress; `whose` is its job copy and communicator.
     pub(super) fn new(whose: (JobId, Option<CommunicatorId>), members: Members) -> Exchange {
         Exchange {
             whose,
@@ -66,7 +67,7 @@ impl Exchange {
         }
     }
 
-    /// Which port a party of a schedule has.
+    /// Returns the port of a party of the schedule.
     fn port(&self, party: u32) -> u32 {
         match party.checked_sub(self.members.ranks) {
             None => self.members.gpu(party),
@@ -74,17 +75,17 @@ impl Exchange {
         }
     }
 
-    /// The party that has a port.
+    /// Returns the party that has a port.
     fn party(&self, port: u32) -> u32 {
         self.members.rank_of(port).unwrap_or_else(|| self.members.ranks + (SWITCHES - port))
     }
 
-    /// Whether nothing is on its way.
+    /// Returns whether no collective is in progress.
     pub(super) fn is_over(&self) -> bool {
         self.schedule.is_none()
     }
 
-    /// Nothing is on its way any more.
+    /// Cancels the collective in progress.
     pub(super) fn abort(&mut self) {
         self.schedule = None;
         self.arrived.clear();
@@ -103,19 +104,19 @@ impl Exchange {
         self.settle(around);
     }
 
-    /// Begins a transfer that belongs to no collective; its message. Nothing of a collective may be on its way.
+    /// Begins a transfer that belongs to no collective, and returns its message. No collective may be in progress.
     pub(super) fn carry(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
         self.start(around, hop)
     }
 
-    /// Such a transfer that has arrived, if one has; its message is no more.
+    /// Removes a message that belongs to no collective and has arrived, and returns its id, if there is one.
     pub(super) fn take_arrived(&mut self, messages: &mut Messages) -> Option<MessageId> {
         let m = self.arrived.pop()?;
         messages.remove(m);
         Some(m)
     }
 
-    /// Message `m` has waited for its latency, a core has done its work, or its receiver has its sum.
+    /// Goes on with message `m` after its latency, the work of a core, or the sum at its receiver.
     pub(super) fn waited(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
@@ -128,7 +129,7 @@ impl Exchange {
         self.settle(around);
     }
 
-    /// The bytes of message `m` are there, or shared cores have done its work.
+    /// Goes on with message `m` after the arrival of its bytes, or after work on shared cores.
     pub(super) fn moved(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => self.paid(around, m),
@@ -137,7 +138,7 @@ impl Exchange {
         self.settle(around);
     }
 
-    /// Lets everyone go on whose transfers have arrived.
+    /// Accounts for all messages that have arrived, and lets their senders and receivers go on.
     fn settle(&mut self, around: &mut Around<'_>) {
         let Some(schedule) = self.schedule.take() else { return };
         while let Some(m) = self.arrived.pop() {
@@ -156,7 +157,8 @@ impl Exchange {
         }
     }
 
-    /// Party `id` gets to the first phase from `phase` on in which it has transfers.
+    /// Moves party `id` to the first phase from `phase` on in which it has transfers, and starts those whose other party is
+    /// there too.
     fn enter(&mut self, around: &mut Around<'_>, schedule: &Schedule, id: u32, phase: u64) {
         let mut own = std::mem::take(&mut self.own);
         own.clear();
@@ -186,7 +188,7 @@ impl Exchange {
         m
     }
 
-    /// Message `m` needs a core of its sender's or its receiver's node, if it costs them any time.
+    /// Begins the work of message `m` on a core of its sender's or its receiver's node, if it needs any.
     fn pay(&mut self, around: &mut Around<'_>, m: MessageId, stage: Stage) {
         let message = around.messages.get(m);
         message.stage = stage;
@@ -205,7 +207,7 @@ impl Exchange {
         }
     }
 
-    /// Message `m`, whose work is done, leaves its core to the next.
+    /// Gives the core of message `m`, whose work is done, to the next activity.
     fn leave_core(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
         if let Some((Cores::Fifo(station), _)) = around.ways.core_seconds(message) {
@@ -214,7 +216,7 @@ impl Exchange {
         }
     }
 
-    /// Cores have done what message `m` needs of them at one of its ends.
+    /// Goes on with message `m` after its core work at one of its ends.
     fn paid(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Receiving => self.sum(around, m),
@@ -222,7 +224,7 @@ impl Exchange {
         }
     }
 
-    /// Message `m` waits for its latency, if there is any.
+    /// Begins the latency of message `m`, if there is any.
     fn wait(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
         message.stage = Stage::Latency;
@@ -234,7 +236,7 @@ impl Exchange {
         }
     }
 
-    /// The bytes of message `m` begin to flow, if they need any time.
+    /// Begins the transfer of the bytes of message `m`, if it takes any time.
     fn send(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
         message.stage = Stage::Bytes;
@@ -249,7 +251,7 @@ impl Exchange {
         }
     }
 
-    /// The receiver of message `m` adds it to its own, if that needs any time.
+    /// Begins the addition of message `m` to its receiver's own data, if the message is reduced and that takes any time.
     fn sum(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
         let seconds = around.ways.sum(message.bytes);

@@ -1,4 +1,4 @@
-//! How long a collective takes when nothing else is on its way: it is carried out on a network of its own.
+//! Duration of a collective when nothing else is in progress: it is simulated on a network of its own.
 
 use super::communicator::CommunicatorRun;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ struct Idle {
     env: Env,
     messages: Messages,
     ways: RankRoutes,
-    /// By communicator.
+    /// The exchange of each communicator.
     exchanges: IdVec<CommunicatorRun, Exchange>,
     end: Time,
 }
 
-/// Time of collectives that groups of ranks do side by side, whose links carry nothing else [s].
+/// Returns the time of collectives that groups of ranks do side by side, on links that carry nothing else [s].
 pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: &[Members]) -> f64 {
     let mut env = nothing();
     let ways = ways.alone(&mut env.network, &mut env.stations);
@@ -37,7 +37,7 @@ pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: 
     idle.end.seconds()
 }
 
-/// Follows a collective of `members`, whose links in `network` nothing else uses, up to `until`.
+/// Simulates a collective of `members` up to `until`, on copies of its links in `network`, which nothing else uses.
 pub(super) fn follow(
     ways: &RankRoutes,
     network: &Network<ActivityId>,
@@ -57,12 +57,12 @@ pub(super) fn follow(
     Followed { takes: Span(idle.end.0), uses }
 }
 
-/// Where nothing else happens, and nothing is drawn.
+/// Returns an environment in which nothing else happens, and nothing is sampled.
 fn nothing() -> Env {
     Env::new(Streams::new(0, 0))
 }
 
-/// An exchange for each of these groups, all of one job copy.
+/// Returns an exchange for each of these groups, all of one job copy.
 fn exchanges(groups: &[Members]) -> IdVec<CommunicatorRun, Exchange> {
     let ids = Ids::new(CommunicatorId::new(0), CommunicatorId::new(groups.len() as u32));
     let whose = ids.iter().map(|c| (JobId::default(), Some(c)));
@@ -70,7 +70,7 @@ fn exchanges(groups: &[Members]) -> IdVec<CommunicatorRun, Exchange> {
 }
 
 impl Idle {
-    /// All exchanges begin, and go on up to `until`.
+    /// Begins all exchanges and runs them up to `until`.
     fn run(&mut self, schedule: &Arc<Schedule>, until: Time) {
         for c in self.exchanges.ids() {
             let begin = |exchange: &mut Exchange, around: &mut Around<'_>| {

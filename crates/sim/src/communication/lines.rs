@@ -1,10 +1,10 @@
-//! Connections between model copies and servers, each of which carries one part of a bucket after the other.
+//! Connections between model copies and parameter servers, each of which carries parts of buckets one after the other.
 
 use std::collections::VecDeque;
 
 use super::servers::Parcel;
 
-/// The connections of all model copies with all servers, there and back.
+/// The connections of all model copies with all servers, one for each direction.
 #[derive(Debug)]
 pub(super) struct Lines {
     servers: u32,
@@ -19,25 +19,25 @@ struct Line {
 }
 
 impl Lines {
-    /// Those of so many.
+    /// Returns the connections of `workers` model copies with `servers` servers.
     pub(super) fn new(workers: u32, servers: u32) -> Lines {
         let lines = 2 * workers as usize * servers as usize;
         Lines { servers, workers, all: vec![Line::default(); lines] }
     }
 
-    /// That of a parcel from or to `server`, by its place among those who exchange.
+    /// Returns the connection of `parcel` with `server`; servers are numbered after all model copies.
     fn at(&mut self, parcel: Parcel, server: u32) -> &mut Line {
         let pair = parcel.worker as usize * self.servers as usize;
         let pair = pair + (server - self.workers) as usize;
         &mut self.all[2 * pair + usize::from(parcel.pulled)]
     }
 
-    /// Nothing is on its way any more.
+    /// Removes all parcels from all connections.
     pub(super) fn clear(&mut self) {
         self.all.fill(Line::default());
     }
 
-    /// `parcel` is to go; true if it goes now.
+    /// Puts `parcel` on its connection; returns true if it can set out now, false if it waits for earlier parcels.
     pub(super) fn enter(&mut self, parcel: Parcel, server: u32) -> bool {
         let line = self.at(parcel, server);
         if line.busy {
@@ -48,7 +48,7 @@ impl Lines {
         true
     }
 
-    /// `parcel` is over; which goes next.
+    /// Removes `parcel`, whose bytes have arrived, from its connection; returns the parcel that sets out next.
     pub(super) fn leave(&mut self, parcel: Parcel, server: u32) -> Option<Parcel> {
         let line = self.at(parcel, server);
         let next = line.waiting.pop_front();

@@ -1,4 +1,4 @@
-//! Collectives that take what was measured of them.
+//! Collectives whose time was measured.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use forebay_scenario::Fidelity;
 
 use super::plan::Reduction;
 
-/// How transfers go instead of as the transport says.
+/// The pace of transfers that differs from the transport's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pace {
-    /// Before their bytes.
+    /// Latency before a transfer's bytes.
     pub(super) latency: Delay,
-    /// Most that each gets [B/s].
+    /// Maximum throughput of each transfer [B/s].
     pub(super) cap: f64,
 }
 
-/// An allreduce of `bytes` among `ranks` in the time of `law`.
+/// Returns how to simulate an allreduce of `bytes` among `ranks` ranks in the time of `law`.
 ///
-/// What it did on which link is not known. It is taken to load them as a ring does: after the part that does not
-/// depend on the size, each rank sends the next one 2 (n − 1) ÷ n of the bytes, at most as fast as was
-/// measured, which nccl-tests call the bus bandwidth.
+/// The measurement does not say how much the allreduce used which link. It is assumed to load links as a ring does: after the
+/// part of its time that does not depend on the size, each rank sends 2 (n − 1) ÷ n of the bytes to the next one, at most at
+/// the measured throughput, which nccl-tests call the bus bandwidth.
 pub(super) fn allreduce(
     law: &TransportLaw,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Transfers in progress.
+//! Messages: transfers in progress.
 
 use crate::index::{CommunicatorId, JobId, MessageId, Slab};
 use forebay_collective::{Hop, Kind};
@@ -6,48 +6,48 @@ use forebay_collective::{Hop, Kind};
 /// A transfer of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message {
-    /// The job copy that sends it, and the communicator in whose collective it is, `None` for
-    /// one between a model copy and a parameter server.
+    /// The job copy that sends the message; `communicator` is the one whose collective it belongs to, `None` for a message
+    /// between a model copy and a parameter server.
     pub(super) job: JobId,
     pub(super) communicator: Option<CommunicatorId>,
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) bytes: u64,
-    /// Whether its receiver adds the bytes to its own.
+    /// Whether its receiver adds the bytes to its own data.
     pub(super) reduces: bool,
     pub(super) stage: Stage,
 }
 
 impl Message {
-    /// Whether it has, or waits for, a core.
+    /// Returns whether the message uses a core or waits for one.
     pub(super) fn is_on_core(self) -> bool {
         matches!(self.stage, Stage::Sending | Stage::Receiving)
     }
 }
 
-/// What a transfer waits for, in this order.
+/// What a message waits for; a message goes through these stages in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// A core of its sender's node.
     Sending,
     /// The latency.
     Latency,
-    /// Its bytes.
+    /// The transfer of its bytes.
     Bytes,
     /// A core of its receiver's node.
     Receiving,
-    /// Its receiver's sum.
+    /// The addition at its receiver.
     Sum,
 }
 
-/// All transfers in progress, of all jobs.
+/// All messages in progress, of all jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     all: Slab<Message>,
 }
 
 impl Messages {
-    /// Begins a transfer of a communicator of job copy `job`; its place.
+    /// Adds a message of a communicator of job copy `job`, and returns its id.
     pub(super) fn add(
         &mut self,
         (job, communicator): (JobId, Option<CommunicatorId>),
@@ -60,12 +60,12 @@ impl Messages {
         self.all.add(message)
     }
 
-    /// The job copy whose message number `m` is.
+    /// Returns the job copy that message `m` belongs to.
     pub(crate) fn job(&self, m: MessageId) -> JobId {
         self.all[m].job
     }
 
-    /// The communicator whose message number `m` is.
+    /// Returns the communicator that message `m` belongs to, if it belongs to one.
     pub(super) fn communicator(&self, m: MessageId) -> Option<CommunicatorId> {
         self.all[m].communicator
     }
@@ -74,12 +74,12 @@ impl Messages {
         &mut self.all[m]
     }
 
-    /// Nothing of job copy `job` is on its way any more.
+    /// Removes all messages of job copy `job`.
     pub(crate) fn forget(&mut self, job: JobId) {
         self.all.remove_if(|message| message.job == job);
     }
 
-    /// Message `m` has arrived.
+    /// Removes message `m`, which has arrived, and returns it.
     pub(super) fn remove(&mut self, m: MessageId) -> Message {
         self.all.remove(m);
         self.all[m]

@@ -1,18 +1,19 @@
-//! Model copies that agree on their gradients: collectives on the same network as the data.
+//! Synchronisation of model copies: exchange of gradients and parameters on the same network as the data.
 //!
 //! - `pieces`: steps cut where gradients are ready,
-//! - `servers`: servers that have the parameters; `worker`: where a model copy is with them; `shard`: one server's part of
-//!   a bucket; `push`: the way there and back, `lines`: one part after the other,
-//! - `communicators`: the owner of all of them; `communicator`: ranks that have collectives with each other, one after the other;
-//! - `sync`: the end of a step, when gradients are reduced; `root`: the update at a root, or of everyone,
-//! - `sums`: gradients of learners that share a GPU, added up there before;
-//! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: what
-//!   it costs the nodes' cores,
-//! - `measured`: one of which only its time is known,
-//! - `plan`: by which collective gradients of some size are reduced; `ways`: the links between ranks,
+//! - `servers`: parameter servers; `worker`: the progress of a model copy with them; `shard`: one server's part of a bucket;
+//!   `push`: pushes and pulls; `lines`: connections, which carry one part after the other,
+//! - `communicators`: the owner of all communicators; `communicator`: ranks that have collectives with each other, one after the
+//!   other,
+//! - `sync`: the end of a step, when gradients are reduced; `root`: the update at a root, or on every device,
+//! - `sums`: gradients of learners that share a GPU, added up there before they are reduced,
+//! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: the time of messages on
+//!   the nodes' cores,
+//! - `measured`: collectives of which only the time is known,
+//! - `plan`: the algorithm that reduces gradients of some size; `ways`: the routes between ranks,
 //! - `own_links`: collectives on links that nothing else uses,
-//! - `timeline`: what a trace shows of them,
-//! - `idle`: how long a collective takes when nothing else is on its way.
+//! - `timeline`: collectives in the timeline,
+//! - `idle`: the duration of a collective when nothing else is in progress.
 
 mod communicator;
 mod communicators;

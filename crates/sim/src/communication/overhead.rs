@@ -1,4 +1,4 @@
-//! What messages cost the cores of the nodes that they come from and go to.
+//! Time of messages on the cores of the nodes that they come from and go to.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,32 @@ use crate::worker::Cores;
 use forebay_engine::fluid::{Capacity, Demand, Network, Use};
 use forebay_scenario::MessageCpu;
 
-/// Core-seconds of messages, and the cores that they are paid on.
+/// Core-seconds of messages, and the cores that spend them.
 #[derive(Debug, Clone)]
 pub(crate) struct Overhead {
     pub(crate) cost: MessageCpu,
-    /// What a server's core does for each byte that it gets, from which rank on servers are [core-s/B].
+    /// Core-seconds that a server spends for each byte that it receives [core-s/B]; `servers` is the rank from which on ranks
+    /// are servers.
     pub(crate) update: f64,
     pub(crate) servers: u32,
-    /// By rank, where messages cost any.
+    /// The cores of each rank, if messages to and from it use any.
     pub(crate) cores: Vec<Option<Cores>>,
-    /// What these are where nothing else is at work.
+    /// Descriptions of these cores when nothing else uses them.
     pub(crate) idle: BTreeMap<Cores, IdleCores>,
 }
 
-/// The cores of a node on which nothing is at work.
+/// The cores of a node which nothing uses.
 #[derive(Debug, Clone)]
 pub(crate) enum IdleCores {
-    /// Taken one by one.
+    /// Cores that are used one by one, as servers of a station.
     Slots(u32),
-    /// Shared, up to a quota [cores], which may be infinite.
+    /// Shared cores, up to a quota [cores], which may be infinite.
     Shared { cores: Capacity, quota: f64 },
 }
 
 impl Overhead {
-    /// How `rank` gets a core for a message of so many bytes that it sends, or `gets`, and for how long [core-s];
-    /// `None` where it needs none: switches have their own.
+    /// Returns how `rank` gets a core for a message of `bytes` bytes that it sends, or receives (`gets`), and for how long
+    /// [core-s]; `None` if it needs none. Switches need no cores of a node.
     pub(super) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
         let adds = gets && rank >= self.servers;
         let update = if adds { self.update * bytes as f64 } else { 0.0 };
@@ -43,7 +44,7 @@ impl Overhead {
         (seconds > 0.0).then_some((cores, seconds))
     }
 
-    /// The same on nodes where nothing else is at work.
+    /// Returns the same overhead on copies of the cores in `network` and `stations`, which nothing else uses.
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,

@@ -1,11 +1,12 @@
 //! Collectives on links that nothing else uses.
 //!
-//! Max-min shares on such links depend on nothing but the collective itself, and its links hold nothing else up: it takes
-//! the same time whenever it begins. So it is followed once, transfer by transfer, and is one event from then on: a
-//! model whose layers are split over the GPUs of a node adds results up tens of thousands of times in a step.
+//! The max-min rates of transfers on such links depend only on the collective itself, and no other flow depends on these
+//! links. So the collective takes the same time whenever it begins. It is simulated once, transfer by transfer, and is a
+//! single event from then on. This pays: a model whose layers are split over the GPUs of a node has tens of thousands of sums
+//! in a step.
 //!
-//! [`LinkUsers`] finds such links when the world is built, [`OwnLinks`] replaces the transfers, and what they would have
-//! done to their links is added to these at the end.
+//! [`LinkUsers`] finds such links when the world is built, and [`OwnLinks`] replaces the transfers. The use of links that
+//! these transfers would have caused is added to the links' use at the end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,13 +24,13 @@ use forebay_scenario::Members;
 use super::idle::follow;
 use super::ways::RankRoutes;
 
-/// What is done, with how many bytes.
+/// An operation and its bytes [B].
 type Key = (Operation, u64);
 
-/// What links did beside the flows of the network.
+/// Use of links by transfers that were not simulated as flows of the network.
 pub(crate) type LinkUses = BTreeMap<LinkId, LinkUse>;
 
-/// Who uses each link.
+/// The users of each link.
 #[derive(Debug)]
 pub(crate) struct LinkUsers {
     by_link: Vec<Users>,
@@ -44,19 +45,19 @@ enum Users {
 }
 
 impl LinkUsers {
-    /// Of a network, whose flows so far are of others than communicators.
+    /// Returns the users of a network's links before communicators are added: every link with flows is shared.
     pub(crate) fn new(network: &Network<ActivityId>) -> LinkUsers {
         let mut users = LinkUsers { by_link: vec![Users::None; network.links()] };
         network.used_links().for_each(|link| users.share(link));
         users
     }
 
-    /// Something else than a communicator uses `link`, or changes what it carries.
+    /// Marks `link` as shared, because something other than a communicator uses it or changes its capacity.
     pub(crate) fn share(&mut self, link: LinkId) {
         self.by_link[link.index()] = Users::Several;
     }
 
-    /// Communicator number `communicator` uses `link`.
+    /// Adds communicator `communicator` to the users of `link`.
     pub(crate) fn claim(&mut self, link: LinkId, communicator: CommunicatorId) {
         let users = &mut self.by_link[link.index()];
         *users = match *users {
@@ -66,17 +67,17 @@ impl LinkUsers {
         };
     }
 
-    /// Whether that communicator alone uses all of these.
+    /// Returns whether `communicator` is the only user of each of `links`.
     pub(crate) fn is_alone(&self, links: &[LinkId], communicator: CommunicatorId) -> bool {
         links.iter().all(|link| self.by_link[link.index()] == Users::One(communicator))
     }
 }
 
-/// A collective that was followed on an idle network.
+/// The result of simulating a collective on an idle network.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) takes: Span,
-    /// What each of its links did meanwhile.
+    /// Use of each of its links during the collective.
     pub(super) uses: Vec<(LinkId, LinkUse)>,
 }
 
@@ -85,7 +86,7 @@ pub(super) struct Followed {
 pub(crate) struct OwnLinks {
     members: Members,
     known: BTreeMap<Key, KnownSchedule>,
-    /// The one that has begun and is not over, and since when.
+    /// The collective in progress and its start time.
     current: Option<(Key, Time)>,
 }
 
@@ -93,17 +94,17 @@ pub(crate) struct OwnLinks {
 struct KnownSchedule {
     schedule: Arc<Schedule>,
     followed: Followed,
-    /// How many are over whose use was not added to that of links.
+    /// Number of such collectives that are over and whose link use has not been added yet.
     over: u32,
 }
 
 impl OwnLinks {
-    /// Of these ranks.
+    /// Returns the collectives of `members`, none of which has begun.
     pub(crate) fn new(members: Members) -> OwnLinks {
         OwnLinks { members, known: BTreeMap::new(), current: None }
     }
 
-    /// A collective begins; how long it takes.
+    /// Begins a collective and returns its duration.
     pub(super) fn begin(
         &mut self,
         now: Time,
@@ -120,7 +121,7 @@ impl OwnLinks {
         Delay { span: known.followed.takes, lane: None }
     }
 
-    /// The one that has begun is over.
+    /// Ends the collective in progress.
     pub(super) fn end(&mut self) {
         let known = self.current.take().and_then(|(key, _)| self.known.get_mut(&key));
         if let Some(known) = known {
@@ -128,7 +129,8 @@ impl OwnLinks {
         }
     }
 
-    /// Adds what was done up to `now`; the one that has begun is over, or aborted.
+    /// Adds the link use of all collectives up to `now` to `sums`; a collective in progress counts up to now and is then
+    /// forgotten.
     fn settle(
         &mut self,
         now: Time,
@@ -162,7 +164,7 @@ fn add(sums: &mut LinkUses, uses: &[(LinkId, LinkUse)], times: f64) {
 }
 
 impl Communicators {
-    /// Adds to the links of job copy `j`, whose communicators these are, what collectives on links of their own did until now.
+    /// Adds the link use of collectives on own links up to now, for job copy `j`, which has these communicators.
     pub(crate) fn settle_own_links(&mut self, env: &Env, j: JobId, of: Ids<CommunicatorRun>) {
         let Communicators { all, ways, link_uses, .. } = self;
         let Some(ways) = &ways[j] else { return };
@@ -180,7 +182,7 @@ mod tests {
     use forebay_engine::fluid::{Capacity, Demand, Use};
 
     #[test]
-    fn a_link_of_two_communicators_is_nobodys_own() {
+    fn a_link_of_two_communicators_is_shared() {
         let mut network: Network<ActivityId> = Network::new();
         let links = [(); 3].map(|()| network.link(Capacity::Fixed(1.0)));
         let route = [Use { link: links[2], per_unit: 1.0 }].into();

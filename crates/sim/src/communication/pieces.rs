@@ -5,32 +5,34 @@ use std::ops::Range;
 /// A piece of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Piece {
-    /// Of the step's time.
+    /// Share of the step's time.
     pub(crate) share: f64,
-    /// Time for compressing gradients after that [s].
+    /// Time to compress gradients after the piece [s].
     pub(crate) compress: f64,
-    /// Buckets that must be broadcast before it.
+    /// Number of buckets that must have been broadcast before the piece.
     pub(crate) needs: u32,
-    /// Buckets that are ready after it, and their bytes before they are compressed [B].
+    /// Number of buckets that are ready after the piece; `bytes` is their size before compression [B].
     pub(crate) made: u32,
     pub(crate) bytes: f64,
 }
 
-/// All of a step that sends nothing.
+/// The single piece of a step without an exchange.
 const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes: 0.0 };
 
-/// The pieces of the steps that end with an exchange, one in so many; the others are whole.
+/// The pieces of steps that end with an exchange, which is one step in `interval`; other steps have a single piece.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     all: Vec<Piece>,
     interval: u64,
-    /// Buckets of parameters that a root broadcasts; by piece, how many there are up to its end with those of gradients.
+    /// Number of parameter buckets that a root broadcasts; `ends` holds, for each piece, the number of these and of gradient
+    /// buckets up to the piece's end.
     given: u32,
     ends: Vec<u32>,
 }
 
 impl Pieces {
-    /// Those of each step whose number, counted from 1, is a multiple of `interval`; a root broadcasts `given` buckets.
+    /// Returns the given pieces for each step whose number, counted from 1, is a multiple of `interval`; a root broadcasts
+    /// `given` buckets.
     pub(crate) fn new(all: Vec<Piece>, interval: u64, given: u32) -> Pieces {
         let so_far = |sum: &mut u32, piece: &Piece| {
             *sum += piece.made;
@@ -40,63 +42,63 @@ impl Pieces {
         Pieces { all, interval, given, ends }
     }
 
-    /// Buckets of parameters that a root broadcasts.
+    /// Returns the number of parameter buckets that a root broadcasts.
     pub(crate) fn given(&self) -> u32 {
         self.given
     }
 
-    /// The pieces of such a step.
+    /// Returns the pieces of a step that ends with an exchange.
     pub(crate) fn all(&self) -> &[Piece] {
         &self.all
     }
 
-    /// Steps from one exchange to the next.
+    /// Returns the number of steps from one exchange to the next.
     pub(crate) fn interval(&self) -> u64 {
         self.interval
     }
 
-    /// Numbers of the buckets that are ready after piece number `piece`.
+    /// Returns the numbers of the buckets that are ready after piece number `piece`.
     pub(super) fn buckets_of(&self, piece: u32) -> Range<u32> {
         let end = self.ends[piece as usize];
         end - self.all[piece as usize].made..end
     }
 
-    /// How many pieces such a step has.
+    /// Returns the number of pieces of a step that ends with an exchange.
     pub(super) fn number(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether `step` ends with an exchange.
+    /// Returns whether `step` ends with an exchange.
     pub(crate) fn exchanges(&self, step: u64) -> bool {
         (step + 1).is_multiple_of(self.interval)
     }
 
-    /// Whether `step` is the first one after an exchange.
+    /// Returns whether `step` is the first one after an exchange.
     pub(super) fn opens(&self, step: u64) -> bool {
         step.is_multiple_of(self.interval)
     }
 
-    /// Exchanges before `step` is over.
+    /// Returns the number of exchanges that end before `step`.
     pub(super) fn round(&self, step: u64) -> u64 {
         step / self.interval
     }
 
-    /// The last step before exchange number `round`.
+    /// Returns the step that ends with exchange number `round`.
     pub(super) fn last_of(&self, round: u64) -> u64 {
         (round + 1) * self.interval - 1
     }
 
-    /// Piece number `piece` of `step`.
+    /// Returns piece number `piece` of `step`.
     pub(crate) fn at(&self, step: u64, piece: u32) -> Piece {
         if self.exchanges(step) { self.all[piece as usize] } else { WHOLE }
     }
 
-    /// The same of a step that ends with an exchange.
+    /// Returns piece number `piece` of a step that ends with an exchange.
     pub(super) fn of_exchange(&self, piece: u32) -> Piece {
         self.all[piece as usize]
     }
 
-    /// Whether it is the last one.
+    /// Returns whether piece number `piece` is the last one of `step`.
     pub(crate) fn is_last(&self, step: u64, piece: u32) -> bool {
         !self.exchanges(step) || piece as usize + 1 == self.all.len()
     }

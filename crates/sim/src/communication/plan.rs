@@ -15,42 +15,43 @@ use super::idle::idle_seconds;
 use super::measured::{self, Pace};
 use super::ways::RankRoutes;
 
-/// Most transfers that are followed one by one to find the time of a collective on an idle network.
+/// Maximum number of transfers that are simulated one by one to find the time of a collective on an idle network.
 const MOST_FOLLOWED: f64 = 4e6;
 
-/// How gradients are reduced.
+/// How a collective is simulated.
 #[derive(Debug, Clone)]
 pub(crate) enum Reduction {
-    /// Transfer by transfer, at a pace of their own where that was measured.
+    /// Transfer by transfer; at its own pace if that was measured.
     Flow(Arc<Schedule>, Option<Pace>),
-    /// In the time that it takes on an idle network.
+    /// As a single delay: its time on an idle network.
     Analytic(Delay),
 }
 
-/// How the collectives of a communicator are done, whatever their bytes.
+/// The settings by which the collectives of a communicator are done, whatever their bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) reduction: forebay_scenario::Reduction,
-    /// How parameters are broadcast from a root, where there is one.
+    /// Algorithm for broadcasting parameters from a root, if there is one.
     pub(crate) broadcast: forebay_scenario::Reduction,
-    /// What allreduces take, where that was measured.
+    /// Measured time of allreduces, if they were measured.
     pub(crate) measured: Option<TransportLaw>,
     pub(crate) fidelity: Fidelity,
     pub(crate) fabric: Fabric,
-    /// What a transfer costs inside a node, across by itself, and across beside those of its node's other ranks.
+    /// Cost of a transfer inside a node; `across` is that between nodes by itself, `shared` that between nodes beside
+    /// transfers of the node's other ranks.
     pub(crate) inside: Cost,
     pub(crate) across: Cost,
     pub(crate) shared: Cost,
-    /// Whether that is all that there is to it: no link is shared but the NICs of a node, evenly.
+    /// Whether these costs are exact: no link is shared, except for the NICs of a node, which are shared evenly.
     pub(crate) uniform: bool,
-    /// Communicators that do the same side by side, this one among them, whose transfers share links.
+    /// Communicators (including this one) that do the same collectives side by side, with transfers over shared links.
     pub(crate) side_by_side: Vec<Members>,
-    /// By operation and bytes, what was found before.
+    /// Results found before, by operation and bytes.
     pub(crate) known: BTreeMap<(Operation, u64), Reduction>,
 }
 
 impl Plan {
-    /// How `operation` is done with `bytes` over `ways`.
+    /// Returns how `operation` is simulated for `bytes` over `ways`.
     pub(crate) fn reduction_of(
         &mut self,
         operation: Operation,
@@ -74,7 +75,7 @@ impl Plan {
         way.collective(operation, bytes, &self.fabric)
     }
 
-    /// What a timeline calls it.
+    /// Returns the collective's name in timelines.
     pub(super) fn name(&self, operation: Operation, bytes: u64) -> String {
         let algorithm = match self.measured {
             Some(_) => "measured",
@@ -88,7 +89,7 @@ impl Plan {
             return measured::allreduce(law, bytes, self.fabric.ranks, self.fidelity);
         }
         let collective = self.collective(operation, bytes);
-        // What cannot be is refused when the scenario is read.
+        // Collectives that have no schedule are rejected when the scenario is read.
         let Ok(schedule) = collective.schedule().map(Arc::new) else {
             return Reduction::Analytic(Delay::once(0.0));
         };
@@ -102,7 +103,8 @@ impl Plan {
         Reduction::Analytic(Delay::once(seconds))
     }
 
-    /// Carried out on an idle network, or by a formula that is not exact where that is too much.
+    /// Returns the time of a collective on an idle network [s], by simulation; for too many transfers by a formula that is not
+    /// exact.
     fn followed(
         &self,
         collective: &Collective,
@@ -117,7 +119,7 @@ impl Plan {
         closed_form(collective, &self.inside, across).unwrap_or(0.0)
     }
 
-    /// Time by the textbook's formula, where that is exact [s].
+    /// Returns the time by the textbook's formula [s]; `None` if the formula is not exact.
     fn by_formula(&self, collective: &Collective, schedule: &Schedule) -> Option<f64> {
         if !self.uniform {
             return None;
@@ -130,8 +132,8 @@ impl Plan {
             if collective.channels == 1 {
                 return self.in_one_level(collective.algorithm, schedule);
             }
-            // The formula counts a rank that sends the bytes of all channels inside its node. There is none where each rank is the
-            // last one of a channel.
+            // The formula assumes that inside each node some rank sends the bytes of all channels. If each rank is the last
+            // one of a channel, no rank does so.
             let ring = collective.algorithm == Algorithm::Ring && collective.channels < ranks;
             return ring.then(|| closed_form(collective, &self.inside, &self.across).ok())?;
         };
@@ -142,7 +144,8 @@ impl Plan {
         exact.then(|| closed_form(collective, &self.inside, &self.shared).ok())?
     }
 
-    /// From or to a root over one kind of link, where sums do not overlap with pieces on their way.
+    /// Returns the time of a collective from or to a root over a single kind of link [s]; `None` if there are several kinds,
+    /// or if sums overlap with the transfer of pieces.
     fn by_root(&self, collective: &Collective) -> Option<f64> {
         let cost = match (self.fabric.nodes(), self.fabric.ranks_per_node) {
             (1, _) => &self.inside,
@@ -151,7 +154,7 @@ impl Plan {
         };
         let exact = match collective.algorithm {
             Algorithm::Flat => true,
-            // Pieces that a rank sends at once share its links, but not its cores.
+            // Pieces that a rank sends at the same time share its links, but not its cores.
             Algorithm::BinomialTree => collective.chunk.is_none(),
             Algorithm::Ring => cost.gamma == 0.0 || collective.chunk.is_none(),
             _ => false,
@@ -159,7 +162,8 @@ impl Plan {
         exact.then(|| closed_form(collective, cost, cost).ok())?
     }
 
-    /// Around a ring the slowest link decides; other algorithms are exact where there is one kind of link.
+    /// Returns the time of a collective without levels [s]: the slowest link determines a ring's time; other algorithms are
+    /// exact only if there is a single kind of link.
     fn in_one_level(&self, algorithm: Algorithm, schedule: &Schedule) -> Option<f64> {
         let (nodes, ranks) = (self.fabric.nodes(), self.fabric.ranks_per_node);
         let costs = match (nodes, ranks) {
@@ -176,7 +180,7 @@ impl Plan {
     }
 }
 
-/// Whether all ranks do the same in each phase.
+/// Returns whether all ranks do the same in each phase.
 fn is_in_step(algorithm: Algorithm, ranks: u32) -> bool {
     match algorithm {
         Algorithm::Ring => true,

@@ -1,4 +1,4 @@
-//! Pushes to servers and pulls from them, on the same network as the data.
+//! Pushes to parameter servers and pulls from them, on the same network as the data.
 
 use crate::device::{Device, State};
 use crate::env::Env;
@@ -13,8 +13,8 @@ use super::exchange::{Around, Exchange};
 use super::servers::Parcel;
 
 impl Jobs {
-    /// The model copies of job copy `j` pull the first parameters, if servers have them; after a failure those that are
-    /// not too far ahead.
+    /// Lets the model copies of job copy `j` pull their first parameters, if it has servers; after a failure only model copies
+    /// that are not too far ahead may pull.
     pub(crate) fn pull_all(&mut self, env: &mut Env, j: JobId) {
         let Some(servers) = &mut self.jobs[j].servers else { return };
         let (workers, shards) = (servers.begin_all(), servers.all());
@@ -25,7 +25,7 @@ impl Jobs {
         }
     }
 
-    /// Device `d` has computed a piece of a step, and pushes the buckets that are ready then.
+    /// Pushes the buckets that are ready after device `d` has computed a piece of a step.
     pub(crate) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let device = &self.devices[d];
         let (j, worker) = (device.job, device.model);
@@ -45,7 +45,7 @@ impl Jobs {
         env.after(Delay { span: before, lane: None }, Event::Waited(ActivityId::Push(d)));
     }
 
-    /// Device `d` pushes the first bucket that waits for that.
+    /// Pushes the first bucket that waits on device `d`.
     pub(crate) fn push_next(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let (j, worker) = (device.job, device.model);
@@ -64,7 +64,7 @@ impl Jobs {
         self.carry(env, j, Parcel { worker, shard, pulled: true, moving: true });
     }
 
-    /// A part of a bucket is to go, behind those on its way between the same two.
+    /// Sends a part of a bucket between a model copy and a server, after earlier ones between the same two.
     fn carry(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
         let Some(servers) = &mut self.jobs[j].servers else { return };
         let server = servers.shard(parcel.shard).server;
@@ -83,7 +83,7 @@ impl Jobs {
         self.free_line(env, j, m);
     }
 
-    /// Message `m` of job copy `j`, which exchanges with servers, gets on by `act`.
+    /// Lets message `m`, which belongs to an exchange with servers, go on by `act`.
     fn parcel_got_on(
         &mut self,
         env: &mut Env,
@@ -96,17 +96,17 @@ impl Jobs {
         self.take_parcels(env, j);
     }
 
-    /// Message `m` of an exchange with servers has waited.
+    /// Handles the end of a delay of message `m`, which belongs to an exchange with servers.
     pub(crate) fn parcel_waited(&mut self, env: &mut Env, m: MessageId) {
         self.parcel_got_on(env, m, |exchange, around| exchange.waited(around, m));
     }
 
-    /// The bytes of message `m` of an exchange with servers are there.
+    /// Handles the arrival of the bytes of message `m`, which belongs to an exchange with servers.
     pub(crate) fn parcel_moved(&mut self, env: &mut Env, m: MessageId) {
         self.parcel_got_on(env, m, |exchange, around| exchange.moved(around, m));
     }
 
-    /// If the bytes of message `m` are there now, the next ones set out.
+    /// Sends the next part on the connection of message `m` if the message's bytes have arrived.
     fn free_line(&mut self, env: &mut Env, j: JobId, m: MessageId) {
         let there = self.communicators.has_arrived(m);
         let job = &mut self.jobs[j];
@@ -126,7 +126,7 @@ impl Jobs {
         self.communicators.on_exchange(env, j, &mut servers.exchange, act)
     }
 
-    /// What has arrived is made use of.
+    /// Handles all parts that have arrived.
     fn take_parcels(&mut self, env: &mut Env, j: JobId) {
         while let Some(servers) = &mut self.jobs[j].servers
             && let Some(m) = self.communicators.take_arrived(&mut servers.exchange)
@@ -145,7 +145,7 @@ impl Jobs {
         self.trace_servers(env, j);
     }
 
-    /// A server has added what was pushed.
+    /// Handles a push that the server has added to its parameters.
     fn end_push(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
         let Parcel { worker, shard, .. } = parcel;
         let Some(servers) = &mut self.jobs[j].servers else { return };
@@ -161,7 +161,7 @@ impl Jobs {
         }
     }
 
-    /// A model copy has got a part of the parameters; with the last one it goes on.
+    /// Handles a part of the parameters that a model copy has pulled; with the last part the model copy goes on.
     fn end_pull(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
         let job = &mut self.jobs[j];
         let Some(servers) = &mut job.servers else { return };
@@ -173,7 +173,7 @@ impl Jobs {
         }
     }
 
-    /// Model copy `worker` of job copy `j` has done `step`; true if the job is over by that.
+    /// Ends `step` of model copy `worker` of job copy `j`; returns true if the job is over by that.
     pub(crate) fn end_own_step(&mut self, env: &mut Env, j: JobId, worker: u32, step: u64) -> bool {
         let job = &mut self.jobs[j];
         let samples = job.take_samples(worker, step);
@@ -191,8 +191,8 @@ impl Jobs {
         false
     }
 
-    /// What the model copies of job copy `j`, which exchange with servers, waited for a checkpoint that was begun at
-    /// `since`: those that were to begin a step go on.
+    /// Ends the wait of the model copies of job copy `j`, which exchange with servers, for a checkpoint begun at `since`:
+    /// records the stalls of those that were about to begin a step, and lets them go on.
     pub(crate) fn end_saving_by_servers(&mut self, env: &mut Env, j: JobId, since: Time) {
         for d in self.jobs[j].parts.devices {
             let Device { state, model, next, since: from, .. } = self.devices[d];
@@ -217,7 +217,8 @@ impl Jobs {
         }
     }
 
-    /// The timeline says what is on its way, and how far model copies are apart.
+    /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest model copy is ahead of the
+    /// slowest.
     pub(crate) fn trace_servers(&mut self, env: &mut Env, j: JobId) {
         let Some(servers) = &self.jobs[j].servers else { return };
         if let (Some(recorder), Some(tracks)) = (&mut env.recorder, servers.tracks) {

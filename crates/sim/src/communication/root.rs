@@ -1,4 +1,4 @@
-//! A root: forward waits for the parameters that come from there, and everyone for its update.
+//! Roots and updates: forward waits for parameters from a root, and all devices wait for the root's update.
 
 use crate::device::{Device, State};
 use crate::env::Env;
@@ -12,7 +12,8 @@ use forebay_report::{Cause, StallCause};
 use super::sync::SyncRun;
 
 impl Jobs {
-    /// Device `d` begins to wait for parameters from servers, or to compute if it has them; true if it waits.
+    /// Begins the computation of device `d` if it has its parameters from servers; otherwise begins its wait for them and
+    /// returns true.
     pub(crate) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { job, model, next, .. } = self.devices[d];
         let job = &mut self.jobs[job];
@@ -27,14 +28,15 @@ impl Jobs {
         !there
     }
 
-    /// Device `d` waits for parameters from `env.now` on.
+    /// Begins the wait of device `d` for parameters.
     fn wait_for_parameters_from(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         (device.state, device.since) = (State::AwaitingParameters, env.now);
         self.trace_device(env, d, Cause::Communication.name());
     }
 
-    /// All gradients of job copy `j` are reduced: its root applies them, or all take them apart, once all have computed.
+    /// Begins the update of job copy `j`, whose gradients are all reduced, once all devices have computed: the root applies
+    /// the gradients, or every device decompresses them.
     pub(super) fn begin_update(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let root = job.parts.devices.start;
@@ -57,7 +59,8 @@ impl Jobs {
         }
     }
 
-    /// All of job copy `j` have computed since `start`, or its root has, and the others waited for it.
+    /// Records an update of job copy `j` that began at `start`: all devices computed, or its root did and the others waited
+    /// for it.
     pub(super) fn account_for_update(&mut self, now: Time, j: JobId, start: Time) {
         let job = &mut self.jobs[j];
         if start == now {

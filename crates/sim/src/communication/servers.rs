@@ -1,8 +1,9 @@
-//! Servers that have the parameters, and where each model copy is with them.
+//! Parameter servers, and the progress of each model copy with them.
 //!
-//! A model copy pushes each bucket in parts, one to each server, as its backward pass makes them. A server adds a part
-//! when it is there and a core has done the work; from then on the model copy that pushed it may pull that part again,
-//! once the slowest is no more behind than the slack allows. It goes on when it has pulled all.
+//! A model copy pushes each bucket in parts, one to each server, when its backward pass has made the bucket. A server adds a
+//! part when the part has arrived and a core has done the work. From then on, the model copy that pushed the part may pull it
+//! again as soon as the slowest model copy is no further behind than the slack allows. A model copy goes on when it has pulled
+//! all parts.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,51 +20,53 @@ use super::pieces::Pieces;
 use super::shard::Shard;
 use super::worker::{Held, WorkerRun};
 
-/// What the model copies of a job copy, and its servers, are at.
+/// The state of a job copy's exchanges with parameter servers.
 #[derive(Debug)]
 pub(crate) struct ServerRun {
     pub(crate) pieces: Pieces,
-    /// Exchanges that a model copy may be ahead of the slowest.
+    /// Number of exchanges by which a model copy may be ahead of the slowest one.
     slack: u64,
     workers: IdVec<WorkerRun>,
     shards: IdVec<Shard>,
-    /// The first shard of each bucket, and one beyond the last.
+    /// The first shard of each bucket, and the number of all shards at the end.
     first: Vec<u32>,
-    /// Time before each bucket is pushed, for its tensors.
+    /// Time before each bucket is pushed, in which the framework prepares its tensors.
     overhead: Vec<Span>,
     pub(super) exchange: Exchange,
     pub(super) lines: Lines,
-    /// What messages carry.
+    /// The parcel that each message carries.
     pub(super) parcels: BTreeMap<MessageId, Parcel>,
-    /// Steps of single model copies that are done, and samples of those since the last step of all.
+    /// Number of steps of single model copies done; `samples` counts their samples since the last time that as many steps were
+    /// done as there are model copies.
     done: u64,
     samples: u64,
     pub(crate) books: SyncOutcome,
     pub(crate) tracks: Option<ServerTracks>,
 }
 
-/// Tracks of a job copy's exchanges.
+/// Tracks of a job copy's exchanges with servers in the timeline.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerTracks {
-    /// Bytes on their way to servers, and from them [B].
+    /// Bytes in transfer to and from servers [B].
     pub(crate) moving: u32,
-    /// Steps by which the fastest model copy is ahead of the slowest.
+    /// Number of exchanges by which the fastest model copy is ahead of the slowest.
     pub(crate) ahead: u32,
 }
 
-/// A message: a part of a bucket on its way.
+/// The content of a message: a part of a bucket between a model copy and its server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parcel {
     pub(super) worker: u32,
     pub(super) shard: u32,
-    /// From its server.
+    /// Whether the part is pulled from its server; otherwise it is pushed.
     pub(super) pulled: bool,
-    /// Whether its bytes are still to come.
+    /// Whether its bytes have not arrived yet.
     pub(super) moving: bool,
 }
 
 impl ServerRun {
-    /// Of so many model copies of job copy `job` and servers, and the shards of each bucket.
+    /// Returns the exchanges of `workers` model copies of job copy `job` with `servers` servers; `buckets` holds the
+    /// preparation time and the shards of each bucket.
     pub(crate) fn new(
         job: JobId,
         pieces: Pieces,
@@ -96,22 +99,22 @@ impl ServerRun {
         }
     }
 
-    /// Whether all gradients of a step make one update.
+    /// Returns whether all gradients of a step make one update.
     pub(crate) fn is_synchronous(&self) -> bool {
         self.slack == 0
     }
 
-    /// All shards.
+    /// Returns the numbers of all shards.
     pub(super) fn all(&self) -> Range<u32> {
         0..self.shards.len() as u32
     }
 
-    /// The shards of a bucket.
+    /// Returns the numbers of the shards of a bucket.
     pub(super) fn of_bucket(&self, bucket: u32) -> Range<u32> {
         self.first[bucket as usize]..self.first[bucket as usize + 1]
     }
 
-    /// One of them.
+    /// Returns shard number `shard`.
     pub(super) fn shard(&self, shard: u32) -> &Shard {
         &self.shards[Id::new(shard)]
     }
@@ -120,15 +123,15 @@ impl ServerRun {
         &mut self.workers[Id::new(worker)]
     }
 
-    /// Nothing of it is on its way any more.
+    /// Cancels all transfers in progress.
     pub(crate) fn abort(&mut self) {
         self.exchange.abort();
         self.lines.clear();
         self.parcels.clear();
     }
 
-    /// Its model copies have done so many steps each, whose updates were as stale as `staleness` says; nobody has any
-    /// parameters, and nothing is on its way.
+    /// Restarts after a failure: each model copy has done `finished` steps, with updates whose staleness was `staleness`; no
+    /// model copy has parameters, and nothing is in transfer.
     pub(crate) fn restart(&mut self, finished: &[u64], staleness: BTreeMap<u64, u64>) {
         let pushes: Vec<u64> = finished.iter().map(|steps| self.pieces.round(*steps)).collect();
         for (worker, (steps, exchanges)) in
@@ -142,37 +145,38 @@ impl ServerRun {
         self.books.staleness = staleness;
     }
 
-    /// Steps that each model copy has done.
+    /// Returns the number of steps that each model copy has done.
     pub(crate) fn finished(&self) -> impl Iterator<Item = u64> + '_ {
         self.workers.iter().map(|worker| worker.finished)
     }
 
-    /// The same of `worker`.
+    /// Returns the number of steps that `worker` has done.
     pub(crate) fn finished_by(&self, worker: u32) -> u64 {
         self.workers[Id::new(worker)].finished
     }
 
-    /// All model copies want all parameters: who may pull them now. All have pushed as often to one shard as to another.
+    /// Lets all model copies ask for all parameters; returns the model copies that may pull now, which are the same for all
+    /// shards because all shards have the same pushes.
     pub(super) fn begin_all(&mut self) -> Vec<u32> {
         let released = self.shards.iter_mut().map(|shard| shard.begin(self.slack));
         released.last().unwrap_or_default()
     }
 
-    /// Whether `worker` has the parameters for `step`.
+    /// Returns whether `worker` has the parameters for `step`.
     pub(crate) fn may_begin(&self, worker: u32, step: u64) -> bool {
         self.workers[Id::new(worker)].may_begin(self.pieces.round(step))
     }
 
-    /// `worker` begins to compute for `step`.
+    /// Records that `worker` begins to compute for `step`.
     pub(crate) fn begin(&mut self, now: Time, worker: u32, step: u64) {
-        // Of several steps before an exchange the first one counts.
+        // If several steps precede an exchange, the begin of the first one counts.
         if self.pieces.opens(step) {
             let worker = self.worker(worker);
             (worker.began, worker.computed) = (now, None);
         }
     }
 
-    /// `worker` has computed a piece of `step`; buckets that it has made by that.
+    /// Records that `worker` has computed a piece of `step`; returns the numbers of the buckets that are ready now.
     pub(super) fn segment_done(
         &mut self,
         now: Time,
@@ -189,21 +193,22 @@ impl ServerRun {
         worker.makes(made, buckets)
     }
 
-    /// `worker` has one more bucket to push: how long that takes before, where nothing is before it.
+    /// Queues a bucket of `worker` to be pushed; returns the time before its push if no other bucket is queued.
     pub(super) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
         let queue = &mut self.workers[Id::new(worker)].queue;
         queue.push_back(bucket);
         (queue.len() == 1).then(|| self.overhead[bucket as usize])
     }
 
-    /// The bucket of `worker` that is pushed now, and what the next one takes before.
+    /// Returns the bucket of `worker` to be pushed now, and the time before the push of the next one, if there is one.
     pub(super) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
         let queue = &mut self.workers[Id::new(worker)].queue;
         let bucket = queue.pop_front()?;
         Some((bucket, queue.front().map(|next| self.overhead[*next as usize])))
     }
 
-    /// What `worker` pushed to `shard` is added: who may pull it now, and whether its exchange is over by that.
+    /// Adds what `worker` pushed to `shard`; returns the model copies that may pull it now, and whether the exchange of
+    /// `worker` is over.
     pub(super) fn add(&mut self, now: Time, shard: u32, worker: u32) -> (Vec<u32>, bool) {
         let over = self.count(worker);
         let of = &mut self.shards[Id::new(shard)];
@@ -219,7 +224,7 @@ impl ServerRun {
         (released, over)
     }
 
-    /// One more part of what `worker` pushed is added; whether it was the last one.
+    /// Counts a part of the push of `worker` as added; returns whether it was the last part.
     fn count(&mut self, worker: u32) -> bool {
         let updates = self.books.updates;
         let worker = self.worker(worker);
@@ -233,12 +238,12 @@ impl ServerRun {
         true
     }
 
-    /// The step of `worker` that its last whole exchange ended.
+    /// Returns the step that the last complete exchange of `worker` ended.
     pub(super) fn exchanged(&self, worker: u32) -> u64 {
         self.pieces.last_of(self.workers[Id::new(worker)].added - 1)
     }
 
-    /// `parcel` sets out: its transfer.
+    /// Begins the transfer of `parcel` and returns its hop.
     pub(super) fn set_out(&mut self, parcel: Parcel) -> Hop {
         let Parcel { worker, shard, pulled, .. } = parcel;
         let Shard { server, part, .. } = &self.shards[Id::new(shard)];
@@ -253,7 +258,8 @@ impl ServerRun {
         Hop { from: server, to: worker, bytes: part.pull, kind: Kind::Copy }
     }
 
-    /// The bytes of message `m` are there: which parcel sets out behind it, unless that was so before.
+    /// Records that the bytes of message `m` have arrived; returns the parcel that sets out next on its connection, unless
+    /// that was known before.
     pub(super) fn arrives(&mut self, m: MessageId) -> Option<Parcel> {
         let parcel = self.parcels.get_mut(&m)?;
         if !std::mem::replace(&mut parcel.moving, false) {
@@ -264,41 +270,42 @@ impl ServerRun {
         self.lines.leave(parcel, server)
     }
 
-    /// One more part is there; whether `worker` has all now.
+    /// Records that `worker` has got one more part; returns whether it has all parts now.
     pub(super) fn pulled(&mut self, worker: u32) -> bool {
         self.worker(worker).pulls()
     }
 
-    /// Whom `worker` waited for last.
+    /// Returns the model copy that `worker` waited for last, and when it computed.
     pub(crate) fn held(&self, worker: u32) -> Option<Held> {
         self.workers[Id::new(worker)].held
     }
 
-    /// `worker` has taken fresh samples for `step`.
+    /// Records that `worker` has taken `samples` fresh samples for `step`.
     pub(crate) fn add_fresh(&mut self, worker: u32, step: u64, samples: u64) {
         self.worker(worker).add_fresh(step, samples);
     }
 
-    /// `worker` has done `step` with so many samples: the fresh ones of them.
+    /// Records that `worker` has done `step` with `samples` samples; returns the number of fresh ones.
     pub(super) fn finish(&mut self, worker: u32, step: u64, samples: u64) -> u64 {
         self.done += 1;
         self.samples += samples;
         self.worker(worker).finish(step)
     }
 
-    /// The samples of a step of all, if as many model copies' steps are done as there are.
+    /// Returns the samples of a step of all model copies, if as many steps have been done since the last one as there are
+    /// model copies.
     pub(super) fn whole(&mut self) -> Option<u64> {
         let whole = self.done.is_multiple_of(self.workers.len() as u64);
         whole.then(|| std::mem::take(&mut self.samples))
     }
 
-    /// Exchanges by which the fastest model copy is ahead of the slowest.
+    /// Returns the number of exchanges by which the fastest model copy is ahead of the slowest.
     pub(super) fn lead(&self) -> u64 {
         let added = self.workers.iter().map(|worker| worker.added);
         added.clone().max().unwrap_or(0) - added.min().unwrap_or(0)
     }
 
-    /// Bytes on their way.
+    /// Returns the bytes in transfer [B].
     pub(super) fn moving(&self) -> u64 {
         let bytes = |parcel: &Parcel| {
             let part = self.shards[Id::new(parcel.shard)].part;

@@ -1,30 +1,30 @@
-//! What a server has of a bucket: whose pushes it holds, and who waits to pull it.
+//! A server's part of a bucket: the pushes that it has received, and the model copies that wait to pull it.
 
 use forebay_scenario::BucketShare;
 
 /// A server's part of a bucket.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// The server, by its place among those who exchange.
+    /// The server, by its port: servers are numbered after all model copies.
     pub(super) server: u32,
     pub(super) part: BucketShare,
-    /// By model copy, how often it has pushed.
+    /// Number of pushes of each model copy.
     pushes: Vec<u64>,
-    /// The fewest of these, and how many model copies have so few.
+    /// Minimum of these numbers; `slowest` is the number of model copies that have it.
     least: u64,
     slowest: u32,
-    /// Model copies that have pushed and not pulled since.
+    /// Model copies that have pushed and not pulled since, in order of their pushes.
     waiting: Vec<u32>,
 }
 
 impl Shard {
-    /// Nobody of `workers` has pushed yet.
+    /// Returns a shard to which none of `workers` model copies has pushed yet.
     pub(crate) fn new(server: u32, part: BucketShare, workers: u32) -> Shard {
         let pushes = vec![0; workers as usize];
         Shard { server, part, pushes, least: 0, slowest: workers, waiting: Vec::new() }
     }
 
-    /// Each model copy has pushed so often, and nobody waits.
+    /// Restarts with the given number of pushes of each model copy, none of which waits.
     pub(super) fn restart(&mut self, pushes: &[u64]) {
         self.pushes.copy_from_slice(pushes);
         self.least = pushes.iter().copied().min().unwrap_or(0);
@@ -32,13 +32,13 @@ impl Shard {
         self.waiting.clear();
     }
 
-    /// All model copies want to pull: those who may.
+    /// Lets all model copies ask to pull; returns those that may.
     pub(super) fn begin(&mut self, slack: u64) -> Vec<u32> {
         self.waiting = (0..self.pushes.len() as u32).collect();
         self.release(slack)
     }
 
-    /// What `worker` pushed is added; whether the slowest have got on by that.
+    /// Adds a push of `worker`; returns whether the minimum number of pushes has grown.
     pub(super) fn add(&mut self, worker: u32) -> bool {
         let pushes = &mut self.pushes[worker as usize];
         *pushes += 1;
@@ -55,8 +55,8 @@ impl Shard {
         true
     }
 
-    /// Those who may pull, because they are at most `slack` exchanges ahead of the slowest, in the order in which
-    /// they pushed.
+    /// Returns the waiting model copies that may pull now, because they are at most `slack` exchanges ahead of the slowest, in
+    /// the order of their pushes.
     pub(super) fn release(&mut self, slack: u64) -> Vec<u32> {
         let most = self.least.saturating_add(slack);
         let (pushes, mut released) = (&self.pushes, Vec::new());
@@ -75,7 +75,7 @@ impl Shard {
 mod tests {
     use super::*;
 
-    /// Who may pull after each push.
+    /// Returns the model copies that may pull after each push.
     fn released(slack: u64, pushes: &[u32]) -> Vec<Vec<u32>> {
         let mut shard = Shard::new(3, BucketShare { push: 1, pull: 1 }, 3);
         let one = |worker: &u32| {
@@ -86,9 +86,9 @@ mod tests {
     }
 
     #[test]
-    fn slack_is_how_far_one_may_be_ahead_of_the_slowest() {
-        // System: three model copies, of which 0 is fast and 2 slow. Expectation: without slack all pull when the last
-        // has pushed; with one, 0 pulls once and then waits; without a limit at once.
+    fn slack_limits_the_lead_over_the_slowest_model_copy() {
+        // System: three model copies, of which 0 is fast and 2 slow. Expectation: without slack all pull when the last one has
+        // pushed; with a slack of one, 0 pulls once and then waits; without a limit each pulls at once.
         let pushes = [0, 1, 2];
         assert_eq!(released(0, &pushes), [vec![], vec![], vec![0, 1, 2]]);
         assert_eq!(released(u64::MAX, &pushes), [[0], [1], [2]]);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_are_found_whoever_pushes() {
+    fn the_minimum_of_pushes_is_tracked_for_any_order_of_pushes() {
         let mut shard = Shard::new(0, BucketShare { push: 1, pull: 1 }, 4);
         let mut pushes = [0_u64; 4];
         let mut draw = 12_345_u32;

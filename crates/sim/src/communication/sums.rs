@@ -1,5 +1,5 @@
-//! Gradients of learners that share a GPU, added up in its memory, so that one sum of each GPU goes to the others; it
-//! is compressed before, if gradients are.
+//! Gradients of learners that share a GPU: they are added up in the GPU's memory, so that one sum of each GPU goes to the
+//! others. The sum is compressed before, if gradients are compressed.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,20 @@ use crate::event::{ActivityId, Delay, Event};
 use crate::index::DeviceId;
 use crate::jobs::Jobs;
 
-/// What the learners of a GPU have made of a step's gradients.
+/// Sums of the gradients of a GPU's learners in a step.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
-    /// By piece, learners that have done it.
+    /// For each piece of the step, the number of learners that have done it.
     made: Vec<u32>,
-    /// Pieces that are added up, and whether the next one is being.
+    /// Number of pieces that are added up; `busy` says whether the next one is being added up.
     over: u32,
     busy: bool,
-    /// Sums to compress, the first of which is being.
+    /// Pieces whose sums are to be compressed; the first one is being compressed.
     compressing: VecDeque<u32>,
 }
 
 impl Sums {
-    /// A learner has done a piece.
+    /// Records that a learner has done a piece.
     fn add(&mut self, piece: u32) {
         if self.made.len() <= piece as usize {
             self.made.resize(piece as usize + 1, 0);
@@ -29,7 +29,7 @@ impl Sums {
         self.made[piece as usize] += 1;
     }
 
-    /// The piece that is added up now, of `learners`, if there is one.
+    /// Returns the piece whose sum begins now, if all `learners` have done it and no other sum is in progress.
     fn next(&mut self, learners: u32) -> Option<u32> {
         let made = self.made.get(self.over as usize).is_some_and(|made| *made == learners);
         let begins = made && !self.busy;
@@ -37,7 +37,7 @@ impl Sums {
         begins.then_some(self.over)
     }
 
-    /// It is added up, of so many pieces; after the last one a new step begins.
+    /// Ends the sum in progress and returns its piece; after the last of `pieces` pieces a new step begins.
     fn end(&mut self, pieces: usize) -> u32 {
         let piece = self.over;
         (self.over, self.busy) = (piece + 1, false);
@@ -47,13 +47,13 @@ impl Sums {
         piece
     }
 
-    /// A new step begins, while sums of the one before may still be compressed.
+    /// Begins a new step, while sums of the one before may still be compressed.
     fn restart(&mut self) {
         (self.over, self.busy) = (0, false);
         self.made.fill(0);
     }
 
-    /// Nothing is made.
+    /// Forgets all gradients and sums.
     pub(crate) fn clear(&mut self) {
         self.restart();
         self.compressing.clear();
@@ -61,7 +61,7 @@ impl Sums {
 }
 
 impl Jobs {
-    /// Device `d` has gradients of a piece, which go to the others of its GPU first.
+    /// Hands the gradients of a piece from device `d` to its GPU, which adds them to those of its other learners.
     pub(super) fn add_to_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if let Some(gpu) = self.gpu_of(d) {
             gpu.sums.add(piece);
@@ -69,8 +69,8 @@ impl Jobs {
         self.sum_next(env, d);
     }
 
-    /// The GPU of device `d` adds up the next piece that all its learners have done: it reads the gradients of each, and
-    /// writes their sum.
+    /// Begins the sum of the next piece that all learners of the GPU of device `d` have done: the GPU reads the gradients of
+    /// each learner, and writes their sum.
     fn sum_next(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
         let learners = self.jobs[j].learners.number;
@@ -87,7 +87,7 @@ impl Jobs {
         }
     }
 
-    /// The GPU of device `d` has the sum of a piece.
+    /// Ends a sum on the GPU of device `d`.
     pub(crate) fn summed(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
         let sync = self.jobs[j].sync.as_ref();
@@ -98,7 +98,8 @@ impl Jobs {
         self.sum_next(env, d);
     }
 
-    /// The GPU of device `d` compresses the gradients of a piece, if it does that, behind those that it compresses.
+    /// Queues the gradients of a piece for compression on the GPU of device `d`; starts their reduction at once if gradients
+    /// are not compressed there.
     pub(super) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if self.compress_seconds(d, piece) == 0.0 {
             return self.start_reductions(env, d, piece);
@@ -118,14 +119,14 @@ impl Jobs {
         }
     }
 
-    /// Time to compress the sum of a piece, on the GPU of device `d` [s].
+    /// Returns the time to compress the sum of a piece on the GPU of device `d` [s].
     fn compress_seconds(&self, d: DeviceId, piece: u32) -> f64 {
         let job = &self.jobs[self.devices[d].job];
         let sync = job.sync.as_ref().filter(|sync| sync.learners);
         sync.map_or(0.0, |sync| sync.pieces.of_exchange(piece).compress)
     }
 
-    /// The GPU of device `d` has compressed the sum of a piece.
+    /// Ends a compression on the GPU of device `d` and starts the reduction of the piece.
     pub(crate) fn compressed(&mut self, env: &mut Env, d: DeviceId) {
         let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.pop_front());
         if let Some(piece) = piece {

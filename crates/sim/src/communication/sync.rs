@@ -10,26 +10,27 @@ use forebay_report::{Cause, StallCause};
 
 use super::pieces::Pieces;
 
-/// What the model copies of a job copy do with their gradients.
+/// How the model copies of a job copy synchronise their gradients.
 #[derive(Debug)]
 pub(crate) struct SyncRun {
     pub(crate) pieces: Pieces,
-    /// The communicator in which they are reduced.
+    /// The communicator in which gradients are reduced.
     pub(crate) communicator: CommunicatorId,
-    /// Time of the update at a root, or of everyone to decompress gradients.
+    /// Time of the update at a root, or the time that each device needs to decompress gradients.
     pub(super) update: Span,
-    /// Whether that is a root's.
+    /// Whether the update happens at a root.
     pub(super) root: bool,
-    /// Whether gradients are the sums of a GPU's learners, which it compresses.
+    /// Whether gradients are sums of a GPU's learners, which the GPU compresses.
     pub(super) learners: bool,
-    /// When the last model copy had computed.
+    /// Time when the last model copy had computed.
     pub(super) computed: Option<Time>,
-    /// When the update began.
+    /// Time when the update began.
     pub(super) updating: Option<Time>,
 }
 
 impl SyncRun {
-    /// Gradients of `pieces`, of `learners` or not, reduced in `communicator`, then an update, by a `root` or by everyone.
+    /// Returns the synchronisation of the gradients of `pieces`: they may be sums of `learners`, are reduced in
+    /// `communicator`, and are followed by an update, at a `root` or on every device.
     pub(crate) fn new(
         pieces: Pieces,
         communicator: CommunicatorId,
@@ -40,14 +41,14 @@ impl SyncRun {
         SyncRun { pieces, communicator, update, root, learners, computed, updating }
     }
 
-    /// A new step begins.
+    /// Prepares for a new step.
     pub(crate) fn restart(&mut self) {
         (self.computed, self.updating) = (None, None);
     }
 }
 
 impl Jobs {
-    /// Device `d` has computed a piece of a step; its gradients of that piece are ready to be reduced.
+    /// Offers the gradients of a piece that device `d` has computed for reduction.
     pub(crate) fn offer_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let j = self.devices[d].job;
         if self.jobs[j].learners.number > 1 {
@@ -56,7 +57,7 @@ impl Jobs {
         self.compress_sum(env, d, piece);
     }
 
-    /// The GPU of device `d` has the gradients of a piece.
+    /// Starts the collectives of the buckets of a piece, for the GPU of device `d`.
     pub(super) fn start_reductions(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let j = self.devices[d].job;
         let Some(sync) = &self.jobs[j].sync else { return };
@@ -64,14 +65,15 @@ impl Jobs {
         self.communicators.start(env, c, made, d);
     }
 
-    /// What job copy `j` has to send when a step begins sets out: parameters of a root.
+    /// Begins the collectives that job copy `j` has at the begin of a step: broadcasts of a root's parameters.
     pub(crate) fn begin_collectives(&mut self, env: &mut Env, j: JobId) {
         if let Some(sync) = &self.jobs[j].sync {
             self.communicators.begin_next(env, sync.communicator);
         }
     }
 
-    /// A collective of communicator `c` is over, the `last` one of a step or not: who waited goes on.
+    /// Handles the end of a collective of communicator `c`, which may be the `last` one of its step: lets waiting devices go
+    /// on, or ends the reductions of the step.
     pub(crate) fn collective_over(&mut self, env: &mut Env, c: CommunicatorId, last: bool) {
         let j = self.communicators.job(c);
         if last && self.jobs[j].sync.is_some() {
@@ -82,7 +84,7 @@ impl Jobs {
         }
     }
 
-    /// All collectives of a step of job copy `j` are over.
+    /// Handles the end of all collectives of a step of job copy `j`.
     pub(super) fn end_reductions(&mut self, env: &mut Env, j: JobId) {
         if self.jobs[j].averaging.is_some() {
             return self.exchanged(env, j);
@@ -90,7 +92,7 @@ impl Jobs {
         self.begin_update(env, j);
     }
 
-    /// Whether job copy `j`, whose model copies have all computed, must wait for gradients; it does.
+    /// Returns whether job copy `j`, whose model copies have all computed, must wait for gradients; if so, begins that wait.
     pub(crate) fn awaits_gradients(&mut self, env: &mut Env, j: JobId) -> bool {
         let Some(sync) = &mut self.jobs[j].sync else { return false };
         let communicator = &mut self.communicators.all[sync.communicator];
@@ -113,7 +115,7 @@ impl Jobs {
         true
     }
 
-    /// What backward did not hide is over.
+    /// Ends the part of communication that backward did not hide, and with it the step.
     pub(crate) fn end_communication(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let Some(sync) = &mut job.sync else { return };

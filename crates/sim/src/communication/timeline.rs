@@ -1,20 +1,20 @@
-//! What a timeline shows of gradients: each collective, and how many wait for theirs.
+//! Gradients in the timeline: each collective, and the bytes that wait for theirs.
 
 use super::Communicators;
 use crate::env::Env;
 use crate::index::CommunicatorId;
 
-/// Tracks of a job copy's gradients.
+/// Tracks of a job copy's gradients in the timeline.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SyncTracks {
-    /// What is done with the bucket at hand.
+    /// The current collective.
     pub(crate) reduction: u32,
-    /// Those that are made and not begun to be reduced [B].
+    /// Bytes of buckets that are ready and whose collectives have not begun [B].
     pub(crate) waiting: u32,
 }
 
 impl Communicators {
-    /// The timeline says how many bytes of communicator `c` wait for their collective.
+    /// Records in the timeline how many bytes of communicator `c` wait for their collective.
     pub(crate) fn trace_gradients(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &self.all[c];
         if let (Some(recorder), Some(tracks)) = (&mut env.recorder, communicator.tracks) {
@@ -22,7 +22,7 @@ impl Communicators {
         }
     }
 
-    /// The timeline says from env.now on which collective of communicator `c` is at hand.
+    /// Records in the timeline which collective of communicator `c` is in progress from `env.now` on.
     pub(crate) fn trace_collective(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &self.all[c];
         if let (Some(recorder), Some(tracks)) = (&mut env.recorder, communicator.tracks) {

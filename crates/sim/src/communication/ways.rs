@@ -1,4 +1,4 @@
-//! The links between the ranks of a job copy.
+//! The routes between the ranks of a job copy.
 
 use std::collections::BTreeMap;
 
@@ -13,38 +13,38 @@ use super::measured::Pace;
 use super::message::{Message, Stage};
 use super::overhead::Overhead;
 
-/// Where a rank is, and its links: out of it, and into it.
+/// The place of a rank, and its links in each direction: out of it, and into it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RankLinks {
     pub(crate) node: u32,
     pub(crate) rack: u32,
-    /// Which GPU of its node, of how many that are ranks; these may be joined to a ring.
+    /// Number of its GPU among the `ranks` GPUs of its node that are ranks; `ring` says whether these GPUs form a ring.
     pub(crate) gpu: u32,
     pub(crate) ranks: u32,
     pub(crate) ring: bool,
-    /// Which switch of its node it is at.
+    /// Number of its switch within its node.
     pub(crate) switch: u32,
-    /// Towards ranks of its node.
+    /// Links towards ranks of its own node.
     pub(crate) inside: [Vec<LinkId>; 2],
-    /// Towards those at other switches of it, beside.
+    /// Additional links towards ranks at other switches of its node.
     pub(crate) above: [Vec<LinkId>; 2],
-    /// Towards ranks of others.
+    /// Links towards ranks of other nodes.
     pub(crate) outside: [Vec<LinkId>; 2],
-    /// Towards ranks of other racks, beside.
+    /// Additional links towards ranks of other racks.
     pub(crate) uplink: [Vec<LinkId>; 2],
-    /// Towards servers in the memory of its node; whether it is one of these itself.
+    /// Links towards servers in its node's memory; `server` says whether the rank is such a server itself.
     pub(crate) host: [Vec<LinkId>; 2],
     pub(crate) server: bool,
 }
 
 impl RankLinks {
-    /// All its links.
+    /// Returns all links of the rank.
     fn links(&self) -> impl Iterator<Item = &LinkId> {
         let all = [&self.inside, &self.above, &self.outside, &self.uplink, &self.host];
         all.into_iter().flatten().flatten()
     }
 
-    /// The same on other links.
+    /// Returns a copy of the rank's links in which each link is replaced by the one that `others` maps it to.
     fn on(&self, others: &BTreeMap<LinkId, LinkId>) -> RankLinks {
         let of = |links: &[Vec<LinkId>; 2]| {
             links.each_ref().map(|links| links.iter().map(|link| others[link]).collect::<Vec<_>>())
@@ -60,7 +60,7 @@ impl RankLinks {
     }
 }
 
-/// Sender, receiver, and the bits of the pace's cap.
+/// Sender, receiver, and the bits of the pace's throughput cap.
 type Pair = (u32, u32, u64);
 
 /// How transfers go from one rank to another.
@@ -68,33 +68,34 @@ type Pair = (u32, u32, u64);
 pub(crate) struct RankRoute {
     pair: Pair,
     pub(crate) latency: Delay,
-    /// What their flows use; `None` where nothing limits them.
+    /// Group of the transfers' flows; `None` if nothing limits them.
     pub(crate) group: Option<GroupId>,
 }
 
-/// Nobody sends to itself.
+/// Stands for no pair, since no rank sends to itself.
 const NO_PAIR: Pair = (0, 0, 0);
 
-/// How ranks reach each other. Flows between two of them have one demand, made when it is first needed.
+/// The routes between ranks. The flows from one rank to another share one demand, which is made when it is first needed.
 #[derive(Debug)]
 pub(crate) struct RankRoutes {
     ports: Vec<RankLinks>,
     transport: Transport,
     latency: [Delay; 2],
-    /// By sender, receiver and pace.
+    /// Groups of flows, by sender, receiver and pace.
     groups: BTreeMap<Pair, Option<GroupId>>,
-    /// By sender, what it used last: most send to the same one again and again.
+    /// For each sender, the route that it used last: most ranks send to the same one again and again.
     latest: Vec<RankRoute>,
-    /// How transfers go now, where not as the transport says.
+    /// Current pace of transfers, if it differs from the transport's.
     pace: Option<Pace>,
-    /// What its links carry [B/s]; those of several ranks are named by each.
+    /// Capacities of the links [B/s]; a link of several ranks occurs several times.
     capacities: Vec<(LinkId, f64)>,
-    /// What messages cost cores, if anything.
+    /// Time of messages on cores, if there is any.
     overhead: Option<Overhead>,
 }
 
 impl RankRoutes {
-    /// Between `ports`, by rank; `latency` inside a node and across.
+    /// Returns the routes between `ports`, which are in the order of ranks; `latency` is that inside a node and that between
+    /// nodes.
     pub(crate) fn new(
         ports: Vec<RankLinks>,
         transport: Transport,
@@ -107,12 +108,12 @@ impl RankRoutes {
         RankRoutes { ports, transport, latency, groups, latest, pace, capacities, overhead }
     }
 
-    /// Where a rank is.
+    /// Returns the place and the links of a rank.
     pub(crate) fn port(&self, rank: u32) -> &RankLinks {
         &self.ports[rank as usize]
     }
 
-    /// The same between ranks that have `network` and the cores of their nodes for themselves.
+    /// Returns these routes on copies of the links and cores in `network` and `stations`, which nothing else uses.
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,
@@ -129,7 +130,8 @@ impl RankRoutes {
         RankRoutes::new(ports, self.transport, latency, Vec::new(), overhead)
     }
 
-    /// Between `members` alone, from 0 on, with links like those of `network` in `own`; which of these is which.
+    /// Returns the routes between `members` alone, numbered from 0, on copies in `own` of their links in `network`; and the
+    /// copy of each link.
     pub(super) fn among(
         &self,
         members: &Members,
@@ -151,8 +153,8 @@ impl RankRoutes {
         members.gpus().map(|gpu| &self.ports[gpu as usize])
     }
 
-    /// Links that transfers among `members` may use, or `None` where their time depends on more than these: on cores,
-    /// or on GPUs between them on a ring.
+    /// Returns the links that transfers among `members` may use; `None` if the time of these transfers also depends on cores,
+    /// or on other GPUs between them on a ring.
     pub(crate) fn links_among(&self, members: &Members) -> Option<Vec<LinkId>> {
         let ports: Vec<&RankLinks> = self.ports_of(members).collect();
         let (first, last) = (ports.first()?, ports.last()?);
@@ -177,38 +179,38 @@ impl RankRoutes {
         Some(links)
     }
 
-    /// All links of its ranks.
+    /// Returns all links of all ranks; a link of several ranks occurs several times.
     pub(crate) fn all_links(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.ports.iter().flat_map(RankLinks::links).copied()
     }
 
-    /// Links of the way from one rank to another.
+    /// Returns the links of the route from one rank to another.
     pub(crate) fn links_between(&self, from: u32, to: u32) -> Vec<LinkId> {
         self.route(from, to)
     }
 
-    /// From now on transfers go at this pace, or as the transport says.
+    /// Sets the pace of transfers from now on; `None`: as the transport says.
     pub(crate) fn keep(&mut self, pace: Option<Pace>) {
         if self.pace != pace {
-            // Latencies are another's now.
+            // The latest routes have the latency of another pace.
             self.latest.iter_mut().for_each(|way| way.pair = NO_PAIR);
         }
         self.pace = pace;
     }
 
-    /// How a message gets a core at the end where it is, and for how long [core-s]; `None` if it needs none.
+    /// Returns how a message gets a core at its current end, and for how long [core-s]; `None` if it needs none.
     pub(super) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
         let gets = message.stage != Stage::Sending;
         let rank = if gets { message.to } else { message.from };
         self.overhead.as_ref()?.of(rank, message.bytes, gets)
     }
 
-    /// Time to add so many bytes up [s].
+    /// Returns the time to add `bytes` bytes to a receiver's own data [s].
     pub(super) fn sum(&self, bytes: u64) -> f64 {
         bytes as f64 / self.transport.sum
     }
 
-    /// Latency of a transfer.
+    /// Returns the latency of a transfer.
     fn latency(&self, from: u32, to: u32) -> Delay {
         match self.pace {
             Some(pace) => pace.latency,
@@ -216,7 +218,7 @@ impl RankRoutes {
         }
     }
 
-    /// Whether two ranks are on different nodes. A switch is on the node of whom it talks to.
+    /// Returns whether two ranks are on different nodes. A switch counts as being on the node of the rank that it talks to.
     fn across(&self, from: u32, to: u32) -> bool {
         match (self.ports.get(from as usize), self.ports.get(to as usize)) {
             (Some(from), Some(to)) => from.node != to.node,
@@ -224,7 +226,7 @@ impl RankRoutes {
         }
     }
 
-    /// How transfers go from one rank to another.
+    /// Returns the route of transfers from one rank to another.
     pub(crate) fn way(
         &mut self,
         network: &mut Network<ActivityId>,
@@ -267,7 +269,7 @@ impl RankRoutes {
     fn route(&self, from: u32, to: u32) -> Vec<LinkId> {
         let (out, into) = (self.ports.get(from as usize), self.ports.get(to as usize));
         let (Some(out), Some(into)) = (out, into) else {
-            // By the node's switch, each way through the rank's own port.
+            // To or from the node's switch, over the rank's own port.
             let ports = out.map(|port| &port.inside[0]).or(into.map(|port| &port.inside[1]));
             return ports.cloned().unwrap_or_default();
         };
@@ -290,7 +292,8 @@ impl RankRoutes {
         }
     }
 
-    /// Links from GPU to GPU the shorter way round: each has one to the next, and one to that before.
+    /// Returns the links from GPU to GPU along the shorter way around a ring. Each GPU has a link to the next one and a link
+    /// to the one before.
     fn around_ring(&self, rank: u32, from: u32, to: u32, gpus: u32) -> Vec<LinkId> {
         let ahead = (to + gpus - from) % gpus;
         let first = rank - from;

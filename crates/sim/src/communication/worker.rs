@@ -1,38 +1,39 @@
-//! Where a model copy is with the servers.
+//! The progress of a model copy with parameter servers.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use forebay_engine::Time;
 
-/// A model copy that exchanges with servers, time and again, as many parts of buckets each time.
+/// A model copy that exchanges the same number of bucket parts with servers in each exchange.
 #[derive(Debug, Clone)]
 pub(super) struct WorkerRun {
-    /// How often it has pulled all parameters.
+    /// Number of times that it has pulled all parameters.
     informed: u64,
-    /// Exchanges that are over: all that it pushed is added.
+    /// Number of exchanges that are over: everything that it pushed in them has been added.
     pub(super) added: u64,
-    /// Steps that it has done.
+    /// Number of steps that it has done.
     pub(super) finished: u64,
-    /// Parts of this exchange that are not pulled, not on their way here, and not added.
+    /// Parts of the current exchange that are not pulled yet; `unsent` counts those not sent to it yet, `unadded` those of its
+    /// pushes not added yet.
     unpulled: Countdown,
     unsent: Countdown,
     unadded: Countdown,
-    /// Updates before the last of its parameters were sent.
+    /// Number of updates before the last part of its parameters was sent.
     pub(super) read: u64,
-    /// When it began to compute for this exchange, and when it was done with that.
+    /// Time when it began to compute for the current exchange, and time when it had finished that.
     pub(super) began: Time,
     pub(super) computed: Option<Time>,
-    /// Whom it waited for last.
+    /// The model copy that it waited for last.
     pub(super) held: Option<Held>,
-    /// Fresh samples by step of those in progress.
+    /// Fresh samples of each step in progress.
     fresh: VecDeque<(u64, u64)>,
-    /// Buckets that it has made for this exchange, and those that wait to be pushed.
+    /// Number of buckets that it has made for the current exchange; `queue` holds the buckets that wait to be pushed.
     made: u32,
     pub(super) queue: VecDeque<u32>,
 }
 
-/// What held up others: the computing of a model copy for an exchange.
+/// The computation of a model copy that held up others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     pub(crate) by: u32,
@@ -40,7 +41,7 @@ pub(crate) struct Held {
     pub(crate) until: Time,
 }
 
-/// Counts the parts of an exchange, then those of the next.
+/// Counts down the parts of an exchange, then those of the next one.
 #[derive(Debug, Clone, Copy)]
 struct Countdown {
     left: u32,
@@ -48,7 +49,7 @@ struct Countdown {
 }
 
 impl Countdown {
-    /// One more; whether it was the last.
+    /// Counts one part; returns whether it was the last one.
     fn tick(&mut self) -> bool {
         self.left -= 1;
         let last = self.left == 0;
@@ -60,7 +61,7 @@ impl Countdown {
 }
 
 impl WorkerRun {
-    /// One that exchanges so many parts each time, before the first.
+    /// Returns a model copy that exchanges `parts` parts each time, before its first exchange.
     pub(super) fn new(parts: u32) -> WorkerRun {
         let all = Countdown { left: parts, all: parts };
         WorkerRun {
@@ -80,18 +81,18 @@ impl WorkerRun {
         }
     }
 
-    /// One that has done `finished` steps and so many exchanges, and has no parameters for the next.
+    /// Returns a model copy that has done `finished` steps and `exchanges` exchanges, and has no parameters for the next one.
     pub(super) fn again(&self, finished: u64, exchanges: u64) -> WorkerRun {
         let (informed, added) = (exchanges, exchanges);
         WorkerRun { informed, added, finished, ..WorkerRun::new(self.unadded.all) }
     }
 
-    /// Whether it has the parameters for what comes before exchange number `round`.
+    /// Returns whether it has the parameters for the computation before exchange number `round`.
     pub(super) fn may_begin(&self, round: u64) -> bool {
         round < self.informed
     }
 
-    /// It has made so many more of all `buckets`: which.
+    /// Records that it has made `number` more of all `buckets` buckets; returns the numbers of these buckets.
     pub(super) fn makes(&mut self, number: u32, buckets: u32) -> Range<u32> {
         let from = self.made;
         let until = from + number;
@@ -99,33 +100,33 @@ impl WorkerRun {
         from..until
     }
 
-    /// One more part of what it pushed is added; whether that was all.
+    /// Counts a part of its push as added; returns whether that completes the push.
     pub(super) fn adds(&mut self) -> bool {
         let all = self.unadded.tick();
         self.added += u64::from(all);
         all
     }
 
-    /// One more part is on its way to it, after so many updates.
+    /// Counts a part as sent to it, after `updates` updates.
     pub(super) fn sends(&mut self, updates: u64) {
         if self.unsent.tick() {
             self.read = updates;
         }
     }
 
-    /// One more part is there; whether it has all now.
+    /// Counts a part as pulled; returns whether it has all parts now.
     pub(super) fn pulls(&mut self) -> bool {
         let all = self.unpulled.tick();
         self.informed += u64::from(all);
         all
     }
 
-    /// It has taken fresh samples for `step`.
+    /// Records that it has taken `samples` fresh samples for `step`.
     pub(super) fn add_fresh(&mut self, step: u64, samples: u64) {
         self.fresh.push_back((step, samples));
     }
 
-    /// It has done `step`: the fresh samples of that.
+    /// Records that it has done `step`; returns the fresh samples of that step.
     pub(super) fn finish(&mut self, step: u64) -> u64 {
         self.finished = step + 1;
         let mut sum = 0;

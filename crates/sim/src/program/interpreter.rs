@@ -1,4 +1,4 @@
-//! The interpreter: each device works through its program, one op after the other.
+//! The interpreter: it runs the program of each device, one op after the other.
 
 use crate::communication::CommunicatorRun;
 use crate::index::{DeviceId, Ids, JobId};
@@ -11,11 +11,11 @@ use crate::jobs::Jobs;
 use super::op::{Communicator, Op};
 use super::spread::{ParallelDevice, ParallelRun};
 
-/// How an op begins.
+/// How an op has begun.
 enum Begun {
-    /// It takes no time, or what it waits for may be there.
+    /// The op takes no time, or waits for something that may be there already.
     Asked,
-    /// Its end calls [`Jobs::end_op`].
+    /// The op takes time; [`Jobs::end_op`] is called at its end.
     Busy,
 }
 
@@ -29,13 +29,13 @@ impl Jobs {
         self.parallel(d).map(|parallel| parallel.part(d))
     }
 
-    /// The op that device `d` is at.
+    /// Returns the current op of device `d`.
     pub(crate) fn op_of(&self, d: DeviceId) -> Option<Op> {
         let Device { job, program, next, op: Position { at, .. }, .. } = self.devices[d];
         self.jobs[job].plan.programs.op(program, next, at)
     }
 
-    /// Device `d` does one op after the other, up to one that takes time or waits.
+    /// Runs the ops of device `d` one after the other, up to one that takes time or waits.
     pub(crate) fn run_program(&mut self, env: &mut Env, d: DeviceId) {
         while let Some(op) = self.op_of(d) {
             if !self.devices[d].op.waits
@@ -51,14 +51,14 @@ impl Jobs {
         }
     }
 
-    /// The op of device `d` that took time is over.
+    /// Ends the current op of device `d`, which took time, and goes on with the program.
     #[inline]
     pub(crate) fn end_op(&mut self, env: &mut Env, d: DeviceId) {
         self.devices[d].op.at += 1;
         self.run_program(env, d);
     }
 
-    /// Device `d` goes on with its program if it waits there for something that is there now.
+    /// Goes on with the program of device `d` if it waits; what it waits for may have come.
     pub(crate) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
         if self.devices[d].op.waits {
             self.run_program(env, d);
@@ -97,7 +97,7 @@ impl Jobs {
             Op::Push { piece } => {
                 self.push_gradients(env, d, piece);
                 if self.devices[d].state == State::Off {
-                    // What it pushed was there at once, and its job ended by that.
+                    // The push ended at once, and with it the device's job.
                     return Begun::Busy;
                 }
             }
@@ -119,7 +119,7 @@ impl Jobs {
         Begun::Asked
     }
 
-    /// Begins the wait of device `d` for what its op needs.
+    /// Begins the wait of device `d` for what its op needs, unless the device waits already.
     fn begin_wait(&mut self, env: &mut Env, d: DeviceId, op: Op) {
         let device = &mut self.devices[d];
         if device.op.waits {
@@ -135,7 +135,7 @@ impl Jobs {
         self.trace_device(env, d, name);
     }
 
-    /// Whether device `d` has what its op needs.
+    /// Returns whether device `d` has what its op needs.
     fn is_ready(&mut self, d: DeviceId, op: Op) -> bool {
         match op {
             Op::Receive(input) => {
@@ -163,7 +163,7 @@ impl Jobs {
         }
     }
 
-    /// Time of a share of a step on a whole batch, and of compressing after it.
+    /// Returns the time of a share of a step on a whole batch, plus the time to compress gradients after it.
     fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
@@ -181,7 +181,7 @@ impl Jobs {
         delay
     }
 
-    /// Time of a share of a step on a micro-batch.
+    /// Returns the time of a share of a step on a micro-batch.
     fn time_of_micro_batch(&mut self, d: DeviceId, share: f64) -> Delay {
         let device = &self.devices[d];
         let (model, step, j) = (device.model, device.next, device.job);
@@ -194,7 +194,7 @@ impl Jobs {
         Delay::once(seconds * share * parallel.part(d).slowness)
     }
 
-    /// The communicators of its program in which device `d` is by this name: one, or one for each of its GPUs.
+    /// Returns the communicators with name `name` in which device `d` takes part: one for all its GPUs, or one for each.
     pub(super) fn communicators_of(
         &mut self,
         d: DeviceId,
@@ -207,7 +207,7 @@ impl Jobs {
         }
     }
 
-    /// Device `d`, a part of a model copy, has done its step, which is over when all parts have.
+    /// Ends the step of device `d`, which is a part of a model copy; the step of the job copy ends when all parts have.
     pub(crate) fn end_part(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
         let Some(parallel) = &mut self.jobs[j].parallel else { return };

@@ -1,17 +1,18 @@
 //! The program of each rank: what it does in a step, op by op, and the interpreter that runs all of them.
 //!
-//! A program is a list of ops made once from the job's settings by a pure function: `replica` for a model copy whose
-//! steps are whole or cut where gradients are ready, `stage` for a part of a model copy that works through
-//! micro-batches in the `order` of its schedule, where `pass` says what each pass takes, waits for and leaves. `op` says
-//! what each op means; `interpreter` does one after the other and waits where an op needs what is not there.
+//! A program is a list of ops, made once from the job's settings by a pure function. `replica` makes the program of a model
+//! copy that computes on whole batches, in one piece or cut where gradients are ready. `stage` makes the program of a part of
+//! a model copy that works through micro-batches in the `order` of its schedule; `pass` says what each pass takes, waits for
+//! and leaves. `op` says what each op means; `interpreter` runs the ops one after the other and waits where an op needs
+//! something that is not there.
 //!
-//! A new op is a variant of [`Op`] and a line in each of `interpreter`'s matches, which name all ops: how it begins, and
-//! when what it waits for is there. A new schedule is a function in `order` from its settings to passes. Neither asks
-//! what else a job has.
+//! To add an op, add a variant of [`Op`] and a line in each of `interpreter`'s matches, which name all ops: how it begins, and
+//! when what it waits for is there. To add a schedule, add a function in `order` from its settings to passes. Neither depends
+//! on the other features of a job.
 //!
-//! - `spread`: the state of a model that is spread over GPUs; `waits`: the causes of its waits,
-//! - `send`: activations to where they are needed next, gradients of them back; `swap`: what does not fit on a GPU, from and to its
-//!   node's memory. Collectives are `communication`'s.
+//! - `spread`: the state of a model that is spread over GPUs; `waits`: the causes of its stalls,
+//! - `send`: transfers of activations to the next stage and of their gradients back; `swap`: transfers of what does not fit
+//!   on a GPU, from and to its node's memory. Collectives are in `communication`.
 
 mod interpreter;
 mod op;

@@ -1,6 +1,6 @@
-//! The ops of which programs are made.
+//! The ops that programs consist of.
 
-/// What a rank does next, or waits for.
+/// An operation of a rank, or a wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
     /// Takes the next batch from its loader, once its model copy may begin the step, and has it copied to the device
@@ -8,35 +8,35 @@ pub(crate) enum Op {
     TakeBatch,
     /// Waits for the activations of a whole batch from the stage before.
     ReceiveBatch,
-    /// Sends those of a whole batch to the next stage.
+    /// Sends the activations of a whole batch to the next stage.
     SendBatch,
-    /// Begins the trainer's own work on the node's cores.
+    /// Begins the trainer's host-side work on the node's cores.
     Launch,
-    /// Waits until all parameters of this exchange are pulled from the servers.
+    /// Waits until all parameters for this step have been pulled from the servers.
     AwaitPull,
-    /// Computes a share of a step on a whole batch, and then compresses gradients for so long [s].
+    /// Computes a share of a step on a whole batch, and then compresses gradients for the given time [s].
     Compute { share: f64, compress: f64 },
-    /// Computes a share of what a micro-batch takes on all stages.
+    /// Computes a share of the time that a micro-batch takes on all stages.
     ComputePass { pass: Pass, share: f64 },
-    /// Has the gradients of a piece of the step for the collectives of all model copies.
+    /// Offers the gradients of a piece of the step to the collectives of all model copies.
     Offer { piece: u32 },
     /// Pushes the gradients of a piece of the step to the servers.
     Push { piece: u32 },
     /// Waits for the input of its next pass of that kind.
     Receive(Input),
-    /// Sends what it computed to where it is needed.
+    /// Sends the result of a pass to the stage that needs it.
     Send(Input),
     /// Starts the step's collective of this number in a communicator; it begins when all members have started it.
     Start(Communicator, u32),
-    /// Waits until so many of the step's collectives in a communicator are over.
+    /// Waits until this number of the step's collectives in a communicator are over.
     Await(Communicator, u32),
     /// Starts to copy bytes to the node's memory and from there [B].
     Swap { out: f64, into: f64 },
-    /// Waits for these copies.
+    /// Waits until these copies are done.
     AwaitSwap,
-    /// Waits for the trainer's own work.
+    /// Waits for the end of the trainer's host-side work.
     AwaitLaunch,
-    /// Has done its step.
+    /// Ends the step.
     EndStep,
 }
 
@@ -45,13 +45,13 @@ pub(crate) enum Op {
 pub(crate) enum Communicator {
     /// Ranks of all model copies that have the same part of the model.
     Data,
-    /// Ranks that split the layers of a stage.
+    /// Ranks that split the layers of a stage (tensor parallelism).
     Tensor,
-    /// Ranks that split the sequences of a model copy.
+    /// Ranks that split the sequences of a model copy (context parallelism).
     Context,
-    /// Ranks that hold all experts of a stage together.
+    /// Ranks that together hold all experts of a stage.
     Expert,
-    /// Ranks with the same experts, and the same part of each, which reduce their gradients.
+    /// Ranks that hold the same part of the same experts, whose gradients they reduce.
     ExpertData,
 }
 
@@ -66,20 +66,20 @@ impl Communicator {
     ];
 }
 
-/// What is computed with a micro-batch on a chunk of the model.
+/// A computation on a micro-batch with one chunk of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
     Forward,
-    /// All gradients.
+    /// Gradients of the chunk's input and weights.
     Backward,
     /// Gradients of the chunk's input.
     InputGradients,
-    /// Gradients of its weights, where they are a pass of their own.
+    /// Gradients of the chunk's weights, if they are computed in a separate pass.
     WeightGradients,
 }
 
 impl Pass {
-    /// The name in timelines.
+    /// Returns the pass's name in timelines.
     pub(super) fn name(self) -> &'static str {
         match self {
             Pass::Forward => "forward",
@@ -89,7 +89,7 @@ impl Pass {
         }
     }
 
-    /// Whether gradients of weights are there after it.
+    /// Returns whether the gradients of the weights are complete after the pass.
     pub(super) fn makes_gradients(self) -> bool {
         match self {
             Pass::Forward | Pass::InputGradients => false,
@@ -98,25 +98,26 @@ impl Pass {
     }
 }
 
-/// What a stage of the same model copy sends for a micro-batch: activations, or gradients of them.
+/// What one stage of a model copy sends to another for a micro-batch: activations, or their gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Input {
-    /// Where it is needed.
+    /// The receiving stage.
     pub(crate) stage: u32,
-    /// For which chunk of that stage.
+    /// The chunk of that stage which needs it.
     pub(crate) chunk: u32,
-    /// Whether it is gradients.
+    /// Whether these are gradients, which go backward.
     pub(crate) back: bool,
 }
 
 impl Input {
-    /// Its place among all that one stage receives.
+    /// Returns the index of this input among all that its stage receives.
     pub(super) fn number(self) -> usize {
         2 * self.chunk as usize + usize::from(self.back)
     }
 }
 
-/// The programs of a job copy: of each one for a step that ends with an exchange, and one for the steps between.
+/// The programs of a job copy: for each number a program for steps that end with an exchange, and one for the steps between
+/// exchanges.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     exchange: Vec<Vec<Op>>,
@@ -126,12 +127,12 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Programs by number; the same for every step where `interval` is 1.
+    /// Returns the given programs, indexed by number; if `interval` is 1, every step ends with an exchange.
     pub(crate) fn new(exchange: Vec<Vec<Op>>, between: Vec<Vec<Op>>, interval: u64) -> Programs {
         Programs { exchange, between, interval }
     }
 
-    /// Op number `at` of program number `program` in `step`.
+    /// Returns op number `at` of program number `program` in `step`; `None` after the last op.
     #[inline]
     pub(super) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
         let exchanges = self.interval == 1 || (step + 1).is_multiple_of(self.interval);

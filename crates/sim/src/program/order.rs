@@ -1,4 +1,4 @@
-//! In which order a stage does the passes of a step: the published schedules of pipelines.
+//! The order of passes in a stage's step: the published pipeline schedules.
 
 use std::iter::repeat_n;
 
@@ -13,7 +13,7 @@ pub(super) struct Turn {
     pub(super) chunk: usize,
 }
 
-/// The passes of stage number `stage` of `stages` with `all` micro-batches, in order.
+/// Returns the passes of stage number `stage` of `stages` with `all` micro-batches, in order.
 pub(super) fn order(schedule: Schedule, stage: usize, stages: usize, all: usize) -> Vec<Turn> {
     let after = stages - 1 - stage;
     match schedule {
@@ -34,13 +34,13 @@ pub(super) fn order(schedule: Schedule, stage: usize, stages: usize, all: usize)
     }
 }
 
-/// A pass of all micro-batches on all that the stage has of the model.
+/// Returns one pass for each of `all` micro-batches, on a stage that has one chunk.
 fn whole(pass: Pass, all: usize) -> Vec<Turn> {
     vec![Turn { pass, chunk: 0 }; all]
 }
 
-/// A pass of all micro-batches on all chunks: of as many as there are stages on one chunk after the other, backward on
-/// the last chunk first.
+/// Returns one pass for each micro-batch and chunk. A chunk takes as many micro-batches in a row as there are stages, then the
+/// next chunk follows; backward passes start with the last chunk.
 fn interleaved(pass: Pass, chunks: usize, stages: usize, all: usize) -> Vec<Turn> {
     let chunk = |turn: usize| match turn / stages % chunks {
         chunk if pass == Forward => chunk,
@@ -49,7 +49,8 @@ fn interleaved(pass: Pass, chunks: usize, stages: usize, all: usize) -> Vec<Turn
     (0..all * chunks).map(|turn| Turn { pass, chunk: chunk(turn) }).collect()
 }
 
-/// So many forward passes first, then one forward and one backward in turn, then the rest of backward.
+/// Returns `ahead` forward passes first, then one forward and one backward pass alternately, then the remaining backward
+/// passes.
 fn alternate(ahead: usize, forward: &[Turn], backward: &[Turn]) -> Vec<Turn> {
     let (first, rest) = forward.split_at(ahead.min(forward.len()));
     let (paired, last) = backward.split_at(rest.len());
@@ -57,8 +58,8 @@ fn alternate(ahead: usize, forward: &[Turn], backward: &[Turn]) -> Vec<Turn> {
     first.iter().copied().chain(pairs).chain(last.iter().copied()).collect()
 }
 
-/// Adds gradients of weights to `turns`: after each pass for gradients of inputs but the first `late`, those of the
-/// micro-batch that is `late` passes behind, and at the end of the last ones.
+/// Adds passes for gradients of weights to `turns`: one after each pass for gradients of inputs except the first `late` ones,
+/// for the micro-batch that is `late` passes behind; the last `late` ones come at the end.
 fn defer_weights(turns: &[Turn], late: usize, all: usize) -> Vec<Turn> {
     let weights = Turn { pass: WeightGradients, chunk: 0 };
     let (mut made, mut added) = (0, Vec::new());
@@ -80,7 +81,8 @@ mod tests {
     const INTERLEAVED: Schedule = Schedule::Interleaved { chunks: 2 };
     const ZERO_BUBBLE: Schedule = Schedule::ZeroBubble { weights: 0.5 };
 
-    /// One letter for each turn: F, B for backward, b for gradients of inputs and W of weights, with the chunk from 1 on.
+    /// Returns one letter for each turn: F forward, B backward, b gradients of inputs, W gradients of weights; with the
+    /// chunk's number, counted from 1, if there are several.
     fn shown(schedule: Schedule, stage: usize, stages: usize, all: usize) -> String {
         let letter = |turn: &Turn| {
             let letter = match turn.pass {
@@ -97,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn gpipe_and_1f1b_are_the_published_ones() {
-        // Narayanan et al. (2021), figures 3 and 4: four stages, the first of which has three forward passes ahead.
+    fn gpipe_and_1f1b_orders_are_as_published() {
+        // Narayanan et al. (2021), figures 3 and 4: four stages; the first stage is three forward passes ahead.
         let of = |stage| shown(Schedule::OneForwardOneBackward, stage, 4, 5);
         assert_eq!(of(3), "FBFBFBFBFB");
         assert_eq!(of(0), "FFFFBFBBBB");
@@ -108,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn interleaved_1f1b_is_the_published_one() {
-        // Narayanan et al. (2021), figure 4, bottom: four stages of two chunks and eight micro-batches. The first stage does
-        // forward of micro-batches 1 to 4 on its first chunk, then on its second, then of 5 to 8 on the first, of which two
-        // come before the first backward's forward.
+    fn interleaved_1f1b_order_is_as_published() {
+        // Narayanan et al. (2021), figure 4, bottom: four stages of two chunks and eight micro-batches. The first stage runs
+        // forward of micro-batches 1 to 4 on its first chunk, then on its second chunk, then of micro-batches 5 to 8 on the
+        // first chunk. Two of these last ones come before the forward pass that precedes the first backward pass.
         let of = |stage| shown(INTERLEAVED, stage, 4, 8);
         let first = "F1F1F1F1F2F2F2F2F1F1\
                      F1B2F1B2F2B2F2B2F2B1F2B1\
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn zb_h1_is_the_published_one() {
+    fn zb_h1_order_is_as_published() {
         // Qi et al. (2024), figure 3, top: four stages and eight micro-batches.
         let of = |stage| shown(ZERO_BUBBLE, stage, 4, 8);
         assert_eq!(of(0), "FFFFbWFbWFbWFbWFbWbWbWbW");
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(shown(ZERO_BUBBLE, 3, 4, 2), "FbFbWW");
     }
 
-    /// Most micro-batches, or parts of one on a chunk, whose activations are held at once.
+    /// Returns the maximum number of micro-batches (or micro-batch parts on a chunk) whose activations are held at once.
     fn most_held(schedule: Schedule, stage: usize, stages: usize, all: usize) -> u32 {
         let (mut held, mut most) = (0, 0);
         for turn in order(schedule, stage, stages, all) {
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_hold_as_much_as_schedules_say() {
+    fn activations_held_by_an_order_match_the_schedule() {
         let schedules =
             [Schedule::Gpipe, Schedule::OneForwardOneBackward, INTERLEAVED, ZERO_BUBBLE];
         for schedule in schedules.into_iter().chain([Schedule::Interleaved { chunks: 3 }]) {

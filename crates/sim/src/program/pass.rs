@@ -1,38 +1,38 @@
-//! What a stage's passes take, wait for and leave.
+//! What each pass of a stage takes, waits for and leaves.
 
 use forebay_collective::Operation;
 use forebay_scenario::{KeyExchange, Parallelism, StageBucket, Swap};
 
 use super::op::{Input, Pass};
 
-/// What the program of a stage is made of.
+/// The settings that the program of a stage is made from.
 pub(crate) struct OfStage<'a> {
     pub(crate) parallelism: &'a Parallelism,
     pub(crate) stage: usize,
-    /// The rank of its model copy among those that hold all experts together.
+    /// Rank of the model copy among the ranks that together hold all experts.
     pub(crate) expert: u32,
-    /// Share of the step of each stage.
+    /// Share of each stage in the step's time.
     pub(crate) shares: &'a [f64],
-    /// Gradients of each of its chunks, where there is someone to reduce them with, and by which operation if they are not
-    /// sharded.
+    /// Gradient buckets of each of its chunks, if there are other ranks to reduce them with; `reduction` is the operation that
+    /// reduces them if they are not sharded.
     pub(crate) buckets: Vec<Vec<StageBucket>>,
     pub(crate) reduction: Operation,
-    /// Time to decompress what has come of a step [s].
+    /// Time to decompress a step's gradients [s].
     pub(crate) decompress: f64,
-    /// Whether its trainer also works on the node's cores.
+    /// Whether its trainer also does host-side work on the node's cores.
     pub(crate) launches: bool,
 }
 
-/// What follows some arithmetic of a pass.
+/// What happens after a share of a pass has been computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
-    /// Ranks that split a layer add its results up.
+    /// Ranks that split a layer sum its results.
     Sum,
-    /// Ranks that split sequences begin to exchange keys and values, or gradients of them.
+    /// Ranks that split sequences begin to exchange keys and values, or their gradients.
     BeginKeys(Operation),
-    /// All that they have begun to exchange is there.
+    /// Ranks that split sequences wait for all exchanges that they have begun.
     AwaitKeys,
-    /// Ranks exchange tokens, or their gradients, in an all-to-all: to experts, or back from them.
+    /// Ranks exchange tokens or their gradients in an all-to-all, to experts or back from them.
     Dispatch,
     /// A bucket of gradients is reduced.
     Reduce(StageBucket),
@@ -51,19 +51,20 @@ impl OfStage<'_> {
         self.parallelism.schedule.chunks() as usize
     }
 
-    /// Number of one of its chunks in the order of the model.
+    /// Returns the number of one of the stage's chunks in the order of the model.
     fn place(&self, chunk: usize) -> usize {
         chunk * self.stages() + self.stage
     }
 
-    /// What chunk number `place` of the model needs from its neighbour, if the model has such a chunk.
+    /// Returns the input of chunk number `place` of the model, from the chunk before or (`back`) from the one after; `None` if
+    /// the model has no chunk `place`.
     fn input_of(&self, place: Option<usize>, back: bool) -> Option<Input> {
         let place = place.filter(|place| *place < self.chunks() * self.stages())?;
         let (stage, chunk) = (place % self.stages(), place / self.stages());
         Some(Input { stage: stage as u32, chunk: chunk as u32, back })
     }
 
-    /// What a pass on a chunk waits for: activations of the chunk before, or their gradients from the one after.
+    /// Returns what a pass on a chunk waits for: activations from the chunk before, or their gradients from the chunk after.
     pub(super) fn input(&self, pass: Pass, chunk: usize) -> Option<Input> {
         let place = self.place(chunk);
         let (neighbour, back) = match pass {
@@ -75,7 +76,7 @@ impl OfStage<'_> {
         self.input_of(Some(place), back)
     }
 
-    /// What a pass on a chunk sends on.
+    /// Returns what a pass on a chunk sends, if it sends anything.
     pub(super) fn output(&self, pass: Pass, chunk: usize) -> Option<Input> {
         let place = self.place(chunk);
         match pass {
@@ -85,7 +86,7 @@ impl OfStage<'_> {
         }
     }
 
-    /// Share of a micro-batch's time that a pass on one chunk takes here.
+    /// Returns the share of a pass on one chunk of this stage in a micro-batch's time.
     fn share(&self, pass: Pass) -> f64 {
         let forward = self.parallelism.forward;
         let weights = self.parallelism.schedule.weight_gradients();
@@ -99,14 +100,14 @@ impl OfStage<'_> {
         part * share / f64::from(self.parallelism.ranks())
     }
 
-    /// The gradients of a chunk.
+    /// Returns the gradient buckets of a chunk.
     pub(super) fn buckets(&self, chunk: usize) -> &[StageBucket] {
         self.buckets.get(chunk).map_or(&[], Vec::as_slice)
     }
 
-    /// By share of a pass, what follows the arithmetic up to there: sums of a layer's results, keys and values of ranks
-    /// that split sequences, tokens of experts, and buckets of gradients to reduce, in the `last` pass that makes some, or in
-    /// each where ranks keep only shards of them (ZeRO's stages 2 and 3).
+    /// Returns what happens at which share of a pass, in order: sums of a layer's results, exchanges of keys and values,
+    /// all-to-alls of tokens, and reductions of gradient buckets. Buckets are reduced in the `last` pass that makes gradients,
+    /// or in each such pass if ranks keep only shards of them (ZeRO's stages 2 and 3).
     pub(super) fn ends(&self, pass: Pass, chunk: usize, last: bool) -> Vec<(f64, End)> {
         let sums = self.sums(pass, chunk);
         let mut ends: Vec<(f64, End)> =
@@ -120,8 +121,8 @@ impl OfStage<'_> {
         ends
     }
 
-    /// When ranks that split sequences exchange keys and values in a pass: those of each attention while its block
-    /// computes, or before. Backward needs them again, and adds their gradients up.
+    /// Returns when ranks that split sequences exchange keys and values in a pass: for each attention either while its block
+    /// computes, or before. Backward exchanges them again, and reduces their gradients.
     fn keys(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
         let context = self.parallelism.context.as_ref().filter(|context| context.ranks > 1);
         let Some(context) = context else { return Vec::new() };
@@ -150,8 +151,8 @@ impl OfStage<'_> {
         (0..number).flat_map(|place| block(place).into_iter().flatten()).collect()
     }
 
-    /// The all-to-alls of a pass: one before and one after the experts of each layer compute; none in a pass for gradients of
-    /// weights.
+    /// Returns the all-to-alls of a pass: one before and one after the experts of each layer compute; none in a pass for
+    /// gradients of weights.
     fn dispatches(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
         let back = match pass {
             Pass::Forward => false,
@@ -168,7 +169,7 @@ impl OfStage<'_> {
         (0..expert.layers[place]).flat_map(around).collect()
     }
 
-    /// Share of a micro-batch's time that this device takes for part of a pass.
+    /// Returns the share of a micro-batch's time that this device needs for the part of a pass from `from` to `to`.
     pub(super) fn share_of(&self, pass: Pass, chunk: usize, (from, to): (f64, f64)) -> f64 {
         let back = pass != Pass::Forward;
         let time = match &self.parallelism.expert {
@@ -178,8 +179,8 @@ impl OfStage<'_> {
         self.share(pass) * time
     }
 
-    /// How often ranks that split layers add results up in a pass: not for gradients of weights, of which each has a part
-    /// of its own.
+    /// Returns how often ranks that split layers sum results in a pass. A pass for gradients of weights needs no sums, because
+    /// each rank has its own part of the weights.
     fn sums(&self, pass: Pass, chunk: usize) -> u32 {
         let tensor = self.parallelism.tensor.as_ref().filter(|tensor| tensor.ranks > 1);
         match pass {
@@ -190,7 +191,7 @@ impl OfStage<'_> {
         }
     }
 
-    /// Where parameters are needed that other ranks have, as shares of a pass, with their bytes.
+    /// Returns at which shares of a pass parameters are needed that other ranks hold, with their buckets (ZeRO's stage 3).
     pub(super) fn gathers(&self, pass: Pass, chunk: usize) -> Vec<(f64, StageBucket)> {
         if self.parallelism.zero < 3 {
             return Vec::new();
@@ -200,7 +201,8 @@ impl OfStage<'_> {
             Pass::Backward | Pass::InputGradients => {
                 let (mut begin, mut end) = (0.0, 0.0);
                 let begun = |bucket: &StageBucket| {
-                    // Parameters of experts are needed as soon as the dense ones of the same layers, the bucket before.
+                    // Parameters of experts are needed at the same time as the dense ones of the same layers, which are the
+                    // bucket before.
                     if !bucket.experts || bucket.at > end {
                         (begin, end) = (end, bucket.at);
                     }
@@ -210,13 +212,13 @@ impl OfStage<'_> {
             }
             // Forward begins where backward ends.
             Pass::Forward => buckets.iter().rev().map(|b| (1.0 - b.at, *b)).collect(),
-            // They are products of activations and gradients.
+            // Gradients of weights are products of activations and gradients, and need no parameters.
             Pass::WeightGradients => Vec::new(),
         }
     }
 
-    /// Bytes that a pass sends to the node's memory, and needs from there; the `first` pass that makes gradients adds
-    /// them to none.
+    /// Returns the bytes that a pass swaps out to the node's memory, and the bytes that it needs from there [B]. The `first`
+    /// pass that makes gradients has no earlier ones to add to.
     pub(super) fn moved(&self, pass: Pass, chunk: usize, first: bool) -> (f64, f64) {
         let of = self.parallelism;
         let Some(swap) = of.swap.get(self.stage) else { return (0.0, 0.0) };

@@ -4,10 +4,10 @@ use crate::communication::Pieces;
 
 use super::op::{Communicator, Op};
 
-/// With whom a model copy exchanges gradients when it has made them.
+/// How a model copy exchanges the gradients that it has computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exchange {
-    /// With nobody, or with others between steps.
+    /// Not in the step: not at all, or between steps.
     None,
     /// With all model copies, in collectives.
     Collectives,
@@ -18,17 +18,17 @@ pub(crate) enum Exchange {
 /// The settings that the program depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replica {
-    /// Which stage of its model copy, of how many.
+    /// Number of its stage within its model copy; `stages` is the number of stages.
     pub(crate) stage: usize,
     pub(crate) stages: usize,
     pub(crate) launches: bool,
     pub(crate) exchange: Exchange,
-    /// Whether learners of a GPU add their gradients up, so that it compresses the sum.
+    /// Whether learners of a GPU sum their gradients, so that the GPU compresses the sum.
     pub(crate) sums: bool,
 }
 
-/// Makes the program of a step: computation cut into `pieces`, between which gradients are exchanged, or in one piece where
-/// there are none.
+/// Returns the program of a step: computation cut into `pieces`, with exchanges of gradients after each; or in one piece if
+/// `pieces` is `None`.
 pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
     let mut ops = vec![if of.stage == 0 { Op::TakeBatch } else { Op::ReceiveBatch }];
     if of.launches {
@@ -81,7 +81,7 @@ mod tests {
         Replica { stage: 0, stages: 1, launches: false, exchange: Exchange::None, sums: false };
 
     #[test]
-    fn a_job_that_sends_nothing_takes_a_batch_and_computes() {
+    fn a_replica_without_exchanges_takes_a_batch_and_computes() {
         assert_eq!(replica(&ALONE, None), [Op::TakeBatch, COMPUTE, Op::EndStep]);
     }
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_with_servers_pull_at_the_start_of_every_step_and_push_in_those_that_exchange() {
+    fn steps_with_servers_pull_in_every_step_and_push_in_steps_with_an_exchange() {
         let exchange = Exchange::Servers;
         let of = Replica { exchange, ..ALONE };
         let pushes = |pieces: Option<&Pieces>| {

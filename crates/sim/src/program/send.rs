@@ -1,4 +1,4 @@
-//! Activations on their way to the next stage, and their gradients on their way back.
+//! Transfers of activations to the next stage, and of their gradients back.
 
 use crate::env::Env;
 use crate::event::{ActivityId, Event};
@@ -8,7 +8,8 @@ use crate::jobs::Jobs;
 use super::op::Input;
 
 impl Jobs {
-    /// Device `d` has something for another stage, which goes when what it sent before in this direction is there.
+    /// Sends something from device `d` to another stage, after everything that the device has sent before in this direction
+    /// has arrived.
     pub(super) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
         let Some(part) = self.part(d) else { return };
         let waiting = &mut part.sending[usize::from(input.back)].waiting;
@@ -18,14 +19,14 @@ impl Jobs {
         }
     }
 
-    /// The device for whom device `d` has something on its way, or has it next.
+    /// Returns the device that receives what device `d` is sending in this direction, or sends next.
     fn receiver(&mut self, d: DeviceId, back: bool) -> Option<DeviceId> {
         let first = d - self.devices[d].stage;
         let (_, input) = self.part(d)?.sending[usize::from(back)].waiting.front()?;
         Some(first + input.stage)
     }
 
-    /// The first that waits begins with its latency, if there is anything to send.
+    /// Begins the first waiting transfer with its latency; if there are no bytes to send, ends it at once.
     fn begin_sending(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let j = self.devices[d].job;
@@ -42,7 +43,7 @@ impl Jobs {
         env.after(latency, Event::Waited(ActivityId::Handed { device: d, back }));
     }
 
-    /// The latency is over; the bytes of each of the device's GPUs follow.
+    /// Begins the transfer of bytes from each of the device's GPUs, after the latency.
     pub(crate) fn hand_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let j = self.devices[d].job;
@@ -64,7 +65,7 @@ impl Jobs {
         }
     }
 
-    /// The bytes of one of the GPUs are there.
+    /// Ends the transfer of one of the device's GPUs.
     pub(crate) fn handed_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(part) = self.part(d) else { return };
         let sending = &mut part.sending[usize::from(back)];
@@ -74,7 +75,7 @@ impl Jobs {
         }
     }
 
-    /// What device `d` sent is there, and the next begins.
+    /// Ends the transfer of device `d` and begins the next one.
     fn arrive_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let Some(part) = self.part(d) else { return };

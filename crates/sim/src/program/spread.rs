@@ -1,4 +1,4 @@
-//! What a job copy keeps of a model that is spread over GPUs.
+//! The state of a model that is spread over GPUs.
 
 use crate::communication::CommunicatorRun;
 use crate::index::{DeviceId, Ids, JobId};
@@ -12,73 +12,73 @@ use forebay_scenario::StepOf;
 
 use super::op::{Communicator, Input};
 
-/// A job copy's model copies, each in stages, each on some GPUs.
+/// The model copies of a job copy, each of which is divided into stages on one or several GPUs.
 #[derive(Debug)]
 pub(crate) struct ParallelRun {
     pub(crate) stages: usize,
     /// Micro-batches of a batch.
     pub(crate) micro_batches: f64,
-    /// What the job's step time is the time of.
+    /// What the job's step time refers to.
     pub(crate) step_of: StepOf,
-    /// Speed of the GPUs that step times are of.
+    /// Relative speed of the GPUs of the cluster's first nodes, by which step times are divided.
     pub(crate) speed: f64,
-    /// By device of the job copy, of which this is the first.
+    /// Parts of the model copies, by device of the job copy; `first` is the first of these devices.
     pub(crate) parts: Vec<ParallelDevice>,
     pub(crate) first: DeviceId,
-    /// GPUs of each device.
+    /// Number of GPUs of each device.
     pub(crate) ranks: u32,
-    /// What each of them hands to the next stage for a micro-batch [B].
+    /// Bytes that each GPU sends to the next stage for a micro-batch [B].
     pub(crate) bytes: f64,
-    /// Which stage of a model copy sends to which.
+    /// Pairs of stages of a model copy, of which the first sends to the second.
     pub(crate) neighbours: Vec<(usize, usize)>,
-    /// Devices that have done the step at hand.
+    /// Number of devices that have done the current step.
     pub(crate) done: u32,
     pub(crate) books: ParallelOutcome,
 }
 
-/// A device: a stage of a model copy.
+/// The state of a device that is a stage of a model copy.
 #[derive(Debug, Default)]
 pub(crate) struct ParallelDevice {
-    /// Number of its first GPU in the job copy.
+    /// Number of the device's first GPU within the job copy.
     pub(crate) gpu: u32,
-    /// How much longer than on the cluster's first nodes it takes there.
+    /// Factor by which the stage takes longer on this device than on the cluster's first nodes.
     pub(crate) slowness: f64,
-    /// By [`Communicator`], those that its GPUs are in: one for each GPU or one for all of them.
+    /// Communicators of the device's GPUs, indexed by [`Communicator`]: one for each GPU, or one for all of them.
     pub(crate) communicators: [Ids<CommunicatorRun>; Communicator::ALL.len()],
-    /// By GPU, ways from the node's memory and back there, where they are limited.
+    /// For each GPU, the routes from and to the node's memory; `None` if they are not limited.
     pub(crate) pcie: Vec<[Option<GroupId>; 2]>,
-    /// By number of the [`Input`], when each that has come and was not taken was sent.
+    /// For each [`Input::number`], the times when the inputs were sent that have arrived and are not used yet.
     pub(crate) received: Vec<VecDeque<Time>>,
-    /// Activations that it sends, and gradients of them.
+    /// Transfers of activations, and of their gradients.
     pub(crate) sending: [Sending; 2],
-    /// Flows from and to the node's memory.
+    /// Number of flows from and to the node's memory in progress.
     pub(crate) swapping: u32,
-    /// When its last arithmetic of the step ended, or what it waited for to come or go then, and when all of it did.
+    /// Time when the last computation of the step, or a later swap, ended; `ended` is the time when the whole step ended.
     pub(crate) computed: Time,
     pub(crate) ended: Time,
 }
 
-/// What a device sends in one direction: one after the other.
+/// The transfers of a device in one direction, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
-    /// Each with when it was there to be sent; the first is on its way.
+    /// Inputs to be sent, each with the time when it was ready; the first is being sent.
     pub(crate) waiting: VecDeque<(Time, Input)>,
-    /// Flows of that.
+    /// Number of flows of the transfer in progress.
     pub(crate) flows: u32,
 }
 
 impl ParallelRun {
-    /// The same to look at.
+    /// Returns the state of device `d`.
     pub(super) fn part_of(&self, d: DeviceId) -> &ParallelDevice {
         &self.parts[(d - self.first) as usize]
     }
 
-    /// What it keeps of device `d`.
+    /// Returns the state of device `d`, to change it.
     pub(crate) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
         &mut self.parts[(d - self.first) as usize]
     }
 
-    /// Who sends to whom from stage to stage, by number of the GPU.
+    /// Returns the pairs of GPUs, by number, of which the first sends to the second from stage to stage.
     pub(crate) fn sends(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let pairs = if self.bytes > 0.0 { &self.neighbours[..] } else { &[] };
         let chains = self.parts.chunks(self.stages);
@@ -87,12 +87,12 @@ impl ParallelRun {
         between.flat_map(|(from, to)| (0..self.ranks).map(move |rank| (from + rank, to + rank)))
     }
 
-    /// A new step begins.
+    /// Prepares for a new step.
     pub(super) fn restart(&mut self) {
         self.done = 0;
     }
 
-    /// Nothing is computed, sent or swapped any more: the step begins again.
+    /// Cancels all transfers and swaps, so that the step can begin again.
     fn abort(&mut self) {
         self.restart();
         for part in &mut self.parts {
@@ -104,7 +104,7 @@ impl ParallelRun {
 }
 
 impl Jobs {
-    /// Nothing of the parts of job copy `j` is in progress any more, if it has some.
+    /// Cancels what the parts of job copy `j` have in progress, if its model copies are spread over GPUs.
     pub(crate) fn abort_parts(&mut self, j: JobId) {
         let Some(parallel) = &mut self.jobs[j].parallel else { return };
         parallel.abort();

@@ -8,11 +8,11 @@ use super::op::{Op, Pass};
 use super::order::{Turn, order};
 use super::pass::{End, OfStage};
 
-/// A stage's step.
+/// The program of a stage, and its collectives.
 #[derive(Debug, Default)]
 pub(crate) struct StageProgram {
     pub(crate) ops: Vec<Op>,
-    /// By [`Communicator`], its collectives in order.
+    /// The collectives of each [`Communicator`], in order.
     pub(crate) collectives: [Vec<Started>; Communicator::ALL.len()],
 }
 
@@ -23,18 +23,18 @@ pub(crate) struct Started {
     pub(crate) bytes: u64,
     /// Tensors, each of which the framework prepares before.
     pub(crate) tensors: u32,
-    /// Share of the model's step for which a framework's cycle keeps it after all have started it.
+    /// Share of the model's step by which a framework's cycle delays the collective after all ranks have started it.
     pub(crate) late: f64,
 }
 
 impl Started {
-    /// One that begins when all have started it.
+    /// Returns a collective that begins as soon as all ranks have started it.
     fn at_once(operation: Operation, bytes: u64) -> Started {
         Started { operation, bytes, tensors: 0, late: 0.0 }
     }
 }
 
-/// The step of a stage.
+/// Returns the program of a stage's step.
 pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     let turns = order(of.parallelism.schedule, of.stage, of.stages(), of.micro_batches());
     let mut program = StageProgram::default();
@@ -61,7 +61,7 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
 }
 
 impl StageProgram {
-    /// A pass, which may be the `first` or the `last` that makes gradients of its chunk.
+    /// Adds a pass, which may be the `first` or the `last` one that makes gradients of its chunk.
     fn pass(&mut self, of: &OfStage<'_>, turn: Turn, (first, last): (bool, bool)) {
         let Turn { pass, chunk } = turn;
         self.ops.extend(of.input(pass, chunk).map(Op::Receive));
@@ -77,7 +77,7 @@ impl StageProgram {
         self.ops.extend(of.output(pass, chunk).map(Op::Send));
     }
 
-    /// Arithmetic up to each point at which something is needed or there.
+    /// Adds the computation of a pass, cut at each point at which parameters are needed or something else happens.
     fn compute(&mut self, of: &OfStage<'_>, Turn { pass, chunk }: Turn, last: bool) {
         let (ends, gathers) = (of.ends(pass, chunk, last), of.gathers(pass, chunk));
         let (mut at, mut ends) = (0.0, ends.into_iter().peekable());
@@ -90,7 +90,7 @@ impl StageProgram {
             program.work(pass, of.share_of(pass, chunk, (at, to)));
             at = to.max(at);
         };
-        // The next ones come while what is there is computed with.
+        // The next parameters are gathered while the present ones are used.
         let together = |a: &(f64, StageBucket), b: &(f64, StageBucket)| {
             a.0 == b.0 && a.1.experts != b.1.experts
         };
@@ -104,7 +104,7 @@ impl StageProgram {
         until(self, 1.0);
     }
 
-    /// What follows some arithmetic.
+    /// Adds what happens after a share of a pass has been computed.
     fn end(&mut self, of: &OfStage<'_>, end: End) {
         match end {
             End::Sum => {
@@ -143,17 +143,17 @@ impl StageProgram {
         self.collectives[communicator as usize].push(started);
     }
 
-    /// Collectives of a communicator that have been started.
+    /// Returns the number of collectives of a communicator that the program starts so far.
     fn started(&self, communicator: Communicator) -> usize {
         self.collectives[communicator as usize].len()
     }
 
-    /// Starts to gather the parameters of some buckets; the ops that wait for them.
+    /// Adds the gathers of the parameters of some buckets; returns the ops that wait for them.
     fn gather_all(&mut self, buckets: &[(f64, StageBucket)]) -> Vec<Op> {
         buckets.iter().map(|(_, bucket)| self.gather(bucket)).collect()
     }
 
-    /// Starts to gather the parameters of a bucket; the op that waits for them.
+    /// Adds the gather of the parameters of a bucket; returns the op that waits for them.
     fn gather(&mut self, bucket: &StageBucket) -> Op {
         let among = alike(bucket);
         self.start(among, Started::at_once(Operation::Allgather, bucket.bytes));
@@ -166,7 +166,7 @@ impl StageProgram {
         }
     }
 
-    /// Gradients are reduced, and parameters updated.
+    /// Adds the end of the step: waiting for reduced gradients, and updating parameters.
     fn finish(&mut self, of: &OfStage<'_>) {
         self.await_gradients();
         if of.decompress > 0.0 {
@@ -199,7 +199,7 @@ impl StageProgram {
     }
 }
 
-/// Ranks that have the same gradients as those of a bucket.
+/// Returns the communicator of the ranks that have the same gradients as a bucket.
 fn alike(bucket: &StageBucket) -> Communicator {
     if bucket.experts { ExpertData } else { Data }
 }

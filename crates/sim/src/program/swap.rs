@@ -1,4 +1,4 @@
-//! What does not fit on a GPU: from its node's memory, and back there.
+//! Swapping: transfers of what does not fit on a GPU, from and to its node's memory.
 
 use crate::env::Env;
 use crate::event::ActivityId;
@@ -6,7 +6,7 @@ use crate::index::DeviceId;
 use crate::jobs::Jobs;
 
 impl Jobs {
-    /// Each GPU of device `d` starts to copy so many bytes from its node's memory, and so many there.
+    /// Begins to copy `bytes[0]` from the node's memory to each GPU of device `d`, and `bytes[1]` back [B].
     pub(super) fn begin_swap(&mut self, env: &mut Env, d: DeviceId, bytes: [f64; 2]) {
         let Some(parallel) = self.parallel(d) else { return };
         let (ranks, part) = (f64::from(parallel.ranks), parallel.part(d));
@@ -20,7 +20,7 @@ impl Jobs {
         }
     }
 
-    /// Bytes of device `d` have come or gone.
+    /// Ends one of the copies of device `d` from or to its node's memory.
     pub(crate) fn swapped(&mut self, env: &mut Env, d: DeviceId) {
         let Some(part) = self.part(d) else { return };
         part.swapping -= 1;

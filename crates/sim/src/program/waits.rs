@@ -1,4 +1,4 @@
-//! What the parts of a model waited for.
+//! Causes of the stalls of the parts of a model.
 
 use crate::index::{DeviceId, JobId};
 use crate::jobs::Jobs;
@@ -10,7 +10,7 @@ use forebay_report::{Cause, StallCause};
 use super::op::{Communicator, Op};
 
 impl Jobs {
-    /// Device `d` has what its op needs; accounts for its wait, if it waited.
+    /// Ends the wait of device `d` for what its op needs, if it waited, and records the causes.
     pub(super) fn end_wait(&mut self, now: Time, d: DeviceId, op: Op) {
         let sent = match op {
             Op::Receive(input) => {
@@ -34,13 +34,14 @@ impl Jobs {
         self.devices[d].since = now;
     }
 
-    /// What came to device `d` was `sent` by its neighbour, and was on its way since then.
+    /// Ends the pipeline bubble of device `d`: its input was sent at `sent`, so the time since then was communication, and the
+    /// time before it was waiting for the stage.
     fn end_bubble(&mut self, d: DeviceId, sent: Time, now: Time) {
         self.say(d, (sent, now), StallCause::own(Cause::Communication));
         self.end_wait_for_stage(sent, d);
     }
 
-    /// Device `d` has waited for what its node's memory keeps; who waited for its model copy waited for that.
+    /// Records that device `d` waited for a swap; the stalls of devices that waited for its model copy refer to that.
     fn end_swap(&mut self, d: DeviceId, (start, end): (Time, Time)) {
         let cause = StallCause::own(Cause::Swap);
         self.say(d, (start, end), cause);
@@ -55,7 +56,8 @@ impl Jobs {
         }
     }
 
-    /// Device `d` has waited for collectives of a communicator: first for the last rank to start the last of them.
+    /// Records that device `d` waited for collectives of a communicator: for the last rank to start the last of them, and then
+    /// for communication.
     fn end_collective_wait(
         &mut self,
         d: DeviceId,
@@ -71,7 +73,7 @@ impl Jobs {
         self.say(d, (asked, now), StallCause::own(Cause::Communication));
     }
 
-    /// Device `d` waited for `peer`: for what that waited, or its computation.
+    /// Records that device `d` waited for `peer`: for what `peer` waited for, or for its computation.
     fn blame_peer(&mut self, d: DeviceId, peer: DeviceId, (from, until): (Time, Time)) {
         let first = peer - self.devices[peer].stage;
         let own = d - self.devices[d].stage == first;
@@ -88,8 +90,8 @@ impl Jobs {
         self.say(d, (at, until), rest);
     }
 
-    /// The step of job copy `j` is over, for whose last parts the others waited: those of its own model copy, whose
-    /// arithmetic went on; that of others; and then what came after all arithmetic.
+    /// Records the waits at the end of a step of job copy `j`: each part waited until all parts of its own model copy had
+    /// computed, then until all other model copies had, and then for what followed all computation.
     pub(super) fn account_for_ends(&mut self, now: Time, j: JobId) {
         let devices = self.jobs[j].parts.devices;
         let ends: Vec<(Time, Time)> = match &self.jobs[j].parallel {
@@ -117,7 +119,7 @@ impl Jobs {
         }
     }
 
-    /// Device `d` waited from one instant to another.
+    /// Records a stall of device `d` from `start` to `end`.
     fn say(&mut self, d: DeviceId, (start, end): (Time, Time), cause: StallCause) {
         if start < end {
             let j = self.devices[d].job;

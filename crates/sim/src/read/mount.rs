@@ -14,56 +14,56 @@ use super::queue::IoQueues;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mount {
-    /// The bytes' way; `None` where nothing limits them.
+    /// Route of the bytes; `None` if nothing limits them.
     pub(crate) group: Option<GroupId>,
-    /// Operation station, where operations are limited.
+    /// Station of operations, if operations are limited.
     pub(crate) station: Option<StationId>,
     pub(crate) latency: RequestLatency,
-    /// Where requests have several routes to choose from; then `group` is none of them.
+    /// Routes of which each request takes one, if there are several; `group` is then none of them.
     pub(crate) routes: Option<Box<Routes>>,
-    /// What lets requests through, where they are limited.
+    /// Limiter of requests, if their rate is limited.
     pub(crate) limiter: Option<LimiterId>,
-    /// What serves requests beside links; their bytes pass `group` at the same time.
+    /// Model of the storage's service in addition to links; the bytes take the route `group` at the same time.
     pub(crate) service: ServiceModel,
-    /// What a request costs the node's cores, beside the latency and the bytes' way.
+    /// Time of the node's cores for a request, in addition to its latency and transfer.
     pub(crate) cpu: ReadCpu,
-    /// Where the bytes' way is over the node's cores too: time per byte of a request that has it to
-    /// itself [s/B]; otherwise 0.
+    /// If the bytes' route leads over the node's cores too: time per byte of a request that has the route to itself [s/B];
+    /// otherwise 0.
     pub(crate) alone: f64,
 }
 
-/// What serves the requests to a storage beside links.
+/// Model of how a storage serves requests, in addition to links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceModel {
-    /// Nothing.
+    /// Links alone.
     None,
-    /// What was measured.
+    /// A table of measured throughput.
     Table(TableId),
-    /// A disk's arm.
+    /// A disk head.
     DiskHead(DiskHeadId),
 }
 
-/// Routes that a request's bytes choose from.
+/// The routes of which each request takes one.
 #[derive(Debug)]
 pub(crate) enum Routes {
-    /// By the targets that serve it.
+    /// Chosen by the storage targets that serve the request.
     Striped(Striped),
-    /// By the I/O queue of its worker.
+    /// Chosen by the I/O queue of the worker.
     Queues(IoQueues),
 }
 
-/// The ways of a node to the targets of a parallel file system.
+/// The routes from a node to the targets of a parallel file system.
 #[derive(Debug)]
 pub(crate) struct Striped {
     pub(crate) targets: Targets,
-    /// Files that were made before those that are read or written.
+    /// Number of files that were created before the files that are read or written here.
     pub(crate) before: u64,
-    /// By first target, then by how many serve together.
+    /// Routes, indexed by first target and then by the number of targets that serve together.
     pub(crate) ways: Vec<GroupId>,
 }
 
 impl Mount {
-    /// What a request begins with, if it is an operation, a delay and a transfer at most.
+    /// Returns the first step of a request if it consists of an operation, a latency and a transfer at most; `None` otherwise.
     pub(crate) fn plain(&self) -> Option<First> {
         let first = match (self.station, &self.latency) {
             (Some(_), _) => First::Operation,
@@ -77,7 +77,7 @@ impl Mount {
         plain.then_some(first)
     }
 
-    /// Its I/O queues, if it has any.
+    /// Returns the storage's I/O queues, if it has any.
     #[inline]
     pub(crate) fn queues(&self) -> Option<&IoQueues> {
         match self.routes.as_deref() {
@@ -86,7 +86,7 @@ impl Mount {
         }
     }
 
-    /// With files that were made after so many others.
+    /// Returns the mount for files that were created after `files` other files.
     pub(crate) fn after(mut self, files: u64) -> Mount {
         if let Some(Routes::Striped(striped)) = self.routes.as_deref_mut() {
             striped.before = files;
@@ -94,13 +94,13 @@ impl Mount {
         self
     }
 
-    /// Whether bytes that have come cost time of a core.
+    /// Returns whether received bytes cost time of a core.
     #[inline]
     pub(super) fn costs_cpu(&self) -> bool {
         self.cpu != ReadCpu::default() || self.alone != 0.0
     }
 
-    /// The bytes' way; number `way` of those to targets, or through I/O queues.
+    /// Returns the route of the bytes; if there are several routes, the one with number `way`.
     #[inline]
     pub(crate) fn way(&self, way: u32) -> Option<GroupId> {
         match self.routes.as_deref() {
@@ -110,7 +110,7 @@ impl Mount {
         }
     }
 
-    /// The bytes' way of a `file` of so many bytes that is copied or written as a whole.
+    /// Returns the route of a `file` of `bytes` bytes that is copied or written as a whole.
     pub(crate) fn way_of_file(&self, file: u64, bytes: f64) -> Option<GroupId> {
         self.way(match self.routes.as_deref() {
             Some(Routes::Striped(striped)) => striped.way(file, 0, bytes),
@@ -121,19 +121,19 @@ impl Mount {
 }
 
 impl Striped {
-    /// Which way request number `request` of `file` goes, for so many bytes.
+    /// Returns the number of the route that request number `request` of `file` takes, for `bytes` bytes.
     pub(crate) fn way(&self, file: u64, request: u32, bytes: f64) -> u32 {
         let serving = self.targets.serving(bytes);
         self.way_from(file, u64::from(request) * u64::from(serving), bytes)
     }
 
-    /// Which way `bytes` at `offset` of `file` go [B].
+    /// Returns the number of the route that `bytes` bytes at `offset` of `file` take [B].
     pub(super) fn way_at(&self, file: u64, offset: f64, bytes: f64) -> u32 {
-        // Floats saturate.
+        // Float-to-integer casts saturate.
         self.way_from(file, (offset / self.targets.stripe_size) as u64, bytes)
     }
 
-    /// Which way `bytes` of `file` go that begin at a stripe.
+    /// Returns the number of the route that `bytes` bytes of `file` take which begin at stripe number `stripe`.
     fn way_from(&self, file: u64, stripe: u64, bytes: f64) -> u32 {
         let Targets { number, stripe_count, .. } = self.targets;
         let serving = self.targets.serving(bytes);
@@ -153,7 +153,7 @@ pub(crate) enum RequestLatency {
 }
 
 impl Loaders {
-    /// The way of `bytes` at `offset` of what worker `w` reads, where files are striped.
+    /// Returns the number of the route of `bytes` bytes at `offset` of what worker `w` reads.
     pub(crate) fn way_of_range(&self, w: WorkerId, offset: f64, bytes: f64) -> u32 {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];

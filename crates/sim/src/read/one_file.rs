@@ -1,4 +1,4 @@
-//! One file that holds all samples: each is a request at its place.
+//! A data set in one file that holds all samples: each sample is one request at its position in the file.
 
 use crate::env::Env;
 use crate::index::WorkerId;
@@ -6,7 +6,7 @@ use crate::loaders::Loaders;
 use forebay_scenario::Layout;
 
 impl Loaders {
-    /// Asks for the current sample at its place in the file; true if it is there at once.
+    /// Requests the current sample at its position in the file; returns true if it is there at once.
     pub(super) fn fetch_place(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &self.loaders[worker.loader];

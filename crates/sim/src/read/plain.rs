@@ -1,6 +1,7 @@
-//! The usual read: a file of its own in one request, straight from the storage.
+//! The usual read: each sample is a file of its own, read in one request, straight from the storage.
 //!
-//! It is what the steps of `read` come to where a loader is plain, with nothing else to ask about.
+//! These functions do the same as the general ones of `read` for loaders with plain reads, without their checks for special
+//! cases.
 
 use crate::env::Env;
 use crate::event::ActivityId;
@@ -9,7 +10,7 @@ use crate::loaders::Loaders;
 use crate::worker::Phase;
 use forebay_report::Cause;
 
-/// What comes first of an operation, a delay and a transfer.
+/// The first step of a plain read, which is an operation, a latency and a transfer at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
     Operation,
@@ -18,7 +19,7 @@ pub(crate) enum First {
 }
 
 impl Loaders {
-    /// Asks for the worker's current sample; true if it is there already.
+    /// Requests the current sample of worker `w`; returns true if it is there already.
     #[inline(always)]
     pub(super) fn fetch_plain(&mut self, env: &mut Env, w: WorkerId, first: First) -> bool {
         let worker = &mut self.workers[w];
@@ -30,7 +31,7 @@ impl Loaders {
         }
     }
 
-    /// The sample's bytes begin to come; true if they all have.
+    /// Begins the transfer of the sample; returns true if no bytes have to be waited for.
     #[inline(always)]
     pub(super) fn transfer_plain(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];

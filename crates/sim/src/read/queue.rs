@@ -1,4 +1,4 @@
-//! The I/O queues of a node to a shared target: each has slots for the requests in progress and a route of its own.
+//! The I/O queues of a node to a shared target: each queue has slots for requests in progress and a route of its own.
 
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
@@ -12,56 +12,58 @@ use forebay_report::Cause;
 /// The I/O queues of a node, as one loader uses them.
 #[derive(Debug)]
 pub(crate) struct IoQueues {
-    /// By queue, a station whose servers are its slots.
+    /// For each queue, a station whose servers are the queue's slots.
     pub(crate) slots: Vec<StationId>,
-    /// By queue, the link of its own, where its bandwidth is limited.
+    /// For each queue, its own link, if its bandwidth is limited.
     pub(crate) links: Vec<Option<LinkId>>,
-    /// By queue, the route of its bytes; `None` where nothing limits them.
+    /// For each queue, the route of its bytes; `None` if nothing limits them.
     pub(crate) routes: Vec<Option<GroupId>>,
     /// The queue of the loader's first worker.
     pub(crate) first: u32,
-    /// Whether every request visits the storage's station of operations; otherwise opens do.
+    /// Whether every request visits the storage's station of operations; otherwise only opens do.
     pub(crate) each_operates: bool,
 }
 
 impl IoQueues {
-    /// The queue of worker number `worker` of the loader, or of file number `worker` where no worker reads it.
+    /// Returns the queue of worker number `worker` of the loader; for files that no worker reads, `worker` is the number of
+    /// the file.
     pub(crate) fn of(&self, worker: u64) -> u32 {
         ((u64::from(self.first) + worker) % self.slots.len() as u64) as u32
     }
 }
 
 impl Env {
-    /// A request leaves its I/O queue; the one that has waited longest takes its slot.
+    /// Removes a request from its I/O queue; the request that has waited longest takes its slot.
     pub(crate) fn leave_queue(&mut self, slots: StationId) {
         if let Some(next) = self.stations[slots].queue.leave(self.now) {
             self.after(next.delay, Event::Waited(next.activity));
         }
     }
 
-    /// A request enters an I/O queue; false if all slots are taken, and it waits.
+    /// Adds a request to an I/O queue; returns false if all slots are taken and the request waits.
     pub(crate) fn enter_queue(&mut self, slots: StationId, activity: ActivityId) -> bool {
-        // Whoever gets a slot that becomes free goes on at that instant.
+        // A request that gets a freed slot goes on at that instant.
         let delay = Delay { span: Span::ZERO, lane: None };
         self.stations[slots].queue.arrive(self.now, Waiting { activity, delay })
     }
 }
 
 impl Loaders {
-    /// The I/O queue of worker `w`, if its loader's storage has any.
+    /// Returns the number of the I/O queue of worker `w`; 0 if its loader's storage has none.
     pub(super) fn queue_of(&self, w: WorkerId) -> u32 {
         let loader = &self.loaders[self.workers[w].loader];
         let number = u64::from(w - loader.workers.start);
         loader.mount.queues().map_or(0, |queues| queues.of(number))
     }
 
-    /// The slots of the queue that the current request of worker `w` goes through.
+    /// Returns the station of slots of I/O queue number `way`, if the storage that worker `w` reads has I/O queues.
     pub(crate) fn slots_of(&self, w: WorkerId, way: u32) -> Option<StationId> {
         let queues = self.mount_of(w).queues()?;
         queues.slots.get(way as usize).copied()
     }
 
-    /// The same if the request is in progress, as one: then it holds a slot.
+    /// Returns the station in which the current request of worker `w` holds a slot, if it is a single request (not split into
+    /// ranges) in progress.
     #[inline]
     pub(crate) fn slots_held(&self, w: WorkerId) -> Option<StationId> {
         let worker = &self.workers[w];
@@ -75,7 +77,7 @@ impl Loaders {
         held.then(|| self.slots_of(w, worker.way)).flatten()
     }
 
-    /// Worker `w` enters its I/O queue with its current request; true if the sample is complete.
+    /// Lets worker `w` enter its I/O queue with its current request; returns true if the sample is complete.
     pub(super) fn enter_queue(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         if worker.request > self.loaders[worker.loader].source.most {
@@ -93,7 +95,7 @@ impl Loaders {
         false
     }
 
-    /// The request of worker `w` has a slot: it visits the station of operations, if there is one.
+    /// Goes on with the request of worker `w`, which now has a slot: it visits the station of operations, if there is one.
     pub(crate) fn operate(&mut self, env: &mut Env, w: WorkerId) -> bool {
         match self.mount_of(w).station {
             Some(station) => self.open(env, w, station),
@@ -101,7 +103,7 @@ impl Loaders {
         }
     }
 
-    /// Requests of these workers are off: those that hold a slot leave it to the next.
+    /// Cancels the requests of these workers in I/O queues: each held slot passes to the next request.
     pub(crate) fn leave_queues(&mut self, env: &mut Env, workers: Ids<Worker>) {
         let whole = workers.iter().filter_map(|w| self.slots_held(w));
         let ranges = self.fetches.in_queues(workers);
@@ -111,7 +113,7 @@ impl Loaders {
         }
     }
 
-    /// The request of worker `w` is off; if it was given a slot at this instant, the next one takes it.
+    /// Passes the slot on that the request of worker `w` was given at this instant, because the request is cancelled.
     pub(crate) fn give_slot_back(&self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         if worker.phase == Phase::Queued
@@ -121,7 +123,7 @@ impl Loaders {
         }
     }
 
-    /// The same of range `r`.
+    /// Passes the slot on that range `r` was given at this instant, because the range is cancelled.
     pub(crate) fn give_slot_of_range_back(&self, env: &mut Env, r: RangeId) {
         if let Some((w, way)) = self.fetches.entering(r)
             && let Some(slots) = self.slots_of(w, way)
@@ -130,7 +132,7 @@ impl Loaders {
         }
     }
 
-    /// The request of worker `w` that is served as an operation is off.
+    /// Frees the place of the request of worker `w` at the station of operations, because the request is cancelled.
     pub(crate) fn leave_operations(&self, env: &mut Env, w: WorkerId) {
         if let Some(station) = self.mount_of(w).station {
             env.served(station);

@@ -1,5 +1,4 @@
-//! Row groups: all column chunks that are read of one, and their decompression, before its first
-//! sample.
+//! Row groups: all column chunks that are read of a row group are fetched and decompressed before its first sample is used.
 
 use super::ShardCursor;
 use crate::env::Env;
@@ -10,7 +9,7 @@ use crate::worker::Phase;
 use forebay_scenario::RowGroups;
 
 impl ShardCursor {
-    /// Goes on to the next row group of the file, if there is one, in a data set of so many samples.
+    /// Moves on to the next row group of the file in a data set of `samples` samples; returns false if the file has no more.
     pub(super) fn next_group(&mut self, groups: RowGroups, samples: u64) -> bool {
         let of_file = groups.samples_per_file();
         let end = self.file.saturating_mul(of_file).saturating_add(of_file).min(samples);
@@ -24,7 +23,7 @@ impl ShardCursor {
 }
 
 impl Loaders {
-    /// Asks for the next column chunk of the row group of the current sample; true if all are there.
+    /// Requests the next column chunk of the current sample's row group; returns true if all chunks are there.
     pub(super) fn fetch_chunk(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         if shard.missing == 0 {
@@ -49,7 +48,7 @@ impl Loaders {
         self.issue(env, w, open)
     }
 
-    /// A column chunk has come; true if the row group is there, and needs no decompression.
+    /// Handles the arrival of a column chunk; returns true if the row group is complete and needs no decompression.
     pub(super) fn chunk_read(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         shard.missing -= 1;

@@ -1,4 +1,4 @@
-//! Storages whose requests are served beside links: as was measured, or by a disk's head.
+//! Storages with a service model in addition to links: a table of measured throughput, or a disk head.
 
 use crate::env::Env;
 use crate::event::ActivityId;
@@ -10,8 +10,8 @@ use forebay_report::Cause;
 use super::mount::{Mount, ServiceModel};
 
 impl Loaders {
-    /// Asks what serves requests beside links: the request is over when it has been served and its bytes have come
-    /// over the network.
+    /// Sends the current request of worker `w` to the storage's service model; the request ends when it has been served and
+    /// its bytes have come over the network.
     pub(super) fn ask_service(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Mount { service, group, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w];
@@ -32,7 +32,7 @@ impl Loaders {
         false
     }
 
-    /// A part of a request has been done; true if the sample is complete.
+    /// Ends one part of the request of worker `w`; returns true if the sample is complete.
     pub(crate) fn part_done(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.parts = worker.parts.saturating_sub(1);

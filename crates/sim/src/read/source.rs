@@ -1,4 +1,4 @@
-//! What a loader reads, and how far it and its workers are.
+//! The order in which a loader reads its data set, and the progress of the loader and its workers.
 
 use crate::env::Env;
 use crate::index::{DatasetId, WorkerId};
@@ -10,40 +10,40 @@ use forebay_scenario::{Dataset, Layout, Ranges};
 
 use super::mount::ServiceModel;
 
-/// The shard that a worker reads, and how far it is.
+/// The shard that a worker reads, and its progress there.
 #[derive(Debug, Default)]
 pub(crate) struct ShardCursor {
-    /// First sample, in the data set's own numbering.
+    /// Number in the data set of the next sample to be used; samples up to `end` are read from this shard or row group.
     pub(super) next: u64,
     pub(super) end: u64,
     /// Bytes of the shard not yet requested.
     pub(crate) unread: f64,
-    /// Bytes that have come and are not yet used.
+    /// Bytes that have arrived and are not used yet [B].
     pub(super) buffered: f64,
     pub(super) opened: bool,
     pub(crate) epoch: u64,
-    /// Which shard it is, and requests made for it.
+    /// Number of the shard; `requests` counts the requests made for it.
     pub(crate) file: u64,
     pub(crate) requests: u32,
-    /// Place in the loader's reading of the file's first sample.
+    /// Position of the shard's first sample in the loader's reading.
     pub(crate) place: u64,
-    /// Requests of its row group that are still to come, where it has such; then `unread` are all of
-    /// that one's bytes.
+    /// Number of column chunks of the row group still to come, in data sets of row groups; `unread` then holds all bytes of
+    /// the row group.
     pub(super) missing: u32,
-    /// Where its first request was found, where there are tiers.
+    /// Where the first request of the shard was found, if there are tiers.
     pub(crate) found: Option<Found>,
 }
 
 impl ShardCursor {
-    /// Which file the request for so many bytes that is being made is of, which request of it, and
-    /// whether the last; in a data set of so many samples.
+    /// Returns the file of the current request, which asks for `request` bytes, the request's number within the file, and
+    /// whether it is the file's last; the data set has `samples` samples.
     pub(crate) fn place(&self, request: f64, layout: Layout, samples: u64) -> (u64, u32, bool) {
         let number = self.requests.wrapping_sub(1);
         let Layout::RowGroups(of) = layout else {
             return (self.file, number, self.unread - request < 0.5);
         };
         if of.read < 1.0 {
-            // What is not read lies between.
+            // Columns that are not read lie between the column chunks, so no request follows the one before.
             return (self.file, number.wrapping_mul(2), false);
         }
         let n = of.samples_per_file();
@@ -52,38 +52,39 @@ impl ShardCursor {
     }
 }
 
-/// What a loader reads, and how far it is.
+/// The order in which a loader reads its data set, and its progress.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Source {
-    /// Which data set.
+    /// The data set's id.
     pub(crate) dataset: DatasetId,
     pub(crate) layout: Layout,
-    /// All samples from here on are read, and before it those that are left.
+    /// Position in the reading from which on all samples are read; before it, only the samples that were left over are read.
     behind: u64,
     pub(crate) order: FileOrder,
     next_file: u64,
     pub(crate) samples: u64,
-    /// Largest request that is made as one [B].
+    /// Largest request that is not split into ranges [B].
     pub(super) most: f64,
-    /// How what is larger is fetched.
+    /// How larger requests are split into ranges.
     pub(crate) ranges: Option<Ranges>,
-    /// What was read before the job began again. Apart, because every sample fetches what is beside it.
+    /// What was read before the job restarted; boxed, because it would take room in the cache lines that every sample needs.
     before: Box<Before>,
 }
 
-/// What a loader had read before its job began again.
+/// What a loader had read before its job restarted.
 #[derive(Debug, Default)]
 struct Before {
-    /// Samples that are left, the first of which has the turn at which reading began again.
+    /// Samples left over, by position; the last of them is read just before position `Source::behind`.
     left: Vec<u64>,
-    /// Of shards instead, places of samples that are passed over, and files at the start that have no others.
+    /// For shards: positions of samples to be skipped, because they were trained on. `complete` counts the files at the start
+    /// that have no other samples.
     trained: Intervals,
     complete: u64,
 }
 
 impl Source {
-    /// Data set number `index`, in the order of a loader.
+    /// Returns the reading of data set number `index` in the given order.
     pub(crate) fn new(dataset: &Dataset, index: usize, order: FileOrder) -> Source {
         Source {
             dataset: DatasetId::new(index as u32),
@@ -98,13 +99,13 @@ impl Source {
         }
     }
 
-    /// Samples of a file, or of what takes turns as one.
+    /// Returns the number of samples of a file, or of a group of samples that the order treats as a file.
     #[inline]
     fn per_file(&self) -> u64 {
         self.layout.samples_per_place().min(self.samples)
     }
 
-    /// As if these had been read, by their places.
+    /// Restarts the reading as if the samples at the positions `trained` had been read.
     pub(crate) fn restart(&mut self, trained: Intervals) {
         let per_file = self.per_file();
         self.next_file = self.before.complete.min(trained.end() / per_file);
@@ -117,12 +118,12 @@ impl Source {
         }
     }
 
-    /// From this turn on, samples are read in order.
+    /// Returns the position in the reading from which on samples are read in order.
     pub(crate) fn left_until(&self) -> u64 {
         self.behind
     }
 
-    /// Which sample is read at this turn, of files of one each.
+    /// Returns the position of the sample that is read at `turn`, for files of one sample each.
     #[inline]
     pub(crate) fn place(&self, turn: u64) -> u64 {
         if turn < self.behind { self.place_left(turn) } else { turn }
@@ -135,14 +136,14 @@ impl Source {
         left.copied().unwrap_or(turn)
     }
 
-    /// Epoch and number of the sample at `place`.
+    /// Returns the epoch and the number of the sample at position `place`.
     pub(crate) fn sample(&mut self, place: u64, job: u64, streams: &Streams) -> (u64, u64) {
         let per_file = self.per_file();
         let file = self.order.at(place / per_file, job, streams);
         (self.order.epoch(), file * per_file + place % per_file)
     }
 
-    /// Goes on to what worker with `current` reads next, a shard of job copy `job` or a group of rows in it.
+    /// Moves a worker's `current` position to what it reads next: a shard of job copy `job`, or a row group of its shard.
     fn advance(&mut self, current: &mut ShardCursor, job: u64, streams: &Streams) {
         loop {
             let in_file = match self.layout {
@@ -157,12 +158,12 @@ impl Source {
             if current.next < current.end {
                 return;
             }
-            // All of the group was passed over.
+            // All samples of the row group were skipped.
             current.requests += current.missing;
         }
     }
 
-    /// Passes over samples that are left out.
+    /// Skips samples that were trained on before the restart.
     #[inline]
     fn pass(&self, current: &mut ShardCursor) {
         if self.behind > 0 {
@@ -172,7 +173,7 @@ impl Source {
         }
     }
 
-    /// The next file of job copy `job` of which not all is left out.
+    /// Returns the next file of job copy `job` that has samples not yet trained on.
     fn next_shard(&mut self, job: u64, streams: &Streams) -> ShardCursor {
         loop {
             let file = self.order.at(self.next_file, job, streams);
@@ -195,13 +196,13 @@ impl Source {
         }
     }
 
-    /// Samples of file number `file`.
+    /// Returns the number of samples in file number `file`.
     fn samples_of(&self, file: u64) -> u64 {
         let of_file = self.per_file();
         of_file.min(self.samples - file * of_file)
     }
 
-    /// File number `file` of the current epoch, of which nothing has been read.
+    /// Returns a cursor at the start of file number `file` of the current epoch.
     fn shard(&self, file: u64) -> ShardCursor {
         let (of_file, at_once, missing) = match self.layout {
             Layout::Shards { samples_per_shard: n, .. } => (n, n, 0),
@@ -216,7 +217,7 @@ impl Source {
 }
 
 impl Loaders {
-    /// Finds out which sample is next for worker `w`, and how large it is.
+    /// Determines the next sample of worker `w` and its size.
     #[inline]
     pub(super) fn locate(&mut self, env: &mut Env, w: WorkerId) {
         let Self { workers, loaders, shards, .. } = self;
@@ -232,7 +233,7 @@ impl Loaders {
             Layout::FilePerSample | Layout::OneFile { .. } => {
                 let place = source.place(worker.item.first + worker.sample as u64);
                 worker.position = place * nodes + rank;
-                // Where its flow goes among others depends on it: the next one should not wait for it.
+                // The size decides how the worker's flow is sorted among others, so the next sample's size is prefetched.
                 sizes.prefetch(job, worker.position + nodes);
                 let placed = loader.plain.is_none()
                     && (loader.keeps
@@ -253,7 +254,7 @@ impl Loaders {
                 if current.next == current.end {
                     source.advance(current, job, streams);
                     let base = current.epoch * source.samples;
-                    // A row group is read as a whole, whatever of it was used before.
+                    // A row group is always read as a whole, even if some of its samples were used before.
                     let from = match source.layout {
                         Layout::RowGroups(of) => of.group_of(current.next, source.samples).1.start,
                         _ => current.next,
@@ -284,7 +285,7 @@ mod tests {
     use super::*;
     use forebay_scenario::{Dataset, Framing, RowGroups, Split};
 
-    /// The samples that a worker reads: place in the reading, epoch and number of each.
+    /// Returns the samples that a worker reads: position in the reading, epoch and number of each.
     fn read(source: &mut Source, samples: usize) -> Vec<(u64, u64, u64)> {
         let (streams, mut current, mut read) =
             (Streams::new(1, 0), ShardCursor::default(), Vec::new());
@@ -302,10 +303,11 @@ mod tests {
     }
 
     #[test]
-    fn shards_go_on_with_what_is_left() {
-        // System: 9 files of 10 samples, or of three groups of 4 rows, and one that is smaller, shuffled, so that this
-        // comes at any place; for one rank and for three. Expectation: whatever of the first samples was trained on, up
-        // to any of them or every third one behind it too, the others come next, in all of three epochs.
+    fn after_a_restart_shards_continue_with_untrained_samples() {
+        // System: 9 files of 10 samples, or of three row groups of 4 samples, and a smaller file, shuffled, so that the
+        // smaller one comes at any position; for one rank and for three. Expectation: whichever of the first samples were
+        // trained on (a run of them, or a run and every third one of the next 30), the other samples come next, over three
+        // epochs.
         let shards = Layout::Shards { samples_per_shard: 10, request: 1e6, record: Framing::NONE };
         let groups = RowGroups { samples: 4, per_file: 3, columns: 2, read: 1.0, decompress: 0.0 };
         for (layout, samples) in [(shards, 93), (Layout::RowGroups(groups), 9 * 12 + 5)] {
@@ -324,7 +326,7 @@ mod tests {
                         let before = (0..upto + 30).filter(|n| is_trained(*n)).map(|n| all[n].0);
                         before.for_each(|place| trained.insert(place..place + 1));
                         let mut anew = Source::new(&dataset, 0, order());
-                        // What is left of a file before is left of it later too.
+                        // After repeated restarts, the samples left over from earlier ones still come.
                         let sources = if every == 0 {
                             [Some(&mut again), Some(&mut anew)]
                         } else {
@@ -347,8 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_were_left_out_come_first() {
-        // System: of ten files read two or three ahead were trained on. Expectation: the others, in their order, then on.
+    fn after_a_restart_untrained_files_come_first() {
+        // System: ten files, of which some were trained on before others that precede them in the order. Expectation: the
+        // files left over come first, in their order, then the next ones.
         let dataset = Dataset::of_files(100, 10.0);
         let mut source =
             Source::new(&dataset, 0, FileOrder::new(dataset.visits(), Split::Strided, 0, 1));

@@ -1,39 +1,39 @@
-//! What comes again of an epoch that begins again after a failure.
+//! Which samples of an epoch come again if the epoch begins again after a failure.
 
 use crate::checkpoint::Saved;
 use forebay_scenario::Resume;
 use std::ops::Range;
 
-/// What an epoch is made of.
+/// The size of an epoch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EpochRun {
-    /// Samples of all loaders.
+    /// Number of samples of all loaders.
     pub(crate) samples: u64,
-    /// Files, or samples, that are read one after the other, and samples of each.
+    /// Number of places in the reading order (files, or groups of samples treated as files), and number of samples at each.
     pub(crate) places: u64,
     pub(crate) per_place: u64,
-    /// Whether the goal is one of epochs: steps on what comes again are more steps.
+    /// Whether the goal is a number of epochs, so that steps on repeated samples are additional steps.
     pub(crate) goal: bool,
-    /// Steps on each batch, and model copies that a loader feeds.
+    /// Number of steps on each batch, and number of model copies that a loader feeds.
     pub(crate) interval: f64,
     pub(crate) copies: u64,
 }
 
 impl EpochRun {
-    /// Samples and batches that loader number `index` of `loaders` had handed out but for what comes again: what was
-    /// trained on of the epoch in which the state was saved.
+    /// Returns the numbers of samples and batches that loader number `index` of `loaders` had handed out before the epoch in
+    /// which the state was saved; what it had handed out in that epoch comes again.
     pub(super) fn start_of(&self, saved: &Saved, index: usize, loaders: u64) -> (u64, u64) {
         let (taken, batches) = saved.taken[index];
-        // Of what was read at the same time, something may be left of the epoch before: it comes first.
+        // Samples left over from the epoch before, which were read at the same time, come first.
         let trained = &saved.trained[index].samples;
         let again = trained.count() - trained.below(self.begin_of(saved, index, loaders)).count();
         (taken - again, batches.saturating_sub(again.div_ceil(saved.batch)))
     }
 
-    /// Where in the reading of loader number `index` of `loaders` the epoch began in which the state was saved.
+    /// Returns the position in the reading of loader number `index` of `loaders` at which the epoch of the saved state began.
     pub(super) fn begin_of(&self, saved: &Saved, index: usize, loaders: u64) -> u64 {
         let (read, batches) = (saved.trained[index].samples.count(), saved.taken[index].1);
-        // Samples that are shared out one by one are padded, so that all loaders have as many.
+        // If samples are distributed one by one, the epoch is padded so that all loaders have the same number.
         let padded = |places: u64| match self.per_place {
             1 => places.div_ceil(loaders).saturating_mul(loaders),
             _ => places,
@@ -41,7 +41,8 @@ impl EpochRun {
         let (samples, places) = (padded(self.samples), u128::from(padded(self.places)));
         let loaders = u128::from(loaders);
         let first = match batches {
-            // They take turns, in which an epoch does not begin with the first one if it has one place too many.
+            // Loaders take places in turn; if their number does not divide the places, an epoch does not begin with the first
+            // loader.
             0 => {
                 let read = u128::from(read) * places / u128::from(samples.max(1));
                 let epochs = (read * loaders + index as u128) / places.max(1);
@@ -52,8 +53,8 @@ impl EpochRun {
         u64::try_from(first * u128::from(self.per_place)).unwrap_or(u64::MAX)
     }
 
-    /// Steps on what comes again if the job goes on with what is saved: as many as the loader needs that goes back
-    /// furthest.
+    /// Returns the number of steps on repeated samples if the job restarts from `saved`: as many as the loader needs that goes
+    /// back furthest.
     pub(super) fn steps_again(&self, saved: &Saved, resume: Resume) -> u64 {
         if resume == Resume::Position {
             return 0;
@@ -66,7 +67,7 @@ impl EpochRun {
         (most.div_ceil(of_step) as f64 * self.interval).ceil() as u64
     }
 
-    /// Batches that all model copies of a loader take in these steps.
+    /// Returns the number of batches that all model copies of a loader take in `steps`.
     pub(super) fn batches(&self, steps: Range<u64>) -> u64 {
         let until = |steps: u64| match steps.checked_sub(1) {
             Some(last) => ((last as f64 / self.interval).floor() as u64).saturating_add(1),

@@ -1,4 +1,4 @@
-//! What is kept of each loader so that it can begin again, and what a checkpoint has of its work.
+//! Initial state of each loader, for restarts, and the part of a checkpoint that concerns loaders.
 
 use crate::index::{DeviceId, Ids, JobId, LoaderId};
 use crate::jobs::Jobs;
@@ -10,25 +10,26 @@ use forebay_metrics::{Polling, Requests, StageBuffer, Tuner};
 use forebay_report::SampleCounts;
 use forebay_scenario::Resume;
 
-/// A loader as it was before anything had happened, and what was thrown away of its work.
+/// A loader's initial state, and the counts of its work that was thrown away.
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(super) stages: Vec<StageBuffer<Item>>,
     pub(super) requests: Option<Box<Requests>>,
     pub(super) polling: Option<Box<Polling>>,
     pub(super) tuner: Option<Box<Tuner>>,
-    /// Samples that were there, and those to be read beside.
+    /// Number of samples in the queue at the start; `quota` is the number of samples to be read in addition.
     pub(super) prefill: u64,
     pub(super) quota: u64,
-    /// Samples taken out of the queue that were not the reading's first so many.
+    /// Number of dequeued samples that do not count towards the position in the reading, because they came again after a
+    /// failure.
     pub(super) base: u64,
-    /// Position up to which samples were trained on before, where they come again.
+    /// Position up to which samples were trained on before and are not fresh when they come again.
     pub(super) known: u64,
     pub(super) counts: SampleCounts,
 }
 
 impl Restored {
-    /// Of a loader with these stages, in whose queue so many samples are.
+    /// Returns the initial state of `loader`, with these stages and `prefill` samples in its queue.
     pub(crate) fn new(
         stages: Vec<StageBuffer<Item>>,
         loader: &LoaderRun,
@@ -49,7 +50,7 @@ impl Restored {
 }
 
 impl Jobs {
-    /// Loader `l` of job copy `j` is as it was when what is saved was, with nothing in it.
+    /// Restores loader `l` of job copy `j` to the saved state, with nothing in its buffers.
     pub(super) fn restore_loader(&mut self, now: Time, j: JobId, l: LoaderId) {
         let job = &mut self.jobs[j];
         let (first, Some(recovery)) = (job.parts.loaders.start, &mut job.recovery) else { return };
@@ -73,11 +74,11 @@ impl Jobs {
         if let Some(lineage) = &mut loader.lineage {
             lineage.restart(trained_on, kept.clone());
         }
-        // What comes again may be one batch more than what it comes on top of.
+        // The repeated samples may need one batch more than the samples that they are added to.
         let more = failures.epoch.batches(recovery.saved.steps..job.plan.goal.steps);
         let of = &mut recovery.restored[index];
         of.counts.dropped += std::mem::take(&mut loader.in_progress);
-        // What was there at the start was not read; if it was not trained on, it is now.
+        // Samples in the queue at the start were not read; those that were not trained on are read now.
         let read = kept.count();
         of.counts.started += loader.started - read;
         let all = of.quota.saturating_add(of.prefill).saturating_sub(position);
@@ -89,7 +90,7 @@ impl Jobs {
         loader.requests.clone_from(&of.requests);
         loader.polling.clone_from(&of.polling);
         loader.tuner.clone_from(&of.tuner);
-        // Who is asked for samples of shards takes what comes next in these.
+        // Workers that get requests for samples of shards take the next samples of their shards.
         let by_sample = loader.source.layout.is_by_sample();
         if let Some(requests) = &mut loader.requests {
             let passed = if by_sample { kept.clone() } else { requests.first(batches) };
@@ -104,8 +105,8 @@ impl Jobs {
         }
     }
 
-    /// What job copy `j` has trained on: samples and batches that each loader has handed out, but for those of
-    /// steps that are not over.
+    /// Returns the numbers of samples and batches of each loader that job copy `j` has trained on: those handed out, except
+    /// for steps that are not complete.
     pub(crate) fn taken(&mut self, j: JobId) -> Vec<(u64, u64)> {
         let job = &self.jobs[j];
         let Some(recovery) = &job.recovery else { return Vec::new() };
@@ -126,8 +127,8 @@ impl Jobs {
         taken
     }
 
-    /// The very samples that job copy `j` has trained on, loader by loader, in the steps that a checkpoint has which is
-    /// begun now; none where nobody will ask.
+    /// Returns the samples of each loader, one by one, that job copy `j` has trained on in the steps that a checkpoint begun
+    /// now contains; empty if no lineage is kept.
     pub(crate) fn trained(&mut self, j: JobId) -> Vec<Trained> {
         let job = &self.jobs[j];
         let loaders = &mut self.loaders[job.parts.loaders];
@@ -140,7 +141,8 @@ impl Jobs {
         loaders.iter_mut().map(of).collect()
     }
 
-    /// Fresh samples that steps of job copy `j` have taken which are not over, where they count already.
+    /// Returns the number of fresh samples taken by steps of job copy `j` that are not complete, if fresh samples count when
+    /// they are taken.
     pub(crate) fn ahead(&self, j: JobId) -> u64 {
         let job = &self.jobs[j];
         let devices = if job.counts_taken() { job.parts.devices } else { Ids::default() };

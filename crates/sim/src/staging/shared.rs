@@ -1,4 +1,4 @@
-//! Writing what a node has read, and converted, to a storage that all nodes share.
+//! Writing files that a node has read and converted to a storage that all nodes share.
 
 use crate::env::Env;
 use crate::index::CopyId;
@@ -6,8 +6,8 @@ use crate::index::CopyId;
 use super::{Copying, Staging, Stagings};
 
 impl Stagings {
-    /// What stream `c` has read is written file by file to what all nodes share, until one takes time;
-    /// true if all is there. Who writes the first sample of a file creates it.
+    /// Writes what stream `c` has read to the shared storage, file by file, until one takes time; returns true if everything
+    /// is written. The stream that writes the first sample of a file creates the file.
     pub(super) fn write_on(&mut self, env: &mut Env, c: CopyId) -> bool {
         while self.next_part(env, c) {
             let Copying { staging, next, .. } = self.copies[c];
@@ -22,8 +22,8 @@ impl Stagings {
         true
     }
 
-    /// Where the part that begins with the next sample of stream `c` ends: with its file, or with what
-    /// was read.
+    /// Returns the end of the part that begins with the next sample of stream `c`: the end of the written file or of the
+    /// samples that were read, whichever comes first.
     fn end_of_part(&self, c: CopyId) -> u64 {
         let Copying { staging, file, next, .. } = self.copies[c];
         let Staging { convert, files, .. } = &self.stagings[staging];
@@ -32,7 +32,7 @@ impl Stagings {
         all.min((next / each + 1).saturating_mul(each))
     }
 
-    /// The file that the bytes are of which stream `c` reads or writes.
+    /// Returns the number of the file that stream `c` reads or writes at the moment.
     pub(super) fn file_of_bytes(&self, c: CopyId) -> u64 {
         let Copying { staging, file, next, writes, .. } = self.copies[c];
         let convert = &self.stagings[staging].convert;
@@ -42,7 +42,7 @@ impl Stagings {
         }
     }
 
-    /// Gives stream `c` the bytes of the next part to be written; false if there is none.
+    /// Gives stream `c` the bytes of the next part to be written; returns false if there is none.
     fn next_part(&mut self, env: &mut Env, c: CopyId) -> bool {
         let (Copying { staging, file, next, writes, .. }, end) =
             (&self.copies[c], self.end_of_part(c));
@@ -60,8 +60,8 @@ impl Stagings {
 }
 
 impl Copying {
-    /// What its draws are told apart by: the file that is read, or behind all of those the first sample
-    /// behind what is written.
+    /// Returns the index of the stream's random samples: the number of the file being read, or, with the top bit set, the
+    /// sample after the part being written.
     pub(super) fn draw(&self) -> u64 {
         if self.writes { (1 << 63) | self.next } else { self.file }
     }

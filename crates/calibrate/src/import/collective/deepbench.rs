@@ -1,18 +1,18 @@
-//! DeepBench's all-reduce: what its programs print, and its tables of results as CSV.
+//! Reads DeepBench's all-reduce: the output of its programs, and its tables of results as CSV.
 
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
 use super::text::{bare, begins_with_counts, number, unit, words};
 
-/// Bytes of a float.
+/// Size of a float [B].
 const FLOAT: f64 = 4.0;
 
-/// What its programs print: a title, `Num Ranks: N`, a header, rows of floats, bytes and times.
+/// Reads the output of its programs: a title, `Num Ranks: N`, a header, and rows with floats, bytes and times.
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut algorithm = String::new();
     let mut ranks = None;
-    // Column and unit of the slowest rank's time, or of that of all.
+    // Column and unit of the time: that of the slowest rank, or the only one.
     let mut time = None;
     for (line, text) in (1..).zip(text.lines()) {
         let text = bare(text);
@@ -43,7 +43,7 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     Ok(())
 }
 
-/// After floats and bytes: one time, or the mean and the greatest.
+/// Returns the column of the time and its unit [s]. After floats and bytes, a table has one time, or the mean and the maximum.
 fn time_column(header: &str, line: usize) -> Result<(usize, f64), TableError> {
     let columns: Vec<&str> = header.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
     let time = columns.iter().rposition(|column| column.contains("Time"));
@@ -54,14 +54,14 @@ fn time_column(header: &str, line: usize) -> Result<(usize, f64), TableError> {
     })
 }
 
-/// Whether the first line that is no comment is a header with commas.
+/// Returns whether the first line that is no comment is a CSV header.
 pub(super) fn is_csv(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     lines.next().is_some_and(|line| line.contains(',') && line.contains("milliseconds"))
 }
 
-/// A table of results: `ranks`, `floats` or `bytes`, `milliseconds`; `algorithm`, and `machine`, which
-/// names the transport.
+/// Reads a table of results with the columns `ranks`, `floats` or `bytes`, and `milliseconds`. Optional columns are `algorithm`,
+/// and `machine`, which names the transport.
 pub(super) fn read_csv(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))

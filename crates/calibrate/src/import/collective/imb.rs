@@ -1,22 +1,22 @@
-//! Intel MPI Benchmarks, IMB-MPI1: a table for each benchmark and number of processes.
+//! Reads Intel MPI Benchmarks (IMB-MPI1): one table for each benchmark and number of processes.
 
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
 use super::text::{bare, count, is_row, number, unit, words};
 
-/// Where the columns of a table are.
+/// Positions of the columns in a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Columns {
     bytes: usize,
     time: usize,
-    /// How many seconds its unit is.
+    /// Unit of the time column [s].
     unit: f64,
     repetitions: Option<usize>,
     all: usize,
 }
 
-/// The table that rows belong to.
+/// The table that the current row belongs to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Table {
     collective: Option<Collective>,
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
                     rows.leave_out(format!("the benchmark `{name}`"));
                 }
             }
-            // The `#` of `#processes` is gone where it stands alone before it.
+            // `words` removes the `#` before `processes` if it starts the line.
             ["processes" | "#processes", "=", ranks, ..] => {
                 table.ranks = Some(ranks_of(ranks, line)?);
             }
@@ -60,7 +60,7 @@ fn ranks_of(word: &str, line: usize) -> Result<u32, TableError> {
     })
 }
 
-/// The columns of a header; the time is the slowest rank's where it is said.
+/// Returns the columns of a header. The time is that of the slowest rank if there is such a column.
 fn columns_of(words: &[&str]) -> Option<Columns> {
     let find = |begins: &str| {
         words.iter().position(|word| word.trim_start_matches('#').starts_with(begins))

@@ -1,25 +1,25 @@
-//! What is timed.
+//! The operations that benchmarks time.
 
-/// A collective operation, or one message.
+/// A collective operation, or a single message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Collective {
-    /// Every rank has the sum of all.
+    /// Every rank gets the sum over all ranks.
     AllReduce,
-    /// Every rank has its part of the sum of all.
+    /// Every rank gets its part of the sum over all ranks.
     ReduceScatter,
-    /// Every rank has what each had.
+    /// Every rank gets the data of all ranks.
     AllGather,
-    /// Every rank has a part of what each had.
+    /// Every rank gets a part of the data of each rank.
     AllToAll,
-    /// Every rank has what one had.
+    /// Every rank gets the data of one rank.
     Broadcast,
-    /// One rank has the sum of all.
+    /// One rank gets the sum over all ranks.
     Reduce,
-    /// One rank has what each had.
+    /// One rank gets the data of all ranks.
     Gather,
-    /// Every rank has a part of what one had.
+    /// Every rank gets a part of the data of one rank.
     Scatter,
-    /// One rank has what another had.
+    /// One rank gets the data of another.
     Message,
 }
 
@@ -28,7 +28,7 @@ use Collective::{
 };
 
 impl Collective {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Collective; 9] = [
         AllReduce,
         ReduceScatter,
@@ -41,7 +41,7 @@ impl Collective {
         Message,
     ];
 
-    /// Its name in samples and profiles.
+    /// Returns the name in samples and profiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Collective {
         }
     }
 
-    /// What a benchmark calls by `word`, whatever its case and signs; none where it is something else.
+    /// Returns the operation that a benchmark calls `word`, ignoring case and punctuation; `None` if it is unknown.
     #[must_use]
     pub fn named(word: &str) -> Option<Collective> {
         let plain: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -75,12 +75,12 @@ impl Collective {
         })
     }
 
-    /// Whether MPI benchmarks print the bytes of one rank, where the whole is as many times more.
+    /// Returns whether MPI benchmarks print the bytes of one rank; the total is then this size × ranks.
     pub(super) fn per_rank(self) -> bool {
         matches!(self, AllGather | AllToAll | Gather | Scatter)
     }
 
-    /// Bus bandwidth over algorithm bandwidth, as nccl-tests print them (its `PERFORMANCE.md`).
+    /// Returns bus bandwidth ÷ algorithm bandwidth, as nccl-tests define them (its `PERFORMANCE.md`).
     pub(super) fn bus_factor(self, ranks: f64) -> f64 {
         match self {
             AllReduce => 2.0 * (ranks - 1.0) / ranks,

@@ -1,8 +1,8 @@
-//! Times of messages and collectives as benchmarks print them: nccl-tests, OSU micro-benchmarks, Intel
-//! MPI Benchmarks, DeepBench. Each row becomes a sample that `fit` reads.
+//! Imports times of messages and collectives from the output of benchmarks: nccl-tests, OSU micro-benchmarks, Intel MPI
+//! Benchmarks, DeepBench. Each row becomes a sample for `fit`.
 //!
-//! Columns are found by their headers. Lines of other programs between rows are passed over, and so is
-//! what launchers put before every line; a row that was torn apart is refused.
+//! Columns are found by their headers. Lines of other programs between rows are ignored, and so are labels that launchers put
+//! before every line. A damaged row is an error.
 
 mod deepbench;
 mod imb;
@@ -18,7 +18,7 @@ pub use kind::Collective;
 use crate::measurement::Sample;
 use row::Rows;
 
-/// Which program printed a file.
+/// The program that printed a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Benchmark {
     /// NVIDIA's nccl-tests: text, or JSON as `-J` writes it.
@@ -27,39 +27,39 @@ pub enum Benchmark {
     Osu,
     /// Intel MPI Benchmarks, IMB-MPI1.
     Imb,
-    /// Baidu's DeepBench: what its programs print, or a table of results as CSV.
+    /// Baidu's DeepBench: the output of its programs, or a table of results as CSV.
     DeepBench,
 }
 
-/// What files do not say, or not always.
+/// Settings that files do not contain, or not always.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CollectiveDefaults {
     /// Name of the transport.
     pub transport: String,
-    /// What was timed, where the file does not say.
+    /// Timed operation, if the file does not name it.
     pub collective: Option<Collective>,
-    /// Number of ranks, where the file does not say.
+    /// Number of ranks, if the file does not contain it.
     pub ranks: Option<u32>,
 }
 
-/// What was read.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Imported {
-    /// A sample for each row.
+    /// Samples, one for each row.
     pub samples: Vec<Sample>,
-    /// What was passed over, in words.
+    /// Descriptions of what was left out.
     pub left_out: Vec<String>,
 }
 
-/// Why a file cannot be used.
+/// Why a file cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{what}; {remedy}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct TableError {
-    /// Line, from 1; none where it is no matter of a line.
+    /// Line, from 1; `None` if the problem is not in one line.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do.
+    /// How to fix it.
     pub remedy: String,
 }
 
@@ -69,11 +69,11 @@ impl TableError {
     }
 }
 
-/// The samples in the text of a file.
+/// Returns the samples in the text of a file. `wanted` has settings that the file may lack.
 ///
 /// # Errors
-/// If a row is damaged or says something else than what is wanted, if neither file nor `wanted` says what
-/// was timed on how many ranks, or if there are no rows.
+/// If a row is damaged or contradicts `wanted`, if neither the file nor `wanted` has the operation or the number of ranks, or if
+/// there are no rows.
 pub fn read(
     of: Benchmark,
     text: &str,

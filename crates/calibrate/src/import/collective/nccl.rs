@@ -1,11 +1,11 @@
-//! nccl-tests as text.
+//! Reads the text output of nccl-tests.
 
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
 use super::text::{bare, begins_with_counts, is_number, number, words};
 
-/// Names of its programs, longer ones first where one ends as another.
+/// Names of the programs; a name that ends like another comes before it.
 const PROGRAMS: [(&str, Collective); 9] = [
     ("all_reduce_perf", Collective::AllReduce),
     ("reduce_scatter_perf", Collective::ReduceScatter),
@@ -17,33 +17,33 @@ const PROGRAMS: [(&str, Collective); 9] = [
     ("gather_perf", Collective::Gather),
     ("scatter_perf", Collective::Scatter),
 ];
-/// Lines before a table, and after it.
+/// Marks in the lines before and after a table.
 const STARTING: &str = "Collective test starting";
 const CONCLUDED: &str = "Collective test concluded";
-/// Algorithm bandwidth from which on two digits tell the ratio of bandwidths [GB/s].
+/// Algorithm bandwidth from which two decimals suffice for the ratio of bandwidths [GB/s].
 const TELLING: f64 = 2.0;
-/// How far that ratio may be from what it should be.
+/// Largest relative error of this ratio.
 const RATIO: f64 = 0.05;
 
-/// The program that a line names.
+/// Returns the operation of the program that a line names; `None` if it names none.
 pub(super) fn program(line: &str) -> Option<Collective> {
     PROGRAMS.iter().find(|(name, _)| line.contains(name)).map(|(_, collective)| *collective)
 }
 
-/// Where the columns of a table are: of both halves the time, which bandwidths and a count of errors follow.
+/// Columns of a table: for both halves the column of the time; two bandwidths and a count of errors follow it.
 #[derive(Debug, Clone, PartialEq)]
 struct Columns {
     times: Vec<usize>,
     all: usize,
 }
 
-/// One table.
+/// State of the table that is being read.
 #[derive(Debug, Default)]
 struct Table {
     collective: Option<Collective>,
     ranks: u32,
     columns: Option<Columns>,
-    /// Of a program that is not known.
+    /// Whether the table is of an unknown program, so it is left out.
     skipped: bool,
 }
 
@@ -65,12 +65,12 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
         } else if words.first() == Some(&"Using") {
             table.ranks = 0;
         } else if words.first() == Some(&"Rank") && words.contains(&"device") {
-            // Groups run apart from each other, all alike: the first one's ranks count.
+            // Groups run independently and alike, so only the ranks of the first group count.
             let other = words.get(2) == Some(&"Group") && words.get(3) != Some(&"0");
             table.ranks = table.ranks.saturating_add(u32::from(!other));
         } else if words.len() > 2 && words[..2] == ["size", "count"] {
             table.columns = Some(columns_of(&words, line)?);
-            // Older versions name the program after the table.
+            // Older versions name the program only after the table.
             let later = || text.lines().skip(line).find(|later| later.contains(CONCLUDED));
             table.collective = table.collective.or_else(|| program(later()?));
         } else if begins_with_counts(&words, 2) {
@@ -93,7 +93,7 @@ fn columns_of(words: &[&str], line: usize) -> Result<Columns, TableError> {
 
 fn row(line: usize, words: &[&str], table: &Table, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let Some(columns) = table.columns.as_ref().filter(|_| !table.skipped) else { return Ok(()) };
-    // With `-S`, the time of day follows.
+    // With `-S`, the time of day follows the columns.
     if words.len() < columns.all {
         let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
         return Err(TableError::at(line, what, "join it with its rest, or remove it"));
@@ -118,7 +118,7 @@ fn row(line: usize, words: &[&str], table: &Table, rows: &mut Rows<'_>) -> Resul
     Ok(())
 }
 
-/// Both bandwidths of a row say what was timed on how many ranks.
+/// Checks that the ratio of both bandwidths in a row agrees with the operation and the number of ranks.
 pub(super) fn check_ratio(
     line: usize,
     collective: Collective,

@@ -1,4 +1,4 @@
-//! nccl-tests as JSON, as `-J` writes it. Booleans and what is no number are strings there.
+//! Reads the JSON output of nccl-tests (`-J`). Booleans and numbers that are not finite are strings in it.
 
 use super::TableError;
 use super::nccl::{check_ratio, program};
@@ -55,7 +55,7 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     Ok(())
 }
 
-/// A number, also where it is written as a string; none where it is no finite one.
+/// Returns a number, which may be written as a string; `None` if it is missing or not finite.
 fn value(of: &Value, key: &str) -> Option<f64> {
     let found = match of.get(key)? {
         Value::String(text) => text.trim().parse().ok()?,
@@ -64,7 +64,7 @@ fn value(of: &Value, key: &str) -> Option<f64> {
     Some(found).filter(|value: &f64| value.is_finite())
 }
 
-/// The program that any text names outside of the results and of the environment.
+/// Returns the operation of the program that any text names, except in the results and the environment.
 fn named(file: &Value) -> Option<super::kind::Collective> {
     match file {
         Value::String(text) => program(text),

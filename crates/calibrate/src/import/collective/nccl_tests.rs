@@ -1,9 +1,9 @@
-//! nccl-tests of several versions, in text and JSON, alone and in logs.
+//! Tests with nccl-tests of several versions, in text and JSON, alone and within logs.
 
 use super::tests::{imported, row, rows, wanted};
 use super::{Benchmark, read};
 
-/// What a recent version prints.
+/// Output of a recent version.
 pub(super) const NCCL: &str = "\
 # nccl-tests version 2.19.6 nccl-headers=22907 nccl-library=22907
 # Collective test starting: all_reduce_perf
@@ -49,7 +49,7 @@ fn nccl_tests_give_both_halves_of_each_row() {
 
 #[test]
 fn nccl_tests_of_other_versions_and_launchers_are_read() {
-    // As mpirun tags it, without signs, with the time of day, and the program named at the end.
+    // Labels by mpirun, without `#`, with the time of day, and with the program's name at the end.
     let text = "\
 [1,0]<stdout>:  Using devices
 [1,0]<stdout>:  Rank  0 Pid  11 on   a device  0 [0x07] V100
@@ -61,7 +61,7 @@ fn nccl_tests_of_other_versions_and_launchers_are_read() {
 ";
     let found = imported(Benchmark::NcclTests, text, None);
     assert_eq!(rows(&found)[0], row("allgather", 2.0, 1_048_576.0, 100.0));
-    // Columns that `-I 1` adds, and labels of srun and of PALS.
+    // Columns that `-I 1` adds, and labels by srun and PALS.
     let labelled = NCCL
         .replace("#wrong     time", "#wrong i_min i_max i_p99 i_cv% time")
         .replace("       0    11.00", "  0 1 2 3 4   11.00")
@@ -72,7 +72,7 @@ fn nccl_tests_of_other_versions_and_launchers_are_read() {
         let found = imported(Benchmark::NcclTests, &text.join("\n"), None);
         assert_eq!(rows(&found), rows(&imported(Benchmark::NcclTests, NCCL, None)), "{label}");
     }
-    // Groups of ranks that run apart.
+    // Groups of ranks that run independently.
     let ranks = |from: u32| {
         format!("#  Rank  {from} Group  1 Pid  11 on   a device  4 [0x07] NVIDIA A100\n")
     };
@@ -80,7 +80,7 @@ fn nccl_tests_of_other_versions_and_launchers_are_read() {
         NCCL.replace("NCCL version 2.29.3+cuda13.1\n", &(ranks(0) + &ranks(1) + &ranks(2)));
     let found = imported(Benchmark::NcclTests, &groups, None);
     assert_eq!(rows(&found), rows(&imported(Benchmark::NcclTests, NCCL, None)));
-    // Several programs in one log.
+    // Output of several programs in one log.
     let other = NCCL.replace("all_reduce", "reduce_scatter").replace("31.46", "15.73");
     let other =
         other.replace("32.10", "16.05").replace("167.77", "83.89").replace("168.05", "84.02");
@@ -92,7 +92,7 @@ fn nccl_tests_of_other_versions_and_launchers_are_read() {
 }
 
 #[test]
-fn nccl_tests_of_several_programs_are_kept_apart() {
+fn tables_of_several_nccl_tests_in_one_log_are_distinguished() {
     let table = |program: &str, bus: &str| {
         format!(
             "# Using devices\n#  Rank  0 Pid 1 on a device 0\n#  Rank  1 Pid 1 on a device 1\n\
@@ -100,7 +100,7 @@ fn nccl_tests_of_several_programs_are_kept_apart() {
              1048576 262144 float sum -1 100.0 10.49 {bus} 0\n# Collective test concluded: {program}\n"
         )
     };
-    // Older versions say at the end what a table was of.
+    // Older versions name the program only at the end of its table.
     let old = table("all_reduce_perf", "10.49") + &table("all_gather_perf", "5.24");
     let found = imported(Benchmark::NcclTests, &old, None);
     let names: Vec<String> = rows(&found).into_iter().map(|(name, ..)| name).collect();

@@ -1,16 +1,16 @@
-//! OSU micro-benchmarks: `osu_latency`, and blocking collectives.
+//! Reads OSU micro-benchmarks: `osu_latency`, and blocking collectives.
 
 use super::TableError;
 use super::kind::Collective;
 use super::row::{Row, Rows};
 use super::text::{bare, count, is_row, number, unit, words};
 
-/// Where the columns of a table are.
+/// Positions of the columns in a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Columns {
     size: usize,
     time: usize,
-    /// How many seconds its unit is.
+    /// Unit of the time column [s].
     unit: f64,
     iterations: Option<usize>,
     all: usize,
@@ -19,7 +19,7 @@ struct Columns {
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut collective = None;
     let mut columns = None;
-    // After a table that is not read, until the next title.
+    // Whether the current table is left out, until the next title.
     let mut skipped = false;
     for (line, text) in (1..).zip(text.lines()) {
         let words = words(bare(text));
@@ -44,8 +44,8 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     Ok(())
 }
 
-/// What the title of a test says is timed: `Allreduce`; `message` of point to point; empty where it is
-/// something else.
+/// Returns the operation in the title of a test: `Allreduce`; `message` for point-to-point latency; empty if the test times
+/// something else. `None` if the line is no title.
 fn title(words: &[&str]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let test = rest.iter().position(|word| *word == "Test")?;
@@ -64,7 +64,7 @@ fn is_header(words: &[&str]) -> bool {
     words.first() == Some(&"Size") && words.len() > 1
 }
 
-/// The columns that words of a header name: a name ends with its unit, or is one word.
+/// Returns the columns that a header names. A name ends with its unit, or is one word.
 fn columns_of(words: &[&str]) -> Option<Columns> {
     let mut names: Vec<String> = vec![String::new()];
     for word in words {
@@ -76,7 +76,7 @@ fn columns_of(words: &[&str]) -> Option<Columns> {
     }
     names.retain(|name| !name.is_empty());
     let find = |begins: &str| names.iter().position(|name| name.starts_with(begins));
-    // The operation is over when the last rank is done.
+    // An operation is complete when the last rank is done.
     let time = ["Max Latency", "Avg Latency", "Latency"].into_iter().find_map(find)?;
     let unit = unit(&names[time])?;
     Some(Columns {

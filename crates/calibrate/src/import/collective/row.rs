@@ -1,11 +1,11 @@
-//! Rows as they are read, checked, and turned into samples.
+//! Checks rows and turns them into samples.
 
 use super::kind::Collective;
 use super::{CollectiveDefaults, Imported, TableError};
 use crate::measurement::Sample;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most ranks, bytes and seconds that a row may say.
+/// Limits for the ranks, bytes and seconds in a row.
 const MOST_RANKS: u32 = 10_000_000;
 const MOST_BYTES: f64 = 1e15;
 const MOST_SECONDS: f64 = 1e6;
@@ -15,23 +15,23 @@ const MOST_SECONDS: f64 = 1e6;
 pub(super) struct Row<'a> {
     /// Line, from 1.
     pub(super) line: usize,
-    /// What was timed, where the file says.
+    /// Timed operation; `None` if the file does not name it.
     pub(super) collective: Option<Collective>,
-    /// Ranks, where the file says.
+    /// Number of ranks; `None` if the file does not contain it.
     pub(super) ranks: Option<u32>,
-    /// Bytes of the whole.
+    /// Total size of the operation [B].
     pub(super) bytes: f64,
     /// Time of one operation [s].
     pub(super) seconds: f64,
-    /// Operations, where the file says.
+    /// Number of operations; `None` if the file does not contain it.
     pub(super) operations: Option<u64>,
     /// Further labels: `algorithm`, `buffers`.
     pub(super) labels: &'a [(&'a str, &'a str)],
-    /// Why it does not count.
+    /// Why the sample must not be used; `None` if it may be used.
     pub(super) excluded: Option<String>,
 }
 
-/// Rows so far.
+/// Collects the rows of a file as samples.
 pub(super) struct Rows<'a> {
     pub(super) wanted: &'a CollectiveDefaults,
     samples: Vec<Sample>,
@@ -43,12 +43,12 @@ impl<'a> Rows<'a> {
         Rows { wanted, samples: Vec::new(), left_out: BTreeSet::new() }
     }
 
-    /// Notes what is passed over.
+    /// Records what is left out.
     pub(super) fn leave_out(&mut self, what: impl Into<String>) {
         self.left_out.insert(what.into());
     }
 
-    /// What a table times: as it says, or as is wanted.
+    /// Returns the operation that a table times: `said` by the file, otherwise as wanted. An error if they contradict.
     pub(super) fn collective(
         &self,
         line: usize,
@@ -68,7 +68,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// On how many ranks it ran: as it says, or as is wanted; messages have two.
+    /// Returns the number of ranks: `said` by the file, otherwise as wanted; 2 for messages. An error if they contradict.
     pub(super) fn ranks(
         &self,
         line: usize,
@@ -94,7 +94,7 @@ impl<'a> Rows<'a> {
         Err(TableError::at(line, what, format!("write 1 to {MOST_RANKS}")))
     }
 
-    /// Adds a row. Nothing to be moved, one rank, and a time that was rounded to zero are passed over.
+    /// Adds a row. Leaves out rows of no bytes, rows with one rank, and rows whose time was rounded to zero.
     pub(super) fn add(&mut self, row: Row<'_>) -> Result<(), TableError> {
         let collective = self.collective(row.line, row.collective)?;
         let ranks = self.ranks(row.line, collective, row.ranks)?;
@@ -142,7 +142,7 @@ impl<'a> Rows<'a> {
         });
     }
 
-    /// All of them; an error if there are none.
+    /// Returns all samples; an error if there are none.
     pub(super) fn imported(self) -> Result<Imported, TableError> {
         let left_out: Vec<String> = self.left_out.into_iter().collect();
         if !self.samples.is_empty() {

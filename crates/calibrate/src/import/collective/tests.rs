@@ -1,4 +1,4 @@
-//! Tables as they are met: several versions, mirrors without signs, logs with others' lines.
+//! Tests with tables as users have them: several versions, copies without `#`, logs with lines of other programs.
 
 use super::nccl_tests::NCCL;
 use super::*;
@@ -11,7 +11,7 @@ pub(super) fn imported(of: Benchmark, text: &str, ranks: Option<u32>) -> Importe
     read(of, text, &wanted(ranks, None)).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Collective, ranks, bytes and microseconds of each sample.
+/// Returns operation, ranks, bytes and microseconds of each sample.
 pub(super) fn rows(of: &Imported) -> Vec<(String, f64, f64, f64)> {
     let row = |s: &Sample| {
         let micro = (s.seconds_each() * 1e9).round() / 1e3;
@@ -51,7 +51,7 @@ const OSU: &str = "\
 ";
 
 #[test]
-fn osu_tables_of_all_versions_are_read_by_their_headers() {
+fn osu_tables_of_all_versions_are_read_by_header() {
     let expected = [
         row("allreduce", 4.0, 4.0, 6.0),
         row("allreduce", 4.0, 1_048_576.0, 420.0),
@@ -101,7 +101,7 @@ const IMB: &str = "\
 ";
 
 #[test]
-fn imb_tables_count_the_slowest_rank() {
+fn imb_times_are_those_of_the_slowest_rank() {
     let found = imported(Benchmark::Imb, IMB, None);
     let expected = [
         row("message", 2.0, 0.0, 1.1),

@@ -1,9 +1,9 @@
-//! Lines of logs, columns of tables.
+//! Splits lines of logs into the columns of tables.
 
 use super::TableError;
 
-/// A line without what launchers put before it: `[1,0]<stdout>:` of mpirun, `0:` of srun and prun,
-/// `node1 0:` of PALS.
+/// Returns a line without the labels that launchers put before it: `[1,0]<stdout>:` by mpirun, `0:` by srun and prun, `node1 0:`
+/// by PALS.
 pub(super) fn bare(line: &str) -> &str {
     let mut rest = line.trim();
     while let Some(shorter) = unlabelled(rest) {
@@ -28,30 +28,30 @@ fn unlabelled(line: &str) -> Option<&str> {
     (starts && one && label.chars().all(plain)).then_some(rest)
 }
 
-/// Words of a line, without signs of comments before it.
+/// Returns the words of a line, without comment signs before them.
 pub(super) fn words(line: &str) -> Vec<&str> {
     line.trim_start_matches(['#', ' ', '\t']).split_whitespace().collect()
 }
 
-/// Whether a word is a number as tables have them.
+/// Returns whether a word is a number in the notation of tables.
 pub(super) fn is_number(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
         && word.parse::<f64>().is_ok()
 }
 
-/// Whether a line is a row of a table that has nothing but numbers, if need be a damaged one.
+/// Returns whether a line is a row of a table that has only numbers; the row may be damaged.
 pub(super) fn is_row(words: &[&str]) -> bool {
     let numbers = words.iter().take_while(|word| is_number(word)).count();
     numbers > 0 && (numbers == words.len() || numbers > 1)
 }
 
-/// Whether a line begins as rows do: with whole numbers, `count` of them.
+/// Returns whether a line begins with at least `count` whole numbers, as rows do.
 pub(super) fn begins_with_counts(words: &[&str], count: usize) -> bool {
     words.len() >= count
         && words[..count].iter().all(|word| word.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// The number in a column.
+/// Returns the number in a column.
 pub(super) fn number(words: &[&str], column: usize, line: usize) -> Result<f64, TableError> {
     let Some(word) = words.get(column) else {
         let what = format!("the row ends after {} columns", words.len());
@@ -67,7 +67,7 @@ pub(super) fn number(words: &[&str], column: usize, line: usize) -> Result<f64, 
     })
 }
 
-/// The whole number in a column, of operations or ranks.
+/// Returns the whole number in a column of operations or ranks.
 pub(super) fn count(words: &[&str], column: usize, line: usize) -> Result<u64, TableError> {
     let value = number(words, column, line)?;
     if value >= 0.0 && value.fract() == 0.0 && value <= 1e15 {
@@ -77,7 +77,7 @@ pub(super) fn count(words: &[&str], column: usize, line: usize) -> Result<u64, T
     Err(TableError::at(line, what, "correct or remove the row"))
 }
 
-/// How many seconds the unit of a column is, by its end: `(us)`, `[usec]`, `(msec)`.
+/// Returns the unit at the end of a column's name [s]: `(us)`, `[usec]`, `(msec)`.
 pub(super) fn unit(column: &str) -> Option<f64> {
     let open = column.rfind(['(', '['])?;
     match column[open + 1..].trim_end_matches([')', ']']).trim() {

@@ -1,15 +1,15 @@
-//! Where a workload says something: for messages.
+//! Finds where a workload sets a key, for messages.
 
-/// Where a key was given its value.
+/// Place where a key gets its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
-    /// In a file, by its number, at a line from 1.
+    /// Index of a file, and line in it from 1.
     File(usize, usize),
-    /// By an override, by its number.
+    /// Index of an override.
     Override(usize),
 }
 
-/// Where `key` has the value that counts, or else the innermost key around it that is found.
+/// Returns the place that sets the effective value of `key`. If it is not set, returns the place of the innermost enclosing key.
 #[must_use]
 pub fn said(texts: &[String], overrides: &[String], key: &str) -> Option<Said> {
     let mut key = key;
@@ -18,7 +18,7 @@ pub fn said(texts: &[String], overrides: &[String], key: &str) -> Option<Said> {
             let path = text.split_once('=').map_or(text, |(path, _)| path).trim_start_matches('+');
             path.strip_prefix("workload.").unwrap_or(path) == key
         };
-        // The last one wins.
+        // The last override wins.
         if let Some(at) = overrides.iter().rposition(|text| named(text)) {
             return Some(Said::Override(at));
         }
@@ -31,7 +31,7 @@ pub fn said(texts: &[String], overrides: &[String], key: &str) -> Option<Said> {
     }
 }
 
-/// Line of a key of a block of YAML, from 1: keys within others are indented more.
+/// Returns the line of a key in block-style YAML, from 1. Nested keys are indented more.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut around: Vec<(usize, &str)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -51,7 +51,7 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
     None
 }
 
-/// What keys of the scenario are made of: the workload's keys, or options of the command line.
+/// Sources of the scenario's keys: keys of the workload, or options of the command line.
 const SOURCES: [(&str, &str); 22] = [
     ("name", "model.name"),
     ("run.steps", "train.total_training_steps"),
@@ -77,10 +77,10 @@ const SOURCES: [(&str, &str); 22] = [
     ("job.model", "train.computation_time"),
 ];
 
-/// What the key `scenario` of the scenario is made of.
+/// Returns the source of the key `scenario` in the scenario; `None` if it has none.
 #[must_use]
 pub fn source(scenario: &str) -> Option<&'static str> {
-    // The job is told by its name.
+    // The job's name is part of the key.
     let unnamed = scenario.strip_prefix("job.").and_then(|rest| rest.split_once('.'));
     let unnamed = unnamed.map(|(_, rest)| format!("job.{rest}"));
     let within = |key: &str, outer: &str| {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_files_and_overrides_is_named() {
+    fn the_last_file_or_override_that_sets_a_key_is_found() {
         let texts = [
             "reader:\n  # a: 1\n  batch_size: 4\n  \"read_threads\": 2\ntrain:\n  epochs: 1\n",
             "workload:\n  reader:\n    batch_size: 8\n",

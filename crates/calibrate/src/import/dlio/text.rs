@@ -1,15 +1,14 @@
-//! From a workload to the text of a scenario.
+//! Converts a workload to the text of a scenario.
 
 use super::{Deployment, Times, Workload};
 use std::fmt::Write as _;
 
-/// Steps of an accelerator below which a run is called short.
+/// Steps of an accelerator below which the scenario says that the run is short.
 const FEWEST_STEPS: u64 = 200;
-/// Bytes that readers of record files ask for at once where nothing is said: TensorFlow's buffer.
+/// Default size of requests by readers of record files [B]: TensorFlow's buffer.
 const REQUEST: f64 = 262_144.0;
 
-/// The scenario of a workload at a place: each accelerator has a loader of its own, and all take
-/// each step together.
+/// Returns the scenario of a workload in a deployment. Each accelerator has its own loader, and all execute each step together.
 #[must_use]
 pub fn scenario(of: &Workload, at: &Deployment) -> String {
     let Deployment { accelerators, hosts, bandwidth, source } = at;
@@ -64,7 +63,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
     )
 }
 
-/// Steps of each accelerator over the whole run; `None` where that many are written.
+/// Returns the steps of each accelerator in the whole run; `None` if the workload sets a number of steps.
 fn steps(of: &Workload, accelerators: u32) -> Option<u64> {
     let samples = of.files.saturating_mul(of.samples_per_file);
     let of_epoch = samples / of.batch.saturating_mul(u64::from(accelerators)).max(1);
@@ -78,7 +77,7 @@ fn demand_of(demand: f64) -> String {
     }
 }
 
-/// A name that scenarios accept.
+/// Returns a name that scenarios accept.
 fn name(of: &Workload) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let name: String = of.name.chars().map(kept).collect();
@@ -105,7 +104,7 @@ fn layout(of: &Workload) -> String {
     }
 }
 
-/// How ranks split the samples, where that makes a difference and each can have files of its own.
+/// Returns the setting for how ranks split the samples, if it makes a difference and there is a file for each rank.
 fn sampler(of: &Workload, accelerators: u32) -> &'static str {
     let several = accelerators > 1 && of.files >= u64::from(accelerators);
     if several && of.contiguous { "sampler = \"contiguous\"\n" } else { "" }
@@ -155,7 +154,7 @@ fn times(of: Times) -> String {
     }
 }
 
-/// The step and how much it varies: as a gamma factor of the same mean and spread.
+/// Returns the step time and its variation: a gamma factor with the same mean and spread.
 fn step(of: &Workload) -> String {
     let (mean, cv) = (of.step.mean(), of.step.cv());
     let jitter =

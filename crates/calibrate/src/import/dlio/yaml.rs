@@ -1,19 +1,19 @@
-//! From YAML and overrides to a workload.
+//! Converts YAML and overrides to a workload.
 
 use super::{Times, Workload, at};
 use serde_json::{Map, Value};
 
-/// Why a workload cannot be used.
+/// Why a workload cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DlioError {
-    /// It is no YAML.
+    /// It is not valid YAML.
     #[error("it is no YAML: {what}")]
     Malformed {
         /// Number of the file.
         file: usize,
-        /// Line, from 1, where it is known.
+        /// Line, from 1; `None` if it is unknown.
         line: Option<usize>,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// It is YAML, but no workload.
@@ -22,19 +22,19 @@ pub enum DlioError {
     /// A key has a value that cannot be simulated.
     #[error("`{key}` is {value}; {remedy}")]
     Value {
-        /// The key.
+        /// Key.
         key: String,
-        /// Its value.
+        /// Value of the key.
         value: String,
-        /// What would do.
+        /// How to fix it.
         remedy: String,
     },
-    /// An override that is none.
+    /// Text that is not a valid override.
     #[error("{0:?} is no override; write ++workload.reader.read_threads=8")]
     Override(String),
 }
 
-/// Sections that forebay reads, with the keys that it knows or that have no effect on reading.
+/// Sections that forebay reads, with the keys that it understands or that have no effect on reading.
 const KNOWN: [(&str, &[&str]); 4] = [
     (
         "dataset",
@@ -79,19 +79,19 @@ const KNOWN: [(&str, &[&str]); 4] = [
     ("metric", &["au", "exclude_start_steps", "exclude_end_steps"]),
 ];
 
-/// Keys within keys that an override names at most: Hydra's workloads have three.
+/// Limit for the nesting of keys in an override; Hydra's workloads have three levels.
 const DEEPEST: usize = 16;
 
-/// Reads a workload: files in order, the later ones over the earlier, then overrides as Hydra writes
-/// them, `++workload.reader.read_threads=8`.
+/// Reads a workload: files in order, where later files override earlier ones, then overrides in Hydra's notation,
+/// `++workload.reader.read_threads=8`.
 ///
 /// # Errors
-/// With the key at fault.
+/// If a file or override is invalid; the error names the key at fault.
 pub fn read(files: &[String], overrides: &[String]) -> Result<Workload, DlioError> {
     let mut all = Value::Object(Map::new());
     for (file, text) in files.iter().enumerate() {
         let value: Value = serde_saphyr::from_str(text).map_err(|error| {
-            // The first line says what and where; the rest draws it.
+            // The first line has the message; the other lines show the place.
             let text = error.to_string();
             let what = text.lines().next().unwrap_or_default().to_owned();
             let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
@@ -102,7 +102,7 @@ pub fn read(files: &[String], overrides: &[String]) -> Result<Workload, DlioErro
     for text in overrides {
         change(&mut all, text)?;
     }
-    // Hydra's group files hold the workload's sections alone.
+    // Files of Hydra's groups contain only the sections of the workload.
     if let Some(inner) = all.get("workload").filter(|inner| inner.is_object()) {
         all = inner.clone();
     }
@@ -112,7 +112,7 @@ pub fn read(files: &[String], overrides: &[String]) -> Result<Workload, DlioErro
     workload(&all)
 }
 
-/// `over` in place of `under`, table by table.
+/// Replaces `under` by `over`; merges tables key by key.
 fn merge(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -124,7 +124,7 @@ fn merge(under: &mut Value, over: Value) {
     }
 }
 
-/// One override.
+/// Applies one override.
 fn change(all: &mut Value, text: &str) -> Result<(), DlioError> {
     let wrong = || DlioError::Override(text.to_owned());
     let (path, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -202,7 +202,7 @@ fn workload(of: &Value) -> Result<Workload, DlioError> {
     })
 }
 
-/// Keys that say what is not simulated.
+/// Returns the keys whose settings are not simulated.
 fn left_out(of: &Value) -> Vec<String> {
     let mut all = Vec::new();
     for (section, known) in KNOWN {
@@ -235,7 +235,7 @@ impl Keys<'_> {
         match at(self.of, key) {
             None => Ok(default.to_owned()),
             Some(Value::String(word)) => Ok(word.to_lowercase()),
-            // YAML reads "off" as a truth value.
+            // YAML reads `off` as a boolean.
             Some(Value::Bool(false)) => Ok("off".to_owned()),
             Some(other) => Err(Self::wrong(key, other, "write a word")),
         }
@@ -254,7 +254,7 @@ impl Keys<'_> {
         whole.ok_or_else(|| Self::wrong(key, value, &remedy))
     }
 
-    /// A time: a number, `{mean, stdev}`, or `{type, …}`.
+    /// Reads a time: a number, `{mean, stdev}`, or `{type, …}`.
     fn times(&self, key: &str) -> Result<Times, DlioError> {
         let Some(value) = at(self.of, key) else { return Ok(Times::Constant(0.0)) };
         if !value.is_object() {

@@ -1,18 +1,18 @@
-//! JSON in which nothing is so long or so deep that reading it would fill our memory.
+//! Limits the size of strings and the nesting in JSON, so that reading it cannot exhaust memory.
 
 use forebay_model::input::InputError;
 use std::io::{self, Read};
 
-/// Longest string or number [B].
+/// Limit for the length of a string or number [B].
 const LONGEST: usize = 1 << 20;
-/// Most arrays and objects within each other.
+/// Limit for the nesting of arrays and objects.
 const DEEPEST: usize = 1000;
 
-/// A reader of JSON that ends with an error where a string or a number is longer than a mebibyte, or
-/// values are nested deeper than a thousand: a parser keeps those as a whole, and passes over the rest.
+/// A reader of JSON that fails if a string or number is longer than 1 MiB, or if values are nested deeper than 1000 levels. A
+/// parser keeps these in memory as a whole; it skips everything else.
 pub(super) struct Bounded<R> {
     inner: R,
-    /// Bytes of the string or number so far.
+    /// Bytes of the current string or number so far.
     length: usize,
     depth: usize,
     in_string: bool,
@@ -24,7 +24,7 @@ impl<R: Read> Bounded<R> {
         Bounded { inner, length: 0, depth: 0, in_string: false, escaped: false }
     }
 
-    /// Takes note of a byte.
+    /// Updates the state for one byte.
     fn pass(&mut self, byte: u8) {
         self.length += 1;
         if self.in_string {

@@ -1,4 +1,4 @@
-//! Stands for GPUs in a program that was built without them.
+//! Stand-ins for the types of GPU code in a program that was built without CUDA: all attempts to make one fail.
 
 use super::{ABSENT, Copied, Copies, Difference, Exchange, Precision, Steps, Task, Training};
 use crate::probe::ProbeError;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// There is none.
+/// A GPU; without CUDA there are no values of this type.
 #[derive(Debug)]
 pub(in crate::probe) enum Board {}
 
@@ -36,17 +36,17 @@ impl Board {
     }
 }
 
-/// There are none.
+/// Learners on a GPU; without CUDA [`Learners::new`] always fails.
 #[derive(Debug)]
 pub struct Learners {
-    /// None.
+    /// The learners.
     pub learners: Vec<Learner>,
-    /// None.
+    /// Lanes through which batches are copied to the GPU.
     pub lanes: Arc<Lanes>,
 }
 
 impl Learners {
-    /// Says that there are none.
+    /// Returns the error that this program was built without CUDA.
     ///
     /// # Errors
     /// Always.
@@ -55,12 +55,12 @@ impl Learners {
     }
 }
 
-/// There is none.
+/// A learner; without CUDA there are no values of this type.
 #[derive(Debug)]
 pub enum Learner {}
 
 impl Learner {
-    /// Cannot be asked.
+    /// Is never called, as there is no [`Learner`].
     ///
     /// # Errors
     /// None.
@@ -68,7 +68,7 @@ impl Learner {
         match *self {}
     }
 
-    /// Cannot be asked.
+    /// Is never called, as there is no [`Learner`].
     ///
     /// # Errors
     /// None.
@@ -76,7 +76,7 @@ impl Learner {
         match *self {}
     }
 
-    /// Cannot be asked.
+    /// Is never called, as there is no [`Learner`].
     ///
     /// # Errors
     /// None.
@@ -85,18 +85,18 @@ impl Learner {
     }
 }
 
-/// There are none.
+/// Lanes to a GPU; without CUDA there are no values of this type.
 #[derive(Debug)]
 pub enum Lanes {}
 
 impl Lanes {
-    /// Cannot be asked.
+    /// Is never called, as there are no [`Lanes`].
     #[must_use]
     pub fn bytes(&self) -> usize {
         match *self {}
     }
 
-    /// Cannot be asked.
+    /// Is never called, as there are no [`Lanes`].
     ///
     /// # Errors
     /// None.
@@ -105,7 +105,7 @@ impl Lanes {
     }
 }
 
-/// There are none.
+/// NCCL ranks; without CUDA there are no values of this type.
 #[derive(Debug)]
 pub(in crate::probe) enum Ranks {}
 

@@ -1,4 +1,4 @@
-//! The calls of backward.
+//! The calls of the backward pass, operator by operator.
 
 use super::compile::{Compiler, Done, Kept, plane_splits, row_splits};
 use super::program::{
@@ -6,17 +6,19 @@ use super::program::{
 };
 use forebay_networks::{Operator, Shape};
 
-/// Which gradients are wanted.
+/// Which gradients the backward pass of a chain of operators computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Those of parameters.
+    /// Gradients of parameters; the gradient of the output may be overwritten.
     Parameters,
-    /// Those of the input as well; the gradient that was given is needed again.
+    /// Gradients of parameters and of the input; the gradient of the output stays untouched, because it is
+    /// needed again.
     Untouched,
 }
 
 impl Compiler {
-    /// Operators from the last to the first; gives the gradient of the input, where it is wanted.
+    /// Adds the backward calls of `chain`, from the last operator to the first; `dy` is the gradient of its
+    /// output. Returns the slot of the gradient of its input; `None` if that is not computed.
     pub(super) fn chain_back(
         &mut self,
         chain: &[Done],
@@ -35,7 +37,9 @@ impl Compiler {
         Some(dy)
     }
 
-    /// One operator; `ours` if `dy` may be overwritten.
+    /// Adds the backward calls of one operator. `wanted` says whether the gradient of the input is wanted,
+    /// `ours` whether `dy` may be overwritten. Returns the slot of the gradient of the input; `None` if it is
+    /// not computed.
     fn operator_back(&mut self, done: &Done, dy: Slot, wanted: bool, ours: bool) -> Option<Slot> {
         let (x, y, own) = (done.x, done.y, &done.blocks[..]);
         let (n, outputs) =
@@ -78,7 +82,8 @@ impl Compiler {
         Some(dx)
     }
 
-    /// The gradient of the input.
+    /// Adds the calls that compute the gradient `dx` of an operator's input from the gradient `dy` of its
+    /// output.
     fn input_back(&mut self, done: &Done, dy: Slot, dx: Slot, n: usize) {
         let (x, own) = (done.x, &done.blocks[..]);
         match (done.operator, &done.kept) {
@@ -129,7 +134,8 @@ impl Compiler {
         }
     }
 
-    /// Body and shortcut have the same gradient behind them, and their sum is the one before.
+    /// Adds the backward calls of a residual operator. Body and shortcut get the same gradient of the output;
+    /// the gradient of the input is the sum of the gradients that come out of both.
     fn residual_back(
         &mut self,
         body: &[Done],
@@ -138,7 +144,8 @@ impl Compiler {
         wanted: bool,
         n: usize,
     ) -> Option<Slot> {
-        // Without a wish for the input's gradient it is computed all the same: no network begins so.
+        // The gradient of the input is computed even if it is not wanted. That costs nothing: no network begins
+        // with a residual operator.
         let through = self.chain_back(body, dy, Wanted::Untouched);
         let round = self.chain_back(shortcut, dy, Wanted::Untouched);
         let (through, round) = (through?, round?);
@@ -156,7 +163,8 @@ impl Compiler {
         let (filters, samples, way) =
             (self.gradient(own[0]), self.samples, ConvolutionPass::Filters);
         let n = own[0].len;
-        // cuDNN writes the filters' gradient in the precision.
+        // cuDNN writes the gradient of the filters in the program's precision; gradients of parameters have 4
+        // bytes.
         let narrow = self.precision == Precision::Bf16;
         let w = if narrow { self.values(n) } else { filters };
         self.calls.push(Call::Convolution(Convolution { way, shape, samples, x, w, y }));
@@ -230,7 +238,7 @@ impl Compiler {
         self.two_gradients(partial, own, width, splits);
     }
 
-    /// Partial sums to the gradients of scale and shift.
+    /// Adds up the partial sums of the gradients of scale and shift.
     fn two_gradients(&mut self, partial: Slot, own: &[Block], channels: usize, splits: usize) {
         let half = 4 * channels * splits;
         for (i, &block) in own.iter().enumerate() {

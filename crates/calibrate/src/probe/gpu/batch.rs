@@ -1,21 +1,21 @@
-//! What training begins with, on its way to a device.
+//! Initial parameters and a batch, and how they are copied to a device.
 
 use super::numerics::Device;
 use super::program::{Block, Program, Slot};
 use crate::probe::ProbeError;
 use forebay_networks::{self as network, cpu};
 
-/// Parameters and a batch.
+/// Initial parameters and an invented batch.
 pub(super) struct Batch {
     pub(super) parameters: Vec<f32>,
-    /// Tokens are whole numbers.
+    /// Values of all samples; tokens are whole numbers.
     input: Vec<f32>,
     targets: Vec<usize>,
     tokens: bool,
 }
 
 impl Batch {
-    /// As training on cores begins.
+    /// Returns the parameters and the batch with which training on cores begins for the same seed.
     pub(super) fn invent(network: &network::Network, samples: usize, seed: u64) -> Batch {
         let (parameters, input, targets) = cpu::begin(network, samples, seed);
         let tokens = matches!(network.feed, network::Feed::Tokens { .. });
@@ -35,7 +35,8 @@ impl Batch {
     }
 }
 
-/// Numbers of 4 bytes as a device has them; tokens are whole.
+/// Returns the bytes of `values` as a device stores them: 32-bit integers if they are tokens, otherwise 32-bit
+/// floats.
 pub(super) fn numbers(values: &[f32], tokens: bool) -> Vec<u8> {
     if tokens {
         values.iter().flat_map(|&x| (x as i32).to_le_bytes()).collect()
@@ -44,7 +45,8 @@ pub(super) fn numbers(values: &[f32], tokens: bool) -> Vec<u8> {
     }
 }
 
-/// Copies parameters, in the order of the layers on cores, to where a device has them.
+/// Copies `parameters`, which are in the order of the layers on cores, to the slot `to` of a device; `blocks`
+/// says where each part lies within the slot.
 pub(super) fn place_parameters(
     device: &mut dyn Device,
     to: Slot,

@@ -1,16 +1,16 @@
-//! From the description of a network to the calls of a step.
+//! Compiles the description of a network to the calls of a training step.
 
 use super::program::{
     Block, Call, Launch, Matrix, Memory, Precision, Product, Program, Slot, Word,
 };
 use forebay_networks::{Feed, Network, Operator, Update};
 
-/// The calls of a step over a batch of `samples`.
+/// Compiles a training step over a batch of `samples`, with a block of memory of its own.
 pub(super) fn compile(network: &Network, samples: usize, precision: Precision) -> Program {
     compile_in(&mut Memory::default(), network, samples, precision)
 }
 
-/// The same in a block of memory that others have places in.
+/// Compiles a training step whose slots lie in `memory`, a block that other programs share.
 pub(super) fn compile_in(
     memory: &mut Memory,
     network: &Network,
@@ -57,28 +57,28 @@ pub(super) fn compile_in(
     }
 }
 
-/// An operator whose forward calls are made, and what its backward ones need.
+/// An operator whose forward calls have been made, with what its backward calls need.
 pub(super) struct Done<'n> {
     pub(super) operator: &'n Operator,
     pub(super) x: Slot,
     pub(super) y: Slot,
-    /// Its parameters.
+    /// Blocks of the operator's parameters.
     pub(super) blocks: Vec<Block>,
     pub(super) kept: Kept<'n>,
 }
 
-/// What only some operators keep.
+/// Results of the forward pass that only some operators keep for the backward pass.
 pub(super) enum Kept<'n> {
     Nothing,
-    /// Places of the largest values, or moments.
+    /// Positions of the largest values (max pooling), or moments (norms).
     One(Slot),
-    /// Query, key and value by head; weights.
+    /// Query, key and value, split by head; attention weights.
     Heads(Slot, Slot),
-    /// Body and shortcut.
+    /// Body and shortcut of a residual operator.
     Chains(Vec<Done<'n>>, Vec<Done<'n>>),
 }
 
-/// Collects calls.
+/// Collects the calls of a program and allocates its slots.
 pub(super) struct Compiler {
     pub(super) samples: usize,
     pub(super) precision: Precision,
@@ -86,14 +86,14 @@ pub(super) struct Compiler {
     pub(super) calls: Vec<Call>,
     pub(super) parameters: Slot,
     pub(super) gradients: Slot,
-    /// Parameters as products take them; the same place unless they are narrower.
+    /// Parameters in the precision of matrix products: a copy in BF16, otherwise the same slot as `parameters`.
     low: Slot,
     pub(super) blocks: Vec<Block>,
-    /// Blocks that operators have taken.
+    /// Number of parameter blocks that have been given to operators so far.
     taken: usize,
 }
 
-/// Lengths of an operator's blocks of parameters, in the order of the layers on cores.
+/// Returns the lengths of an operator's parameter blocks, in the order of the layers on cores.
 fn lengths(operator: &Operator) -> Vec<usize> {
     match operator {
         Operator::Conv { shape, bias } => {
@@ -118,7 +118,7 @@ impl Compiler {
         precision: Precision,
         mut memory: Memory,
     ) -> Compiler {
-        /// Each block begins where vectors may, also with 2 bytes a number.
+        /// Alignment of parameter blocks [numbers], large enough for vector loads even with 2 bytes per number.
         const ALIGN: usize = 128;
         let mut end = 0;
         let mut block = |len: usize| {
@@ -133,57 +133,58 @@ impl Compiler {
         Compiler { samples, precision, memory, calls, parameters, gradients, low, blocks, taken }
     }
 
-    /// A place for `n` values between operators.
+    /// Allocates a slot for `n` values between operators, in the program's precision.
     pub(super) fn values(&mut self, n: usize) -> Slot {
         self.memory.take(n * self.precision.bytes())
     }
 
-    /// A block of parameters with 4 bytes a number.
+    /// Returns the slot of a parameter block with 4 bytes per number.
     pub(super) fn wide(&self, block: Block) -> Slot {
         self.parameters.part(4 * block.at..4 * (block.at + block.len))
     }
 
-    /// A block of parameters as products take it.
+    /// Returns the slot of a parameter block in the precision of matrix products.
     pub(super) fn narrow(&self, block: Block) -> Slot {
         let bytes = self.precision.bytes();
         self.low.part(bytes * block.at..bytes * (block.at + block.len))
     }
 
-    /// The gradient of a block.
+    /// Returns the slot of the gradient of a parameter block.
     pub(super) fn gradient(&self, block: Block) -> Slot {
         self.gradients.part(4 * block.at..4 * (block.at + block.len))
     }
 
-    /// Calls a kernel of the precision.
+    /// Adds a launch of the kernel `name` for the program's precision.
     pub(super) fn launch<const N: usize>(&mut self, name: &str, blocks: usize, words: [Word; N]) {
         let kernel = format!("{name}{}", self.precision.suffix());
         self.plain(&kernel, blocks, words);
     }
 
-    /// Calls a kernel that is the same in all precisions.
+    /// Adds a launch of a kernel that is the same in all precisions.
     fn plain<const N: usize>(&mut self, kernel: &str, blocks: usize, words: [Word; N]) {
         let launch =
             Launch { kernel: kernel.to_owned(), blocks, threads: 256, words: words.into() };
         self.calls.push(Call::Launch(launch));
     }
 
-    /// Calls a kernel of the precision in which each thread does some of `n` equal things.
+    /// Adds a launch of the kernel `name` for the program's precision, over `n` elements that are divided among
+    /// its threads.
     pub(super) fn each<const N: usize>(&mut self, name: &str, n: usize, words: [Word; N]) {
         self.launch(name, blocks_for(n), words);
     }
 
-    /// Adds up `splits` partial sums of each channel.
+    /// Adds a call that adds up the `splits` partial sums of each channel.
     pub(super) fn add_partials(&mut self, partial: Slot, to: Slot, channels: usize, splits: usize) {
         let words = [partial.into(), to.into(), channels.into(), splits.into()];
         self.plain("add_partials", blocks_for(channels), words);
     }
 
-    /// Sets numbers of 4 bytes to zero.
+    /// Adds a call that sets `n` numbers of 4 bytes to zero.
     pub(super) fn zero(&mut self, slot: Slot, n: usize) {
         self.plain("zero", blocks_for(n), [slot.into(), n.into()]);
     }
 
-    /// `c = a·b` in the precision.
+    /// Adds the matrix products `c = a·b` of `count` pairs of matrices, in the program's precision.
     pub(super) fn product(
         &mut self,
         a: Matrix,
@@ -195,7 +196,8 @@ impl Compiler {
         self.calls.push(Call::Product(Product { a, b, c, wide: false, sides, count }));
     }
 
-    /// Numbers of 4 bytes in the precision.
+    /// Adds a call that converts `n` numbers of 4 bytes to the program's precision. Returns the slot of the
+    /// result, which is `slot` itself unless the precision is BF16.
     pub(super) fn narrowed(&mut self, slot: Slot, n: usize) -> Slot {
         if self.precision != Precision::Bf16 {
             return slot;
@@ -205,7 +207,7 @@ impl Compiler {
         to
     }
 
-    /// Operators after one another.
+    /// Adds the forward calls of consecutive operators.
     pub(super) fn chain<'n>(&mut self, operators: &'n [Operator], mut x: Slot) -> Vec<Done<'n>> {
         let mut chain = Vec::new();
         for (i, operator) in operators.iter().enumerate() {
@@ -216,21 +218,23 @@ impl Compiler {
         chain
     }
 
-    /// One operator; `ours` if what goes in is needed by nobody else.
+    /// Adds the forward calls of one operator; `ours` says that nothing else needs the input `x`, so that it
+    /// may be overwritten.
     fn operator<'n>(&mut self, operator: &'n Operator, x: Slot, ours: bool) -> Done<'n> {
         let own =
             if matches!(operator, Operator::Residual { .. }) { 0 } else { lengths(operator).len() };
         let blocks = self.blocks[self.taken..self.taken + own].to_vec();
         self.taken += own;
         let n = self.samples * operator.outputs();
-        // No operator needs what came out of it but ReLU.
+        // Only ReLU needs its own output for the backward pass, so the output of the operator before it may be
+        // overwritten.
         let in_place = ours && matches!(operator, Operator::Relu(_));
         let y = if in_place { x } else { self.values(n) };
         let kept = self.forward(operator, x, y, &blocks);
         Done { operator, x, y, blocks, kept }
     }
 
-    /// Gradient of the scores, and the loss.
+    /// Adds the calls that compute the loss. Returns the slots of the gradient of the scores and of the loss.
     fn loss(&mut self, scores: Slot, targets: Slot, rows: usize, kinds: usize) -> (Slot, Slot) {
         let (gradient, losses) = (self.values(rows * kinds), self.memory.take(4 * rows));
         let loss = self.memory.take(4);
@@ -240,7 +244,7 @@ impl Compiler {
         (gradient, loss)
     }
 
-    /// The update, and what it keeps from step to step.
+    /// Adds the calls of the optimiser. Returns the slots of its state, which is kept from step to step.
     fn update(&mut self, update: Update) -> Vec<Slot> {
         let (n, bytes) = (self.gradients.bytes() / 4, self.gradients.bytes());
         let (w, g) = (self.parameters.into(), self.gradients.into());
@@ -265,7 +269,7 @@ impl Compiler {
         }
     }
 
-    /// Parameters as products take them.
+    /// In BF16, adds the call that converts the parameters to the precision of matrix products.
     pub(super) fn settle(&mut self) {
         if self.precision == Precision::Bf16 {
             let n = self.low.bytes() / 2;
@@ -274,19 +278,20 @@ impl Compiler {
     }
 }
 
-/// Blocks of 256 threads for `n` equal things: enough to fill the largest device, where threads do
-/// several each.
+/// Returns the number of blocks of 256 threads for `n` elements. It is limited to 4096, enough to fill the
+/// largest device; beyond, each thread processes several elements.
 pub(super) fn blocks_for(n: usize) -> usize {
     n.div_ceil(256).clamp(1, 4096)
 }
 
-/// Parts of the sum over `count` values of each channel: some thousand blocks in all, each with a
-/// thousand values at least.
+/// Returns into how many parts the sum over the `count` values of each channel is split: at most about 2048
+/// blocks in all, each with at least about a thousand values.
 pub(super) fn plane_splits(channels: usize, count: usize) -> usize {
     (2048 / channels).min(count / 1024).max(1)
 }
 
-/// Parts of the sum over `rows` of each column.
+/// Returns into how many parts the sum over the `rows` of each column is split: at most about 2048 blocks of 32
+/// columns in all, each with at least about 64 rows.
 pub(super) fn row_splits(columns: usize, rows: usize) -> usize {
     (2048 / columns.div_ceil(32)).min(rows / 64).max(1)
 }

@@ -1,46 +1,46 @@
-//! Learners of one network on one GPU: each has places of its own in one block of memory, and all agree by
-//! synchronous model averaging (A. Koliousis et al., *Crossbow*, VLDB 2019).
+//! Learners of one network on one GPU. Each has slots of its own in one block of memory, and their replicas are
+//! kept together by synchronous model averaging (A. Koliousis et al., *Crossbow*, VLDB 2019).
 
 use super::compile::{blocks_for, compile_in};
 use super::program::{Call, Launch, Memory, Precision, Program, Slot, Word};
 use forebay_networks::{Feed, Network};
 
-/// Learners, and places for batches that are on their way to them.
+/// The programs of all learners, and slots for batches on their way to the learners.
 #[derive(Debug)]
 pub(super) struct Crew {
-    /// Memory that all need [B].
+    /// Memory that all learners and slots need together [B].
     pub(super) bytes: usize,
-    /// By learner, and by size of a batch: the full one first.
+    /// Programs by learner and by batch size, the full batch first.
     pub(super) learners: Vec<Vec<Program>>,
-    /// Where batches arrive.
+    /// Slots in which batches arrive.
     pub(super) arrivals: Vec<Slot>,
     feed: Feed,
     centre: Option<Centre>,
 }
 
-/// The central model: numbers of 4 bytes.
+/// The central model of synchronous model averaging, in numbers of 4 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Centre {
     pub(super) model: Slot,
-    /// Before its last move.
+    /// The central model before its last move.
     pub(super) last: Slot,
-    /// What replicas were drawn to it by, all together.
+    /// Sum of the corrections by which replicas were moved towards the central model.
     pub(super) correction: Slot,
 }
 
-/// What is trained by how many, and how batches arrive.
+/// What a crew is made for: batch sizes, precision, number of learners, arriving batches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'w> {
-    /// Sizes of batches, the full one first.
+    /// Batch sizes [samples], the full batch first.
     pub(super) batches: &'w [usize],
     pub(super) precision: Precision,
     pub(super) learners: usize,
-    /// Places for batches, and the bytes of each.
+    /// Number of slots for arriving batches, and size of each slot [B].
     pub(super) arrivals: (usize, usize),
 }
 
 impl Crew {
-    /// The learners of a network.
+    /// Compiles the programs of all learners of a network.
     pub(super) fn new(network: &Network, wanted: Wanted<'_>) -> Crew {
         let mut memory = Memory::default();
         let program = |memory: &mut Memory, samples: usize| {
@@ -61,12 +61,12 @@ impl Crew {
         Crew { bytes: memory.bytes(), learners, arrivals, feed: network.feed, centre }
     }
 
-    /// The programs that train on full batches.
+    /// Returns each learner's program for full batches.
     fn replicas(&self) -> impl Iterator<Item = &Program> {
         self.learners.iter().filter_map(|of| of.first())
     }
 
-    /// Puts `bytes` that have arrived at a place before a program.
+    /// Returns the calls that spread the `bytes` of a batch in the slot `arrival` over the input of a program.
     pub(super) fn feed(&self, program: &Program, arrival: Slot, bytes: usize) -> Vec<Call> {
         let n = program.input.bytes() / 4;
         let [from, count, to, values] =
@@ -80,7 +80,8 @@ impl Crew {
         std::iter::once(spread).chain(program.feed.iter().cloned()).collect()
     }
 
-    /// The central model begins where the first replica does.
+    /// Returns the calls that set the central model to the parameters of the first replica; none with a single
+    /// learner.
     pub(super) fn gather(&self) -> Vec<Call> {
         let Some((centre, first)) = self.centre.zip(self.replicas().next()) else {
             return Vec::new();
@@ -92,8 +93,9 @@ impl Crew {
         vec![copy(centre.model), copy(centre.last), zero]
     }
 
-    /// All replicas are drawn to the central model by a share of their distance; it moves by the sum of
-    /// that, and by `keep` of its last move.
+    /// Returns the calls that average the replicas once. Each replica moves towards the central model by
+    /// `share` of their distance; the central model moves by the sum of these corrections plus `keep` times its
+    /// last move.
     pub(super) fn agree(&self, share: f32, keep: f32) -> Vec<Call> {
         let Some(Centre { model, last, correction }) = self.centre else { return Vec::new() };
         let n = model.bytes() / 4;
@@ -108,14 +110,14 @@ impl Crew {
         self.replicas().map(near).chain([central]).chain(settle).collect()
     }
 
-    /// The central model, where there are several learners.
+    /// Returns the central model; `None` with a single learner.
     #[cfg(test)]
     pub(super) fn centre(&self) -> Option<Centre> {
         self.centre
     }
 }
 
-/// A kernel in which each thread does some of `n` equal things.
+/// Returns a launch of a kernel over `n` elements that are divided among its threads.
 fn launch<const N: usize>(kernel: &str, n: usize, words: [Word; N]) -> Call {
     let (kernel, blocks) = (kernel.to_owned(), blocks_for(n));
     Call::Launch(Launch { kernel, blocks, threads: 256, words: words.into() })

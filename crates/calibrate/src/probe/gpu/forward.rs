@@ -1,11 +1,12 @@
-//! The calls of forward, operator by operator.
+//! The calls of the forward pass, operator by operator.
 
 use super::compile::{Compiler, Done, Kept, blocks_for, plane_splits};
 use super::program::{Block, Call, Convolution, ConvolutionPass, Matrix, Slot, Word};
 use forebay_networks::Operator;
 
 impl Compiler {
-    /// One operator: calls from `x` to `y`, and what its backward ones need.
+    /// Adds the calls that compute an operator's output `y` from its input `x`. Returns what its backward calls
+    /// need.
     pub(super) fn forward<'n>(
         &mut self,
         operator: &'n Operator,
@@ -95,7 +96,7 @@ impl Compiler {
         Kept::Nothing
     }
 
-    /// Adds the bias, where there is one.
+    /// Adds the call that adds the bias to `y`, if the operator has a bias.
     fn bias(&mut self, y: Slot, n: usize, own: &[Block], channels: usize, plane: usize) {
         if let Some(&bias) = own.get(1) {
             let bias = self.wide(bias);
@@ -107,7 +108,8 @@ impl Compiler {
         }
     }
 
-    /// Moments of each channel, then the normalised values.
+    /// Adds the calls of a batch norm: moments of each channel, then the normalised values. Returns the slot of
+    /// the moments.
     fn batch_norm(
         &mut self,
         x: Slot,
@@ -136,7 +138,9 @@ impl Compiler {
         moments
     }
 
-    /// Query, key and value of each head as matrices of their own; weights; what is seen, back in rows.
+    /// Adds the calls of self-attention: splits query, key and value into a matrix for each head, computes
+    /// attention weights and attended values, and merges the heads back into rows. Returns the slots of the
+    /// split matrices and of the weights.
     fn attention(
         &mut self,
         x: Slot,
@@ -168,13 +172,14 @@ impl Compiler {
         (parts, scores)
     }
 
-    /// Query, key and value.
+    /// Splits a slot of three times `n` values into query, key and value.
     pub(super) fn three(&self, parts: Slot, n: usize) -> [Slot; 3] {
         let bytes = n * self.precision.bytes();
         [0, 1, 2].map(|i| parts.part(i * bytes..(i + 1) * bytes))
     }
 
-    /// Rows of `parts` parts to matrices of single heads, or back.
+    /// Adds the call that splits rows with `parts` parts (such as query, key and value) into a matrix for each
+    /// head, or merges such matrices into rows, as `kernel` says.
     pub(super) fn heads(
         &mut self,
         kernel: &str,

@@ -1,6 +1,6 @@
-//! The kernels' source.
+//! The CUDA source of our kernels.
 
-/// Files, in the order in which they name each other.
+/// Source files; each comes after the files that it uses.
 const FILES: [(&str, &str); 9] = [
     ("common.cu", include_str!("../../../kernels/common.cu")),
     ("pointwise.cu", include_str!("../../../kernels/pointwise.cu")),
@@ -13,12 +13,12 @@ const FILES: [(&str, &str); 9] = [
     ("update.cu", include_str!("../../../kernels/update.cu")),
 ];
 
-/// All of it; messages of compilers name file and line.
+/// Returns the whole source; `#line` directives make compiler messages name file and line.
 pub(super) fn source() -> String {
     FILES.iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
 }
 
-/// Names of all kernels, off the source.
+/// Returns the names of all kernels, read from the source.
 #[cfg(test)]
 pub(super) fn names() -> Vec<String> {
     let source = source();

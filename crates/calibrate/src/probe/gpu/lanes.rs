@@ -1,4 +1,5 @@
-//! Lanes by which batches come to a GPU: pinned memory, a place on the GPU, a stream that copies.
+//! Lanes through which batches are copied to a GPU: each has pinned memory, a slot on the GPU and a stream for
+//! copies.
 
 use super::call::{Gpu, Line, Mark, Pinned};
 use super::program::Slot;
@@ -8,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// As many batches as may be on their way or wait on the GPU at a time.
+/// A lane for each batch that may be on its way to the GPU or wait there at the same time.
 pub struct Lanes {
     lanes: Vec<Mutex<Lane>>,
     bytes: usize,
-    /// A batch in memory that is not pinned, as loaders make them.
+    /// A batch in memory that is not pinned, as loaders produce it; every copy starts from it.
     source: Vec<u8>,
     state: Mutex<State>,
-    /// Somebody has given a lane back.
+    /// Notified when a lane becomes free.
     free: Condvar,
 }
 
@@ -27,20 +28,20 @@ struct Lane {
 
 #[derive(Default)]
 struct State {
-    /// Lanes, and when what was in them had been taken.
+    /// Free lanes, each with the mark after which its last batch is needed no more.
     free: VecDeque<(usize, Option<Mark>)>,
     full: VecDeque<Arrival>,
 }
 
-/// A batch on the GPU.
+/// A batch on the GPU or on its way there.
 pub(super) struct Arrival {
     pub(super) lane: usize,
-    /// When all of it was there.
+    /// Mark at the end of the batch's copy.
     pub(super) arrived: Mark,
 }
 
 impl Lanes {
-    /// Lanes to these places, with streams over the block of `line`.
+    /// Makes a lane to each of these slots, with streams that use the block of memory of `line`.
     pub(super) fn new(
         gpu: &Gpu,
         line: &Line,
@@ -57,14 +58,14 @@ impl Lanes {
         Ok(Lanes { lanes, bytes, source, state, free: Condvar::new() })
     }
 
-    /// Bytes of a batch.
+    /// Returns the size of a batch [B].
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Copies a batch to the GPU: into pinned memory by this thread, from there by the GPU; ends when it is
-    /// there, or early once `over` is raised.
+    /// Copies a batch to the GPU: this thread copies it to pinned memory, and the GPU copies it from there.
+    /// Returns when the batch is on the GPU. If `over` is set while no lane is free, returns without a copy.
     ///
     /// # Errors
     /// Something fails on the GPU.
@@ -77,7 +78,8 @@ impl Lanes {
         Ok(())
     }
 
-    /// The same without waiting until it is there; nothing where all lanes are full.
+    /// Starts to copy a batch to the GPU and returns without waiting for the end; does nothing if no lane is
+    /// free.
     pub(super) fn send(&self) -> Result<(), ProbeError> {
         let Some(lane) = self.state().free.pop_front() else { return Ok(()) };
         let number = lane.0;
@@ -86,12 +88,12 @@ impl Lanes {
         Ok(())
     }
 
-    /// The batch that arrived first.
+    /// Takes the oldest batch that is on the GPU or on its way there.
     pub(super) fn take(&self) -> Option<Arrival> {
         self.state().full.pop_front()
     }
 
-    /// Nobody needs the batch of a lane after a mark.
+    /// Frees a lane, whose batch nobody needs after the mark `taken`.
     pub(super) fn give(&self, lane: usize, taken: Mark) {
         self.state().free.push_back((lane, Some(taken)));
         self.free.notify_one();
@@ -101,7 +103,7 @@ impl Lanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a free lane.
+    /// Waits for a free lane and takes it; returns `None` if `over` is set before a lane is free.
     fn next(&self, over: &AtomicBool) -> Option<(usize, Option<Mark>)> {
         const LOOK: Duration = Duration::from_millis(20);
         let mut state = self.state();
@@ -117,7 +119,8 @@ impl Lanes {
         }
     }
 
-    /// Begins the copy of a batch behind what was in its lane.
+    /// Starts to copy a batch through a lane, after the lane's last batch is needed no more. Returns the mark
+    /// at the end of the copy.
     fn start(&self, (number, taken): (usize, Option<Mark>)) -> Result<Mark, ProbeError> {
         let mut lane = self.lanes[number].lock().unwrap_or_else(PoisonError::into_inner);
         lane.pinned.fill(&self.source)?;

@@ -1,4 +1,4 @@
-//! A crew of learners on a GPU: each gives steps to a stream of its own, and waits for none.
+//! A crew of learners on a GPU: each submits its steps to a stream of its own without waiting for their ends.
 
 use super::batch::{Batch, place_parameters};
 use super::call::{Cuda, Gpu, Mark, Recording};
@@ -12,19 +12,19 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Learners of one network on one GPU, and the lanes by which batches come to them.
+/// Learners of one network on one GPU, and the lanes through which batches are copied to them.
 pub struct Learners {
-    /// Each for a thread of its own.
+    /// The learners; each can be used by a thread of its own.
     pub learners: Vec<Learner>,
-    /// Where batches arrive.
+    /// The lanes through which batches are copied to the GPU.
     pub lanes: Arc<Lanes>,
 }
 
 impl Learners {
-    /// Puts them on their GPU, ready to begin, all with the same parameters.
+    /// Sets the learners up on their GPU, ready to begin, all with the same parameters.
     ///
     /// # Errors
-    /// Driver, library or memory are missing, or something fails.
+    /// The driver, a library or memory is missing, or something fails.
     pub fn new(of: &Training<'_>) -> Result<Learners, ProbeError> {
         survey::ready(of.gpu).map_err(ProbeError::Machine)?;
         Learners::on(&Gpu::open(of.gpu)?, of)
@@ -65,7 +65,7 @@ impl Learners {
     }
 }
 
-/// Where learners agree, on a stream of its own.
+/// Averages the replicas of all learners from time to time, on a stream of its own.
 struct Meeting {
     every: u64,
     calls: Vec<Call>,
@@ -75,9 +75,9 @@ struct Meeting {
 
 struct State {
     cuda: Cuda,
-    /// Where those are who have been given the step.
+    /// Ends of the current step of the learners that have submitted it.
     marks: Vec<Mark>,
-    /// When all had agreed last.
+    /// End of the last averaging.
     agreed: Option<Mark>,
 }
 
@@ -90,7 +90,8 @@ impl Meeting {
         Meeting { every, calls, present: crew.learners.len(), state }
     }
 
-    /// A learner has been given a step that ends at `mark`. Whoever is last of all has them agree behind it.
+    /// Records that a learner has submitted step `number`, which ends at `mark`. If averaging is due after this
+    /// step and all learners have submitted it, submits the averaging behind their steps.
     fn come(&self, number: u64, mark: &Mark) -> Result<(), ProbeError> {
         if self.calls.is_empty() || !(number + 1).is_multiple_of(self.every) {
             return Ok(());
@@ -109,7 +110,7 @@ impl Meeting {
         Ok(())
     }
 
-    /// When all had agreed last.
+    /// Returns the mark at the end of the last averaging; `None` before the first.
     fn agreed(&self) -> Option<Mark> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).agreed.clone()
     }
@@ -120,15 +121,15 @@ pub struct Learner {
     cuda: Cuda,
     crew: Arc<Crew>,
     number: usize,
-    /// By batch: samples, calls of a step, and the same as one where it is repeated so.
+    /// For each batch size: samples, calls of a step, and their CUDA graph if steps are recorded.
     ways: Vec<(usize, Vec<Call>, Option<Recording>)>,
     meeting: Arc<Meeting>,
     lanes: Arc<Lanes>,
-    /// Whether nobody else brings batches.
+    /// Whether this learner itself starts the copies of its batches, because no other thread does.
     brings: bool,
-    /// Ends of steps that were not waited for.
+    /// Numbers and ends of the steps whose ends have not been waited for yet.
     ends: VecDeque<(u64, Mark)>,
-    /// The last end that was waited for, by both clocks.
+    /// The last end of a step that was waited for, as a mark (the GPU's clock) and by the host's clock.
     last: (Mark, Instant),
 }
 
@@ -144,7 +145,7 @@ impl Learner {
         let mut ways = Vec::new();
         for (program, &samples) in crew.learners[number].iter().zip(of.batches) {
             let calls: Vec<Call> = program.step().cloned().collect();
-            // The first time chooses algorithms and gets memory.
+            // The first run chooses algorithms and allocates memory.
             cuda.run(&calls)?;
             let recording = of.graph.then(|| cuda.record(&calls)).transpose()?;
             ways.push((samples, calls, recording));
@@ -157,7 +158,8 @@ impl Learner {
         Ok(Learner { cuda, crew, number, ways, meeting, lanes, brings, ends, last })
     }
 
-    /// Gives the stream step number `step` over a batch of `samples`, another one than before if `fresh`.
+    /// Submits step number `step` over a batch of `samples` to the stream. Takes a new batch if `fresh`,
+    /// otherwise the step uses the last batch again.
     ///
     /// # Errors
     /// Something fails on the GPU.
@@ -180,7 +182,8 @@ impl Learner {
         Ok(())
     }
 
-    /// Puts a batch that has arrived, or is on its way, before the network.
+    /// Takes a batch from the lanes, if there is one, and submits the calls that put it into the network's
+    /// input once its copy has ended.
     fn take(&mut self, way: usize) -> Result<(), ProbeError> {
         if self.brings {
             self.lanes.send()?;
@@ -194,7 +197,7 @@ impl Learner {
         Ok(())
     }
 
-    /// Waits until the GPU has done step number `step`; when that was, by its own clock.
+    /// Waits until the GPU has finished step number `step`; returns when that was, by the GPU's clock.
     ///
     /// # Errors
     /// Something fails on the GPU.
@@ -206,7 +209,7 @@ impl Learner {
         Ok(self.last.1)
     }
 
-    /// When the GPU did step number `step`, if it has.
+    /// Returns when the GPU finished step number `step`; `None` if it has not finished it yet.
     ///
     /// # Errors
     /// Something fails on the GPU.
@@ -216,16 +219,17 @@ impl Learner {
         if passed { self.end(step).map(Some) } else { Ok(None) }
     }
 
-    /// The GPU has come to an end.
+    /// Records that the GPU has reached `end`, the end of a step, and when.
     fn passed(&mut self, end: Mark) -> Result<(), ProbeError> {
         let later = Duration::from_secs_f64(end.since(&self.last.0)?.max(0.0));
-        // Clocks part by millionths: the host has seen the end by now.
+        // The clocks of GPU and host drift apart by some millionths, so the computed time may lie in the
+        // future; but the host has already seen the end.
         let when = (self.last.1 + later).min(Instant::now());
         self.last = (end, when);
         Ok(())
     }
 
-    /// The last loss.
+    /// Returns the loss of the last step on a full batch.
     ///
     /// # Errors
     /// Something fails on the GPU.

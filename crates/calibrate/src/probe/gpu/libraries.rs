@@ -1,5 +1,5 @@
-//! Where CUDA's libraries are: what a user names, what the loader knows, a Python environment's nvidia
-//! packages, the usual folders.
+//! Where CUDA's libraries are looked for: in folders that the user names, in `LD_LIBRARY_PATH`, in the nvidia
+//! packages of Python environments, in the usual folders.
 
 use forebay_model::input::shown;
 use std::ffi::OsString;
@@ -9,15 +9,15 @@ use std::process::{Command, Stdio};
 /// A library that is opened at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Library {
-    /// As people call it.
+    /// Common name of the library.
     pub name: &'static str,
-    /// Its file, with the version of its interface.
+    /// File name, with the version of the interface.
     pub file: &'static str,
-    /// The package of Python that has it.
+    /// Python package that contains the library.
     pub package: &'static str,
 }
 
-/// Libraries besides the driver, in the order in which they need each other.
+/// Libraries that are needed besides the driver; each comes after the libraries that it needs.
 pub const LIBRARIES: [Library; 5] = [
     Library {
         name: "NVRTC's built-ins",
@@ -30,20 +30,21 @@ pub const LIBRARIES: [Library; 5] = [
     Library { name: "cuDNN", file: "libcudnn.so.9", package: "nvidia-cudnn-cu13" },
 ];
 
-/// What collectives among GPUs need besides.
+/// Library that collectives among GPUs need in addition.
 pub const NCCL: Library =
     Library { name: "NCCL", file: "libnccl.so.2", package: "nvidia-nccl-cu13" };
 
-/// Folders of libraries, in order, separated by colons.
+/// Environment variable with the user's folders of libraries, separated by colons, in the order of the search.
 pub const VARIABLE: &str = "FOREBAY_CUDA_LIBS";
 
-/// Folders in which to look.
+/// Returns the folders to search for libraries, in order.
 #[must_use]
 pub fn folders() -> Vec<PathBuf> {
     folders_by(&|name| std::env::var_os(name), python_packages)
 }
 
-/// The same with an environment, and how to ask Python.
+/// Returns the folders to search for libraries. `variable` reads an environment variable; `python` asks Python
+/// for its nvidia packages.
 fn folders_by(
     variable: &dyn Fn(&str) -> Option<OsString>,
     python: impl FnOnce() -> Vec<PathBuf>,
@@ -74,7 +75,7 @@ fn folders_by(
     once
 }
 
-/// `FOLDER/*/lib`, in order.
+/// Returns the folders `nvidia/*/lib`, in order of name.
 fn packages(nvidia: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(nvidia).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path().join("lib")).collect();
@@ -82,7 +83,7 @@ fn packages(nvidia: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The nvidia packages of a Python environment.
+/// Returns the folders of nvidia packages in the Python environment at `home`.
 fn site(home: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(home.join("lib")).into_iter().flatten().flatten();
     let python = |path: &PathBuf| {
@@ -93,7 +94,7 @@ fn site(home: &Path) -> Vec<PathBuf> {
     versions.iter().map(|version| version.join("site-packages/nvidia")).collect()
 }
 
-/// The nvidia packages of the Python that comes first.
+/// Asks the first `python3` on the path for the folders of its nvidia packages.
 fn python_packages() -> Vec<PathBuf> {
     const ASK: &str = "import nvidia\nfor p in nvidia.__path__: print(p)";
     let answer = Command::new("python3")
@@ -105,13 +106,13 @@ fn python_packages() -> Vec<PathBuf> {
     String::from_utf8_lossy(&text).lines().map(PathBuf::from).collect()
 }
 
-/// The file of a library in the first of `folders` that has it.
+/// Returns the path of a library in the first of `folders` that contains it.
 #[must_use]
 pub fn find(library: Library, folders: &[PathBuf]) -> Option<PathBuf> {
     folders.iter().map(|folder| folder.join(library.file)).find(|path| path.is_file())
 }
 
-/// What to say where a library is missing.
+/// Returns the message that a library is missing: where it was looked for, and a remedy.
 #[must_use]
 pub fn missing(library: Library, folders: &[PathBuf]) -> String {
     let Library { name, file, package } = library;
@@ -129,7 +130,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn libraries_are_found_in_what_is_named_then_in_pythons_packages() {
+    fn named_folders_come_before_python_packages() {
         let place = tempfile::tempdir().unwrap();
         let file = |path: &str| {
             let path = place.path().join(path);

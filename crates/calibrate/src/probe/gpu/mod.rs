@@ -1,10 +1,11 @@
 //! Training steps on NVIDIA GPUs.
 //!
-//! [`forebay_networks`]'s networks, compiled to a list of calls: `program` is that list, `compile`, `forward` and
-//! `backward` make it, `kernels` are our own ones (in the folder `kernels` of the crate), `numerics` and
-//! `whole` compare whatever carries them out with the cores, by operator and by network. All of that needs no GPU and is tested
-//! without one. What needs one is behind the feature `cuda`: `call`, the one place with unsafe code, and
-//! `trainer`; `libraries` and `survey` say what there is and what is missing.
+//! The networks of [`forebay_networks`] are compiled to a list of calls. `program` defines the list; `compile`,
+//! `forward` and `backward` make it; `kernels` has our own kernels (in the folder `kernels` of the crate);
+//! `numerics` and `whole` compare the results of any device that executes the calls with those of the cores, by
+//! operator and by network. All of that needs no GPU and is tested without one. What needs a GPU is behind the
+//! feature `cuda`: `call`, the only module with unsafe code, `trainer`, `lanes` and `learner`. `libraries` and
+//! `survey` report what the machine has and what is missing.
 #![cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "nothing can carry calls out"))]
 
 #[cfg(not(feature = "cuda"))]
@@ -54,11 +55,11 @@ pub use task::{Exchange, Training, block};
 #[cfg(feature = "cuda")]
 pub(super) use trainer::Board;
 
-/// What a static program says: the system's loader is not in it.
+/// Message of a static program, which does not contain the system's loader.
 const STATIC: &str = "this forebay is a static program, which cannot open CUDA's libraries: for GPUs, install the \
                       dynamic one with `cargo install --path .`";
 
-/// What a program without CUDA says.
+/// Message of a program that was built without CUDA.
 #[cfg(not(feature = "cuda"))]
 const ABSENT: &str = if cfg!(target_feature = "crt-static") {
     STATIC

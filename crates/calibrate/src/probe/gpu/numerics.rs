@@ -1,4 +1,4 @@
-//! Is what a device computes right? Single operators, against the same in 8 bytes on cores.
+//! Checks what a device computes: compares single operators with the same operators in `f64` on cores.
 
 use super::batch::{numbers as bytes_of, place_parameters};
 use super::piece::piece;
@@ -9,43 +9,43 @@ use forebay_networks::cpu::{self, Reference};
 use forebay_networks::{self as network, Operator, Shape, Windows};
 use rand::{Rng, SeedableRng};
 
-/// Something that carries out calls over a block of memory.
+/// A device that executes calls over a block of memory: a GPU, or the emulator of the tests.
 pub(super) trait Device {
-    /// Copies to a place.
+    /// Copies `bytes` to a slot.
     fn write(&mut self, to: Slot, bytes: &[u8]) -> Result<(), ProbeError>;
 
-    /// Copies from a place.
+    /// Returns the first `bytes` of a slot.
     fn read(&mut self, from: Slot, bytes: usize) -> Result<Vec<u8>, ProbeError>;
 
-    /// Carries out calls, in order.
+    /// Executes calls, in order.
     fn run(&mut self, calls: &[Call]) -> Result<(), ProbeError>;
 
-    /// Carries out the same calls so many times; where that can be, they are recorded once and repeated as one.
-    /// They must have been carried out before.
+    /// Executes the same calls `times` times; a device that can records them once and repeats them as a whole.
+    /// The calls must have been executed before.
     fn repeat(&mut self, calls: &[Call], times: usize) -> Result<(), ProbeError> {
         (0..times).try_for_each(|_| self.run(calls))
     }
 }
 
-/// Gets a device with a block of so many bytes for a precision.
+/// A function that opens a device with a block of memory of a given size [B], for a precision.
 pub(super) type Open<'o> =
     &'o mut dyn FnMut(usize, Precision) -> Result<Box<dyn Device>, ProbeError>;
 
-/// How far a result is from what it should be.
+/// The difference between a computed result and the expected one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// What was computed: `conv 3x3: gradient of the input`.
+    /// What was computed, such as `conv 3x3: gradient of the input`.
     pub what: String,
-    /// In which precision.
+    /// Precision of the computation.
     pub precision: Precision,
-    /// Length of the difference as a share of the length of what it should be.
+    /// Norm of the difference, divided by the norm of the expected result.
     pub error: f64,
-    /// Most that rounding explains.
+    /// Largest error that rounding explains.
     pub limit: f64,
 }
 
 impl Difference {
-    /// Whether rounding explains it.
+    /// Returns whether rounding explains the error.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.error <= self.limit
@@ -59,7 +59,8 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// |found − expected| / |expected|; of nothing but zeros, |found|. Not finite where a number is not.
+/// Returns |found − expected| / |expected|, or |found| if all expected values are 0. The result is not finite
+/// if a value is not, or if the lengths differ.
 #[must_use]
 pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
     if found.len() != expected.len() {
@@ -71,7 +72,8 @@ pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
     if whole > 0.0 { apart / whole } else { apart }
 }
 
-/// Operators that networks consist of, in sizes that leave remainders everywhere.
+/// Returns the operators of which networks consist, in sizes that are no multiples of the sizes of blocks and
+/// vectors.
 fn cases() -> Vec<(&'static str, Vec<Operator>)> {
     let conv = |from, to, side, kernel, stride, padding, bias| {
         vec![Operator::Conv { shape: Shape { from, to, side, kernel, stride, padding }, bias }]
@@ -99,7 +101,8 @@ fn cases() -> Vec<(&'static str, Vec<Operator>)> {
     ]
 }
 
-/// Each operator forward and backward on fresh random inputs, against the same in 8 bytes on cores.
+/// Runs each operator forward and backward on random inputs and compares the results with those of the cores in
+/// `f64`.
 pub(super) fn operators(
     open: Open<'_>,
     precision: Precision,
@@ -110,7 +113,7 @@ pub(super) fn operators(
         let mut draw = Generator::seed_from_u64(seed.wrapping_add(i as u64));
         for (what, error) in operator(open, &operators, precision, &mut draw)? {
             let what = format!("{name}: {what}");
-            // A chain of operators rounds between them.
+            // The last two cases are chains of operators, which also round between operators.
             let limit = precision.tolerance() * if i >= cases().len() - 2 { 4.0 } else { 1.0 };
             found.push(Difference { what, precision, error, limit });
         }
@@ -118,7 +121,8 @@ pub(super) fn operators(
     Ok(found)
 }
 
-/// Errors of the output, of the parameters' gradients and of the input's.
+/// Returns the errors of the output, of the gradients of the parameters and of the gradient of the input of
+/// consecutive operators.
 fn operator(
     open: Open<'_>,
     operators: &[Operator],
@@ -127,7 +131,8 @@ fn operator(
 ) -> Result<Vec<(&'static str, f64)>, ProbeError> {
     const SAMPLES: usize = 6;
     let piece = piece(operators, SAMPLES, precision);
-    // What goes in has no more digits than the device keeps, so that the same values are largest.
+    // Inputs have no more digits than the device keeps, so that max pooling chooses the same values on device
+    // and cores.
     let unseen = if precision == Precision::Bf16 { 0xffff } else { 0 };
     let mut numbers = |n: usize| -> Vec<f32> {
         let number = |_| (draw.next_u64() >> 40) as f32 / (1 << 23) as f32 - 1.0;
@@ -163,7 +168,7 @@ fn operator(
     Ok(errors)
 }
 
-/// Gradients of all parameters, in the order of the layers on cores.
+/// Returns the gradients of all parameters, in the order of the layers on cores.
 pub(super) fn gradients(
     device: &mut dyn Device,
     slot: Slot,
@@ -173,7 +178,7 @@ pub(super) fn gradients(
     Ok(blocks.iter().flat_map(|block| all[block.at..block.at + block.len].to_vec()).collect())
 }
 
-/// Numbers of a place.
+/// Returns the first `n` numbers of a slot that holds numbers in this precision.
 pub(super) fn numbers_of(
     device: &mut dyn Device,
     slot: Slot,
@@ -198,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_shares_of_what_is_expected() {
+    fn errors_are_relative_to_the_expected_result() {
         assert_eq!(relative_error(&[3.0, 4.5], &[3.0, 4.0]), 0.1);
         assert_eq!(relative_error(&[0.5], &[0.0]), 0.5);
         assert!(relative_error(&[1.0], &[]).is_infinite());

@@ -5,27 +5,27 @@ use super::compile::Compiler;
 use super::program::{Block, Call, Memory, Precision, Slot};
 use forebay_networks::Operator;
 
-/// Forward and backward of operators, with places for what goes in and comes out.
+/// The forward and backward calls of some operators, with slots for inputs and results.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Memory that it needs [B].
+    /// Memory that the calls need [B].
     pub(super) bytes: usize,
     pub(super) calls: Vec<Call>,
-    /// Numbers of 4 bytes, or tokens as whole numbers of 4 bytes.
+    /// The input: numbers of 4 bytes, or tokens as whole numbers of 4 bytes.
     pub(super) input: Slot,
     /// The gradient of the output: numbers of 4 bytes.
     pub(super) given: Slot,
-    /// In the precision.
+    /// The output, in the program's precision.
     pub(super) output: Slot,
-    /// The gradient of the input, in the precision; tokens have none.
+    /// The gradient of the input, in the program's precision; tokens have none.
     pub(super) back: Option<Slot>,
-    /// Numbers of 4 bytes.
+    /// The parameters: numbers of 4 bytes.
     pub(super) parameters: Slot,
     pub(super) gradients: Slot,
     pub(super) blocks: Vec<Block>,
 }
 
-/// The calls of operators for a batch of `samples`.
+/// Compiles consecutive operators for a batch of `samples`.
 pub(super) fn piece(operators: &[Operator], samples: usize, precision: Precision) -> Piece {
     let mut compiler = Compiler::new(operators, samples, precision, Memory::default());
     let values = samples * operators.first().map_or(0, Operator::inputs);

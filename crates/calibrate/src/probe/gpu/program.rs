@@ -1,30 +1,30 @@
 //! A training step as data: calls of kernels and libraries over one block of device memory.
 //!
-//! Shapes never change, so a step is the same sequence of calls every time. As data it can be checked
-//! without a device, and whatever carries it out is a short loop.
+//! Shapes never change, so a step is the same sequence of calls every time. As data it can be checked without a
+//! device, and a device executes it in a short loop.
 
 use forebay_networks::Shape;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
 
-/// How numbers are computed with.
+/// Number format of training on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// 4 bytes.
+    /// 32-bit floats.
     Fp32,
-    /// 4 bytes, of which products see 19 bits.
+    /// 32-bit floats, of which matrix products use only 19 bits (TF32).
     Tf32,
-    /// 2 bytes between operators; parameters, gradients of parameters and sums have 4.
+    /// 16-bit floats (BF16) between operators; parameters, gradients of parameters and sums are 32-bit floats.
     Bf16,
 }
 
 impl Precision {
-    /// All of them.
+    /// All precisions.
     pub const ALL: [Precision; 3] = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
 
-    /// As plans and samples name it.
+    /// Returns the name in plans and samples.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,18 +34,18 @@ impl Precision {
         }
     }
 
-    /// Bytes of a number between operators.
+    /// Returns the size of a number between operators [B].
     pub(super) fn bytes(self) -> usize {
         if self == Precision::Bf16 { 2 } else { 4 }
     }
 
-    /// How names of kernels for it end.
+    /// Returns the ending of the names of kernels for this precision.
     pub(super) fn suffix(self) -> &'static str {
         if self == Precision::Bf16 { "_bf16" } else { "_f32" }
     }
 
-    /// Largest difference to the same arithmetic in 8 bytes, as a share of the result's length: what
-    /// rounding of inputs and sums explains, and no wrong operator passes.
+    /// Returns the largest allowed difference to the same arithmetic in `f64`, relative to the norm of the
+    /// result: rounding of inputs and sums stays below it, and no wrong operator does.
     #[must_use]
     pub fn tolerance(self) -> f64 {
         match self {
@@ -56,7 +56,7 @@ impl Precision {
     }
 }
 
-/// A place in the block of memory. Only [`Memory`] makes one, so it lies inside.
+/// A region of a program's block of memory. Only [`Memory`] makes slots, so each lies inside the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
     offset: usize,
@@ -64,29 +64,29 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Where it begins [B].
+    /// Returns the slot's offset in the block [B].
     pub(super) fn offset(self) -> usize {
         self.offset
     }
 
-    /// Its length [B].
+    /// Returns the slot's length [B].
     pub(super) fn bytes(self) -> usize {
         self.bytes
     }
 
-    /// A part of it.
+    /// Returns a part of the slot: the range `bytes`, counted from the beginning of the slot.
     pub(super) fn part(self, bytes: Range<usize>) -> Slot {
         assert!(bytes.start <= bytes.end && bytes.end <= self.bytes, "the part lies inside");
         Slot { offset: self.offset + bytes.start, bytes: bytes.len() }
     }
 }
 
-/// What a kernel is given.
+/// An argument of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Word {
-    /// An address.
+    /// The address of a slot.
     At(Slot),
-    /// A number of things.
+    /// A whole number, such as a count.
     Int(usize),
     /// A factor.
     Float(f32),
@@ -110,44 +110,44 @@ impl From<f32> for Word {
     }
 }
 
-/// A matrix in row-major order, or as many of them as the product counts.
+/// A matrix in row-major order, or all matrices on one side of a batched product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Matrix {
     pub(super) slot: Slot,
-    /// Rows for columns.
+    /// Whether the matrix is transposed.
     pub(super) turned: bool,
-    /// Values from the beginning of a row to that of the next, before it is turned.
+    /// Distance between the beginnings of consecutive rows before transposition (leading dimension) [values].
     pub(super) down: usize,
-    /// Values from the beginning of a matrix to that of the next.
+    /// Distance between the beginnings of consecutive matrices [values].
     pub(super) apart: usize,
 }
 
 impl Matrix {
-    /// One matrix with rows of `down` values.
+    /// Returns a single matrix with rows of `down` values.
     pub(super) fn one(slot: Slot, down: usize) -> Matrix {
         Matrix { slot, turned: false, down, apart: 0 }
     }
 
-    /// Matrices behind one another, each of `rows` rows.
+    /// Returns consecutive matrices, each of `rows` rows of `down` values.
     pub(super) fn many(slot: Slot, rows: usize, down: usize) -> Matrix {
         Matrix { slot, turned: false, down, apart: rows * down }
     }
 
-    /// Rows for columns.
+    /// Returns the transposed matrix.
     pub(super) fn turned(self) -> Matrix {
         Matrix { turned: !self.turned, ..self }
     }
 }
 
-/// Products of `count` pairs of matrices: `c = a·b`.
+/// A batched matrix product (GEMM): `c = a·b` for each of `count` pairs of matrices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Product {
     pub(super) a: Matrix,
     pub(super) b: Matrix,
     pub(super) c: Matrix,
-    /// Whether `c` has numbers of 4 bytes in any precision.
+    /// Whether `c` has numbers of 4 bytes, whatever the precision.
     pub(super) wide: bool,
-    /// Rows of c, columns of c, terms of a sum.
+    /// GEMM dimensions m, n, k: rows of C, columns of C, length of the inner dimension.
     pub(super) sides: [usize; 3],
     pub(super) count: usize,
 }
@@ -169,19 +169,19 @@ pub(super) struct Convolution {
     pub(super) way: ConvolutionPass,
     pub(super) shape: Shape,
     pub(super) samples: usize,
-    /// Input, filters, output; or their gradients.
+    /// Input (`x`), filters (`w`) and output (`y`), or their gradients.
     pub(super) x: Slot,
     pub(super) w: Slot,
     pub(super) y: Slot,
 }
 
-/// A kernel with what it is given.
+/// A launch of a kernel with its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Launch {
-    /// Its name among `kernels`.
+    /// Name of the kernel in the module `kernels`.
     pub(super) kernel: String,
     pub(super) blocks: usize,
-    /// Threads of a block.
+    /// Threads per block.
     pub(super) threads: usize,
     pub(super) words: Vec<Word>,
 }
@@ -191,62 +191,62 @@ pub(super) struct Launch {
 pub(super) enum Call {
     /// A kernel of our own.
     Launch(Launch),
-    /// cuBLAS.
+    /// A matrix product by cuBLAS.
     Product(Product),
-    /// cuDNN.
+    /// A convolution by cuDNN.
     Convolution(Convolution),
 }
 
-/// Parameters that lie together on the device, in the order in which layers on cores have them.
+/// Parameters of an operator that lie together on the device; blocks are in the order of the layers on cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Block {
-    /// First number on the device, counted from the first parameter's.
+    /// Index of the block's first number, counted from the first parameter on the device.
     pub(super) at: usize,
-    /// How many.
+    /// Number of parameters.
     pub(super) len: usize,
 }
 
-/// A step, and where its numbers are.
+/// The calls of a training step, and the slots of its data.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Program {
     pub(super) precision: Precision,
-    /// Memory that it needs [B].
+    /// Memory that the step needs [B].
     pub(super) bytes: usize,
-    /// Puts what was copied to `input` in the form that `forward` takes.
+    /// Converts the data copied to `input` to the form that `forward` takes.
     pub(super) feed: Vec<Call>,
-    /// From input to loss.
+    /// Forward pass: from input to loss.
     pub(super) forward: Vec<Call>,
-    /// From loss to gradients.
+    /// Backward pass: from loss to gradients.
     pub(super) backward: Vec<Call>,
-    /// From gradients to parameters.
+    /// Optimiser: from gradients to new parameters.
     pub(super) update: Vec<Call>,
-    /// Puts parameters in the form that `forward` takes.
+    /// Converts parameters to the form that `forward` takes.
     pub(super) settle: Vec<Call>,
-    /// Images in 4 bytes, or tokens as whole numbers of 4 bytes.
+    /// Images as numbers of 4 bytes, or tokens as whole numbers of 4 bytes.
     pub(super) input: Slot,
-    /// Whole numbers of 4 bytes.
+    /// Targets: whole numbers of 4 bytes.
     pub(super) targets: Slot,
-    /// Scores, in the precision.
+    /// Scores, in the program's precision.
     pub(super) output: Slot,
-    /// One number of 4 bytes.
+    /// Loss: one number of 4 bytes.
     pub(super) loss: Slot,
-    /// Numbers of 4 bytes.
+    /// Parameters: numbers of 4 bytes.
     pub(super) parameters: Slot,
     pub(super) gradients: Slot,
-    /// What the optimiser keeps; zero at first.
+    /// State of the optimiser; zero at first.
     pub(super) state: Vec<Slot>,
-    /// Where each operator's parameters are, in both.
+    /// Where each operator's parameters lie in `parameters` and `gradients`.
     pub(super) blocks: Vec<Block>,
 }
 
 impl Program {
-    /// All calls of a step.
+    /// Returns all calls of a step, from the forward pass to the conversion of new parameters.
     pub(super) fn step(&self) -> impl Iterator<Item = &Call> {
         self.forward.iter().chain(&self.backward).chain(&self.update).chain(&self.settle)
     }
 }
 
-/// Hands out places of a block of memory, and takes them back.
+/// Allocates the slots of a block of memory and takes them back.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     end: usize,
@@ -254,10 +254,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// What libraries read vectors at a time want addresses to be multiples of [B].
+    /// Alignment of slots [B], as required by libraries that load vectors.
     const ALIGN: usize = 256;
 
-    /// A place for `bytes`: of those that were given back the smallest that fits.
+    /// Allocates a slot for `bytes`: the smallest freed slot that fits, otherwise a new one.
     pub(super) fn take(&mut self, bytes: usize) -> Slot {
         let bytes = bytes.next_multiple_of(Memory::ALIGN);
         let fitting = self.free.iter().enumerate().filter(|(_, slot)| slot.bytes >= bytes);
@@ -267,24 +267,26 @@ impl Memory {
         self.keep(bytes)
     }
 
-    /// A place for `bytes` that nobody has from step to step.
+    /// Allocates a new slot for `bytes`, which shares no memory with earlier slots. If it is never freed, its
+    /// content lasts from step to step.
     pub(super) fn keep(&mut self, bytes: usize) -> Slot {
         let slot = Slot { offset: self.end, bytes: bytes.next_multiple_of(Memory::ALIGN) };
         self.end += slot.bytes;
         slot
     }
 
-    /// Takes a place back.
+    /// Frees a slot, so that [`Memory::take`] may use it again.
     pub(super) fn give(&mut self, slot: Slot) {
         self.free.push(slot);
     }
 
-    /// From now on nothing takes a place that was used before: what works beside the others needs its own.
+    /// Forgets all freed slots, so that later slots share no memory with earlier ones. Programs that run at the
+    /// same time need this.
     pub(super) fn part(&mut self) {
         self.free.clear();
     }
 
-    /// Bytes of the whole block [B].
+    /// Returns the size of the whole block [B].
     pub(super) fn bytes(&self) -> usize {
         self.end
     }

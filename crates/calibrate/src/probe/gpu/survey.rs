@@ -1,56 +1,56 @@
-//! What there is of CUDA on this machine: driver, GPUs, libraries.
+//! What this machine has for CUDA: driver, GPUs, libraries.
 
 use super::libraries;
 use std::path::PathBuf;
 
-/// What there is of CUDA.
+/// What this machine has for CUDA.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
-    /// Version of CUDA that the driver can do, `13.0`, or why nothing can be computed.
+    /// CUDA version that the driver supports, such as `13.0`, or why no GPU can be used.
     pub driver: Result<String, String>,
-    /// GPUs, as far as NVML tells; also where the driver is too old.
+    /// GPUs as NVML reports them, even if the driver is too old.
     pub gpus: Vec<Card>,
     /// Libraries, in the order in which they are opened.
     pub libraries: Vec<Found>,
-    /// The version of what collectives need besides, or what is missing.
+    /// Version of NCCL, which collectives need, or what is missing.
     pub nccl: Result<String, String>,
-    /// Folders in which they were looked for, before the system's loader was asked.
+    /// Folders that were searched for libraries before the system's loader was asked.
     pub folders: Vec<PathBuf>,
 }
 
-/// A GPU.
+/// A GPU as NVML reports it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Card {
-    /// Its name.
+    /// Product name.
     pub name: String,
-    /// Its memory, and what is free of it [B].
+    /// Total and free memory [B].
     pub memory: Option<(u64, u64)>,
-    /// Version of its instructions, `9.0`.
+    /// Compute capability, such as `9.0`.
     pub capability: Option<String>,
-    /// Clock of its multiprocessors now and at most [Hz].
+    /// Current clock of the multiprocessors [Hz].
     pub clock: Option<f64>,
-    /// The same at most [Hz].
+    /// Highest clock of the multiprocessors [Hz].
     pub most_clock: Option<f64>,
     /// Temperature [°C].
     pub temperature: Option<u32>,
-    /// What holds the clock down now.
+    /// Reasons why the clock is throttled now.
     pub throttled: Vec<String>,
 }
 
 /// A GPU's clock at one instant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::probe) struct Beat {
-    /// [Hz].
+    /// Clock of the multiprocessors [Hz].
     pub(in crate::probe) clock: f64,
-    /// The highest that it can have [Hz].
+    /// Highest clock of the multiprocessors [Hz].
     pub(in crate::probe) most: f64,
-    /// What holds it down.
+    /// Reasons why the clock is throttled.
     pub(in crate::probe) held: Vec<String>,
 }
 
 impl Beat {
-    /// Why what was timed between two looks must not be used: something other than the power limit, which is
-    /// always there, held the clock down.
+    /// Returns why times measured between `before` and this beat must not be used: the clock was throttled for
+    /// another reason than the power limit, which occurs in every long computation. `None` if they may be used.
     pub(in crate::probe) fn disturbed(&self, before: &Beat) -> Option<String> {
         let usual = |why: &&String| *why != POWER_LIMIT;
         let why = self.held.iter().chain(&before.held).find(usual)?;
@@ -58,24 +58,25 @@ impl Beat {
     }
 }
 
-/// What holds clocks down wherever a GPU has much to do.
+/// Reason for throttling that occurs on every GPU that has much to do.
 const POWER_LIMIT: &str = "power limit";
 
-/// A library.
+/// A library that CUDA code needs, and where it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// As people call it.
+    /// Common name of the library.
     pub name: &'static str,
-    /// Its file.
+    /// File name.
     pub file: &'static str,
-    /// Where it is, unless the system's loader found it; or what is missing, and what to do.
+    /// Path of the library, or `None` if the system's loader found it; otherwise what is missing, with a
+    /// remedy.
     pub place: Result<Option<PathBuf>, String>,
-    /// Its version, where it tells.
+    /// Version, if the library reports one.
     pub version: Option<String>,
 }
 
 impl Survey {
-    /// Looks.
+    /// Examines this machine.
     #[must_use]
     pub fn look() -> Survey {
         let folders = libraries::folders();
@@ -88,10 +89,10 @@ impl Survey {
         }
     }
 
-    /// Whether training steps can be measured on a GPU, or what is missing for that.
+    /// Checks that training steps can be measured on a GPU.
     ///
     /// # Errors
-    /// Everything that is missing.
+    /// Lists everything that is missing.
     pub fn ready(&self) -> Result<(), String> {
         let libraries = self.libraries.iter().filter_map(|of| of.place.as_ref().err());
         let missing: Vec<&str> =
@@ -100,10 +101,10 @@ impl Survey {
     }
 }
 
-/// Whether steps can be trained on the GPU of a number.
+/// Loads CUDA's libraries and checks that steps can be trained on GPU number `number`.
 ///
 /// # Errors
-/// What is missing first.
+/// Names the first thing that is missing.
 #[cfg(feature = "cuda")]
 pub fn ready(number: usize) -> Result<(), String> {
     let (_, count) = driver()?;
@@ -115,42 +116,42 @@ pub fn ready(number: usize) -> Result<(), String> {
     libraries::LIBRARIES.iter().try_for_each(|&of| super::call::load(of, &folders).map(|_| ()))
 }
 
-/// Whether steps can be trained on the GPU of a number.
+/// Reports that steps cannot be trained on any GPU.
 ///
 /// # Errors
-/// This program cannot use any.
+/// Always, because this program was built without CUDA.
 #[cfg(not(feature = "cuda"))]
 pub fn ready(_: usize) -> Result<(), String> {
     Err(super::ABSENT.to_owned())
 }
 
-/// Number of GPUs that the driver counts.
+/// Returns the number of GPUs that the driver counts.
 ///
 /// # Errors
-/// There is none.
+/// There is no usable driver, or no GPU.
 pub(in crate::probe) fn count() -> Result<usize, String> {
     driver().map(|(_, count)| count)
 }
 
-/// NCCL's version.
+/// Returns NCCL's version.
 ///
 /// # Errors
-/// It is missing.
+/// NCCL is missing or cannot be opened.
 #[cfg(feature = "cuda")]
 pub(in crate::probe) fn nccl() -> Result<String, String> {
     super::call::nccl()
 }
 
-/// NCCL's version.
+/// Reports that NCCL cannot be used.
 ///
 /// # Errors
-/// This program cannot use it.
+/// Always, because this program was built without CUDA.
 #[cfg(not(feature = "cuda"))]
 pub(in crate::probe) fn nccl() -> Result<String, String> {
     Err(super::ABSENT.to_owned())
 }
 
-/// Version and number of GPUs.
+/// Returns the CUDA version that the driver supports and the number of GPUs.
 #[cfg(feature = "cuda")]
 fn driver() -> Result<(String, usize), String> {
     let (version, count) = super::call::driver()?;
@@ -177,7 +178,7 @@ fn libraries(_: &[PathBuf]) -> Vec<Found> {
     Vec::new()
 }
 
-/// GPUs as NVML, which comes with the driver, tells them.
+/// Returns the GPUs as NVML, which comes with the driver, reports them.
 #[cfg(feature = "cuda")]
 fn boards() -> Vec<Card> {
     use nvml_wrapper::Nvml;
@@ -205,7 +206,7 @@ fn boards() -> Vec<Card> {
     Vec::new()
 }
 
-/// Looks at a GPU's clock now and then, while something is timed on it.
+/// Reads a GPU's clock from time to time, while something is timed on the GPU.
 #[cfg(feature = "cuda")]
 #[derive(Debug)]
 pub(super) struct Pulse {
@@ -215,13 +216,14 @@ pub(super) struct Pulse {
 
 #[cfg(feature = "cuda")]
 impl Pulse {
-    /// Of the GPU of a number; sees nothing without NVML.
+    /// Returns a reader for GPU number `number`; without NVML it reads nothing.
     pub(super) fn new(number: usize) -> Pulse {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         Pulse { nvml: nvml_wrapper::Nvml::init().ok(), number }
     }
 
-    /// The clock of its multiprocessors [Hz], the highest that it can have [Hz], and what holds it down.
+    /// Reads the current and the highest clock of the multiprocessors and the reasons for throttling; `None` if
+    /// NVML does not report them.
     pub(super) fn look(&self) -> Option<Beat> {
         use nvml_wrapper::enum_wrappers::device::Clock;
         let of = self.nvml.as_ref()?.device_by_index(self.number).ok()?;
@@ -234,7 +236,7 @@ impl Pulse {
     }
 }
 
-/// What holds clocks down, in words; being idle is no reason.
+/// Returns the reasons for throttling in words; idleness does not count as a reason.
 #[cfg(feature = "cuda")]
 fn reasons(of: nvml_wrapper::bitmasks::device::ThrottleReasons) -> Vec<String> {
     use nvml_wrapper::bitmasks::device::ThrottleReasons as Reason;
@@ -256,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_all_said() {
+    fn everything_that_is_missing_is_reported() {
         let found = |place| Found { name: "a", file: "liba.so", place, version: None };
         let survey = Survey {
             driver: Err("no driver".into()),
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_are_held_down_spoil_trials() {
+    fn trials_with_throttled_clocks_are_excluded() {
         let beat = |held: &[&str]| Beat {
             held: held.iter().map(|why| (*why).to_owned()).collect(),
             ..Beat::default()
@@ -284,7 +286,8 @@ mod tests {
         }
     }
 
-    /// On any machine, with or without a driver.
+    /// System: any machine, with or without a driver. Expectation: a version, or a message that says why there
+    /// is none.
     #[test]
     fn looking_ends_without_panic() {
         let survey = Survey::look();
@@ -293,7 +296,7 @@ mod tests {
 
     #[cfg(feature = "cuda")]
     #[test]
-    fn idle_gpus_are_not_held_down() {
+    fn idleness_is_no_reason_for_throttling() {
         use nvml_wrapper::bitmasks::device::ThrottleReasons as Reason;
         assert!(reasons(Reason::GPU_IDLE).is_empty());
         assert_eq!(reasons(Reason::SW_POWER_CAP | Reason::GPU_IDLE), ["power limit"]);

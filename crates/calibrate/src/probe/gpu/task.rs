@@ -1,4 +1,4 @@
-//! Training on a GPU: what is asked for, and what it showed.
+//! Tasks for GPUs (training, copies, collectives) and their results.
 
 use super::Precision;
 use super::compile::compile;
@@ -8,97 +8,98 @@ use forebay_networks as network;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What is trained, and how.
+/// A task of training on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::probe) struct Task<'t> {
     /// Name of the network.
     pub(in crate::probe) model: &'t str,
-    /// Samples of a step of one learner.
+    /// Batch size of one learner [samples].
     pub(in crate::probe) batch: usize,
     pub(in crate::probe) precision: Precision,
-    /// Networks that train at the same time, each on a stream of its own.
+    /// Number of networks that train at the same time, each on a stream of its own.
     pub(in crate::probe) learners: usize,
-    /// Steps are recorded once and repeated as a whole.
+    /// Whether a step is recorded once as a CUDA graph and then launched as a whole.
     pub(in crate::probe) graph: bool,
     pub(in crate::probe) seed: u64,
 }
 
 impl Task<'_> {
-    /// Memory that it needs, all learners together: the calls' block, and what libraries take besides, as
-    /// far as one can tell before [B].
+    /// Returns an estimate of the memory that all learners together need [B]: the block of memory of each
+    /// program, and the workspace of libraries.
     pub(in crate::probe) fn memory(&self) -> usize {
-        /// Room that cuBLAS and cuDNN are given.
+        /// Estimated workspace of cuBLAS and cuDNN for one learner [B].
         const ROOM: usize = 96 << 20;
         let bytes = block(self.model, self.batch, self.precision).unwrap_or(0);
         self.learners.saturating_mul(bytes.saturating_add(ROOM))
     }
 }
 
-/// Memory of the block that a learner of a network works in: parameters, gradients, what its optimiser keeps,
-/// values between operators [B]; none of a name that is no network's.
+/// Returns the size of a learner's block of memory [B]: parameters, gradients, state of the optimiser, values
+/// between operators. `None` if no network has the name `model`.
 #[must_use]
 pub fn block(model: &str, batch: usize, precision: Precision) -> Option<usize> {
     network::model(model).map(|of| compile(&of, batch, precision).bytes)
 }
 
-/// Training that goes on beside what feeds it.
+/// A task of training on a GPU while batches are copied to it, as in live runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Training<'t> {
     /// Name of the network.
     pub model: &'t str,
     /// Number of the GPU.
     pub gpu: usize,
-    /// Sizes of batches of one learner [samples], the full one first.
+    /// Batch sizes of one learner [samples], the full batch first.
     pub batches: &'t [usize],
-    /// How numbers are computed with.
+    /// Number format of the training.
     pub precision: Precision,
-    /// Networks that train at the same time, each on a stream of its own.
+    /// Number of networks that train at the same time, each on a stream of its own.
     pub learners: usize,
-    /// Steps are recorded once and repeated as a whole.
+    /// Whether a step is recorded once as a CUDA graph and then launched as a whole.
     pub graph: bool,
-    /// Batches that may be on their way or wait on the GPU at a time.
+    /// Number of batches that may be on their way to the GPU or wait there at the same time.
     pub lanes: usize,
-    /// Bytes of a batch on its way.
+    /// Size of a batch as it is copied to the GPU [B].
     pub bytes: usize,
-    /// Learners bring their batches themselves, when they take them; otherwise somebody else does.
+    /// Whether learners start the copies of their batches themselves when they need them; otherwise other
+    /// threads copy batches.
     pub brings: bool,
-    /// Steps after which learners agree each time, if they do.
+    /// Number of steps between two averagings of the replicas; `None` without averaging.
     pub agree_every: Option<u64>,
-    /// Share of its last move that the central model makes again then.
+    /// Momentum of the central model: share of its last move that it repeats in an averaging.
     pub keep: f32,
     /// Seed of parameters and batches.
     pub seed: u64,
 }
 
-/// What steps showed.
+/// Result of training steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::probe) struct Steps {
-    /// Steps of each learner.
+    /// Number of steps of each learner.
     pub(in crate::probe) rounds: u64,
-    /// Wall time of all [s].
+    /// Wall time of all steps [s].
     pub(in crate::probe) seconds: f64,
     /// Time of each step of the first learner, by the GPU's clock [s].
     pub(in crate::probe) laps: Vec<f64>,
     /// Last loss of the first learner.
     pub(in crate::probe) loss: f64,
-    /// Memory of a learner's own block [B].
+    /// Size of one learner's block of memory [B].
     pub(in crate::probe) memory: usize,
-    /// What the GPU has less of with all learners on it [B].
+    /// Decrease of the GPU's free memory by all learners together [B].
     pub(in crate::probe) memory_taken: usize,
-    /// Its clock before and after, where that can be seen.
+    /// The GPU's clock before and after the steps, if NVML reports it.
     pub(in crate::probe) beats: Option<(Beat, Beat)>,
 }
 
-/// Copies from the host to a GPU.
+/// A task of copies from the host to a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::probe) struct Copies<'t> {
-    /// Bytes of each.
+    /// Size of each copy [B].
     pub(in crate::probe) bytes: usize,
-    /// From which kind of the host's memory.
+    /// Kind of host memory from which is copied.
     pub(in crate::probe) memory: HostMemory,
-    /// How many.
+    /// Number of copies.
     pub(in crate::probe) times: u64,
-    /// What is trained meanwhile on another stream, if anything.
+    /// Training that runs on another stream during the copies, if any.
     pub(in crate::probe) beside: Option<Task<'t>>,
 }
 
@@ -106,22 +107,22 @@ pub(in crate::probe) struct Copies<'t> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exchange {
-    /// Every rank has the sum of all.
+    /// Every rank gets the sum over all ranks.
     #[serde(rename = "allreduce")]
     AllReduce,
-    /// Every rank has its part of the sum of all.
+    /// Every rank gets its part of the sum over all ranks.
     ReduceScatter,
-    /// Every rank has what each had.
+    /// Every rank gets the data of all ranks.
     #[serde(rename = "allgather")]
     AllGather,
-    /// Every rank has what one had.
+    /// Every rank gets the data of one rank.
     Broadcast,
-    /// One rank has the sum of all.
+    /// One rank gets the sum over all ranks.
     Reduce,
 }
 
 impl Exchange {
-    /// All of them.
+    /// All collectives.
     pub const ALL: [Exchange; 5] = [
         Exchange::AllReduce,
         Exchange::ReduceScatter,
@@ -130,7 +131,7 @@ impl Exchange {
         Exchange::Reduce,
     ];
 
-    /// Its name in plans, samples and profiles.
+    /// Returns the name in plans, samples and profiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -143,12 +144,13 @@ impl Exchange {
     }
 }
 
-/// What copies showed.
+/// Result of copies.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::probe) struct Copied {
-    /// Wall time of all [s].
+    /// Wall time of all copies [s].
     pub(in crate::probe) seconds: f64,
-    /// Steps that were trained meanwhile, and the time of one while nothing is copied [s].
+    /// Number of training steps during the copies (`steps`), and time of a step while nothing is copied
+    /// (`step_alone`) [s].
     pub(in crate::probe) steps: u64,
     pub(in crate::probe) step_alone: f64,
 }

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The emulator; `None` and a message where there is no C++ compiler.
+/// The compiled emulator, in a temporary directory. If there is no C++ compiler, [`Emulator::build`] prints a
+/// message and returns `None`.
 struct Emulator {
     place: TempDir,
 }
@@ -47,7 +48,7 @@ impl Emulator {
         }
     }
 
-    /// A device with `bytes` of memory, none of which is a number.
+    /// Returns a device with `bytes` of memory, filled with NaN.
     fn open(&self, bytes: usize, precision: Precision) -> Emulated {
         let device = tempfile::tempdir_in(self.place.path()).expect("a directory");
         fs::write(device.path().join("memory"), vec![0xff; bytes]).expect("a file");
@@ -61,7 +62,7 @@ struct Emulated {
     precision: Precision,
 }
 
-/// A call as the emulator reads it.
+/// Formats a call as the emulator reads it.
 fn line(call: &Call) -> String {
     match call {
         Call::Launch(Launch { kernel, blocks, threads, words }) => {
@@ -128,7 +129,7 @@ impl Device for Emulated {
 
 /// One test, because the emulator takes long to compile.
 #[test]
-fn what_cores_compute_kernels_compute() {
+fn kernels_compute_what_cores_compute() {
     let Some(emulator) = Emulator::build() else { return };
     let emulator = &emulator;
     let parts: [fn(&Emulator); 6] = [averaging, agreement, arrivals, operators, networks, steps];
@@ -139,7 +140,7 @@ fn what_cores_compute_kernels_compute() {
     });
 }
 
-/// Checks differences against their limits.
+/// Checks that there are differences and that none exceeds its limit.
 fn small(differences: &[Difference]) {
     for of in differences {
         assert!(of.error <= of.limit, "{of:?}");
@@ -147,8 +148,8 @@ fn small(differences: &[Difference]) {
     assert!(!differences.is_empty());
 }
 
-/// Each operator, forward and backward. Rounding is seen: what multiplies in TF32 or keeps 2 bytes is further
-/// off than 4 bytes explain.
+/// System: each operator, forward and backward, in each precision. Expectation: errors stay below their limits.
+/// Convolutions and linear layers exceed the tolerance of FP32 exactly where they round to TF32 or BF16.
 fn operators(emulator: &Emulator) {
     for precision in Precision::ALL {
         let mut open = |bytes, precision| -> Result<Box<dyn Device>, ProbeError> {
@@ -164,7 +165,8 @@ fn operators(emulator: &Emulator) {
     }
 }
 
-/// Loss and gradient of networks, and the loss along the gradient.
+/// System: small networks in FP32 and BF16. Expectation: loss, gradient and change of the loss along the
+/// gradient are those of the cores.
 fn networks(emulator: &Emulator) {
     let mut open = |bytes, precision| -> Result<Box<dyn Device>, ProbeError> {
         Ok(Box::new(emulator.open(bytes, precision)))
@@ -176,7 +178,8 @@ fn networks(emulator: &Emulator) {
     }
 }
 
-/// Steps, which lower the loss.
+/// System: training steps of small networks. Expectation: losses are those of the cores and fall; steps
+/// repeated as a whole end with the loss of steps run call by call.
 fn steps(emulator: &Emulator) {
     let mut open = |bytes, precision| -> Result<Box<dyn Device>, ProbeError> {
         Ok(Box::new(emulator.open(bytes, precision)))
@@ -194,8 +197,9 @@ fn steps(emulator: &Emulator) {
     }
 }
 
-/// Two replicas, drawn to a central model by a quarter of their distance, which moves by what they moved
-/// and by half of its last move: by hand.
+/// System: two replicas that move towards a central model by a quarter of their distance. The central model
+/// moves by the sum of their corrections and by half of its last move. Expectation: the values computed by
+/// hand.
 fn averaging(emulator: &Emulator) {
     let mut memory = super::program::Memory::default();
     let [a, b, central, last, correction] = [(); 5].map(|()| memory.take(4 * 3));
@@ -231,8 +235,8 @@ fn averaging(emulator: &Emulator) {
     }
 }
 
-/// Crews of learners without an emulator: nobody has a place that another one has, and agreeing needs no more
-/// than three models.
+/// System: crews of one and of three learners, without an emulator. Expectation: no two programs use the same
+/// slot, and averaging needs the memory of three models only.
 #[test]
 fn learners_have_places_of_their_own() {
     let network = network::model("lenet5").expect("a model");
@@ -273,7 +277,7 @@ fn learners_have_places_of_their_own() {
     }
 }
 
-/// Places that a call is given.
+/// Returns the slots that a call uses.
 fn slots(call: &Call) -> Vec<Slot> {
     match call {
         Call::Launch(launch) => {
@@ -285,13 +289,14 @@ fn slots(call: &Call) -> Vec<Slot> {
     }
 }
 
-/// System: three learners with batches of their own that agree after every step, by shares of a third
-/// and keeping 0.9 of the last move. Expectation: what the same averaging makes of the same replicas in 8
-/// bytes on cores; and without keeping, the mean of the replicas.
+/// System: three learners with batches of their own, averaged after every step with a share of a third and a
+/// momentum of 0.9. Expectation: replicas and central model are those of the same averaging in `f64` on cores;
+/// without momentum, the central model is the mean of the replicas.
 fn agreement(emulator: &Emulator) {
     let network = network::model("lenet5").expect("a model");
     let (share, keep) = (1.0 / 3.0, 0.9);
-    // Averages have 4 bytes in every precision; what products take of them has 2 here.
+    // Averaging uses 4 bytes per number in every precision; here matrix products use copies of the parameters
+    // in 2 bytes.
     let precision = Precision::Bf16;
     let wanted = Wanted { batches: &[4], precision, learners: 3, arrivals: (0, 0) };
     let crew = Crew::new(&network, wanted);
@@ -300,7 +305,7 @@ fn agreement(emulator: &Emulator) {
         let batch = Batch::invent(&network, 4, seed as u64);
         let first = Batch::invent(&network, 4, 0);
         let program = &learner[0];
-        // Between blocks of parameters is nothing, which must stay nothing.
+        // The gaps between parameter blocks are zero at first, as on a GPU, and must stay zero.
         for slot in program.state.iter().chain([&program.parameters, &program.gradients]) {
             device.write(*slot, &vec![0; slot.bytes()]).expect("memory");
         }
@@ -349,7 +354,8 @@ fn agreement(emulator: &Emulator) {
     assert!(apart(&mut device, 0, 1) > 1e-4, "learners with batches of their own differ");
 }
 
-/// Synchronous model averaging on cores: replicas and the central model afterwards.
+/// Averages replicas by synchronous model averaging on cores; returns the replicas and the central model
+/// afterwards.
 fn agree(
     replicas: &[Vec<f64>],
     central: &[f64],
@@ -368,8 +374,8 @@ fn agree(
     (replicas.iter().map(drawn).collect(), (0..central.len()).map(moved).collect())
 }
 
-/// System: batches of more, as many and fewer bytes than networks take values. Expectation: evenly spaced ones,
-/// as values from -1 to 1 or as tokens.
+/// System: batches with more, equally many and fewer bytes than the network takes values. Expectation: the
+/// network gets evenly spaced bytes, as values from -1 to 1 or as tokens.
 fn arrivals(emulator: &Emulator) {
     for (name, precision) in [
         ("lenet5", Precision::Fp32),

@@ -1,4 +1,4 @@
-//! Networks in training on a GPU.
+//! Times training steps on a GPU and copies to it.
 
 use super::batch::{Batch, place_parameters};
 use super::call::{Cuda, Gpu, Line, Recording, Stopwatch};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// A GPU that can be trained on.
+/// A GPU on which training steps and copies are timed.
 #[derive(Debug)]
 pub(in crate::probe) struct Board {
     gpu: Gpu,
@@ -24,12 +24,12 @@ pub(in crate::probe) struct Board {
     begun: Begun,
 }
 
-/// What training begins with, drawn once: that takes longer than many a trial.
+/// Initial parameters and batches, generated once, because generating them takes longer than many trials.
 #[derive(Default)]
 struct Begun {
-    /// By network.
+    /// Initial parameters by network.
     parameters: RefCell<BTreeMap<String, Rc<Vec<f32>>>>,
-    /// By network and batch, without parameters.
+    /// Batches by network and batch size; their parameters are empty.
     batches: RefCell<BTreeMap<(String, usize), Rc<Batch>>>,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Begun {
 }
 
 impl Begun {
-    /// Parameters and a batch.
+    /// Returns the initial parameters and the batch of a task.
     fn of(&self, network: &network::Network, task: Task<'_>) -> (Rc<Vec<f32>>, Rc<Batch>) {
         let mut batches = self.batches.borrow_mut();
         let mut parameters = self.parameters.borrow_mut();
@@ -55,18 +55,18 @@ impl Begun {
 }
 
 impl Board {
-    /// Opens the GPU of a number.
+    /// Opens GPU number `number`.
     pub(in crate::probe) fn open(number: usize) -> Result<Board, ProbeError> {
         survey::ready(number).map_err(ProbeError::Machine)?;
         Ok(Board { gpu: Gpu::open(number)?, pulse: Pulse::new(number), begun: Begun::default() })
     }
 
-    /// Memory that is free [B].
+    /// Returns the GPU's free memory [B].
     pub(in crate::probe) fn free(&self) -> Result<usize, ProbeError> {
         Ok(self.gpu.memory()?.0)
     }
 
-    /// Each operator, and small networks as a whole, against the same on cores.
+    /// Compares each operator, and small networks as a whole, with the same on cores; returns the differences.
     pub(in crate::probe) fn check(
         &self,
         precision: Precision,
@@ -84,7 +84,7 @@ impl Board {
         Ok(found)
     }
 
-    /// Steps for about `length` seconds, three at least.
+    /// Trains for about `length` seconds, but at least three steps.
     pub(in crate::probe) fn train(&self, task: Task<'_>, length: f64) -> Result<Steps, ProbeError> {
         let before = self.free()?;
         let mut learners = self.learners(task)?;
@@ -107,7 +107,7 @@ impl Board {
         Ok(Steps { rounds, seconds, laps, loss, memory, memory_taken, beats })
     }
 
-    /// The networks of a task, each on a stream and with memory of its own.
+    /// Makes the learners of a task, each with a stream and memory of its own.
     fn learners(&self, task: Task<'_>) -> Result<Vec<Learner>, ProbeError> {
         let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
         let network = network::model(task.model).ok_or_else(unknown)?;
@@ -115,7 +115,7 @@ impl Board {
         (0..task.learners).map(|_| Learner::new(&self.gpu, &network, task, &begun)).collect()
     }
 
-    /// Copies from the host to the GPU, alone or beside steps.
+    /// Times copies from the host to the GPU, alone or during training.
     pub(in crate::probe) fn copy(&self, of: Copies<'_>) -> Result<Copied, ProbeError> {
         let Some(task) = of.beside else {
             return Ok(Copied { seconds: self.copies(of)?, ..Copied::default() });
@@ -137,7 +137,7 @@ impl Board {
         })
     }
 
-    /// Wall time of copies [s].
+    /// Makes copies from the host to the GPU; returns their wall time [s].
     fn copies(&self, of: Copies<'_>) -> Result<f64, ProbeError> {
         let Copies { bytes, memory, times, .. } = of;
         let mut places = super::program::Memory::default();
@@ -148,7 +148,7 @@ impl Board {
         let mut pinned = self.gpu.pinned(fixed)?;
         pinned.fill(&plain[..fixed])?;
         let mut start = Instant::now();
-        // Once before the clock counts.
+        // The first copy is not timed.
         for turn in 0..=times {
             if turn == 1 {
                 line.wait()?;
@@ -168,7 +168,8 @@ impl Board {
     }
 }
 
-/// Steps that are not timed: they choose algorithms and get memory. Gives the time of a round [s].
+/// Runs steps to warm up: the first one chooses algorithms and allocates memory. Returns the time of a round,
+/// which is one step of each learner [s].
 fn warm_up(learners: &mut [Learner], graph: bool) -> Result<f64, ProbeError> {
     const ROUNDS: u32 = 3;
     learners.iter_mut().try_for_each(Learner::step)?;
@@ -209,13 +210,13 @@ impl Learner {
         Ok(Learner { cuda, program, calls, recording: None })
     }
 
-    /// Records a step, to be repeated as a whole.
+    /// Records a step as a CUDA graph, which all later steps launch.
     fn record(&mut self) -> Result<(), ProbeError> {
         self.recording = Some(self.cuda.record(&self.calls)?);
         Ok(())
     }
 
-    /// Begins a step; whoever wants its end waits.
+    /// Submits a step to the stream without waiting for its end.
     fn step(&mut self) -> Result<(), ProbeError> {
         match &self.recording {
             Some(recording) => self.cuda.replay(recording),
@@ -223,7 +224,7 @@ impl Learner {
         }
     }
 
-    /// Steps until `over` is raised, never more than two ahead; how many.
+    /// Trains until `over` is set, at most two steps ahead of the GPU; returns the number of steps.
     fn keep_busy(&mut self, over: &AtomicBool) -> Result<u64, ProbeError> {
         let (mut steps, mut marks) = (0, VecDeque::new());
         while !over.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! Is what a device computes right? Whole networks: loss, gradient, steps.
+//! Checks what a device computes: compares losses, gradients and training steps of whole networks with those of
+//! the cores.
 
 use super::batch::{Batch, place_parameters};
 use super::compile::compile;
@@ -7,7 +8,8 @@ use super::program::{Precision, Program};
 use crate::probe::ProbeError;
 use forebay_networks::{self as network, cpu};
 
-/// Small networks with every operator: the stem and the stages of ResNet-50 and GPT-2's blocks among them.
+/// Returns small networks that together have every operator, among them the stem and the stages of ResNet-50
+/// and the blocks of GPT-2.
 pub(super) fn networks() -> Vec<(&'static str, network::Network)> {
     let named = network::model("lenet5").map(|network| ("lenet5", network));
     let small = [
@@ -17,8 +19,8 @@ pub(super) fn networks() -> Vec<(&'static str, network::Network)> {
     named.into_iter().chain(small).collect()
 }
 
-/// A network's loss and gradient against those of cores, and its loss along the gradient: what a
-/// small step changes is the gradient's squared length times the step.
+/// Compares a network's loss and gradient with those of the cores. Also checks the loss along the gradient: a
+/// small step along it changes the loss by the gradient's squared norm times the step.
 pub(super) fn network(
     open: Open<'_>,
     name: &str,
@@ -36,12 +38,12 @@ pub(super) fn network(
     device.run(&program.backward)?;
     let gradient = gradients(device.as_mut(), program.gradients, &program.blocks)?;
     let tolerance = precision.tolerance();
-    // Rounding in one operator moves whole gradients.
+    // Rounding in one operator changes the gradients of all operators before it.
     let mut differences = vec![
         ("loss", (found / loss - 1.0).abs(), tolerance.max(1e-4)),
         ("gradient", relative_error(&gradient, &expected), (100.0 * tolerance).min(0.5)),
     ];
-    // With 2 bytes a number, rounding hides what a small step changes.
+    // With 2 bytes per number, rounding hides the change of the loss by a small step.
     if precision != Precision::Bf16 {
         let square: f64 = gradient.iter().map(|g| g * g).sum();
         let step = (0.3 * tolerance).max(0.002) * loss / square;
@@ -63,8 +65,8 @@ pub(super) fn network(
     Ok(differences.into_iter().map(difference).collect())
 }
 
-/// Steps on a device against the same ones on cores: the losses of all of them, and how far the last
-/// loss is down on the first.
+/// Compares training steps on a device with the same steps on cores by the losses of all steps. The second
+/// difference is the last loss divided by the first, which shows that training lowers the loss.
 pub(super) fn training(
     open: Open<'_>,
     name: &str,
@@ -96,7 +98,8 @@ pub(super) fn training(
     ])
 }
 
-/// Steps that are repeated as one, as CUDA graphs are, against the same ones call by call: the loss of the last.
+/// Compares steps repeated as a whole, as CUDA graphs are, with the same steps run call by call, by the loss of
+/// the last step.
 pub(super) fn repeated(
     open: Open<'_>,
     name: &str,
@@ -119,13 +122,13 @@ pub(super) fn repeated(
         let loss = numbers_of(device.as_mut(), program.loss, 1, Precision::Fp32)?;
         *last = loss.first().copied().unwrap_or(f64::NAN);
     }
-    // Sums come in any order, of atomic additions and of libraries' algorithms.
+    // Atomic additions and algorithms of libraries add up in any order, so that both may round differently.
     let error = (last[1] / last[0] - 1.0).abs();
     let what = format!("{name}: steps repeated as one");
     Ok(Difference { what, precision, error, limit: (10.0 * precision.tolerance()).max(1e-4) })
 }
 
-/// Puts parameters and a batch where a program wants them; nothing is kept from before.
+/// Prepares a program for its first step: clears the state of the optimiser, copies parameters and a batch.
 fn begin(
     device: &mut dyn Device,
     program: &Program,
@@ -141,12 +144,12 @@ fn begin(
     device.run(&program.settle)
 }
 
-/// Sets what an optimiser keeps, and all else, to zero.
+/// Sets the state of the optimiser to zero.
 fn zero(device: &mut dyn Device, program: &Program) -> Result<(), ProbeError> {
     program.state.iter().try_for_each(|&slot| device.write(slot, &vec![0; slot.bytes()]))
 }
 
-/// The loss with these parameters.
+/// Returns the loss with these parameters.
 fn loss_at(
     device: &mut dyn Device,
     program: &Program,

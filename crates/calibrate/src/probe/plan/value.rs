@@ -1,4 +1,5 @@
-//! Values of a plan: whoever holds one holds a value that makes sense.
+//! Types of the values of a plan. Values are checked when they are parsed, so that every value of these types
+//! is valid.
 
 use forebay_model::units::{self, Quantity, Size, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -21,7 +22,7 @@ pub struct Bytes(pub u64);
 #[serde(try_from = "i64")]
 pub struct Count(pub usize);
 
-/// A share; more than all makes a limit ineffective.
+/// A share; as a limit, a share far above 1 has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
 pub struct Share(pub f64);
@@ -31,7 +32,7 @@ pub struct Share(pub f64);
 pub struct List<T>(pub Vec<T>);
 
 impl Seconds {
-    /// The same as a duration.
+    /// Returns the time as a [`Duration`].
     #[must_use]
     pub fn duration(self) -> Duration {
         Duration::from_secs_f64(self.0)
@@ -77,7 +78,7 @@ impl TryFrom<f64> for Share {
     }
 }
 
-/// Most values of a list.
+/// Largest number of values in a list.
 const MOST: usize = 256;
 
 impl<'de, T: Deserialize<'de> + PartialEq> Deserialize<'de> for List<T> {
@@ -93,7 +94,7 @@ impl<'de, T: Deserialize<'de> + PartialEq> Deserialize<'de> for List<T> {
 }
 
 impl<T> List<T> {
-    /// The values, in order.
+    /// Iterates over the values, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.0.iter()
     }
@@ -108,7 +109,7 @@ impl<'a, T> IntoIterator for &'a List<T> {
     }
 }
 
-/// Says what a value of a plan may be.
+/// Implements [`JsonSchema`] for a type of plan values: the schema says which values are valid.
 macro_rules! schema {
     ($kind:ident, $schema:expr) => {
         impl JsonSchema for $kind {

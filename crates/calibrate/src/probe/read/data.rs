@@ -8,16 +8,16 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Files at least this large hold many samples [B].
+/// Size from which a file is taken to hold many samples [B].
 const SHARD: u64 = 64 << 20;
-/// Files to look at: a data set may have a hundred million.
+/// Largest number of files to look at: a data set may have a hundred million.
 const MOST_FILES: usize = 50_000;
-/// Most classes of size.
+/// Largest number of classes of file sizes.
 const MOST_CLASSES: usize = 4;
 
-/// What to read of the data set at `path`: whole files, by class of size, and records of `sizes` in
-/// large files. Each set has at most `bytes`, so that it can be read once to warm it. With what the
-/// user should know of files that are left out.
+/// Chooses what to read of the data set at `path`: whole files, in a set for each class of size, and records of
+/// `sizes` in large files. Each set has requests of at most about `bytes` together, so that it can be read once
+/// to warm the page cache. Also returns a note for the user on files that are left out.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub(super) fn sets(
     let (files, note) = readable(path)?;
     let (shards, single): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| file.length >= SHARD);
-    // Classes by powers of four; those with most files.
+    // Classes are powers of four of the size; the classes with most files are kept.
     let mut classes: BTreeMap<u32, Vec<DataFile>> = BTreeMap::new();
     for file in single {
         classes.entry(file.length.ilog2() / 2).or_default().push(file);
@@ -51,7 +51,7 @@ pub(super) fn sets(
     Ok((sets, note))
 }
 
-/// A set of whole files, of at most `bytes` together.
+/// Returns a set of whole files that have at most about `bytes` together.
 fn whole(mut files: Vec<DataFile>, bytes: u64) -> Set {
     let mean = |files: &[DataFile]| {
         files.iter().map(|file| file.length).sum::<u64>() / files.len().max(1) as u64
@@ -61,7 +61,7 @@ fn whole(mut files: Vec<DataFile>, bytes: u64) -> Set {
     Set::of_files(mean(&files), files)
 }
 
-/// Keeps about `most` of them, evenly spread.
+/// Keeps at most `most` elements, evenly spaced.
 fn thin<T>(all: &mut Vec<T>, most: usize) {
     let step = all.len().div_ceil(most.max(1)).max(1);
     let mut index = 0;
@@ -71,8 +71,9 @@ fn thin<T>(all: &mut Vec<T>, most: usize) {
     });
 }
 
-/// Files below `path` that are not empty and can be opened, in order of name. Links to directories
-/// are not followed: they may lead round in circles. What cannot be read is left out, and said.
+/// Returns the files below `path` that are not empty and can be read, with a note on files that cannot be read.
+/// Each directory is read in order of name. Links to directories are not followed: they may lead round in
+/// circles.
 fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> {
     let listed = fs::read_dir(path).map_err(ProbeError::file("read", path))?;
     drop(listed);
@@ -85,7 +86,7 @@ fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> 
                 directories.push(path);
                 continue;
             }
-            // Opening a pipe would wait for somebody who writes to it.
+            // Only regular files are opened: opening a pipe would wait for a process that writes to it.
             match fs::metadata(&path) {
                 Ok(at) if !at.is_file() || at.len() == 0 => {}
                 Ok(at) => match try_read(&path) {
@@ -118,7 +119,7 @@ fn try_read(path: &Path) -> std::io::Result<()> {
     fs::File::open(path)?.read_exact(&mut [0])
 }
 
-/// Entries of a directory in order of name.
+/// Returns the entries of a directory in order of name. A directory that cannot be listed goes to `left_out`.
 fn entries(path: &Path, left_out: &mut Vec<(PathBuf, std::io::Error)>) -> Vec<PathBuf> {
     match fs::read_dir(path) {
         Ok(entries) => {
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_read_is_said() {
+    fn a_data_set_with_nothing_to_read_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let message = sets(place.path(), &[4096], 1000).unwrap_err().to_string();
         assert!(message.contains("no file with anything in it"), "{message}");

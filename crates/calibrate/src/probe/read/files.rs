@@ -1,4 +1,4 @@
-//! What is read: files, and the requests into them.
+//! Files to read, and the read requests into them.
 
 use super::Layout;
 use crate::probe::{Context, ProbeError};
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 
 /// Requests in records begin at multiples of this [B]: direct reads need it.
 pub(super) const ALIGNMENT: u64 = 4096;
-/// Most files of one size: making them takes time.
+/// Largest number of files of one size: making files takes time.
 const MOST_FILES: u64 = 2048;
-/// Most different requests.
+/// Largest number of different requests in a set.
 pub(super) const MOST_UNITS: u64 = 1 << 18;
 
 /// Files of one layout and requests of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Set {
-    /// How samples lie in the files.
+    /// Layout of samples in the files.
     pub layout: Layout,
-    /// Bytes of a request; of the user's files, their mean.
+    /// Size of a request [B]; for the user's own files, their mean size.
     pub size: u64,
     /// The files.
     pub files: Vec<DataFile>,
@@ -31,59 +31,60 @@ pub struct Set {
 /// A file that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Bytes that it had at first [B].
+    /// Size when the probe first looked [B].
     pub length: u64,
 }
 
-/// A request.
+/// A read request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unit {
-    /// Index of the file.
+    /// Index of the file in the set.
     pub file: usize,
-    /// Where it begins [B].
+    /// Offset of the request in the file [B].
     pub offset: u64,
-    /// How long it is [B].
+    /// Length of the request [B].
     pub length: u64,
 }
 
 impl Set {
-    /// Every request is a whole file.
+    /// Returns a set in which every request is a whole file.
     pub(super) fn of_files(size: u64, files: Vec<DataFile>) -> Set {
         let unit = |(file, at): (usize, &DataFile)| Unit { file, offset: 0, length: at.length };
         let units = files.iter().enumerate().map(unit).collect();
         Set { layout: Layout::FilePerSample, size, files, units }
     }
 
-    /// The requests that are read from memory: a quarter of them, of at most `bytes`, one at least.
+    /// Returns the part of the set for warm reads: the first quarter of the requests, but at most `bytes`
+    /// together, and at least one request.
     #[must_use]
     pub(super) fn warm_part(&self, bytes: u64) -> Set {
         let most = (bytes / self.size.max(1)) as usize;
         self.only(..(self.units.len() / 4).min(most).max(1).min(self.units.len()))
     }
 
-    /// The requests that are read from the disk: others than the warm ones, which would have to be
-    /// warmed again each time.
+    /// Returns the part of the set for reads from the disk: all requests behind the first quarter. Warm
+    /// requests are not among them, or they would have to be warmed again each time.
     #[must_use]
     pub(super) fn cold_part(&self) -> Set {
         self.only(self.units.len() / 4..)
     }
 
-    /// The same with only some of the requests.
+    /// Returns the set with only the requests in `range`.
     fn only(&self, range: impl std::slice::SliceIndex<[Unit], Output = [Unit]>) -> Set {
         let units = self.units[range].to_vec();
         Set { layout: self.layout, size: self.size, files: self.files.clone(), units }
     }
 
-    /// Requests of one size, one after the other in large files.
+    /// Returns a set of requests of one size, one after the other in large files.
     pub(super) fn of_records(size: u64, files: Vec<DataFile>) -> Set {
         let stride = size.next_multiple_of(ALIGNMENT);
         let mut units = Vec::new();
         for (file, at) in files.iter().enumerate() {
             let most = MOST_UNITS / files.len() as u64;
             let count = (at.length / stride).min(most);
-            // Where not all fit, spread over the whole file.
+            // If a file has room for more requests than allowed, they are spread over the whole file.
             let step = (at.length / stride / count.max(1)) * stride;
             units.extend((0..count).map(|i| Unit { file, offset: i * step, length: size }));
         }
@@ -91,7 +92,7 @@ impl Set {
     }
 }
 
-/// One large file, and the requests of each size into it.
+/// Writes one large file; returns a set of requests into it for each size.
 pub(super) fn records(
     context: &Context<'_>,
     bytes: u64,
@@ -104,7 +105,8 @@ pub(super) fn records(
     Ok(sizes.map(|size| Set::of_records(size, files.clone())).collect())
 }
 
-/// Files of one size, `bytes` of them together.
+/// Writes files of one size, about `bytes` together; returns a set in which every request is one of these
+/// files.
 pub(super) fn one_each(context: &Context<'_>, bytes: u64, size: u64) -> Result<Set, ProbeError> {
     let directory = context.directory.join(size.to_string());
     fs::create_dir(&directory).map_err(ProbeError::file("make", &directory))?;
@@ -115,15 +117,15 @@ pub(super) fn one_each(context: &Context<'_>, bytes: u64, size: u64) -> Result<S
         write(context, &path, size, index + 1)?;
         files.push(DataFile { path, length: size });
     }
-    // All at once: thousands of calls for one file each take minutes on some file systems. What is
-    // not on disk cannot be dropped from the cache.
+    // Data that is not on disk cannot be dropped from the cache. One call writes all files: thousands of calls
+    // for one file each take minutes on some file systems.
     let at = File::open(&directory).map_err(ProbeError::file("read", &directory))?;
     let synced = rustix::fs::syncfs(&at);
     synced.map_err(|error| ProbeError::file("write", &directory)(error.into()))?;
     Ok(Set::of_files(size, files))
 }
 
-/// Makes a file of bytes that nothing compresses.
+/// Makes a file of random bytes, which no file system can compress.
 pub(in crate::probe) fn write(
     context: &Context<'_>,
     path: &Path,

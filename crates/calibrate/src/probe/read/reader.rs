@@ -18,20 +18,20 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Which way a read takes.
+/// How a read uses the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// Past the page cache.
+    /// Past the page cache (`O_DIRECT`).
     Direct,
-    /// Through the page cache, which does not have it.
+    /// Through the page cache, which does not hold the data.
     Cold,
-    /// Out of the page cache.
+    /// From the page cache.
     Warm,
 }
 
 impl Access {
-    /// Its name in samples.
+    /// Returns the name in samples.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -42,14 +42,14 @@ impl Access {
     }
 }
 
-/// What the readers of a trial did.
+/// Results of the readers of a trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reads {
     /// Time of each request, in ascending order [s].
     pub latencies: Vec<f64>,
     /// Requests per second of all readers [1/s].
     pub rate: f64,
-    /// Bytes that they read [B].
+    /// Bytes that all readers have read [B].
     pub bytes: u64,
     /// Processor time of all readers [core-s].
     pub core_seconds: f64,
@@ -58,20 +58,22 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Requests.
+    /// Returns the number of requests.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.latencies.len() as u64
     }
 
-    /// Wall time in which so many requests end [s]: each reader stops when its own last request
-    /// ends, so that their rates add up, not their ends.
+    /// Returns the number of requests divided by the total rate of all readers [s]. Each reader stops after its
+    /// own last request, at a time of its own; so the rates of readers are added up, and the end of the slowest
+    /// reader is not used.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.latencies.len() as f64 / self.rate
     }
 
-    /// What the sample says of it.
+    /// Returns the observations for the sample: median and 99th percentile of the latency [s], and bytes read
+    /// [B].
     #[must_use]
     pub fn observed(&self) -> BTreeMap<String, f64> {
         let at = |q| quantile(&self.latencies, q).unwrap_or(f64::NAN);
@@ -81,8 +83,8 @@ impl Reads {
     }
 }
 
-/// Reads units of `set` with `readers` threads for about `context.length`, in random order; none
-/// twice before all have been read, and none twice at all where they must be cold.
+/// Reads requests of `set` with `readers` threads for about `context.length`, in random order. A reader reads
+/// no request twice before it has read its whole share of the requests; cold reads end then.
 ///
 /// # Errors
 ///
@@ -108,7 +110,7 @@ pub fn read_units(
         let (rounds, first) = if access == Access::Cold || order.is_empty() {
             (1, reader)
         } else {
-            // With fewer requests than readers, some read the same.
+            // With fewer requests than readers, some readers read the same requests.
             (usize::MAX, reader % order.len())
         };
         let mine = (0..rounds).flat_map(|_| order.iter().skip(first).step_by(readers));
@@ -142,7 +144,8 @@ pub fn read_units(
     Ok(all)
 }
 
-/// Reads one unit: from the open files of records, or from the file that it is. Returns its bytes.
+/// Reads one request: from the open file of records, or from a file that is opened for this request. Returns
+/// the bytes read [B].
 fn read(
     set: &Set,
     unit: &Unit,
@@ -159,7 +162,7 @@ fn read(
             &own
         }
     };
-    // Direct reads are whole blocks; the last one of a file comes back short.
+    // Direct reads must be whole blocks; the last one of a file returns fewer bytes.
     let asked = if access == Access::Direct {
         unit.length.next_multiple_of(ALIGNMENT)
     } else {
@@ -181,7 +184,7 @@ fn read(
     Ok(unit.length)
 }
 
-/// Reads all of a set, so that the page cache has it.
+/// Reads all requests of a set, so that the page cache holds them.
 pub(super) fn warm(set: &Set, context: &Context<'_>) -> Result<(), ProbeError> {
     let mut buffer = Buffer::new(set.units.iter().map(|unit| unit.length).max().unwrap_or(0));
     let open: Vec<File> = match set.layout {
@@ -210,7 +213,7 @@ pub fn drop_from_cache(files: &[DataFile]) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Drops the requests of a set from the page cache: in each file from the first of them on.
+/// Drops the requests of a set from the page cache: in each file everything from the first request on.
 pub(super) fn drop_units(set: &Set) -> Result<(), ProbeError> {
     let mut from: BTreeMap<usize, u64> = BTreeMap::new();
     for unit in &set.units {
@@ -224,7 +227,7 @@ pub(super) fn drop_units(set: &Set) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Ways to read that the file system of `set` does not have, and why.
+/// Returns the kinds of access that the file system of `set` does not support, and why.
 pub(super) fn impossible(set: &Set) -> Result<Vec<(Access, String)>, ProbeError> {
     /// `f_type` of tmpfs, from the kernel's `magic.h`.
     const TMPFS: u64 = 0x0102_1994;
@@ -266,16 +269,16 @@ pub(in crate::probe) struct Buffer {
 }
 
 impl Buffer {
-    /// Room for `length` bytes and the rest of a block [B].
+    /// Allocates room for `length` bytes, rounded up to whole blocks of 4 KiB.
     pub(in crate::probe) fn new(length: u64) -> Buffer {
         let length = length.next_multiple_of(ALIGNMENT) as usize;
-        // Ones, so that the pages are there before anything is timed.
+        // Memory is filled with ones, so that its pages exist before anything is timed.
         let memory = vec![1; length + ALIGNMENT as usize];
         let from = memory.as_ptr().align_offset(ALIGNMENT as usize).min(ALIGNMENT as usize);
         Buffer { memory, from, length }
     }
 
-    /// The aligned bytes.
+    /// Returns the aligned bytes.
     pub(in crate::probe) fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory[self.from..self.from + self.length]
     }

@@ -86,7 +86,7 @@ fn a_file_that_was_cut_or_removed_is_named() {
 }
 
 #[test]
-fn warm_and_cold_requests_are_others() {
+fn warm_and_cold_requests_differ() {
     let file = DataFile { path: "x".into(), length: 1 << 20 };
     let set = Set::of_records(4096, vec![file.clone()]);
     let (warm, cold) = (set.warm_part(u64::MAX), set.cold_part());

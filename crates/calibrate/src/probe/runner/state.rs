@@ -1,4 +1,4 @@
-//! What is known of a cell.
+//! What is known about a cell from its trials.
 
 use super::DRIFT;
 use crate::measurement::Sample;
@@ -6,22 +6,22 @@ use crate::probe::repeat::{leading_trend, relative_half_width};
 use crate::probe::{Cell, Rules};
 use std::collections::BTreeMap;
 
-/// What is known of a cell.
+/// What is known about a cell from its trials.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) cell: Cell,
     /// Seconds per operation of the trials that count, in their order.
     pub(super) values: Vec<f64>,
-    /// Why trials were excluded, and how many.
+    /// Number of excluded trials, by reason.
     pub(super) excluded: BTreeMap<String, u32>,
-    /// Trials ever made.
+    /// Number of trials ever made, earlier runs of the program included.
     pub(super) total: u32,
-    /// Trials made since the program started.
+    /// Number of trials made since the program started.
     pub(super) session: u32,
 }
 
 impl State {
-    /// A cell with what earlier runs know of it.
+    /// Returns the state of a cell after those of `samples` that belong to it.
     pub(super) fn new(probe: &str, cell: Cell, samples: &[Sample]) -> State {
         let of = |sample: &&Sample| {
             sample.probe == probe
@@ -35,14 +35,14 @@ impl State {
         state
     }
 
-    /// Counts a trial.
+    /// Adds a trial.
     pub(super) fn add(&mut self, sample: &Sample) {
         self.total += 1;
         self.session += 1;
         match &sample.excluded {
-            // Found anew from the values.
+            // Trends are ignored here: they are found anew from all values.
             Some(why) if !why.starts_with("a trend") => {
-                // Percentages make no new reason.
+                // The text behind the colon, such as a percentage, makes no reason of its own.
                 let kind = why.split(':').next().unwrap_or(why);
                 *self.excluded.entry(kind.to_owned()).or_default() += 1;
             }
@@ -50,7 +50,8 @@ impl State {
         }
     }
 
-    /// The values that do not drift, and whether that can be said.
+    /// Returns the values without a drifting start, and `true`; or all values and `false` if they drift
+    /// throughout.
     pub(super) fn settled(&self) -> (&[f64], bool) {
         match leading_trend(&self.values, DRIFT) {
             Some(from) => (&self.values[from..], true),
@@ -58,17 +59,17 @@ impl State {
         }
     }
 
-    /// Whether another trial is needed.
+    /// Returns whether the cell needs another trial.
     pub(super) fn hungry(&self, rules: &Rules) -> bool {
         let (used, steady) = self.settled();
         let (least, most) = (rules.at_least.0, rules.at_most.0);
-        // On a machine that is never ours, nobody waits for it for ever.
+        // Trials end even if others use the machine all the time, so that all trials are excluded.
         let patience = self.total as usize <= 3 * most + rules.warm_up as usize;
         let known = steady && relative_half_width(used) <= rules.precision.0;
         patience && (used.len() < least || (used.len() < most && !known))
     }
 
-    /// Trials to come, as far as one can tell.
+    /// Returns the estimated number of trials that the cell still needs.
     pub(super) fn left(&self, rules: &Rules) -> u64 {
         if !self.hungry(rules) {
             return 0;

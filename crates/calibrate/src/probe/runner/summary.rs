@@ -1,4 +1,4 @@
-//! What a calibration did.
+//! Summary of a calibration: what was measured, and why each cell ended.
 
 use super::state::State;
 use crate::probe::repeat::{median_interval, relative_half_width};
@@ -6,31 +6,31 @@ use crate::probe::watch::NOT_OURS;
 use crate::probe::{Cell, ProbeError, Rules};
 use std::collections::BTreeMap;
 
-/// What a calibration did.
+/// Summary of a calibration.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// Every cell that was or could have been measured.
     pub cells: Vec<CellSummary>,
-    /// What the user should know: probe and text.
+    /// Notes for the user: name of the probe, and text.
     pub notes: Vec<(String, String)>,
     /// Probes that ended early, and why.
     pub failures: Vec<(String, ProbeError)>,
-    /// Whether the user had enough before the end.
+    /// Whether the user interrupted the calibration.
     pub interrupted: bool,
 }
 
-/// What is known of one cell.
+/// Summary of one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellSummary {
-    /// The probe.
+    /// Name of the probe.
     pub probe: String,
-    /// Which kind of trials.
+    /// The kind of trials.
     pub cell: Cell,
-    /// Trials that count.
+    /// Number of trials that count.
     pub used: usize,
-    /// Why others do not count, and how many.
+    /// Number of trials that do not count, by reason.
     pub excluded: BTreeMap<String, u32>,
-    /// Median time of an operation [s]; not a number without trials.
+    /// Median time of an operation [s]; NaN if no trial counts.
     pub median: f64,
     /// 95 % interval of the median [s], from six trials on.
     pub interval: Option<[f64; 2]>,
@@ -41,22 +41,22 @@ pub struct CellSummary {
 /// Why no further trial of a cell was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The interval of the median is as narrow as the plan wants it.
+    /// The interval of the median is as narrow as the plan demands.
     Precise,
-    /// The plan wants no more trials; the interval is wider.
+    /// The largest number of trials in the plan has been reached; the interval is wider than demanded.
     MostTrials,
-    /// Trials still drift after as many as the plan wants.
+    /// The largest number of trials in the plan has been reached, and trials still drift.
     Drifts,
-    /// The machine was not ours for long enough.
+    /// Too many trials were excluded, because others used the machine.
     NotOurs,
     /// Time was up.
     Budget,
-    /// The probe failed, or the user had enough.
+    /// The probe failed, or the user interrupted the run.
     Stopped,
 }
 
 impl Summary {
-    /// Adds the cells of a probe; `whole` unless it ended early.
+    /// Adds the cells of a probe; `whole` is true unless the probe ended early.
     pub(super) fn add(&mut self, probe: &str, states: &[State], rules: &Rules, whole: bool) {
         let cells = states.iter().map(|state| summarise(probe, state, rules, whole));
         self.cells.extend(cells);

@@ -3,7 +3,7 @@ use super::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A probe of two cells, of which trials take what a function of (cell, trial) says.
+/// A probe with two cells; `cost` of (cell, trial) gives the time of each trial [s].
 struct Fake<F> {
     made: Vec<usize>,
     cost: F,
@@ -28,7 +28,7 @@ impl<F: FnMut(usize, usize) -> Result<f64, ProbeError>> Probe for Fake<F> {
     }
 }
 
-/// Rules for trials that the machine's other users cannot disturb.
+/// Rules with two warm-up trials and 6 to 30 trials of each cell.
 fn rules() -> Rules {
     Rules {
         length: Seconds(1e-6),
@@ -39,7 +39,8 @@ fn rules() -> Rules {
     }
 }
 
-/// Runs a fake probe in `directory`, with its samples there; stops by the flag it is given.
+/// Runs a fake probe for at most `seconds`, with its samples in `directory`; the flag `stop` interrupts it.
+/// Returns the summary and the cells of the trials, in order.
 fn run<F>(directory: &Path, stop: &AtomicBool, seconds: u64, cost: F) -> (Summary, Vec<usize>)
 where
     F: FnMut(usize, usize) -> Result<f64, ProbeError> + 'static,
@@ -96,7 +97,7 @@ fn trials_of_a_round_come_in_random_order() {
 #[test]
 fn a_drifting_start_is_marked_and_more_trials_take_its_place() {
     let place = tempfile::tempdir().unwrap();
-    // Falls by a tenth each time for a while.
+    // Times fall by 0.1 s from trial to trial for the first eight trials.
     let cost = |_, trial: usize| Ok(1.0 + 0.1 * 8_usize.saturating_sub(trial) as f64);
     let (summary, _) = run(place.path(), &go(), 60, cost);
     let journal = Journal::open(&place.path().join("samples.jsonl")).unwrap();
@@ -115,7 +116,7 @@ fn what_was_measured_is_not_measured_again() {
     let kept = Journal::open(&place.path().join("samples.jsonl")).unwrap().samples().len();
     assert_eq!(kept, made.len() - 1, "all but the one that was not finished");
     let (second, made) = run(place.path(), &stop, 60, |_, _| Ok(1.0));
-    // Two more for warm-up, and what was missing of six.
+    // Each cell needs two new trials to warm up, and as many as are missing of six.
     assert!(made.len() < 2 * (2 + 6), "{}", made.len());
     assert!(second.cells.iter().all(|cell| cell.used == 6 && cell.end == End::Precise));
     let (third, made) = run(place.path(), &stop, 60, |_, _| Ok(1.0));
@@ -136,7 +137,7 @@ fn time_and_failures_end_a_probe_and_keep_what_it_had() {
 }
 
 #[test]
-fn a_machine_that_is_never_ours_is_not_waited_for_for_ever() {
+fn trials_end_even_if_all_are_excluded() {
     let place = tempfile::tempdir().unwrap();
     let (summary, made) = run(place.path(), &go(), 60, |_, _| Ok(f64::NAN));
     assert!(made.len() <= 2 * (3 * 30 + 3), "{}", made.len());

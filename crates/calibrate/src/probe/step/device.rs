@@ -1,4 +1,4 @@
-//! Devices on which steps are timed, and how GPUs are.
+//! Devices on which steps are timed, and how steps are timed on GPUs.
 
 use super::{Steps, process_core_seconds};
 use crate::probe::gpu::{Beat, Board, Precision, Task};
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where to train.
+/// A device to train on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum DeviceName {
-    /// Cores.
+    /// The processor's cores.
     Cpu,
     /// The GPU of this number.
     Cuda(usize),
@@ -53,7 +53,8 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// Compares what a GPU computes with the cores; says how far it is from them at worst.
+/// Compares the results of a GPU with those of the cores. Returns a note with the largest difference; reports
+/// an error if rounding does not explain a difference.
 pub(super) fn check(board: &Board, precision: Precision, seed: u64) -> Result<String, ProbeError> {
     let found = board.check(precision, seed)?;
     let name = precision.name();
@@ -69,20 +70,21 @@ pub(super) fn check(board: &Board, precision: Precision, seed: u64) -> Result<St
     Ok(format!("{} results in {name} agree with the cores{worst}", found.len()))
 }
 
-/// How steps are carried out on a GPU. Each way is a device of its own, with its own law of the batch.
+/// How steps run on a GPU. Each setup counts as a device of its own, for which step times are fitted to the
+/// batch size separately.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GpuSetup {
     /// The GPU's number.
     pub(super) number: usize,
     pub(super) precision: Precision,
-    /// Steps are recorded once and repeated as a whole.
+    /// Whether a step is recorded once as a CUDA graph and then launched as a whole.
     pub(super) graph: bool,
-    /// Networks that train at the same time.
+    /// Number of networks that train at the same time.
     pub(super) learners: usize,
 }
 
 impl GpuSetup {
-    /// The trials of a network and a batch.
+    /// Returns the cell of a network and a batch size.
     pub(super) fn cell(&self, model: &str, batch: usize) -> Cell {
         let graph = if self.graph { "-graph" } else { "" };
         let several = match self.learners {
@@ -102,7 +104,7 @@ impl GpuSetup {
     }
 }
 
-/// What a trial asks of a GPU.
+/// Returns the task that a cell describes.
 fn task(cell: &Cell, seed: u64) -> Task<'_> {
     let named = Precision::ALL.iter().find(|of| of.name() == cell.label("precision"));
     Task {
@@ -115,14 +117,14 @@ fn task(cell: &Cell, seed: u64) -> Task<'_> {
     }
 }
 
-/// Those of `cells` that need more memory than is free.
+/// Returns those cells that need more memory than the GPU has free.
 pub(super) fn too_large(board: &Board, mut cells: Vec<Cell>) -> Result<Vec<Cell>, ProbeError> {
     let free = board.free()?;
     cells.retain(|cell| task(cell, 0).memory() > free);
     Ok(cells)
 }
 
-/// Steps on a GPU.
+/// Times training steps on a GPU.
 pub(super) fn trial(
     board: &Board,
     cell: &Cell,
@@ -152,7 +154,8 @@ pub(super) fn trial(
     })
 }
 
-/// The clock before and after, and the highest that the GPU can have [Hz].
+/// Returns the observations of the GPU's clock: before the steps, after them, and the highest that the GPU can
+/// have [Hz].
 fn clocks(beats: &Option<(Beat, Beat)>) -> Vec<(String, f64)> {
     let Some((before, after)) = beats else { return Vec::new() };
     let named = |name: &str, hertz| (name.to_owned(), hertz);
@@ -168,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_is_a_device_of_its_own() {
+    fn every_gpu_setup_is_a_device_of_its_own() {
         let way = |precision, graph, learners| GpuSetup { number: 1, precision, graph, learners };
         let name = |way: GpuSetup| way.cell("lenet5", 4).label("device").to_owned();
         assert_eq!(name(way(Precision::Fp32, false, 1)), "cuda-1-fp32");
@@ -186,7 +189,8 @@ mod tests {
         assert_eq!(asked, expected);
     }
 
-    /// More samples, more learners and wider numbers need more memory.
+    /// System: tasks on a GPU that differ in samples, learners and precision. Expectation: more samples, more
+    /// learners and wider numbers need more memory.
     #[test]
     fn memory_grows_with_what_is_asked_for() {
         let bytes = |precision, learners, batch| {
@@ -196,7 +200,7 @@ mod tests {
         let one = bytes(Precision::Fp32, 1, 8);
         assert_eq!(bytes(Precision::Fp32, 2, 8), 2 * one);
         assert!(bytes(Precision::Fp32, 1, 16) > one && bytes(Precision::Bf16, 1, 8) < one);
-        // Parameters, gradients and momentum alone: 12 bytes a parameter.
+        // Parameters, gradients and momentum alone take 12 bytes for each parameter.
         assert!(one > 12 * 25_557_032, "{one}");
     }
 }

@@ -1,4 +1,4 @@
-//! What makes shares max-min fair, of random demands.
+//! Tests that the shares of random demands fulfil the definition of max-min fairness.
 
 use super::any_demand;
 use crate::fluid::{Demand, max_min_shares};

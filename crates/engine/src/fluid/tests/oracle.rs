@@ -1,4 +1,4 @@
-//! The fast network and the slow one, side by side through random runs.
+//! Tests of the fast network beside the slow reference network, through random runs.
 
 use super::{SECOND, any_demand, plain};
 use crate::Time;
@@ -6,7 +6,7 @@ use crate::fluid::reference::Reference;
 use crate::fluid::{Capacity, Demand, FlowId, GroupId, LinkId, Network};
 use proptest::prelude::*;
 
-/// What a random run does.
+/// One action of a random run.
 #[derive(Debug, Clone)]
 enum Act {
     Start { group: usize, work: f64, count: u32 },
@@ -82,7 +82,7 @@ impl Pair {
         self.groups.push(a);
     }
 
-    /// Both run up to `now`; the rates are compared whenever the same flows are active.
+    /// Runs both networks up to `now`; compares the rates whenever both have the same active flows.
     fn drain(&mut self, now: Time) {
         while let Some(at) = self.fast.next().filter(|&at| at <= now) {
             let before = self.fast_told.len();
@@ -180,11 +180,11 @@ impl Pair {
     }
 }
 
-/// Both do the same through these acts, and to the end.
+/// Checks that both networks do the same through `acts` and up to the end.
 fn agree(mut pair: Pair, acts: &[(u64, Act)]) {
     let mut now = Time(0);
     for (wait, act) in acts {
-        // Some things happen at one instant.
+        // A third of the acts happen at the instant of the act before.
         now = Time(now.0 + if wait % 3 == 0 { 0 } else { *wait });
         pair.drain(now);
         for nudge in 0.. {
@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn so_they_do_where_nodes_read_from_one_server_and_send_to_each_other(
+    fn fast_and_slow_agree_where_nodes_read_from_one_server_and_send_to_each_other(
         nodes in 2usize..7,
         server in any_capacity(),
         nics in (5.0f64..20.0, prop::collection::vec((0..12usize, any_capacity()), 0..3)),

@@ -1,4 +1,4 @@
-//! Instants: what is rounded, what is exact, and that ties stay ties.
+//! Tests of completion instants: which are rounded, which are exact, and that ties stay ties.
 
 use super::{SECOND, drain, plain};
 use crate::Time;
@@ -25,7 +25,9 @@ fn completions_round_up_but_exact_ones_stay() {
 
 #[test]
 fn late_ties_are_still_ties_and_late_work_takes_as_long() {
-    // After 2e6 s of an endless flow, two equal flows on a shared clock, and one alone.
+    // System: a server of 3e9 with an endless flow; after 2e6 s, two more groups start a flow of
+    // 1e9 each. Expectation: each of the three gets a third of the server, and the two flows end
+    // together after 1 s.
     let mut net = Network::new();
     let server = net.link(Capacity::Fixed(3e9));
     let nics = [net.link(Capacity::Fixed(1e10)), net.link(Capacity::Fixed(1e10))];
@@ -35,7 +37,7 @@ fn late_ties_are_still_ties_and_late_work_takes_as_long() {
     assert_eq!(net.next(), None);
     let mut now = Time(0);
     for step in 1..=20_000_u64 {
-        // A flow that always finds the clocks in use.
+        // The clocks are in use when this flow starts, so that they do not restart.
         now = Time(step * 100 * SECOND);
         let f = net.start(now, groups[0], 1e20, 1);
         net.next();

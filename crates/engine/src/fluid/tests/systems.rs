@@ -1,4 +1,4 @@
-//! Systems and what to expect of them, by hand.
+//! Tests of small systems that are solved by hand.
 
 use super::{SECOND, demand, drain, plain};
 use crate::Time;
@@ -58,14 +58,15 @@ fn equal_flows_finish_together_in_order_of_start() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(3.0));
     let (a, b) = (net.group(plain(&[link])), net.group(demand(&[(link, 1.0)], 2.0, 1e9)));
-    // All keys are 0.7, in two groups: 1, 2, 1, 2 weights share 3.
+    // All keys are 0.7, in two groups: flows of weights 1, 2, 1, 2 share 3 units/s.
     for (token, g, work) in [(1, a, 0.7), (2, b, 1.4), (3, a, 0.7), (4, b, 1.4)] {
         net.start(Time(5), g, work, token);
     }
     let tokens: Vec<u32> = drain(&mut net).iter().map(|&(_, token)| token).collect();
     assert_eq!(tokens, [1, 2, 3, 4]);
     assert_eq!(net.next(), None);
-    // Of one group alone, one after the other without another look at when: 5 of work 0.6 share 3.
+    // In one group, the flows of one instant are returned one after the other without another call of `next`: 5 flows
+    // of work 0.6 share 3 units/s.
     for token in 1..=5 {
         net.start(Time(5 + 2 * SECOND), a, 0.6, token);
     }
@@ -91,7 +92,7 @@ fn flows_started_as_one_finish_as_one() {
 }
 
 #[test]
-fn what_asks_for_nothing_finishes_at_once() {
+fn flows_without_work_or_without_limit_finish_at_once() {
     // Zero work on a dead link, and work that no link and no cap limits.
     let mut net = Network::new();
     let (dead, endless) =
@@ -131,7 +132,7 @@ fn capacity_follows_the_number_of_flows() {
 }
 
 #[test]
-fn a_cancelled_flow_says_what_is_left_and_frees_its_share() {
+fn cancelling_returns_the_work_left_and_frees_the_share() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(10.0));
     let g = net.group(plain(&[link]));
@@ -146,7 +147,7 @@ fn a_cancelled_flow_says_what_is_left_and_frees_its_share() {
 }
 
 #[test]
-fn a_flow_that_is_done_but_not_told_can_be_cancelled() {
+fn a_flow_that_is_done_but_not_returned_can_be_cancelled() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(1.0));
     let g = net.group(plain(&[link]));
@@ -159,7 +160,7 @@ fn a_flow_that_is_done_but_not_told_can_be_cancelled() {
 }
 
 #[test]
-fn a_flow_that_is_due_can_be_cancelled_before_it_is_told() {
+fn a_flow_that_is_due_can_be_cancelled_before_it_is_returned() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(1.0));
     let g = net.group(plain(&[link]));
@@ -188,10 +189,11 @@ fn a_tie_between_ceiling_and_link_is_left_when_the_link_falls_behind() {
 }
 
 #[test]
-fn what_a_server_leaves_of_nics_follows_its_level_together() {
-    // System: server 4, four NICs of 4 with a read each beside a transfer, then three reads of the server alone.
-    // Expectation: reads at 1 leave transfers 3; at 4/7 they leave 4 - 4/7. A NIC with two reads is not like the others:
-    // at 1/2 each, these leave 3 there and 3.5 elsewhere. Beside a fast server every NIC is shared evenly.
+fn nics_with_equal_traffic_follow_the_level_of_a_server_as_one_cohort() {
+    // System: a server of 4; four NICs of 4, each with a read from the server and a transfer; later three reads that
+    // use the server alone. Expectation: reads at 1 leave 3 to each transfer; reads at 4/7 leave 4 - 4/7. A NIC with
+    // two reads is in another cohort: reads at 1/2 leave 3 there and 3.5 on the other NICs. With a fast server every
+    // NIC is shared evenly.
     let mut net = Network::new();
     let server = net.link(Capacity::Fixed(4.0));
     let nics: Vec<_> = (0..4).map(|_| net.link(Capacity::Fixed(4.0))).collect();
@@ -230,10 +232,10 @@ fn what_a_server_leaves_of_nics_follows_its_level_together() {
 }
 
 #[test]
-fn who_comes_after_the_next_one_is_foreseen() {
-    // System: a shared link; three groups with ways of their own to it and flows of 3 and 9, 4 and 8, and 5 units,
-    // all at the same rate. Expectation: whoever will be done after the next one is foreseen, where that is another
-    // group's flow; of a group that is alone, nobody.
+fn the_flow_after_the_next_one_is_foreseen() {
+    // System: a shared link; three groups, each with another link of its own, and flows of 3 and 9, of 4 and 8, and
+    // of 5 units, all at the same rate. Expectation: the flow that ends after the next one is foreseen if it is
+    // another group's flow; `None` if only one group is left.
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(10.0));
     let [a, b, c] = [100.0, 200.0, 300.0].map(|capacity| {

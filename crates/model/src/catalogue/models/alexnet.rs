@@ -4,7 +4,7 @@ use super::image;
 use crate::catalogue::image::{Network, Window};
 use crate::catalogue::layer::Model;
 
-/// AlexNet for one device, as torchvision has it.
+/// Returns AlexNet for one device, as in torchvision.
 pub(super) fn alexnet() -> Model {
     let pool = Window::square(3, 2, 0);
     let mut network = Network::new(image(224));

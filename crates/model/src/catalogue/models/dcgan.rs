@@ -3,8 +3,8 @@
 use crate::catalogue::image::{Network, Window};
 use crate::catalogue::layer::{Input, Model};
 
-/// DCGAN for 64 × 64 pixels: noise through the generator, and its image through the discriminator. A
-/// step trains the discriminator on real images too, which is its part of the layers once more.
+/// Returns DCGAN for 64 × 64 pixels: noise goes through the generator, and the generated image through the discriminator. A
+/// training step also runs the discriminator on real images; that second pass of its layers is not included here.
 pub(super) fn dcgan() -> Model {
     let grow = Window::square(4, 2, 1);
     let whole = Window::square(4, 1, 0);

@@ -7,7 +7,7 @@ use crate::catalogue::layer::Model;
 const AVERAGE: Window = Window::same(3, 3);
 const HALVE: Window = Window::square(3, 2, 0);
 
-/// Inception v3 with the auxiliary head that training has (layers `aux.…`).
+/// Returns Inception v3 with the auxiliary head that only training uses (layers `aux.…`).
 pub(super) fn inception_v3() -> Model {
     let mut network = Network::new(image(299));
     network
@@ -38,14 +38,14 @@ pub(super) fn inception_v3() -> Model {
     }
 }
 
-/// Convolutions one after the other, `NAME_1`, `NAME_2`, …
+/// Adds convolutions one after the other, `NAME_1`, `NAME_2`, …
 fn row(network: &mut Network, name: &str, layers: &[(u64, Window)]) {
     for (index, (to, window)) in (1..).zip(layers) {
         network.normed(&format!("{name}_{index}"), *to, *window);
     }
 }
 
-/// A pool that keeps the size, and a convolution.
+/// Adds a pool that keeps the size, and a 1 × 1 convolution.
 fn pooled(network: &mut Network, name: &str, to: u64) {
     network.pool(&format!("{name}.pool"), AVERAGE).normed(
         &format!("{name}.branch_pool"),

@@ -3,7 +3,7 @@
 use crate::catalogue::image::{Network, Window};
 use crate::catalogue::layer::{Input, Model};
 
-/// LeNet-5 as it is trained today: all channels joined, pools without parameters, a linear output.
+/// Returns LeNet-5 as it is trained today: convolutions read all channels, pools have no parameters, the output layer is linear.
 pub(super) fn lenet5() -> Model {
     let input = Input::Image { channels: 1, height: 28, width: 28 };
     let mut network = Network::new(input);

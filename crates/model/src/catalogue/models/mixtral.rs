@@ -4,7 +4,8 @@ use crate::catalogue::gated::{Decoder, Routing};
 use crate::catalogue::layer::{Input, Model};
 use crate::catalogue::sequence::Width;
 
-/// Mixtral 8x7B: the blocks of a model of 7 billion parameters with eight experts each, of which a token takes two.
+/// Returns Mixtral 8x7B: blocks as in a model with 7 billion parameters, but with eight experts each; each token is routed to
+/// two.
 pub(super) fn mixtral_8x7b(length: u64) -> Model {
     let decoder = Decoder {
         width: Width { length, hidden: 4096, heads: 32 },

@@ -4,7 +4,7 @@ use super::image;
 use crate::catalogue::image::{Network, POINT, Window};
 use crate::catalogue::layer::Model;
 
-/// Stages of MobileNet v2: expansion, channels, blocks, stride of the first (the paper's table 2).
+/// Stages of MobileNet v2: expansion, channels, number of blocks, stride of the first block (the paper's table 2).
 const STAGES: [[u64; 4]; 7] = [
     [1, 16, 1, 1],
     [6, 24, 2, 2],
@@ -15,7 +15,7 @@ const STAGES: [[u64; 4]; 7] = [
     [6, 320, 1, 1],
 ];
 
-/// MobileNet v2, of width 1.
+/// Returns MobileNet v2 with width multiplier 1.
 pub(super) fn mobilenet_v2() -> Model {
     let mut network = Network::new(image(224));
     network.normed("stem", 32, Window::square(3, 2, 1));

@@ -1,4 +1,4 @@
-//! The models.
+//! The models of the catalogue, one module for each family.
 
 mod alexnet;
 mod bert;
@@ -14,7 +14,7 @@ mod vgg;
 
 use super::layer::{Input, Model};
 
-/// How a model is made: out of nothing, or for a length of sequences [tokens].
+/// How a model is made: with a fixed input, or for a given sequence length [tokens].
 #[derive(Debug, Clone, Copy)]
 enum Maker {
     Fixed(fn() -> Model),
@@ -23,12 +23,13 @@ enum Maker {
 
 use Maker::{Fixed, OfLength};
 
-/// Made for sequences of at most `usual` tokens.
+/// Returns the maker of a model that is usually trained with, and limited to, sequences of `usual` tokens.
 const fn up_to(usual: u64, make: fn(u64) -> Model) -> Maker {
     OfLength { usual, longest: usual, make }
 }
 
-/// Llama 3 was trained with 8,192 tokens, then with up to 131,072 (The Llama 3 Herd of Models, section 3.4.2).
+/// Returns the maker of a Llama 3 model, which was trained with 8,192 tokens, then with up to 131,072 (The Llama 3 Herd of
+/// Models, section 3.4.2).
 const fn llama3(make: fn(u64) -> Model) -> Maker {
     OfLength { usual: 8192, longest: 131_072, make }
 }
@@ -95,7 +96,7 @@ fn maker(name: &str) -> Option<Maker> {
     })
 }
 
-/// The model of a name, for sequences of their usual length where it works on such.
+/// Returns the model called `name`, for its usual sequence length if it works on sequences; `None` if there is no such model.
 #[must_use]
 pub fn model(name: &str) -> Option<Model> {
     Some(match maker(name)? {
@@ -104,8 +105,9 @@ pub fn model(name: &str) -> Option<Model> {
     })
 }
 
-/// The model of a name for sequences of `length` [tokens], 1 to what its table of positions holds or it was trained with;
-/// none where the model works on something else or on no such length.
+/// Returns the model called `name` for sequences of `length` tokens. `length` is from 1 to the size of the model's position table
+/// or, without a table, the longest sequence that it was trained with. `None` if there is no such model, it takes no sequences,
+/// or `length` is out of range.
 #[must_use]
 pub fn model_of_length(name: &str, length: u64) -> Option<Model> {
     match maker(name)? {
@@ -114,7 +116,8 @@ pub fn model_of_length(name: &str, length: u64) -> Option<Model> {
     }
 }
 
-/// The longest sequence that the model of a name can be used with [tokens]; none for models that take no sequences.
+/// Returns the longest sequence that the model called `name` takes [tokens]; `None` if there is no such model or it takes no
+/// sequences.
 #[must_use]
 pub fn longest_sequence(name: &str) -> Option<u64> {
     match maker(name)? {
@@ -123,7 +126,7 @@ pub fn longest_sequence(name: &str) -> Option<u64> {
     }
 }
 
-/// A colour image as high as wide.
+/// Returns a square colour image.
 const fn image(side: u64) -> Input {
     Input::Image { channels: 3, height: side, width: side }
 }
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_model_of_the_list_is_there_and_says_where_it_is_from() {
+    fn every_listed_model_exists_and_names_its_source() {
         let mut before = 0;
         for name in MODELS {
             let model = named(name);
@@ -160,8 +163,8 @@ mod tests {
 
     #[test]
     fn parameters_are_the_published_ones() {
-        // torchvision's `num_params` of its weights; transformers' counts of its models, which for Llama and Mixtral are
-        // those of the released weights; for GPT-3 the paper's table 2.1; for ResNet-32 the paper's table 6, 0.46 M.
+        // torchvision: `num_params` of its weights. transformers: counts of its models, which for Llama and Mixtral equal those
+        // of the released weights. GPT-3: the paper's table 2.1. ResNet-32: the paper's table 6, 0.46 M.
         let exact = [
             ("lenet5", 61_706),
             ("alexnet", 61_100_840),
@@ -198,9 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn work_is_the_published_one() {
-        // Multiply-adds: torchvision's `_ops` of its weights, without Inception's auxiliary head, which only
-        // training has.
+    fn flops_are_the_published_ones() {
+        // Multiply-adds: torchvision's `_ops` of its weights, without Inception's auxiliary head, which only training uses.
         let of_aux = |model: &Model| {
             model.layers.iter().filter(|l| l.name.starts_with("aux")).map(|l| l.flops).sum::<u64>()
         };
@@ -212,20 +214,21 @@ mod tests {
             ("resnet152", 11.514),
             ("inceptionv3", 5.713),
             ("mobilenetv2", 0.301),
-            // Pruning literature: 69 million.
+            // Papers on pruning publish 69 million.
             ("resnet32", 0.0691),
         ] {
             let model = named(name);
             near(model.flops() - of_aux(&model), 2e9 * giga, name);
         }
-        // Sun et al., MobileBERT (2020), table 4: 22.5 G of 128 tokens. Clark et al., ELECTRA (2020), table 8: 79 G.
+        // Sun et al., MobileBERT (2020), table 4: 22.5 G for 128 tokens. Clark et al., ELECTRA (2020), table 8: 79 G.
         near(model_of_length("bert-base", 128).expect("base").flops(), 22.5e9, "base");
         near(model_of_length("bert-large", 128).expect("large").flops(), 79e9, "large");
     }
 
     #[test]
-    fn training_gpt3_takes_what_its_authors_say() {
-        // Brown et al. (2020), table D.1: 3.14e23 FLOPs for 300 G tokens, three passes of products with weights.
+    fn training_gpt3_takes_the_published_flops() {
+        // Brown et al. (2020), table D.1: 3.14e23 FLOPs for 300 G tokens, in which each weight takes part in three products (one
+        // forward, two backward).
         let model = named("gpt3-175b");
         let products = model.layers.iter().filter(|l| !l.name.ends_with("scores"));
         let forward: u64 = products.map(|layer| layer.flops).sum();
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn training_llama3_takes_what_its_authors_say() {
+    fn training_llama3_takes_the_published_flops() {
         // Grattafiori et al. (2024), section 3.2.1: 3.8e25 FLOPs for 15.6 T tokens.
         let model = named("llama3-405b");
         let products = model.layers.iter().filter(|l| !l.name.ends_with("scores"));
@@ -242,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn mixtral_has_the_experts_and_active_parameters_that_its_authors_say() {
-        // Jiang et al. (2024), table 1 and section 1; Mistral AI's announcement: 12.9 G of 46.7 G parameters for a token.
+    fn mixtral_has_the_published_experts_and_active_parameters() {
+        // Jiang et al. (2024), table 1 and section 1; Mistral AI's announcement: a token uses 12.9 G of 46.7 G parameters.
         let model = named("mixtral-8x7b");
         near(model.parameters(), 46.7e9, "all");
         near(model.active_parameters(), 12.9e9, "active");
@@ -251,7 +254,7 @@ mod tests {
         assert_eq!((mixture.experts, mixture.per_token, mixture.layers), (8, 2, 32));
         assert_eq!(mixture.dispatched, 32_768 * 4096 * 2);
         assert_eq!(mixture.parameters, 32 * 8 * 3 * 4096 * 14_336);
-        // What a token does not take is six experts of eight.
+        // A token does not use six of eight experts.
         let left = model.parameters() - model.active_parameters();
         assert_eq!(left, mixture.parameters / 8 * 6);
         assert_eq!(named("llama3-405b").mixture(), None);
@@ -259,26 +262,26 @@ mod tests {
 
     #[test]
     fn outputs_of_convolutions_are_the_published_ones() {
-        // Radosavovic et al., Designing Network Design Spaces (2020), table 4: elements of all outputs of
-        // convolutions [millions].
+        // Radosavovic et al., Designing Network Design Spaces (2020), table 4: elements in the outputs of all convolutions
+        // [millions].
         for (name, millions) in [("resnet50", 11.1), ("resnet101", 16.2), ("resnet152", 22.6)] {
             let model = named(name);
             let conv = model.layers.iter().filter(|l| l.flops > 0 && l.name != "fc");
             near(conv.map(|l| l.activations).sum(), millions * 1e6, name);
-            // Norms keep as much again, except in shortcuts and with pools.
+            // Norms keep as many elements as convolutions, except in shortcuts and with pools.
             let kept = model.activations() as f64 / (millions * 2e6);
             assert!((0.9..1.0).contains(&kept), "{name}: {kept}");
         }
     }
 
     #[test]
-    fn longer_sequences_take_more_and_too_long_ones_are_refused() {
+    fn longer_sequences_take_more_flops_and_too_long_ones_are_refused() {
         let [short, long] = [128, 512].map(|n| model_of_length("bert-base", n).expect("a model"));
         assert!(long.flops() > 4 * short.flops(), "attention goes with the square");
         assert_eq!(long.parameters(), short.parameters());
         assert_eq!(model_of_length("bert-base", 513), None);
         assert_eq!(model_of_length("bert-base", 0), None);
-        // Rotary positions have no table: these end where training did.
+        // Rotary positions have no table, so the longest sequence of these models is the longest in training.
         for (name, usual, longest) in [("llama2-70b", 4096, 4096), ("llama3-8b", 8192, 131_072)] {
             assert_eq!(named(name).input, Input::Tokens(usual));
             assert!(model_of_length(name, longest).is_some(), "{name}");

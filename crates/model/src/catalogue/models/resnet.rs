@@ -5,26 +5,26 @@ use crate::catalogue::image::{Network, POINT, Window};
 use crate::catalogue::layer::Model;
 
 const SOURCE: &str = "K. He et al., Deep Residual Learning for Image Recognition, CVPR 2016";
-/// The stride stands in the 3 × 3 convolution, as in torchvision and NVIDIA's "v1.5".
+/// The stride is in the 3 × 3 convolution, as in torchvision and NVIDIA's "v1.5".
 const SOURCE_V15: &str =
     "K. He et al., Deep Residual Learning for Image Recognition, CVPR 2016; torchvision (v1.5)";
 
-/// ResNet-50.
+/// Returns ResNet-50.
 pub(super) fn resnet50() -> Model {
     bottlenecks("resnet50", [3, 4, 6, 3])
 }
 
-/// ResNet-101.
+/// Returns ResNet-101.
 pub(super) fn resnet101() -> Model {
     bottlenecks("resnet101", [3, 4, 23, 3])
 }
 
-/// ResNet-152.
+/// Returns ResNet-152.
 pub(super) fn resnet152() -> Model {
     bottlenecks("resnet152", [3, 8, 36, 3])
 }
 
-/// A network for ImageNet with so many blocks in each stage.
+/// Returns a network for ImageNet; `blocks` is the number of blocks in each stage.
 fn bottlenecks(name: &'static str, blocks: [u64; 4]) -> Model {
     let mut network = Network::new(image(224));
     network
@@ -55,7 +55,7 @@ fn bottleneck(network: &mut Network, name: &str, width: u64, stride: u64) {
         .normed(&of("3"), 4 * width, POINT);
 }
 
-/// ResNet-32 for CIFAR-10: 6·5 + 2 layers, shortcuts without parameters (the paper's option A).
+/// Returns ResNet-32 for CIFAR-10: 6·5 + 2 layers, shortcuts without parameters (the paper's option A).
 pub(super) fn resnet32() -> Model {
     let mut network = Network::new(image(32));
     network.normed("stem", 16, Window::same(3, 3));

@@ -4,7 +4,7 @@ use super::image;
 use crate::catalogue::image::{Network, Window};
 use crate::catalogue::layer::Model;
 
-/// VGG-16, configuration D, without batch norm.
+/// Returns VGG-16, configuration D, without batch norm.
 pub(super) fn vgg16() -> Model {
     let mut network = Network::new(image(224));
     for (stage, (channels, convolutions)) in

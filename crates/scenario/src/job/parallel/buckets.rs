@@ -6,23 +6,26 @@ use crate::sync::{Bucket, Sync};
 /// Gradients of a stage's chunk that are reduced together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StageBucket {
-    /// Share of the chunk's last backward pass, or pass for gradients of weights, after which they are there.
+    /// Share of the chunk's last backward pass, or of its pass for gradients of weights, after which the gradients are
+    /// ready.
     pub at: f64,
-    /// How many on each of its GPUs [B].
+    /// Size of the gradients on each GPU of the stage [B].
     pub bytes: u64,
-    /// Tensors among them.
+    /// Number of tensors in the bucket.
     pub tensors: u32,
-    /// Time of a GPU to compress them then [s].
+    /// Time that a GPU needs to compress the gradients once they are ready [s].
     pub compress: f64,
-    /// Share of the model's step for which a framework's cycle keeps them beyond the end of backward.
+    /// Time for which a framework's fusion cycle delays the bucket beyond the end of backward, as a share of the
+    /// model's step.
     pub late: f64,
-    /// Whether they are experts', of which only some model copies have the same.
+    /// Whether the gradients belong to experts, which only some model copies have in common.
     pub experts: bool,
 }
 
 impl Parallelism {
-    /// The model's gradients that chunk number `chunk` has, of chunks with these shares of the time in the model's order:
-    /// backward goes through the last chunk first, and each has gradients as it has parameters.
+    /// Returns the buckets of gradients of chunk number `chunk`. `shares` are the chunks' shares of the time, in the
+    /// model's order. Backward goes through the last chunk first, and each chunk has gradients in proportion to its
+    /// parameters.
     #[must_use]
     pub fn buckets(&self, sync: &Sync, shares: &[f64], chunk: usize) -> Vec<StageBucket> {
         let after = |all: &[f64]| all[chunk + 1..].iter().sum::<f64>();
@@ -51,8 +54,9 @@ impl Parallelism {
         all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
     }
 
-    /// Time of a GPU of stage number `stage` to decompress what has come of a step [s]: that of the model's gradients of
-    /// which it has a part, of `experts` only where others have the same.
+    /// Returns the time that a GPU of stage number `stage` needs to decompress the gradients received in a
+    /// step [s]: those of its part of the model. Gradients of experts count only if `experts` is true, because other
+    /// copies hold the same experts.
     #[must_use]
     pub fn decompress(&self, sync: &Sync, stage: usize, experts: bool) -> f64 {
         let share = self.experts_of(stage);
@@ -61,7 +65,7 @@ impl Parallelism {
         sync.decompress * weight / f64::from(self.tensor_ranks())
     }
 
-    /// Share of backward after a share of the step.
+    /// Converts `ready`, a share of the step's time, to the share of the backward pass that is done by then.
     fn share_of_backward(&self, ready: f64) -> f64 {
         ((ready - self.forward) / (1.0 - self.forward)).clamp(0.0, 1.0)
     }

@@ -1,4 +1,4 @@
-//! Sequences split over GPUs: how `[job.parallel.context]` is written.
+//! Settings of `[job.parallel.context]`: sequences split over GPUs.
 
 use super::Parallelism;
 use super::method::Method;
@@ -13,24 +13,25 @@ use forebay_model::units::Size;
 use schemars::JsonSchema;
 
 /// Ranks that split each sequence: each has an equal part of its tokens, and all parameters of the stage. In each
-/// attention a rank's queries meet the keys and values of all ranks, and in backward the gradients of these go back.
+/// attention layer, a rank's queries need the keys and values of all ranks. In backward, the gradients of keys and
+/// values go back to the ranks that they came from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context {
-    /// How many.
+    /// Number of ranks that split each sequence.
     pub ranks: u32,
-    /// Attentions of each chunk of the model, in its order.
+    /// Number of attention layers in each chunk of the model, in the model's order.
     pub attentions: Vec<u32>,
-    /// Keys and values of all tokens of a batch in one attention [B].
+    /// Keys and values of all tokens of a batch in one attention layer [B].
     pub bytes: f64,
-    /// When they are exchanged.
+    /// When keys and values are exchanged.
     pub exchange: KeyExchange,
-    /// How they are.
+    /// Algorithm and fidelity of the exchange.
     pub method: Method,
 }
 
 impl Context {
-    /// Keys and values of all tokens of a micro-batch in one attention that a rank has a part of [B]: of its heads, where
-    /// ranks split layers.
+    /// Returns the bytes of the keys and values of a micro-batch in one attention layer, of which each rank has the
+    /// part for its tokens [B]. Where ranks also split layers, only the heads of one such rank are counted.
     #[must_use]
     pub fn bytes_of_each(&self, of: &Parallelism) -> u64 {
         let parts = f64::from(of.micro_batches) * f64::from(of.tensor_ranks());
@@ -42,12 +43,12 @@ impl Context {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyExchange {
-    /// While the block computes with those that it has (H. Liu, M. Zaharia and P. Abbeel, *Ring Attention with Blockwise
-    /// Transformers*, 2023): the block takes the longer of both.
+    /// While the block computes with the keys and values that it already has (H. Liu, M. Zaharia and P. Abbeel, *Ring
+    /// Attention with Blockwise Transformers*, 2023): the block takes the longer of the two times.
     #[default]
     Overlapped,
-    /// Before the attention, which waits for all of them (A. Dubey et al., *The Llama 3 Herd of Models*, 2024, section
-    /// 3.3.2), and their gradients after it.
+    /// Before the attention, which waits for the keys and values of all ranks (A. Dubey et al., *The Llama 3 Herd of
+    /// Models*, 2024, section 3.3.2); their gradients are exchanged after it.
     Exposed,
 }
 
@@ -58,22 +59,25 @@ pub(crate) struct ContextSettings {
     /// GPUs that split each sequence.
     #[schemars(required)]
     pub(super) ranks: Field<Count<1, 10_000>>,
-    /// Attentions in forward (default: one in each block of a transformer of the catalogue).
+    /// Number of attention layers in the forward pass (default: one in each block of a transformer of the catalogue).
     attentions: Field<Count<0, 100_000>>,
-    /// Keys and values of a sample in each of them (default: those of a transformer of the catalogue).
+    /// Bytes of the keys and values of a sample in each attention layer (default: those of a transformer of the
+    /// catalogue).
     keys_values: Field<Amount<Size>>,
-    /// When they are exchanged: "overlapped" with the block's arithmetic, as ring attention does, or "exposed" before the
-    /// attention, as Llama 3's training does (default: "overlapped").
+    /// When keys and values are exchanged: "overlapped" with the block's arithmetic, as ring attention does, or
+    /// "exposed" before the attention, as Llama 3's training does (default: "overlapped").
     exchange: Field<KeyExchange>,
-    /// How: "ring", "recursive-doubling", … or "auto" (default: "auto", as NCCL chooses).
+    /// Algorithm of the exchange: "ring", "recursive-doubling", … or "auto" (default: "auto", as NCCL chooses).
     algorithm: Field<AlgorithmName>,
-    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
-    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    /// How collectives are simulated: "flow", each transfer shares links with all other traffic; "analytic", a
+    /// collective takes its time on an idle network; or "auto", "flow" up to a million transfers in a step and
+    /// otherwise "analytic" (default: "auto").
     fidelity: Field<Fidelity>,
 }
 
 impl ContextSettings {
-    /// The checked settings of the table at node `at`, of a model in stages of these shares.
+    /// Returns the checked settings of the table at document node `at`, for a model whose chunks take `shares` of a
+    /// step; `None` if they are wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,

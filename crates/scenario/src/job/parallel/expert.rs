@@ -1,4 +1,4 @@
-//! Experts spread over model copies: how `[job.parallel.expert]` is written.
+//! Settings of `[job.parallel.expert]`: experts spread over model copies.
 
 use super::method::Method;
 use super::parallelism::Parallelism;
@@ -17,34 +17,36 @@ use schemars::JsonSchema;
 /// gradients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expert {
-    /// Consecutive model copies that hold all experts together.
+    /// Number of consecutive model copies that hold all experts together.
     pub ranks: u32,
-    /// Layers of experts of each chunk of the model, in its order.
+    /// Number of expert layers in each chunk of the model, in the model's order.
     pub layers: Vec<u32>,
-    /// Tokens of a batch that a model copy dispatches in one layer, each once for each expert that it takes [B].
+    /// Bytes of the tokens of a batch that a model copy dispatches in one layer; a token counts once for each expert
+    /// that it goes to [B].
     pub bytes: f64,
-    /// By chunk, share of its parameters that are experts'.
+    /// For each chunk, the share of its parameters that belongs to experts.
     pub parameters: Vec<f64>,
-    /// By chunk, share of its time in which experts compute where all have as many tokens.
+    /// For each chunk, the share of its time in which experts compute, if all have the same number of tokens.
     pub time: Vec<f64>,
-    /// Tokens of each rank's experts.
+    /// How many tokens the experts of each rank get.
     pub load: Load,
-    /// How tokens are dispatched.
+    /// Algorithm and fidelity of the all-to-alls.
     pub method: Method,
 }
 
 impl Expert {
-    /// Bytes that each GPU of a model copy dispatches for a micro-batch, to itself too [B], if every rank's experts had as many
-    /// tokens as the busiest rank's: the busiest decides how long the all-to-all takes.
+    /// Returns the bytes that each GPU of a model copy dispatches for a micro-batch, including those to
+    /// itself [B]. Every rank is assumed to have as many tokens as the busiest rank, which decides how long the
+    /// all-to-all takes.
     #[must_use]
     pub fn bytes_of_each(&self, of: &Parallelism) -> u64 {
         let parts = f64::from(of.micro_batches) * f64::from(of.ranks());
         (self.load.most() * self.bytes / parts).round() as u64
     }
 
-    /// Time that rank number `rank` takes from share `from` to share `to` of a pass on a chunk, ÷ the time of the whole pass
-    /// with equal loads. Each layer takes an equal part of the pass. Its experts compute at the end of that part in
-    /// forward, and at the beginning of it in backward.
+    /// Returns the time that rank number `rank` needs from share `from` to share `to` of a pass on a chunk, ÷ the time
+    /// of the whole pass with equal loads. Each layer takes an equal part of the pass. A layer's experts compute at the
+    /// end of its part in forward, and at the beginning of its part in backward.
     #[must_use]
     pub fn time_of(&self, rank: u32, (chunk, back): (usize, bool), (from, to): (f64, f64)) -> f64 {
         let number = f64::from(self.layers[chunk]);
@@ -61,7 +63,8 @@ impl Expert {
         time
     }
 
-    /// Programs that each stage needs: one for each rank where their experts compute for unequal times.
+    /// Returns the number of programs that each stage needs: one for each rank if the ranks' experts compute for
+    /// unequal times, otherwise 1.
     #[must_use]
     pub fn programs(&self) -> u32 {
         match self.load {
@@ -70,7 +73,8 @@ impl Expert {
         }
     }
 
-    /// Tokens of the rank that has most of them in all layers of a chunk together, ÷ their mean; the most of any chunk.
+    /// Returns the tokens of the busiest rank, in all layers of a chunk together, ÷ the mean over ranks; the largest
+    /// such ratio of any chunk.
     #[must_use]
     pub fn most_in_all(&self) -> f64 {
         let Load::Busiest(most) = self.load else { return self.load.most() };
@@ -82,7 +86,8 @@ impl Expert {
         self.layers.iter().filter(|layers| **layers > 0).map(of).fold(1.0, f64::max)
     }
 
-    /// The shares of a pass between which the experts of its layer number `layer` compute, counted in the order of the pass.
+    /// Returns the interval of a pass, in shares of its time, in which the experts of layer number `layer` compute;
+    /// layers are counted in the order of the pass.
     #[must_use]
     pub fn experts_compute(&self, chunk: usize, (layer, back): (u32, bool)) -> (f64, f64) {
         let (number, time) = (f64::from(self.layers[chunk]), self.time[chunk]);
@@ -95,15 +100,16 @@ impl Expert {
 /// How many tokens each rank's experts get, ÷ the mean over ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
-    /// So many on the busiest rank, and equal parts of the rest on the others; layer i's busiest rank is i modulo their number.
+    /// The busiest rank gets this ratio, and the other ranks get equal parts of the remaining tokens. In layer i, the
+    /// busiest rank is number i modulo the number of ranks.
     Busiest(f64),
-    /// So many on each rank: buffers are padded to this, and tokens beyond it are dropped (W. Fedus, B. Zoph and N. Shazeer,
-    /// *Switch Transformers*, JMLR 2022, section 2.2).
+    /// Every rank gets this ratio: buffers are padded to it, and tokens beyond it are dropped (W. Fedus, B. Zoph and N.
+    /// Shazeer, *Switch Transformers*, JMLR 2022, section 2.2).
     Capacity(f64),
 }
 
 impl Load {
-    /// Tokens of rank number `rank` of `ranks` in layer number `layer`, ÷ their mean.
+    /// Returns the tokens of rank number `rank` of `ranks` in layer number `layer`, ÷ the mean over ranks.
     #[must_use]
     pub fn of_rank(self, layer: u32, rank: u32, ranks: u32) -> f64 {
         match self {
@@ -113,7 +119,7 @@ impl Load {
         }
     }
 
-    /// Tokens of the busiest rank ÷ their mean.
+    /// Returns the tokens of the busiest rank ÷ the mean over ranks.
     #[must_use]
     pub fn most(self) -> f64 {
         match self {
@@ -121,7 +127,8 @@ impl Load {
         }
     }
 
-    /// Bytes of a simulated all-to-all, in which each rank sends as much as the busiest, ÷ bytes that ranks send on average.
+    /// Returns the bytes of a simulated all-to-all, in which each rank sends as much as the busiest, ÷ the bytes that
+    /// ranks send on average.
     #[must_use]
     pub fn excess(self) -> f64 {
         match self {
@@ -135,15 +142,16 @@ impl Load {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExpertSettings {
-    /// Model copies that hold all experts together; it divides the number of experts, and that of model copies.
+    /// Model copies that hold all experts together; the number divides the number of experts and the number of model
+    /// copies.
     #[schemars(required)]
     ranks: Field<Count<1, 10_000>>,
-    /// Layers of experts (default: those of a mixture of the catalogue).
+    /// Number of expert layers (default: those of a mixture of the catalogue).
     layers: Field<Count<0, 100_000>>,
     /// Bytes of a sample's tokens that one layer sends to experts, counted once for each expert of a token (default: those of
     /// a mixture of the catalogue).
     dispatched: Field<Amount<Size>>,
-    /// Share of the model's parameters that are experts' (default: that of a mixture of the catalogue).
+    /// Share of the model's parameters that belongs to experts (default: that of a mixture of the catalogue).
     parameters: Field<Share>,
     /// Share of a step's time in which experts compute (default: that of a mixture of the catalogue, by FLOPs).
     time: Field<Share>,
@@ -153,15 +161,18 @@ pub(crate) struct ExpertSettings {
     /// Tokens that each expert has room for ÷ their mean number: buffers are padded to this, and tokens beyond it are dropped
     /// (default: no limit).
     capacity_factor: Field<Factor>,
-    /// How tokens are dispatched: "flat", to each rank by itself, "bruck" or "auto" (default: "auto", as NCCL does).
+    /// Algorithm of the all-to-alls that dispatch tokens: "flat", from each rank to each other rank directly, "bruck"
+    /// or "auto" (default: "auto", as NCCL does).
     algorithm: Field<AlgorithmName>,
-    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
-    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    /// How collectives are simulated: "flow", each transfer shares links with all other traffic; "analytic", a
+    /// collective takes its time on an idle network; or "auto", "flow" up to a million transfers in a step and
+    /// otherwise "analytic" (default: "auto").
     fidelity: Field<Fidelity>,
 }
 
 impl ExpertSettings {
-    /// The checked settings of the table at node `at`, of a model in chunks of these shares.
+    /// Returns the checked settings of the table at document node `at`, for a model whose chunks take `shares` of a
+    /// step; `None` if they are wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -256,7 +267,7 @@ mod tests {
     use crate::sync::Reduction;
 
     #[test]
-    fn tokens_are_as_many_whoever_has_most() {
+    fn total_tokens_do_not_depend_on_which_rank_is_busiest() {
         for ranks in [2, 4, 8] {
             for layer in 0..9 {
                 let load = Load::Busiest(1.5);
@@ -275,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn time_follows_the_tokens_of_each_layer_forward_and_back() {
+    fn experts_take_time_in_proportion_to_their_tokens_forward_and_backward() {
         // System: two layers on two ranks; experts take half of each layer's time. Rank 0 has 1.5 times the mean number of
         // tokens in the first layer and half the mean in the second.
         let expert = Expert {

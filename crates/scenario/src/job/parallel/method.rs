@@ -6,16 +6,16 @@ use crate::sync::{AlgorithmName, Fidelity, Reduction};
 /// How ranks do their collectives, and how the simulator finds their time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Method {
-    /// By which algorithm.
+    /// Algorithm of the collectives.
     pub reduction: Reduction,
-    /// Transfer by transfer, or in the time on an idle network.
+    /// Whether each transfer is simulated, or a collective takes its time on an idle network.
     pub fidelity: Fidelity,
-    /// Transfers of a step by which that was chosen; `None` where it is written.
+    /// Number of transfers in a step by which the fidelity was chosen; `None` if it was written.
     pub chosen_by: Option<f64>,
 }
 
 impl Method {
-    /// As is written; what is not is chosen later.
+    /// Returns the method that the settings say; a fidelity that is "auto" or not written is chosen later.
     pub(super) fn written(algorithm: &Field<AlgorithmName>, fidelity: &Field<Fidelity>) -> Method {
         Method {
             reduction: Reduction::named(algorithm.get()),

@@ -1,4 +1,4 @@
-//! A step that is followed piece by piece.
+//! How a step is spread over GPUs, where its forward and backward passes are simulated one by one.
 
 use super::context::Context;
 use super::expert::Expert;
@@ -15,11 +15,11 @@ use forebay_model::device_memory::{Spread, portions};
 use forebay_model::law::StepLaw;
 use schemars::JsonSchema;
 
-/// What a step time is the time of, where a batch is cut into micro-batches.
+/// What a step time measures where a batch is cut into micro-batches: the whole batch or one micro-batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepOf {
-    /// The whole batch of a model copy: each of m micro-batches takes an m-th of it.
+    /// The whole batch of a model copy: each of m micro-batches takes an m-th of the time.
     #[default]
     Batch,
     /// One micro-batch, as a function of its samples.
@@ -27,7 +27,7 @@ pub enum StepOf {
 }
 
 impl StepOf {
-    /// Time of one of `micro_batches` micro-batches of `batch` samples [s].
+    /// Returns the time of one of the `micro_batches` micro-batches that `batch` samples are cut into [s].
     #[must_use]
     pub fn micro_batch(self, law: &StepLaw, batch: f64, micro_batches: f64) -> f64 {
         match self {
@@ -37,20 +37,20 @@ impl StepOf {
     }
 }
 
-/// How a step of a model copy is spread over GPUs, where it is followed piece by piece.
+/// How a step of a model copy is spread over GPUs, where its forward and backward passes are simulated one by one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parallelism {
-    /// Order of micro-batches.
+    /// Order in which stages work on micro-batches.
     pub schedule: Schedule,
     /// Micro-batches of each batch.
     pub micro_batches: u32,
-    /// What the job's step time is the time of.
+    /// What the job's step time measures: the whole batch or one micro-batch.
     pub step_of: StepOf,
-    /// Share of a step's time that is forward.
+    /// Share of a step's time that the forward pass takes.
     pub forward: f64,
-    /// Bytes that a stage hands to the next one for each batch, and back as gradients [B].
+    /// Activations that a stage sends to the next one for each batch; as many bytes come back as gradients [B].
     pub activations: f64,
-    /// GPUs of a model copy on each node, one stage's after the other's.
+    /// GPUs of a model copy on each node, in the order of the stages.
     pub gpus_per_node: u32,
     /// Ranks that split each layer, if any.
     pub tensor: Option<Tensor>,
@@ -62,47 +62,47 @@ pub struct Parallelism {
     pub zero: u32,
     /// Share of the parameters that each chunk of the model has, in the model's order.
     pub weights: Vec<f64>,
-    /// By stage, what does not fit on a GPU and is kept in the host's memory; empty where all fits.
+    /// For each stage, what does not fit on its GPU and is kept in the host's memory; empty if everything fits.
     pub swap: Vec<Swap>,
 }
 
 impl Parallelism {
-    /// Ranks that split each layer.
+    /// Returns the number of ranks that split each layer.
     #[must_use]
     pub fn tensor_ranks(&self) -> u32 {
         self.tensor.as_ref().map_or(1, |tensor| tensor.ranks)
     }
 
-    /// Ranks that split each sequence.
+    /// Returns the number of ranks that split each sequence.
     #[must_use]
     pub fn context_ranks(&self) -> u32 {
         self.context.as_ref().map_or(1, |context| context.ranks)
     }
 
-    /// Model copies that hold all experts together.
+    /// Returns the number of model copies that hold all experts together.
     #[must_use]
     pub fn expert_ranks(&self) -> u32 {
         self.expert.as_ref().map_or(1, |expert| expert.ranks)
     }
 
-    /// GPUs of a stage of a model copy.
+    /// Returns the number of GPUs of a stage of a model copy.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.tensor_ranks().saturating_mul(self.context_ranks())
     }
 
-    /// Share of the batch whose activations stage number `stage` has at once.
+    /// Returns the share of the batch whose activations stage number `stage` holds at once, at most.
     pub(crate) fn in_progress(&self, stage: u32, stages: u32) -> f64 {
         let most = self.schedule.in_progress(stage, stages, self.micro_batches);
         f64::from(most) / f64::from(self.micro_batches) / f64::from(self.schedule.chunks())
     }
 
-    /// Share of the parameters that stage number `stage` has, in all its chunks.
+    /// Returns the share of the parameters that stage number `stage` has, in all its chunks.
     pub(crate) fn weight(&self, stage: usize) -> f64 {
         self.weights.iter().skip(stage).step_by(self.stages()).sum()
     }
 
-    /// Share of its stage's parameters that chunk number `chunk` of stage number `stage` has.
+    /// Returns the share of the parameters of stage number `stage` that its chunk number `chunk` has.
     #[must_use]
     pub fn weight_of_chunk(&self, stage: usize, chunk: usize) -> f64 {
         let all = self.weight(stage);
@@ -113,7 +113,7 @@ impl Parallelism {
         }
     }
 
-    /// Share of the parameters of stage number `stage` that is experts'.
+    /// Returns the share of the parameters of stage number `stage` that belongs to experts.
     #[must_use]
     pub fn experts_of(&self, stage: usize) -> f64 {
         let Some(expert) = &self.expert else { return 0.0 };
@@ -122,12 +122,12 @@ impl Parallelism {
         shares.enumerate().map(of).sum()
     }
 
-    /// Stages of a model copy.
+    /// Returns the number of stages of a model copy.
     pub(crate) fn stages(&self) -> usize {
         self.weights.len() / self.schedule.chunks() as usize
     }
 
-    /// Over how many GPUs each stage is spread, of so many model copies.
+    /// Returns over how many GPUs each stage is spread, for `ranks` model copies.
     pub(crate) fn spread(&self, ranks: u32) -> Spread {
         Spread {
             tensor: self.tensor_ranks(),
@@ -139,7 +139,8 @@ impl Parallelism {
         }
     }
 
-    /// Share of time that equal stages wait for each other where nothing else holds them up.
+    /// Returns the pipeline bubble: the share of time that equal stages wait for each other, if nothing else holds them
+    /// up.
     #[must_use]
     pub fn bubble(&self) -> f64 {
         self.schedule.bubble(self.stages() as u32, self.micro_batches, self.forward)
@@ -147,13 +148,13 @@ impl Parallelism {
 }
 
 impl Job {
-    /// Whether more than one GPU has a model copy, or a GPU less than all of it.
+    /// Returns whether a model copy is split over stages or GPUs, or its passes are simulated one by one.
     #[must_use]
     pub fn is_split(&self) -> bool {
         self.pipeline.is_some() || self.parallelism.is_some()
     }
 
-    /// Time of a step of one model copy over its whole batch on one device, before jitter [s].
+    /// Returns the time of a step of one model copy over its whole batch on one device, before jitter [s].
     #[must_use]
     pub fn step_seconds(&self) -> f64 {
         let (of, micro) = self
@@ -163,7 +164,7 @@ impl Job {
         of.micro_batch(&self.step.law(), self.batch as f64, micro) * micro
     }
 
-    /// Share of a step's time that each stage takes.
+    /// Returns the share of a step's time that each stage takes.
     #[must_use]
     pub fn shares(&self) -> &[f64] {
         self.pipeline.as_ref().map_or(&[1.0], |pipeline| &pipeline.shares)
@@ -171,7 +172,7 @@ impl Job {
 }
 
 impl JobSettings {
-    /// How a step is spread over GPUs, where that is followed.
+    /// Returns how a step is spread over GPUs; `None` if no setting asks to simulate its passes one by one.
     pub(crate) fn parallelism(
         &self,
         check: Check<'_>,
@@ -225,12 +226,13 @@ impl JobSettings {
         })
     }
 
-    /// Nodes that a model copy is on.
+    /// Returns the number of nodes that a model copy is on.
     pub(crate) fn nodes_per_copy(&self) -> u32 {
         self.stages().saturating_mul(self.ranks_of_stage()).div_ceil(self.gpus_per_node())
     }
 
-    /// GPUs of a model copy on each node: of whole stages, or of those that split one.
+    /// Returns the number of GPUs of a model copy on each node: all ranks of whole stages, or the `ranks_per_node` of a
+    /// stage that is on several nodes.
     fn gpus_per_node(&self) -> u32 {
         let parallel = self.parallel.get();
         let ranks = parallel.and_then(|parallel| parallel.tensor.get()?.ranks_per_node.get());
@@ -239,14 +241,14 @@ impl JobSettings {
         ranks.map_or(stages.saturating_mul(self.ranks_of_stage()), |ranks| ranks.small()).max(1)
     }
 
-    /// GPUs of a stage of a model copy: those that split its layers, and sequences.
+    /// Returns the number of GPUs of a stage of a model copy: ranks that split layers × ranks that split sequences.
     pub(crate) fn ranks_of_stage(&self) -> u32 {
         let tensor = self.parallel.get().and_then(|parallel| parallel.tensor.get());
         let tensor = tensor.and_then(|tensor| tensor.ranks.get()).map_or(1, |ranks| ranks.small());
         tensor.saturating_mul(self.context_ranks())
     }
 
-    /// Ranks that split each sequence.
+    /// Returns the number of ranks that split each sequence.
     pub(crate) fn context_ranks(&self) -> u32 {
         let context = self.parallel.get().and_then(|parallel| parallel.context.get());
         context.and_then(|context| context.ranks.get()).map_or(1, |ranks| ranks.small())
@@ -259,7 +261,7 @@ fn refuse_unscheduled(check: Check<'_>, at: NodeId) {
     check.wrong(at, what, "write `schedule = \"1f1b\"` and `micro_batches = 8`");
 }
 
-/// Share of the parameters that each chunk of the model has: that of the time where they are not known.
+/// Returns the share of the parameters that each chunk of the model has; its share of the time if they are not known.
 fn weights(model: Option<&ModelSettings>, shares: &[f64]) -> Vec<f64> {
     let Some(model) = model.and_then(ModelSettings::known) else { return shares.to_vec() };
     let all = (model.parameters() as f64).max(1.0);

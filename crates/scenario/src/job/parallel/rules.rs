@@ -1,4 +1,4 @@
-//! What must hold for a model that is spread over GPUs.
+//! Checks of a model that is spread over GPUs.
 
 use super::context::Context;
 use super::expert::Expert;
@@ -12,12 +12,13 @@ use crate::job::rules::Rules;
 use crate::{Cluster, Fidelity, NicsAt, Node, Parallelism, Schedule, Sync};
 use forebay_collective::{Invalid, Operation};
 
-/// Most messages of a step that is followed transfer by transfer, and most pieces of one.
+/// Most transfers in a step that is simulated transfer by transfer; `MOST_PIECES` is the most passes and collectives in
+/// a step.
 const MOST_MESSAGES: f64 = 2e8;
 const MOST_PIECES: f64 = 1e7;
 
 impl Rules<'_> {
-    /// A step that is followed piece by piece can be.
+    /// Checks that a step whose passes are simulated one by one can be simulated as the settings say.
     pub(crate) fn check_parallelism(&self, job: &Job, cluster: &Cluster) {
         let Some(of) = &job.parallelism else { return };
         let (micro, batch) = (u64::from(of.micro_batches), job.batch);
@@ -57,8 +58,9 @@ impl Rules<'_> {
         self.check_expert(job, cluster);
     }
 
-    /// Whether the schedule can have so many stages and micro-batches. Interleaved 1F1B takes as many micro-batches through a
-    /// chunk at a time as there are stages, as Megatron-LM does.
+    /// Checks that the schedule can have this number of stages and micro-batches; returns false and reports an error if
+    /// not. Interleaved 1F1B takes as many micro-batches through a chunk at a time as there are stages, as Megatron-LM
+    /// does.
     fn check_chunks(&self, of: &Parallelism, stages: usize) -> bool {
         let micro = of.micro_batches as usize;
         let (what, remedy) = match of.schedule {
@@ -82,7 +84,7 @@ impl Rules<'_> {
         false
     }
 
-    /// Something is wrong with a table of `parallel`.
+    /// Reports an error at the table `table` of `parallel`.
     fn wrong_at(&self, table: &str, what: String, remedy: &str) {
         self.check.wrong(self.table(table), what, remedy);
     }
@@ -100,7 +102,8 @@ impl Rules<'_> {
         self.check.blame(&[at, model], self.at)
     }
 
-    /// GPUs that several use at once are not followed beside.
+    /// Checks that no `model.occupancy` is written and the loader does not decode on GPUs: GPUs that several kernels
+    /// share are not simulated for a model that is spread over GPUs.
     fn check_kernels(&self, job: &Job) {
         let unlike = [
             (!job.kernels.is_empty(), "`model.occupancy`", "leave out `model.occupancy`"),
@@ -127,7 +130,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Only gradients that each step adds up are simulated; true if others are written.
+    /// Checks that gradients are summed in each step and not through servers, which is all that is simulated here;
+    /// returns true if another exchange is written.
     fn check_way(&self, sync: &Sync) -> bool {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         let unlike = [
@@ -142,11 +146,11 @@ impl Rules<'_> {
             let what = format!("{what} is not simulated where a model is spread over GPUs");
             self.check.wrong(at, what, remedy);
         }
-        // An average of models is refused with learners.
+        // Averages of models are reported by `check_learners`.
         sync.averaging.is_some() || unlike.iter().any(|(is, ..)| *is)
     }
 
-    /// Gradients of stages can be reduced as is written.
+    /// Checks that gradients of stages can be reduced as `sync` says.
     fn check_stage_sync(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         let sharded = job.parallelism.as_ref().is_some_and(|of| of.zero > 0);
@@ -174,7 +178,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Ranks that split layers fill the nodes that they are on.
+    /// Checks that ranks that split layers fill the nodes that they are on, and that `stages_per_node` is not written
+    /// too.
     fn check_tensor_nodes(&self, of: &Parallelism) {
         let parallel = self.settings.parallel.get();
         let tensor = parallel.and_then(|parallel| parallel.tensor.get());
@@ -197,14 +202,14 @@ impl Rules<'_> {
         let Some(tensor) = tensor.filter(|tensor| tensor.ranks > 1) else { return };
         let at = self.table("tensor");
         match sum_transfers(job, cluster, tensor) {
-            // On links of their own one collective is followed for all.
+            // If the ranks have their links for themselves, only one collective is simulated for all.
             Ok(_) if sums_are_alone(job, cluster, tensor) => {}
             Ok(messages) => self.check_messages(messages, tensor.method.fidelity, at),
             Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
         }
     }
 
-    /// Keys and values can be exchanged as is written.
+    /// Checks that keys and values can be exchanged as `parallel.context` says.
     fn check_context(&self, job: &Job, cluster: &Cluster) {
         let context = job.parallelism.as_ref().and_then(|of| of.context.as_ref());
         let Some(context) = context.filter(|context| context.ranks > 1) else { return };
@@ -215,7 +220,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether model copies are in groups that hold all experts together, each on nodes like the others.
+    /// Checks that model copies form groups that hold all experts together, and that the groups are on nodes in the
+    /// same way; returns false and reports an error if not.
     fn check_groups(&self, job: &Job, cluster: &Cluster) -> bool {
         let (copies, ranks) = (job.ranks(), job.expert_ranks());
         if ranks == 1 {
@@ -243,7 +249,7 @@ impl Rules<'_> {
         same
     }
 
-    /// Tokens can be dispatched as is written.
+    /// Checks that tokens can be dispatched as `parallel.expert` says.
     fn check_expert(&self, job: &Job, cluster: &Cluster) {
         let expert = job.parallelism.as_ref().and_then(|of| of.expert.as_ref());
         let Some(expert) = expert.filter(|expert| expert.ranks > 1) else { return };
@@ -261,7 +267,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether its GPUs and the pieces of its steps can be kept apart.
+    /// Checks that the job's GPUs, and the passes and collectives of a step, are few enough to be simulated; returns
+    /// false and reports an error if not.
     fn check_pieces(&self, job: &Job) -> bool {
         let Some(of) = &job.parallelism else { return true };
         let stages = job.shares().len() as f64;
@@ -279,7 +286,7 @@ impl Rules<'_> {
         let chunks = stages * f64::from(of.schedule.chunks());
         let layers = of.expert.as_ref().map_or(0.0, layers);
         let passes = f64::from(of.micro_batches) * (chunks + 2.0 * sums + 4.0 * layers);
-        // Buckets are cut in two where some of their gradients are experts'.
+        // Buckets are cut in two where some of their gradients belong to experts.
         let halves = if of.expert.is_some() { 2.0 } else { 1.0 };
         let pieces = passes + chunks * buckets * halves * exchanges;
         let pieces = pieces * f64::from(job.programs_of_stage());
@@ -290,7 +297,7 @@ impl Rules<'_> {
         pieces <= MOST_PIECES && gpus <= MOST_GPUS
     }
 
-    /// What is beyond the memory of GPUs goes to that of their nodes, where that is written.
+    /// Moves what does not fit into the GPUs' memory to their nodes' memory, if `model.out_of_core` is true.
     pub(crate) fn swap(&self, job: &mut Job, node: &Node) {
         let model = self.settings.model.get();
         let Some((at, true)) = model.and_then(|model| model.out_of_core.given()) else { return };
@@ -317,7 +324,7 @@ impl Rules<'_> {
     }
 }
 
-/// Transfers of a step's gradients of a model that is spread over GPUs.
+/// Returns the number of transfers that reduce a step's gradients of a model that is spread over GPUs.
 pub(crate) fn gradient_transfers(
     job: &Job,
     cluster: &Cluster,
@@ -346,7 +353,7 @@ pub(crate) fn gradient_transfers(
     Ok(sum)
 }
 
-/// Those of the sums in its layers.
+/// Returns the number of transfers of a step's allreduces in layers.
 pub(crate) fn sum_transfers(job: &Job, cluster: &Cluster, tensor: &Tensor) -> Result<f64, Invalid> {
     let Some(of) = &job.parallelism else { return Ok(0.0) };
     let fabric = job.fabric_of(job.tensor_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
@@ -360,7 +367,7 @@ pub(crate) fn sum_transfers(job: &Job, cluster: &Cluster, tensor: &Tensor) -> Re
     Ok(each * 2.0 * sums * f64::from(of.micro_batches) * f64::from(job.gradient_ranks()))
 }
 
-/// Those of keys and values, and of their gradients.
+/// Returns the number of transfers of a step that exchange keys, values and their gradients.
 pub(crate) fn context_transfers(
     job: &Job,
     cluster: &Cluster,
@@ -378,7 +385,7 @@ pub(crate) fn context_transfers(
     Ok(each * attentions * f64::from(of.micro_batches) * groups)
 }
 
-/// Those of tokens on their way to experts and back.
+/// Returns the number of transfers of a step that send tokens to experts and back.
 pub(crate) fn dispatch_transfers(
     job: &Job,
     cluster: &Cluster,
@@ -393,20 +400,20 @@ pub(crate) fn dispatch_transfers(
     Ok(each * 4.0 * layers(expert) * f64::from(of.micro_batches) * groups)
 }
 
-/// All layers of experts.
+/// Returns the number of expert layers in all chunks.
 fn layers(expert: &Expert) -> f64 {
     expert.layers.iter().map(|number| f64::from(*number)).sum()
 }
 
-/// Whether the ranks that split a layer have the links of their node for themselves: then following one sum gives the
-/// time of all.
+/// Returns whether the ranks that split a layer have the links of their node for themselves: simulating one allreduce
+/// then gives the time of all.
 pub(crate) fn sums_are_alone(job: &Job, cluster: &Cluster, of: &Tensor) -> bool {
     let fills = (0..job.nodes).all(|node| job.gpus_on(node) == u64::from(of.ranks));
     let apart = cluster.node.intra.tree.nics == NicsAt::Apart;
     fills && apart && !cluster.share_nodes
 }
 
-/// The collectives of a step for a bucket of gradients at ZeRO's stage `zero`, and how often each is done.
+/// Returns the collectives of a step for a bucket of gradients at ZeRO's stage `zero`, and how often each is done.
 fn operations(zero: u32, micro_batches: u32) -> Vec<(Operation, u32)> {
     use Operation::{Allgather, Allreduce, ReduceScatter};
     match zero {

@@ -1,17 +1,17 @@
-//! In which order the stages of a pipeline work on micro-batches: what each schedule leaves in progress and idle.
+//! Pipeline schedules: in which order stages work on micro-batches, and which activations and bubbles follow.
 
 use schemars::JsonSchema;
 
-/// How a schedule is written.
+/// Name of a schedule in scenario files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 pub(crate) enum ScheduleName {
     /// Forward of all micro-batches, then backward of all.
     #[serde(rename = "gpipe")]
     Gpipe,
-    /// One backward after each forward, as soon as there is one.
+    /// One backward pass after each forward pass, as soon as possible.
     #[serde(rename = "1f1b")]
     OneForwardOneBackward,
-    /// The same with several chunks of the model on each stage.
+    /// 1F1B with several chunks of the model on each stage.
     #[serde(rename = "interleaved-1f1b")]
     Interleaved,
     /// 1F1B whose gradients of weights fill bubbles.
@@ -22,10 +22,10 @@ pub(crate) enum ScheduleName {
 /// In which order a stage works on the micro-batches of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
-    /// Forward of all, then backward of all (Huang et al., *GPipe*, 2019).
+    /// Forward of all micro-batches, then backward of all (Huang et al., *GPipe*, 2019).
     Gpipe,
-    /// Stage i of p begins with forward of p − i, then one backward and one forward in turn (Narayanan et al.,
-    /// *PipeDream*, 2019; with a flush at the end of each batch, 2021, section 2.2).
+    /// Stage i of p begins with the forward passes of p − i micro-batches, then does one backward and one forward pass
+    /// in turn (Narayanan et al., *PipeDream*, 2019; with a flush at the end of each batch, 2021, section 2.2).
     OneForwardOneBackward,
     /// Stage i of p has the model's chunks i, i + p, i + 2p, … and takes each p micro-batches through its chunks, one
     /// after the other. It begins with 2 (p − i − 1) + (v − 1) p forward passes on one of its v chunks each, then 1F1B
@@ -35,18 +35,18 @@ pub enum Schedule {
         /// Chunks of each stage.
         chunks: u32,
     },
-    /// 1F1B whose backward is a pass for gradients of inputs, which the stage before waits for, and one for gradients of
-    /// weights, which on stage i follows i micro-batches later: it fills bubbles, and no stage has more than p
-    /// micro-batches in progress (Qi, Wan, Huang, Lin, *Zero Bubble Pipeline Parallelism*, ICLR 2024, section 2.1, figure
-    /// 3).
+    /// 1F1B whose backward is split into two passes: one for gradients of inputs, which the stage before waits for, and
+    /// one for gradients of weights, which stage i does i micro-batches later. The second pass fills bubbles, and no
+    /// stage has more than p micro-batches in progress (Qi, Wan, Huang, Lin, *Zero Bubble Pipeline Parallelism*, ICLR
+    /// 2024, section 2.1, figure 3).
     ZeroBubble {
-        /// Share of backward that is gradients of weights.
+        /// Share of the backward time that gradients of weights take.
         weights: f64,
     },
 }
 
 impl Schedule {
-    /// Its name in scenarios.
+    /// Returns the schedule's name in scenario files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Schedule {
         }
     }
 
-    /// Chunks of the model on each stage.
+    /// Returns the number of chunks of the model on each stage.
     #[must_use]
     pub fn chunks(self) -> u32 {
         match self {
@@ -66,7 +66,8 @@ impl Schedule {
         }
     }
 
-    /// Share of backward that is a pass of its own for gradients of weights.
+    /// Returns the share of the backward time that the separate pass for gradients of weights takes; 0 without such a
+    /// pass.
     #[must_use]
     pub fn weight_gradients(self) -> f64 {
         match self {
@@ -75,8 +76,8 @@ impl Schedule {
         }
     }
 
-    /// Shares of the step of all chunks in the model's order, of stages with these shares: chunk c of stage i of p is
-    /// number c p + i.
+    /// Returns the share of a step that each chunk takes, in the model's order, for stages with the shares `stages`:
+    /// chunk c of stage i of p is number c p + i.
     #[must_use]
     pub fn chunk_shares(self, stages: &[f64]) -> Vec<f64> {
         let chunks = self.chunks();
@@ -84,13 +85,13 @@ impl Schedule {
         each.collect::<Vec<_>>().repeat(chunks as usize)
     }
 
-    /// Forward passes of `all` micro-batches whose activations stage number `stage` of `stages` has at once, at most:
-    /// each is one of a micro-batch on a chunk.
+    /// Returns the largest number of forward passes whose activations stage number `stage` of `stages` holds at once,
+    /// with `all` micro-batches. Each pass takes one micro-batch through one chunk.
     ///
-    /// Of interleaved chunks the first stage has 1 + (p − 1) ÷ (p v) of what all its chunks take (Korthikanti et al.,
-    /// *Reducing Activation Recomputation in Large Transformer Models*, 2022, section 4.2.3). Where gradients of
-    /// weights are deferred, what they need counts as much as what gradients of inputs need, of which it is a part (Qi et
-    /// al., table 1).
+    /// With interleaved chunks, the first stage holds 1 + (p − 1) ÷ (p v) times the activations of p micro-batches on
+    /// all its chunks (Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models*, 2022,
+    /// section 4.2.3). Where gradients of weights are deferred, the activations that they need are counted like the
+    /// activations for gradients of inputs, of which they are a part (Qi et al., table 1).
     #[must_use]
     pub fn in_progress(self, stage: u32, stages: u32, all: u32) -> u32 {
         match self {
@@ -104,13 +105,13 @@ impl Schedule {
         }
     }
 
-    /// Share of time that each of `stages` equal stages waits for others where nothing else holds it up, with `all`
-    /// micro-batches of whose time the share `forward` is forward.
+    /// Returns the share of time that each of `stages` equal stages waits for other stages, if nothing else holds it
+    /// up. There are `all` micro-batches, and the share `forward` of their time is forward.
     ///
-    /// (p − 1) ÷ (m + p − 1) (Huang et al., section 2.3), with v chunks (p − 1) ÷ (v m + p − 1) (Narayanan et al.,
-    /// 2021, who divide by v m). With T for a micro-batch's passes F, B and W on a stage, bubbles of ZB-H1 are
-    /// (p − 1) (TF + TB − TW) where W is the shortest pass and m ≥ p (Qi et al., table 2); a shorter pass or fewer
-    /// micro-batches leave less for W to fill.
+    /// The share is (p − 1) ÷ (m + p − 1) (Huang et al., section 2.3), and with v chunks (p − 1) ÷ (v m + p − 1)
+    /// (Narayanan et al., 2021, who divide by v m). With TF, TB and TW for the times of a micro-batch's passes F, B and
+    /// W on a stage, the bubbles of ZB-H1 are (p − 1) (TF + TB − TW) if W is the shortest pass and m ≥ p (Qi et al.,
+    /// table 2). If another pass is shorter, or there are fewer micro-batches, W fills less of the bubbles.
     #[must_use]
     pub fn bubble(self, stages: u32, all: u32, forward: f64) -> f64 {
         let (before, m) = (f64::from(stages) - 1.0, f64::from(all));
@@ -136,7 +137,7 @@ mod tests {
     const ZERO_BUBBLE: Schedule = Schedule::ZeroBubble { weights: 0.5 };
 
     #[test]
-    fn stages_hold_what_their_schedule_leaves_in_progress() {
+    fn passes_in_progress_follow_from_the_schedule() {
         let of = |schedule: Schedule, all| {
             (0..4).map(|stage| schedule.in_progress(stage, 4, all)).collect::<Vec<_>>()
         };
@@ -150,8 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn interleaved_stages_hold_the_published_factor() {
-        // Korthikanti et al., section 4.2.3: the first stage has 1 + (p − 1) ÷ (p v) of p micro-batches on all its chunks.
+    fn the_first_interleaved_stage_holds_the_published_multiple_of_activations() {
+        // Korthikanti et al., section 4.2.3: the first stage holds 1 + (p − 1) ÷ (p v) times the activations of p
+        // micro-batches on all its chunks.
         for (p, v) in [(2_u32, 2_u32), (4, 2), (8, 3), (8, 4)] {
             let found = Schedule::Interleaved { chunks: v }.in_progress(0, p, 4 * p);
             let (p, v) = (f64::from(p), f64::from(v));
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bubbles_take_the_published_shares() {
+    fn bubbles_equal_the_published_formulas() {
         let near = |found: f64, expected: f64| {
             assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
         };

@@ -1,16 +1,18 @@
-//! Which node writes what of a checkpoint.
+//! Which node writes which part of a checkpoint.
 
 use crate::{Checkpoint, Job, Parallelism, Writers};
 use forebay_model::device_memory::{Footprint, Spread, State};
 
 impl Job {
-    /// Bytes of a checkpoint that each node of a job copy writes, from the first on [B]; they sum to its bytes.
+    /// Returns the bytes of a checkpoint that each node of a job copy writes, in node order [B]; they sum to the size
+    /// of the checkpoint.
     ///
-    /// All model copies have the same state: the first one writes it, or each writes an equal part. Experts are written by the
-    /// first copies that hold all of them together, each its part. Where a copy is spread over GPUs,
-    /// nodes write of what their GPUs hold: of a stage its part of the state, of tensors that ranks split an equal part each. What model copies shard (Rajbhandari et al., *ZeRO*, 2020) each has alone, and
-    /// writes in any case. Where the model is not known, stages have parts as of the parameters or the time, and all of
-    /// the state is sharded, if any is.
+    /// All model copies have the same state: the first one writes it, or each writes an equal part. Experts are written
+    /// by the first copies that hold all of them together; each writes its part. Where a copy is spread over GPUs, each
+    /// node writes what its GPUs hold: a stage's part of the state, divided equally among the ranks that split its
+    /// tensors. State that model copies shard (Rajbhandari et al., *ZeRO*, 2020) exists only once, so that each copy
+    /// writes its own shard in any case. Where the model is not known, the parts of stages are in proportion to their
+    /// parameters or time, and all of the state is sharded if any is.
     #[must_use]
     pub fn parts_of(&self, checkpoint: &Checkpoint) -> Vec<f64> {
         let mut parts = vec![0.0; self.nodes as usize];
@@ -22,7 +24,8 @@ impl Job {
         parts
     }
 
-    /// Whether it matters which model copies write a checkpoint: they are on several nodes, and have something alike.
+    /// Returns whether it matters which model copies write a checkpoint: they are on several nodes, and hold some of
+    /// the same state.
     pub(crate) fn has_copies_of_state(&self) -> bool {
         let several = self.ranks() > self.expert_ranks();
         let alike = |state: &State| state.whole > 0.0 || (several && state.experts > 0.0);
@@ -53,7 +56,7 @@ impl Job {
         }
     }
 
-    /// By stage, its state: in bytes, or as shares.
+    /// Returns the state of each stage, in bytes if they are known, otherwise as shares of the whole.
     fn states(&self, of: &Parallelism) -> Vec<State> {
         let states = of.states(&self.footprints, self.ranks());
         if states.iter().any(|state| *state != State::default()) {
@@ -71,14 +74,14 @@ impl Job {
 }
 
 impl Parallelism {
-    /// By stage, its state on so many model copies, of which GPUs of each stage hold this.
+    /// Returns the state of each stage in bytes, for `ranks` model copies whose GPUs hold `held` on each stage.
     fn states(&self, held: &[Footprint], ranks: u32) -> Vec<State> {
         let spread = self.spread(ranks);
         (0..).zip(held).map(|(stage, held)| spread.state(held, self.experts_of(stage))).collect()
     }
 }
 
-/// Bytes of the state of a model of which GPUs hold this; 0 where that is not known [B].
+/// Returns the bytes of a model's state, whose GPUs hold `held` on each stage; 0 if that is not known [B].
 pub(crate) fn state_bytes(
     held: &[Footprint],
     parallelism: Option<&Parallelism>,

@@ -1,27 +1,27 @@
-//! What does not fit on a GPU, and is kept in the memory of its node.
+//! What does not fit into a GPU's memory, and is kept in the memory of its node.
 
 use crate::Job;
 use forebay_model::device_memory::Footprint;
 
 /// Bytes that a GPU of a stage keeps in its node's memory, and fetches from there for each use [B].
 ///
-/// First go activations: out during forward, back during backward. Then the optimizer's values, which come and go
-/// at the update; then gradients, which each backward pass adds to and the update needs; then parameters, which
-/// forward and backward need and the update changes.
+/// Activations are moved out first: they go out during forward and come back during backward. The optimizer's values
+/// are next, which come and go at the update; then gradients, which each backward pass adds to and the update needs;
+/// then parameters, which forward and backward need and the update changes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Swap {
-    /// Of all micro-batches that are in progress at once.
+    /// Activations of all micro-batches that are in progress at once.
     pub activations: f64,
-    /// Of the optimizer's values.
+    /// Values of the optimizer.
     pub optimizer: f64,
-    /// Of gradients.
+    /// Gradients.
     pub gradients: f64,
-    /// Of parameters.
+    /// Parameters.
     pub parameters: f64,
 }
 
 impl Swap {
-    /// Of `held`, what is beyond `capacity`.
+    /// Returns the part of `held` that does not fit into `capacity`.
     pub(super) fn beyond(held: &Footprint, capacity: f64) -> Swap {
         let mut left = (held.total() - capacity).max(0.0);
         let mut take = |all: f64| {
@@ -34,7 +34,7 @@ impl Swap {
         Swap { activations, optimizer, gradients, parameters }
     }
 
-    /// All that is in the node's memory [B].
+    /// Returns all bytes in the node's memory [B].
     #[must_use]
     pub fn total(&self) -> f64 {
         self.activations + self.optimizer + self.gradients + self.parameters
@@ -42,7 +42,7 @@ impl Swap {
 }
 
 impl Job {
-    /// What its GPUs keep in the memory of a node that has the most of them [B].
+    /// Returns the bytes that the job's GPUs keep in their node's memory, on the node that has most of these GPUs [B].
     #[must_use]
     pub fn swapped(&self) -> f64 {
         let Some(parallelism) = &self.parallelism else { return 0.0 };
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn activations_go_first_and_parameters_last() {
+    fn activations_are_moved_out_first_and_parameters_last() {
         let held = Footprint {
             parameters: 2.0,
             gradients: 2.0,

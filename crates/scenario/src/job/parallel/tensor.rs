@@ -1,4 +1,4 @@
-//! Layers split over GPUs: how `[job.parallel.tensor]` is written.
+//! Settings of `[job.parallel.tensor]`: layers split over GPUs.
 
 use super::method::Method;
 use crate::check::Check;
@@ -11,17 +11,19 @@ use forebay_model::device_memory::portions;
 use forebay_model::units::Size;
 use schemars::JsonSchema;
 
-/// Ranks that split each layer (Shoeybi et al., *Megatron-LM*, 2019, section 3): each does its part of the
-/// arithmetic, and twice in each block, forward and again backward, all add their results up and wait for that.
+/// Ranks that split each layer (Shoeybi et al., *Megatron-LM*, 2019, section 3): each does its part of the arithmetic.
+/// Twice in each block, in forward and again in backward, the ranks sum their results with an allreduce and wait for
+/// it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
-    /// How many.
+    /// Number of ranks that split each layer.
     pub ranks: u32,
-    /// How often they add results up in forward, and again in backward, for each chunk of the model in its order.
+    /// Number of allreduces in the forward pass of each chunk of the model, in the model's order; backward has as many
+    /// again.
     pub reductions: Vec<u32>,
-    /// Bytes of each sum, for a whole batch [B].
+    /// Bytes of each allreduce, for a whole batch [B].
     pub bytes: f64,
-    /// How they add up.
+    /// Algorithm and fidelity of the allreduces.
     pub method: Method,
 }
 
@@ -32,22 +34,24 @@ pub(crate) struct TensorSettings {
     /// GPUs that split each layer.
     #[schemars(required)]
     pub(super) ranks: Field<Count<1, 10_000>>,
-    /// Those of a stage that are on each node; the others are on the nodes after it (default: all of them).
+    /// Ranks of a stage that are on each node; the other ranks are on the nodes after it (default: all of them).
     pub(super) ranks_per_node: Field<Count<1, 10_000>>,
-    /// Sums of results in forward, as many again in backward (default: two in each block of a transformer of the
-    /// catalogue).
+    /// Number of allreduces in the forward pass; backward has as many again (default: two in each block of a
+    /// transformer of the catalogue).
     allreduces: Field<Count<0, 100_000>>,
-    /// Bytes of each for a sample (default: the hidden values of a transformer of the catalogue).
+    /// Bytes of each allreduce for a sample (default: the hidden values of a transformer of the catalogue).
     activations: Field<Amount<Size>>,
-    /// How: "ring", "halving-doubling", … or "auto" (default: "auto", as NCCL chooses).
+    /// Algorithm of the allreduces: "ring", "halving-doubling", … or "auto" (default: "auto", as NCCL chooses).
     algorithm: Field<AlgorithmName>,
-    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
-    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    /// How collectives are simulated: "flow", each transfer shares links with all other traffic; "analytic", a
+    /// collective takes its time on an idle network; or "auto", "flow" up to a million transfers in a step and
+    /// otherwise "analytic" (default: "auto").
     fidelity: Field<Fidelity>,
 }
 
 impl TensorSettings {
-    /// The checked settings of the table at node `at`, of a model in chunks of these shares.
+    /// Returns the checked settings of the table at document node `at`, for a model whose chunks take `shares` of a
+    /// step; `None` if they are wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -81,7 +85,7 @@ impl TensorSettings {
     }
 }
 
-/// So many in all, over chunks by their shares.
+/// Distributes `all` operations or layers over chunks in proportion to their shares.
 pub(super) fn spread(all: u32, shares: &[f64]) -> Vec<u32> {
     let upto = |end: f64| (end * f64::from(all)).round() as u32;
     let mut end = 0.0;
@@ -98,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_spread_by_shares_and_none_is_lost() {
+    fn operations_are_distributed_by_shares_and_none_is_lost() {
         assert_eq!(spread(8, &[0.25; 4]), [2, 2, 2, 2]);
         assert_eq!(spread(7, &[0.5, 0.3, 0.2]).iter().sum::<u32>(), 7);
         assert_eq!(spread(3, &[1.0]), [3]);

@@ -19,7 +19,8 @@ const MOST_REQUESTS: f64 = 1e6;
 /// A line: size [B], number of requests, throughput [B/s].
 type Line = [f64; 3];
 
-/// The table that the file `name` at node `at` holds.
+/// Returns the table in the file `name`, which the scenario names at node `at`; reports a problem and returns
+/// `None` if it is wrong.
 pub(super) fn read(check: Check<'_>, at: NodeId, name: &str) -> Option<Table> {
     let path = check.directory.join(name);
     let bytes = file::read(&path, LARGEST);
@@ -37,7 +38,7 @@ pub(super) fn read(check: Check<'_>, at: NodeId, name: &str) -> Option<Table> {
 }
 
 fn table(check: Check<'_>, at: NodeId, file: &str, text: &str) -> Option<Table> {
-    // Positive numbers are in the order of their bits.
+    // The bits of positive floats have the same order as the numbers, so they can be the keys of a map.
     let mut entries = BTreeMap::new();
     let wrong = |what: String, span: Range<usize>| {
         let remedy =
@@ -71,7 +72,8 @@ fn table(check: Check<'_>, at: NodeId, file: &str, text: &str) -> Option<Table> 
     whole(check, at, file, &entries)
 }
 
-/// The table, if it has a throughput for each of its sizes with each of its numbers.
+/// Returns the table if it has a throughput for each of its sizes with each of its numbers of requests; otherwise
+/// reports a problem and returns `None`.
 fn whole(
     check: Check<'_>,
     at: NodeId,

@@ -1,4 +1,4 @@
-//! Programs of stages: what they compute, start, wait for and move.
+//! Tests of stage programs: what they compute, start, wait for and swap.
 
 use super::*;
 use crate::program::op::Input;
@@ -47,7 +47,7 @@ fn made(zero: u32, micro: u32) -> StageProgram {
 }
 
 #[test]
-fn gradients_are_asked_for_when_they_are_there() {
+fn collectives_start_as_soon_as_gradients_are_ready() {
     let ops = made(0, 2).ops;
     let expected = [
         Op::TakeBatch,
@@ -65,8 +65,9 @@ fn gradients_are_asked_for_when_they_are_there() {
 }
 
 #[test]
-fn shards_are_exchanged_as_often_as_their_stage_says() {
-    // Rajbhandari et al., section 7: as many bytes as an allreduce's two halves, and half as many more at stage 3.
+fn zero_stages_exchange_the_published_volumes() {
+    // System: ZeRO stages 0 to 3, one micro-batch. Expectation (Rajbhandari et al., section 7): stages 1 and 2 exchange as many
+    // bytes as an allreduce's two halves, and stage 3 half as many more.
     let of = |zero| made(zero, 1).collectives[Data as usize].clone();
     let bytes = |zero| of(zero).iter().map(|started| started.bytes).sum::<u64>();
     assert_eq!([bytes(0), bytes(1), bytes(2), bytes(3)], [40, 80, 80, 120]);
@@ -76,7 +77,7 @@ fn shards_are_exchanged_as_often_as_their_stage_says() {
     };
     let scattered = [(ReduceScatter, 10), (ReduceScatter, 30)];
     assert_eq!(operations(1), [&scattered[..], &[(Allgather, 10), (Allgather, 30)]].concat());
-    // Forward needs first what backward makes last; the next is fetched while one is used.
+    // Forward needs first what backward makes last; the next bucket is gathered while the present one is used.
     let expected = [
         (Allgather, 30),
         (Allgather, 10),
@@ -96,7 +97,8 @@ fn shards_are_exchanged_as_often_as_their_stage_says() {
 
 #[test]
 fn sharded_gradients_are_reduced_after_each_micro_batch() {
-    // Rajbhandari et al., section 5.2: who has a shard of the gradients gets them as soon as they are made.
+    // System: ZeRO stages 1 to 3, three micro-batches. Expectation (Rajbhandari et al., section 5.2): from stage 2 on, the
+    // rank that holds a shard of the gradients gets them as soon as they are computed.
     let number = |zero, operation| {
         let all = made(zero, 3).collectives;
         let of = all[Data as usize].iter().filter(|of| of.operation == operation);
@@ -105,12 +107,12 @@ fn sharded_gradients_are_reduced_after_each_micro_batch() {
     };
     use Operation::{Allgather, ReduceScatter};
     assert_eq!([1, 2, 3].map(|zero| number(zero, ReduceScatter)), [1, 3, 3]);
-    // Parameters are gathered once a step, or for each pass.
+    // Parameters are gathered once in a step, or for each pass at stage 3.
     assert_eq!([1, 2, 3].map(|zero| number(zero, Allgather)), [1, 1, 6]);
 }
 
 #[test]
-fn all_of_a_step_is_computed_once() {
+fn shares_of_computation_sum_to_the_whole_step() {
     for (zero, micro) in [(0, 1), (1, 3), (3, 2)] {
         let of = |op: &Op| if let Op::ComputePass { share, .. } = op { *share } else { 0.0 };
         let sum: f64 = made(zero, micro).ops.iter().map(of).sum();
@@ -118,7 +120,7 @@ fn all_of_a_step_is_computed_once() {
     }
 }
 
-/// The program of a stage of two equal ones, with gradients on each chunk in one piece.
+/// Returns the program of one of two equal stages, with the gradients of each chunk in one bucket.
 fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgram {
     let chunks = 2 * schedule.chunks() as usize;
     let weights = vec![1.0 / chunks as f64; chunks];
@@ -147,8 +149,8 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
 
 #[test]
 fn chunks_send_around_the_ring_of_stages() {
-    // System: chunks 0 and 2 of the model on the first stage, 1 and 3 on the second. Expectation: the first one's
-    // first chunk has no one before it and the second one's last no one after it; between chunks 1 and 2 bytes go from
+    // System: chunks 0 and 2 of the model on the first stage, 1 and 3 on the second. Expectation: no stage sends activations
+    // to the first stage's first chunk, and the second stage's last chunk sends none. Between chunks 1 and 2, bytes go from
     // the last stage to the first.
     let schedule = Schedule::Interleaved { chunks: 2 };
     let named = |op: &Op| match op {
@@ -174,14 +176,14 @@ fn chunks_send_around_the_ring_of_stages() {
     ] {
         assert_eq!(number(stage, what), 2, "{stage} {what:?}");
     }
-    // Three borders between chunks, two micro-batches, there and back; each is sent and received.
+    // Three borders between chunks, two micro-batches, forward and backward; each transfer is sent and received.
     assert_eq!(of(0).len() + of(1).len(), 3 * 2 * 2 * 2);
 }
 
 #[test]
-fn chunks_reduce_their_gradients_when_their_last_backward_made_them() {
-    // System: two micro-batches on two chunks of the first stage. Expectation: the second chunk's gradients after its
-    // second backward, while the first chunk's are still to be made.
+fn chunks_reduce_gradients_after_their_last_backward_pass() {
+    // System: two micro-batches on two chunks of the first stage. Expectation: the second chunk's gradients are reduced after
+    // its second backward pass, before the first chunk's backward passes.
     let program = of_two(Schedule::Interleaved { chunks: 2 }, 0, 2, 0);
     let bytes: Vec<u64> = program.collectives[Data as usize].iter().map(|of| of.bytes).collect();
     assert_eq!(bytes, [11, 10]);
@@ -196,9 +198,9 @@ fn chunks_reduce_their_gradients_when_their_last_backward_made_them() {
 }
 
 #[test]
-fn gradients_are_reduced_after_the_pass_that_makes_those_of_weights() {
+fn gradients_are_reduced_after_the_pass_for_gradients_of_weights() {
     // System: ZB-H1 on the second of two stages, where the pass for gradients of weights comes one micro-batch later.
-    // Expectation: this pass takes a part of backward's time; gradients are reduced after the last such pass, or after each
+    // Expectation: this pass takes a part of backward's time. Gradients are reduced after the last such pass, or after each
     // one from ZeRO's stage 2 on.
     let schedule = Schedule::ZeroBubble { weights: 0.25 };
     let weights = compute(Pass::WeightGradients, 0.75 * 0.25 * 0.5);
@@ -219,8 +221,8 @@ fn gradients_are_reduced_after_the_pass_that_makes_those_of_weights() {
 
 #[test]
 fn only_passes_that_use_parameters_gather_them() {
-    // System: ZeRO 3, two micro-batches. Expectation: a gather for each forward and for each pass for gradients of
-    // inputs or of all, on each chunk; none for gradients of weights.
+    // System: ZeRO stage 3, two micro-batches. Expectation: on each chunk a gather for each forward pass and for each backward
+    // pass or pass for gradients of inputs; none in passes for gradients of weights.
     let gathers = |schedule: Schedule| {
         let of = of_two(schedule, 1, 2, 3).collectives;
         of[Data as usize].iter().filter(|of| of.operation == Operation::Allgather).count()
@@ -231,7 +233,7 @@ fn only_passes_that_use_parameters_gather_them() {
 }
 
 #[test]
-fn what_does_not_fit_comes_and_goes_with_its_use() {
+fn data_beyond_gpu_memory_are_swapped_around_each_use() {
     let mut parallelism = parallelism(Schedule::Gpipe, 2, 0);
     let swap = Swap { activations: 8.0, optimizer: 5.0, gradients: 3.0, parameters: 2.0 };
     parallelism.swap = vec![swap];
@@ -257,10 +259,10 @@ fn what_does_not_fit_comes_and_goes_with_its_use() {
 }
 
 #[test]
-fn all_that_does_not_fit_moves_as_often_as_it_is_used() {
-    // System: eight activations' bytes beyond the GPU for each micro-batch or part of one in progress, and two of
-    // parameters. Expectation: activations out once and in once for each pass of backward; parameters in for each pass
-    // but that for gradients of weights.
+fn swapped_bytes_follow_from_the_number_of_uses() {
+    // System: for each micro-batch (or part of one on a chunk) in progress, 8 bytes of activations do not fit on the GPU, and
+    // 2 bytes of parameters do not. Expectation: activations go out once, and come in once for each kind of backward pass;
+    // parameters come in for each pass except those for gradients of weights.
     let moved = |schedule: Schedule| {
         let chunks = schedule.chunks();
         let held = schedule.in_progress(0, 2, 4);
@@ -294,10 +296,11 @@ fn all_that_does_not_fit_moves_as_often_as_it_is_used() {
 }
 
 #[test]
-fn tokens_go_to_experts_and_come_back_around_their_arithmetic() {
-    // System: two layers whose experts compute in half of the time, which hold 30 of 40 bytes of parameters; the model copy's
-    // experts have 1.5 times the mean of tokens in the first layer, and half of it in the second. Expectation: in each pass
-    // two all-to-alls for each layer, around arithmetic as of the tokens; backward in the opposite order.
+fn all_to_alls_surround_the_computation_of_experts() {
+    // System: two layers whose experts compute in half of the time and hold 30 of 40 bytes of parameters. The model copy's
+    // experts get 1.5 times the mean number of tokens in the first layer, and half of it in the second. Expectation: each pass
+    // has two all-to-alls for each layer, around a computation in proportion to the tokens; backward has them in the opposite
+    // order.
     let expert = forebay_scenario::Expert {
         ranks: 2,
         layers: vec![2],
@@ -360,7 +363,7 @@ fn tokens_go_to_experts_and_come_back_around_their_arithmetic() {
 }
 
 #[test]
-fn parameters_of_experts_come_with_those_of_the_same_layers() {
+fn expert_and_dense_parameters_of_a_layer_are_gathered_together() {
     // System: ZeRO stage 3 with two buckets of dense parameters and two of experts, one pair for each half of the layers.
     // Expectation: a pass awaits both buckets of a pair before it computes that half, forward and backward.
     let parallelism = parallelism(Schedule::Gpipe, 1, 3);

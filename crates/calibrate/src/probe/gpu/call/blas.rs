@@ -8,10 +8,10 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Room for sums of parts of a product, so that cuBLAS allocates none while a step is recorded [B].
+/// Workspace of cuBLAS [B], allocated in advance so that cuBLAS allocates none while a step is recorded.
 const ROOM: usize = 32 << 20;
 
-/// A handle for one stream.
+/// A cuBLAS handle for one stream.
 pub(super) struct Blas {
     handle: sys::cublasHandle_t,
     _room: CudaSlice<u8>,
@@ -26,7 +26,7 @@ impl Blas {
         let handle = result::create_handle().map_err(failed("open cuBLAS"))?;
         let at = room.device_ptr(stream).0;
         let blas = Blas { handle, _room: room };
-        // SAFETY: handle and stream live; the room lives as long as the handle.
+        // SAFETY: handle and stream live; the workspace lives as long as the handle.
         unsafe {
             result::set_stream(handle, stream.cu_stream().cast()).map_err(failed("use cuBLAS"))?;
             let set = sys::cublasSetWorkspace_v2(handle, at as *mut c_void, ROOM);
@@ -35,7 +35,8 @@ impl Blas {
         Ok(blas)
     }
 
-    /// Row-major matrices are column-major ones turned, so the product is taken turned: cᵀ = bᵀ·aᵀ.
+    /// Computes a matrix product. cuBLAS takes column-major matrices; read as column-major, a row-major matrix
+    /// is transposed. So the call computes cᵀ = bᵀ·aᵀ.
     pub(super) fn product(
         &mut self,
         of: &Product,
@@ -57,7 +58,7 @@ impl Blas {
         };
         let (one, zero) = (1.0_f32, 0.0_f32);
         let [m, n, k] = of.sides;
-        // SAFETY: places hold matrices of these sizes, and the handle lives.
+        // SAFETY: slots hold matrices of these sizes, and the handle lives.
         unsafe {
             result::gemm_strided_batched_ex(
                 self.handle,
@@ -91,7 +92,7 @@ impl Blas {
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        // SAFETY: the handle was made by us and is used no more. Nobody is left to be told of an error.
+        // SAFETY: the handle was made by us and is used no more. An error can no longer be reported.
         unsafe { result::destroy_handle(self.handle) }.ok();
     }
 }

@@ -1,4 +1,4 @@
-//! A GPU that carries out calls.
+//! A GPU that executes the calls of a step.
 
 use super::blas::Blas;
 use super::dnn::Dnn;
@@ -23,7 +23,7 @@ pub(in crate::probe::gpu) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the GPU of a number; driver and libraries must have been found.
+    /// Opens GPU number `number` and loads our kernels; the driver and CUDA's libraries must have been loaded.
     pub(in crate::probe::gpu) fn open(number: usize) -> Result<Gpu, ProbeError> {
         let context = Gpu::context(number)?;
         let (major, minor) =
@@ -35,31 +35,31 @@ impl Gpu {
         Ok(Gpu { context, module })
     }
 
-    /// A context of the GPU of a number, without our kernels.
+    /// Returns a CUDA context of GPU number `number`, without our kernels.
     pub(super) fn context(number: usize) -> Result<Arc<CudaContext>, ProbeError> {
         let context = CudaContext::new(number).map_err(failed("open the GPU"))?;
-        // SAFETY: nothing has been allocated. Each block of memory belongs to one stream, which orders all, or
-        // whoever shares it orders streams by marks.
+        // SAFETY: nothing has been allocated yet. Each block of memory belongs to one stream, which orders all
+        // its uses; streams that share a block are ordered by marks.
         unsafe { context.disable_event_tracking() };
         Ok(context)
     }
 
-    /// Free memory and all of it [B].
+    /// Returns the GPU's free and total memory [B].
     pub(in crate::probe::gpu) fn memory(&self) -> Result<(usize, usize), ProbeError> {
-        // What was given back is free once the GPU has come to that.
+        // Memory that was freed asynchronously becomes free only when the GPU gets to that point.
         self.context.synchronize().map_err(failed("wait for the GPU"))?;
         self.context.mem_get_info().map_err(failed("ask the GPU for its memory"))
     }
 
-    /// Memory of the host that the GPU reads itself, `bytes` long.
+    /// Allocates `bytes` of pinned host memory, which the GPU reads directly.
     pub(in crate::probe::gpu) fn pinned(&self, bytes: usize) -> Result<Pinned, ProbeError> {
         Pinned::new(&self.context, bytes)
     }
 }
 
-/// A stream over a block of memory that carries out calls one after the other.
+/// A CUDA stream with a block of GPU memory; executes calls one after the other.
 pub(in crate::probe::gpu) struct Cuda {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     blas: Blas,
     dnn: Dnn,
     functions: BTreeMap<String, CudaFunction>,
@@ -67,14 +67,14 @@ pub(in crate::probe::gpu) struct Cuda {
     precision: Precision,
 }
 
-/// Calls that were recorded, to be repeated as one.
+/// Calls recorded as a CUDA graph, which is launched as a whole.
 pub(in crate::probe::gpu) struct Recording(CudaGraph);
 
-// SAFETY: a graph may be used by any thread, by one at a time; whoever has it repeats it.
+// SAFETY: a graph may be used by any thread, but by one at a time; only the owner of the recording launches it.
 unsafe impl Send for Recording {}
 
 impl Cuda {
-    /// A stream with `bytes` of memory, all zero.
+    /// Makes a stream with a block of `bytes` of GPU memory, all zero.
     pub(in crate::probe::gpu) fn new(
         gpu: &Gpu,
         bytes: usize,
@@ -83,7 +83,7 @@ impl Cuda {
         Cuda::on(Line::new(gpu, bytes)?, precision)
     }
 
-    /// Another stream over the same memory.
+    /// Makes another stream that uses the same block of memory.
     pub(in crate::probe::gpu) fn beside(&self) -> Result<Cuda, ProbeError> {
         Cuda::on(self.line.beside()?, self.precision)
     }
@@ -93,7 +93,7 @@ impl Cuda {
         Ok(Cuda { blas, dnn, functions: BTreeMap::new(), line, precision })
     }
 
-    /// The stream itself.
+    /// Returns the stream with its block of memory.
     pub(in crate::probe::gpu) fn line(&self) -> &Line {
         &self.line
     }
@@ -105,7 +105,7 @@ impl Cuda {
             self.functions.insert(of.kernel.clone(), function);
         }
         let Some(function) = self.functions.get(&of.kernel) else { return Ok(()) };
-        /// As kernels take it.
+        /// A kernel argument in the type that kernels take.
         enum Given {
             Whole(i64),
             Factor(f32),
@@ -131,12 +131,13 @@ impl Cuda {
             block_dim: (of.threads as u32, 1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: kinds and order of what is given are the kernel's, which tests carry out elsewhere;
-        // places lie in the block of memory, which lives as long as the stream.
+        // SAFETY: types and order of the arguments are those of the kernel; tests run each kernel in an
+        // emulator. Slots lie in the block of memory, which lives as long as the stream.
         unsafe { builder.launch(config) }.map(|_| ()).map_err(failed("launch a kernel"))
     }
 
-    /// Records calls, to be repeated by [`Cuda::replay`] as one. They must have been carried out before.
+    /// Records calls as a CUDA graph for [`Cuda::replay`]. The calls must have been run before, because the
+    /// first run chooses algorithms and allocates memory.
     pub(in crate::probe::gpu) fn record(
         &mut self,
         calls: &[Call],
@@ -151,17 +152,17 @@ impl Cuda {
         graph.map_err(failed("record a step"))?.map(Recording).ok_or_else(nothing)
     }
 
-    /// Repeats what was recorded.
+    /// Launches a recorded CUDA graph.
     pub(in crate::probe::gpu) fn replay(&mut self, of: &Recording) -> Result<(), ProbeError> {
         of.0.launch().map_err(failed("repeat a step"))
     }
 
-    /// Waits until all is done.
+    /// Waits until the GPU has finished all work of the stream.
     pub(in crate::probe::gpu) fn wait(&self) -> Result<(), ProbeError> {
         self.line.wait()
     }
 
-    /// Where the stream is.
+    /// Puts a mark at the current end of the stream and returns it.
     pub(in crate::probe::gpu) fn mark(&self) -> Result<Mark, ProbeError> {
         self.line.mark()
     }
@@ -196,18 +197,18 @@ impl Device for Cuda {
 }
 
 impl Cuda {
-    /// Records calls and repeats them.
+    /// Records calls as a CUDA graph, launches it `times` times and waits for the end.
     fn record_and_replay(&mut self, calls: &[Call], times: usize) -> Result<(), ProbeError> {
         let recording = self.record(calls)?;
         (0..times).try_for_each(|_| self.replay(&recording))?;
-        // The recording must live until it has been repeated.
+        // The graph must live until its last launch has ended.
         self.wait()
     }
 }
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        // Nothing may be freed while it is used; an error of the wait says that nothing is used.
+        // Nothing may be freed while the GPU uses it; if the wait fails, the GPU uses nothing any more.
         self.wait().ok();
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// A handle for one stream, and how each convolution is computed.
+/// A cuDNN handle for one stream, and the method chosen for each convolution.
 pub(super) struct Dnn {
     handle: sys::cudnnHandle_t,
     stream: Arc<CudaStream>,
@@ -19,7 +19,8 @@ pub(super) struct Dnn {
     room: CudaSlice<u8>,
 }
 
-/// Descriptors of a convolution, the algorithm that cuDNN recommends for it, and the room that needs.
+/// Descriptors of a convolution, the algorithm that cuDNN recommends for it, and the workspace that the
+/// algorithm needs [B].
 struct Method {
     x: sys::cudnnTensorDescriptor_t,
     w: sys::cudnnFilterDescriptor_t,
@@ -51,7 +52,7 @@ impl Dnn {
         Ok(dnn)
     }
 
-    /// Finds out how to compute a convolution, before the first time.
+    /// Chooses the method of a convolution before it is computed for the first time.
     fn prepare(&mut self, of: &Convolution) -> Result<(), ProbeError> {
         let key = (of.way, of.shape, of.samples);
         if self.ways.contains_key(&key) {
@@ -59,7 +60,7 @@ impl Dnn {
         }
         let method = Method::new(self.handle, of, self.precision)?;
         if method.room > self.room.len() {
-            // The old room may be in use.
+            // The GPU may still use the old workspace.
             self.stream.synchronize().map_err(failed("wait for the GPU"))?;
             self.room = self
                 .stream
@@ -83,7 +84,7 @@ impl Dnn {
         let (one, zero) = ((&raw const one).cast::<c_void>(), (&raw const zero).cast::<c_void>());
         let [x, w, y] = [of.x, of.w, of.y].map(|slot| at(slot) as *mut c_void);
         let Method { x: dx, w: dw, y: dy, convolution: c, .. } = *method;
-        // SAFETY: places hold tensors as described; handle, descriptors and room live.
+        // SAFETY: slots hold tensors as described; handle, descriptors and workspace live.
         unsafe {
             match method.algorithm {
                 Algorithm::Forward(algorithm) => result::convolution_forward(
@@ -157,13 +158,13 @@ impl Method {
         Ok(method)
     }
 
-    /// The first algorithm that cuDNN recommends and that runs here.
+    /// Returns the first algorithm that cuDNN recommends and that runs here, and its workspace [B].
     fn recommended(
         &self,
         handle: sys::cudnnHandle_t,
         way: ConvolutionPass,
     ) -> Result<(Algorithm, usize), ProbeError> {
-        /// More than there are.
+        /// Length of the list of recommended algorithms: more than cuDNN has.
         const MOST: usize = 16;
         let failed = || failed("choose an algorithm for a convolution");
         let nothing =
@@ -171,7 +172,7 @@ impl Method {
         let fine = |status| status == sys::cudnnStatus_t::CUDNN_STATUS_SUCCESS;
         let &Method { x, w, y, convolution: c, .. } = self;
         let (most, mut count) = (MOST as i32, 0);
-        // SAFETY: descriptors live; results are plain data, as many as said.
+        // SAFETY: descriptors live; `found` is plain data with room for `most` results.
         unsafe {
             match way {
                 ConvolutionPass::Forward => {

@@ -1,8 +1,8 @@
-//! Calls of CUDA: the one place with unsafe code.
+//! Calls of CUDA's libraries: the only module with unsafe code.
 //!
-//! What makes it sound: a [`super::program::Slot`] lies inside the block of memory of its program, sizes in
-//! calls are those that places were taken for, libraries are asked for before they are used, and whatever
-//! a stream works on lives until the stream has ended.
+//! Why it is sound: a [`super::program::Slot`] lies inside its program's block of memory; calls use the sizes
+//! for which their slots were allocated; libraries are loaded before they are used; and memory that a stream
+//! works on lives until the stream has finished.
 #![expect(unsafe_code, reason = "functions of CUDA's libraries and launches of kernels are unsafe")]
 
 mod blas;
@@ -23,12 +23,12 @@ pub(super) use open::{driver, load, version};
 use crate::probe::ProbeError;
 use std::fmt::Debug;
 
-/// What CUDA says went wrong.
+/// Returns a function for `map_err` that makes an error with the message "cannot `doing`" and CUDA's error.
 fn failed<E: Debug>(doing: &str) -> impl FnOnce(E) -> ProbeError {
     move |error| ProbeError::Machine(format!("cannot {doing}: {error:?}"))
 }
 
-/// A size as CUDA's libraries take it.
+/// Converts a size to `i32`, as CUDA's libraries take it; reports an error if it is too large.
 fn int(n: usize) -> Result<i32, ProbeError> {
     i32::try_from(n).map_err(|_| {
         ProbeError::Machine(format!("{n} is more than CUDA's libraries take: lower the batch"))

@@ -1,4 +1,4 @@
-//! Collectives by NCCL, of which cudarc would look for another file name.
+//! Collectives by NCCL. This module loads NCCL itself, because cudarc looks for another file name.
 
 use super::device::Gpu;
 use super::failed;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 type Communicator = *mut c_void;
 type Stream = *mut c_void;
-/// `ncclFloat32`, `ncclSum`.
+/// NCCL's constants `ncclFloat32` (`FLOAT`) and `ncclSum` (`SUM`).
 const FLOAT: c_int = 7;
 const SUM: c_int = 0;
 
@@ -79,7 +79,8 @@ impl Functions {
     /// Opens the library and finds all functions.
     fn open() -> Result<Functions, String> {
         let library = open()?;
-        // SAFETY: the header of version 2 declares these names with these kinds; the library outlives them.
+        // SAFETY: the header of version 2 declares these names with these types; the library outlives the
+        // functions.
         unsafe {
             macro_rules! find {
                 ($name:literal) => {
@@ -105,29 +106,29 @@ impl Functions {
         }
     }
 
-    /// What NCCL says went wrong.
+    /// Returns an error with NCCL's message unless `result` means success.
     fn check(&self, doing: &str, result: c_int) -> Result<(), ProbeError> {
         if result == 0 {
             return Ok(());
         }
-        // SAFETY: NCCL has words that live for ever for every number.
+        // SAFETY: NCCL returns a static string for every error number.
         let words = unsafe { CStr::from_ptr((self.words)(result)) };
         Err(ProbeError::Machine(format!("NCCL cannot {doing}: {}", words.to_string_lossy())))
     }
 
     fn version(&self) -> String {
         let mut version = 0;
-        // SAFETY: it writes one number.
+        // SAFETY: the function writes one number.
         unsafe { (self.version)(&mut version) };
         format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     }
 }
 
-/// The library, from where it is.
+/// Opens the library from the folder in which it is found, otherwise through the system's loader.
 fn open() -> Result<Library, String> {
     let folders = libraries::folders();
     let path = libraries::find(NCCL, &folders).unwrap_or_else(|| PathBuf::from(NCCL.file));
-    // SAFETY: what such a library does when it is opened is what every program has it do.
+    // SAFETY: opening the library runs its initialisers, as it does in every program that uses it.
     unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {
         if path.is_absolute() {
             format!("{} cannot be opened: {error}", shown(&path))
@@ -137,19 +138,19 @@ fn open() -> Result<Library, String> {
     })
 }
 
-/// NCCL's version, or why there is none.
+/// Returns NCCL's version, or why NCCL cannot be used.
 pub(in crate::probe::gpu) fn version() -> Result<String, String> {
     Functions::open().map(|functions| functions.version())
 }
 
-/// A rank on each of the first GPUs.
+/// NCCL ranks on the GPUs 0, 1, …: one on each.
 pub(in crate::probe) struct Ranks {
     functions: Functions,
     communicators: Vec<Communicator>,
     ranks: Vec<Rank>,
 }
 
-/// A GPU with a stream and what is sent and received.
+/// A GPU with a stream, a send buffer (`from`) and a receive buffer (`to`).
 struct Rank {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
@@ -173,15 +174,15 @@ impl Rank {
 }
 
 impl Ranks {
-    /// So many ranks that exchange up to `bytes`.
+    /// Makes `count` ranks for collectives of up to `bytes`.
     pub(in crate::probe) fn open(count: usize, bytes: usize) -> Result<Ranks, ProbeError> {
         let functions = Functions::open().map_err(ProbeError::Machine)?;
-        // A part of the smallest exchange is a number for each rank.
+        // In the smallest collective each rank's part is one number.
         let bytes = bytes.max(4 * count);
         let ranks = (0..count).map(|number| Rank::new(number, bytes)).collect::<Result<_, _>>()?;
         let mut communicators = vec![ptr::null_mut(); count];
         let numbers: Vec<c_int> = (0..count as c_int).collect();
-        // SAFETY: as many communicators and numbers as said.
+        // SAFETY: both lists have `count` elements.
         let result = unsafe {
             (functions.begin_all)(communicators.as_mut_ptr(), count as c_int, numbers.as_ptr())
         };
@@ -189,8 +190,8 @@ impl Ranks {
         Ok(Ranks { functions, communicators, ranks })
     }
 
-    /// Carries out an exchange of `bytes`, the largest that a rank has before or after it, `times` times, and
-    /// waits for the end.
+    /// Runs a collective `times` times and waits for the end; `bytes` is the size of the larger of a rank's
+    /// send and receive buffers.
     pub(in crate::probe) fn run(
         &self,
         exchange: Exchange,
@@ -198,13 +199,13 @@ impl Ranks {
         times: u64,
     ) -> Result<(), ProbeError> {
         for _ in 0..times {
-            // SAFETY: no arguments.
+            // SAFETY: the function has no arguments.
             self.functions.check("begin", unsafe { (self.functions.group)() })?;
             for (rank, communicator) in self.ranks.iter().zip(&self.communicators) {
                 rank.context.bind_to_thread().map_err(failed("use the GPU"))?;
                 self.functions.check("exchange", self.one(exchange, bytes, rank, *communicator))?;
             }
-            // SAFETY: no arguments.
+            // SAFETY: the function has no arguments.
             self.functions.check("exchange", unsafe { (self.functions.group_end)() })?;
         }
         self.ranks.iter().try_for_each(Rank::wait)
@@ -218,7 +219,8 @@ impl Ranks {
         let stream: Stream = rank.stream.cu_stream().cast();
         let whole = bytes / 4;
         let part = (whole / self.ranks.len()).max(1);
-        // SAFETY: both places are as long as the largest exchange; all of it lives until the streams have ended.
+        // SAFETY: both buffers are as long as the largest collective; buffers and streams live until the
+        // streams have finished.
         unsafe {
             match of {
                 Exchange::AllReduce => {
@@ -237,10 +239,10 @@ impl Ranks {
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        // Nobody is left to be told of an error.
+        // An error can no longer be reported.
         self.ranks.iter().try_for_each(Rank::wait).ok();
         for communicator in &self.communicators {
-            // SAFETY: it was made by us and is used no more.
+            // SAFETY: the communicator was made by us and is used no more.
             unsafe { (self.functions.end)(*communicator) };
         }
     }
@@ -256,7 +258,8 @@ impl std::fmt::Debug for Ranks {
 mod tests {
     use super::*;
 
-    /// On any machine, with or without NCCL.
+    /// System: any machine, with or without NCCL. Expectation: a version, or a message that names the missing
+    /// file.
     #[test]
     fn looking_for_nccl_ends_without_panic() {
         match version() {

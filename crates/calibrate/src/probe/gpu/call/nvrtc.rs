@@ -3,10 +3,11 @@
 use cudarc::nvrtc::{result, sys};
 use std::ffi::CString;
 
-/// The kernels for an architecture, `sm_90`. NVRTC must have been loaded; no driver is needed.
+/// Compiles kernels for an architecture such as `sm_90` and returns the binary. NVRTC must have been loaded; no
+/// driver is needed.
 ///
 /// # Errors
-/// What the compiler says.
+/// The source does not compile; the error has the compiler's messages.
 pub(in crate::probe::gpu) fn cubin(source: &str, architecture: &str) -> Result<Vec<u8>, String> {
     let source = CString::new(source).map_err(|error| error.to_string())?;
     let program = result::create_program(&source, Some(c"kernels.cu")).map_err(words)?;

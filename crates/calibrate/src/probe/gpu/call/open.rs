@@ -1,4 +1,4 @@
-//! Opens libraries, so that later calls find them: cudarc panics where it does not.
+//! Loads CUDA's libraries before cudarc uses them: cudarc panics if it does not find a library.
 
 use crate::probe::gpu::STATIC;
 use crate::probe::gpu::libraries::{self, LIBRARIES, Library};
@@ -7,10 +7,10 @@ use forebay_model::input::shown;
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_NOW};
 use std::path::PathBuf;
 
-/// What a driver must be able to do: CUDA 13.0, of drivers from 580 on.
+/// CUDA version that the driver must support: 13.0, as drivers from 580 on do.
 const NEEDED: i32 = 13_000;
 
-/// Version of CUDA that the driver can do, and the number of its GPUs.
+/// Returns the CUDA version that the driver supports (13.0 is 13000) and the number of GPUs.
 ///
 /// # Errors
 /// This program is static, or there is no driver, it is too old, or it finds no GPU.
@@ -41,10 +41,11 @@ pub(in crate::probe::gpu) fn driver() -> Result<(i32, usize), String> {
     }
 }
 
-/// Opens a library and leaves it open; where it was found, unless by the system's loader.
+/// Opens a library for the rest of the program. Returns where it was found; `None` if the system's loader found
+/// it.
 ///
 /// # Errors
-/// It is nowhere, or cannot be opened.
+/// The library is not found, or cannot be opened.
 pub(in crate::probe::gpu) fn load(
     library: Library,
     folders: &[PathBuf],
@@ -52,10 +53,10 @@ pub(in crate::probe::gpu) fn load(
     let Some(path) = libraries::find(library, folders) else {
         return if present(library) { Ok(None) } else { Err(libraries::missing(library, folders)) };
     };
-    // SAFETY: what such a library does when it is opened is what every program has it do.
+    // SAFETY: opening the library runs its initialisers, as it does in every program that uses it.
     match unsafe { Handle::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
         Ok(handle) => {
-            // For ever: cudarc asks for it by name and gets this one.
+            // The library stays open: when cudarc asks for it by name, it gets this one.
             std::mem::forget(handle);
             Ok(Some(path))
         }
@@ -63,7 +64,7 @@ pub(in crate::probe::gpu) fn load(
     }
 }
 
-/// Whether the system's loader has a library.
+/// Returns whether the system's loader finds a library.
 fn present(library: Library) -> bool {
     // SAFETY: as in `load`.
     unsafe {
@@ -76,7 +77,7 @@ fn present(library: Library) -> bool {
     }
 }
 
-/// The version of a library that was loaded.
+/// Returns the version of a loaded library; `None` if the library reports none.
 pub(in crate::probe::gpu) fn version(library: Library) -> Option<String> {
     // SAFETY: only after `load`, and these functions only write numbers.
     unsafe {
