@@ -1,12 +1,14 @@
-//! What allreduces cost the simulator: alone, by formula or transfer by transfer, and beside the reads of the yardstick.
+//! Measures the simulator's cost of allreduces: alone, by formula or transfer by transfer, and beside the reads
+//! of the yardstick.
 //!
-//! - `analytic`: a job whose steps are nothing but an allreduce of 1 MiB around a ring, which takes its time on an
-//!   idle network; all ranks move together.
-//! - `exact`: the same, each transfer a flow.
-//! - `fletcher`: the job of `scenarios/yardstick.toml` on J nodes, whose ranks add 1 MiB or 25 MB up around a ring
-//!   after each step, transfer by transfer, on the NICs that they read by.
-//! - `minute`: one simulated minute of ResNet-50 on 100,000 GPUs, eight to a node, with a hierarchical allreduce by
-//!   formula; the most memory that the process ever had is of this case alone where only it is run.
+//! - `analytic`: a job whose steps consist only of a ring allreduce of 1 MiB, which takes the time of the
+//!   formula for an idle network; all ranks move together.
+//! - `exact`: the same job, with each transfer simulated as a flow.
+//! - `fletcher`: the job of `scenarios/yardstick.toml` on J nodes, whose ranks reduce 1 MiB or 25 MB around a
+//!   ring after each step, transfer by transfer, on the NICs over which they also read.
+//! - `minute`: one simulated minute of ResNet-50 on 100,000 GPUs, eight to a node, with a hierarchical
+//!   allreduce by formula. The peak memory that is printed belongs to this case only if it is the only one that
+//!   is run.
 
 use std::time::Duration;
 
@@ -14,12 +16,13 @@ use forebay::report;
 use forebay::scenario::{Override, Scenario, ScenarioFile};
 use forebay::sim;
 
-/// Of these the fastest counts: a shared machine only ever takes time away.
+/// Attempts of each measurement. The fastest counts, because other work on a shared machine can only slow an
+/// attempt down.
 const ATTEMPTS: usize = 3;
-/// Flows of a measurement beside reads, about.
+/// Approximate number of flows of a measurement beside reads.
 const FLOWS: u64 = 1 << 20;
 
-/// A job of so many ranks, each on a node of its own.
+/// Returns a job of `ranks` ranks, each on a node of its own.
 fn alone(ranks: u32, steps: u64, fidelity: &str) -> Scenario {
     let text = format!(
         r#"name = "collectives"
@@ -53,7 +56,7 @@ fidelity = "{fidelity}"
     file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Data-parallel training with its input in memory for a minute, on so many nodes of eight GPUs.
+/// Returns one minute of data-parallel training with input in memory, on `nodes` nodes of eight GPUs.
 fn minute(nodes: u32) -> Scenario {
     let text = format!(
         r#"name = "minute"
@@ -91,7 +94,8 @@ fidelity = "analytic"
     file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// The most memory that this process has had [GB], where the system tells.
+/// Returns the peak resident memory of this process [GB], or `None` where the operating system does not report
+/// it.
 fn peak_memory() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -99,7 +103,7 @@ fn peak_memory() -> Option<f64> {
     Some(kilobytes * 1024.0 / 1e9)
 }
 
-/// The yardstick's job on so many nodes, with gradients or without.
+/// Returns the yardstick's job on `nodes` nodes, with gradients of `gradients` bytes or without any.
 fn beside_reads(nodes: u32, steps: u64, gradients: Option<&str>) -> Scenario {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/yardstick.toml");
     let file = ScenarioFile::open(path.as_ref()).unwrap_or_else(|problems| panic!("{problems}"));
@@ -119,7 +123,7 @@ fn beside_reads(nodes: u32, steps: u64, gradients: Option<&str>) -> Scenario {
     file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Time that this thread has run: the machine may be shared.
+/// Returns the processor time of this thread: wall time would include other work on a shared machine.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     match stat.split(' ').next().and_then(|ns| ns.parse().ok()) {
@@ -128,17 +132,17 @@ fn processor_time() -> Duration {
     }
 }
 
-/// Simulates and reports; gives the flows and the time that it took.
+/// Simulates and reports `scenario`; returns the number of flows and the processor time.
 fn measure(scenario: &Scenario) -> (u64, Duration) {
     let begin = processor_time();
-    // Also where one of a kind would tell the time of all.
+    // Every transfer is simulated, even where one transfer would give the time of all alike.
     let options = sim::Options { every_transfer: true, ..sim::Options::default() };
     let outcome = sim::run(scenario, 0, &options);
     let report = report::summarise(scenario, &[outcome], 0.0);
     (report.flows, processor_time().saturating_sub(begin))
 }
 
-/// A line: what, ranks, steps, flows, time, rate.
+/// Prints a line: name, ranks, steps, flows, time, rate.
 fn show(name: &str, ranks: u32, steps: u64, attempts: usize, scenario: &Scenario) {
     let attempts = (0..attempts).map(|_| measure(scenario));
     let Some((flows, time)) = attempts.min_by_key(|(_, time)| *time) else { return };

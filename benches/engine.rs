@@ -1,9 +1,9 @@
-//! The calendar against a bare heap: each pops the next event and schedules another (hold model).
+//! Compares the calendar with a plain heap: each pops the next event and schedules another (hold model).
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use forebay::engine::{Calendar, Heap, Time};
 
-/// Waiting times [ps], 1 on average about 1e6.
+/// Returns random waiting times [ps], exponential with a mean of about 1e6.
 fn waits() -> Vec<u64> {
     let mut state = 1u64;
     let mut draw = || {

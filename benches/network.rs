@@ -16,7 +16,7 @@ const SAMPLE: f64 = 262_144.0;
 const CHUNK: f64 = 1_048_576.0;
 const RING: u32 = u32::MAX;
 
-/// A small generator; its quality does not matter here.
+/// A small random number generator; its quality does not matter here.
 struct Draw(u64);
 
 impl Draw {
@@ -28,7 +28,7 @@ impl Draw {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A lognormal size of mean `SAMPLE` [B].
+    /// Returns a random lognormal size with mean `SAMPLE` [B].
     fn size(&mut self) -> f64 {
         let normal = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
         SAMPLE * (0.6 * normal - 0.18).exp()
@@ -40,13 +40,17 @@ struct Case {
     name: &'static str,
     server: fn(u32) -> f64,
     thinking: bool,
+    /// Workers of each node; with one, each read makes its group active and inactive again.
+    workers: u32,
     ring: bool,
-    /// Every node's link is a little faster than the one before.
+    /// Whether each node's link is a little faster than the link of the node before.
     unequal: bool,
 }
 
 struct World {
     net: Network<u32>,
+    /// Workers of each node.
+    workers: u32,
     calendar: Calendar<u32>,
     reads: Vec<GroupId>,
     ring: Vec<GroupId>,
@@ -76,17 +80,25 @@ impl World {
         let sizes = (0..65_536).map(|_| draw.size()).collect();
         // A read takes about this long [ps].
         let read =
-            SAMPLE * f64::from(nodes * WORKERS) / capacity.min(NIC * f64::from(nodes)) * 1e12;
+            SAMPLE * f64::from(nodes * case.workers) / capacity.min(NIC * f64::from(nodes)) * 1e12;
         let thought = |draw: &mut Draw| (-0.25 * read * (1.0 - draw.unit()).ln()) as u64;
         let thoughts =
             (0..if case.thinking { 65_536 } else { 0 }).map(|_| thought(&mut draw)).collect();
-        let mut world =
-            World { net, calendar: Calendar::new(), reads, ring, sizes, thoughts, drawn: 0 };
-        for worker in 0..nodes * WORKERS {
+        let mut world = World {
+            net,
+            workers: case.workers,
+            calendar: Calendar::new(),
+            reads,
+            ring,
+            sizes,
+            thoughts,
+            drawn: 0,
+        };
+        for worker in 0..nodes * case.workers {
             world.read(Time::ZERO, worker);
         }
         for (j, &group) in world.ring.iter().enumerate() {
-            // Chunks do not move in step.
+            // Start times differ, so that chunks do not move in lockstep.
             let first = CHUNK * (j + 1) as f64 / f64::from(nodes);
             world.net.start(Time::ZERO, group, first, RING - j as u32);
         }
@@ -96,11 +108,11 @@ impl World {
     fn read(&mut self, now: Time, worker: u32) {
         self.drawn += 1;
         let size = self.sizes[self.drawn & 65_535];
-        self.net.start(now, self.reads[(worker / WORKERS) as usize], size, worker);
+        self.net.start(now, self.reads[(worker / self.workers) as usize], size, worker);
     }
 
     fn finished(&mut self, now: Time, token: u32) {
-        if token as usize >= self.reads.len() * WORKERS as usize {
+        if token as usize >= self.reads.len() * self.workers as usize {
             self.net.start(now, self.ring[(RING - token) as usize], CHUNK, token);
         } else if self.thoughts.is_empty() {
             self.read(now, token);
@@ -110,7 +122,7 @@ impl World {
         }
     }
 
-    /// Runs until `flows` more have finished.
+    /// Runs until `flows` more flows have finished; returns the time of the last.
     fn run(&mut self, flows: u64) -> Time {
         let mut left = flows as i64;
         let mut now = Time::ZERO;
@@ -136,7 +148,7 @@ impl World {
     }
 }
 
-/// Time that this thread has run: the machine may be shared.
+/// Returns the processor time of this thread: wall time would include other work on a shared machine.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     match stat.split(' ').next().and_then(|ns| ns.parse().ok()) {
@@ -150,10 +162,10 @@ const AMPLE: fn(u32) -> f64 = |nodes| 2e10 * f64::from(nodes);
 const BOTH: fn(u32) -> f64 = |nodes| 0.8 * NIC * f64::from(nodes);
 
 const fn case(name: &'static str, server: fn(u32) -> f64, thinking: bool) -> Case {
-    Case { name, server, thinking, ring: false, unequal: false }
+    Case { name, server, thinking, workers: WORKERS, ring: false, unequal: false }
 }
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 12] = [
     case("server", SERVER, false),
     case("server, thinking", SERVER, true),
     case("nic", AMPLE, false),
@@ -161,6 +173,9 @@ const CASES: [Case; 9] = [
     case("both", BOTH, false),
     case("both, thinking", BOTH, true),
     Case { unequal: true, ..case("both unequal, thinking", BOTH, true) },
+    Case { workers: 1, ..case("server, one worker, thinking", SERVER, true) },
+    Case { workers: 1, ..case("nic, one worker, thinking", AMPLE, true) },
+    Case { workers: 1, ..case("both, one worker, thinking", BOTH, true) },
     Case { ring: true, ..case("ring", SERVER, false) },
     Case { ring: true, ..case("ring, thinking", SERVER, true) },
 ];
@@ -174,7 +189,7 @@ fn flows(c: &mut Criterion) {
             let mut world = None;
             let fresh = || {
                 let mut world = World::new(nodes, case);
-                world.run(4 * u64::from(nodes * WORKERS));
+                world.run(4 * u64::from(nodes * case.workers));
                 world
             };
             group.bench_function(BenchmarkId::from_parameter(nodes), |b| {

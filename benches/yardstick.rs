@@ -1,9 +1,10 @@
-//! Flow completions per CPU-second of the whole simulator, report included, on the yardstick.
+//! Measures flow completions per CPU-second of the whole simulator, report included, on the yardstick.
 //!
-//! The scenario is `scenarios/yardstick.toml` with other numbers of jobs and servers of other
-//! speeds, and each job copy reads sizes of its own: copies that read the same ones in the same order
-//! would move as one. Sizes are in a table, but in the row `shuffled`, where they are drawn and each copy reads them in an
-//! order of its own, as users run it. A collective on the NICs beside the reads is measured by `benches/network.rs`.
+//! The scenario is `scenarios/yardstick.toml` with other numbers of jobs and other server speeds. Each job copy
+//! reads sizes of its own, because copies that read equal sizes in the same order would move in lockstep. Sizes
+//! come from a table, except in the row `shuffled`: there they are sampled at random and each copy reads them
+//! in an order of its own, as in a user's run. Collectives on the NICs beside the reads are measured by
+//! `benches/network.rs`.
 
 use std::time::Duration;
 
@@ -12,10 +13,11 @@ use forebay::report;
 use forebay::scenario::{Override, SampleOrder, SampleSizes, Scenario, ScenarioFile};
 use forebay::sim;
 
-/// Flows of a measurement, at least.
+/// Least number of flows of a measurement.
 const FLOWS: u64 = 1 << 20;
 const BATCH: u64 = 256;
-/// Of these the fastest counts: a shared machine only ever takes time away.
+/// Attempts of each measurement. The fastest counts, because other work on a shared machine can only slow an
+/// attempt down.
 const ATTEMPTS: usize = 3;
 
 fn scenario(jobs: u64, steps: u64, server: &str, shuffled: bool) -> Scenario {
@@ -40,7 +42,8 @@ fn scenario(jobs: u64, steps: u64, server: &str, shuffled: bool) -> Scenario {
     scenario
 }
 
-/// Sizes drawn from the same distribution, in a table in which copies and samples are far apart.
+/// Returns a table of sizes sampled from the same distribution, in which the entries of different copies and
+/// samples lie far apart.
 fn own_sizes(drawn: &SampleSizes) -> SampleSizes {
     let SampleSizes::Drawn(distribution) = drawn else { return drawn.clone() };
     let (sampler, streams) = (Sampler::new(distribution), Streams::new(1, 0));
@@ -49,7 +52,7 @@ fn own_sizes(drawn: &SampleSizes) -> SampleSizes {
     SampleSizes::Table { table, job_stride: 40_503, sample_stride: 25_173 }
 }
 
-/// Time that this thread has run: the machine may be shared.
+/// Returns the processor time of this thread: wall time would include other work on a shared machine.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     match stat.split(' ').next().and_then(|ns| ns.parse().ok()) {
@@ -58,7 +61,7 @@ fn processor_time() -> Duration {
     }
 }
 
-/// Simulates and reports; gives the flows and the time that it took.
+/// Simulates and reports `scenario`; returns the number of flows and the processor time.
 fn measure(scenario: &Scenario) -> (u64, Duration) {
     let begin = processor_time();
     let outcome = sim::run(scenario, 0, &sim::Options::default());
@@ -83,7 +86,7 @@ fn print(line: &str) {
 }
 
 fn main() {
-    // `cargo bench NAME JOBS` runs one row of cases, and those of so many jobs; cargo itself adds `--bench`.
+    // `cargo bench NAME JOBS` runs one row of cases with that number of jobs only; cargo itself adds `--bench`.
     let only: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let (counts, names): (Vec<&String>, Vec<&String>) =
         only.iter().partition(|wanted| wanted.parse::<u64>().is_ok());

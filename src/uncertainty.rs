@@ -42,8 +42,8 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     drawn
 }
 
-/// Returns the factor by which a step of run number `run` takes longer than simulated: lognormal with median 1, with the spread
-/// of repeated runs on the machine.
+/// Returns the ratio of the step time in run number `run` to the simulated step time: lognormal with median 1, with the spread of
+/// repeated runs on the machine.
 #[must_use]
 pub fn slowdown(profile: &Profile, seed: u64, run: u32) -> f64 {
     let spread = profile.noise.as_ref().and_then(|fit| fit.value("run_to_run")).unwrap_or(0.0);

@@ -56,7 +56,7 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
         run.map_err(|error| Failure::Machine(format!("{error}\n{}", kept(&out, calibrate))))?;
     if !interrupt::raised() {
         let kept = format!("samples are kept in {}", shown(&calibrate.output));
-        interrupt::when_late(Late::End(format!("{kept}; the same command goes on")));
+        interrupt::when_late(Late::End(format!("{kept}; the same command continues with them")));
     }
     finish(&summary, &out, &machine, calibrate)
 }
@@ -67,8 +67,8 @@ fn kept(out: &Output, calibrate: &Calibrate) -> String {
     format!("{count} samples are kept in {place}; the same command measures the rest")
 }
 
-/// Writes the profile and prints the table of results. Returns an error if the calibration was interrupted, a probe failed, or
-/// no trial counts.
+/// Writes the profile and prints the table of results. Returns an error if the calibration was interrupted, a probe failed, or no
+/// trial can be used for a fit.
 fn finish(
     summary: &Summary,
     out: &Output,
@@ -91,7 +91,7 @@ fn finish(
     output::stdout(text.as_bytes())?;
     match &summary.failures[..] {
         [] if summary.cells.iter().all(|cell| cell.used == 0) => {
-            Err(Failure::Machine("no trial counts: there is nothing to fit".to_owned()))
+            Err(Failure::Machine("nothing to fit: every trial was excluded".to_owned()))
         }
         [] => Ok(()),
         failures => {

@@ -31,7 +31,7 @@ pub(super) struct Output {
     header: Header,
     /// Journal of the samples, kept in `samples.jsonl`.
     pub(super) journal: Journal,
-    /// Locked, so that no second calibration writes here.
+    /// A locked file in the directory, so that no second calibration writes there.
     _lock: File,
 }
 
@@ -98,7 +98,7 @@ impl Header {
             )))
         };
         let Ok(earlier) = serde_json::from_str::<Header>(text) else {
-            return refuse("who knows what: its calibration.json cannot be read");
+            return refuse("unknown contents: its calibration.json cannot be read");
         };
         let plan = |header: &Header| Plan::parse(&header.name, &header.plan);
         if plan(&earlier) != plan(self) {

@@ -29,8 +29,8 @@ pub(super) fn render(summary: &Summary, machine: &Machine) -> String {
     text
 }
 
-/// Returns whether the cell gets a row: a trial was made, or the cell ended other than by a stop. A probe that could not start
-/// gets no rows, because a message says what it lacked.
+/// Returns whether the kind of trial `cell` gets a row: a trial was made, or its trials ended for another reason than a stop. A
+/// probe that could not start gets no rows, because a message says what it lacked.
 fn begun(cell: &CellSummary) -> bool {
     cell.end != End::Stopped || cell.used > 0 || !cell.excluded.is_empty()
 }
@@ -97,7 +97,7 @@ fn remarks(summary: &Summary, machine: &Machine) -> Vec<String> {
     }
     let count = |end: End| summary.cells.iter().filter(|cell| cell.end == end).count();
     lines.push(format!(
-        "{} of {} kinds of trials are known as well as the plan wants; time ended {} others",
+        "{} of {} kinds of trials reached the plan's precision; time ended {} others",
         count(End::Precise),
         summary.cells.len(),
         count(End::Budget)

@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
-/// Largest report that is read [B]. In memory it takes several times as much.
+/// Maximum size of a report that is read [B]. In memory a report takes several times as much.
 const LARGEST: u64 = 64 << 20;
 
-/// Relative difference up to which two figures count as the same: it would be printed as 0.0 %.
+/// Relative difference up to which two figures count as the same, because the difference would be printed as 0.0 %.
 const SAME: f64 = 5e-4;
 
 pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
@@ -34,7 +34,7 @@ pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
     output::stdout(text.as_bytes())
 }
 
-/// Reads a JSON report and returns its jobs.
+/// Reads a JSON report and returns the report's jobs.
 fn read(path: &Path) -> Result<Vec<Value>, Failure> {
     let text = input::text_within(path, LARGEST)?;
     let remedy = "write one with `forebay run SCENARIO --format json --output FILE`";
@@ -140,7 +140,8 @@ fn change(
     Change { job, metric, label, unit, before, after, change, difference }
 }
 
-/// The figure of a metric in a job of a JSON report. A cause of stalls that did not occur has no entry there: its share is 0.
+/// Returns the figure of a metric in a job of a JSON report. A cause of stalls that did not occur is missing in the report: its
+/// share is 0.
 fn figure(metric: &Metric, job: &Value) -> Option<Value> {
     if let Place::Stall(cause) = metric.value {
         let stalls = job.get("stall")?;
@@ -151,7 +152,7 @@ fn figure(metric: &Metric, job: &Value) -> Option<Value> {
     place.try_fold(job, |at, key| at.get(key)).cloned()
 }
 
-/// The value of a figure in JSON: the number itself, or its `mean`.
+/// Returns the value of a figure in JSON: the number itself, or its `mean`.
 fn mean(figure: &Value) -> Option<f64> {
     figure.as_f64().or_else(|| figure.get("mean")?.as_f64())
 }

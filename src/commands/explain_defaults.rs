@@ -34,5 +34,5 @@ fn table(assumed: &[Assumed]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Largest width of a column [characters]. A longer cell moves the rest of its row out of alignment.
+/// Maximum width of a column [characters]. A longer cell moves the rest of its row out of alignment.
 const WIDEST: usize = 60;

@@ -29,11 +29,11 @@ fn dlio(wanted: &Dlio) -> Result<(), Failure> {
     let (overrides, files): (Vec<String>, Vec<String>) =
         wanted.parts.iter().cloned().partition(|part| part.contains('='));
     if files.is_empty() {
-        return Err(Failure::Input("name a workload file beside the overrides".to_owned()));
+        return Err(Failure::Input("name a workload file in addition to the overrides".to_owned()));
     }
     if !wanted.accelerators.is_multiple_of(wanted.hosts) {
         return Err(Failure::Input(format!(
-            "{} accelerators are not the same number on each of {} hosts; write a multiple",
+            "{} accelerators cannot be divided equally among {} hosts; write a multiple",
             wanted.accelerators, wanted.hosts
         )));
     }
@@ -107,12 +107,14 @@ impl Given<'_> {
                 Some(source) => {
                     let place = self.place(source);
                     format!(
-                        "cannot use {place}: `{source}` makes the scenario's `{key}`: {what}; {remedy}"
+                        "cannot use {place}: `{source}` becomes the scenario's `{key}`: {what}; {remedy}"
                     )
                 }
                 None => {
                     let files = self.names();
-                    format!("cannot use {files}: it makes the scenario's `{key}`: {what}; {remedy}")
+                    format!(
+                        "cannot use {files}: the scenario's `{key}` follows from it: {what}; {remedy}"
+                    )
                 }
             }
         };

@@ -21,7 +21,8 @@ pub(super) fn execute(of: Benchmark, from: &Collectives, quiet: bool) -> Result<
     output::stdout(text.as_bytes())
 }
 
-/// Returns what the command line says where the files do not: name of the transport, collective, and number of ranks.
+/// Returns the values from the command line that apply where the files do not give them: name of the transport, collective, and
+/// number of ranks.
 fn wanted(of: Benchmark, from: &Collectives) -> Result<CollectiveDefaults, Failure> {
     let usual = match of {
         Benchmark::NcclTests => "nccl",
@@ -31,7 +32,7 @@ fn wanted(of: Benchmark, from: &Collectives) -> Result<CollectiveDefaults, Failu
     let named = |word: &String| {
         Collective::named(word).ok_or_else(|| {
             let names = Collective::ALL.map(Collective::name).join(", ");
-            Failure::Input(format!("--collective {word:?} is none; write one of {names}"))
+            Failure::Input(format!("--collective {word:?} is unknown; write one of {names}"))
         })
     };
     let transport = from.name.clone().unwrap_or_else(|| usual.to_owned());
@@ -77,7 +78,7 @@ fn profile(samples: &[Sample], from: &Collectives) -> Result<String, Failure> {
     };
     let profile = fit::profile(samples, provenance, Host::default());
     if profile.transport.is_empty() {
-        let what = format!("cannot fit {}: no row counts", names.join(", "));
+        let what = format!("cannot fit {}: every row was excluded", names.join(", "));
         return Err(Failure::Input(what));
     }
     Ok(profile.to_toml())

@@ -87,14 +87,14 @@ pub(super) fn flag() -> &'static AtomicBool {
     &STOP
 }
 
-/// Returns the flag that the first signal raises, for a command that must not be cut short: after a signal, it ends what it has
-/// started and removes its files, however long that takes.
+/// Returns the flag that the first signal raises, for a command that must not be cut short: after a signal, the command ends what
+/// it has started and removes its files, however long that takes.
 pub(super) fn careful_flag() -> &'static AtomicBool {
     when_late(Late::GoOn("ending what was started and removing its files".to_owned()));
     flag()
 }
 
-/// Whether a signal has come, or [`raise`] was called.
+/// Returns whether a signal has come, or [`raise`] was called.
 pub(super) fn raised() -> bool {
     STOP.load(Ordering::SeqCst)
 }
@@ -126,7 +126,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a signal counts as.
+/// Meaning of a signal for the command.
 #[derive(Debug, PartialEq, Eq)]
 enum Signal {
     First,

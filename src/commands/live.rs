@@ -65,7 +65,7 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the overrides of `--set`, and those that other options stand for.
+/// Returns the overrides of `--set`, and the overrides that other options stand for.
 fn overrides(args: &Live) -> Vec<String> {
     let replications = args.replications.map(|n| format!("run.replications={n}"));
     args.overrides.iter().cloned().chain(replications).collect()

@@ -1,4 +1,4 @@
-//! Checks before simulations are built whether they fit into the memory that this process may use.
+//! Checks whether simulations fit into the memory that this process may use, before the simulations are built.
 
 use super::Failure;
 use crate::probe::limits;
@@ -6,12 +6,12 @@ use crate::report::format::bytes;
 use crate::scenario::Scenario;
 use crate::sim;
 
-/// Estimates below this are accepted without asking the system how much there is [B].
+/// Estimate of needed memory up to which simulations are accepted without asking the system for the free memory [B].
 const SMALL: f64 = 256e6;
-/// Largest ratio of the memory that runs have taken to the estimate: allocators keep more than is requested.
+/// Maximum ratio of the memory that runs have taken to the estimate: allocators keep more than is requested.
 const MARGIN: f64 = 1.25;
 
-/// What is in memory at the same time while a scenario is simulated.
+/// Numbers of simulations and outcomes that are in memory at the same time while a scenario is simulated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Together {
     /// Number of replications that are simulated at the same time.
@@ -38,8 +38,8 @@ pub(super) fn check(name: &str, scenario: &Scenario, together: Together) -> Resu
     }
 }
 
-/// Returns the message that memory is lacking and what to do about it; `None` if it suffices. `free` returns the memory that
-/// the process may use [B]; it is called only if the estimate is not small.
+/// Returns the message that memory is lacking and what to do about it; `None` if the memory suffices. `free` returns the memory
+/// that the process may use [B]; this function is called only if the estimate is above [`SMALL`].
 fn lacking(
     name: &str,
     scenario: &Scenario,

@@ -70,7 +70,7 @@ fn names(choices: &[Choice]) -> String {
     choices.iter().map(|of| of.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Asks for what the options do not say. Returns the text of the scenario, its name, and the command that uses it.
+/// Asks for the answers that the options do not give. Returns the text of the scenario, its name, and the command that uses it.
 fn scenario(
     new: &NewScenario,
     ask: &mut Questions<'_>,
@@ -115,7 +115,7 @@ fn scenario(
     Ok((text, format!("{}-{storage}", answers.model), "run"))
 }
 
-/// Asks for what the options do not say, and returns the text of the recipe.
+/// Asks for the answers that the options do not give, and returns the text of the recipe.
 fn plot(new: &NewPlot, ask: &mut Questions<'_>) -> Result<String, Failure> {
     let file = |answer: &str| match Path::new(answer).is_file() {
         true => Ok(PathBuf::from(answer)),
@@ -159,7 +159,7 @@ fn beside(scenario: &Path, recipe: Option<&Path>) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Asks for what the options do not say, and returns the text of the plan.
+/// Asks for the answers that the options do not give, and returns the text of the plan.
 fn plan(new: &NewPlan, ask: &mut Questions<'_>) -> Result<String, Failure> {
     let usual = PlanAnswers::default();
     let gpus = ask.ask("GPUs to measure", &usual.gpus.to_string(), new.gpus, number)?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Whether to colour what goes to `stream`.
+/// Returns whether output to `stream` is coloured.
 pub(super) fn colour(stream: &impl IsTerminal) -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let dumb = set("TERM").is_some_and(|term| term == "dumb");
@@ -198,7 +198,7 @@ pub(super) fn remove_unfinished() {
     }
 }
 
-/// Most symbolic links that are followed one after another, as in the kernel.
+/// Maximum number of symbolic links that are followed one after another, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// Follows symbolic links from `path` to the file that will be written, which need not exist yet. The links stay in place.
@@ -246,7 +246,7 @@ fn create_named(target: &Path, ending: &str) -> io::Result<(PathBuf, File)> {
     Ok((path, file))
 }
 
-/// The directory that holds `path`.
+/// Returns the directory that contains `path`.
 fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -15,7 +15,8 @@ pub(super) fn points(series: &SeriesReport, most: usize) -> (Vec<f64>, [Vec<Opti
     (time, OVER_TIME.map(column))
 }
 
-/// Fills each instant at which no step ended with the time of the step that was in progress, which is the next to end.
+/// Returns the step times without gaps: each instant at which no step ended gets the time of the step that was in progress then,
+/// which is the next one to end.
 fn under_way(ended: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut next = None;
     let mut filled: Vec<Option<f64>> = ended

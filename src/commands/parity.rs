@@ -2,7 +2,7 @@
 
 use crate::plot::{AxisSpec, Figure, Lines, Panel, Point as Dot, Scale, Series, Style};
 
-/// Dots of one colour: their name in the legend, and measured and predicted value of each.
+/// Dots of one colour: their name in the legend, and the measured and the predicted value of each dot.
 pub(super) struct Dots {
     pub(super) name: &'static str,
     pub(super) points: Vec<(f64, f64)>,

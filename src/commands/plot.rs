@@ -17,7 +17,7 @@ use std::io::BufReader;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Most points of a sweep that are drawn: their rows are all in memory.
+/// Maximum number of points of a sweep that can be drawn, because the rows of all points are in memory.
 const MOST_SWEPT: usize = 100_000;
 
 pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
@@ -124,7 +124,8 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
             let columns: Columns = (sweep::occupancy_header, sweep::occupancy_rows);
             let table = swept(&beside(path), set, columns, (plot.threads, quiet))?;
             if table.is_empty() {
-                let what = "says nothing of what kernels fill of a GPU: write `model.occupancy`";
+                let what =
+                    "does not say how much of a GPU its kernels occupy: write `model.occupancy`";
                 let path = shown(Path::new(path));
                 return Err(Failure::Input(format!("cannot draw {path}: it {what}")));
             }

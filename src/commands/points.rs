@@ -15,10 +15,10 @@ use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most points that are checked before the first one is run, which takes some tenths of a second.
+/// Maximum number of points that are checked before the first one is run; checking them takes some tenths of a second.
 const CHECKED: usize = 2000;
 
-/// Most invalid points that are described one by one.
+/// Maximum number of invalid points that are described one by one.
 const SHOWN: usize = 5;
 
 /// A scenario file and the user's changes to it.
@@ -65,7 +65,7 @@ impl Opened {
         Ok(Opened { varied, ..self })
     }
 
-    /// Returns the path of the scenario file, to which paths in it are relative.
+    /// Returns the path of the scenario file. Paths in the scenario are relative to the directory of this file.
     pub(super) fn name(&self) -> &str {
         self.file.name()
     }
@@ -80,8 +80,8 @@ impl Opened {
         self.file.resolve(&self.overrides)
     }
 
-    /// Returns the scenario with all overrides. `runs` returns how many runs of it there will be; an error if they do not fit
-    /// into memory.
+    /// Returns the scenario with all overrides. `runs` returns the number of runs of this scenario; they must fit into memory,
+    /// otherwise an error is returned.
     pub(super) fn resolve_to_run(
         &self,
         runs: impl FnOnce(&Scenario) -> usize,

@@ -8,7 +8,7 @@ use crate::stats::quantile;
 
 /// Number of points of a curve.
 const POINTS: usize = 120;
-/// Most curves in a figure: more colours cannot be told apart.
+/// Maximum number of curves in a figure: more colours cannot be told apart.
 const CURVES: usize = 8;
 
 /// Returns a figure, with a name for its file, for each fit of a kind that can be drawn.
@@ -90,7 +90,7 @@ fn curve(fit: &Fit, [low, high]: [f64; 2], law: impl Fn(&Fit, f64) -> Option<f64
     (0..POINTS).map(|index| point(fit, at(index), |fit| law(fit, at(index)))).collect()
 }
 
-/// Curves, each followed by the dots of its trials in the same colour.
+/// Curves of a figure. Each curve is followed by the dots of its trials, in the same colour.
 #[derive(Default)]
 struct Curves(Vec<Series>);
 

@@ -42,7 +42,7 @@ fn throughput(name: &str, of: &ThroughputTable) -> String {
     format!("throughput.{name}: {sizes} sizes by {readers} numbers of readers, {most} at most\n")
 }
 
-/// Returns a line with the fitted size and eviction policy of the page cache; empty if it was not measured.
+/// Returns a line with the fitted size and eviction policy of the page cache; empty if the page cache was not measured.
 pub(super) fn page_cache(profile: &Profile) -> String {
     let doubts = |fit: &Fit| fit.parameters.get("size")?.unidentified.clone();
     match (profile.page_cache(), profile.cache.values().next()) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// No progress is shown for work that takes less time than this.
+/// Minimum duration of work for which progress is shown.
 const SHORT: Duration = Duration::from_millis(500);
 
 /// The progress of several runs; each run in progress has a slot.

@@ -90,7 +90,8 @@ fn role(result: &PublishedResult) -> &'static str {
     }
 }
 
-/// Returns the role of a result, and whether a fit for its transport was not used because it does not hold for its model.
+/// Returns the entry for the column `use`: the role of a result, and whether the fit for the result's transport was withheld
+/// because it does not hold for the result's model.
 fn used(one: &Compared<'_>) -> &'static str {
     match (one.withheld, role(one.result)) {
         (true, "held out") => "held out, fit not used",

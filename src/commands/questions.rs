@@ -4,10 +4,10 @@ use super::Failure;
 use crate::template::TemplateError;
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Attempts at an answer before the program gives up.
+/// Maximum number of answers to a question before the program gives up.
 const ATTEMPTS: usize = 20;
 
-/// Asks for missing answers on a terminal, or takes defaults if there is none.
+/// Asks for missing answers on a terminal, or takes the default answers if there is no terminal.
 pub(super) struct Questions<'a> {
     /// Streams for answers and for questions; `None` if nobody can be asked.
     dialogue: Option<(&'a mut dyn BufRead, &'a mut dyn Write)>,

@@ -48,8 +48,8 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the number of runs: runs with sampled parameters, or replications, but two at least for a full verdict, whose short
-/// runs are simulated two at a time.
+/// Returns the number of runs whose outcomes must fit into memory: runs with sampled parameters, or replications. It is at least
+/// 2 for a full verdict, whose short runs are simulated two at a time.
 fn runs_of(run: &Run, scenario: &Scenario) -> usize {
     match run.uncertainty {
         Some(runs) => runs as usize,
@@ -74,7 +74,7 @@ fn overrides(run: &Run) -> Vec<String> {
     replications.into_iter().chain(seed).collect()
 }
 
-/// What an interrupted run still does, for the message.
+/// Message on what an interrupted run still does.
 pub(super) const FINISHED: &str =
     "the report of what was finished comes when the runs in progress have stopped";
 

@@ -7,7 +7,7 @@ use crate::plot::{Colour, label_of, unit_of};
 use crate::report::{Cause, JobReport, Report};
 use std::path::Path;
 
-/// Most jobs that are drawn: more colours cannot be told apart.
+/// Maximum number of jobs that are drawn: more colours cannot be told apart.
 const JOBS: usize = 6;
 
 /// Format of a picture, given by its file name.
@@ -51,7 +51,7 @@ pub(super) fn write(path: &Path, kind: Kind, report: &Report) -> Result<(), Fail
 const PANELS: [&[&str]; 3] =
     [&["step_time"], &["queue_occupancy"], &["enqueue_rate", "dequeue_rate"]];
 
-/// Most points of a curve: with more, the boundaries of bins would be visible as noise.
+/// Maximum number of points of a curve: with more, the boundaries of bins would be visible as noise.
 const POINTS: usize = 120;
 
 /// Returns the figure of a run with four panels: step time, queue, rates, and causes of stalls.

@@ -73,8 +73,8 @@ struct Points<'a> {
 }
 
 impl Points<'_> {
-    /// Returns what to do at a point: run it, take its rows from the earlier sweep, or report that it is invalid.
-    /// `replications` is the number of runs that were expected of it.
+    /// Returns what to do at a point: run it, take its rows from the earlier sweep, or report that it is invalid. `replications`
+    /// is the number of runs that was expected for this point.
     fn start(&self, index: usize, watch: &Watch, replications: u32) -> Start {
         let scenario = match self.opened.at(self.grid, index) {
             Ok(scenario) => scenario,

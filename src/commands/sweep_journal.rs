@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 /// What to do with finished points of an earlier sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Earlier {
-    /// Keep them, and run only the other points.
+    /// Keep the finished points, and run only the other points.
     Resume,
-    /// Discard them.
+    /// Discard the finished points.
     Force,
-    /// Refuse a sweep that would discard them.
+    /// Refuse a sweep that would discard finished points.
     Refuse,
 }
 
@@ -111,7 +111,7 @@ fn points_of(points: usize) -> String {
 fn refuse(path: &Path, points: usize) -> Failure {
     let path = shown(path);
     Failure::Input(format!(
-        "cannot sweep: {path} holds what an interrupted sweep finished ({points} points); write --resume to go on with \
+        "cannot sweep: {path} holds finished points of an interrupted sweep ({points} points); write --resume to go on with \
          them, or --force to throw them away"
     ))
 }
@@ -136,7 +136,7 @@ fn lock(output: &Path, path: &Path) -> Result<File, Failure> {
             return Ok(file);
         }
     }
-    let error = io::Error::other("other sweeps keep making and removing it");
+    let error = io::Error::other("other sweeps keep creating and removing it");
     Err(Failure::unwritable(path, &error))
 }
 

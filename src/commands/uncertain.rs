@@ -22,8 +22,7 @@ pub(super) fn execute(
     quiet: bool,
 ) -> Result<(), Failure> {
     let Some(profile) = opened.profile()? else {
-        let what = "cannot draw parameters: the scenario names no profile, which would say how \
-                    uncertain they are";
+        let what = "cannot sample parameters: the scenario names no profile, which would give their uncertainty";
         let remedy = "write `profile = \"machine.toml\"` in it, or give --profile FILE";
         return Err(Failure::Input(format!("{what}; {remedy}")));
     };

@@ -115,12 +115,12 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let runs = runs.map_err(|failure: Failure| match failure {
         Failure::Interrupted(_) => {
             let kept = format!("finished runs are kept in {}", shown(&journal.path));
-            Failure::Interrupted(format!("{kept}; the same command goes on"))
+            Failure::Interrupted(format!("{kept}; the same command continues with them"))
         }
         other => other,
     })?;
     let kept = format!("finished runs are kept in {}", shown(&journal.path));
-    interrupt::when_late(Late::End(format!("{kept}; the same command goes on")));
+    interrupt::when_late(Late::End(format!("{kept}; the same command continues with them")));
     let points = pool.install(|| predictions(&base, &plan, runs))?;
     finish(wanted, &points, None)
 }
@@ -165,7 +165,7 @@ fn check_memory<'s>(
     }
 }
 
-/// Sets the step time of each point with `crossover` to that multiple of the time that the loader needs for a step's samples.
+/// Sets the step time of each point that has `crossover`: this factor times the time that the loader needs for a step's samples.
 fn place_crossovers(base: &Base, plan: &mut Plan) -> Result<(), Failure> {
     for point in &mut plan.points {
         let Some(factor) = point.crossover else { continue };
@@ -279,7 +279,7 @@ fn equal_rows(rows: &[MeasuredRow]) -> Vec<Vec<Observed>> {
     groups.into_values().collect()
 }
 
-/// Returns the samples of one step of all jobs together.
+/// Returns the number of samples that all jobs together train on in one step.
 fn samples_of_a_step(scenario: &Scenario) -> f64 {
     let of = |job: &Job| job.batch * u64::from(job.copies_per_node);
     scenario.jobs.iter().map(of).sum::<u64>() as f64
@@ -321,7 +321,9 @@ fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<
             100.0 * verdict.mean_error,
             100.0 * tolerance
         ))),
-        None => Err(Failure::Check("no point counts, so nothing is known of the error".to_owned())),
+        None => Err(Failure::Check(
+            "no held-out point could be used, so the error is unknown".to_owned(),
+        )),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Predictions for the points of a plan, corrected by what fit points show.
+//! Predictions for the points of a plan, corrected by the pace of the cores and the errors that fit points show.
 
 use super::Failure;
 use super::validate::{Base, nothing};
@@ -9,9 +9,9 @@ use crate::validate::{
 };
 use rayon::prelude::*;
 
-/// Returns the points with their live runs and predictions. A prediction follows from the profile, at the pace that the fit
-/// points of the same attempt show. The spread of single runs around predictions is taken from fit points with the same
-/// bottleneck, or from fit points of the same kind (timed or real), whichever is larger.
+/// Returns the points with their live runs and predictions. A prediction follows from the profile, with the times on cores scaled
+/// to the pace that the fit points show in the same attempt. The spread of single runs around predictions is taken from fit
+/// points with the same bottleneck, or from fit points of the same kind (timed or real), whichever is larger.
 pub(super) fn predictions(
     base: &Base,
     plan: &Plan,
@@ -64,7 +64,7 @@ impl Expected {
     }
 }
 
-/// What may be known when a point is predicted: of the other points, only the measurements of fit points.
+/// Data that a prediction may use: of the other points, only the measurements of fit points.
 struct Seen<'a> {
     base: &'a Base,
     plan: &'a Plan,
@@ -90,8 +90,9 @@ impl Seen<'_> {
         Pace::from_witnesses(&others.filter_map(witness).collect::<Vec<_>>())
     }
 
-    /// Returns the profile with the errors of predictions for fit points like `of`, each predicted without the runs of that
-    /// point itself.
+    /// Returns the profile with the errors of predictions as its noise. The errors are those of fit points with the same
+    /// bottleneck and kind (timed or real) as `of`, or of the same kind, whichever are larger. Each fit point is predicted
+    /// without its own runs.
     fn errors(&self, of: Likeness) -> Profile {
         let bound_alike = self.errors_of(&|other| other == of);
         let as_real = self.errors_of(&|other| other.timed == of.timed);

@@ -9,7 +9,7 @@ use super::constants::Constants;
 use super::scenario::{beyond, inside, network};
 use super::{Cluster, Published, PublishedResult};
 
-/// Largest ratio of the hardware's rate to the fitted rate that the link explains: protocols and headers cost tens of percent,
+/// Maximum ratio of the hardware's rate to the fitted rate that the link explains: protocols and headers cost tens of percent,
 /// not half.
 const MOST: f64 = 2.0;
 

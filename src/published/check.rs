@@ -34,11 +34,11 @@ impl FileCluster {
         }
         match (&self.switch, &self.between) {
             (Some(switch), None) => {
-                let what = "nothing is said of what joins switches; write `between`";
+                let what = "the links between switches are missing; write `between`";
                 return Err((switch.span(), what.to_owned()));
             }
             (None, Some(between)) => {
-                let what = "it joins switches of how many GPUs? write `switch`";
+                let what = "the number of GPUs below each switch is missing; write `switch`";
                 return Err((between.span(), what.to_owned()));
             }
             (Some(switch), Some(_)) => positive(switch, 1024)?,

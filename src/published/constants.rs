@@ -5,13 +5,13 @@
 pub struct Constants {
     /// Latency of a transfer [s].
     pub latency: f64,
-    /// Largest rate of a transfer inside a node [B/s].
+    /// Maximum rate of a transfer inside a node [B/s].
     pub inside: f64,
-    /// Largest rate of a transfer between nodes [B/s].
+    /// Maximum rate of a transfer between nodes [B/s].
     pub across: f64,
-    /// Largest rate between GPUs of a node that are not joined directly [B/s].
+    /// Maximum rate between GPUs of a node that are not joined directly [B/s].
     pub between: f64,
-    /// Time for each tensor of a bucket [s].
+    /// Time for each tensor in a bucket, in addition to the time of its bytes [s].
     pub per_tensor: f64,
 }
 

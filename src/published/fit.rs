@@ -7,16 +7,15 @@ use super::{Published, PublishedResult, Role};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of results that determine all costs of a transport; with fewer, one cost is fitted.
+/// Minimum number of results from which all costs of a transport are fitted; from fewer results, one cost is fitted.
 const ENOUGH: usize = 8;
 /// Start of the search for all four costs: 50 us of latency, 1 GB/s for each transfer inside a node and across nodes, 50 us for
 /// each tensor.
 const START: [f64; 4] = [50e-6, 1e9, 1e9, 50e-6];
-/// Start of the search for a rate alone [B/s]; [`TENSOR`] is the start for the time of a tensor alone [s].
+/// Start of the search if only a rate is fitted [B/s]; [`TENSOR`] is the start if only the time of a tensor is fitted [s].
 const RATE: f64 = 4e9;
 const TENSOR: f64 = 100e-6;
-/// First factor by which the search makes a constant larger and smaller; the search ends when the factor has fallen to
-/// [`LAST`].
+/// Factor by which the search first multiplies and divides each constant. The search ends when the factor has fallen to [`LAST`].
 const FIRST: f64 = 4.0;
 const LAST: f64 = 1.02;
 
@@ -106,7 +105,7 @@ fn costs(at: &[f64; 4]) -> Constants {
     Constants { latency, inside, across, per_tensor, between: f64::INFINITY }
 }
 
-/// Returns the values at which `loss` is least, by pattern search that multiplies and divides by factors.
+/// Returns the values that minimize `loss`, by a pattern search that multiplies and divides each value by a factor.
 fn search<const N: usize>(start: [f64; N], loss: impl Fn(&[f64; N]) -> f64) -> [f64; N] {
     let (mut at, mut least, mut factor) = (start, loss(&start), FIRST);
     while factor > LAST {

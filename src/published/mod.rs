@@ -106,11 +106,11 @@ pub struct PublishedResult {
 /// How predictions use a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// As an input: the speed of one GPU.
+    /// The result is an input of predictions: the speed of one GPU.
     Input,
-    /// For fitting the costs of a transport.
+    /// The result is used to fit the costs of a transport.
     Fit,
-    /// For measuring the error of predictions.
+    /// The result is held out, to measure the error of predictions.
     HeldOut,
 }
 
@@ -130,15 +130,15 @@ impl PublishedResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// 32 bits.
+    /// 32-bit floats.
     Fp32,
-    /// 32 bits, matrix products in TF32.
+    /// 32-bit floats, with matrix products in TF32.
     Tf32,
     /// Mixed precision: matrix products and gradients in 16 bits, weights in 32.
     Mixed,
 }
 
-/// Where samples come from.
+/// Source of the samples that are trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Data {

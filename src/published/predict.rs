@@ -15,8 +15,8 @@ pub struct Compared<'p> {
     pub result: &'p PublishedResult,
     /// Predicted value, in the quantity's unit.
     pub predicted: f64,
-    /// Whether the fit of its transport was not used, because the hardware does not explain it and it used results of other
-    /// models.
+    /// Whether the fit for the result's transport was withheld: the hardware does not explain the fitted rates, and the fit did
+    /// not use results of this model.
     pub withheld: bool,
 }
 
@@ -28,8 +28,8 @@ impl Compared<'_> {
     }
 }
 
-/// Returns all results that are no inputs, with their predictions, in the order of the file. Results for which no publication
-/// gives the speed of one GPU are left out.
+/// Returns all results except inputs of predictions, each with its prediction, in the order of the file. Results for which no
+/// publication gives the speed of one GPU are left out.
 #[must_use]
 pub fn compare<'p>(published: &'p Published, fitted: &Fitted) -> Vec<Compared<'p>> {
     let judged = |result: &&PublishedResult| !is_input(published, result);
@@ -61,7 +61,7 @@ fn known<'f>(
     fitted.get(&(site, result.transport.clone()))
 }
 
-/// Returns the predicted value of `result`, in its unit; `None` if no publication gives the speed of one GPU.
+/// Returns the predicted value of `result`, in the quantity's unit; `None` if no publication gives the speed of one GPU.
 #[must_use]
 pub fn predict(
     published: &Published,

@@ -98,9 +98,9 @@ fn algorithm(transport: &str) -> &'static str {
     }
 }
 
-/// Returns the step time of one GPU alone [s], if publications determine it. The first of these counts: the throughput of one
-/// GPU in the same series; throughput and efficiency of equal runs; the throughput of one GPU in another series; the epoch time
-/// on the fewest GPUs.
+/// Returns the step time of one GPU alone [s], if publications determine it. It is taken from the first of these that is
+/// published: the throughput of one GPU in the same series; throughput and efficiency of equal runs; the throughput of one GPU in
+/// another series; the epoch time on the fewest GPUs.
 pub(super) fn alone(published: &Published, result: &PublishedResult) -> Option<f64> {
     let like = |other: &&PublishedResult| {
         other.model == result.model

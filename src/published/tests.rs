@@ -142,12 +142,12 @@ fn errors_in_a_file_are_reported_with_line_and_remedy() {
         (
             "gpus_per_node = 2",
             "gpus_per_node = 2\nswitch = 1",
-            "s:6: nothing is said of what joins switches; write `between`",
+            "s:6: the links between switches are missing; write `between`",
         ),
         (
             "gpus_per_node = 2",
             "gpus_per_node = 2\nbetween = \"pcie3-x16\"",
-            "s:6: it joins switches of how many GPUs? write `switch`",
+            "s:6: the number of GPUs below each switch is missing; write `switch`",
         ),
         (
             "gpus_per_node = 2",

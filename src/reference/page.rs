@@ -17,7 +17,8 @@ pub(super) struct Format {
     about: &'static str,
     /// Prefix of the headings of tables, so that no two headings of the page are the same.
     prefix: &'static str,
-    /// Whether these are scenario files: their tables name the kinds that have them and whether `live` refuses them.
+    /// Whether the format is that of scenario files. For tables of scenarios, the page also names the kinds of loader, storage
+    /// and so on that contain the table, and whether `live` refuses the table.
     is_scenario: bool,
 }
 
@@ -227,8 +228,8 @@ fn example(name: &str, of: &Example) -> Option<String> {
     })
 }
 
-/// Returns which loaders, kinds of storage and so on have a table, given all paths of the table; `None` if it is not restricted
-/// to some kinds.
+/// Returns which loaders, kinds of storage and so on may contain a table, given all paths of the table; `None` if the table is
+/// not restricted to some kinds.
 fn concerned(paths: &BTreeSet<String>) -> Option<String> {
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for path in paths {

@@ -87,7 +87,7 @@ pub(super) fn exit_codes(page: &mut Page) {
     page.line("");
 }
 
-/// List of the page that contains a column.
+/// The list of the reference in which a metric appears.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MetricList {
     Figure,

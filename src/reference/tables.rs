@@ -18,16 +18,16 @@ pub struct Tables<'s> {
     pub tables: Vec<Table<'s>>,
     /// For each definition of the schema, the path of the section that describes it.
     pub(super) places: BTreeMap<&'s str, String>,
-    /// For each path in `places`, the paths of all keys that refer to its definition.
+    /// For each path in `places`, the paths of all keys that refer to the definition described there.
     users: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A table: either its keys, or the kinds of which one is chosen.
+/// A table of the reference: it lists either the keys of a table, or kinds of which a file contains one.
 #[derive(Debug)]
 pub struct Table<'s> {
     /// Dotted path of the table; empty for the top level.
     pub path: String,
-    /// What the table is.
+    /// Description of the table.
     pub about: String,
     /// Whether `keys` are kinds, of which a file contains one.
     pub kinds: bool,
@@ -100,7 +100,7 @@ impl<'s> Tables<'s> {
         Some(path)
     }
 
-    /// Returns the member `part` of a node, and the path of that member.
+    /// Returns the member `part` of a schema node, and the path of that member.
     fn step(&self, node: &'s Json, path: String, part: &str) -> Option<(&'s Json, String)> {
         if let Some(name) = definition(node) {
             let path = self.places.get(name).cloned().unwrap_or(path);
@@ -142,15 +142,15 @@ impl<'s> Tables<'s> {
         self.tables.iter().flat_map(|table| &table.keys)
     }
 
-    /// Returns the node that a reference points to, or the node itself if it is no reference.
+    /// Returns the schema node that the reference `node` points to, or `node` itself if it is no reference.
     pub(super) fn target(&self, node: &'s Json) -> &'s Json {
         let to = node["$ref"].as_str().and_then(|to| to.strip_prefix('#'));
         to.and_then(|to| self.schema.pointer(to)).unwrap_or(node)
     }
 }
 
-/// Returns the name of the definition that a node refers to, as in [`Tables::places`]: numbered variants of a shared definition
-/// have one name. `None` if the node is no reference.
+/// Returns the name of the definition that a schema node refers to, as in [`Tables::places`]: numbered variants of a shared
+/// definition have one name. `None` if the node is no reference.
 pub(super) fn definition(node: &Json) -> Option<&str> {
     let name = node["$ref"].as_str()?.rsplit('/').next()?;
     let plain = name.trim_end_matches(char::is_numeric);
@@ -158,8 +158,8 @@ pub(super) fn definition(node: &Json) -> Option<&str> {
     Some(shared.map_or(name, |(of, _)| *of))
 }
 
-/// Returns the direct children of a node that is no reference: members with their keys (`NAME` if the user chooses the name),
-/// and alternatives and list elements without a key.
+/// Returns the direct children of a schema node that is no reference: members with their keys (`NAME` if the user chooses the
+/// name), and alternatives and list elements without a key.
 fn children(node: &Json) -> impl Iterator<Item = (Option<&str>, &Json)> {
     let members = node["properties"].as_object().into_iter().flatten();
     let members = members.map(|(key, child)| (Some(key.as_str()), child));
@@ -169,7 +169,7 @@ fn children(node: &Json) -> impl Iterator<Item = (Option<&str>, &Json)> {
     members.chain(others).chain(inside)
 }
 
-/// Returns the alternatives of a node, except for null.
+/// Returns the alternatives that a schema node lists, except for null.
 pub(super) fn forms(node: &Json) -> impl Iterator<Item = &Json> {
     let all = ["oneOf", "anyOf"].into_iter().filter_map(|forms| node[forms].as_array()).flatten();
     all.filter(|form| form["type"] != "null")
@@ -182,7 +182,7 @@ pub(super) fn kind(form: &Json) -> Option<(&String, &Json)> {
     properties.iter().next()
 }
 
-/// Returns the description of a node in the schema, on one line.
+/// Returns the description of a schema node, on one line.
 pub(super) fn about(node: &Json) -> String {
     node["description"].as_str().unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -198,7 +198,7 @@ struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    /// Adds the tables of the node at `path`.
+    /// Adds the tables of the schema node at `path`.
     fn node(&mut self, node: &'s Json, path: &str) {
         if let Some(name) = definition(node) {
             let target = self.all.target(node);

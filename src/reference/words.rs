@@ -4,7 +4,7 @@ use super::tables::{Tables, definition, forms, kind};
 use serde_json::Value as Json;
 
 impl Tables<'_> {
-    /// Describes in words which values a node accepts; `link` makes a link to the section at a path.
+    /// Describes in words which values a schema node accepts; `link` makes a link to the section at a path.
     pub(super) fn words(&self, node: &Json, link: &impl Fn(&str, &str) -> String) -> String {
         if let Some(name) = definition(node) {
             let target =
@@ -21,7 +21,8 @@ impl Tables<'_> {
         self.alternatives(node, None, link)
     }
 
-    /// Describes which values a node that is no reference accepts. Its kinds are described in the section at `path`, if given.
+    /// Describes which values a schema node that is no reference accepts. The node's kinds are described in the section at
+    /// `path`, if given.
     fn alternatives(
         &self,
         node: &Json,
@@ -49,7 +50,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Describes which values a node without alternatives accepts.
+    /// Describes which values a schema node without alternatives accepts.
     fn single(&self, node: &Json, link: &impl Fn(&str, &str) -> String) -> String {
         if let Some(value) = node.get("const") {
             return format!("`{value}`");
@@ -113,7 +114,7 @@ impl Tables<'_> {
     }
 }
 
-/// Returns which quantity with a unit a node accepts, such as `time`; `None` if it accepts no quantity.
+/// Returns which quantity with a unit a schema node accepts, such as `time`; `None` if the node accepts no quantity.
 fn quantity(node: &Json) -> Option<String> {
     let about = node["description"].as_str().filter(|_| node["pattern"].is_string())?;
     let (what, _) = about.split_once(" with its unit")?;
@@ -121,7 +122,7 @@ fn quantity(node: &Json) -> Option<String> {
     Some(what.to_owned())
 }
 
-/// Describes the range of numbers that a node accepts.
+/// Describes the range of numbers that a schema node accepts.
 fn range(node: &Json) -> String {
     let shown = |value: &Json| match value.as_f64() {
         Some(number) if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),

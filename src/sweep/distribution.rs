@@ -11,8 +11,8 @@ pub fn occupancy_header(grid: &Grid) -> Vec<String> {
     grid.keys().map(str::to_owned).chain(own).collect()
 }
 
-/// Returns the rows of the grid's point `index`: for each job, one for each step of its cumulative distribution; none for a job
-/// whose kernels have no known occupancy.
+/// Returns the rows of the grid's point `index`: for each job, one row for each step of the job's cumulative distribution. There
+/// is no row for a job whose kernels have no known occupancy.
 pub fn occupancy_rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
     let of = |job: &JobReport| {
         let shares = job.learners.as_ref().map_or(&[][..], |of| &of.occupancy_cumulative);

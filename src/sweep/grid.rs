@@ -2,7 +2,7 @@
 
 use crate::scenario::{Axis, Override, Value};
 
-/// Most points of a grid: at a millisecond each, they take more than a day.
+/// Maximum number of points of a grid: at a millisecond each, they take more than a day.
 pub const MOST_POINTS: usize = 100_000_000;
 
 /// Every combination of the axes' values; the last axis changes fastest.
@@ -26,7 +26,7 @@ impl Grid {
     }
 
     /// Returns the points to check first: all points if there are at most `most`; otherwise the first point and all points that
-    /// differ from it in one axis, so that every value occurs, but no more than `most` points.
+    /// differ from it in one axis, so that every value occurs. This list is cut to `most` points.
     pub fn samples(&self, most: usize) -> Vec<usize> {
         if self.len <= most {
             return (0..self.len).collect();

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 
-/// Longest line that is read [B]: a point has at most a thousand jobs, whose rows take some 5 kB each.
+/// Maximum length of a line that is read [B]: a point has at most a thousand jobs, whose rows take some 5 kB each.
 const LONGEST: u64 = 16 << 20;
 
 /// Finished points by [`key`]. Their rows stay in the file, because the rows of a large sweep would fill the memory.

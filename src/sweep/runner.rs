@@ -56,11 +56,11 @@ pub enum Finished {
     Invalid(Problems),
 }
 
-/// Messages from threads.
+/// Messages from the worker threads to the thread that started them.
 enum Progress {
     /// A replication is finished.
     Task,
-    /// A point is finished, or cannot be.
+    /// A point has a result, possibly without having been run.
     Point(usize, Finished),
 }
 
@@ -80,7 +80,7 @@ struct Point {
     outcomes: Mutex<Vec<Option<Outcome>>>,
 }
 
-/// Position in the sequence of all replications of all points.
+/// Position of the next task in the sequence of all replications of all points.
 struct Cursor {
     points: std::ops::Range<usize>,
     current: Option<(Arc<Point>, u32)>,

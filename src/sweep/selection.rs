@@ -6,7 +6,7 @@ use crate::metric::LARGEST_STALL;
 /// Figures that are written by default.
 const USUAL: [&str; 4] = ["step_time", "samples_per_second", "accelerator_utilisation", "stall"];
 
-/// Names of groups of figures.
+/// Names of groups of figures that can be selected together.
 const GROUPS: [&str; 3] = ["all", "default", "stalls"];
 
 /// Columns to write: the selected figures, and always the swept keys and the job.

@@ -15,7 +15,7 @@ pub use plan::{PROBES, PlanAnswers};
 pub use plot::PlotAnswers;
 pub use scenario::ScenarioAnswers;
 
-/// Why no file can be written from the answers: what is wrong, and what to say instead.
+/// Why no file can be written from the answers: what is wrong, and what to answer instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TemplateError(pub String);

@@ -8,16 +8,16 @@ use crate::scenario::{Axis, ScenarioFile, choose};
 /// Answers from which a recipe is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlotAnswers {
-    /// Path of the scenario, as the recipe names it. It is swept, or run once if it has no `[sweep]`.
+    /// Path of the scenario, as written in the recipe. The scenario is swept, or run once if it has no `[sweep]`.
     pub scenario: String,
-    /// Columns to draw, each in a panel; if not given, `samples_per_second` and `stall`, or `step_time` and `queue_occupancy`
-    /// of a run over time.
+    /// Columns to draw, each in its own panel; if empty, `samples_per_second` and `stall` of a sweep, or `step_time` and
+    /// `queue_occupancy` of a run over time.
     pub columns: Vec<String>,
-    /// Swept key of the x axis; the last one of `[sweep]` if not given.
+    /// Swept key of the x axis; if not given, the last key of `[sweep]`.
     pub x: Option<String>,
-    /// Swept key whose values get a line each; the other one of `[sweep]` if not given.
+    /// Swept key whose values each get a line; if not given, the other key of `[sweep]`.
     pub group: Option<String>,
-    /// Title of the figure; its first column and x axis if not given.
+    /// Title of the figure; if not given, it names the first column and the x axis.
     pub title: Option<String>,
 }
 

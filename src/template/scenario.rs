@@ -12,19 +12,19 @@ use crate::scenario::{Problems, ScenarioFile, choose};
 pub struct ScenarioAnswers {
     /// Name of the scenario; `MODEL-STORAGE` if not given.
     pub name: Option<String>,
-    /// A name of [`LOADERS`].
+    /// Name of the loader, from [`LOADERS`].
     pub loader: String,
-    /// A name of [`STORAGES`].
+    /// Name of the storage, from [`STORAGES`].
     pub storage: String,
-    /// GPUs of each node.
+    /// Number of GPUs in each node.
     pub gpus: u64,
     /// Number of nodes.
     pub nodes: u64,
-    /// A name of the catalogue of GPUs.
+    /// Name of the GPU type, from the catalogue of GPUs.
     pub gpu: String,
-    /// A name of [`models`].
+    /// Name of the model, from [`models`].
     pub model: String,
-    /// A name of [`DATASETS`]; if not given, `tokens` for a model that works on sequences, otherwise `imagenet`.
+    /// Name of the data set, from [`DATASETS`]; if not given, `tokens` for a model that works on sequences, otherwise `imagenet`.
     pub dataset: Option<String>,
     /// Batch size [samples] for each model replica; if not given, the largest that fits, up to 64 images or 8 sequences.
     pub batch: Option<u64>,

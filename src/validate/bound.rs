@@ -8,24 +8,24 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// Reading from storage.
+    /// The job is limited by reading from storage.
     Storage,
-    /// Decoding, or waiting for cores.
+    /// The job is limited by decoding, or by waiting for cores.
     Cores,
-    /// Neither: the rates of loaders and trainers are within 25 % of each other.
+    /// There is no clear bottleneck: the rates of loaders and trainers are within 25 % of each other.
     Crossover,
-    /// Training steps.
+    /// The job is limited by its training steps.
     Compute,
 }
 
-/// Largest ratio of two rates that are near a crossover.
+/// Maximum ratio of the rates of loaders and trainers at which a configuration counts as near a crossover.
 const NEAR: f64 = 1.25;
 
 impl Bound {
     /// All bottlenecks, in the order of tables.
     pub const ALL: [Bound; 4] = [Bound::Storage, Bound::Cores, Bound::Crossover, Bound::Compute];
 
-    /// Returns the bottleneck in words, to follow "bound by".
+    /// Returns the name of the bottleneck, to follow the words "bound by".
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,8 +57,8 @@ impl Bound {
     }
 }
 
-/// What two configurations must have in common for their run-to-run variation to be comparable: the bottleneck, and whether the
-/// live world only emulates its time or really does the work.
+/// Properties that two configurations must share for their run-to-run variation to be comparable: the bottleneck, and whether a
+/// live run only emulates the bottleneck's time or really does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Likeness {
     /// Bottleneck of the configuration.

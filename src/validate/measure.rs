@@ -12,7 +12,7 @@ pub struct LiveRun {
     pub point: String,
     /// Changes to the scenario, `key=value`.
     pub set: Vec<String>,
-    /// Number of the attempt, from 0; all runs of a point are made again in a new attempt if they differed too much.
+    /// Number of the attempt, from 0. If the runs of a point differ too much, all of them are made again in a new attempt.
     pub attempt: u32,
     /// Measured figures.
     pub observed: Observed,
@@ -28,7 +28,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Returns the median samples per second of an attempt; that of the last attempt if the point had fewer attempts.
+    /// Returns the median samples per second of an attempt. If the point had fewer attempts, returns the median of its last one.
     #[must_use]
     pub fn rate(&self, attempt: usize) -> Option<f64> {
         self.before.get(attempt).copied().or_else(|| median_rate(&self.last))
@@ -40,7 +40,7 @@ impl Runs {
 /// in a new attempt. `known` are runs that were made earlier. Returns the runs of each point, in the order of the plan.
 ///
 /// # Errors
-/// Returns the first error of `live`, which has made all runs before it and can have stored them.
+/// Returns the first error of `live`. The runs before the error are lost unless `live` has stored them.
 pub fn measure<E>(
     plan: &Plan,
     known: &[LiveRun],
@@ -83,7 +83,7 @@ pub fn lacking<'p>(plan: &'p Plan, known: &'p [LiveRun]) -> impl Iterator<Item =
     })
 }
 
-/// Returns the least number of live runs that [`measure`] needs.
+/// Returns the minimum number of live runs that [`measure`] needs, without retries.
 #[must_use]
 pub fn least_runs(plan: &Plan) -> u64 {
     u64::from(plan.repetitions) * plan.points.len() as u64
@@ -99,8 +99,8 @@ pub(super) fn noise(rates: &[f64]) -> Option<f64> {
     Some(sd(rates)? / mean(rates)?)
 }
 
-/// Returns the points in an order that differs from round to round, so that neighbours change: takes steps of a size that is
-/// coprime to the number of points.
+/// Returns the points in an order that differs from round to round, so that neighbours change: steps through the list by a number
+/// that is coprime to the number of points.
 fn order(points: &[usize], attempt: u32, round: u32) -> Vec<usize> {
     let n = points.len();
     let common = |mut a: usize, mut b: usize| {

@@ -20,10 +20,10 @@ pub struct MeasuredRow {
     pub stall: Option<f64>,
 }
 
-/// Why rows cannot be used.
+/// Why the rows of measured jobs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasuredError {
-    /// The file is no CSV.
+    /// The file is not valid CSV.
     #[error("it is no CSV with a header: {0}")]
     Csv(#[from] csv::Error),
     /// The file has too many rows or bytes.
@@ -50,9 +50,9 @@ pub enum MeasuredError {
 /// Columns that are no keys of a scenario. Other columns without a dot in their name are ignored.
 const OWN: [&str; 6] = ["name", "use", "samples_per_second", "step_time", "stall", "steps"];
 
-/// Most rows that are read: each is predicted by simulations.
+/// Maximum number of rows that are read: each is predicted by simulations.
 const MOST_ROWS: usize = 100_000;
-/// Most bytes of the keys and values of all rows together.
+/// Maximum size of the keys and values of all rows together [B].
 const MOST_BYTES: usize = 64 << 20;
 
 /// Reads rows of CSV. Columns are keys of the scenario (`job.batch`), `samples_per_second` or `step_time` [s], and optionally

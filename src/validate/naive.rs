@@ -7,7 +7,7 @@
 use crate::scenario::{BatchInterval, Dataset, Device, Job, Operation, RequestPath, Scenario};
 use serde::Serialize;
 
-/// Throughput of each part if it were the only limit, for all jobs together.
+/// Throughput that each part of the job would have if it were the only limit, for all jobs together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Naive {
     /// Throughput of storage, times the number of steps in which each batch is used [samples/s].

@@ -16,7 +16,7 @@ pub struct Observed {
     pub step_time: f64,
     /// Share of time that accelerators wait, mean over jobs.
     pub stall: f64,
-    /// Parts of `stall` by cause; a rank's own stalls and those due to peers are added.
+    /// Parts of `stall` by cause; each contains a rank's own stalls and stalls due to peers.
     pub causes: BTreeMap<String, f64>,
     /// Mean number of samples in the queue, averaged over jobs.
     pub occupancy: f64,

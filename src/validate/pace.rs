@@ -15,10 +15,10 @@ pub struct Pace {
     pub step: f64,
 }
 
-/// A fit point: its bottleneck, and its throughput as predicted from the profile and as measured.
+/// A fit point as evidence of the pace: its bottleneck, and its throughput as predicted from the profile and as measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Witness {
-    /// Bottleneck of the point, and whether the machine really does that work.
+    /// Bottleneck of the point, and whether the machine only emulates the bottleneck's time or really does the work.
     pub likeness: Likeness,
     /// Throughput that the profile predicts [samples/s].
     pub predicted: f64,

@@ -1,4 +1,4 @@
-//! Validation plans: which points of which scenario, and how often.
+//! Validation plans: which points of a scenario are run, and how often.
 
 use crate::input::shown;
 use schemars::JsonSchema;
@@ -10,40 +10,40 @@ use toml::Spanned;
 /// A validation plan, as read from its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The scenario, relative to the working directory.
+    /// Path of the scenario file, relative to the working directory.
     pub scenario: PathBuf,
-    /// Live runs of each point.
+    /// Number of live runs of each point.
     pub repetitions: u32,
-    /// Relative standard deviation between live runs of a point above which they are run again.
+    /// Maximum relative standard deviation of throughput between the live runs of a point; above it, the runs are made again.
     pub noise_floor: f64,
-    /// How often all runs of a point may be made again because they were too noisy.
+    /// Maximum number of times that all runs of a point are made again because they were too noisy.
     pub retries: u32,
-    /// Simulations of each point, each with parameters and a seed of its own.
+    /// Number of simulations of each point; each has its own parameters and seed.
     pub predictions: u32,
-    /// Points, in the order of the file.
+    /// The points, in the order of the file.
     pub points: Vec<PlanPoint>,
 }
 
 /// A point of a plan: a configuration of the scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanPoint {
-    /// Name, for the table.
+    /// Name of the point in the table of results.
     pub name: String,
     /// Whether fits may use the point.
     pub used: Use,
-    /// Changes to the scenario, `key=value`.
+    /// Changes to the scenario at this point, `key=value`.
     pub set: Vec<String>,
     /// Step time as a multiple of the time that the loader needs for the step's samples, for points near a crossover.
     pub crossover: Option<f64>,
 }
 
-/// Whether a point may be fitted on.
+/// How a point is used: to fit predictions, or to test them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
-    /// It may: it says how much equal runs differ, and counts for no error.
+    /// Fits may use the point: its runs show how fast the cores are and how much equal runs differ. Its error is not counted.
     Fit,
-    /// No fit sees it.
+    /// No fit uses the point: its error is counted.
     HeldOut,
 }
 
@@ -61,21 +61,22 @@ pub struct PlanError {
 #[serde(deny_unknown_fields)]
 #[schemars(title = "forebay validation plan")]
 struct File {
-    /// The scenario, looked up beside the plan.
+    /// Path of the scenario file, relative to the directory of the plan.
     scenario: PathBuf,
-    /// Live runs of each point, 1 to 1000 (default: 5).
+    /// Number of live runs of each point, 1 to 1000 (default: 5).
     #[serde(default = "five")]
     #[schemars(with = "u32")]
     repetitions: Spanned<u32>,
-    /// Relative standard deviation between the live runs of a point above which they are made again, 0 to 1 (default: 0.04).
+    /// Maximum relative standard deviation of throughput between the live runs of a point, 0 to 1; above it, the runs are made
+    /// again (default: 0.04).
     #[serde(default = "four_percent")]
     #[schemars(with = "f64")]
     noise_floor: Spanned<f64>,
-    /// How often the runs of a point that are too noisy may be made again, up to 1000 (default: 2).
+    /// Maximum number of times that the runs of a point are made again because they are too noisy, up to 1000 (default: 2).
     #[serde(default = "two")]
     #[schemars(with = "u32")]
     retries: Spanned<u32>,
-    /// Simulations of each point, 2 to 1000, each with parameters and a seed of its own (default: 40).
+    /// Number of simulations of each point, 2 to 1000; each has its own parameters and seed (default: 40).
     #[serde(default = "forty")]
     #[schemars(with = "u32")]
     predictions: Spanned<u32>,
@@ -83,32 +84,33 @@ struct File {
     #[serde(default)]
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: toml::Table,
-    /// The configurations, one at least.
+    /// The points of the plan: configurations of the scenario, at least one.
     #[serde(default)]
     #[schemars(with = "Vec<FilePoint>", required)]
     point: Vec<Spanned<FilePoint>>,
 }
 
-/// A configuration.
+/// A point of the plan: a configuration of the scenario.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FilePoint {
-    /// Name, for the table.
+    /// Name of the point in the table of results.
     name: String,
-    /// Whether it may be fitted on.
+    /// Whether fits may use the point.
     #[serde(rename = "use")]
     used: Use,
     /// Changes to the scenario at this point, by dotted key (default: none).
     #[serde(default)]
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: toml::Table,
-    /// Makes a step so many times as long as the loader needs for its batch, 0.01 to 100 (default: as the scenario says).
+    /// Step time as a multiple of the time that the loader needs for the step's samples, 0.01 to 100 (default: as the scenario
+    /// says).
     #[serde(default)]
     #[schemars(with = "Option<f64>")]
     crossover: Option<Spanned<f64>>,
 }
 
-/// JSON Schema of a validation plan, from the types that read it.
+/// Returns the JSON Schema of a validation plan, generated from the types that read the plan.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(File).to_value()
@@ -134,7 +136,7 @@ fn forty() -> Spanned<u32> {
     default(40)
 }
 
-/// Largest value of `repetitions`, `retries` and `predictions`.
+/// Maximum value of `repetitions`, `retries` and `predictions`.
 const MOST: u32 = 1000;
 
 impl Plan {
@@ -200,7 +202,7 @@ impl File {
         Ok(())
     }
 
-    /// Checks that no earlier point has the same configuration: a held-out point could be one that a fit uses.
+    /// Checks that no earlier point has the same configuration. Otherwise a fit could use the configuration of a held-out point.
     fn check_held_out(
         &self,
         index: usize,
@@ -214,7 +216,7 @@ impl File {
     }
 }
 
-/// Checks the range of `crossover`, and that the point does not give the step time as well.
+/// Checks the range of `crossover`, and that a point with `crossover` does not also set the step time.
 fn check_crossover(
     point: &FilePoint,
     error: &impl Fn(Range<usize>, &str) -> PlanError,

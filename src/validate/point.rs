@@ -24,7 +24,7 @@ pub struct Point {
     pub pace: Pace,
     /// Prediction of the naive model, if it is applicable.
     pub naive: Option<Naive>,
-    /// Largest relative standard deviation of throughput at which the point counts.
+    /// Maximum relative standard deviation of throughput at which the point counts in the summary of errors.
     pub noise_floor: f64,
 }
 
@@ -83,7 +83,8 @@ impl Point {
         Some(within.max(noise(&medians).unwrap_or(0.0)))
     }
 
-    /// Returns whether the point counts: it is held out, and its runs agree or their noise cannot be known.
+    /// Returns whether the point counts in the summary of errors: it is held out, and its runs agree or their noise cannot be
+    /// known.
     #[must_use]
     pub fn counts(&self) -> bool {
         let unknown = self.noise_floor.is_infinite();

@@ -117,9 +117,9 @@ fn resolve(
     file.resolve_as(overrides, Reading { profile: Some(profile), ..Reading::default() })
 }
 
-/// Returns the profile with the run-to-run noise that `groups` of equal live runs show: the pooled relative standard deviation
-/// of throughput, multiplied by the ratio of Student's t to the normal distribution (95 %), so that few runs give more noise.
-/// Returns it unchanged if no group has two runs.
+/// Returns the profile with the run-to-run noise that `groups` of equal live runs show: the pooled relative standard deviation of
+/// throughput, multiplied by the ratio of Student's t to the normal distribution (95 %), so that few runs give more noise.
+/// Returns the profile unchanged if no group has two runs.
 #[must_use]
 pub fn with_noise(profile: &Profile, groups: &[Vec<Observed>]) -> Profile {
     let (mut squares, mut freedom) = (0.0, 0.0);
@@ -132,8 +132,8 @@ pub fn with_noise(profile: &Profile, groups: &[Vec<Observed>]) -> Profile {
     noisy(profile, squares, freedom)
 }
 
-/// Returns the profile with the errors of single runs as its noise. Each group has the predicted throughput and the live runs.
-/// Systematic errors of predictions are included. Returns it unchanged for fewer than two runs.
+/// Returns the profile with its noise set from the errors of single runs, systematic errors included. Each group has the
+/// predicted throughput and the live runs of a point. Returns the profile unchanged for fewer than two runs.
 #[must_use]
 pub fn with_errors(profile: &Profile, groups: &[(f64, &[Observed])]) -> Profile {
     let (mut squares, mut runs) = (0.0, 0.0);
@@ -145,7 +145,7 @@ pub fn with_errors(profile: &Profile, groups: &[(f64, &[Observed])]) -> Profile 
     noisy(profile, squares, if runs > 1.0 { runs } else { 0.0 })
 }
 
-/// Returns the profile with a noise of the root of `squares` over `freedom`, enlarged for few degrees of freedom.
+/// Returns the profile with its run-to-run noise set to √(`squares` ÷ `freedom`), enlarged for few degrees of freedom.
 fn noisy(profile: &Profile, squares: f64, freedom: f64) -> Profile {
     if freedom < 1.0 {
         return profile.clone();

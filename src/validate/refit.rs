@@ -1,10 +1,11 @@
-//! Fits the factors of [`Factors`] to measured rows that are marked for it, so that the simulation reproduces the measurements.
+//! Fits the factors of [`Factors`] to the measured rows that are marked for the fit, so that the simulation reproduces the
+//! measurements.
 //!
-//! The rows are simulated on a grid of factors: a coarse grid over the whole search range, and a fine grid around its best
-//! point. Between grid points, logarithms of rates are interpolated, which is exact as long as the same one of the two times is
-//! the bottleneck. An interval contains the values that the profile likelihood allows (Student's t for the number of rows). A
-//! factor on which no row depends, or that cannot be separated from the other one, therefore has a wide interval and is not
-//! identified.
+//! The rows are simulated on a grid of factors: a coarse grid over the whole search range, and a fine grid around its best point.
+//! Between grid points, logarithms of rates are interpolated, which is exact as long as the bottleneck is the same: either the
+//! time of steps or the time of samples. An interval contains the values that the profile likelihood allows (Student's t for the
+//! number of rows). A factor on which no row depends, or that cannot be separated from the other one, therefore has a wide
+//! interval and is not identified.
 
 use super::{Factors, Observed};
 use crate::stats::student_975;
@@ -14,30 +15,32 @@ use serde::Serialize;
 const REACH: f64 = 4.0;
 /// Number of points of each grid along each factor.
 const POINTS: usize = 17;
-/// Half of the fine grid's width, as a binary logarithm: one step of the coarse grid to either side.
+/// Half of the fine grid's width in binary logarithms: one step of the coarse grid to either side.
 const FINE: f64 = 2.0 * REACH / (POINTS as f64 - 1.0);
-/// Number of points along a cell at which the likelihood is evaluated, for the coarse grid; [`WITHIN_FINE`] for the fine one.
+/// Number of intervals into which each side of a cell of the coarse grid is divided to evaluate the likelihood; [`WITHIN_FINE`]
+/// is this number for the fine grid.
 const WITHIN_COARSE: usize = 10;
 const WITHIN_FINE: usize = 6;
-/// Least relative standard deviation of a row's rate, even if the residuals of a few rows are smaller.
+/// Minimum relative standard deviation of a row's rate, even if the residuals of a few rows are smaller.
 const FLOOR: f64 = 0.02;
-/// Least relative standard deviation of a row's computing time per step, which is measured less precisely than the rate.
+/// Minimum relative standard deviation of a row's computing time per step, which is measured less precisely than the rate.
 const FLOOR_OF_BUSY: f64 = 0.05;
-/// Degrees of freedom that these least standard deviations count for.
+/// Degrees of freedom with which the two minimum standard deviations above enter the estimate of the residuals' variance.
 const PRIOR: f64 = 4.0;
 /// Residual beyond which Huber's loss is linear [standard deviations].
 const HUBER: f64 = 1.345;
-/// Largest ratio of an interval's ends at which the factor counts as identified.
+/// Maximum ratio of an interval's ends at which the factor counts as identified.
 const WIDE: f64 = 2.0;
-/// Weight of the penalty on factors other than 1, so small that it decides only where the rows do not.
+/// Weight of the penalty on factors other than 1. It is so small that it decides only where the rows do not determine the
+/// factors.
 const PULL: f64 = 0.02;
 
-/// A factor as estimated from rows.
+/// Estimate of a factor from rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Told {
     /// Estimated value; 1, which leaves scenario and profile unchanged, if the rows allow it and determine no other value.
     pub value: f64,
-    /// 95 % interval; `None` if it reaches an end of the search range.
+    /// 95 % interval of the factor; `None` if the interval reaches an end of the search range.
     pub ci95: Option<[f64; 2]>,
     /// Why the rows do not determine the factor; `None` if they do.
     pub unidentified: Option<String>,
@@ -95,15 +98,15 @@ pub fn refit<E>(
     Ok(Some(Fitting { coarse, fine, rows: rows.len() }.finish()))
 }
 
-/// A place in the search range: binary logarithms of the factors of step and sample.
+/// A point of the search range: binary logarithms of the factors on step time and sample time.
 type Place = [f64; 2];
 
-/// Residuals of all rows on a square grid of places.
+/// Residuals of all rows at the points of a square grid.
 struct Grid {
     low: Place,
     spacing: f64,
-    /// Residuals in standard deviations, for each place (the factor of the step varies slowest): first all rates, then all
-    /// computing times.
+    /// For each grid point, the residuals in standard deviations: first of all rates, then of all computing times. The factor on
+    /// the step time varies slowest.
     residuals: Vec<Vec<f64>>,
 }
 
@@ -125,7 +128,7 @@ impl Grid {
         Ok(Grid { low, spacing, residuals })
     }
 
-    /// Returns the grid point with the least loss.
+    /// Returns the grid point with the smallest loss.
     fn best(&self) -> Place {
         let loss = |index: &usize| loss(&self.residuals[*index]) + pull(self.place(*index));
         let all = 0..self.residuals.len();
@@ -138,7 +141,7 @@ impl Grid {
         [along(0, index / POINTS), along(1, index % POINTS)]
     }
 
-    /// Returns evenly spaced places all over the square, `within` along each cell.
+    /// Returns evenly spaced points all over the square. Each side of a grid cell is divided into `within` intervals.
     fn dense(&self, within: usize) -> Vec<Place> {
         let (count, spacing) = ((POINTS - 1) * within + 1, self.spacing / within as f64);
         let along = |axis: usize, at: usize| self.low[axis] + spacing * at as f64;
@@ -150,7 +153,7 @@ impl Grid {
         (0..2).all(|i| (-1e-9..=end + 1e-9).contains(&(place[i] - self.low[i])))
     }
 
-    /// Returns the residuals at any place in the square, interpolated.
+    /// Returns the residuals at any point in the square, interpolated between grid points.
     fn at(&self, place: Place) -> Vec<f64> {
         let split = |axis: usize| {
             let along =
@@ -239,7 +242,8 @@ impl Fitting {
         Refit { rows: self.rows, step, sample, residual, draws }
     }
 
-    /// Returns all places at which the likelihood is evaluated: the points of both grids, and points between them.
+    /// Returns all points of the search range at which the likelihood is evaluated: the points of both grids, and points between
+    /// them.
     fn lattice(&self) -> Vec<Place> {
         let mut places = self.coarse.dense(WITHIN_COARSE);
         places.retain(|place| !self.fine.holds(*place));
@@ -247,7 +251,7 @@ impl Fitting {
         places
     }
 
-    /// Returns the estimate of the factor `axis`; `inside` are the places that the likelihood allows.
+    /// Returns the estimate of factor number `axis`; `inside` are the points that the likelihood allows.
     fn told(&self, axis: usize, best: Place, inside: &[Place]) -> Told {
         let along = || inside.iter().map(|place| place[axis]);
         let (low, high) = (along().fold(best[axis], f64::min), along().fold(best[axis], f64::max));
@@ -259,8 +263,8 @@ impl Fitting {
             [true, false] => Some(format!("the rows only say that it is at most {above:.2}")),
             [false, true] => Some(format!("the rows only say that it is at least {below:.2}")),
             _ if above / below > WIDE => Some(format!(
-                "the rows allow {below:.2} to {above:.2}: they do not tell it from the other one, or \
-                 differ among themselves"
+                "the rows allow {below:.2} to {above:.2}: they cannot separate it from the other one, or contradict each \
+                 other"
             )),
             _ => None,
         };

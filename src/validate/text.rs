@@ -41,7 +41,7 @@ pub fn render(points: &[Point], width: usize) -> String {
     text
 }
 
-/// Returns the fitted factors as text, and what rows of this kind cannot determine.
+/// Returns the fitted factors as text, with a list of the properties that no such fit can determine.
 #[must_use]
 pub fn refitted(refit: &Refit) -> String {
     let told = |what: &str, told: &Told| {
@@ -97,7 +97,10 @@ fn summary(points: &[Point]) -> Vec<String> {
         return vec![predicted(points)];
     }
     let Some(verdict) = Verdict::from_points(points) else {
-        return vec!["no held-out point counts: run it again on a quieter machine".to_owned()];
+        return vec![
+            "no held-out point is quiet enough to count: run it again on a quieter machine"
+                .to_owned(),
+        ];
     };
     let (name, worst) = &verdict.worst;
     let cause = verdict.worst_cause.as_ref().map_or(String::new(), |(cause, ours, live)| {
@@ -143,7 +146,7 @@ fn pace(points: &[Point]) -> Option<String> {
     (!all.is_empty()).then(|| format!("pace                 {} ({what})", all.join("; ")))
 }
 
-/// Returns the line with the predicted bottlenecks of held-out points, for a plan of which nothing was run.
+/// Returns the line with the predicted bottlenecks of held-out points, for a plan without any runs.
 fn predicted(points: &[Point]) -> String {
     let of = |bound: Bound| points.iter().filter(|p| p.held_out && p.bound == bound).count();
     let classes = Bound::ALL.map(|bound| format!("{} {}", bound.name(), of(bound)));

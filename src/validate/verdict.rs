@@ -1,10 +1,10 @@
-//! The errors of predictions over all points.
+//! Summary of the errors of predictions over all points.
 
 use super::{Bound, Point};
 use crate::stats::{mean, quantile};
 use serde::Serialize;
 
-/// Errors over the points that count, in summary.
+/// Summary of errors over the points that count: held-out points whose runs agree ([`Point::counts`]).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// Number of points that count.
@@ -13,9 +13,9 @@ pub struct Verdict {
     pub too_noisy: usize,
     /// Mean of |error| of samples per second.
     pub mean_error: f64,
-    /// Name of the point with the largest |error| of samples per second, and that error.
+    /// Name of the point with the largest |error| of samples per second, and the error at this point.
     pub worst: (String, f64),
-    /// Stall cause whose share is mispredicted most at that point: name, predicted share, measured share.
+    /// Stall cause whose share is mispredicted most at the point `worst`: name, predicted share, measured share.
     pub worst_cause: Option<(String, f64, f64)>,
     /// Mean of |error| of the naive model on the same points.
     pub naive_mean_error: Option<f64>,
@@ -23,9 +23,9 @@ pub struct Verdict {
     pub step_time_error: f64,
     /// Mean of |predicted − measured| of the share of time that accelerators wait.
     pub stall_difference: f64,
-    /// Share of runs inside their point's predicted interval.
+    /// Share of runs whose throughput is inside the predicted interval of their point.
     pub coverage: f64,
-    /// Median over points of half the predicted interval's width, relative to the prediction.
+    /// Half the width of the predicted interval, relative to the prediction: median over points.
     pub half_width: f64,
     /// Errors for each bottleneck.
     pub classes: [Class; 4],
@@ -61,8 +61,8 @@ impl Class {
         }
     }
 
-    /// Returns which share of all points should have this bottleneck, in words, and whether it is met; `None` if any share will
-    /// do.
+    /// Returns which share of all points should have this bottleneck, in words, and whether the points have that share; `None` if
+    /// any share will do.
     #[must_use]
     pub fn share(&self, all: usize) -> Option<(&'static str, bool)> {
         match self.bound {
@@ -75,7 +75,7 @@ impl Class {
 }
 
 impl Verdict {
-    /// Returns the verdict over `points`; `None` if none counts.
+    /// Returns the verdict over `points`; `None` if no point counts.
     #[must_use]
     pub fn from_points(points: &[Point]) -> Option<Verdict> {
         let counting: Vec<&Point> = points.iter().filter(|point| point.counts()).collect();

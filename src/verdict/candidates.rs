@@ -6,24 +6,24 @@ use crate::scenario::{Job, Scenario};
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
-/// Least share of a job's time at which a cause of stalls is considered.
+/// Minimum share of a job's time at which a cause of stalls is considered.
 const NOTED: f64 = 0.05;
-/// Least utilisation at which a resource is considered.
+/// Minimum utilisation at which a resource is considered.
 pub(super) const USED: f64 = 0.7;
-/// Least utilisation at which a resource counts as full.
+/// Minimum utilisation at which a resource counts as full.
 pub(super) const FULL: f64 = 0.95;
-/// Least share of time spent computing at which the step time is considered.
+/// Minimum share of time spent computing at which the step time is considered.
 const COMPUTING: f64 = 0.9;
-/// Ratio of the promise of each further lever of a cause to that of the lever before it.
+/// Factor on the promise from one lever of a cause of stalls to the cause's next lever, which is less likely to help.
 const NEXT: f64 = 0.8;
 
-/// A lever and its promise: an estimate of the share of time that it may save; more than 1 for a full resource, which comes
-/// first.
+/// A lever and its promise: an estimate of the share of time that relaxing it may save. A full resource has a promise of more
+/// than 1, so that it comes first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
     pub(super) lever: Lever,
     pub(super) promise: f64,
-    /// Utilisation of the lever's resource; 0 if it was proposed only by a cause of stalls.
+    /// Utilisation of the lever's resource; 0 if only a cause of stalls proposed the lever.
     pub(super) used: f64,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the candidates for the job's bottleneck, the most promising first. If `draining`, buffers hid waits for the
-    /// loader, so its causes are considered even without waits.
+    /// loader, so causes of stalls in the loader are considered even without waits.
     pub(super) fn candidates(&self, draining: bool) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
         for cause in Cause::ALL {
@@ -76,13 +76,13 @@ impl<'a> Subject<'a> {
         found
     }
 
-    /// Returns the share of time lost to a cause, the rank's own or a peer's.
+    /// Returns the share of time lost to stalls with a cause, whether the rank's own or a peer's.
     fn share(&self, cause: Cause) -> f64 {
         let stall = &self.shown().figures.stall;
         stall.share(StallCause::own(cause)) + stall.share(StallCause::peer(cause))
     }
 
-    /// Returns the levers that may shorten waits of a cause, the likeliest first.
+    /// Returns the levers that may shorten stalls with a cause, the likeliest first.
     fn of_cause(&self, cause: Cause) -> Vec<Lever> {
         use Kind as K;
         let (job, reads) = (self.job, self.described().reads_from());
@@ -223,7 +223,7 @@ fn add(found: &mut Vec<Candidate>, lever: Lever, promise: f64) {
     }
 }
 
-/// Returns whether draining buffers hide the waits for a cause, because it is part of the workers' work for each sample.
+/// Returns whether draining buffers hide stalls with this cause, because the cause is part of the workers' work for each sample.
 fn is_hidden_by_buffers(cause: Cause) -> bool {
     match cause {
         Cause::Open | Cause::Latency | Cause::Transfer | Cause::Decode | Cause::CpuWait => true,

@@ -10,22 +10,22 @@ use crate::scenario::{Job, QueueKind, Unit};
 use crate::stats::{mean, t_interval};
 use std::ops::Range;
 
-/// Largest number of batches of steps from which an interval is computed.
+/// Maximum number of batches of steps from which an interval is computed.
 const MOST_BATCHES: usize = 12;
 /// Relative difference up to which step times count as equal; [`FEWEST_ALIKE`] is the number of equal steps from which a job
 /// counts as steady.
 const ALIKE: f64 = 1e-6;
 const FEWEST_ALIKE: usize = 3;
-/// Least number of batches for Student's interval.
+/// Minimum number of batches for Student's interval.
 const FEWEST_BATCHES: usize = 4;
-/// Least number of cycles of all workers that a range of steps must contain.
+/// Minimum number of cycles of all workers that a range of steps must contain.
 pub(super) const ROUNDS: usize = 2;
 /// Ratio of the rates of filling and emptying a buffer below which it counts as draining. It is less than 1 because bursts of
 /// filling are only seen at the ends of steps.
 const DRAINING: f64 = 0.97;
-/// Least half-width of an interval, relative to the mean.
+/// Minimum half-width of an interval, relative to the mean.
 const LEAST: f64 = 0.005;
-/// Least relative half-width of an interval if there are few batches, or if the rate of filling was used.
+/// Minimum relative half-width of an interval if there are few batches, or if the rate of filling was used.
 const ROUGH: f64 = 0.05;
 
 /// The copies of a job in one run.
@@ -79,8 +79,8 @@ impl<'o> Course<'o> {
         (copy.queue.workers.max(1) * unit) as f64
     }
 
-    /// Returns the number of steps until all copies have read a data set of `samples` samples once; for a copy that has not,
-    /// all its steps.
+    /// Returns the number of steps until all copies have read a data set of `samples` samples once. A copy that never reads all
+    /// samples counts with all its steps.
     pub(super) fn first_epoch(&self, samples: u64) -> usize {
         let of = |copy: &&JobOutcome| {
             let mut fresh = 0;
@@ -93,7 +93,7 @@ impl<'o> Course<'o> {
         self.copies.iter().map(of).max().unwrap_or(0)
     }
 
-    /// Returns the number of steps until the input runs out: after these, workers add less than one cycle of samples.
+    /// Returns the number of steps until the input runs out: after this number, workers add less than one cycle of samples.
     pub(super) fn end_of_input(&self) -> usize {
         let of = |copy: &&JobOutcome| {
             let last = copy.steps.last().map_or(0, |step| step.queue.enqueued);

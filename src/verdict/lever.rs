@@ -12,7 +12,7 @@ pub(super) struct Lever {
     pub(super) at: usize,
 }
 
-/// Names of a lever.
+/// Row of a lever in the table of levers: its names.
 pub(super) struct Row {
     /// Name for programs.
     pub(super) name: &'static str,
@@ -22,7 +22,7 @@ pub(super) struct Row {
     key: &'static str,
     /// Name of the resource in reports.
     resource: &'static str,
-    /// Advice, if it is something else than another number.
+    /// Advice in words, for a lever whose advice is not another number.
     pub(super) instead: Option<&'static str>,
 }
 
@@ -147,7 +147,7 @@ kinds! {
     Balance => change("stages", "uneven pipeline stages", ("parallel.pipeline", "balance the stages and let them overlap"), "{}.stages"),
     /// Time between checkpoints, doubled.
     CheckpointInterval => row("checkpoint-interval", "checkpoints", "job.{}.checkpoint.interval", "{}.checkpoint"),
-    /// Checkpoints written while the job trains.
+    /// Waits for checkpoints, avoided by writing them while the job trains.
     CheckpointAside => change("checkpoint-aside", "checkpoints that training waits for", ("checkpoint", "write them while the job trains: `asynchronous = true`"), "{}.checkpoint"),
     /// Time between failures, doubled.
     Failures => row("failures", "failures", "job.{}.failures.mtbf", "faults"),
@@ -159,7 +159,7 @@ kinds! {
     TransportStream => row("transport-stream", "the speed of single transfers of gradients", "job.{}.sync.*.transport.*.per_stream", "network"),
     /// Bytes of gradients, halved.
     Gradients => row("gradients", "bytes of gradients", "job.{}.sync.*.gradients", "network"),
-    /// Steps between exchanges, doubled.
+    /// Steps between exchanges of model copies, doubled.
     Period => row("period", "exchanges between model copies", "job.{}.sync.*.period", "network"),
     /// NICs of parameter servers, doubled.
     ServerNic => row("server-nic", "NICs of the parameter servers", "job.{}.sync.*.server.nic", "server.nic"),

@@ -30,28 +30,28 @@ use trial::{Budget, Effect, Plan, Trials};
 
 pub use trial::LEAST_BUDGET;
 
-/// Least share of the step time that a lever must save to be reported.
+/// Minimum share of the step time that a lever must save to be reported.
 const WORTH: f64 = 0.01;
-/// Largest share of the step time that a lever reported as without effect may save, at the upper end of its interval.
+/// Maximum share of the step time that a lever reported as without effect may save, at the upper end of its interval.
 const TELLING: f64 = 0.05;
-/// Least share of time spent waiting at which longer runs and pairs of levers are tried if nothing has helped.
+/// Minimum share of time spent waiting at which longer runs and pairs of levers are tried if no lever has helped.
 const WAITING: f64 = 0.05;
 
-/// Least promise of a lever that is named as not tried, as a share of the job's time.
+/// Minimum promise of an untried lever for the verdict to name the lever as not tried, as a share of the job's time.
 const PROMISING: f64 = 0.1;
-/// Most levers that are named as not tried.
+/// Maximum number of levers that the verdict names as not tried.
 const MOST_NOT_TRIED: usize = 3;
 
 /// Number of short runs that are simulated in parallel.
 const AT_ONCE: usize = 2;
 
-/// Largest relative difference by which the run's own steps may be faster than in the long run.
+/// Maximum relative difference by which the run's own steps may be faster than steps in the long run.
 const SHORT_OF: f64 = 0.05;
 
 /// Options for finding the verdict.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Relax nothing: estimate the bottleneck from the causes of stalls.
+    /// Whether to relax no limit, and instead estimate the bottleneck from the causes of stalls.
     pub quick: bool,
     /// Ends the short runs early when it becomes true; the verdict then is an estimate.
     pub stop: Option<&'a AtomicBool>,
@@ -115,7 +115,7 @@ pub fn all_lifted(scenario: &Scenario) -> Vec<Lifted> {
     found
 }
 
-/// Returns the scenario with a limit of its verdict relaxed; `None` if the scenario has no such limit.
+/// Returns the scenario with `limit` relaxed, a limit that the verdict names; `None` if the scenario has no such limit.
 #[must_use]
 pub fn lifted(scenario: &Scenario, limit: &Limit) -> Option<Scenario> {
     let mut then = scenario.clone();
@@ -141,7 +141,7 @@ pub fn put(report: &mut Report, verdict: Verdict) {
     report.verdict = Some(verdict);
 }
 
-/// Corrects what the report says about the length of the run and the long-run rate. The verdict's rate is more reliable,
+/// Corrects the report's statements on the length of the run and the long-run rate. The rate in the verdict is more reliable,
 /// because it is taken over whole cycles of workers.
 fn correct_length(report: &mut Report, verdict: &Verdict) {
     let Some(long) = verdict.long_run else { return };
@@ -174,7 +174,7 @@ struct Tried {
 }
 
 impl Tried {
-    /// Returns the key for sorting levers that help: the gain times the smallest weight.
+    /// Returns the key for sorting levers that help: the gain times the smallest weight of the trial's levers.
     fn rank(&self) -> f64 {
         let weight = self.levers.iter().map(|lever| lever.weight()).fold(1.0, f64::min);
         self.effect.gain * weight
@@ -247,8 +247,8 @@ impl Finder<'_, '_> {
         skipped
     }
 
-    /// Relaxes each set of levers by itself in a short run of at most `most_events` events. A set for which this is too little
-    /// gets as many events as the shortest run needs, if they are left.
+    /// Relaxes each set of levers by itself in a short run of at most `most_events` events. A set that needs more events gets as
+    /// many as the shortest run needs, if the budget has them.
     fn lift(&mut self, each: &[Vec<Lever>], most_events: u64) -> Vec<Option<Tried>> {
         let fair_plan = |levers: &Vec<Lever>| {
             let rare = levers.iter().any(|lever| lever.is_rare());
@@ -367,7 +367,7 @@ impl Finder<'_, '_> {
     }
 }
 
-/// Returns whether a lever saves more than the largest promise of the remaining candidates.
+/// Returns whether the best trial so far saves more than the largest promise of the remaining candidates.
 fn saves_more(tried: &[Tried], others: &[Candidate]) -> bool {
     let most = tried.iter().filter(|tried| helps(tried)).map(|tried| tried.effect.gain);
     let promised = others.iter().map(|candidate| candidate.promise).fold(0.0, f64::max);
@@ -401,7 +401,7 @@ fn unsettled(
     skipped
 }
 
-/// Returns what to change for a trial's levers, and the keys of the scenario for it.
+/// Returns the advice for a trial: for each lever, what to change, and the key of the scenario that sets it.
 fn advice(scenario: &Scenario, tried: &Tried) -> String {
     let each = tried
         .levers

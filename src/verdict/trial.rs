@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::candidates::Subject;
 use super::course::{Course, LongRate, ROUNDS};
 
-/// Least budget of a verdict [events], even if the run itself took fewer: some hundredths of a second.
+/// Minimum budget of a verdict [events], even if the run itself took fewer events. It takes some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 60_000;
-/// Largest budget of the last resort [events], which is taken if no short run has helped: less than a second.
+/// Maximum budget of the last resort [events], which is used if no short run has helped. It takes less than a second.
 const LAST_BUDGET: u64 = 1_000_000;
-/// Least budget of the last resort [events]: some tenths of a second.
+/// Minimum budget of the last resort [events]. It takes some tenths of a second.
 const LEAST_LAST_BUDGET: u64 = 400_000;
 /// Budget of the last resort between these two limits, as a share of the events of one replication.
 const LAST: f64 = 0.25;
@@ -25,29 +25,31 @@ const SEARCHING: f64 = 0.15;
 const FIRST: f64 = 0.22;
 /// Budget of a verdict once it is likely to have found the bottleneck, as a share of the run's own events.
 const FOUND: f64 = 0.1;
-/// Largest ratio, approximately, of the events of a short run with a limit relaxed to those of the base run for the same steps.
+/// Estimate of the largest ratio between the events of a short run with a limit relaxed and those of the base run, for the same
+/// steps.
 const MORE_EVENTS: f64 = 1.4;
-/// With other jobs, a short run ends after a time: that of the base run for this factor fewer steps than are compared, because
-/// the relaxed limit makes steps faster.
+/// Factor for scenarios with other jobs, in which a short run ends after a fixed time: the time of the base run for the compared
+/// steps divided by this factor. The short run still completes the compared steps if the relaxed limit makes steps faster by this
+/// factor.
 const FASTER: f64 = 1.2;
-/// Largest number of candidates among which the remaining budget is divided, so that the most promising ones get enough.
+/// Maximum number of candidates among which the remaining budget is divided, so that the most promising ones get enough.
 const SHARERS: usize = 3;
-/// Fewest steps that are compared.
+/// Minimum number of steps that are compared.
 const FEWEST: usize = 3;
-/// Cycles of workers that are compared, if the budget allows.
+/// Number of cycles of workers that are compared, if the budget allows.
 const CYCLES: usize = 12;
-/// Least and largest number of steps that are compared if the budget allows; between these, as many as reveal a difference of
+/// Minimum and maximum number of steps that are compared if the budget allows; between these, as many as reveal a difference of
 /// [`TELL_APART`].
 const ENOUGH: [usize; 2] = [30, 240];
-/// Half-width of the step time's interval, relative to the step time, at which steps are enough.
+/// Half-width of the step time's interval, relative to the step time, at which enough steps are compared.
 const TELL_APART: f64 = 0.01;
-/// Least number of batches for an interval of paired differences.
+/// Minimum number of batches for an interval of paired differences.
 const FEWEST_PAIRS: usize = 4;
-/// Least number of batches from which the slope of the short run's step times over the base run's is computed.
+/// Minimum number of batches for the slope of the short run's step times over the base run's.
 const FEWEST_FOR_SLOPE: usize = 6;
 /// Deviation of a mean that may be due to chance [half-widths of its interval].
 const CHANCE: f64 = 2.0;
-/// Cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
+/// Number of cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
 const FILLING: usize = 2;
 
 /// A planned short run.
@@ -56,7 +58,7 @@ pub(super) struct Plan {
     pub(super) then: Scenario,
     /// Number of the step up to which steps are compared.
     until: usize,
-    /// Number of events after which the run ends at the latest.
+    /// Maximum number of events after which the run ends.
     most_events: u64,
 }
 
@@ -95,7 +97,7 @@ pub(super) struct Trials<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Searching,
-    /// The bottleneck is likely to be found.
+    /// The bottleneck has probably been found.
     Found,
     /// No lever has helped.
     LastResort,
@@ -112,7 +114,8 @@ pub(super) struct Budget {
     found: u64,
     /// Budget of all short runs if none has helped.
     last: u64,
-    /// Budget of all short runs if `searching` was too small for a single one: as many as the run itself took.
+    /// Budget of all short runs if `searching` was too small for a single one: the events of one replication, but at least
+    /// [`LAST_BUDGET`].
     whole: u64,
 }
 
@@ -141,7 +144,8 @@ impl<'a> Trials<'a> {
         Trials { first: trials.first_that_counts(), ..trials }
     }
 
-    /// Reduces the budget: from now on, short runs only look for other levers that help besides the bottleneck.
+    /// Reduces the budget, because the bottleneck has probably been found: from now on, short runs only look for further levers
+    /// that help.
     pub(super) fn binding_found(&mut self) {
         self.phase = Phase::Found;
     }
@@ -154,7 +158,8 @@ impl<'a> Trials<'a> {
         self.phase = Phase::LastResort;
     }
 
-    /// Returns the events that are left for short runs. The first one may take some more, so that there is at least one.
+    /// Returns the number of events that are left for short runs. The first short run may exceed the budget, so that there is at
+    /// least one.
     pub(super) fn left(&self) -> u64 {
         match self.phase {
             Phase::Searching if self.spent == 0 => self.budget.first,
@@ -173,7 +178,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns the events that short runs have taken.
+    /// Returns the number of events that short runs have taken.
     pub(super) fn spent(&self) -> u64 {
         self.spent
     }
@@ -184,7 +189,8 @@ impl<'a> Trials<'a> {
         self.course.long_rate(self.input_from(), whole(stretch, self.course.cycle()))
     }
 
-    /// Returns the first step that counts: caches are warm, buffers are filled, and step times are stationary.
+    /// Returns the index of the first step that counts. From this step on, caches are warm, buffers are filled, and step times
+    /// are stationary.
     fn first_that_counts(&self) -> usize {
         let last = self.last();
         if self.outlasts_first_epoch() {
@@ -197,7 +203,7 @@ impl<'a> Trials<'a> {
         cycle.max(most.min((FILLING * cycle).max(level))).max(1).min(last / 2)
     }
 
-    /// Returns the step from which on the filling of buffers counts.
+    /// Returns the index of the first step from which the rate of filling buffers is measured.
     fn input_from(&self) -> usize {
         if self.outlasts_first_epoch() { self.first } else { 0 }
     }
@@ -208,7 +214,7 @@ impl<'a> Trials<'a> {
         self.keeps() && self.course.first_epoch(samples) + FEWEST <= self.last()
     }
 
-    /// Returns the end of the steps that count, exclusive.
+    /// Returns the end (exclusive) of the range of steps that count.
     fn last(&self) -> usize {
         let (steps, input) = (self.course.steps(), self.course.end_of_input());
         match self.stop_of_job() {
@@ -225,7 +231,7 @@ impl<'a> Trials<'a> {
         &self.subject.scenario.jobs[self.subject.job]
     }
 
-    /// Returns whether data that was read once may be read faster later, from a cache.
+    /// Returns whether later reads of the same data may be faster, because a cache keeps the data.
     fn keeps(&self) -> bool {
         let storage = &self.subject.scenario.storage[self.described().reads_from()];
         let through = self.subject.scenario.cluster.node.page_cache.is_some();
@@ -234,7 +240,7 @@ impl<'a> Trials<'a> {
             || self.described().decoded_cache.is_some()
     }
 
-    /// Returns the part of the remaining events that each of `runs` short runs may take.
+    /// Returns the number of events that each of `runs` short runs may take, out of the events that are left.
     pub(super) fn fair(&self, runs: usize) -> u64 {
         self.share().saturating_sub(self.spent) / runs.clamp(1, SHARERS) as u64
     }
@@ -308,8 +314,8 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns the number of steps of an affordable short run, with cycles of `cycle` steps; `None` if even the fewest steps
-    /// take more than `most_events`.
+    /// Returns the number of steps of an affordable short run, with cycles of `cycle` steps; `None` if even the minimum number of
+    /// steps takes more than `most_events`.
     fn affordable(&self, most_events: u64, cycle: usize, rare: bool) -> Option<usize> {
         let (first, last) = (self.first, self.last());
         let enough = first + (CYCLES * cycle).max(self.telling());
@@ -328,7 +334,7 @@ impl<'a> Trials<'a> {
         within(budget / MORE_EVENTS).or_else(|| (self.events(least) <= budget).then_some(least))
     }
 
-    /// Returns the fewest steps that a short run with cycles of `cycle` steps needs.
+    /// Returns the minimum number of steps of a short run with cycles of `cycle` steps.
     fn fewest(&self, cycle: usize) -> usize {
         let rounds = self.input_from() + ROUNDS * cycle + 1;
         (self.first + cycle.max(FEWEST)).max(rounds).min(self.last())
@@ -357,7 +363,8 @@ impl<'a> Trials<'a> {
         self.subject.scenario.jobs.len() == 1
     }
 
-    /// Returns the scenario cut to `steps` steps; with other jobs, to the time that the base run took for them.
+    /// Returns the scenario cut to `steps` steps. With other jobs, the scenario is cut to the time that the base run took for
+    /// these steps.
     fn shortened(&self, then: &Scenario, steps: usize) -> Scenario {
         let mut short = then.clone();
         // If a job starts when others have ended, all jobs keep their length.
@@ -437,8 +444,8 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Returns the slope of the second value of each pair over the first by least squares; `None` for too few pairs or if the first
-/// values do not vary.
+/// Returns the slope of a least-squares line through the pairs, of second values over first values; `None` for too few pairs or
+/// if the first values do not vary.
 fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let (x, y) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
@@ -451,7 +458,7 @@ fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
     (pairs.len() >= FEWEST_FOR_SLOPE && varies).then(|| xy / xx)
 }
 
-/// Returns the last part of a range that has whole cycles; the whole range if it is shorter than a cycle.
+/// Returns the last part of a range that consists of whole cycles; the whole range if it is shorter than a cycle.
 fn whole(stretch: Range<usize>, cycle: usize) -> Range<usize> {
     let cycles = stretch.len() / cycle.max(1);
     if cycles == 0 { stretch } else { stretch.end - cycles * cycle..stretch.end }

@@ -5,7 +5,7 @@ use crate::report::{Limit, Verdict};
 
 use super::candidates::Subject;
 
-/// Most further limits that are named after the first.
+/// Maximum number of further limits that are named after the first.
 const MOST_OTHERS: usize = 2;
 
 /// Returns a verdict from the causes of stalls alone; `why` says why no limit was relaxed.

@@ -1,7 +1,7 @@
-// Carries out a step's calls without a GPU: kernels from their own source, every thread of a block a
-// coroutine, products and convolutions by their definition. Slow, for small networks.
+// Executes the calls of a training step without a GPU: kernels from their own source, with a coroutine for
+// each thread of a block; GEMMs and convolutions by their definition. Slow, for small networks.
 //
-// emulator CALLS MEMORY: reads calls as text, memory as bytes; writes memory back.
+// emulator CALLS MEMORY: reads the calls as text and the memory as bytes; writes the memory back.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -17,7 +17,7 @@
 #include <ucontext.h>
 #include <vector>
 
-// What CUDA adds to C++.
+// Built-in variables, keywords and functions that CUDA adds to C++.
 struct Index { unsigned x; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 #define __device__
@@ -34,8 +34,8 @@ static void fail(const std::string& what) {
     exit(1);
 }
 
-// Threads of a block take turns: each runs up to the next barrier or its end. Each is a coroutine that is
-// made once and works for block after block; jumps change between them, since contexts would ask the system.
+// Threads of a block take turns: each runs to the next barrier or its end. Each is a coroutine that is
+// created once and used for all blocks; longjmp switches between them, since switching contexts needs system calls.
 struct Thread {
     jmp_buf place;
     ucontext_t start;
@@ -96,7 +96,7 @@ static void run(unsigned blocks, unsigned size) {
                 threadIdx.x = t;
                 left -= threads[t].ended, waiting += at_barrier;
             }
-            // A barrier that some threads pass and others do not reach hangs on a device.
+            // On a device, a barrier that not all threads reach would hang.
             if (waiting && waiting != running) fail("threads part at a barrier");
         }
     }
@@ -130,7 +130,7 @@ static std::map<std::string, Launch> kernels = {
 #include "table.inc"
 };
 
-// Whether products see 10 bits behind the point of what they multiply, as tensor cores do in TF32.
+// Whether GEMMs round their factors to a mantissa of 10 bits, as tensor cores do in TF32.
 static bool tf32;
 static float seen(float x) {
     unsigned bits = __float_as_uint(x);

@@ -1,4 +1,4 @@
-//! Time to accuracy: the epochs that are assumed, at the speed that is simulated.
+//! Time to accuracy: assumed epochs at the simulated throughput.
 
 use forebay::report::{AccuracyReport, Report, summarise};
 use forebay::scenario::{Override, Scenario, ScenarioFile};
@@ -7,7 +7,7 @@ use forebay::sim::{Options, run};
 use super::base::{base, changed};
 use super::runs::{shipped, simulate};
 
-/// Data that are there: each step of 16 samples takes 1 ms.
+/// Data in memory and no decoding: each step of 16 samples takes 1 ms.
 const MEMORY: (&str, &str) = ("storage.s", "{ memory = {} }");
 const IDLE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
 
@@ -21,7 +21,7 @@ fn accuracy(scenario: &Scenario) -> AccuracyReport {
     report(scenario).jobs.remove(0).time_to_accuracy.expect("it says how much training it takes")
 }
 
-/// What the base scenario of 1,000 samples in memory says with these changes.
+/// Returns the time to accuracy of the base scenario with 1,000 samples in memory and these changes.
 fn fed(changes: &[(&str, &str)]) -> AccuracyReport {
     accuracy(&changed(&[&[MEMORY, IDLE], changes].concat()))
 }
@@ -36,8 +36,9 @@ fn assert_near(value: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn the_time_is_epochs_times_samples_over_speed() {
-    // System: 16 samples in 1 ms, 1,000 in an epoch. Expectation: epochs · 62.5 ms, by each way to say them.
+fn time_to_accuracy_is_epochs_times_samples_over_throughput() {
+    // System: 16 samples in 1 ms, 1,000 samples in an epoch. Expectation: epochs · 62.5 ms, for each way to
+    // specify the epochs.
     let cases = [
         ("{ epochs = 90 }", 90.0),
         ("{ least_epochs = 20, critical_batch = 64 }", 25.0),
@@ -54,8 +55,9 @@ fn the_time_is_epochs_times_samples_over_speed() {
 }
 
 #[test]
-fn all_model_copies_of_a_step_are_one_batch_unless_models_are_averaged() {
-    // System: two nodes of two model copies, batch 16 each. Expectation: the law at 64 or at 16.
+fn the_statistical_batch_is_global_unless_models_are_averaged() {
+    // System: two nodes of two model copies, batch 16 each. Expectation: the epochs at batch 64 (global) or at
+    // batch 16 (model copy).
     let cluster = [("job.nodes", "2"), ("job.parallel.data.copies_per_node", "2")];
     let law = "{ least_epochs = 10, critical_batch = 64, batch = \"model-copy\" }";
     let global = law.replace("model-copy", "global");
@@ -67,9 +69,9 @@ fn all_model_copies_of_a_step_are_one_batch_unless_models_are_averaged() {
 }
 
 #[test]
-fn a_run_that_reaches_the_target_says_when_it_did() {
-    // System: 60 steps of 16 samples; 0.5 epochs are 31.25 steps. Expectation: 31.25 ms, though the steps
-    // behind would predict so too, and the words say that nothing was extrapolated.
+fn a_run_that_reaches_the_accuracy_target_reports_the_observed_time() {
+    // System: 60 steps of 16 samples; 0.5 epochs are 31.25 steps. Expectation: 31.25 ms; the report says that
+    // this time was observed, not extrapolated.
     let reached = fed(&[("job.accuracy", "{ epochs = 0.5 }")]);
     assert_near(time(&reached), 31.25e-3, 1e-9);
     assert_near(reached.observed, 1.0, 1e-12);
@@ -80,9 +82,9 @@ fn a_run_that_reaches_the_target_says_when_it_did() {
 }
 
 #[test]
-fn the_transient_and_the_copying_before_count_once() {
-    // System: starved at first because the queue is empty, or 0.1 s of copying first. Expectation: what
-    // the run took, and the rest at the rate behind the warm-up.
+fn warm_up_and_staging_are_not_extrapolated() {
+    // System: starved at first because the queue is empty, or 0.1 s of staging first. Expectation: the time of
+    // the run itself, plus the remaining samples at the rate after the warm-up.
     let changes = [("job.accuracy", "{ epochs = 100 }"), ("run.warm_up", "30")];
     let scenario = changed(&changes);
     let steps = simulate(&scenario).jobs.remove(0).steps;
@@ -92,9 +94,9 @@ fn the_transient_and_the_copying_before_count_once() {
 }
 
 #[test]
-fn the_interval_is_that_of_the_speed() {
-    // System: steps that vary. Expectation: over replications and over batches within one, the time is
-    // uncertain by about as much, relatively, as the rate; four times the replications halve it.
+fn the_confidence_interval_of_time_to_accuracy_follows_from_throughput() {
+    // System: steps that vary. Expectation: the time's relative uncertainty is about that of the rate, over
+    // replications as over batches within one replication; four times as many replications halve it.
     let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.5 } }");
     let of = |replications: &str| {
         let changes = [jitter, ("job.accuracy.epochs", "1000"), ("run.replications", replications)];
@@ -103,16 +105,17 @@ fn the_interval_is_that_of_the_speed() {
         assert!(low < time(&found) && time(&found) < high);
         (high - low) / 2.0 / time(&found)
     };
-    // 0.5 ÷ √400 = 2.5 % is the deviation of one mean; times t(19) = 2.09, or t(9)/√10, t(39)/√40.
+    // 0.5 ÷ √400 = 2.5 % is the standard deviation of one mean; times t(19) = 2.09, or t(9)/√10, t(39)/√40.
     assert_near(of("1"), 0.0523, 0.5);
     assert_near(of("10"), 0.0179, 0.5);
     assert_near(of("40"), 0.0080, 0.4);
 }
 
 #[test]
-fn the_best_batch_for_accuracy_lies_inside() {
-    // System: t(B) = 4 ms + 61 µs · B, E(B) = 60 (1 + B ÷ 1000). Expectation: 50,000 · E(B) · t(B) ÷ B, least
-    // at √(4 ms · 1000 ÷ 61 µs) = 256 of powers of two, though larger batches are always faster.
+fn time_to_accuracy_has_its_minimum_at_an_intermediate_batch_size() {
+    // System: t(B) = 4 ms + 61 µs · B, E(B) = 60 (1 + B ÷ 1000). Expectation: 50,000 · E(B) · t(B) ÷ B, whose
+    // minimum among powers of two is at √(4 ms · 1000 ÷ 61 µs) = 256, though throughput always grows with the
+    // batch.
     let mut times = Vec::new();
     for batch in [32.0, 64.0, 128.0, 256.0, 512.0, 1024.0_f64] {
         let changes = [
@@ -130,7 +133,7 @@ fn the_best_batch_for_accuracy_lies_inside() {
     assert_eq!(best, Some(3), "256: {times:?}");
 }
 
-/// The shipped scenario of repeated batches with this interval and worth.
+/// Returns the report of the shipped scenario of data echoing with this batch interval and usefulness.
 fn echoing(interval: u32, usefulness: &str) -> Report {
     let interval = interval.to_string();
     let changes = [
@@ -142,9 +145,9 @@ fn echoing(interval: u32, usefulness: &str) -> Report {
 }
 
 #[test]
-fn repeating_is_free_up_to_the_ratio_of_input_to_training_then_linear() {
-    // System: a batch in 600 ms, 100 ms to train on it. Expectation: an epoch takes max(600, k · 100 ms) for
-    // each batch.
+fn data_echoing_is_free_up_to_the_ratio_of_input_to_training_then_linear() {
+    // System: a batch is loaded in 600 ms, one training step on it takes 100 ms. Expectation: an epoch takes
+    // max(600, k · 100 ms) for each batch that is used k times.
     for interval in [1, 2, 4, 6, 8, 12, 16] {
         let job = echoing(interval, "0.5").jobs.remove(0);
         let batches = 1_281_167.0 / 64.0;
@@ -154,7 +157,7 @@ fn repeating_is_free_up_to_the_ratio_of_input_to_training_then_linear() {
 }
 
 #[test]
-fn published_data_echoing_from_its_ratio_and_one_usefulness() {
+fn published_speed_up_of_data_echoing_follows_from_its_ratio_and_one_usefulness() {
     // Choi et al., Faster Neural Network Training with Data Echoing, 2019, arXiv 1907.05550: ResNet-50 on
     // ImageNet over a network, input 6 times as long as training, each batch used 5 times, wall time to the
     // target 3.25 times as short. Here the four repetitions are worth 0.5625 of a fresh batch each.
@@ -165,7 +168,8 @@ fn published_data_echoing_from_its_ratio_and_one_usefulness() {
     };
     let plain = of(1, "0.5625");
     assert_near(plain / of(5, "0.5625"), PUBLISHED, 0.01);
-    // The bounds: worth nothing, no gain; worth as much as fresh ones, 5; and beyond the ratio it pays less.
+    // Bounds: useless repetitions gain nothing; repetitions as useful as fresh batches gain a factor of 5;
+    // beyond the ratio the gain falls.
     assert_near(plain / of(5, "0"), 1.0, 0.01);
     assert_near(plain / of(5, "1"), 5.0, 0.01);
     let gain = |interval| plain / of(interval, "0.5625");
@@ -175,9 +179,9 @@ fn published_data_echoing_from_its_ratio_and_one_usefulness() {
 }
 
 #[test]
-fn circular_queues_repeat_samples_too() {
-    // System: the trainer reads 16 samples each 1 ms and 3,101 a second are new. Expectation: the others are
-    // worth a half.
+fn samples_repeated_by_circular_queues_count_with_their_usefulness() {
+    // System: the trainer reads 16 samples each 1 ms and 3,101 samples a second are fresh. Expectation: each
+    // other sample counts for half of a fresh one.
     let scenario = changed(&[
         ("job.queue", "\"circular\""),
         ("run.steps", "2000"),
@@ -190,7 +194,7 @@ fn circular_queues_repeat_samples_too() {
 }
 
 #[test]
-fn what_is_wrong_with_accuracy_is_said() {
+fn invalid_accuracy_settings_are_reported() {
     let cases = [
         (&[("job.accuracy", "{}")][..], "one of the keys `epochs`, `least_epochs`, `table`"),
         (&[("job.accuracy", "{ least_epochs = 9 }")], "`critical_batch` is missing"),
@@ -203,11 +207,11 @@ fn what_is_wrong_with_accuracy_is_said() {
         ),
         (
             &[("job.accuracy", "{ table = { batches = [32, 64], epochs = [9, 9] } }")],
-            "a batch of 16 needs is not said",
+            "no epochs for a batch of 16",
         ),
         (
             &[("job.accuracy", "{ table = { batches = [64, 16], epochs = [9, 9] } }")],
-            "16 does not come after 64",
+            "16 is not larger than 64",
         ),
         (
             &[("job.accuracy", "{ table = { batches = [16], epochs = [9, 9] } }")],
@@ -226,7 +230,7 @@ fn what_is_wrong_with_accuracy_is_said() {
 }
 
 #[test]
-fn the_text_tells_what_is_assumed_from_what_is_observed() {
+fn the_text_report_separates_assumed_epochs_from_observed_time() {
     let scenario = changed(&[MEMORY, IDLE, ("job.accuracy", "{ epochs = 90, factor = 2 }")]);
     let text = forebay::report::text::render(&report(&scenario), 2000, false);
     let line = text.lines().find(|line| line.starts_with("Time to accuracy")).expect("a line");

@@ -1,4 +1,4 @@
-//! The map in `lib.rs` is true, and so are its invariants: read off the source text.
+//! Checks the source text against the module map in `lib.rs` and its invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use super::runs::repository;
 
-/// A module's row of the map.
+/// A module's row in the map.
 struct Row {
     /// The folder below `crates/`; empty for the program itself.
     folder: String,
-    /// Modules that it may name.
+    /// Modules that the module may name.
     names: BTreeSet<String>,
 }
 
-/// Every module with its row of the map.
+/// Returns every module with its row in the map.
 fn map() -> BTreeMap<String, Row> {
     let text = fs::read_to_string(repository("src/lib.rs")).expect("lib.rs");
     let rows = text.lines().filter_map(|line| line.strip_prefix("//! | [`"));
@@ -27,7 +27,7 @@ fn map() -> BTreeMap<String, Row> {
     .collect()
 }
 
-/// The Rust files below `folder`.
+/// Returns the Rust files below `folder`.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()) {
@@ -45,14 +45,14 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 struct Source {
     /// Folder below `crates/`; empty for the program itself.
     folder: String,
-    /// The module that it is of.
+    /// The module to which the file belongs.
     module: String,
-    /// Path from the folder that has the modules, as `sim/world.rs`.
+    /// Path below the folder of the modules, such as `sim/world.rs`.
     path: String,
     text: String,
 }
 
-/// Every source file of the program and of the crates, without those of tests.
+/// Returns every source file of the program and of the crates, except tests.
 fn modules() -> Vec<Source> {
     let crates = fs::read_dir(repository("crates")).expect("crates");
     let mut folders: Vec<String> = crates
@@ -63,7 +63,8 @@ fn modules() -> Vec<Source> {
     all.filter(|source| !source.path.contains("test")).collect()
 }
 
-/// The source files of a crate. What is in no folder or file of a module is of the module that has the crate's name.
+/// Returns the source files of a crate. A file outside the folder and file of any module belongs to the module
+/// with the crate's name.
 fn sources_of(folder: &str) -> Vec<Source> {
     let src = repository(&format!("crates/{folder}/src").replace("crates//", ""));
     let (map, root) = (map(), folder.replace('-', "_"));
@@ -88,7 +89,7 @@ fn sources_of(folder: &str) -> Vec<Source> {
     files.filter(|source| source.module != "lib" && source.module != "main").collect()
 }
 
-/// Modules that a file names: behind `crate::`, and behind the name of another crate.
+/// Returns the modules that a file names: behind `crate::`, or behind the name of another crate.
 fn named(source: &Source, map: &BTreeMap<String, Row>) -> BTreeSet<String> {
     let word = |text: &str| -> String {
         text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
@@ -117,7 +118,7 @@ fn named(source: &Source, map: &BTreeMap<String, Row>) -> BTreeSet<String> {
 }
 
 #[test]
-fn modules_name_only_what_the_map_says() {
+fn modules_use_only_modules_listed_in_the_map() {
     let map = map();
     let declared: BTreeSet<String> = modules().into_iter().map(|source| source.module).collect();
     assert_eq!(map.keys().cloned().collect::<BTreeSet<_>>(), declared, "the map has every module");
@@ -133,7 +134,7 @@ fn modules_name_only_what_the_map_says() {
 }
 
 #[test]
-fn the_map_says_no_more_than_is_true() {
+fn the_map_lists_only_dependencies_that_exist() {
     let (map, modules) = (map(), modules());
     for (module, row) in &map {
         let files = modules.iter().filter(|source| source.module == *module);
@@ -145,7 +146,7 @@ fn the_map_says_no_more_than_is_true() {
 }
 
 #[test]
-fn crates_stay_behind_their_doors() {
+fn external_crates_are_used_only_in_their_wrapper_modules() {
     let doors: [(&str, &[&str]); 16] = [
         ("cudarc::", &["probe/gpu/call/"]),
         ("libloading::", &["probe/gpu/call/"]),
@@ -184,11 +185,11 @@ fn crates_stay_behind_their_doors() {
 }
 
 #[test]
-fn runs_are_pure() {
+fn simulation_code_uses_no_clock_randomness_globals_or_printing() {
     let impure =
         ["HashMap", "HashSet", "StdRng", "rand::rng()", "ThreadRng", "\nstatic ", "thread_local"];
     let outside = ["commands", "plot", "cli"];
-    // Measuring is looking at the clock.
+    // Only modules that measure may read the clock.
     let clocks = ["SystemTime", "Instant"];
     for Source { module, path, text, .. } in modules() {
         let prints = ["println!", "print!(", "eprintln!", "stdout()", "stderr()"];
@@ -209,7 +210,7 @@ fn runs_are_pure() {
 }
 
 #[test]
-fn unsafe_code_is_in_one_place() {
+fn unsafe_code_exists_only_in_the_gpu_call_module() {
     for Source { path, text, .. } in modules() {
         let inside = path.starts_with("probe/gpu/call/");
         let has =
@@ -219,14 +220,14 @@ fn unsafe_code_is_in_one_place() {
     }
 }
 
-/// Files of the simulator with their text.
+/// Returns the simulator's source files with their text.
 fn simulator() -> impl Iterator<Item = (String, String)> {
     modules().into_iter().filter(|of| of.module == "sim").map(|of| (of.path, of.text))
 }
 
 #[test]
 fn the_simulators_world_only_routes_events() {
-    // Expectation: what happens to a component is in its owner's files; the world has one short file.
+    // Expectation: the behaviour of a component is in its owner's files; the world has one short file.
     for (path, text) in simulator() {
         let is_world = path == "sim/world.rs";
         assert!(is_world || !text.contains("for World<"), "{path}");
@@ -236,9 +237,10 @@ fn the_simulators_world_only_routes_events() {
 }
 
 #[test]
-fn owners_in_the_simulator_know_none_above_them() {
-    // System: jobs own loaders and communicators, the world owns jobs and the others. Expectation: those below are told what
-    // to do, and tell what happened by notices; they name neither jobs' owner nor the world, nor each other.
+fn components_of_the_simulator_do_not_name_their_owners() {
+    // System: jobs own loaders and communicators; the world owns jobs and the other components. Expectation:
+    // components are called by their owners and report by notices; they name neither the owner of jobs nor the
+    // world nor each other.
     let below = ["Loaders", "Communicators", "Stagings", "Background", "Faults"];
     let mut seen = BTreeSet::new();
     for (path, text) in simulator() {
@@ -258,7 +260,7 @@ fn owners_in_the_simulator_know_none_above_them() {
 
 #[test]
 fn the_simulators_tables_are_indexed_by_typed_ids() {
-    // Expectation: a table of an owner is an `IdVec`, which a raw number cannot index.
+    // Expectation: each table of an owner is an `IdVec`, which a raw number cannot index.
     for (path, text) in simulator().filter(|(path, _)| path != "sim/index.rs") {
         for table in ["jobs", "devices", "loaders", "stages", "workers", "stagings", "copies"] {
             let raw = text.lines().find(|line| {

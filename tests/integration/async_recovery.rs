@@ -1,5 +1,6 @@
-//! Failures and checkpoints of jobs whose model copies go their own ways for a while: with servers, between averages, as
-//! learners. What they share is saved, each goes on at its own step, and each sample is trained on once.
+//! Failures and checkpoints of jobs whose model copies are out of step for a while: with parameter servers,
+//! between averages, as learners. Checkpoints hold the shared state, each model copy resumes at its own step,
+//! and each sample is trained on once.
 
 use super::base::{changed, model_copies};
 use super::recovery::{assert_near, assert_whole, end, stalled};
@@ -10,17 +11,18 @@ use forebay::scenario::{Scenario, ScenarioFile};
 use forebay::sim::{Options, run};
 
 type Changes<'a> = &'a [(&'a str, &'a str)];
-/// A scenario but for some keys.
+/// A function from changed keys to a scenario.
 type Kind<'a> = &'a dyn Fn(Changes<'_>) -> Scenario;
 
-/// A file server for checkpoints, as fast as it gets.
+/// A file server for checkpoints whose writes take almost no time.
 const FAST: (&str, &str) = ("storage.c", "{ file-server = { bandwidth = \"1 TB/s\" } }");
-/// One of 100 MB/s.
+/// A file server of 100 MB/s for checkpoints.
 const SLOW: (&str, &str) = ("storage.c", "{ file-server = { bandwidth = \"100 MB/s\" } }");
 const HALF: (&str, &str) = ("job.model.occupancy", "0.5");
 const LEARNERS: &str = "job.parallel.data.learners";
 
-/// Model copies on so many nodes, one each, with steps of 100 ms and hardly a byte to exchange by `sync`.
+/// Returns model copies on `nodes` nodes, one each, with steps of 100 ms, that exchange hardly a byte by
+/// `sync`.
 fn copies(nodes: u32, sync: &str, changes: Changes<'_>) -> Scenario {
     written(&model_copies((nodes, 1), 60, ["0 s", "0 s"], sync), changes)
 }
@@ -40,7 +42,7 @@ fn job(scenario: &Scenario) -> JobOutcome {
     found
 }
 
-/// By how much longer a job takes with a checkpoint that is written as `settings` say, and how many there are.
+/// Returns how much longer a job takes with checkpoints as in `settings` [s], and the number of checkpoints.
 fn cost(of: impl Fn(Changes<'_>) -> Scenario, storage: (&str, &str), settings: &str) -> (f64, u64) {
     let plain = job(&of(&[storage]));
     let saved = job(&of(&[storage, ("job.checkpoint", settings)]));
@@ -48,9 +50,10 @@ fn cost(of: impl Fn(Changes<'_>) -> Scenario, storage: (&str, &str), settings: &
 }
 
 #[test]
-fn servers_write_what_they_have_over_their_own_nics() {
-    // System: servers with NICs of 1 GB/s, 400 MB after steps 5, …, 55 of 60. Expectation: each writes its part in
-    // 400 MB ÷ (servers · 1 GB/s), while all wait; the first alone in 400 MB ÷ 1 GB/s; a storage of 100 MB/s binds all.
+fn parameter_servers_write_their_shards_of_a_checkpoint_over_their_own_nics() {
+    // System: servers with NICs of 1 GB/s; checkpoints of 400 MB after steps 5, …, 55 of 60. Expectation: each
+    // server writes its part in 400 MB ÷ (servers · 1 GB/s) while all wait; the first server alone in 400 MB ÷
+    // 1 GB/s; a storage of 100 MB/s limits every case.
     let every = |more: &str| format!("{{ steps = 5, bytes = \"400 MB\", storage = \"c\"{more} }}");
     for number in [1, 2, 4] {
         let keys = format!("servers = {number}");
@@ -68,22 +71,23 @@ fn servers_write_what_they_have_over_their_own_nics() {
             assert_near(found, 11.0 * expected, 1e-4);
         }
     }
-    // Whole buckets, of which the first server has two of three.
+    // Servers hold whole buckets; the first server has two of three.
     let sync =
         "parameter-server]\nparameters = \"99 B\"\nservers = 2\ntensors = 3\nbuckets = \"1 B\"";
     let whole = format!("{sync}\nserver.split = \"buckets\"");
     let thirds = cost(|changes| copies(2, &whole, changes), FAST, &every(""));
     assert_near(thirds.0, 11.0 * 0.4 * 2.0 / 3.0, 1e-4);
-    // On the job's nodes over theirs.
+    // Servers on the job's nodes write over the NICs of these nodes.
     let keys = "server.placement = \"with-workers\"";
     let beside = cost(|changes| servers(2, keys, changes), FAST, &every(""));
     assert_near(beside.0, 11.0 * 0.4, 1e-4);
 }
 
 #[test]
-fn pulls_and_checkpoints_share_a_servers_nic() {
-    // System: two model copies that pull 100 MB each over the NIC by which 400 MB are written. Expectation: both together
-    // take what their bytes do, so that a checkpoint costs 400 MB ÷ 1 GB/s, though pulls go on meanwhile.
+fn pulls_and_checkpoints_share_a_parameter_servers_nic() {
+    // System: two model copies that pull 100 MB each over the NIC that also writes checkpoints of 400 MB.
+    // Expectation: pulls and checkpoints together take the time of their bytes, so that a checkpoint costs 400
+    // MB ÷ 1 GB/s, though pulls go on meanwhile.
     let sync = "parameter-server]\nparameters = \"100 MB\"";
     let settings = r#"{ steps = 5, bytes = "400 MB", storage = "c" }"#;
     let (found, written) = cost(|changes| copies(2, sync, changes), FAST, settings);
@@ -92,9 +96,10 @@ fn pulls_and_checkpoints_share_a_servers_nic() {
 }
 
 #[test]
-fn an_average_is_written_when_there_is_one() {
-    // System: local SGD that averages every 7 of 60 steps of 100 ms; 500 MB at 100 MB/s are due 10 steps after the last.
-    // Expectation: 5 s after each of the steps 14, 28, 42 and 56, all of it a wait; likewise of accumulated gradients.
+fn local_sgd_writes_checkpoints_right_after_an_average() {
+    // System: local SGD that averages every 7 of 60 steps of 100 ms; a checkpoint of 500 MB at 100 MB/s is due
+    // 10 steps after the last. Expectation: a wait of 5 s after each of the steps 14, 28, 42 and 56; the same
+    // with gradient accumulation.
     let settings = r#"{ steps = 10, bytes = "500 MB", storage = "c" }"#;
     let (found, written) = cost(|changes| local(2, 7, changes), SLOW, settings);
     assert_eq!(written, 4);
@@ -111,7 +116,8 @@ fn an_average_is_written_when_there_is_one() {
     assert_near(found, 20.0, 1e-6);
 }
 
-/// Two GPUs with two learners each, steps of 100 ms, models that are averaged in no time every five of 60 steps.
+/// Returns two GPUs with two learners each, 60 steps of 100 ms, and models that are averaged in no time every
+/// five steps.
 fn learners(changes: Changes<'_>) -> Scenario {
     let averaged = [
         (LEARNERS, "2"),
@@ -126,9 +132,10 @@ fn learners(changes: Changes<'_>) -> Scenario {
 }
 
 #[test]
-fn the_reference_model_of_learners_is_written_once() {
-    // System: 500 MB at 100 MB/s, due 10 steps after the last, of models that are averaged every 5. Expectation: 5 s after
-    // steps 10, …, 50, but for the step that learners are at meanwhile, whatever their number.
+fn the_reference_model_of_learners_is_written_once_whatever_their_number() {
+    // System: checkpoints of 500 MB at 100 MB/s, due 10 steps after the last, of models that are averaged every
+    // 5 steps. Expectation: 5 s after steps 10, …, 50, less the step that learners compute meanwhile, whatever
+    // their number.
     let settings = r#"{ steps = 10, bytes = "500 MB", storage = "c" }"#;
     for number in ["1", "2", "4"] {
         let of = |changes: Changes<'_>| learners(&[changes, &[(LEARNERS, number)]].concat());
@@ -136,7 +143,7 @@ fn the_reference_model_of_learners_is_written_once() {
         assert_eq!(written, 5, "{number}");
         assert!((25.0 - 5.0 * 0.1 - 1e-6..25.001).contains(&found), "{number}: {found}");
     }
-    // Learners that go their own ways are in step, and wait for all of it.
+    // Learners without averaging are in step and wait for the whole write.
     let apart = |changes: Changes<'_>| {
         let alone = [(LEARNERS, "3"), HALF, ("storage.s", "{ memory = {} }")];
         let fed = [("job.loader", "{ in-memory = {} }"), ("job.model.step", "\"100 ms\"")];
@@ -148,9 +155,9 @@ fn the_reference_model_of_learners_is_written_once() {
 }
 
 #[test]
-fn asynchronous_checkpoints_hide() {
-    // Expectation: written beside the training they cost nothing but their pause, which asynchronous model copies take
-    // before their next steps.
+fn asynchronous_checkpoints_cost_only_their_pause() {
+    // Expectation: checkpoints written beside the training cost nothing but their pause, which asynchronous
+    // model copies take before their next steps.
     let beside = r#"{ steps = 20, bytes = "100 MB", storage = "c", asynchronous = true }"#;
     let paused = beside.replace("true", "true, pause = \"300 ms\"");
     let asynchronous = "consistency = \"asynchronous\"";
@@ -171,10 +178,11 @@ fn asynchronous_checkpoints_hide() {
 }
 
 #[test]
-fn a_failure_takes_all_back_to_what_they_shared() {
-    // System: 60 steps of 100 ms, averaged every 4; a checkpoint that takes no time is due 10 steps after the last, and
-    // comes after 12 and 24. Failure at 2.75 s, restarted in 2 s. Expectation: 2.75 s − 2.4 s lost and 2 s down; without
-    // checkpoints all of it. The same of synchronous servers, where it comes after 10 and 20 steps.
+fn a_failure_takes_all_model_copies_back_to_their_last_shared_state() {
+    // System: 60 steps of 100 ms, averaged every 4; a checkpoint that takes no time is due 10 steps after the
+    // last, and is written after steps 12 and 24. Failure at 2.75 s, restart in 2 s. Expectation: 2.75 s − 2.4
+    // s lost and 2 s down; without checkpoints all 2.75 s are lost. Synchronous servers checkpoint after steps
+    // 10 and 20 instead.
     let failures = ("job.failures", r#"{ at = ["2.75 s"], restart = "2 s" }"#);
     let often = ("job.checkpoint", r#"{ steps = 10, bytes = "1 B", storage = "c" }"#);
     let kinds: [(Kind<'_>, f64); 3] = [
@@ -194,7 +202,7 @@ fn a_failure_takes_all_back_to_what_they_shared() {
     }
 }
 
-/// Steps of 1 s on a node and of 2.6 s on another, with servers as `keys` say.
+/// Returns a job with steps of 1 s on one node and of 2.6 s on another, with servers as in `keys`.
 fn unlike(keys: &str, changes: Changes<'_>) -> Scenario {
     let two = [
         ("cluster.nodes", "1"),
@@ -206,12 +214,13 @@ fn unlike(keys: &str, changes: Changes<'_>) -> Scenario {
 }
 
 #[test]
-fn each_model_copy_goes_on_at_its_own_step() {
-    // System: model copies of 1 s and 2.6 s, the first at most 4 steps ahead; a step of the report is two of theirs. The
-    // fourth is over at 6 s, with 6 steps of the first and 2 of the second, which a checkpoint has. Without failures the
-    // first waits for the second from 7 s on and from 8.8 s on, and step 7 is over at 13 s, the second's fifth. Failure at
-    // 7.5 s, restarted in 1 s. Expectation: the seventh of the first is over at 9.5 s, the third of the second at 11.1 s,
-    // for which the first waits; the second's fifth at 16.3 s.
+fn after_a_failure_each_model_copy_resumes_at_its_own_step() {
+    // System: model copies with steps of 1 s and 2.6 s, the first at most 4 steps ahead; a step of the report
+    // is two steps of model copies. The fourth step of the report ends at 6 s, with 6 steps of the first copy
+    // and 2 of the second; the checkpoint has these. Without failures the first copy waits for the second from
+    // 7 s and from 8.8 s on, and step 7 of the report ends at 13 s with the second copy's fifth. Failure at 7.5
+    // s, restart in 1 s. Expectation: the first copy's seventh step ends at 9.5 s, the second copy's third at
+    // 11.1 s, for which the first waits; the second copy's fifth at 16.3 s.
     let keys = "consistency = { stale = 4 }";
     let of = |changes: Changes<'_>| {
         let run = ("run", "{ steps = 7, warm_up = \"off\" }");
@@ -229,9 +238,10 @@ fn each_model_copy_goes_on_at_its_own_step() {
     check(&failed, [2.0, 3.0, 5.0, 6.0, 11.1, 13.7, 16.3]);
     let recovery = failed.recovery.expect("failures");
     assert_near(recovery.lost_seconds, 1.5, 1e-5);
-    // 14 batches of 8 were trained on; what was taken for the lost ones was taken again.
+    // 14 batches of 8 were trained on; samples of lost batches were loaded again.
     assert_eq!(failed.steps.iter().map(|step| step.fresh).sum::<u64>(), 14 * 8);
-    // Twice from the same checkpoint: 0.5 s of work after the first, nothing more of the others' is lost.
+    // Two failures with the same checkpoint: after the first, 0.5 s of work is lost again, and nothing more of
+    // the other copy.
     let twice = r#"{ at = ["7.5 s", "9 s"], restart = "1 s" }"#;
     let twice = of(&[saved, ("job.failures", twice)]);
     check(&twice, [2.0, 3.0, 5.0, 6.0, 12.6, 15.2, 17.8]);
@@ -239,9 +249,10 @@ fn each_model_copy_goes_on_at_its_own_step() {
 }
 
 #[test]
-fn each_loader_goes_on_where_its_model_copy_was() {
-    // System: as before, with loaders on request; the first node is the fast one or the slow one. Expectation: after the
-    // failure its first batch is number 6 or 2, though one more had been taken, and more were ready.
+fn after_a_failure_each_loader_resumes_at_the_batch_of_its_model_copy() {
+    // System: model copies of 1 s and 2.6 s with on-request loaders; the first node is the fast one or the slow
+    // one. Expectation: after the failure the first node's first batch is number 6 or 2, though it had already
+    // taken one more and further batches were ready.
     let old = "{ nodes = 1, node = { gpu_speed = 0.38461538461538464 } }";
     let new = "{ nodes = 1, node = { gpu_speed = 1 } }";
     for (group, speed, expected) in [(old, "1", 6), (new, "0.38461538461538464", 2)] {
@@ -261,9 +272,9 @@ fn each_loader_goes_on_where_its_model_copy_was() {
 }
 
 #[test]
-fn staleness_counts_the_updates_that_count() {
-    // System: as before, asynchronous. Expectation: as many updates as steps of model copies count, however often the job
-    // failed.
+fn staleness_counts_no_updates_that_failures_lost() {
+    // System: model copies of 1 s and 2.6 s with asynchronous servers. Expectation: as many updates are counted
+    // as steps of model copies, however often the job failed.
     let of = |changes: Changes<'_>| {
         let run = ("run", "{ steps = 20, warm_up = \"off\" }");
         let found = job(&unlike("consistency = \"asynchronous\"", &[&[run], changes].concat()));
@@ -275,17 +286,18 @@ fn staleness_counts_the_updates_that_count() {
         let found = of(changes);
         assert_eq!((found.updates, found.staleness.values().sum::<u64>()), (40, 40));
     }
-    // A run that ends while the job is down has those of its checkpoint, after three steps of two.
+    // A run that ends while the job is down has the updates of its checkpoint, after three steps of two model
+    // copies.
     let cut = ("run", "{ duration = \"8 s\", warm_up = \"off\" }");
     let found = of(&[saved, failures, cut]);
     assert_eq!((found.updates, found.staleness.values().sum::<u64>()), (6, 6));
 }
 
 #[test]
-fn what_learners_did_after_the_average_that_is_saved_is_lost_too() {
-    // System: two nodes, steps of 1 s, 1 GB averaged every 4 in 1 s beside the next step. The average of four steps is
-    // there at 5 s, and saved. Failure at 6.5 s, restarted in 2 s. Expectation: 2.5 s lost, back to the end of the fourth
-    // step; 12 steps take 12 s + 2.5 s + 2 s.
+fn steps_after_the_saved_average_are_lost_in_a_failure() {
+    // System: two nodes, steps of 1 s, 1 GB averaged every 4 steps in 1 s beside the next step. The average of
+    // four steps is complete at 5 s, and saved. Failure at 6.5 s, restart in 2 s. Expectation: 2.5 s lost, back
+    // to the end of the fourth step; 12 steps take 12 s + 2.5 s + 2 s.
     let sync = "model-averaging]\nparameters = \"1 GB\"\nperiod = 4\nalgorithm = \"ring\"";
     let of = |changes: Changes<'_>| {
         let fixed = [("job.model.step", "\"1 s\""), ("run.steps", "12"), FAST];
@@ -300,15 +312,15 @@ fn what_learners_did_after_the_average_that_is_saved_is_lost_too() {
     assert_near(recovery.lost_seconds, 2.5, 1e-6);
     assert_eq!(recovery.checkpoints, 2, "after 4 and 8 steps");
     assert_near(stalled(&failed, Cause::Fault), 4.5, 1e-6);
-    // Lost once, however often the job goes back to it.
+    // The steps after the saved average are lost once, however often the job goes back to it.
     let twice = of(&[saved, ("job.failures", r#"{ at = ["6.5 s", "9 s"], restart = "2 s" }"#)]);
     assert_near(end(&twice), 19.0, 1e-6);
     assert_near(twice.recovery.expect("failures").lost_seconds, 3.0, 1e-6);
 }
 
 #[test]
-fn without_slack_servers_are_synchronous_however_often_nodes_fail() {
-    // System: steps that vary, and failures as they come. Expectation: the same, to the picosecond.
+fn servers_without_slack_equal_synchronous_servers_under_failures() {
+    // System: steps that vary, and random failures. Expectation: equal outcomes, to the picosecond.
     let changes = [
         FAST,
         ("job.model", r#"{ step = "100 ms", jitter = { gamma = { cv = 0.5 } } }"#),
@@ -320,14 +332,15 @@ fn without_slack_servers_are_synchronous_however_often_nodes_fail() {
     let (slack, synchronous) = (of("{ stale = 0 }"), of("\"synchronous\""));
     assert!(synchronous.recovery.as_ref().expect("failures").failures > 2);
     assert_eq!(slack, synchronous);
-    // And each step is one of all: as many samples.
+    // Each step has the samples of all model copies.
     assert!(synchronous.steps.iter().all(|step| step.samples == 24 && step.fresh == 24));
 }
 
 #[test]
-fn the_number_of_learners_that_was_found_is_kept() {
-    // System: a policy that has found its number after some 300 steps of 1 ms; failures then, and in the midst of its
-    // search. Expectation: as many learners as without failures, and after it is done it does not search again.
+fn the_tuned_number_of_learners_survives_failures() {
+    // System: a policy that has found its number of learners after some 300 steps of 1 ms; failures after that,
+    // or in the middle of the search. Expectation: as many learners as without failures, and no second search
+    // after the first is done.
     let of = |changes: Changes<'_>| {
         let auto = [
             (LEARNERS, "{ auto = { window = 10, most = 6 } }"),
@@ -355,10 +368,11 @@ fn the_number_of_learners_that_was_found_is_kept() {
 }
 
 #[test]
-fn they_fail_as_daly_says() {
-    // System: 6,000 steps of 1 s; 5 s to write a checkpoint, 20 s to restart, a failure of the job every 1,000 s: two nodes
-    // of 2,000 s each, or with a server on a node of its own three of 3,000 s. Local SGD averages every 5 steps; servers
-    // are stale-synchronous. Expectation: Daly's time to 2 %.
+fn times_of_asynchronous_jobs_under_failures_match_daly() {
+    // System: 6,000 steps of 1 s; 5 s to write a checkpoint, 20 s to restart, one failure of the job every
+    // 1,000 s: two nodes with a mean time between failures of 2,000 s each, or three of 3,000 s with a server
+    // on a node of its own. Local SGD averages every 5 steps; servers are stale-synchronous. Expectation:
+    // Daly's time to 2 %.
     let of = |sync: &str, mtbf: &str| {
         let failures = format!("{{ mtbf = \"{mtbf}\", restart = \"20 s\" }}");
         let changes = [
@@ -376,7 +390,7 @@ fn they_fail_as_daly_says() {
             time += end(&found);
             failures += found.recovery.expect("failures").failures;
         }
-        // Some 320, of which chance makes 6 %.
+        // Some 320 failures, with a standard deviation of 6 %.
         assert_near(failures as f64, time / 1000.0, 0.15);
         time / 48.0
     };
@@ -388,7 +402,7 @@ fn they_fail_as_daly_says() {
 }
 
 #[test]
-fn what_is_not_simulated_of_them_is_said() {
+fn unsupported_checkpoints_of_asynchronous_jobs_are_refused() {
     let wrong = |text: String| {
         let file = ScenarioFile::parse("test.toml", text).expect("TOML");
         file.resolve(&[]).expect_err("it is wrong").to_string()

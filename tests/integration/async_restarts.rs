@@ -1,5 +1,5 @@
-//! Failures at any instant of jobs whose model copies go their own ways for a while: each sample is trained on as often as
-//! if nothing had failed.
+//! Failures at any instant of jobs whose model copies are out of step for a while: each sample is trained on as
+//! often as without failures.
 
 use super::base::changed;
 use super::recovery::{assert_whole, end};
@@ -24,7 +24,7 @@ const AVERAGING: &str = "job.sync.model-averaging";
 const MEMORY: (&str, &str) = ("cluster.node.gpu_memory_bandwidth", "\"100 GB/s\"");
 const PARAMETER_SERVER: &str = "job.sync.parameter-server";
 
-/// Whatever model copies that go their own ways may be at.
+/// Returns named configurations of model copies that are out of step.
 fn kinds() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     let fifo = [("cluster.node.scheduling", "\"fifo\""), ("cluster.node.cores", "2")];
     let pytorch = ("job.loader", r#"{ pytorch = { workers = 3, decode = "500 us" } }"#);
@@ -143,13 +143,13 @@ fn kinds() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     ]
 }
 
-/// Fresh samples, and those trained on.
+/// Returns the number of all samples trained on, and of the fresh ones.
 fn samples(job: &JobOutcome) -> (u64, u64) {
     let of = job.steps.iter();
     of.fold((0, 0), |(all, fresh), step| (all + step.samples, fresh + step.fresh))
 }
 
-/// What `scenario` shows where nothing fails and where it does.
+/// Returns the outcomes of `scenario` without failures and with them.
 fn with_failures(name: &str, scenario: &Scenario) -> [JobOutcome; 2] {
     let mut plain = scenario.clone();
     plain.jobs[0].failures = None;
@@ -160,10 +160,10 @@ fn with_failures(name: &str, scenario: &Scenario) -> [JobOutcome; 2] {
 }
 
 #[test]
-fn no_sample_of_any_model_copy_is_lost_or_trained_on_twice() {
-    // Expectation: as many steps, samples and fresh samples in all as without failures, each instant told; the job is
-    // down for as long as restarts take. Where the number of learners changes, a step has more or fewer samples: all of
-    // the epochs, and no more than a step in excess.
+fn failures_lose_and_repeat_no_sample_of_any_model_copy() {
+    // Expectation: as many steps, samples and fresh samples in total as without failures; each instant of a
+    // step has its cause; the job is down for as long as the restarts take. Where the number of learners
+    // changes, a step has more or fewer samples: all samples of the epochs, and at most one step in excess.
     for (name, kind) in kinds() {
         for at in [r#""31.7 ms", "90.3 ms""#, r#""23.05 ms", "27 ms", "64.4 ms""#] {
             let failures = format!("{{ at = [{at}], restart = \"10 ms\" }}");
@@ -187,9 +187,9 @@ fn no_sample_of_any_model_copy_is_lost_or_trained_on_twice() {
 }
 
 #[test]
-fn failures_at_any_instant_leave_nothing_of_any_model_copy_behind() {
-    // System: each kind with failures as they come, in bursts, restarted at once; state saved whenever it can be.
-    // Expectation: it ends, with all its samples, and the same again.
+fn jobs_with_failures_at_any_instant_finish_with_all_samples() {
+    // System: each kind with random failures, in bursts, restarted at once; state is saved whenever possible.
+    // Expectation: the run ends with all its samples, and a second run is identical.
     for (case, (name, kind)) in kinds().into_iter().enumerate() {
         for seed in ["1", "2", "3"] {
             let shape = ["0.7", "1", "3"][case % 3];
@@ -216,9 +216,10 @@ fn failures_at_any_instant_leave_nothing_of_any_model_copy_behind() {
 }
 
 #[test]
-fn epochs_begin_again_for_loose_model_copies_too() {
-    // System: each kind, one failure behind a checkpoint, and epochs that begin again. Expectation: what comes again is not
-    // fresh: as many fresh samples as without, to two steps in excess, and more samples in all.
+fn resuming_at_the_epoch_repeats_samples_of_asynchronous_model_copies() {
+    // System: each kind, one failure after a checkpoint, and `resume = "epoch"`. Expectation: repeated samples
+    // are not fresh: as many fresh samples as without the failure, up to two steps in excess, and more samples
+    // in total.
     for (name, kind) in kinds().into_iter().filter(|(name, _)| !name.starts_with("as many")) {
         let failures = r#"{ at = ["90 ms"], restart = "1 ms", resume = "epoch" }"#;
         let more = [("job.failures", failures)];

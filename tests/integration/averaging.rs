@@ -1,11 +1,11 @@
-//! Learners that average their models: what that costs, and what it leaves to be done meanwhile.
+//! Learners that average their models: the cost of averaging, and the training that continues meanwhile.
 
 use super::base::{base, changed, outcome};
 use super::runs::{near, simulate, step};
 use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise, text};
 use forebay::scenario::ScenarioFile;
 
-/// Four GPUs of a node, models of 10 MB, data that nobody waits for, steps of 1 ms that fill a tenth of a GPU.
+/// Four GPUs of a node, models of 10 MB, data without stalls, and steps of 1 ms that fill a tenth of a GPU.
 const BASE: [(&str, &str); 7] = [
     ("storage.s", "{ memory = {} }"),
     ("job.loader.tf-queue.decode", "\"0 s\""),
@@ -24,21 +24,21 @@ fn run(changes: &[(&str, &str)]) -> Outcome {
     outcome(&[&BASE[..], changes].concat())
 }
 
-/// Mean time of a step, once averaging has begun [s].
+/// Returns the mean step time after the first averagings [s].
 fn time(changes: &[(&str, &str)]) -> f64 {
     let steps = &run(changes).jobs[0].steps;
     (steps[steps.len() - 1].end - steps[9].end) / (steps.len() - 10) as f64
 }
 
-/// Stalls by a cause, all steps together [s].
+/// Returns the stalls for a cause, summed over all steps [s].
 fn waited(job: &JobOutcome, cause: StallCause) -> f64 {
     job.stalls.iter().filter(|of| of.cause == cause).map(|of| of.seconds).sum()
 }
 
 #[test]
-fn averaging_costs_the_same_bytes_between_gpus_whatever_the_number_of_learners() {
-    // System: a ring of 4 GPUs at 10 GB/s. Expectation: 2·(4 − 1)/4 of a model leaves each GPU for each averaging, and
-    // 59 of 60 are over when the last step is.
+fn bytes_of_averaging_between_gpus_do_not_depend_on_the_number_of_learners() {
+    // System: a ring of 4 GPUs at 10 GB/s. Expectation: 2·(4 − 1)/4 of a model leaves each GPU for each
+    // averaging, and 59 of 60 averagings are over when the last step ends.
     let served = |changes: &[(&str, &str)]| {
         let intra = (INTRA, "{ bandwidth = \"10 GB/s\", kind = \"switch\" }");
         let outcome = run(&[&[intra], changes].concat());
@@ -56,8 +56,8 @@ fn averaging_costs_the_same_bytes_between_gpus_whatever_the_number_of_learners()
 
 #[test]
 fn learners_train_on_while_models_are_averaged() {
-    // System: one learner a GPU, 1 ms steps, 0.9 ms for the ring. Expectation: nobody waits; at a tenth of the
-    // bandwidth the ring itself sets the pace, since one averaging follows the other.
+    // System: one learner for each GPU, 1 ms steps, 0.9 ms for the ring. Expectation: no GPU waits; at a tenth
+    // of the bandwidth the ring itself sets the pace, since averagings follow one another.
     let at =
         |rate: &str| time(&[(INTRA, &format!("{{ kind = \"switch\", bandwidth = \"{rate}\" }}"))]);
     let ring = |rate: f64| 1.5 * 10e6 / rate;
@@ -67,22 +67,23 @@ fn learners_train_on_while_models_are_averaged() {
 }
 
 #[test]
-fn being_drawn_to_the_reference_takes_the_gpus_memory() {
-    // System: k learners, memory of 100 GB/s. Expectation: 5 passes over 10 MB each, one after the other or together.
+fn correcting_learners_towards_the_reference_takes_gpu_memory_bandwidth() {
+    // System: k learners, GPU memory of 100 GB/s. Expectation: 5 passes over 10 MB for each learner, one after
+    // the other or together.
     for (k, number) in [(1.0, "1"), (2.0, "2"), (4.0, "4")] {
         let found = time(&[(NUMBER, number), (MEMORY, "\"100 GB/s\"")]);
         near(found, 1e-3 + k * 5.0 * 10e6 / 100e9, number);
     }
-    // Every tenth step: a tenth of that.
+    // With averaging every tenth step, a tenth of this time.
     let seldom = run(&[(NUMBER, "2"), (MEMORY, "\"100 GB/s\""), (PERIOD, "10")]);
     let end = seldom.jobs[0].steps.last().expect("a step").end;
     near(end, 60.0 * 1e-3 + 5.0 * 2.0 * 0.5e-3, "59 steps before the last averaging");
 }
 
 #[test]
-fn the_average_is_brought_up_to_date_before_anybody_is_drawn_again() {
-    // System: memory of 10 GB/s, one learner: 5 ms to be drawn, 4 ms for the average beside the next step of 1 ms.
-    // Expectation: 9 ms from one to the next.
+fn the_average_is_updated_before_the_next_correction_of_learners() {
+    // System: GPU memory of 10 GB/s, one learner: 5 ms to correct it towards the reference, 4 ms to update the
+    // average beside the next step of 1 ms. Expectation: 9 ms from one correction to the next.
     near(time(&[(MEMORY, "\"10 GB/s\"")]), 9e-3, "in turn");
     let job = &run(&[(MEMORY, "\"10 GB/s\"")]).jobs[0];
     let (compute, all) = (job.steps.iter().map(|of| of.compute).sum::<f64>(), job.steps[59].end);
@@ -90,7 +91,7 @@ fn the_average_is_brought_up_to_date_before_anybody_is_drawn_again() {
 }
 
 #[test]
-fn steps_and_their_waits_add_up_though_they_overlap() {
+fn compute_and_stalls_add_up_to_overlapping_steps() {
     let job = &run(&[
         (NUMBER, "3"),
         (MEMORY, "\"50 GB/s\""),
@@ -115,9 +116,9 @@ fn steps_and_their_waits_add_up_though_they_overlap() {
 }
 
 #[test]
-fn a_longer_period_makes_up_for_uneven_steps() {
-    // System: 8 learners whose steps vary. Expectation: the slowest of all sets the pace of every step where nobody
-    // averages but all keep in step; less so the less often they meet.
+fn a_longer_averaging_period_absorbs_step_jitter() {
+    // System: 8 learners whose steps vary. Expectation: without averaging all learners keep in step, so that
+    // the slowest sets the pace of every step; the longer the averaging period, the less it does.
     let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.5 } }");
     let steps = ("run.steps", "400");
     let of = |period| time(&[(NUMBER, "2"), jitter, steps, (PERIOD, period)]);
@@ -129,7 +130,7 @@ fn a_longer_period_makes_up_for_uneven_steps() {
 }
 
 #[test]
-fn what_carries_the_average_matters_only_where_it_is_seen() {
+fn bandwidth_algorithm_and_latency_matter_where_averaging_is_exposed() {
     let intra = |rate: &str| format!("{{ kind = \"switch\", bandwidth = \"{rate}\" }}");
     let (slow, fast) = (intra("1 GB/s"), intra("2 GB/s"));
     let at = |changes: &[(&str, &str)]| time(changes);
@@ -141,7 +142,7 @@ fn what_carries_the_average_matters_only_where_it_is_seen() {
     near(at(&analytic), at(&[(INTRA, &slow)]), "alone on the links");
     let latency = [(INTRA, slow.as_str()), ("job.sync.model-averaging.transport", "{ nccl = {} }")];
     assert!(at(&latency) >= at(&[(INTRA, &slow)]), "latency");
-    // A model of the catalogue says itself how large it is.
+    // A model of the catalogue provides the size of its parameters.
     let lenet = ("job.model.catalogue", "\"lenet5\"");
     let scenario =
         changed(&[&BASE[..5], &[lenet, ("job.sync.model-averaging.period", "2")]].concat());
@@ -150,17 +151,17 @@ fn what_carries_the_average_matters_only_where_it_is_seen() {
 }
 
 #[test]
-fn epochs_grow_with_what_averaging_costs_and_not_with_the_number_of_models() {
+fn epochs_to_accuracy_grow_by_the_averaging_factor_not_the_number_of_models() {
     let accuracy = ("job.accuracy", "{ least_epochs = 10, critical_batch = 16 }");
     let epochs = |changes: &[(&str, &str)]| {
         let scenario = changed(&[&BASE[..], &[accuracy], changes].concat());
         let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
         report.jobs[0].time_to_accuracy.clone().expect("accuracy")
     };
-    // Models are averaged: the batch of one counts.
+    // Models are averaged, so the batch of one model counts.
     assert_eq!((epochs(&[]).epochs, epochs(&[]).batch), (20.0, 16));
     assert_eq!(epochs(&[(NUMBER, "4")]).epochs, 20.0);
-    // Unless the scenario says otherwise: 4 GPUs × 4 learners.
+    // The global batch counts if the scenario says so: 4 GPUs × 4 learners.
     let global = ("job.accuracy.batch", "\"global\"");
     assert_eq!(epochs(&[(NUMBER, "4"), global]).batch, 256);
     near(epochs(&[(NUMBER, "4"), ("job.accuracy.per_learner", "0.01")]).epochs, 23.0, "15 others");
@@ -170,10 +171,10 @@ fn epochs_grow_with_what_averaging_costs_and_not_with_the_number_of_models() {
 }
 
 #[test]
-fn learners_that_are_ahead_end_no_run_early_and_wait_for_no_stages() {
-    // System: GPUs of two speeds, whose learners are averaged every ten steps, an epoch of data, and a policy that never
-    // looks. Expectation: the epoch is trained on to its last whole step, as when they are averaged each step; what the
-    // fast ones wait for is the slow ones' computing.
+fn learners_ahead_of_others_do_not_end_the_run_early_or_report_bubbles() {
+    // System: GPUs of two speeds, whose learners are averaged every ten steps, one epoch of data, and a tuning
+    // policy that never acts. Expectation: the epoch is trained on to its last whole step, as with averaging in
+    // each step; the fast learners' stalls are due to computation of their slow peers.
     let run = |period: &str| {
         run(&[
             ("cluster.nodes", "1"),
@@ -198,33 +199,33 @@ fn learners_that_are_ahead_end_no_run_early_and_wait_for_no_stages() {
     assert!(waited(&seldom.jobs[0], StallCause::peer(Cause::Compute)) > 0.0);
 }
 
-/// The report of the scenario with these changes.
+/// Returns the report of the base scenario with these changes.
 fn report(changes: &[(&str, &str)]) -> Report {
     let scenario = changed(&[&BASE[..], changes].concat());
     summarise(&scenario, &[simulate(&scenario)], 0.0)
 }
 
 #[test]
-fn reports_say_how_often_models_are_averaged_and_how_many() {
+fn reports_state_the_averaging_period_and_the_number_of_models() {
     let of = |changes: &[(&str, &str)]| report(changes);
     let seldom = of(&[(NUMBER, "2"), (PERIOD, "3")]);
     let sync = seldom.jobs[0].sync.clone().expect("averages");
     assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (3, 10_000_000));
-    let says =
-        "a step is one batch of each of 8 model copies; after every 3 of its own a GPU has 10 MB";
+    let says = "a step is one batch of each of 8 model copies; after every 3 of its own steps a GPU exchanges 10 MB";
     let page = text::render(&seldom, 400, false);
     assert!(sync.text.starts_with(says) && page.contains(says), "{}", sync.text);
     let policy = of(&[("job.parallel.data.learners.auto", "{ most = 2 }")]);
     let sync = policy.jobs[0].sync.clone().expect("averages");
     assert!(sync.text.contains("each of at most 8 model copies"), "{}", sync.text);
-    // Nothing is exchanged between GPUs where there is one.
+    // With one GPU, nothing is exchanged between GPUs.
     let one = of(&[(NUMBER, "2"), ("job.parallel.data.copies_per_node", "1")]);
     assert_eq!(one.jobs[0].sync, None);
 }
 
 #[test]
-fn what_holds_an_average_up_is_blamed_for_it() {
-    // System: models that move slowly in GPUs' memory, on one GPU and on four; then slowly between GPUs.
+fn the_bottleneck_of_slow_averaging_is_gpu_memory_or_network() {
+    // System: models that move slowly in GPU memory, on one GPU and on four; then slowly between GPUs.
+    // Expectation: the bottleneck is GPU memory, then the network.
     let memory = [(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")];
     let one = ("job.parallel.data.copies_per_node", "1");
     for changes in [&memory[..], &[memory[0], memory[1], one][..]] {
@@ -241,7 +242,7 @@ fn what_holds_an_average_up_is_blamed_for_it() {
 }
 
 #[test]
-fn what_carries_the_average_is_told_to_have_no_effect_on_one_gpu() {
+fn settings_of_the_averaging_collective_are_reported_without_effect_on_one_gpu() {
     let one = [(NUMBER, "2"), ("job.parallel.data.copies_per_node", "1")];
     let keys = [
         ("algorithm", "\"hierarchical\""),
@@ -269,7 +270,7 @@ fn what_carries_the_average_is_told_to_have_no_effect_on_one_gpu() {
 }
 
 #[test]
-fn what_cannot_be_averaged_is_said_once_and_with_what_to_write() {
+fn unsupported_model_averaging_is_refused_with_a_remedy() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     let refusal = |changes: &[(&str, &str)]| {
         let all = [&BASE[..], changes].concat();
@@ -278,13 +279,13 @@ fn what_cannot_be_averaged_is_said_once_and_with_what_to_write() {
     };
     let parallel = "{ pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2 } }";
     let spread = refusal(&[("job.parallel", parallel)]);
-    assert!(spread.contains("not simulated where the model is split over stages"), "{spread}");
+    assert!(spread.contains("not simulated if the model is split over stages"), "{spread}");
     assert!(
         !spread.contains("average of models") && !spread.contains("averaging of models"),
         "{spread}"
     );
     let large = refusal(&[("job.sync.model-averaging.parameters", "\"1e18 B\"")]);
-    assert!(large.contains("are the most") && large.contains("write fewer bytes"), "{large}");
+    assert!(large.contains("are possible") && large.contains("write fewer bytes"), "{large}");
     assert!(!large.contains("algorithm = \"ring\""), "{large}");
     let sparse =
         r#"{ allreduce = { gradients = "9e15 B", compression = { sparse = { ratio = 1.0 } } } }"#;

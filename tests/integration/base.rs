@@ -1,12 +1,12 @@
-//! Small scenarios of one job, and one that other modules change key by key.
+//! Small scenarios of one job, and a base scenario that other modules change key by key.
 
 use forebay::report::Outcome;
 use forebay::scenario::Scenario;
 
 use super::runs::{simulate, written};
 
-/// A scenario of one job, which reads so many samples of 100 kB with so many threads in batches of 16.
-/// `machine` comes before and has a storage `s`; `rest` goes on where the job's loader ends.
+/// Returns a scenario of one job that reads `samples` samples of 100 kB with `threads` threads in batches of
+/// 16. `machine` is the text before the job and has a storage `s`; `rest` continues the job's loader.
 pub(crate) fn one_job(machine: &str, samples: u32, threads: u32, rest: &str) -> String {
     format!(
         r#"{machine}[dataset.d]
@@ -24,8 +24,8 @@ capacity = "64 samples"
     )
 }
 
-/// A job on `nodes` with `copies` model copies each, data that are there, steps of 100 ms, and a table of `[job.sync]`,
-/// over links with these latencies inside nodes and across.
+/// Returns a job on `nodes` nodes with `copies` model copies each, data in memory, steps of 100 ms, and `sync`
+/// as its table of `[job.sync]`, over links with these latencies inside nodes and across.
 pub(crate) fn model_copies(
     (nodes, copies): (u32, u32),
     steps: u32,
@@ -87,17 +87,18 @@ const WORK: &str = r#"decode = "500 us"
 step = "1 ms"
 "#;
 
-/// One job on one file server. Every key that is changed elsewhere stands here or has a default.
+/// Returns a scenario of one job on one file server. Every key that other modules change is written here or has
+/// a default.
 pub(crate) fn base() -> String {
     one_job(MACHINE, 1000, 4, WORK)
 }
 
-/// The base scenario with some keys changed.
+/// Returns the base scenario with some keys changed.
 pub(crate) fn changed(changes: &[(&str, &str)]) -> Scenario {
     written(&base(), changes)
 }
 
-/// What one replication of it shows.
+/// Returns the outcome of one replication of the base scenario with these changes.
 pub(crate) fn outcome(changes: &[(&str, &str)]) -> Outcome {
     simulate(&changed(changes))
 }

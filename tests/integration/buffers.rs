@@ -1,4 +1,4 @@
-//! Buffers that keep what is in them, chained queues, and what tf.data tunes while a job runs.
+//! Shuffle buffers, chained queues, and what tf.data tunes while a job runs.
 
 use super::conformance::worlds;
 use super::on_request::text;
@@ -6,21 +6,22 @@ use super::runs::{simulate, steady, written};
 use forebay::report::JobOutcome;
 use forebay::scenario::{Scenario, ScenarioFile, Stop};
 
-/// Batches of 4 out of 1000 samples; each read waits for 1 ms, each step takes `step`.
+/// Returns a scenario with batches of 4 out of 1000 samples; each read waits for 1 ms and each step takes
+/// `step`.
 fn of(step: &str, loader: &str, changes: &[(&str, &str)]) -> Scenario {
     let text = text(4, "\"1 ms\"", &format!("model.step = \"{step}\""), loader);
     written(&text, changes)
 }
 
-/// When the first step ended [s], of 1 µs.
+/// Returns when the first step ended, after the job's start [s]; it takes 1 µs.
 fn first_step(job: &JobOutcome) -> f64 {
     job.steps.first().expect("steps").end - job.start
 }
 
 #[test]
-fn a_shuffle_queue_keeps_what_it_must() {
-    // System: one thread, reads of 1 ms, room for 30, of which 10 stay. Expectation: the first batch of
-    // 4 is taken when 14 are there; while the trainer computes, all 30 places fill.
+fn a_shuffle_queue_hands_out_samples_only_above_min_after_dequeue() {
+    // System: one thread, reads of 1 ms, room for 30 samples, of which 10 must stay. Expectation: the first
+    // batch of 4 is taken when 14 samples are in the queue; while the trainer computes, all 30 places fill.
     let loader =
         "tf-queue = { threads = 1, capacity = \"30 samples\", min_after_dequeue = \"10 samples\" }";
     let first = |loader: &str| {
@@ -39,9 +40,9 @@ fn a_shuffle_queue_keeps_what_it_must() {
 }
 
 #[test]
-fn what_a_queue_keeps_comes_out_at_the_end() {
-    // System: one epoch of 1000 samples, and runs of 20 steps. Expectation: at the end of the data all
-    // come out; a run of so many steps ends before, and leaves what stays in the queue.
+fn shuffle_buffers_are_drained_at_the_end_of_the_data() {
+    // System: one epoch of 1000 samples, and runs of 20 steps. Expectation: at the end of the data all samples
+    // come out; a run of 20 steps ends before and leaves the kept samples in the queue.
     let loaders = [
         "tf-queue = { threads = 2, capacity = \"300 samples\", min_after_dequeue = \"200 samples\" }",
         "tf-data = { parallel_reads = 4, parallel_calls = 3, shuffle = \"200 samples\" }",
@@ -80,7 +81,7 @@ fn a_shuffle_buffer_is_full_before_the_first_sample_leaves_it() {
 }
 
 #[test]
-fn chained_queues_are_as_fast_as_their_slowest_threads() {
+fn throughput_of_chained_queues_is_that_of_their_slowest_threads() {
     // System: readers of 1 ms a sample, then threads that decode for 3 ms each, on two cores.
     // Expectation: the slower of readers ÷ 1 ms and threads ÷ 3 ms; neither capacity matters.
     let step = |readers: u32, threads: u32, capacity: u32| {
@@ -108,10 +109,10 @@ fn chained_queues_are_as_fast_as_their_slowest_threads() {
 }
 
 #[test]
-fn a_prefetch_that_was_full_and_ran_empty_doubles() {
-    // System: prefetch of its own size. Expectation: a loader that is always faster leaves it at one
-    // batch, and one that is always slower at two, since the second is never there; one that is faster
-    // on average, but not always, makes it grow, and the trainer waits less than with one batch.
+fn an_auto_tuned_prefetch_grows_when_it_was_full_and_ran_empty() {
+    // System: prefetch "auto". Expectation: with a loader that is always faster than the trainer it stays at
+    // one batch; with a loader that is always slower it grows to two, since the second batch is never ready;
+    // with a loader that is faster on average only, it grows, and the trainer waits less than with one batch.
     let job = |latency: &str, step: &str, prefetch: &str| {
         let loader = format!("tf-data = {{ parallel_calls = 1, prefetch = {prefetch} }}");
         let text = text(4, latency, &format!("model.step = \"{step}\""), &loader);
@@ -125,7 +126,7 @@ fn a_prefetch_that_was_full_and_ran_empty_doubles() {
     assert!(batches(&tuned) >= 8, "{}", batches(&tuned));
     let end = |job: &JobOutcome| job.steps.last().expect("steps").end;
     assert!(end(&tuned) < 0.97 * end(&one), "{} {}", end(&tuned), end(&one));
-    // What it grows to is no memory that a node must have before.
+    // Memory checks do not count the size to which the prefetch may grow.
     let loader = "tf-data = { parallel_calls = 1, prefetch = \"auto\" }";
     of("1 us", loader, &[("cluster.node.memory", "\"1 MB\"")]);
     for (world, job) in worlds(&of("1 us", loader, &[])) {
@@ -138,10 +139,10 @@ fn a_prefetch_that_was_full_and_ran_empty_doubles() {
 }
 
 #[test]
-fn parallelism_settles_where_it_helps() {
-    // System: sixteen cores, reads of 1 ms, calls of 8 ms of a core, batches of 4. Expectation: 36 ms of
-    // work for a batch on 16 cores are 2.25 ms, for which about 15 calls and some reads are enough; as
-    // fast as with all written out; in both worlds it is said what it came to.
+fn auto_tuned_parallelism_is_as_fast_as_the_explicit_optimum() {
+    // System: sixteen cores, reads of 1 ms, calls of 8 ms of a core, batches of 4. Expectation: 36 ms of work
+    // for a batch on 16 cores are 2.25 ms, for which about 15 calls and some reads are enough; "auto" is as
+    // fast as explicit numbers; both worlds report the tuned numbers.
     let run = |parallelism: &str, cores: &str| {
         let loader = format!("tf-data = {{ {parallelism}, decode = \"8 ms\", prefetch = 4 }}");
         let text = text(4, "\"1 ms\"", "model.step = \"1 us\"", &loader);
@@ -159,7 +160,7 @@ fn parallelism_settles_where_it_helps() {
     let step = |scenario: &Scenario| steady(&simulate(scenario), 200).step;
     let written_out = step(&run("parallel_reads = 16, parallel_calls = 16", "cores = 16"));
     assert!((step(&run(auto, "cores = 16")) / written_out - 1.0).abs() < 0.1, "{written_out}");
-    // One call more helps until the reads bind: with reads of one thread, few calls are enough.
+    // One more call helps until the reads are the bottleneck: with reads by one thread, few calls are enough.
     let one = simulate(&run("parallel_reads = 1, parallel_calls = \"auto\"", "cores = 64"));
     assert_eq!(one.jobs[0].tuned.len(), 1, "only what is tuned is told");
     let live = run("parallel_reads = \"auto\", parallel_calls = \"auto\"", "cores = 2");
@@ -174,7 +175,7 @@ fn parallelism_settles_where_it_helps() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused() {
+fn invalid_buffer_settings_are_refused() {
     let refused = |job: &str, loader: &str| {
         let text = text(4, "\"1 ms\"", job, loader);
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
@@ -187,7 +188,7 @@ fn what_cannot_be_kept_is_refused() {
     assert!(found.contains("of which 10 stay in it") && found.contains("14 samples"), "{found}");
     let circular = kept.replace("12", "20");
     let found = refused(&format!("queue = \"circular\"\n{step}"), &circular);
-    assert!(found.contains("hands out each of its samples"), "{found}");
+    assert!(found.contains("keeps no samples back"), "{found}");
     let examples = "tf-queue = { threads = 1, capacity = \"12 samples\", \
                     examples = { readers = 1, capacity = \"9 samples\", min_after_dequeue = \"9 samples\" } }";
     let found = refused(step, examples);

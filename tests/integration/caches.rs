@@ -1,4 +1,4 @@
-//! The page cache of a node: shares of misses, epoch by epoch, and what follows from them.
+//! The page cache of a node: miss ratios for each epoch, and the resulting read times.
 
 use forebay::report::{CacheRequests, Outcome};
 use forebay::scenario::ScenarioFile;
@@ -8,8 +8,8 @@ use super::kept::{
 };
 use super::runs::{simulate, written};
 
-/// 4,000 files of 100 kB, or shards of 50, read from a disk of 100 MB/s, for a trainer that needs no
-/// time. `cache` holds 140 MB of their 400 MB.
+/// 4,000 files of 100 kB, or shards of 50 samples, read from a disk of 100 MB/s, for a trainer whose steps take
+/// no time. The page cache holds 140 MB of the 400 MB.
 const MACHINE: &str = r#"
 [cluster]
 nodes = 2
@@ -32,15 +32,15 @@ fn outcome(changes: &[(&str, &str)]) -> Outcome {
     simulate(&written(&scenario(), changes))
 }
 
-/// Share of misses behind the tenth epoch.
+/// Returns the miss ratio after the tenth epoch.
 fn steady_misses(changes: &[(&str, &str)]) -> f64 {
     misses(&outcome(changes).jobs[0].cache[10..])
 }
 
 #[test]
-fn steady_misses_are_those_of_theory() {
-    // System: a fresh permutation every epoch, a cache for x of the files. Expectation: closed forms
-    // of the policies, to 0.01.
+fn steady_miss_ratios_of_the_page_cache_match_closed_forms() {
+    // System: a fresh permutation every epoch, a cache for a share x of the files. Expectation: closed forms of
+    // the policies, to 0.01.
     for (x, capacity) in [(0.35_f64, "\"140 MB\""), (0.65, "\"260 MB\""), (0.9, "\"360 MB\"")] {
         for (policy, expected) in
             [("minio", 1.0 - x), ("lru", least_recently_used(x)), ("random", random_replacement(x))]
@@ -54,7 +54,7 @@ fn steady_misses_are_those_of_theory() {
 }
 
 #[test]
-fn the_default_is_what_page_caches_were_measured_to_do() {
+fn the_default_policy_has_the_measured_miss_ratios_of_page_caches() {
     // Measured: Mohan et al., VLDB 2021, section 4.3: 85 % of the files missed where 35 % fit, 53 %
     // where 65 % fit.
     assert_near("35 %", steady_misses(&[]), 0.85, 0.03);
@@ -63,26 +63,26 @@ fn the_default_is_what_page_caches_were_measured_to_do() {
 }
 
 #[test]
-fn shards_are_kept_by_last_use() {
-    // System: shards of 50 files in requests of 1 MB, half of them fit. Expectation: the closed form
-    // of lru, whose unit is large here, to 0.03; measured were 91 %.
+fn the_page_cache_evicts_least_recently_used_shards() {
+    // System: shards of 50 files in requests of 1 MB, half of them fit. Expectation: the closed form of LRU
+    // with a shard as its unit, to 0.03; the measured miss ratio is 91 %.
     let changes = [SHARDS, (&*format!("{CACHE}.capacity"), "\"200 MB\"")];
     assert_near("shards", steady_misses(&changes), 0.847, 0.03);
 }
 
 #[test]
-fn the_first_epoch_finds_nothing() {
+fn the_first_epoch_misses_and_later_epochs_hit() {
     let all = outcome(&[("run.epochs", "3"), (&*format!("{CACHE}.capacity"), "\"400 MB\"")]);
     let cache = &all.jobs[0].cache;
     assert_eq!(cache[0], CacheRequests { hits: 0, misses: 4000 });
     assert_eq!(cache[1], CacheRequests { hits: 4000, misses: 0 });
-    // 400 MB at 100 MB/s, and then nothing.
+    // 400 MB at 100 MB/s in the first epoch, no time in later ones.
     assert_near("makespan", all.makespan, 4.0, 0.02);
 }
 
 #[test]
-fn what_is_kept_is_read_at_the_rate_of_the_cache() {
-    // System: all fits, and comes at 1 GB/s in the second epoch. Expectation: 4 s and 0.4 s.
+fn cached_files_are_read_at_the_rate_of_the_cache() {
+    // System: all files fit, and are read at 1 GB/s in the second epoch. Expectation: 4 s and 0.4 s.
     let all = outcome(&[
         ("run.epochs", "2"),
         (&*format!("{CACHE}.capacity"), "\"400 MB\""),
@@ -93,9 +93,9 @@ fn what_is_kept_is_read_at_the_rate_of_the_cache() {
 }
 
 #[test]
-fn jobs_on_a_node_share_its_cache() {
-    // System: two copies read the same files on one node, the second 10 s later; all fits.
-    // Expectation: the second finds everything; on nodes of their own both read it all.
+fn jobs_on_a_node_share_its_page_cache() {
+    // System: two job copies read the same files on one node, the second 10 s later; all files fit in the page cache.
+    // Expectation: the second copy hits every file; on nodes of their own both read all files from the storage.
     let shared = [
         ("run.epochs", "1"),
         ("job.copies", "2"),
@@ -110,16 +110,16 @@ fn jobs_on_a_node_share_its_cache() {
 }
 
 #[test]
-fn direct_reads_leave_the_cache_alone() {
+fn direct_reads_bypass_the_page_cache() {
     let direct = outcome(&[("run.epochs", "2"), ("storage.s.local-disk.access", "\"direct\"")]);
     assert!(direct.jobs[0].cache.is_empty());
     assert_near("makespan", direct.makespan, 8.0, 0.02);
 }
 
 #[test]
-fn workers_and_full_buffers_take_from_it() {
-    // System: a node of 240 MB, all of which the page cache may have, and nothing leaves it. Expectation:
-    // it has what four workers of 10 MB each and a queue of 100 kB samples leave.
+fn memory_of_workers_and_buffers_reduces_the_page_cache() {
+    // System: a node of 240 MB, all of which the page cache may use, without eviction. Expectation: the page
+    // cache has the memory that four workers of 10 MB each and a queue of 100 kB samples leave.
     let base = [
         ("run.epochs", "2"),
         ("cluster.node.memory", "\"240 MB\""),
@@ -134,14 +134,15 @@ fn workers_and_full_buffers_take_from_it() {
     assert_near("workers", second(&[workers]), 1.0 - 196.0 / 400.0, 1e-9);
     assert_near("queue of 84 MB", second(&[queue]), 1.0 - 156.0 / 400.0, 1e-9);
     assert_near("both", second(&[workers, queue]), 1.0 - 116.0 / 400.0, 1e-9);
-    // Copies of the job on one node take as much each, and a capacity that leaves it stays what it is.
+    // Each copy of the job on the node takes as much memory; a small capacity that fits beside them is
+    // unchanged.
     let copies = [workers, ("job.copies", "2"), ("cluster.share_nodes", "true")];
     assert_near("copies", second(&copies), 1.0 - 152.0 / 400.0, 0.2);
     let small = (&*format!("{CACHE}.capacity"), "\"100 MB\"");
     assert_near("small", second(&[small, workers]), 0.75, 1e-9);
 }
 
-/// Reading takes 1 ms and decoding 3 ms, in one thread; decoded samples are five times as large.
+/// A job that reads for 1 ms and decodes for 3 ms a sample, in one thread; decoded samples are five times as large.
 const DECODED: [(&str, &str); 5] = [
     ("run.epochs", "3"),
     ("cluster.node", "{ cores = 8 }"),
@@ -152,7 +153,7 @@ const DECODED: [(&str, &str); 5] = [
 
 #[test]
 fn decoded_samples_are_neither_read_nor_decoded() {
-    // System: 35 % of 4,000 samples fit decoded. Expectation: 16 s, and then 65 % of that.
+    // System: 35 % of 4,000 samples fit decoded. Expectation: 16 s in the first epoch, then 65 % of this time.
     let found = outcome(&DECODED);
     let shares: Vec<f64> =
         found.jobs[0].decoded.iter().map(|epoch| misses(std::slice::from_ref(epoch))).collect();
@@ -161,7 +162,7 @@ fn decoded_samples_are_neither_read_nor_decoded() {
     assert_near("disk", served(&found, "s.bandwidth"), 400e6 * 2.3, 1.0);
     let lru = outcome(&[&DECODED[..], &[("job.decoded_cache.policy", "\"lru\"")]].concat());
     assert!(lru.makespan > 16.0 * 2.6, "{}", lru.makespan);
-    // Two nodes keep what they read, each for itself; all loaders of a node keep it together.
+    // Each of two nodes keeps its own samples; all loaders of a node share one cache.
     let all = ("job.decoded_cache.capacity", "\"2 GB\"");
     let gpus = ("cluster.node.gpus", "2");
     let ranks = ("job.parallel.data", "{ copies_per_node = 2, loaders = \"per-rank\" }");
@@ -170,15 +171,15 @@ fn decoded_samples_are_neither_read_nor_decoded() {
 }
 
 #[test]
-fn what_keeps_no_decoded_samples_is_refused() {
+fn a_decoded_cache_that_cannot_work_is_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     let read_apart = "job.loader={ stages = [{ name = \"read\", workers = 1, per_sample = [\"read\"], \
                       buffer = 40 }, { name = \"decode\", workers = 1, per_sample = [{ compute = \
                       \"1 ms\" }], buffer = 40 }] }";
     for (set, says) in [
-        ("dataset.d.layout={ shards = { samples = 50 } }", "whether they were decoded before"),
+        ("dataset.d.layout={ shards = { samples = 50 } }", "even if they are cached decoded"),
         (read_apart, "do not decode them"),
-        ("job.queue=\"circular\"", "there in no time"),
+        ("job.queue=\"circular\"", "from the cache take them no time"),
         ("job.decoded_cache={}", "`capacity` is missing"),
         ("cluster.node.memory=\"500 MB\"", "the buffers need"),
     ] {
@@ -190,15 +191,15 @@ fn what_keeps_no_decoded_samples_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_page_cache_settings_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
         ("cluster.node.memory=\"100 MB\"", "larger than the node's memory"),
-        ("dataset.d.samples=2000000000", "tell 2000000000 files"),
+        ("dataset.d.samples=2000000000", "track 2000000000 files"),
         ("cluster.node.page_cache={ policy = \"mru\" }", "`lru`"),
         ("cluster.node.page_cache={}", "write `capacity"),
-        // Once all is in the cache, nothing holds the loader up.
-        ("job.queue=\"circular\"", "makes them in no time"),
+        // Once all samples are in the cache, nothing limits the loader.
+        ("job.queue=\"circular\"", "makes samples in no time"),
     ] {
         let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
         assert!(problems.to_string().contains(says), "{set}: {problems}");

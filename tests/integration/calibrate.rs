@@ -1,5 +1,5 @@
-//! `calibrate` from the outside: what it keeps, what it leaves behind, and what it says when the
-//! machine does not play along.
+//! The `calibrate` command: the samples that it keeps, the files that it leaves behind, and its messages when
+//! the machine fails.
 
 use crate::support::Place;
 use rustix::process::{Pid, Signal, getuid, kill_process};
@@ -7,7 +7,7 @@ use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A plan that takes a second, on a machine that others may use.
+/// A plan that takes a second, and that allows other load on the machine.
 const TINY: &str = r#"
 budget = "60 s"
 [trials]
@@ -36,7 +36,7 @@ disk = "1 MiB"
 disk = "1 MiB"
 "#;
 
-/// Writes `endless.toml`: reads only, and so many trials that they do not end.
+/// Writes `endless.toml`: a plan of reads only, with so many trials that they do not end during a test.
 fn endless(place: &Place) {
     let read = TINY.find("[read]").expect("a table");
     let cache = TINY.find("[cache]").expect("a table");
@@ -44,7 +44,7 @@ fn endless(place: &Place) {
     place.write("endless.toml", &format!("{head}{}", &TINY[read..cache]));
 }
 
-/// A place with a plan and a working directory.
+/// Returns a scratch directory with a plan and a working directory.
 fn place() -> Place {
     let place = Place::new();
     place.write("tiny.toml", TINY);
@@ -74,13 +74,13 @@ fn start(place: &Place, more: &[&str], samples: usize) -> Child {
     child
 }
 
-/// Whole lines of the file of samples.
+/// Returns the number of whole lines in the file of samples.
 fn lines(place: &Place) -> usize {
     let bytes = fs::read(place.path("out/samples.jsonl")).unwrap_or_default();
     bytes.iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// Exit code and message of a process that ends.
+/// Returns the exit code and the standard error of a process that ends.
 fn end(child: Child) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = child.wait_with_output().expect("an end");
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
@@ -99,7 +99,7 @@ fn message(place: &Place, arguments: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn a_plan_is_measured_once_and_the_table_comes_again() {
+fn calibrating_a_plan_again_measures_nothing_and_prints_the_same_table() {
     let place = place();
     let out = place.forebay(&arguments("tiny.toml", &[])).assert().success();
     let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
@@ -117,7 +117,7 @@ fn a_plan_is_measured_once_and_the_table_comes_again() {
 }
 
 #[test]
-fn every_sample_says_what_it_is_of() {
+fn every_calibration_sample_states_its_settings_and_labels() {
     let place = place();
     place.forebay(&arguments("tiny.toml", &[])).assert().success();
     for line in String::from_utf8_lossy(&place.read("out/samples.jsonl")).lines() {
@@ -133,7 +133,7 @@ fn every_sample_says_what_it_is_of() {
         assert!(labels.iter().all(|name| !sample.label(name).is_empty()), "{line}");
         let why = sample.excluded.unwrap_or_default();
         // On a busy machine a short trial may end before its first operation.
-        let is_empty = why == "no operation came to an end";
+        let is_empty = why == "no operation was completed";
         assert!(is_empty || sample.operations > 0, "{line}");
         assert!(sample.seconds > 0.0 && sample.at > 1e9, "{line}");
         let is_counted = why.is_empty() || sample.trial == 0;
@@ -142,7 +142,7 @@ fn every_sample_says_what_it_is_of() {
 }
 
 #[test]
-fn shipped_plans_are_plans() {
+fn shipped_calibration_plans_are_valid() {
     let place = place();
     for plan in ["quick", "full"] {
         let text = message(&place, &arguments(plan, &["--only", "nothing"]), 2);
@@ -152,7 +152,7 @@ fn shipped_plans_are_plans() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_said_before_anything_is_made() {
+fn invalid_calibrations_are_refused_before_any_file_is_created() {
     let place = place();
     place.write("typo.toml", &TINY.replace("readers", "reader"));
     place.write("large.toml", &TINY.replace("disk = \"1 MiB\"", "disk = \"900 TB\""));
@@ -173,20 +173,20 @@ fn what_cannot_be_measured_is_said_before_anything_is_made() {
 }
 
 #[test]
-fn another_plan_does_not_mix_with_what_is_there() {
+fn samples_of_different_plans_are_not_mixed() {
     let place = place();
     place.forebay(&arguments("tiny.toml", &["--only", "clock"])).assert().success();
     place.write("other.toml", &TINY.replace("1 ms", "2 ms"));
     let text = message(&place, &arguments("other.toml", &[]), 2);
     assert!(text.contains("samples of another plan, tiny.toml"), "{text}");
-    // The same one may add probes.
+    // The same plan may add probes.
     let before = lines(&place);
     place.forebay(&arguments("tiny.toml", &["--only", "queue,clock"])).assert().success();
     assert!(lines(&place) > before);
 }
 
 #[test]
-fn an_interruption_keeps_what_is_finished() {
+fn an_interrupted_calibration_keeps_finished_samples() {
     let place = place();
     endless(&place);
     let child = start(&place, &[], 20);
@@ -202,7 +202,7 @@ fn an_interruption_keeps_what_is_finished() {
 }
 
 #[test]
-fn after_a_kill_the_next_run_goes_on_and_cleans_up() {
+fn after_a_kill_the_next_calibration_resumes_and_removes_leftovers() {
     let place = place();
     endless(&place);
     let mut child = start(&place, &[], 20);
@@ -211,7 +211,7 @@ fn after_a_kill_the_next_run_goes_on_and_cleans_up() {
     let kept = lines(&place);
     assert!(kept >= 20);
     assert_eq!(fs::read_dir(place.path("work")).expect("a directory").count(), 1);
-    // As if the kill had come in the middle of a line.
+    // The last line is incomplete, as if the kill had come in the middle of a write.
     let mut torn = place.read("out/samples.jsonl");
     torn.extend(b"{\"probe\":\"re");
     fs::write(place.path("out/samples.jsonl"), torn).expect("a writable file");
@@ -227,7 +227,7 @@ fn after_a_kill_the_next_run_goes_on_and_cleans_up() {
 }
 
 #[test]
-fn a_directory_that_vanishes_is_named() {
+fn a_working_directory_removed_during_calibration_is_reported() {
     let place = place();
     endless(&place);
     let child = start(&place, &[], 5);
@@ -240,7 +240,7 @@ fn a_directory_that_vanishes_is_named() {
 }
 
 #[test]
-fn data_that_is_cut_while_it_is_read_is_named() {
+fn a_data_file_truncated_during_calibration_is_reported() {
     let place = place();
     endless(&place);
     fs::create_dir(place.path("data")).expect("a directory");
@@ -258,8 +258,8 @@ fn data_that_is_cut_while_it_is_read_is_named() {
     assert_eq!(fs::read_dir(place.path("data")).expect("a directory").count(), 8);
 }
 
-/// Files beyond a limit cannot be written, as on a full disk; the shell ignores the signal that
-/// would come with it.
+/// Runs a calibration that cannot write files beyond `kilobytes`, as on a full disk; the shell ignores the
+/// signal that would come with the limit. Returns the exit code and the standard error.
 fn limited(place: &Place, kilobytes: u32, only: &str) -> (Option<i32>, String) {
     let program = env!("CARGO_BIN_EXE_forebay");
     let line = format!(
@@ -276,7 +276,7 @@ fn limited(place: &Place, kilobytes: u32, only: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_full_disk_is_said_and_nothing_is_left_behind() {
+fn a_full_disk_is_reported_and_no_files_are_left_behind() {
     let place = place();
     let (code, text) = limited(&place, 64, "clock,read");
     assert_eq!(code, Some(3), "{text}");
@@ -286,7 +286,7 @@ fn a_full_disk_is_said_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn samples_that_find_no_room_leave_whole_lines() {
+fn a_full_disk_leaves_only_whole_lines_of_samples() {
     let place = place();
     let (code, text) = limited(&place, 2, "clock,host");
     assert_eq!(code, Some(3), "{text}");
@@ -297,7 +297,7 @@ fn samples_that_find_no_room_leave_whole_lines() {
 }
 
 #[test]
-fn without_permission_there_is_a_message() {
+fn a_directory_without_write_permission_is_reported() {
     if getuid().is_root() {
         // Root may write everywhere.
         return;

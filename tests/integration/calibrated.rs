@@ -1,4 +1,5 @@
-//! What a profile says, simulated: cores that train, read and decode, by closed forms.
+//! Scenarios with the costs of a calibration profile: cores that train, read and decode, compared with closed
+//! forms.
 
 use forebay::report::{Cause, Outcome, StallCause, json, summarise};
 use forebay::scenario::ScenarioFile;
@@ -6,7 +7,7 @@ use forebay::scenario::ScenarioFile;
 use super::base::one_job;
 use super::runs::{repository, simulate, steady, written};
 
-/// Two cores.
+/// A machine with two cores.
 const CORES: &str = r#"# How does training share cores with its loader?
 name = "cores"
 [run]
@@ -21,7 +22,7 @@ cores = 2
 [storage.s.memory]
 "#;
 
-/// Samples in memory that two threads decode for 1 ms each.
+/// Two threads that decode samples from memory for 1 ms each, and steps of 4 ms on a core.
 const WORK: &str = r#"decode = "1 ms"
 [job.model]
 step = "4 ms"
@@ -34,7 +35,7 @@ fn outcome(changes: &Changes) -> Outcome {
     simulate(&written(&one_job(CORES, 100_000, 2, WORK), changes))
 }
 
-/// Mean step time [s] and share of it computed, after the first 50 steps.
+/// Returns the mean step time [s] after the first 50 steps, and the share of it that is computation.
 fn step(changes: &Changes) -> (f64, f64) {
     let steady = steady(&outcome(changes), 50);
     (steady.step, 1.0 - steady.stall)
@@ -49,9 +50,10 @@ fn assert_near(value: f64, expected: f64, tolerance: f64) {
 const IDLE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
 
 #[test]
-fn a_step_that_has_the_cores_to_itself_takes_what_its_law_says() {
-    // System: no loader to speak of, threads on two cores, also more of them than cores and cores
-    // that slow each other. Expectation: the law, which was measured like that; the floor below it.
+fn a_step_alone_on_the_cores_takes_the_time_of_its_fitted_law() {
+    // System: a loader that takes no time, training threads on two cores, also more threads than cores and
+    // cores that slow each other. Expectation: the law `fixed + per_sample · batch`, which was measured under
+    // these conditions, or the floor if the law is below it.
     let law = "{ fixed = \"1 ms\", per_sample = \"0.1 ms\", floor = \"1.5 ms\" }";
     for threads in ["1", "2", "4"] {
         for speed in ["[1.0]", "[1.0, 0.8]", "[0.9, 0.7]"] {
@@ -69,37 +71,38 @@ fn a_step_that_has_the_cores_to_itself_takes_what_its_law_says() {
             }
         }
     }
-    // Of two cores at 95 %, one thread uses half of one and a bit.
+    // Of two cores at 95 %, one thread uses a little more than half.
     let outcome = outcome(&[IDLE]);
     assert_near(outcome.resources[0].utilisation, 0.5, 0.01);
 }
 
 #[test]
 fn a_step_competes_with_the_loader_for_cores() {
-    // System: 16 samples of 1 ms and a step of 4 ms on two cores. Expectation, processor sharing: one
-    // thread decodes beside the step without meeting it, 16 ms; two keep both cores busy, (16 + 4) ÷
-    // 2 ms, of which the step takes 4 · 3/2 ms; four do so too, and 5 threads on two cores make the
-    // step take all of it.
+    // System: 16 samples of 1 ms and a step of 4 ms on two cores. Expectation from processor sharing: one
+    // thread decodes beside the step without sharing a core, 16 ms; two threads keep both cores busy, (16 + 4)
+    // ÷ 2 ms, of which the step takes 4 · 3/2 ms; four threads also take 10 ms, and since 5 threads share two
+    // cores, the step takes all of it.
     let cases = [("1", 16e-3, 4.0 / 16.0), ("2", 10e-3, 0.6), ("4", 10e-3, 1.0)];
     for (threads, time, busy) in cases {
         let (found, computed) = step(&[("job.loader.tf-queue.threads", threads)]);
         assert_near(found, time, 0.005);
         assert_near(computed, busy, 0.01);
     }
-    // A step on an accelerator leaves the cores alone, also with a core for everyone.
+    // A step on an accelerator does not use the cores, as if every thread had a core of its own.
     let (time, busy) = step(&[("job.model.device", "\"accelerator\"")]);
     assert_near(time, 8e-3, 0.005);
     assert_near(busy, 0.5, 0.005);
-    // Two threads in a step: 4 threads on two cores, 8 ms for a step of 4, (16 + 8) ÷ 2 in all.
+    // Two threads in a step: 4 threads on two cores, so that a step of 4 ms takes 8 ms; (16 + 8) ÷ 2 ms in
+    // total.
     let (time, busy) = step(&[("job.model.device.cpu.threads", "2")]);
     assert_near(time, 12e-3, 0.005);
     assert_near(busy, 8.0 / 12.0, 0.01);
 }
 
 #[test]
-fn slots_and_sharing_agree_where_there_is_a_core_for_everyone() {
-    // System: three threads in all. Expectation: on 3 cores, taken in slots, what 4 cores give that
-    // are made to be shared by a core speed that nobody reaches; and their use adds up.
+fn core_slots_and_core_sharing_agree_where_every_thread_has_a_core() {
+    // System: three threads in total. Expectation: 3 cores in slots give the same steps as 4 shared cores,
+    // whose core speed falls only with a fourth thread, which does not exist; core utilisation adds up.
     let slots = outcome(&[("cluster.node.cores", "3")]);
     let changes = [("cluster.node.cores", "4"), ("cluster.node.core_speed", "[1, 1, 1, 0.5]")];
     let shared = outcome(&changes);
@@ -109,14 +112,15 @@ fn slots_and_sharing_agree_where_there_is_a_core_for_everyone() {
         assert!((a.compute - b.compute).abs() < 1e-9);
     }
     assert!(shared.flows > 0 && slots.flows == 0, "one with flows, one without");
-    // Loaders 16 core-ms and the step 4 of each 8 ms.
+    // Loaders use 16 core-ms and the step 4 core-ms of each 8 ms.
     assert_near(slots.resources[0].served / slots.makespan, 20.0 / 8.0, 0.01);
     assert_near(shared.resources[0].served, slots.resources[0].served, 1e-3);
 }
 
 #[test]
-fn busy_cores_slow_each_other() {
-    // System: decoding only, as many threads as cores, each core at 80 % while both are busy.
+fn core_speed_falls_with_the_number_of_busy_cores() {
+    // System: decoding only, as many threads as cores, each core at 80 % while both are busy. Expectation: 10
+    // ms a step with both cores, 16 ms with one.
     let accelerator = ("job.model.device", "\"accelerator\"");
     let speed = ("cluster.node.core_speed", "[1.0, 0.8]");
     assert_near(step(&[accelerator, speed]).0, 10e-3, 0.005);
@@ -125,14 +129,16 @@ fn busy_cores_slow_each_other() {
 }
 
 #[test]
-fn handing_on_costs_core_seconds() {
-    // System: 0.25 ms to hand on a sample that took 1 ms, on an accelerator.
+fn handing_a_sample_to_the_queue_costs_core_seconds() {
+    // System: 0.25 ms to hand on a sample that took 1 ms to decode; steps on an accelerator. Expectation: 10 ms
+    // a step.
     let accelerator = ("job.model.device", "\"accelerator\"");
     let hand_off = ("job.hand_off", "\"250 us\"");
     assert_near(step(&[accelerator, hand_off]).0, 10e-3, 0.005);
 }
 
-/// Time per sample of 1 MB from a disk with these keys, read by so many threads and not decoded.
+/// Returns the time per sample of 1 MB [s] from a disk with these keys, read by `threads` threads and not
+/// decoded, and the outcome.
 fn reads(disk: &str, threads: &str) -> (f64, Outcome) {
     reads_of("\"1 MB\"", disk, threads)
 }
@@ -151,9 +157,9 @@ fn reads_of(size: &str, disk: &str, threads: &str) -> (f64, Outcome) {
 }
 
 #[test]
-fn core_seconds_of_a_read_are_part_of_its_time() {
-    // System: 1 MB after 50 µs at 4 GB/s: 300 µs, whatever part of that a core is busy. Expectation:
-    // one thread takes 300 µs, or the core-seconds if they are more.
+fn core_seconds_of_a_read_overlap_its_storage_time() {
+    // System: 1 MB after 50 µs at 4 GB/s: 300 µs, during a part of which a core is busy. Expectation: one
+    // thread takes 300 µs, or the core-seconds if they are more.
     let disk = "bandwidth = \"8 GB/s\", per_stream = \"4 GB/s\", latency = \"50 us\"";
     let costs = [
         ("0 s", "0 s", 300e-6),
@@ -171,10 +177,10 @@ fn core_seconds_of_a_read_are_part_of_its_time() {
 }
 
 #[test]
-fn warm_reads_fill_the_cores_and_no_more() {
-    // System: 5 µs and 0.25 ns a byte of a core for 1 MB, all of the time that a read takes, two
-    // cores. Expectation: with 8 threads, 2 ÷ 255 µs; half as many bytes per core-second on a disk
-    // that carries less, what the disk carries.
+fn warm_reads_are_limited_by_the_cores_or_the_disk() {
+    // System: 5 µs and 0.25 ns for each byte on a core for 1 MB, which is the whole time of a read; two cores.
+    // Expectation: with 8 threads, 2 reads in 255 µs; with fewer core-seconds for each byte on a slower disk,
+    // the rate of the disk.
     let warm = "access = \"warm\", per_stream = \"4 GB/s\", latency = \"5 us\", bandwidth";
     let cpu = "cpu = { fixed = \"5 us\", per_byte = \"0.25 ns\" }";
     for bandwidth in ["8.5 GB/s", "100 GB/s"] {
@@ -183,7 +189,7 @@ fn warm_reads_fill_the_cores_and_no_more() {
         let cores = outcome.resources.iter().find(|r| r.name == "node.cores").expect("cores");
         assert_near(cores.utilisation, 1.0, 0.01);
     }
-    // Sizes that vary keep threads from leaving the disk idle together.
+    // With constant sizes, all threads would leave the disk idle at the same time.
     let vary = "{ gamma = { mean = \"1 MB\", cv = 0.5 } }";
     let half = "cpu = { fixed = \"5 us\", per_byte = \"0.1 ns\" }";
     assert_near(reads_of(vary, &format!("{warm} = \"5 GB/s\", {cpu}"), "8").0, 200e-6, 0.03);
@@ -191,9 +197,9 @@ fn warm_reads_fill_the_cores_and_no_more() {
 }
 
 #[test]
-fn one_reader_takes_what_the_profile_s_law_says() {
-    // System: the example's direct reads of 100 kB: 100 µs and 400 MB/s, of which 15 µs are a core's
-    // and 50 µs the time that 20000 operations a second leave for one. Expectation: 350 µs.
+fn one_reader_takes_the_time_of_the_profile_s_fitted_law() {
+    // System: direct reads of 100 kB with the example profile: 100 µs and 400 MB/s, of which 15 µs on a core
+    // and 50 µs of the limit of 20000 operations a second. Expectation: 350 µs.
     let profile =
         format!("{:?}", repository("calibrate/profiles/example.toml").display().to_string());
     let changes = [
@@ -218,10 +224,10 @@ fn by_cause(outcome: &Outcome) -> Vec<(Cause, f64)> {
 }
 
 #[test]
-fn reading_on_a_core_is_transfer_and_waiting_for_one_is_not() {
-    // System: two threads that read for 1 ms of one core and nothing else, a batch of 2 each 2 ms, of
-    // which 0.5 ms are computed. Expectation: as with decoding: 1 ms of waiting first, of which 0.5
-    // behind the computation, then 1 ms of the core. Where bytes and core go together, the same.
+fn stalls_for_reads_on_a_core_are_transfer_and_waits_for_a_core_are_cpu_wait() {
+    // System: two threads whose reads take 1 ms of one core and nothing else; a batch of 2 every 2 ms, of which
+    // 0.5 ms are computed. Expectation, as with decoding: first 1 ms of waiting for the core, of which 0.5 ms
+    // are hidden by computation, then 1 ms on the core. Costs per byte give the same result as fixed costs.
     for cpu in ["fixed = \"1 ms\"", "per_byte = \"1 ns\""] {
         let disk = format!("{{ local-disk = {{ bandwidth = \"1e12 B/s\", cpu = {{ {cpu} }} }} }}");
         let changes = [
@@ -233,7 +239,7 @@ fn reading_on_a_core_is_transfer_and_waiting_for_one_is_not() {
             ("job.model", "{ step = \"500 us\" }"),
         ];
         let mut found = by_cause(&outcome(&changes));
-        // A byte's own way at 1 TB/s.
+        // The transfer itself, at 1 TB/s, adds a little.
         found.retain(|(_, ms)| *ms > 2e-3);
         let [(Cause::Transfer, transfer), (Cause::CpuWait, wait)] = found[..] else {
             panic!("{found:?}");
@@ -243,8 +249,9 @@ fn reading_on_a_core_is_transfer_and_waiting_for_one_is_not() {
 }
 
 #[test]
-fn computing_and_waiting_add_up_to_every_step() {
-    // System: everything at once, with sizes that vary. Expectation: each step's parts sum to it.
+fn compute_and_stalls_add_up_to_every_step() {
+    // System: all features at once, with sizes that vary. Expectation: each step's compute and stalls add up to
+    // its duration.
     let changes = [
         ("cluster.node.core_speed", "[1.0, 0.9]"),
         (
@@ -272,10 +279,10 @@ fn computing_and_waiting_add_up_to_every_step() {
 }
 
 #[test]
-fn decoding_costs_what_the_sample_s_bytes_and_pixels_cost() {
-    // System: 0.1 ms, 1 ns a byte of 100 kB and 2 ns a pixel of 500 × 400: 0.6 ms; one thread on an
-    // accelerator. Expectation: 16 of them a batch, also behind a stage that gathers batches, and for
-    // opaque samples without the pixels.
+fn decode_time_follows_the_sample_s_bytes_and_pixels() {
+    // System: 0.1 ms, 1 ns for each of 100 kB and 2 ns for each pixel of 500 × 400: 0.6 ms a sample; one
+    // thread, steps on an accelerator. Expectation: a batch takes 16 of these, also after a stage that gathers
+    // batches; samples that are no images cost nothing for pixels.
     let law = "decode = { fixed = \"100 us\", per_byte = \"1 ns\", per_pixel = \"2 ns\" }";
     let queue = format!("{{ tf-queue = {{ threads = 1, capacity = \"64 samples\", {law} }} }}");
     let stages = format!(
@@ -288,7 +295,7 @@ fn decoding_costs_what_the_sample_s_bytes_and_pixels_cost() {
         assert_near(step(&[image, model, ("job.loader", loader)]).0, 16.0 * 0.6e-3, 1e-3);
         assert_near(step(&[model, ("job.loader", loader)]).0, 16.0 * 0.2e-3, 1e-3);
     }
-    // Sizes that vary cost their own bytes: on average the mean's.
+    // Samples of varying sizes cost their own bytes: on average those of the mean size.
     let sizes = ("dataset.d.sample_size", "{ gamma = { mean = \"100 kB\", cv = 0.5 } }");
     assert_near(step(&[image, model, sizes, ("job.loader", &queue)]).0, 16.0 * 0.6e-3, 0.01);
 }
@@ -311,7 +318,7 @@ const BY_HAND: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_profile_s_defaults_are_what_could_be_written_by_hand() {
+fn a_profile_s_defaults_equal_explicit_settings() {
     let text = std::fs::read_to_string(repository("scenarios/calibrated-loader.toml"));
     let text = text.expect("a shipped scenario").replace("steps = 300", "steps = 80");
     let path = repository("scenarios/by-hand.toml").display().to_string();
@@ -324,7 +331,7 @@ fn a_profile_s_defaults_are_what_could_be_written_by_hand() {
     let mut by_hand = written(&without, BY_HAND);
     by_hand.remarks.clone_from(&by_profile.remarks);
     by_hand.assumed.clone_from(&by_profile.assumed);
-    // Who says it matters to the live world only.
+    // Whether storage settings were written or come from the profile matters only in live runs.
     by_hand.storage[0].written = by_profile.storage[0].written;
     assert_eq!(by_profile, by_hand);
     let report = |scenario| json::render(&summarise(scenario, &[simulate(scenario)], 0.0));

@@ -1,5 +1,4 @@
-//! Scenarios that people wrote by hand and on which the program was once found wrong; the files are in
-//! `tests/data/cases`.
+//! Hand-written scenarios for which the program once gave wrong results; the files are in `tests/data/cases`.
 
 mod defaults;
 mod large;
@@ -13,7 +12,7 @@ use forebay::sim;
 
 use super::runs::repository;
 
-/// The scenario of a case with some keys changed, as `--set` does it.
+/// Returns the scenario of a case with some keys changed, as by `--set`.
 pub(super) fn case(name: &str, changes: &[(&str, &str)]) -> Scenario {
     let file = ScenarioFile::open(&repository(&format!("tests/data/cases/{name}.toml")))
         .unwrap_or_else(|problems| panic!("{problems}"));
@@ -22,7 +21,7 @@ pub(super) fn case(name: &str, changes: &[(&str, &str)]) -> Scenario {
     file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// The report of all replications of a scenario.
+/// Returns the report over all replications of a scenario.
 pub(super) fn report_of(scenario: &Scenario) -> Report {
     let options = sim::Options::default();
     let outcomes: Vec<Outcome> =

@@ -1,5 +1,5 @@
-//! What the shipped scenarios after NUS HPC and Salvaris et al. say about storage, format and loader: each
-//! choice moves the answer the right way, to where a pencil puts it.
+//! The shipped scenarios after NUS HPC and Salvaris et al. on storage, format and loader: each choice changes
+//! throughput in the right direction, to the value of a calculation by hand.
 
 use super::runs::{shipped, simulate, steady};
 use forebay::report::summarise;
@@ -10,7 +10,7 @@ const TF_DATA: &str =
     "{ tf-data = { parallel_reads = 64, parallel_calls = 24, prefetch = 8, decode = \"7 ms\" } }";
 const SYNTHETIC: &str = "{ in-memory = {} }";
 
-/// Images per second, on the average and at most, and speed relative to synthetic data.
+/// Mean and maximum images per second, and speed relative to synthetic data.
 #[derive(Debug, Clone, Copy)]
 struct Speed {
     mean: f64,
@@ -18,7 +18,7 @@ struct Speed {
     relative: f64,
 }
 
-/// The speed of virtual machines of four V100s.
+/// Returns the speed of `machines` virtual machines with four V100s each.
 fn speed(machines: &str, storage: &str, data: &str, loader: &str, more: &[(&str, &str)]) -> Speed {
     let changes = [
         ("job.nodes", machines),
@@ -35,9 +35,9 @@ fn speed(machines: &str, storage: &str, data: &str, loader: &str, more: &[(&str,
 }
 
 #[test]
-fn loaders_that_do_not_parallelise_starve_on_any_storage() {
-    // System: 32 V100s. Expectation: one worker a machine makes an image in 7 ms and its reading, 143 of
-    // the 1,429 a second that four GPUs take; 24 workers and tf.data keep up on an SSD.
+fn a_single_worker_loader_starves_gpus_on_any_storage() {
+    // System: 32 V100s. Expectation: one worker for each machine makes an image in 7 ms and its reading time,
+    // 143 of the 1,429 a second that four GPUs take; 24 workers and tf.data keep up on an SSD.
     for storage in ["ssd", "nfs", "blob", "premium-blob"] {
         let keras = speed("8", storage, "images", KERAS, &[]);
         assert!(keras.relative < 0.101, "{storage}: {keras:?}");
@@ -54,11 +54,11 @@ fn loaders_that_do_not_parallelise_starve_on_any_storage() {
 }
 
 #[test]
-fn a_share_is_enough_for_8_and_16_gpus_and_not_for_32() {
-    // System: an NFS server of 8,000 operations and 1.2 GB a second; 357 images of 114 kB a second and
-    // GPU. Expectation: 8 and 16 GPUs are as fast as with synthetic data; at 32, which take 11,429, files
-    // end at 8,000 a second and records at 1.2 GB/s ÷ 114 kB = 10,526; their fastest step is what the
-    // GPUs take.
+fn an_nfs_server_feeds_8_and_16_gpus_but_not_32() {
+    // System: an NFS server of 8,000 operations and 1.2 GB a second; 357 images of 114 kB a second for each
+    // GPU. Expectation: 8 and 16 GPUs are as fast as with synthetic data; 32 GPUs would take 11,429, but files
+    // are limited to 8,000 a second and records to 1.2 GB/s ÷ 114 kB = 10,526; the fastest step of 32 GPUs is
+    // as fast as the GPUs.
     let on = |machines: &str, data: &str| speed(machines, "nfs", data, PYTORCH, &[]);
     for data in ["images", "records"] {
         let [eight, sixteen, most] = ["2", "4", "8"].map(|machines| on(machines, data));
@@ -70,7 +70,7 @@ fn a_share_is_enough_for_8_and_16_gpus_and_not_for_32() {
     let (files, records) = (on("8", "images").mean, on("8", "records").mean);
     assert!((files / 8000.0 - 1.0).abs() < 0.06, "{files}");
     assert!((records / 10_526.0 - 1.0).abs() < 0.03, "{records}");
-    // More operations help files only, more bandwidth records.
+    // More operations help only files, more bandwidth only records.
     let more = |data: &str, key: &str, value: &str| {
         let key = format!("storage.nfs.file-server.{key}");
         speed("8", "nfs", data, PYTORCH, &[(&key, value)]).mean
@@ -82,9 +82,10 @@ fn a_share_is_enough_for_8_and_16_gpus_and_not_for_32() {
 }
 
 #[test]
-fn records_are_never_slower_and_help_most_where_requests_wait() {
-    // System: 16 V100s and a blob store of 20 ms a request. Expectation: a record file's requests of 1 MiB
-    // are nine images each, so that they wait nine times less often; on a local SSD it makes no difference.
+fn record_files_are_never_slower_and_help_most_at_high_request_latency() {
+    // System: 16 V100s and a blob store of 20 ms a request. Expectation: a request of 1 MiB to a record file
+    // reads nine images, so that latency is paid nine times less often; on a local SSD the format makes no
+    // difference.
     for loader in [KERAS, PYTORCH, TF_DATA] {
         for storage in ["ssd", "nfs", "blob", "premium-blob"] {
             let of = |data: &str| speed("4", storage, data, loader, &[]).mean;
@@ -98,11 +99,12 @@ fn records_are_never_slower_and_help_most_where_requests_wait() {
 }
 
 #[test]
-fn every_knob_of_a_blob_store_moves_the_answer_the_right_way() {
-    // System: 16 V100s on the blob store, JPEG files.
+fn every_setting_of_a_blob_store_changes_throughput_in_the_right_direction() {
+    // System: 16 V100s on the blob store, JPEG files. Expectation: lower latency speeds up; slower connections,
+    // fewer requests, less bandwidth, fewer workers and slower NICs slow down.
     let of = |key: &str, value: &str| {
         let key = format!("storage.blob.object-store.{key}");
-        // Workers make whole batches in step with each other at first.
+        // At first, workers make whole batches in lockstep, so the run is longer.
         speed("4", "blob", "images", PYTORCH, &[(&key, value), ("run.steps", "200")]).mean
     };
     let as_it_is = speed("4", "blob", "images", PYTORCH, &[]).mean;
@@ -121,7 +123,7 @@ fn every_knob_of_a_blob_store_moves_the_answer_the_right_way() {
     assert!((nic / (4.0 * 125e6 / 114e3) - 1.0).abs() < 0.03, "four NICs of 125 MB/s: {nic}");
 }
 
-/// Images per second of the four-GPU job on large photographs.
+/// Returns images per second of the four-GPU job on large photographs.
 fn photographs(storage: &str, data: &str, workers: u32, queue: u32) -> f64 {
     let (workers, queue) = (workers.to_string(), queue.to_string());
     let changes = [
@@ -136,10 +138,11 @@ fn photographs(storage: &str, data: &str, workers: u32, queue: u32) -> f64 {
 }
 
 #[test]
-fn photographs_are_limited_by_decoding_then_by_the_server() {
+fn large_photographs_are_limited_by_decoding_then_by_the_server() {
     // System: images of 500 kB, 20 ms of a core each; a server of 400 MB/s, a disk of 3 GB/s; 20 cores.
-    // Expectation: a worker makes one image in 20 ms and its reading; 20 of them 1,000 a second from the
-    // disk, 800 from the server, files as records; on few workers the server's latency shows in files.
+    // Expectation: a worker makes one image in 20 ms and its reading time; 20 workers make 1,000 a second from
+    // the disk and 800 from the server, from files as from records; with few workers the server's latency slows
+    // files.
     let near = |found: f64, expected: f64, tolerance: f64| {
         assert!((found / expected - 1.0).abs() < tolerance, "{found}, not {expected}");
     };
@@ -158,10 +161,10 @@ fn photographs_are_limited_by_decoding_then_by_the_server() {
 }
 
 #[test]
-fn a_longer_queue_without_workers_does_nothing_and_a_short_one_idles_them() {
-    // System: the same from the disk. Expectation: 2 workers are as fast with queues of 2, 10 and 100; of
-    // 20 workers a queue of 10 keeps no more than 11 busy, since one batch more is submitted; fewer
-    // where those that are finished wait for an earlier one.
+fn a_longer_keras_queue_does_not_help_and_a_short_one_idles_workers() {
+    // System: the same images from the disk. Expectation: 2 workers are as fast with queues of 2, 10 and 100; a
+    // queue of 10 keeps at most 11 of 20 workers busy, since one more batch is submitted, and fewer while
+    // finished batches wait for an earlier one.
     let [short, long, longer] =
         [2, 10, 100].map(|queue| photographs("scratch", "images", 2, queue));
     assert!((short / long - 1.0).abs() < 0.01 && (longer / long - 1.0).abs() < 0.01);

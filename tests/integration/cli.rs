@@ -1,4 +1,4 @@
-//! Exit codes, messages and the small commands.
+//! Exit codes, messages and small commands of the program.
 
 use crate::support::{Place, forebay};
 
@@ -29,7 +29,7 @@ fn help_shows_examples_for_every_command() {
 }
 
 #[test]
-fn wrong_usage_is_the_users_fault() {
+fn wrong_usage_exits_with_code_2() {
     for arguments in [
         &["fly"][..],
         &["run"],
@@ -45,7 +45,7 @@ fn wrong_usage_is_the_users_fault() {
 }
 
 #[test]
-fn a_scenario_that_cannot_be_used_is_the_users_fault() {
+fn an_invalid_scenario_file_exits_with_code_2() {
     let place = Place::new();
     place.write("binary.toml", "\u{0}\u{1}\u{7f}");
     place.write("empty.toml", "");
@@ -60,7 +60,7 @@ fn a_scenario_that_cannot_be_used_is_the_users_fault() {
 }
 
 #[test]
-fn overrides_that_cannot_be_used_are_the_users_fault() {
+fn invalid_overrides_exit_with_code_2() {
     let place = Place::new();
     for set in ["nonsense", "no.such.key=1", "job.batch=-1"] {
         place.forebay(&["run", "s.toml", "--set", set]).assert().code(2);
@@ -68,7 +68,7 @@ fn overrides_that_cannot_be_used_are_the_users_fault() {
 }
 
 #[test]
-fn a_run_reports_as_text_and_as_json() {
+fn a_run_prints_its_report_as_text_or_json() {
     let place = Place::new();
     let out = place.forebay(&["run", "s.toml"]).assert().success();
     let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
@@ -81,7 +81,7 @@ fn a_run_reports_as_text_and_as_json() {
 }
 
 #[test]
-fn same_seed_same_report_whatever_the_threads_and_another_seed_another() {
+fn reports_depend_on_the_seed_and_not_on_the_number_of_threads() {
     let place = Place::new();
     let report = |arguments: &[&str]| {
         let all = [&["run", "s.toml", "--format", "json"], arguments].concat();
@@ -101,7 +101,7 @@ fn same_seed_same_report_whatever_the_threads_and_another_seed_another() {
 }
 
 #[test]
-fn a_scenario_may_come_through_a_pipe() {
+fn a_scenario_is_read_from_standard_input() {
     let place = Place::new();
     let scenario = place.read("s.toml");
     let named = place.forebay(&["run", "s.toml", "--format", "json"]).output().expect("a run");
@@ -131,7 +131,7 @@ fn a_run_writes_its_trace_figure_and_report() {
 }
 
 #[test]
-fn the_schema_is_json() {
+fn the_printed_schema_is_json() {
     let out = forebay(&["schema", "scenario"]).assert().success();
     let schema: serde_json::Value =
         serde_json::from_slice(&out.get_output().stdout).expect("a schema is JSON");
@@ -139,7 +139,7 @@ fn the_schema_is_json() {
 }
 
 #[test]
-fn defaults_are_explained_as_text_and_as_json() {
+fn explain_defaults_prints_text_or_json() {
     let scenario = crate::runs::repository("scenarios/gradients.toml");
     let scenario = scenario.to_str().expect("a path in UTF-8");
     let text = forebay(&["explain-defaults", scenario]).assert().success();
@@ -160,7 +160,7 @@ fn defaults_are_explained_as_text_and_as_json() {
 }
 
 #[test]
-fn completions_and_manual_pages_know_the_commands() {
+fn completions_and_manual_pages_cover_all_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let out = forebay(&["completions", shell]).assert().success();
         assert!(String::from_utf8_lossy(&out.get_output().stdout).contains("sweep"), "{shell}");
@@ -179,8 +179,9 @@ fn completions_and_manual_pages_know_the_commands() {
 
 #[test]
 fn two_reports_are_compared_figure_by_figure() {
-    // System: a job that one thread feeds, and the same with four. Expectation: the step is shorter for
-    // real, by the share that both reports give; a report is the same as itself.
+    // System: a job fed by one thread, and the same job with four. Expectation: the step time is shorter,
+    // marked as a real difference, by the share that follows from both reports; a report does not differ from
+    // itself.
     let place = Place::new();
     for (threads, file) in [("1", "before.json"), ("4", "after.json")] {
         let set = format!("job.loader.tf-queue.threads={threads}");
@@ -211,7 +212,7 @@ fn two_reports_are_compared_figure_by_figure() {
 }
 
 #[test]
-fn what_is_no_report_is_not_compared() {
+fn diff_refuses_files_that_are_no_reports() {
     let place = Place::new();
     place.write("list.json", "[1, 2]");
     place.write("one.json", r#"{ "jobs": [{ "name": "a" }] }"#);

@@ -10,15 +10,15 @@ use forebay::sim::{Options, run};
 
 use super::base::changed;
 
-/// A station: mean demand [s], and how many customers it serves at full speed at once.
+/// A station: mean demand [s], and the number of customers that it serves at full speed at once.
 #[derive(Clone, Copy)]
 struct Place {
     demand: f64,
     servers: usize,
 }
 
-/// Customers per second with `population` of them going round, exactly: the chance of `j` at a
-/// station seen by an arrival is that of the network with one customer less.
+/// Returns the exact throughput [customers/s] with `population` customers in the network: an arriving customer
+/// sees `j` customers at a station with the probability of the network with one customer less.
 fn throughput(places: &[Place], population: usize) -> f64 {
     let mut chance: Vec<Vec<f64>> = places.iter().map(|_| vec![1.0]).collect();
     let mut rate = 0.0;
@@ -40,7 +40,7 @@ fn throughput(places: &[Place], population: usize) -> f64 {
     rate
 }
 
-/// Samples per second behind a warm-up, one per replication.
+/// Returns the samples per second after a warm-up, one value per replication.
 fn simulated(scenario: &Scenario) -> Vec<f64> {
     let rate = |replication| {
         let job = run(scenario, replication, &Options::default()).jobs.remove(0);
@@ -50,7 +50,7 @@ fn simulated(scenario: &Scenario) -> Vec<f64> {
     (0..20).into_par_iter().map(rate).collect()
 }
 
-/// Threads that wait `latency`, share 100 MB/s and then the cores.
+/// Checks the rate of threads that wait `latency`, share 100 MB/s and then the cores.
 fn check(threads: usize, cores: usize, latency: &str, size: &str, decode: &str) {
     let storage = format!("{{ local-disk = {{ bandwidth = \"100 MB/s\", latency = {latency} }} }}");
     let loader =
@@ -96,9 +96,9 @@ const LOGNORMAL: [&str; 3] = [
 ];
 
 #[test]
-fn mean_value_analysis_by_hand() {
-    // System: a delay of 1 s and one server of 1 s. Expectation: X(1) = 1/2; R(2) = 1 + 1/2, so
-    // X(2) = 2/2.5; with two servers it is a delay, and X(2) = 1.
+fn mean_value_analysis_matches_results_by_hand() {
+    // System: a delay of 1 s and one server of 1 s. Expectation: X(1) = 1/2; R(2) = 1 + 1/2, so X(2) = 2/2.5;
+    // two servers act as a delay, and X(2) = 1.
     let places =
         |servers| [Place { demand: 1.0, servers: usize::MAX }, Place { demand: 1.0, servers }];
     assert!((throughput(&places(1), 1) - 0.5).abs() < 1e-12);
@@ -107,9 +107,9 @@ fn mean_value_analysis_by_hand() {
 }
 
 #[test]
-fn exponential_times_agree_with_mean_value_analysis() {
-    // System: N threads going round a delay of 2 ms, a bandwidth of 1 ms a sample and c cores of
-    // 1.5 ms a sample. Expectation: product form, so the rate is that of mean value analysis.
+fn simulated_rates_with_exponential_times_match_mean_value_analysis() {
+    // System: N threads that cycle through a delay of 2 ms, a bandwidth of 1 ms a sample and c cores of 1.5 ms
+    // a sample. Expectation: the network has product form, so the rate is that of mean value analysis.
     let [latency, size, decode] = EXPONENTIAL;
     for (threads, cores) in [(1, 1), (3, 1), (4, 2), (8, 3), (16, 2)] {
         check(threads, cores, latency, size, decode);
@@ -117,13 +117,14 @@ fn exponential_times_agree_with_mean_value_analysis() {
 }
 
 #[test]
-fn the_shape_of_times_does_not_matter_where_all_is_shared() {
-    // Expectation: the same rates, because delays and processor sharing are insensitive.
+fn rates_of_processor_sharing_depend_only_on_mean_times() {
+    // Expectation: the rates of exponential times, because delays and processor sharing are insensitive to the
+    // distribution.
     let [latency, size, decode] = LOGNORMAL;
     for (threads, cores) in [(2, 1), (6, 2), (12, 4)] {
         check(threads, cores, latency, size, decode);
     }
-    // One constant among them changes nothing either.
+    // A constant time among them changes no rate either.
     check(6, 2, CONSTANT[0], EXPONENTIAL[1], EXPONENTIAL[2]);
     check(6, 2, EXPONENTIAL[0], CONSTANT[1], LOGNORMAL[2]);
 }

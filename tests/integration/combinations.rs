@@ -1,8 +1,8 @@
-//! Combinations of what a job may have: splits, exchanges, learners, failures, loaders. Those that are not refused run, and
-//! nothing is lost in them.
+//! Random combinations of a job's settings: splits, exchanges, learners, failures, loaders. Combinations that
+//! are not refused run to the end and conserve samples and time.
 //!
-//! `FOREBAY_COMBINATIONS=100000 FOREBAY_REFUSALS=list cargo test --locked --test integration combinations` tries as many,
-//! and writes each refusal, with how often it came, to the file `list`.
+//! `FOREBAY_COMBINATIONS=100000 FOREBAY_REFUSALS=list cargo test --locked --test integration combinations`
+//! tries 100,000 combinations, and writes each refusal with its count to the file `list`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,8 @@ use forebay::report::JobOutcome;
 use forebay::scenario::{QueueKind, Scenario, ScenarioFile};
 use forebay::sim::{Options, run};
 
-/// Draws that depend on nothing but the seed (G. Steele et al., *Fast Splittable Pseudorandom Number Generators*, 2014).
+/// A random number generator whose numbers depend only on the seed (G. Steele et al., *Fast Splittable
+/// Pseudorandom Number Generators*, 2014).
 struct Draws(u64);
 
 impl Draws {
@@ -136,8 +137,8 @@ fn text(draws: &mut Draws) -> String {
     text
 }
 
-/// Whether all steps are done, each instant of them is computed or waited, and each sample is somewhere; if not, what is
-/// wrong.
+/// Checks that all steps are done, that each instant of them is compute or stall, and that each sample is
+/// accounted for; otherwise returns what is wrong.
 fn audit(job: &JobOutcome, bounded: bool) -> Result<(), String> {
     let holds = |is: bool, what: &str| if is { Ok(()) } else { Err(what.to_owned()) };
     holds(job.steps.len() == 6, &format!("{} steps", job.steps.len()))?;
@@ -165,7 +166,7 @@ fn audit(job: &JobOutcome, bounded: bool) -> Result<(), String> {
     holds(sent.is_finite() && sent >= 0.0, &format!("{sent} B"))
 }
 
-/// Runs a scenario; what is wrong with its outcome, if anything is.
+/// Runs a scenario; returns an error if its outcome is wrong.
 fn check(scenario: &Scenario) -> Result<(), String> {
     let options = Options { most_events: Some(3_000_000), ..Options::default() };
     let ran = std::panic::catch_unwind(|| run(scenario, 0, &options));
@@ -177,7 +178,7 @@ fn check(scenario: &Scenario) -> Result<(), String> {
     outcome.jobs.iter().try_for_each(|job| audit(job, bounded))
 }
 
-/// What problems say, without names and numbers.
+/// Returns the first error message without names and numbers.
 fn reason(problems: &str) -> String {
     let first = problems.lines().find(|line| line.starts_with("error")).unwrap_or(problems);
     let said = first.split_once(": ").map_or(first, |(_, rest)| rest);
@@ -185,7 +186,7 @@ fn reason(problems: &str) -> String {
 }
 
 #[test]
-fn combinations_run_and_nothing_is_lost_in_them() {
+fn accepted_combinations_of_settings_run_and_conserve_samples_and_time() {
     let asked = std::env::var("FOREBAY_COMBINATIONS").ok().and_then(|text| text.parse().ok());
     let number: u32 = asked.unwrap_or(10_000);
     let mut draws = Draws(23);

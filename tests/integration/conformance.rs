@@ -1,6 +1,6 @@
-//! One body of assertions put through both worlds: what holds of order, bounds, blocking, starvation
-//! and conservation holds simulated and live. Nothing here asserts how long anything takes on a busy
-//! machine, only what must hold however busy it is.
+//! The same assertions for the simulated and the live world: order, bounds, blocking, starvation and
+//! conservation. No test asserts how long something takes on a busy machine, only what must hold under any
+//! load.
 
 use super::runs::written;
 use forebay::live::{CopyTask, monotonic, run_copy};
@@ -9,7 +9,7 @@ use forebay::scenario::{Scenario, Stop};
 use forebay::sim;
 use std::sync::atomic::AtomicBool;
 
-/// One job on data in memory.
+/// Returns one job on data in memory.
 fn scenario(steps: u32, job: &str, loader: &str) -> Scenario {
     written(&text(steps, job, loader), &[])
 }
@@ -39,7 +39,7 @@ batch = 4
     )
 }
 
-/// A stage that reads.
+/// Returns a stage that reads.
 fn read(keys: &str) -> String {
     format!("[[job.loader.stages]]\nname = \"read\"\n{keys}\n")
 }
@@ -47,7 +47,7 @@ fn read(keys: &str) -> String {
 const FAST: &str = "workers = 2\nper_sample = [\"read\"]\nbuffer = \"16 samples\"";
 const SLOW: &str = "workers = 1\nper_sample = [\"read\", { delay = \"3 ms\" }]\nbuffer = 16";
 
-/// What the job shows in each world, checked for what holds of every run.
+/// Returns the job's outcome in each world, after checking the invariants of every run.
 pub(crate) fn worlds(scenario: &Scenario) -> [(&'static str, JobOutcome); 2] {
     let options = sim::Options { trace: true, ..sim::Options::default() };
     let simulated = sim::run(scenario, 0, &options).jobs.remove(0);
@@ -59,7 +59,7 @@ pub(crate) fn worlds(scenario: &Scenario) -> [(&'static str, JobOutcome); 2] {
     both
 }
 
-/// Bounds, conservation, and causes that add up.
+/// Checks bounds, conservation, and that stalls by cause add up.
 fn check(world: &str, job: &JobOutcome) {
     let (queue, counts) = (&job.queue, &job.samples);
     assert!(queue.level <= queue.capacity, "{world}: {} of {}", queue.level, queue.capacity);
@@ -81,7 +81,7 @@ fn check(world: &str, job: &JobOutcome) {
     }
 }
 
-/// Time stalled for `cause` [s].
+/// Returns the time stalled for `cause` [s].
 fn stalled(job: &JobOutcome, cause: StallCause) -> f64 {
     job.stalls.iter().filter(|stall| stall.cause == cause).map(|stall| stall.seconds).sum()
 }
@@ -99,9 +99,9 @@ fn fresh(job: &JobOutcome) -> Vec<u64> {
 }
 
 #[test]
-fn a_slow_loader_starves_the_trainer_at_its_own_rate() {
-    // System: one worker that needs 3 ms a sample, batches of 4. Expectation: a step every 12 ms at
-    // the best, and the wait is for the delay.
+fn a_slow_loader_limits_the_trainer_to_its_own_rate() {
+    // System: one worker that needs 3 ms a sample, batches of 4. Expectation: at most one step every 12 ms, and
+    // the stall's cause is the latency.
     for (world, job) in worlds(&scenario(20, "model.step = \"1 ms\"", &read(SLOW))) {
         assert_eq!(job.steps.len(), 20, "{world}");
         assert!(elapsed(&job) >= 20.0 * 0.012 * (1.0 - 1e-9), "{world}: {}", elapsed(&job));
@@ -113,9 +113,9 @@ fn a_slow_loader_starves_the_trainer_at_its_own_rate() {
 }
 
 #[test]
-fn storage_is_as_slow_as_it_is_written() {
-    // System: a storage that is bound by one of its limits, 80 samples of 10 kB. Expectation: neither
-    // world reads faster than that, and the waits are for it.
+fn each_storage_limit_bounds_the_read_rate() {
+    // System: 80 samples of 10 kB from a storage with one binding limit. Expectation: neither world reads
+    // faster than the limit, and the stalls have its cause.
     let cases = [
         ("operations = \"400 /s\"", 4, 80.0 / 400.0, Cause::Open),
         ("latency = \"8 ms\"", 4, 80.0 / 4.0 * 8e-3, Cause::Latency),
@@ -134,7 +134,7 @@ fn storage_is_as_slow_as_it_is_written() {
             false => text,
         };
         for (world, job) in worlds(&written(&text, &[])) {
-            // A wait may be shorter by what the one before was too late.
+            // A wait may be shorter by the delay of the wait before it.
             let took = elapsed(&job);
             assert!(took >= least - 0.003, "{world}: {limit}: {took} s for {least} s");
             let waited = stalled(&job, StallCause::own(cause));
@@ -144,9 +144,9 @@ fn storage_is_as_slow_as_it_is_written() {
 }
 
 #[test]
-fn shards_are_paced_request_by_request() {
-    // System: samples of 10 kB in shards in memory, 2 ms to the first byte. Expectation: each request
-    // waits for it, a shard's opening once.
+fn reads_of_shards_pay_latency_for_each_request() {
+    // System: samples of 10 kB in shards, 2 ms to the first byte. Expectation: each request waits for the
+    // latency, and each shard is opened once.
     let loader = read("workers = 1\nper_sample = [\"read\"]\nbuffer = 4");
     let text = text(10, "model.step = \"10 us\"", &loader)
         .replace("[storage.ram.memory]", "[storage.ram.local-disk]\nbandwidth = \"1 TB/s\"")
@@ -161,7 +161,7 @@ fn shards_are_paced_request_by_request() {
 }
 
 #[test]
-fn fast_workers_wait_for_room_and_a_slow_trainer_for_nothing() {
+fn fast_workers_block_on_a_full_queue_and_a_slow_trainer_does_not_stall() {
     let job = "model.step = \"10 ms\"\nprefill = \"full\"";
     for (world, job) in worlds(&scenario(20, job, &read(FAST))) {
         let totals = job.steps.last().expect("steps").queue;
@@ -173,9 +173,9 @@ fn fast_workers_wait_for_room_and_a_slow_trainer_for_nothing() {
 }
 
 #[test]
-fn order_holds_back_what_is_finished() {
-    // System: 4 workers whose delays vary widely. Expectation: in order, finished samples wait for
-    // earlier ones, so that some of the stall is `order`; as they finish, none is.
+fn in_order_delivery_holds_back_finished_samples() {
+    // System: 4 workers whose delays vary widely. Expectation: with in-order delivery, finished samples wait
+    // for earlier ones, so that some of the stall has the cause `order`; with order "any", none has.
     let loader = |order: &str| {
         read(&format!(
             "workers = 4\norder = \"{order}\"\nbuffer = 16\n\
@@ -191,7 +191,7 @@ fn order_holds_back_what_is_finished() {
 }
 
 #[test]
-fn a_batch_is_fresh_at_the_same_steps() {
+fn batch_intervals_make_the_same_steps_fresh_in_both_worlds() {
     for interval in ["4", "1.5", "2.75"] {
         let job = format!("batch_interval = {interval}\nmodel.step = \"100 us\"");
         let [(_, simulated), (_, live)] = worlds(&scenario(33, &job, &read(FAST)));
@@ -201,7 +201,7 @@ fn a_batch_is_fresh_at_the_same_steps() {
 }
 
 #[test]
-fn an_adaptive_interval_keeps_its_bound() {
+fn an_adaptive_batch_interval_stays_within_its_maximum() {
     let job = "batch_interval = { adaptive = { level = \"16 samples\", max = 5 } }\n\
                model.step = \"200 us\"";
     for (world, job) in worlds(&scenario(40, job, &read(SLOW))) {
@@ -212,7 +212,7 @@ fn an_adaptive_interval_keeps_its_bound() {
 }
 
 #[test]
-fn a_circular_queue_is_read_round_and_round() {
+fn a_circular_queue_repeats_samples_without_stalls() {
     let job = "queue = \"circular\"\nmodel.step = \"1 ms\"";
     for (world, job) in worlds(&scenario(60, job, &read(SLOW))) {
         let trained: u64 = job.steps.iter().map(|step| step.samples).sum();
@@ -220,10 +220,10 @@ fn a_circular_queue_is_read_round_and_round() {
         assert_eq!(trained, 240, "{world}");
         assert!(fresh < trained, "{world}: re-read {fresh} of {trained}");
         assert!(!job.queue.ages.is_empty(), "{world}");
-        // It waits for its first batch only.
+        // The trainer waits only for its first batch.
         assert!(job.stalls.iter().all(|stall| stall.step == 0), "{world}");
     }
-    // A worker that takes no time at all would overwrite for ever at one simulated instant.
+    // A worker that takes no time at all would overwrite samples endlessly at one simulated instant.
     let quick = FAST.replace("\"read\"]", "\"read\", { delay = \"100 us\" }]");
     let fast = "queue = \"circular\"\nmodel.step = \"5 ms\"";
     for (world, job) in worlds(&scenario(10, fast, &read(&quick))) {
@@ -234,18 +234,18 @@ fn a_circular_queue_is_read_round_and_round() {
 }
 
 #[test]
-fn model_copies_share_a_queue_and_wait_for_each_other() {
+fn model_copies_share_a_queue_and_wait_for_their_peers() {
     let job = "model.step = \"1 ms\"\nparallel.data.copies_per_node = 2";
     for (world, job) in worlds(&scenario(20, job, &read(SLOW))) {
         assert!(job.steps.iter().all(|step| step.samples == 8 && step.fresh == 8), "{world}");
-        // One copy gets its batch before the other, and then waits for it.
+        // One copy gets its batch before the other, and then waits for its peer.
         let peers = job.stalls.iter().filter(|stall| stall.cause.peer).count();
         assert!(peers > 0, "{world}");
     }
 }
 
 #[test]
-fn stages_hand_on_samples_and_gather_batches() {
+fn loader_stages_pass_samples_on_and_gather_batches() {
     let loader = read("workers = 2\nper_sample = [\"read\", { delay = \"1 ms\" }]\nbuffer = 8")
         + "[[job.loader.stages]]\nname = \"collate\"\nworkers = 1\nunit = \"batch\"\n\
            per_item = [{ compute = \"100 us\" }]\norder = \"in-order\"\nbuffer = 2\n";
@@ -258,8 +258,8 @@ fn stages_hand_on_samples_and_gather_batches() {
 
 #[test]
 fn an_epoch_reads_every_sample_once() {
-    // System: sizes that vary, one epoch. Expectation: both worlds read as many samples, each once,
-    // so that all bytes of the data set come by.
+    // System: sizes that vary, one epoch. Expectation: both worlds read all samples, each once, and so all
+    // bytes of the data set.
     let mut scenario = scenario(1, "model.step = \"10 us\"", &read(FAST));
     scenario.run.stop = Stop::Epochs(1.0);
     for (world, job) in worlds(&scenario) {
@@ -279,22 +279,22 @@ fn a_duration_ends_the_run_in_the_middle_of_a_step() {
 }
 
 #[test]
-fn a_live_run_may_never_begin_or_end_at_once() {
+fn a_live_run_handles_no_start_and_an_immediate_stop() {
     let scenario = scenario(5, "model.step = \"1 ms\"", &read(FAST));
     let stop = AtomicBool::new(false);
     let part = CopyTask::default();
-    // Nobody starts it: no run.
+    // The live run is never started: no outcome.
     assert!(run_copy(&scenario, &part, &stop, || None).is_err());
-    // Ended before it began: no step, and still an outcome.
+    // Stopped before it began: possibly no step, and still an outcome.
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     let job = run_copy(&scenario, &part, &stop, || Some(monotonic())).expect("an outcome").job;
     assert!(job.steps.len() <= 5);
 }
 
 #[test]
-fn batches_are_pinned_by_one_thread_and_copied_beside_the_steps() {
-    // System: batches of 400 kB, handed over and pinned at 1 GB/s, then copied at 100 MB/s: 4 ms.
-    // Expectation: a step each 4 ms at the least, which is a wait for the copy.
+fn pinned_batches_are_copied_beside_the_steps() {
+    // System: batches of 400 kB, handed over and pinned at 1 GB/s, then copied at 100 MB/s: 4 ms. Expectation:
+    // a step takes at least 4 ms, and the stall's cause is the copy.
     let machine = [("cluster.node.pcie", "\"100 MB/s\""), ("dataset.d.decoded_size", "\"100 kB\"")];
     let loader = "loader.pytorch = { workers = 2, ipc = \"1 GB/s\", pin_memory = { bandwidth = \"1 GB/s\" \
                   }, to_device = true }";
@@ -308,9 +308,9 @@ fn batches_are_pinned_by_one_thread_and_copied_beside_the_steps() {
 }
 
 #[test]
-fn launches_that_last_longer_than_the_device_are_waited_for() {
-    // System: a device of 1 ms, launches of 4 ms; then a device that begins only behind a launch.
-    // Expectation: waits for the launch, and no other but for cores.
+fn kernel_launches_longer_than_the_step_are_stalls() {
+    // System: a device of 1 ms, launches of 4 ms; then a device that begins only after a launch. Expectation:
+    // stalls for the launch, and no others except for cores.
     for (launch, least) in [("\"4 ms\"", 2e-3), ("{ work = \"4 ms\", overlap = false }", 3e-3)] {
         let model = format!("model = {{ step = \"1 ms\", launch = {launch} }}");
         for (world, job) in worlds(&scenario(20, &model, "loader.in-memory = {}")) {

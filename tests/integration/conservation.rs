@@ -1,4 +1,4 @@
-//! What must hold in every run, whatever the scenario: nothing is lost, nothing is counted twice.
+//! Invariants of every run, whatever the scenario: nothing is lost, nothing is counted twice.
 
 mod cores;
 mod random;
@@ -16,7 +16,8 @@ use resources::audit_resources;
 use samples::{audit_queue, audit_samples};
 use times::audit_times;
 
-/// Two seeds, the same seed twice, and everything that must hold.
+/// Checks all invariants of a scenario's outcome, that the same seed gives the same outcome, and that another
+/// replication of a random scenario differs; returns the outcome.
 fn audit(name: &str, scenario: &Scenario) -> Outcome {
     let outcome = simulate(scenario);
     assert_eq!(outcome, simulate(scenario), "{name}: the same seed, another outcome");
@@ -37,7 +38,7 @@ fn audit(name: &str, scenario: &Scenario) -> Outcome {
     outcome
 }
 
-/// Whether something was drawn that an outcome shows.
+/// Returns whether the outcome depends on a random number.
 fn is_random(scenario: &Scenario, outcome: &Outcome) -> bool {
     use Operation::{Compute, Delay};
     let drawn = |op: &Operation| match op {
@@ -57,14 +58,15 @@ fn models(job: &Job) -> u64 {
     u64::from(job.models())
 }
 
-/// Steps that a job copy may have in progress at once.
+/// Returns the number of steps that a job copy may have in progress at once.
 fn window(job: &Job) -> u64 {
     let stages =
         job.pipeline.as_ref().map_or(1, |p| if p.overlap { p.shares.len() as u64 } else { 1 });
     job.averaging().map_or(stages, |of| 2 * of.period)
 }
 
-/// JSON knows no infinity and no NaN; a report must not need them.
+/// Checks that a report has no infinity or NaN, which JSON cannot represent, and that utilisation and stalls
+/// add up.
 fn audit_report(name: &str, scenario: &Scenario, outcome: &Outcome) {
     let report = summarise(scenario, std::slice::from_ref(outcome), 0.0);
     let text = format!("{report:?}");
@@ -103,7 +105,7 @@ const PROCESSES: &str =
     r#"{ pytorch = { workers = 3, ipc = "1 GB/s", decode = "300 us", to_device = true } }"#;
 
 #[test]
-fn everything_balances_in_scenarios_of_every_kind() {
+fn samples_bytes_and_times_are_conserved_in_scenarios_of_every_kind() {
     const LATENCY: (&str, &str) =
         ("storage.s.file-server.latency", r#"{ lognormal = { median = "400 us", p99 = "5 ms" } }"#);
     const SHARDS: (&str, &str) =

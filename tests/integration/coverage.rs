@@ -1,7 +1,8 @@
-//! How often 95 % intervals hold the long-run mean: twelve scenarios, a hundred fixed seeds each.
+//! How often 95 % confidence intervals contain the long-run mean: twelve scenarios, a hundred fixed seeds each.
 //!
-//! A hundred seeds tell a share of 95 % to 4 %; `FOREBAY_COVERAGE=1000 cargo test --release --locked --test integration
-//! coverage` takes a thousand of each, which is some minutes, and asks 93 to 97 % of each scenario, or says why not.
+//! A hundred seeds determine a coverage of 95 % to 4 %; `FOREBAY_COVERAGE=1000 cargo test --release --locked
+//! --test integration coverage` runs a thousand seeds of each scenario, which takes some minutes, and requires
+//! 93 to 97 % for each scenario, except where `allowed` gives a reason.
 
 use forebay::report::{self, Figure, Outcome};
 use forebay::scenario::Scenario;
@@ -10,12 +11,12 @@ use std::io::Write;
 
 use super::runs::written;
 
-/// Seeds of each scenario where nobody asks for more.
+/// Default number of seeds of each scenario.
 const SEEDS: u64 = 100;
-/// Seeds from which on the share of one scenario is known well enough to be 93 to 97 %.
+/// Number of seeds from which on the coverage of one scenario is precise enough to require 93 to 97 %.
 const MANY: u64 = 1000;
 
-/// One job that reads files of a server; `rest` are the tables behind `[run]`.
+/// Returns a scenario of one job that reads files of a server; `run` is the table `[run]`.
 fn scenario(run: &str, latency: &str, loader: &str, model: &str, copies: u32) -> String {
     format!(
         r#"# How fast does it train?
@@ -51,7 +52,7 @@ const PYTORCH: &str = r#"pytorch = { workers = 4, decode = "2 ms" }"#;
 const QUEUE: &str = r#"tf-queue = { threads = 4, capacity = "64 samples", decode = "2 ms" }"#;
 const MEMORY: &str = "in-memory = {}";
 
-/// A scenario by its settings, with the length that it has in the test.
+/// A scenario as its settings, with its run length in the test.
 struct Case {
     name: &'static str,
     run: &'static str,
@@ -158,7 +159,8 @@ impl Case {
         report::summarise(&scenario, &outcomes, 0.0).jobs[0].figures.step_time
     }
 
-    /// How many of so many seeds give an interval, and how many of these hold the mean of a long run.
+    /// Returns how many of `seeds` seeds give an interval, and how many of these intervals contain the mean of
+    /// a long run.
     fn coverage(&self, seeds: u64) -> (usize, usize) {
         let long = if seeds < MANY { 30_000 } else { 100_000 };
         let long = format!("steps = {long}\nreplications = 1\nseed = 12345");
@@ -170,25 +172,27 @@ impl Case {
     }
 }
 
-/// Between which shares that of a scenario may be, of so many seeds.
+/// Returns the least and the largest coverage that the test accepts for `seeds` seeds.
 fn allowed(case: &Case, seeds: u64) -> (f64, f64) {
     if seeds < MANY {
-        // Of a hundred, 2.2 more or fewer than 95 is one standard deviation.
+        // With a hundred seeds, the standard deviation of the coverage is 2.2 percentage points.
         return (0.9, 1.0);
     }
     let most = match case.name {
-        // Most runs see no stall or a few, and no interval of so few is exact: these are too wide.
+        // Most runs see no stall or few, and no interval from so few stalls is exact: these intervals are too
+        // wide.
         rare if rare.starts_with("rare stalls") => 1.0,
-        // Measured steps begin and end where buffers hold as much, so that runs vary by less than their stretches tell.
+        // Measured steps begin and end with equal buffer levels, so that runs vary by less than their batches
+        // of steps suggest.
         "long, one replication" => 0.99,
         _ => 0.97,
     };
-    // A thousand tell a share to 0.7 %.
+    // With a thousand seeds, the standard deviation of the coverage is 0.7 percentage points.
     (0.923, most + 0.007)
 }
 
 #[test]
-fn intervals_hold_the_long_run_mean_as_often_as_they_say() {
+fn confidence_intervals_contain_the_long_run_mean_in_95_percent_of_runs() {
     use rayon::prelude::*;
     let asked = std::env::var("FOREBAY_COVERAGE").ok().and_then(|n| n.parse().ok());
     let seeds = asked.unwrap_or(SEEDS);

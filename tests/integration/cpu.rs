@@ -1,4 +1,4 @@
-//! Cores: what trainers do there themselves, and what threads share beside them, against closed forms.
+//! Cores: the trainer's own work on cores, and what threads share beside it, compared with closed forms.
 
 use forebay::report::{Cause, Outcome, StallCause, summarise};
 use forebay::scenario::{Override, ScenarioFile};
@@ -12,23 +12,23 @@ fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
     assert!(error.abs() <= tolerance, "{what}: {value} instead of {expected} ({error:+.4})");
 }
 
-/// Batches that are there, so that nothing but the trainer matters.
+/// Batches in memory, so that only the trainer's work matters.
 const SYNTHETIC: (&str, &str) = ("job.loader", "{ in-memory = {} }");
 const LAUNCH: &str = "job.model.launch";
 
-/// Mean step time after the first 20 steps [s].
+/// Returns the mean step time after the first 20 steps [s].
 fn step(changes: &[(&str, &str)]) -> f64 {
     steady(&outcome(changes), 20).step
 }
 
-/// Mean time of a step that devices wait for `cause` [s].
+/// Returns the mean time per step that devices wait for `cause` [s].
 fn stall(outcome: &Outcome, cause: Cause) -> f64 {
     let job = &outcome.jobs[0];
     let of = job.stalls.iter().filter(|stall| stall.cause == StallCause::own(cause));
     of.map(|stall| stall.seconds).sum::<f64>() / job.steps.len() as f64
 }
 
-/// What is said against the base scenario with some keys changed.
+/// Returns the error message for the base scenario with some keys changed.
 fn refusal(changes: &[(&str, &str)]) -> String {
     let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
     let overrides: Vec<Override> = changes
@@ -39,9 +39,9 @@ fn refusal(changes: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_step_takes_the_longer_of_launching_and_computing() {
-    // System: a device of 1 ms. Expectation: launches hide behind it, or it behind them; the sum of
-    // the two where it begins only when they are done.
+fn step_time_is_the_longer_of_kernel_launches_and_computation() {
+    // System: a device of 1 ms. Expectation: the step time is the longer of launches and device time; their sum
+    // where the device begins only after the launches.
     for (launch, expected) in [
         ("\"600 us\"", 1e-3),
         ("\"1500 us\"", 1.5e-3),
@@ -51,7 +51,7 @@ fn a_step_takes_the_longer_of_launching_and_computing() {
     ] {
         assert_near(launch, step(&[SYNTHETIC, (LAUNCH, launch)]), expected, 1e-9);
     }
-    // On average max(X, 1 ms) of an exponential X with mean m: 1 ms + m·exp(−1 ms ÷ m).
+    // The mean of max(X, 1 ms) of an exponential X with mean m: 1 ms + m·exp(−1 ms ÷ m).
     let drawn = r#"{ exponential = { mean = "1 ms" } }"#;
     let steps = ("run.steps", "40000");
     let expected = 1e-3 * (1.0 + (-1.0_f64).exp());
@@ -59,9 +59,9 @@ fn a_step_takes_the_longer_of_launching_and_computing() {
 }
 
 #[test]
-fn time_falls_with_cores_though_data_are_in_memory() {
-    // System: 8 threads of a framework, 10 ms of core each a step, on n cores. Expectation:
-    // 80 ms ÷ min(n, 8).
+fn launch_bound_step_time_falls_with_cores_even_with_data_in_memory() {
+    // System: 8 threads of a framework with 10 ms of core time each per step, on n cores. Expectation: 80 ms ÷
+    // min(n, 8).
     for (cores, expected) in [("1", 80e-3), ("2", 40e-3), ("5", 16e-3), ("8", 10e-3), ("40", 10e-3)]
     {
         let launch = (LAUNCH, r#"{ work = "10 ms", threads = 8 }"#);
@@ -71,9 +71,9 @@ fn time_falls_with_cores_though_data_are_in_memory() {
 }
 
 #[test]
-fn launches_share_the_cores_with_the_loader() {
-    // System: a thread that decodes 1 ms a batch and the launch of 1 ms. Expectation: side by side
-    // on two cores; on one core, one after the other in effect.
+fn kernel_launches_share_the_cores_with_the_loader() {
+    // System: a thread that decodes for 1 ms per batch, and launches of 1 ms. Expectation: in parallel on two
+    // cores; on one core, the sum of both times.
     let loader = r#"{ threads = 1, capacity = "1 samples", decode = "1 ms" }"#;
     let changes = [
         ("storage.s", "{ memory = {} }"),
@@ -86,7 +86,7 @@ fn launches_share_the_cores_with_the_loader() {
     assert_near("two cores", on("2"), 1e-3, 1e-6);
     // No batch is decoded beside the last step.
     assert_near("one core", on("1"), 2e-3, 0.0126);
-    // Two jobs' trainers on one node's core: twice as long each.
+    // Two jobs' trainers on one node's core take twice as long each.
     let two = [SYNTHETIC, (LAUNCH, "\"2 ms\""), ("job.copies", "2")];
     let shared = [("cluster.share_nodes", "true"), ("cluster.node.cores", "1")];
     assert_near("two jobs", step(&[&two[..], &shared[..]].concat()), 4e-3, 1e-6);
@@ -94,9 +94,9 @@ fn launches_share_the_cores_with_the_loader() {
 }
 
 #[test]
-fn what_devices_wait_for_is_launching_or_a_core_for_it() {
-    // System: two threads of 3 ms on one core, a device of 1 ms. Expectation: 6 ms, of which it
-    // computes 1; the 3 ms beyond the work come first, 2 of them after the device is done.
+fn device_stalls_separate_kernel_launches_from_waits_for_a_core() {
+    // System: two threads of 3 ms on one core, a device of 1 ms. Expectation: 6 ms a step, of which the device
+    // computes 1 ms; the 3 ms of waiting for a core come first, 2 of them after the device is done.
     let launch = (LAUNCH, r#"{ work = "3 ms", threads = 2 }"#);
     let outcome = outcome(&[SYNTHETIC, launch, ("cluster.node.cores", "1")]);
     assert_near("step", outcome.makespan / 60.0, 6e-3, 1e-9);
@@ -107,19 +107,22 @@ fn what_devices_wait_for_is_launching_or_a_core_for_it() {
 }
 
 #[test]
-fn launches_that_make_no_sense_are_refused() {
+fn contradictory_launch_settings_are_refused() {
     let launch = (LAUNCH, "\"2 ms\"");
     let cores = ("job.model.device", "{ cpu = { threads = 2 } }");
-    assert!(refusal(&[launch, cores]).contains("a step on cores is the trainer's own work"));
+    assert!(
+        refusal(&[launch, cores])
+            .contains("a step on cores already includes the trainer's own work")
+    );
     let split = ("job.parallel.pipeline", "{ stages = 2 }");
     assert!(refusal(&[launch, split]).contains("a model that is split over accelerators"));
     let fifo = ("cluster.node.scheduling", "\"fifo\"");
-    assert!(refusal(&[launch, fifo]).contains("in \"fifo\" order"));
+    assert!(refusal(&[launch, fifo]).contains("with \"fifo\" scheduling"));
     assert!(refusal(&[(LAUNCH, "{ threads = 2 }")]).contains("the key `work` is missing"));
     assert!(refusal(&[(LAUNCH, "{ work = 2 }")]).contains("has no unit"));
 }
 
-/// Batches of 8 samples in memory, decoded in 1 ms of core each; the trainer takes no time.
+/// Batches of 8 samples in memory, decoded in 1 ms of core time each; the trainer takes no time.
 const WORKERS: [(&str, &str); 6] = [
     ("storage.s", "{ memory = {} }"),
     ("dataset.d.samples", "1000000"),
@@ -129,7 +132,7 @@ const WORKERS: [(&str, &str); 6] = [
     ("run.steps", "1000"),
 ];
 
-/// Samples per second of these workers with more keys changed.
+/// Returns the samples per second of these workers with more keys changed.
 fn rate(changes: &[(&str, &str)]) -> f64 {
     8.0 / step(&[&WORKERS[..], changes].concat())
 }
@@ -140,9 +143,10 @@ fn pytorch(keys: &str) -> f64 {
 }
 
 #[test]
-fn threads_share_the_interpreter_s_lock_and_processes_do_not() {
-    // System: n workers of 1 ms a sample, of which a share g holds the lock. Expectation for threads:
-    // min(n, 1 ÷ g) samples a millisecond; for processes n, and for threads without it n too.
+fn threads_share_the_gil_and_processes_do_not() {
+    // System: n workers of 1 ms a sample, which hold the GIL for a share g of their time. Expectation for
+    // threads: min(n, 1 ÷ g) samples per millisecond; n for processes, and for threads that do not hold the
+    // GIL.
     for n in [1_u32, 2, 4, 16] {
         for g in [0.0, 0.2, 0.5, 1.0] {
             let keys = format!("workers = {n}, worker_kind = \"thread\", gil = {g:?}");
@@ -152,7 +156,7 @@ fn threads_share_the_interpreter_s_lock_and_processes_do_not() {
         let keys = format!("workers = {n}, worker_kind = \"process\", gil = 1.0");
         assert_near(&keys, pytorch(&keys), 1e3 * f64::from(n), 0.03);
     }
-    // Keras' workers are threads unless it is told otherwise.
+    // Keras' workers are threads by default.
     let keras = |keys: &str| {
         let loader = format!("{{ keras = {{ workers = 8, decode = \"1 ms\", {keys} }} }}");
         rate(&[("job.loader", loader.as_str())])
@@ -162,10 +166,10 @@ fn threads_share_the_interpreter_s_lock_and_processes_do_not() {
 }
 
 #[test]
-fn a_lock_is_one_for_a_loader_its_pinning_thread_and_its_trainer() {
-    // System: threads that hold the lock half of their time; the trainer's own work of 4 ms a step
-    // holds it all the time. Expectation: 8 samples need it for 4 ms, so that a step takes 8 ms;
-    // with processes the launches are alone, and the workers are not slower than they.
+fn loader_threads_pinning_thread_and_trainer_share_one_gil() {
+    // System: threads that hold the GIL for half of their time; the trainer's own work of 4 ms a step holds it
+    // all the time. Expectation: 8 samples need the GIL for 4 ms, so that a step takes 8 ms; with processes the
+    // launches have the GIL alone, and the workers keep up with them.
     let on = |kind: &str| {
         let loader = format!(
             "{{ pytorch = {{ workers = 8, decode = \"1 ms\", worker_kind = \"{kind}\", gil = 0.5 }} }}"
@@ -175,7 +179,8 @@ fn a_lock_is_one_for_a_loader_its_pinning_thread_and_its_trainer() {
     };
     assert_near("threads", on("thread"), 8e-3, 0.03);
     assert_near("processes", on("process"), 4e-3, 0.03);
-    // The pinning thread holds it for 3 of its 6 ms a batch, and processes do not mind: 4 + 3 ms.
+    // The pinning thread holds the GIL for 3 of its 6 ms a batch, and processes do not compete for it: 4 + 3
+    // ms.
     let pin = r#"{ pytorch = { workers = 8, decode = "1 ms",
         pin_memory = { work = "3 ms", gil = 1.0 } } }"#;
     let launch = (LAUNCH, "{ work = \"4 ms\", gil = 1.0 }");
@@ -183,8 +188,9 @@ fn a_lock_is_one_for_a_loader_its_pinning_thread_and_its_trainer() {
 }
 
 #[test]
-fn processes_pay_for_each_byte_that_they_hand_over() {
-    // System: 8 samples of 1 MB decoded, handed over at 1 GB/s: 8 ms more for a batch of 8 ms.
+fn worker_processes_pay_ipc_time_for_each_byte() {
+    // System: 8 samples of 1 MB decoded, handed over at 1 GB/s. Expectation: 8 ms more for a batch of 8 ms with
+    // processes.
     let decoded = ("dataset.d.decoded_size", "\"1 MB\"");
     let with = |keys: &str| {
         let loader = format!("{{ pytorch = {{ workers = 4, decode = \"1 ms\", {keys} }} }}");
@@ -196,9 +202,9 @@ fn processes_pay_for_each_byte_that_they_hand_over() {
 }
 
 #[test]
-fn one_thread_pins_all_batches() {
-    // System: batches of 8 MB, workers enough. Expectation: one after the other at the pinning
-    // thread's rate, beside what it does for each batch.
+fn one_thread_pins_all_batches_in_turn() {
+    // System: batches of 8 MB, enough workers. Expectation: batches are pinned one after the other at the
+    // pinning thread's rate, plus its fixed work for each batch.
     let decoded = ("dataset.d.decoded_size", "\"1 MB\"");
     let with = |pin: &str| {
         let loader =
@@ -211,10 +217,9 @@ fn one_thread_pins_all_batches() {
 }
 
 #[test]
-fn copies_overlap_steps_only_if_pinned() {
-    // System: batches of 8 MB over 1 GB/s to the device, which computes 8 ms or 10 ms. Expectation:
-    // pinned, the longer of copying and computing; not pinned, one after the other, and all of the
-    // copy is a stall.
+fn copies_to_the_device_overlap_steps_only_if_pinned() {
+    // System: batches of 8 MB over 1 GB/s to the device, which computes for 8 ms or 10 ms. Expectation: with
+    // pinned memory the longer of copy and computation; without, their sum, and the whole copy is a stall.
     let with = |keys: &str, step_time: &'static str, copies: &'static str| {
         let loader = format!(
             "{{ pytorch = {{ workers = 16, decode = \"1 ms\", to_device = true {keys} }} }}"
@@ -245,7 +250,7 @@ fn copies_overlap_steps_only_if_pinned() {
     }
 }
 
-/// Threads that decode 1 ms a sample on this many cores.
+/// Returns the samples per second of `threads` threads that decode for 1 ms a sample on `cores` cores.
 fn threads(threads: u32, cores: u32, more: &[(&str, &str)]) -> f64 {
     let loader = format!(
         "{{ tf-queue = {{ threads = {threads}, capacity = \"{} samples\", decode = \"1 ms\" }} }}",
@@ -257,28 +262,28 @@ fn threads(threads: u32, cores: u32, more: &[(&str, &str)]) -> f64 {
 }
 
 #[test]
-fn hardware_threads_add_less_than_cores() {
-    // System: 4 cores of two threads, which get 1.3 times as much done together. Expectation: n
-    // samples a millisecond for n ≤ 4 threads, then 4 + 0.3·(n − 4), and 5.2 at most.
+fn hardware_threads_add_less_throughput_than_cores() {
+    // System: 4 cores of two hardware threads, which together are 1.3 times as fast as one. Expectation: n
+    // samples per millisecond for n ≤ 4 threads, then 4 + 0.3·(n − 4), and 5.2 at most.
     let smt = [("cluster.node.smt", "{ yield = 1.3 }")];
     for (n, expected) in [(2, 2.0), (4, 4.0), (6, 4.6), (8, 5.2), (12, 5.2)] {
         assert_near(&format!("{n} threads"), threads(n, 4, &smt), expected * 1e3, 0.03);
     }
     let four = [("cluster.node.smt", "{ threads_per_core = 4, yield = 2 }")];
     assert_near("4 of a core", threads(16, 4, &four), 8e3, 0.03);
-    // With cores that slow each other, both count.
+    // Core speed that falls with busy cores multiplies with the yield of hardware threads.
     let slowed = [smt[0], ("cluster.node.core_speed", "[1, 0.9, 0.9, 0.5]")];
     assert_near("slowed", threads(8, 4, &slowed), 2.6e3, 0.03);
     let fifo = ("cluster.node.scheduling", "\"fifo\"");
-    assert!(refusal(&[smt[0], fifo]).contains("one piece of work at a time"));
+    assert!(refusal(&[smt[0], fifo]).contains("one task at a time"));
     let much = ("cluster.node.smt", "{ yield = 2.5 }");
-    assert!(refusal(&[much]).contains("do not get 2.5 times as much done"));
+    assert!(refusal(&[much]).contains("cannot get 2.5 times as much done"));
 }
 
 #[test]
-fn a_quota_limits_a_job_and_nobody_else() {
-    // System: 8 threads on 16 cores. Expectation: as many samples a millisecond as the quota has
-    // cores; two jobs on the node each have theirs.
+fn a_cpu_quota_limits_only_its_job() {
+    // System: 8 threads on 16 cores. Expectation: as many samples per millisecond as the quota has cores; two
+    // jobs on the node have a quota each.
     for (quota, expected) in [("3.5", 3.5), ("0.25", 0.25), ("8", 8.0), ("12", 8.0)] {
         assert_near(quota, threads(8, 16, &[("job.cpu_quota", quota)]), expected * 1e3, 0.03);
     }
@@ -286,7 +291,7 @@ fn a_quota_limits_a_job_and_nobody_else() {
     assert_near("two jobs", threads(8, 16, &two), 3.5e3, 0.03);
     let tight = [&two[..], &[("job.cpu_quota", "12")]].concat();
     assert_near("two jobs on few cores", threads(8, 4, &tight), 2e3, 0.03);
-    // Training on cores is held to it too.
+    // The quota limits training on cores too.
     let train = [
         SYNTHETIC,
         ("job.model.device", "{ cpu = { threads = 4 } }"),
@@ -296,16 +301,15 @@ fn a_quota_limits_a_job_and_nobody_else() {
     assert_near("training", step(&train), 6e-3, 1e-6);
     let launch = [SYNTHETIC, (LAUNCH, "{ work = \"3 ms\", threads = 4 }"), ("job.cpu_quota", "2")];
     assert_near("launches", step(&launch), 6e-3, 1e-6);
-    assert!(refusal(&[("job.cpu_quota", "0.001")]).contains("less than a control group"));
+    assert!(refusal(&[("job.cpu_quota", "0.001")]).contains("less than the smallest quota"));
     let fifo = ("cluster.node.scheduling", "\"fifo\"");
-    assert!(refusal(&[("job.cpu_quota", "2"), fifo]).contains("in \"fifo\" order"));
+    assert!(refusal(&[("job.cpu_quota", "2"), fifo]).contains("with \"fifo\" scheduling"));
 }
 
 #[test]
 fn inner_threads_shorten_a_sample_and_compete_for_cores() {
-    // System: n workers whose samples are decoded by 4 threads of efficiency e. Expectation: 4·e
-    // times as fast as long as there are cores; then e samples a millisecond and core, less than
-    // without them.
+    // System: n workers whose samples are decoded by 4 threads of efficiency e. Expectation: 4·e times as fast
+    // while there are cores enough; then e samples per millisecond and core, less than without inner threads.
     for (e, text) in [(1.0, "1.0"), (0.8, "0.8")] {
         let inner = format!("{{ threads = 4, efficiency = {text} }}");
         let inner = [("job.inner_threads", inner.as_str())];
@@ -320,10 +324,10 @@ fn inner_threads_shorten_a_sample_and_compete_for_cores() {
 }
 
 #[test]
-fn the_rate_of_a_core_falls_as_cores_fill_the_memory() {
-    // System: Plumber's ResNet pipeline on 16 cores (MLSys 2022): 1.8 minibatches a second and core,
-    // 1.4 with all cores. Here 1 ms a sample at 1 GB/s of a core's traffic, and the bandwidth of
-    // 16 · 1.4 ÷ 1.8 such cores. Expectation: 1 a millisecond and core up to 12 cores, 1.4 ÷ 1.8 at 16.
+fn the_rate_per_core_falls_when_memory_bandwidth_is_full() {
+    // System: Plumber's ResNet pipeline on 16 cores (MLSys 2022): 1.8 minibatches a second per core, 1.4 with
+    // all cores. Here 1 ms a sample, 1 GB/s of memory traffic per core, and a memory bandwidth of 16 · 1.4 ÷
+    // 1.8 cores. Expectation: 1 sample per millisecond and core up to 12 cores, 1.4 ÷ 1.8 at 16.
     let memory = 16.0 * 1.4 / 1.8;
     let bandwidth = format!("\"{memory} GB/s\"");
     let node = [
@@ -335,7 +339,8 @@ fn the_rate_of_a_core_falls_as_cores_fill_the_memory() {
         assert_near(&format!("{n} cores"), each, 1.0_f64.min(memory / f64::from(n)), 0.03);
     }
     assert_near("at 16 cores", threads(16, 16, &node) / 16e3 * 1.8, 1.4, 0.03);
-    // Copies to devices need it as well: 1 MB a sample over 2 GB/s of memory beside 10 of PCIe.
+    // Copies to devices use memory bandwidth as well: 1 MB a sample over 2 GB/s of memory beside 10 GB/s of
+    // PCIe.
     let loader = r#"{ pytorch = { workers = 16, to_device = true, pin_memory = "1 us" } }"#;
     let copies = [
         ("job.loader", loader),
@@ -347,7 +352,7 @@ fn the_rate_of_a_core_falls_as_cores_fill_the_memory() {
 }
 
 #[test]
-fn a_live_run_refuses_what_it_does_not_emulate() {
+fn a_live_run_refuses_settings_that_it_does_not_emulate() {
     let place = Place::new();
     for (key, value, said) in [
         ("cluster.node.smt", "{ yield = 1.3 }", "hardware threads"),
@@ -355,7 +360,7 @@ fn a_live_run_refuses_what_it_does_not_emulate() {
         ("job.cpu_quota", "2", "quota"),
         ("job.inner_threads", "{ threads = 2 }", "inner threads"),
         (LAUNCH, "{ work = \"1 ms\", gil = 0.5 }", "interpreter's lock"),
-        ("job.loader", "{ pytorch = { workers = 1, to_device = true } }", "trainer's way"),
+        ("job.loader", "{ pytorch = { workers = 1, to_device = true } }", "by the trainer"),
     ] {
         let change = format!("{key}={value}");
         let fits = ["--set", "job.copies=1", "--set", "cluster.node.cores=1"];
@@ -368,9 +373,9 @@ fn a_live_run_refuses_what_it_does_not_emulate() {
 }
 
 #[test]
-fn the_bottleneck_is_what_goes_with_the_cores() {
-    // System: eight threads and cores enough, held up by their lock, a quota or the memory. Expectation:
-    // they wait for cores, and what is to be changed is that.
+fn the_bottleneck_of_cores_names_gil_quota_memory_or_cores() {
+    // System: eight threads and cores enough, limited by the GIL, by a quota or by memory bandwidth; then too
+    // few cores. Expectation: the cause is `cpu-wait`, and the advice names the limit.
     let loader = |keys: &str| {
         format!(
             "{{ pytorch = {{ workers = 8, decode = \"1 ms\", worker_kind = \"thread\", {keys} }} }}"

@@ -1,6 +1,6 @@
-//! Crossbow's claims, by the shipped scenarios: learners gain less in larger batches, averaged models reach a target
-//! 1.3 to 4 times as fast, and neither the smallest nor the largest batch is best; which of its five models do, and why
-//! one does not.
+//! Crossbow's claims with the shipped scenarios: learners gain less in larger batches, averaged models reach a
+//! target 1.3 to 4 times as fast, and the best batch is neither the smallest nor the largest; which of its five
+//! models gain as much, and why one gains more.
 
 use super::runs::{shipped, simulate};
 use forebay::report::{JobReport, summarise};
@@ -15,7 +15,7 @@ fn jobs(name: &str, changes: &[(&str, String)]) -> Vec<JobReport> {
 }
 
 #[test]
-fn learners_gain_less_the_larger_their_batches_are() {
+fn throughput_gain_of_learners_falls_with_the_batch_size() {
     let gains = |learners: u32| {
         let gain = |batch: &u32| {
             let changes = [
@@ -36,7 +36,7 @@ fn learners_gain_less_the_larger_their_batches_are() {
     assert!((1.0..1.6).contains(&two[4]), "{two:?}");
 }
 
-/// By job, the time to accuracy with each batch [s].
+/// Returns the time to accuracy for each job and each batch [s].
 fn times(gpus: u32) -> Vec<Vec<f64>> {
     let mut all = vec![Vec::new(); 4];
     for batch in BATCHES {
@@ -53,17 +53,18 @@ fn times(gpus: u32) -> Vec<Vec<f64>> {
     all
 }
 
-/// The least, and which it is.
+/// Returns the index of the least time, and the least time.
 fn least(times: &[f64]) -> (usize, f64) {
     let all = times.iter().copied().enumerate();
     all.min_by(|a, b| a.1.total_cmp(&b.1)).expect("some")
 }
 
 #[test]
-fn averaged_models_are_as_much_faster_as_published_and_the_best_batch_lies_inside() {
-    // Published (PVLDB 12(11), abstract): 1.3 to 4 times. Expectation by hand: the best of (1 + 8b/1000)(4 + 0.061b)/8b
-    // against (1 + 32/1000)·0.061/8·1.093 on eight GPUs is 2.7, on one GPU 1.5; all eight
-    // wait for the slowest and for the ring in every step of synchronous SGD, and seldom where models are averaged.
+fn model_averaging_speeds_up_as_published_with_an_intermediate_best_batch() {
+    // Published (PVLDB 12(11), abstract): 1.3 to 4 times. Expectation by hand: the minimum of (1 + 8b/1000)(4 +
+    // 0.061b)/8b against (1 + 32/1000)·0.061/8·1.093 on eight GPUs is 2.7 times, on one GPU 1.5 times; all
+    // eight wait for the slowest GPU and for the ring in every step of synchronous SGD, and seldom with
+    // averaged models.
     for (gpus, expected) in [(1, 1.5), (8, 2.7 * 1.12)] {
         let all = times(gpus);
         for times in &all {
@@ -80,12 +81,12 @@ fn averaged_models_are_as_much_faster_as_published_and_the_best_batch_lies_insid
 
 const MODELS: [&str; 5] = ["LeNet", "ResNet-32", "VGG-16", "ResNet-50", "ResNet-101"];
 
-/// A model's time to accuracy, best batch by best batch: with synchronous SGD, and with the best number of learners.
+/// A model's time to accuracy at the best batch: with synchronous SGD, and with the best number of learners.
 struct Best {
-    /// Place of the best batch, and its time [s].
+    /// Index of the best batch, and its time [s].
     sgd: (usize, f64),
     learners: f64,
-    /// The same of one learner on each GPU.
+    /// Least time with one learner on each GPU [s].
     one: f64,
 }
 
@@ -94,17 +95,17 @@ impl Best {
         self.sgd.1 / self.learners
     }
 
-    /// That of one learner on each GPU: what averaging does.
+    /// Returns the speed-up with one learner on each GPU, which is that of averaging alone.
     fn averaging(&self) -> f64 {
         self.sgd.1 / self.one
     }
 }
 
-/// The batches of the scenario's sweep, and larger ones, which it leaves out.
+/// The batches of the scenario's sweep, followed by larger ones, which the sweep leaves out.
 const GRID: [u32; 14] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
 const SHIPPED: &[u32] = GRID.split_at(10).0;
 
-/// Every model's best of these batches, on so many GPUs and with these keys changed.
+/// Returns the best times of every model over these batches, on `gpus` GPUs and with the keys `more` changed.
 fn models(gpus: u32, batches: &[u32], more: &[(&str, &str)]) -> Vec<Best> {
     let mut times = vec![[const { Vec::new() }; 4]; MODELS.len()];
     for batch in batches {
@@ -128,10 +129,11 @@ fn models(gpus: u32, batches: &[u32], more: &[(&str, &str)]) -> Vec<Best> {
 }
 
 #[test]
-fn four_of_five_models_gain_as_much_as_published_and_the_header_says_what_each_does() {
-    // Published (PVLDB 12(11), abstract): 1.3 to 4 times on eight GPUs. Expectation: as the scenario's header says; LeNet
-    // lies above that, and the three large models are within it with one learner on each GPU. Synchronous SGD takes a
-    // batch inside the grid.
+fn four_of_five_models_gain_as_published_and_match_the_scenario_header() {
+    // Published (PVLDB 12(11), abstract): 1.3 to 4 times on eight GPUs. Expectation: the speed-ups in the
+    // scenario's header; LeNet gains more than published, and the three large models are within the published
+    // range with one learner on each GPU. The best batch of synchronous SGD is neither the smallest nor the
+    // largest of the grid.
     for (gpus, said, averaging) in [
         (1, [2.9, 1.5, 1.1, 1.1, 1.1], [1.0; 5]),
         (8, [13.9, 3.0, 2.4, 1.5, 1.5], [5.1, 2.1, 2.2, 1.4, 1.4]),
@@ -149,10 +151,11 @@ fn four_of_five_models_gain_as_much_as_published_and_the_header_says_what_each_d
 }
 
 #[test]
-fn the_model_outside_is_there_because_no_batch_fills_its_gpu_and_large_ones_teach_less() {
-    // System: the five models where large batches cost no epochs, with batches large enough for that, and where kernels fill
-    // their GPUs. Expectation: without a cost of batches LeNet gains 1.3, all others next to nothing, and synchronous SGD
-    // takes a batch inside the grid; with full GPUs more learners gain nothing.
+fn lenet_gains_more_because_no_batch_fills_its_gpu_and_large_batches_need_more_epochs() {
+    // System: the five models where large batches need no more epochs, with a grid of large batches; then with
+    // kernels that fill the GPU. Expectation: in the first case LeNet gains a factor of 1.3, all others next to
+    // nothing, and the best batch of synchronous SGD is not the largest; with full GPUs more learners gain
+    // nothing.
     let large = &GRID[4..];
     let free = models(8, large, &[("job.accuracy.critical_batch", "1e6")]);
     assert!((free[0].speedup() / 1.3 - 1.0).abs() < 0.05, "{}", free[0].speedup());
@@ -165,15 +168,16 @@ fn the_model_outside_is_there_because_no_batch_fills_its_gpu_and_large_ones_teac
         assert!(best.one / best.learners < 1.05, "{model}: more learners gain on full GPUs");
     }
     assert!((4.5..5.5).contains(&full[0].speedup()), "{}", full[0].speedup());
-    // Where ImageNet's error is known to rise at the end of training.
+    // With a critical batch of 8,192, beyond which ImageNet's error is known to rise at the end of training.
     let late = models(8, SHIPPED, &[("job.accuracy.critical_batch", "8192")]);
     assert!(late[3..].iter().all(|best| (best.speedup() / 1.2 - 1.0).abs() < 0.05));
 }
 
 #[test]
-fn large_models_fill_two_thirds_of_a_gpu_with_four_images_and_the_smallest_never_fills_it() {
-    // Expectation, from the scenario's steps: the part of a step that is not its fixed part is 4b ÷ (a + 4b): two thirds for
-    // the large ResNets, half for VGG-16. LeNet's step is 0.44 ms with one image and 0.62 ms with 500.
+fn four_images_fill_up_to_two_thirds_of_a_gpu_for_large_models_and_lenet_never_fills_it() {
+    // Expectation, from the scenario's steps: the part of a step beyond its fixed part is 4b ÷ (a + 4b): two
+    // thirds for the large ResNets, half for VGG-16. LeNet's step is 0.44 ms with one image and 0.62 ms with
+    // 500.
     let scenario = shipped("crossbow-models", &[]);
     let step = |place: usize, images: f64| {
         let step = &scenario.jobs[4 * place].step;
@@ -189,9 +193,9 @@ fn large_models_fill_two_thirds_of_a_gpu_with_four_images_and_the_smallest_never
 }
 
 #[test]
-fn steps_of_the_five_models_follow_from_one_rule() {
-    // Expectation: 62.5 us for each layer of the catalogue's model, and three times its forward pass at 62 % of 10.97
-    // TFLOP/s; VGG-16 is that of 32 x 32 images, with one linear layer.
+fn step_times_of_the_five_models_follow_from_their_layers_and_flops() {
+    // Expectation: 62.5 us for each layer of the catalogue's model, and three times its forward pass at 62 % of
+    // 10.97 TFLOP/s; VGG-16 is the variant for 32 x 32 images, with one linear layer.
     let scenario = shipped("crossbow-models", &[]);
     let catalogue = ["lenet5", "resnet32", "vgg16", "resnet50", "resnet101"];
     for (place, name) in catalogue.into_iter().enumerate() {
@@ -203,7 +207,7 @@ fn steps_of_the_five_models_follow_from_one_rule() {
             })
         };
         let (layers, flops) = match name {
-            // A 49th of the pixels, and one small linear layer for three large ones.
+            // VGG-16 here has a 49th of the pixels, and one small linear layer in place of three large ones.
             "vgg16" => {
                 let (layers, flops) = of(&|layer| !layer.starts_with("fc"));
                 (layers + 1.0, flops / 49.0)
@@ -219,7 +223,7 @@ fn steps_of_the_five_models_follow_from_one_rule() {
     }
 }
 
-/// Time to accuracy of the only job of a scenario [s], and the share of its time that it waits.
+/// Returns the time to accuracy of the only job of a scenario [s], and the share of its time that it stalls.
 fn time_and_stall(name: &str, changes: &[(&str, &str)]) -> (f64, f64) {
     let changes: Vec<_> = changes.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
     let job = jobs(name, &changes).remove(0);
@@ -228,9 +232,10 @@ fn time_and_stall(name: &str, changes: &[(&str, &str)]) -> (f64, f64) {
 }
 
 #[test]
-fn learners_are_worth_it_until_their_gpu_is_full() {
-    // System: `scenarios/many-learners.toml`: a learner fills 0.976 ms of 4.976 ms. Expectation: as its header says. Up to
-    // five they share the time by their number; from there on it grows with the epochs, 0.3 % of them for each model more.
+fn more_learners_pay_until_their_gpu_is_full() {
+    // System: `scenarios/many-learners.toml`: a learner fills the GPU for 0.976 ms of 4.976 ms. Expectation, as
+    // in its header: up to five learners, time falls with their number; beyond, it grows with the epochs, by
+    // 0.3 % of them for each further model.
     let time = |learners: u32| {
         let learners = learners.to_string();
         time_and_stall("many-learners", &[("job.parallel.data.learners", &learners)]).0
@@ -247,9 +252,10 @@ fn learners_are_worth_it_until_their_gpu_is_full() {
 }
 
 #[test]
-fn the_best_period_of_averages_is_longer_on_slower_links() {
-    // System: `scenarios/averaging-period.toml`. Expectation: 8 steps over 100 MB/s, 4 over 1 GB/s, 2 over 10 GB/s, as its
-    // header says; with an average at each step, learners wait most of the time on the slowest links.
+fn the_best_averaging_period_is_longer_on_slower_links() {
+    // System: `scenarios/averaging-period.toml`. Expectation, as in its header: the best period is 8 steps over
+    // 100 MB/s, 4 over 1 GB/s, 2 over 10 GB/s; with an average at each step, learners stall most of the time on
+    // the slowest links.
     for (links, best) in [("100 MB/s", 8), ("1 GB/s", 4), ("10 GB/s", 2)] {
         let of = |period: u32| {
             let (links, period) = (format!("\"{links}\""), period.to_string());
@@ -264,9 +270,9 @@ fn the_best_period_of_averages_is_longer_on_slower_links() {
 }
 
 #[test]
-fn a_step_of_slack_gains_most() {
-    // System: `scenarios/slack.toml`. Expectation: as its header says: 26 % of the time with one step, 39 % with eight, and
-    // stale updates that hardly depend on the slack.
+fn the_first_step_of_slack_gains_most() {
+    // System: `scenarios/slack.toml`. Expectation, as in its header: one step of slack saves 26 % of the time,
+    // eight save 39 %, and staleness hardly depends on the slack.
     let of = |slack: u32| {
         let slack = slack.to_string();
         let key = "job.sync.parameter-server.consistency.stale";

@@ -1,11 +1,11 @@
-//! A loader that decodes on the GPU takes its share of it.
+//! Loaders that decode on the GPU take GPU time from training.
 
 use super::on_request::text;
 use super::runs::{simulate, steady, written};
 use forebay::live::{CopyTask, monotonic, run_copy};
 use forebay::scenario::{Scenario, ScenarioFile};
 
-/// Batches of 4 samples of 100 B, read in no time; steps of 10 ms.
+/// Returns a scenario with batches of 4 samples of 100 B, read in no time, and steps of 10 ms.
 fn of(loader: &str, changes: &[(&str, &str)]) -> Scenario {
     let text = text(4, "\"1 us\"", "model.step = \"10 ms\"", &format!("dali = {{ {loader} }}"));
     written(&text.replace("steps = 20", "steps = 400"), changes)
@@ -22,9 +22,9 @@ fn near(found: f64, expected: f64) {
 
 #[test]
 fn decoding_and_training_share_the_gpu() {
-    // System: steps of 10 ms, decoding of 1 GPU-ms a sample. Expectation: 14 ms of work on the GPU in
-    // every step, whoever goes first; 16 ms where decoding can use a quarter of it, since a batch then
-    // takes that long by itself; a GPU twice as fast halves both.
+    // System: steps of 10 ms, decoding of 1 ms of GPU time per sample. Expectation: 14 ms of GPU work in every
+    // step, in either order; 16 ms where decoding can use only a quarter of the GPU, since decoding a batch
+    // then takes that long; half of both on a GPU twice as fast.
     near(step("threads = 1, gpu = { decode = \"1 ms\" }", &[]), 14e-3);
     near(step("threads = 1, gpu = { decode = \"1 ms\", occupancy = 0.25 }", &[]), 16e-3);
     near(
@@ -35,20 +35,21 @@ fn decoding_and_training_share_the_gpu() {
     let outcome = simulate(&of("threads = 1, gpu = { decode = \"1 ms\" }", &[]));
     let gpu = outcome.resources.iter().find(|of| of.name == "node.gpu").expect("a resource");
     assert!(gpu.utilisation > 0.99, "{gpu:?}");
-    // Two copies, two GPUs: each decodes every other batch.
+    // Two model copies on two GPUs: each GPU decodes every other batch.
     let both = [("job.parallel.data.copies_per_node", "2")];
     near(step("threads = 1, gpu = { decode = \"1 ms\" }", &both), 14e-3);
 }
 
 #[test]
-fn on_the_host_threads_decode() {
-    // System: decoding of 8 core-ms a sample by one or two threads. Expectation: 32 ms a batch, or 16.
+fn dali_without_a_gpu_decodes_in_host_threads() {
+    // System: decoding of 8 ms of core time per sample by one or two threads. Expectation: 32 ms a batch, or 16
+    // ms.
     near(step("threads = 1, decode = \"8 ms\"", &[]), 32e-3);
     near(step("threads = 2, decode = \"8 ms\"", &[]), 16e-3);
     near(step("threads = 2, decode = \"8 ms\", prefetch_queue_depth = 8", &[]), 16e-3);
-    // What the GPU does comes on top of what the host does, not instead.
+    // Work on the GPU is added to work on the host; it does not replace it.
     near(step("threads = 1, decode = \"8 ms\", gpu = { decode = \"1 ms\" }", &[]), 32e-3);
-    // One reader of 8 ms a sample, or two.
+    // Reads of 8 ms a sample by one reader, or by two.
     let slow = [("storage.disk.local-disk.latency", "\"8 ms\"")];
     near(step("threads = 1", &slow), 32e-3);
     near(step("threads = 1, readers = 2", &slow), 16e-3);
@@ -57,15 +58,16 @@ fn on_the_host_threads_decode() {
 }
 
 #[test]
-fn what_is_decoded_on_the_gpu_is_copied_as_stored() {
-    // System: 400 B a batch as stored, 40 kB decoded, over 1 MB/s. Expectation: 0.4 or 40 ms a batch.
+fn samples_decoded_on_the_gpu_are_copied_in_their_stored_size() {
+    // System: 400 B a batch as stored, 40 kB decoded, over 1 MB/s. Expectation: 40 ms a batch decoded on the
+    // host, 0.4 ms decoded on the GPU.
     let pcie = [("cluster.node.pcie", "\"1 MB/s\""), ("dataset.d.decoded_size", "\"10 kB\"")];
     near(step("threads = 1", &pcie), 40e-3);
     near(step("threads = 1, gpu = { decode = \"1 us\" }", &pcie), 10.004e-3);
 }
 
 #[test]
-fn what_has_no_gpu_is_refused() {
+fn gpu_decoding_without_a_gpu_is_refused() {
     let gpu = "dali = { threads = 1, gpu = { decode = \"1 ms\" } }";
     let cores = "model = { device.cpu = { threads = 1 }, step = \"1 ms\" }";
     let refused = |job: &str, loader: &str| {

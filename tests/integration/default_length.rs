@@ -1,7 +1,7 @@
-//! Runs of unwritten length find what runs a hundred times as long find, in random scenarios.
+//! Runs of default length give the throughput of runs a hundred times as long, in random scenarios.
 //!
-//! The suite takes some; `FOREBAY_DEFAULT_LENGTH=100 cargo test --release --locked --test integration default_length` takes a
-//! hundred, which is some minutes.
+//! The suite runs a few scenarios; `FOREBAY_DEFAULT_LENGTH=100 cargo test --release --locked --test integration
+//! default_length` runs a hundred, which takes some minutes.
 
 use forebay::report;
 use forebay::scenario::Scenario;
@@ -11,15 +11,15 @@ use rayon::prelude::*;
 
 use super::runs::written;
 
-/// Scenarios where nobody asks for more.
+/// Default number of scenarios.
 const FEW: u64 = 3;
 
-/// One of several.
+/// Returns one of the choices at random.
 fn one<'a>(generator: &mut Xoshiro256PlusPlus, choices: &[&'a str]) -> &'a str {
     choices[generator.random_range(0..choices.len())]
 }
 
-/// A random scenario without a word on its length.
+/// Returns a random scenario without settings of its length.
 fn random(seed: u64) -> String {
     let generator = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
     let copies = generator.random_range(1..=4);
@@ -76,7 +76,7 @@ model = {{ step = "{step} ms"{jitter} }}
     )
 }
 
-/// Throughput of the first job [samples/s], and the steps of each copy.
+/// Returns the throughput of the first job [samples/s], and the number of steps of each copy.
 fn rate(scenario: &Scenario) -> (f64, f64) {
     let outcome = sim::run(scenario, 0, &sim::Options::default());
     let report = report::summarise(scenario, &[outcome], 0.0);
@@ -86,7 +86,7 @@ fn rate(scenario: &Scenario) -> (f64, f64) {
 }
 
 #[test]
-fn throughput_of_unwritten_length_is_that_of_a_run_a_hundred_times_as_long() {
+fn throughput_of_a_default_length_run_matches_a_run_a_hundred_times_as_long() {
     let asked = std::env::var("FOREBAY_DEFAULT_LENGTH").ok().and_then(|n| n.parse().ok());
     let wrong: Vec<String> = (0..asked.unwrap_or(FEW))
         .into_par_iter()

@@ -5,14 +5,14 @@ use forebay::scenario::{Override, ScenarioFile};
 use super::base::{base, changed, outcome};
 use super::runs::simulate;
 
-/// Ends of the steps of the first job with a fault and these changes.
+/// Returns the end of each step of the first job with a fault and these changes [s].
 fn ends(changes: &[(&str, &str)], fault: &str) -> Vec<f64> {
     let fault = format!("[{fault}]");
     let scenario = changed(&[changes, &[("fault", fault.as_str())]].concat());
     simulate(&scenario).jobs[0].steps.iter().map(|step| step.end).collect()
 }
 
-/// Mean time of the steps that end in a stretch of time [s].
+/// Returns the mean time of the steps that end from `from` to `until` [s].
 fn pace(ends: &[f64], from: f64, until: f64) -> f64 {
     let inside: Vec<f64> = ends.iter().copied().filter(|t| (from..until).contains(t)).collect();
     (inside[inside.len() - 1] - inside[0]) / (inside.len() - 1) as f64
@@ -23,7 +23,7 @@ fn assert_near(value: f64, expected: f64, tolerance: f64) {
     assert!((value / expected - 1.0).abs() <= tolerance, "{value} instead of {expected}");
 }
 
-/// 16 samples of 100 kB a step over a server or a NIC that binds: 16 ms at 100 MB/s.
+/// Steps of 16 samples of 100 kB over a server or a NIC that is the bottleneck: 16 ms at 100 MB/s.
 const BOUND: [(&str, &str); 4] = [
     ("storage.s.file-server.latency", "{ exponential = { mean = \"500 us\" } }"),
     ("job.loader.tf-queue.decode", "\"0 s\""),
@@ -32,9 +32,9 @@ const BOUND: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn a_link_is_as_slow_as_its_factor_says_and_only_then() {
-    // System: what binds has a quarter of its bandwidth from 2 s to 6 s. Expectation: 16 ms a step before and
-    // after, 64 ms meanwhile.
+fn a_link_fault_slows_reads_by_its_factor_only_while_it_lasts() {
+    // System: the bottleneck has a quarter of its bandwidth from 2 s to 6 s. Expectation: 16 ms a step before
+    // and after, 64 ms meanwhile.
     let cases = [
         ("storage.s.file-server.bandwidth", "storage = \"s\""),
         ("cluster.network.nic", "link = \"nic\""),
@@ -54,8 +54,9 @@ fn a_link_is_as_slow_as_its_factor_says_and_only_then() {
 }
 
 #[test]
-fn operations_of_a_slow_server_are_slow_too() {
-    // System: 1,000 opens a second bind, 16 of them a step. Expectation: 16 ms, and 32 ms at half the speed.
+fn a_storage_fault_slows_operations_by_its_factor() {
+    // System: a limit of 1,000 opens a second, 16 opens a step. Expectation: 16 ms a step, and 32 ms at half
+    // the speed.
     let changes = [&BOUND[..], &[("storage.s.file-server.operations", "\"1000 /s\"")]].concat();
     let ends = ends(&changes, "{ storage = \"s\", factor = 0.5, from = \"2 s\", until = \"6 s\" }");
     assert_near(pace(&ends, 0.5, 2.0), 16e-3, 0.02);
@@ -64,9 +65,9 @@ fn operations_of_a_slow_server_are_slow_too() {
 }
 
 #[test]
-fn a_link_that_is_down_lets_nothing_through() {
-    // System: the NIC is down from 2 s to 5 s. Expectation: the queue of 64 samples is trained on, then no
-    // step ends; all is there 3 s later than otherwise.
+fn a_link_that_is_down_stops_all_reads() {
+    // System: the NIC is down from 2 s to 5 s. Expectation: the queue of 64 samples is trained on, then no step
+    // ends; the run ends 3 s later than without the fault.
     let changes = [&BOUND[..], &[("cluster.network.nic", "\"100 MB/s\"")]].concat();
     let plain = simulate(&changed(&changes)).makespan;
     let ends = ends(&changes, "{ link = \"nic\", factor = 0, from = \"2 s\", until = \"5 s\" }");
@@ -75,9 +76,10 @@ fn a_link_that_is_down_lets_nothing_through() {
 }
 
 #[test]
-fn ways_above_the_switches_of_a_node_are_slow_too() {
-    // System: a ring of four GPUs, 6 parts of 25 MB, two of whose ways cross uplinks of 5 GB/s or a root of
-    // 10 GB/s; steps of 1 ms. Expectation: 30 ms more, and from 0.5 s on 60 ms, on the first nodes and in a group.
+fn faults_of_links_inside_a_node_slow_uplinks_and_root_of_its_pcie_tree() {
+    // System: a ring of four GPUs, 6 messages of 25 MB, with two of its links over uplinks of 5 GB/s or a root
+    // of 10 GB/s; steps of 1 ms. Expectation: 30 ms for the ring, and 60 ms from 0.5 s on, on the first nodes
+    // and in a group.
     let tree = |above: &str| format!("{{ kind = \"tree\", switch = 2, {above} }}");
     for above in ["uplink = \"5 GB/s\"", "root = \"10 GB/s\""] {
         let group = format!("{{ g = {{ nodes = 1, node = {{ intra = {} }} }} }}", tree(above));
@@ -108,9 +110,9 @@ fn ways_above_the_switches_of_a_node_are_slow_too() {
 }
 
 #[test]
-fn what_is_said_of_a_fault_without_effect_is_so() {
-    // System: faults of what is not limited, not used, or not followed. Expectation: a remark, and the same steps;
-    // neither where it is in a group.
+fn faults_reported_without_effect_have_none() {
+    // System: faults of resources that are not limited, not used, or not simulated. Expectation: a remark, and
+    // the same steps; no remark where the fault has an effect on a group.
     let analytic = "{ gradients = \"100 MB\", fidelity = \"analytic\" }";
     let memory = [("storage.s", "{ memory = {} }"), ("job.loader.tf-queue.decode", "\"0 s\"")];
     let store = [("storage.s", "{ object-store = { per_connection = \"100 MB/s\" } }")];
@@ -145,9 +147,9 @@ fn what_is_said_of_a_fault_without_effect_is_so() {
 }
 
 #[test]
-fn a_slow_gpu_holds_up_its_peers() {
-    // System: data in memory, steps of 1 ms on two nodes; the GPUs of one at half speed from 20 ms on.
-    // Expectation: 2 ms a step from then on, of which those of the other wait 1 ms.
+fn a_slow_gpu_delays_its_peers() {
+    // System: data in memory, steps of 1 ms on two nodes; the GPUs of one node at half speed from 20 ms on.
+    // Expectation: 2 ms a step from then on, of which the other node waits 1 ms.
     let changes = [
         ("storage.s", "{ memory = {} }"),
         ("job.loader.tf-queue.decode", "\"0 s\""),
@@ -165,9 +167,9 @@ fn a_slow_gpu_holds_up_its_peers() {
 }
 
 #[test]
-fn cores_that_others_take_are_missing() {
-    // System: eight threads that decode for 8 ms, eight cores; then two of them. Expectation: 16 samples in
-    // 16 ms, and in 64 ms.
+fn a_fault_of_cores_slows_decoding() {
+    // System: eight threads that decode for 8 ms on eight cores; for a while only two cores. Expectation: 16
+    // samples in 16 ms, and in 64 ms meanwhile.
     let changes = [
         ("storage.s", "{ memory = {} }"),
         ("job.loader.tf-queue.decode", "{ gamma = { mean = \"8 ms\", cv = 0.3 } }"),
@@ -181,26 +183,26 @@ fn cores_that_others_take_are_missing() {
 }
 
 #[test]
-fn a_fault_that_is_over_before_anything_happens_changes_nothing() {
+fn a_fault_of_factor_one_changes_nothing() {
     let plain: Vec<f64> = outcome(&BOUND).jobs[0].steps.iter().map(|step| step.end).collect();
     let none = "{ storage = \"s\", factor = 1, from = \"0 s\", until = \"1 s\" }";
     assert_eq!(ends(&BOUND, none), plain);
 }
 
 #[test]
-fn what_is_wrong_with_a_fault_is_said() {
+fn invalid_fault_settings_are_reported() {
     let cases = [
         ("{ storage = \"s\" }", "the key `factor` is missing"),
         ("{ factor = 0.5 }", "one of the keys `storage`, `link`, `node` is missing"),
         ("{ storage = \"t\", factor = 0.5 }", "there is no storage named \"t\""),
         ("{ storage = \"s\", factor = 1.5 }", "1.5 is out of range"),
         ("{ storage = \"s\", factor = 0 }", "as good as none"),
-        ("{ link = \"nic\", factor = 0 }", "what is down for ever lets no job end"),
-        ("{ node = \"gpus\", nodes = [8], factor = 0.5 }", "there is no 8"),
+        ("{ link = \"nic\", factor = 0 }", "a link that is down for ever lets no job end"),
+        ("{ node = \"gpus\", nodes = [8], factor = 0.5 }", "there is no node or rack 8"),
         ("{ storage = \"s\", nodes = [1], factor = 0.5 }", "all nodes share this storage"),
         (
             "{ storage = \"s\", factor = 0.5, from = \"2 s\", until = \"1 s\" }",
-            "it ends at 1 s, and begins at 2 s",
+            "the fault ends at 1 s, but begins at 2 s",
         ),
     ];
     let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
@@ -214,9 +216,9 @@ fn what_is_wrong_with_a_fault_is_said() {
 }
 
 #[test]
-fn kernels_that_leave_room_on_a_slow_gpu_are_slow_too() {
-    // System: nothing but steps, of one learner or two, that fill part of a GPU at half its speed. Expectation: twice
-    // as long, whatever they fill.
+fn a_gpu_fault_slows_kernels_that_fill_part_of_the_gpu() {
+    // System: only steps, of one learner or two, that fill part of a GPU at half its speed. Expectation: twice
+    // the time, whatever part they fill.
     let fed = [("storage.s", "{ memory = {} }"), ("job.loader", "{ in-memory = {} }")];
     for part in ["0.2", "0.4", "0.8", "1.0"] {
         for learners in ["1", "2"] {
@@ -232,9 +234,9 @@ fn kernels_that_leave_room_on_a_slow_gpu_are_slow_too() {
 }
 
 #[test]
-fn gradients_are_taken_apart_by_a_slow_gpu() {
-    // System: 20 MB at a quarter, taken apart at 0.1 GB/s: 50 ms, beside a step. Expectation: twice both at half the
-    // speed, but for half a millisecond on the way.
+fn a_gpu_fault_slows_gradient_decompression() {
+    // System: 20 MB of gradients compressed to a quarter, decompressed at 0.1 GB/s: 50 ms, beside a step.
+    // Expectation: at half the speed twice the time for both, except half a millisecond of transfer.
     let changes = [
         ("storage.s", "{ memory = {} }"),
         ("job.loader", "{ in-memory = {} }"),

@@ -1,11 +1,12 @@
-//! GPUs of the catalogue: what a model takes of their memory, and how long a step takes there.
+//! GPUs of the catalogue: the memory that a model needs, and its step time.
 
 use super::runs::{near, simulate, written};
 use forebay::catalogue::{Precision, gpu, model};
 use forebay::report::{DeviceMemoryReport, json, summarise, text};
 use forebay::scenario::ScenarioFile;
 
-/// A job of batches of 64 with these keys of its model, on GPUs with these keys of their node.
+/// Returns a job with batches of 64 and the keys `model` of its model, on GPUs with the keys `node` of their
+/// node.
 fn scenario(node: &str, model: &str, rest: &str) -> String {
     format!(
         r#"# What fits, and how fast is it?
@@ -53,8 +54,9 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn a_step_takes_its_arithmetic_at_a_share_of_the_peak() {
-    // System: ResNet-50 on a V100. Expectation: FLOPs of forward and backward of the batch over the peak's share.
+fn step_time_follows_from_flops_and_the_share_of_peak() {
+    // System: ResNet-50 on a V100. Expectation: FLOPs of forward and backward of the batch, divided by the
+    // share of the peak.
     let resnet = model("resnet50").expect("known");
     let flops = (resnet.flops() + resnet.backward_flops()) as f64;
     let of = |name: &str, keys: &str, extra: &str| {
@@ -76,7 +78,7 @@ fn a_step_takes_its_arithmetic_at_a_share_of_the_peak() {
 }
 
 #[test]
-fn what_contradicts_or_lacks_something_is_refused_with_a_remedy() {
+fn contradictory_or_incomplete_gpu_settings_are_refused_with_a_remedy() {
     let v100 = "gpu = \"v100-sxm2\"";
     for (node, model, what) in [
         (
@@ -85,14 +87,14 @@ fn what_contradicts_or_lacks_something_is_refused_with_a_remedy() {
             "contradict each other",
         ),
         (v100, "catalogue = \"resnet50\"", "`efficiency = 0.4` on a `cluster.node.gpu`"),
-        (v100, "efficiency = 0.4", "what a step computes is not known"),
-        (v100, "catalogue = \"resnet50\", efficiency = 0", "nothing of the peak is reached"),
-        (v100, "catalogue = \"resnet50\", efficiency = 1e-320", "nothing of the peak is reached"),
+        (v100, "efficiency = 0.4", "`efficiency` needs the FLOPs of a step"),
+        (v100, "catalogue = \"resnet50\", efficiency = 0", "`efficiency` is too small"),
+        (v100, "catalogue = \"resnet50\", efficiency = 1e-320", "`efficiency` is too small"),
         (v100, "catalogue = \"resnet50\", efficiency = 1.5", "from 0 to 1"),
         (
             v100,
             "catalogue = \"resnet50\", efficiency = 0.4, precision = \"bf16\"",
-            "`v100-sxm2` has no bf16",
+            "`v100-sxm2` has no peak rate in bf16",
         ),
         (
             v100,
@@ -102,7 +104,7 @@ fn what_contradicts_or_lacks_something_is_refused_with_a_remedy() {
         (
             "smt = {}",
             "catalogue = \"resnet50\", efficiency = 0.4",
-            "which GPU computes is not known",
+            "`efficiency` needs the peak rate of a GPU",
         ),
         ("gpu = \"v100-sxm\"", RESNET, "did you mean `v100-sxm2`?"),
         (
@@ -119,17 +121,17 @@ fn what_contradicts_or_lacks_something_is_refused_with_a_remedy() {
         let found = refused(&scenario(node, model, ""));
         assert!(found.contains(what), "{node} {model}: {found}");
     }
-    // What is changed wins, as everywhere.
+    // A changed setting takes precedence over the written one.
     let file = scenario(v100, RESNET, "");
     let by_peak = written(&file, &[("job.j.model.efficiency", "0.4")]);
     assert!(by_peak.jobs[0].step.per_sample > 0.0);
 }
 
 #[test]
-fn another_gpu_of_a_group_has_its_own_memory() {
-    // System: V100 with 32 GB, as written, beside a group. Expectation: where this has P100, a job there has
-    // 16 GiB for each GPU, and one on the first nodes 32 GB; where it has V100 as well, or memory of its own,
-    // that.
+fn a_group_with_another_gpu_has_the_memory_of_that_gpu() {
+    // System: V100 with an explicit 32 GB, beside a group. Expectation: if the group has P100, a job on it has
+    // 16 GiB for each GPU, and a job on the first nodes 32 GB; if the group has V100 as well, 32 GB; if it has
+    // memory of its own, that memory.
     let of = |group: &str, nodes: u32, batch: u32| {
         let rest = format!("[cluster.group.old]\nnodes = 1\nnode = {{ {group} }}");
         scenario("gpu = \"v100-sxm2\", gpu_memory = \"32 GB\"", RESNET, &rest)
@@ -142,35 +144,35 @@ fn another_gpu_of_a_group_has_its_own_memory() {
     assert_eq!(capacity(p100, 2), Some(32e9));
     assert_eq!(capacity("gpu_speed = 0.5", 3), Some(32e9));
     assert_eq!(capacity("gpu = \"p100-sxm2\", gpu_memory = \"20 GB\"", 3), Some(20e9));
-    assert!(refused(&of(p100, 3, 220)).contains("and a GPU has 16.0 GiB"));
+    assert!(refused(&of(p100, 3, 220)).contains("but a GPU has 16.0 GiB"));
     held(&of(p100, 2, 220));
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_the_remedy_fits() {
-    // System: ResNet-50 on a V100 of 16 GiB. Expectation: the batch that the message offers fits, one more does
-    // not; mixed precision, a larger memory or stages make it fit too.
+fn a_model_larger_than_gpu_memory_is_refused_with_a_batch_that_fits() {
+    // System: ResNet-50 on a V100 of 16 GiB. Expectation: the batch that the message offers fits, a batch
+    // larger by one does not; mixed precision, a larger memory or stages make the original batch fit.
     let of = |node: &str, keys: &str, batch: u64, rest: &str| {
         scenario(node, &format!("{RESNET}{keys}"), rest)
             .replace("batch = 64", &format!("batch = {batch}"))
     };
     let v100 = "gpu = \"v100-sxm2\"";
     let found = refused(&of(v100, "", 256, ""));
-    assert!(found.contains("and a GPU has 16.0 GiB"), "{found}");
+    assert!(found.contains("but a GPU has 16.0 GiB"), "{found}");
     assert!(found.contains("`model.precision = \"fp16\"`"), "{found}");
     assert!(found.contains("x.toml:19:") && found.contains("job.j.batch"), "{found}");
     let offered = found.split("at most ").nth(1).and_then(|rest| rest.split(',').next());
     let offered: u64 = offered.and_then(|number| number.parse().ok()).expect("a batch");
     assert!((150..256).contains(&offered), "{offered}");
     assert!(held(&of(v100, "", offered, "")).total <= 16.0 * f64::from(1 << 30));
-    assert!(refused(&of(v100, "", offered + 1, "")).contains("GPU's memory"));
+    assert!(refused(&of(v100, "", offered + 1, "")).contains("GPU memory"));
     held(&of(v100, ", precision = \"fp16\"", 256, ""));
     held(&of("gpu = \"v100-sxm3-32gb\"", "", 256, ""));
     held(&of("gpu = \"v100-sxm2\", gpu_memory = \"24 GiB\"", "", 256, ""));
     held(&of(v100, "", 256, "parallel.pipeline = { stages = 4, overlap = false }"));
-    // Overlapping stages keep several batches.
+    // Overlapping stages keep several batches in memory.
     let overlapping = of(v100, "", 256, "parallel.pipeline = { stages = 4 }");
-    assert!(refused(&overlapping).contains("GPU's memory"));
+    assert!(refused(&overlapping).contains("GPU memory"));
     // A model that does not fit with any batch.
     let gpt = "catalogue = \"gpt3-6.7b\", step = \"1 s\"";
     let found = refused(&scenario(v100, gpt, ""));
@@ -178,9 +180,9 @@ fn what_does_not_fit_is_refused_and_the_remedy_fits() {
 }
 
 #[test]
-fn every_key_moves_the_footprint_its_way() {
-    // System: ResNet-50 has 25,557,032 parameters. Expectation: four bytes for each of parameters, gradients and
-    // values of the optimizer, two where it is mixed, with the weights beside.
+fn every_setting_changes_the_memory_footprint_in_the_right_direction() {
+    // System: ResNet-50 has 25,557,032 parameters. Expectation: four bytes for each parameter, gradient and
+    // optimizer value; with mixed precision two bytes, plus fp32 master weights in the optimizer.
     let of = |keys: &str, rest: &str| {
         held(&scenario("pcie = \"10 GB/s\"", &format!("{RESNET}{keys}"), rest))
     };
@@ -207,7 +209,7 @@ fn every_key_moves_the_footprint_its_way() {
 }
 
 #[test]
-fn reports_say_what_gpus_hold() {
+fn reports_list_the_contents_of_gpu_memory() {
     let scenario = written(&scenario("gpu = \"v100-sxm2\"", RESNET, ""), &[]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     let page = text::render(&report, 200, false);
@@ -221,9 +223,9 @@ fn reports_say_what_gpus_hold() {
 }
 
 #[test]
-fn gradients_are_sent_in_the_floats_of_the_model() {
-    // System: two nodes add up ResNet-50's gradients. Expectation: half of the bytes in mixed precision, unless
-    // the sum is written to be in 32 bits.
+fn gradients_are_sent_in_the_precision_of_the_model() {
+    // System: two nodes reduce ResNet-50's gradients. Expectation: half of the bytes in mixed precision, unless
+    // the reduction is set to 32 bits.
     let of = |keys: &str, sync: &str| {
         let sync = format!("sync.allreduce = {{ algorithm = \"ring\"{sync} }}");
         let text = scenario("pcie = \"10 GB/s\"", &format!("{RESNET}{keys}"), &sync);
@@ -237,7 +239,7 @@ fn gradients_are_sent_in_the_floats_of_the_model() {
 }
 
 #[test]
-fn keys_without_effect_are_told() {
+fn gpu_settings_without_effect_are_reported() {
     let remarks =
         |node: &str, model: &str| written(&scenario(node, model, ""), &[]).remarks.join("\n");
     let idle = remarks(

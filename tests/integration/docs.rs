@@ -1,4 +1,5 @@
-//! README and guide: their commands run and print what is shown, their scenarios resolve, their links lead somewhere.
+//! README and guide: their commands run and print the output that is shown, their scenarios resolve, their
+//! links have targets.
 //!
 //! Commands that begin with `forebay` run, page by page, in a scratch directory with copies of the repository's
 //! scenarios, recipes and data. A block after the line `<!-- not run: reason -->` is only parsed. A `toml` block that
@@ -16,22 +17,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file of README and guide.
+/// A page of the README or the guide.
 struct Page {
-    /// Where it is in the repository.
+    /// Path in the repository.
     path: String,
     text: String,
 }
 
-/// A fenced block.
+/// A fenced block of a page.
 #[derive(Default)]
 struct Block {
-    /// What follows the opening fence: `sh`, `toml`, `text`.
+    /// The word after the opening fence: `sh`, `toml`, `text`.
     kind: String,
     body: String,
-    /// Why its commands do not run in tests.
+    /// Reason why the block's commands do not run in tests.
     not_run: Option<String>,
-    /// Whether nothing but empty lines is between it and the block before.
+    /// Whether only empty lines separate it from the block before.
     follows: bool,
 }
 
@@ -39,7 +40,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The README and all pages of the guide.
+/// Returns the README and all pages of the guide.
 fn pages() -> Vec<Page> {
     let entries = fs::read_dir(repository("docs/src")).expect("a guide");
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -76,7 +77,7 @@ impl Page {
         blocks
     }
 
-    /// The text without fenced blocks and HTML comments.
+    /// Returns the page's text without fenced blocks and HTML comments.
     fn prose(&self) -> String {
         let mut inside = false;
         let outside = |line: &&str| {
@@ -89,7 +90,7 @@ impl Page {
 }
 
 impl Block {
-    /// Its commands, a line each, without comments.
+    /// Returns the block's commands, one for each line, without comments.
     fn commands(&self) -> Vec<String> {
         let joined = self.body.replace("\\\n", " ");
         let plain = |line: &str| line.split(" # ").next().unwrap_or_default().trim().to_owned();
@@ -100,20 +101,20 @@ impl Block {
             .collect()
     }
 
-    /// Those that run this program.
+    /// Returns the block's commands that run `forebay`.
     fn ours(&self) -> Vec<String> {
         let commands = self.commands().into_iter();
         commands.filter(|command| command.starts_with("forebay ")).collect()
     }
 
-    /// The name of the file that a whole scenario says.
+    /// Returns the file name in the first line of a whole scenario, or `None` if there is none.
     fn file(&self) -> Option<&str> {
         let name = self.body.strip_prefix("# ")?.split(':').next()?;
         name.ends_with(".toml").then_some(name)
     }
 }
 
-/// The words of a command up to a pipe or a redirection, without quotes.
+/// Returns the words of a command up to a pipe or a redirection, without quotes.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for letter in command.chars() {
@@ -145,7 +146,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// What a command prints in a directory.
+/// Returns what a command prints to standard output when run in `directory`.
 fn print(page: &Page, command: &str, directory: &Path) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_forebay")).parent().expect("a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
@@ -157,13 +158,13 @@ fn print(page: &Page, command: &str, directory: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The runs of lines in a block between lines of `…`.
+/// Returns the groups of lines between lines of `…` in a block.
 fn shown(body: &str) -> Vec<String> {
     let segments = body.split("…\n").map(|segment| segment.trim_matches('\n').to_owned());
     segments.filter(|segment| !segment.is_empty()).collect()
 }
 
-/// Looks for what a block shows in what a command printed.
+/// Checks that the printed output contains the groups of lines of a block, in order.
 fn compare(page: &Page, command: &str, body: &str, printed: &str) {
     let mut rest = printed;
     for segment in shown(body) {
@@ -174,7 +175,7 @@ fn compare(page: &Page, command: &str, body: &str, printed: &str) {
     }
 }
 
-/// As many paragraphs of a report as a block shows of it.
+/// Returns as many paragraphs of a printed report as the block shows.
 fn renewed(body: &str, printed: &str) -> String {
     let head = shown(body).swap_remove(0);
     let paragraphs: Vec<&str> = printed.trim_end().split("\n\n").collect();
@@ -231,7 +232,7 @@ fn commands_of_readme_and_guide_print_what_is_shown() {
 }
 
 #[test]
-fn every_command_is_accepted_and_names_files_that_exist() {
+fn every_documented_command_is_accepted_and_names_existing_files() {
     for page in pages() {
         for block in page.blocks().iter().filter(|block| block.kind == "sh") {
             assert_ne!(block.not_run.as_deref(), Some(""), "{}: no reason", page.path);
@@ -280,13 +281,13 @@ fn every_scenario_of_readme_and_guide_resolves() {
     assert!(whole > 5, "{whole} scenarios");
 }
 
-/// The anchor that GitHub and mdBook give a heading.
+/// Returns the anchor that GitHub and mdBook give a heading.
 fn anchor(heading: &str) -> String {
     let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
     heading.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
 }
 
-/// The anchors of a page.
+/// Returns the anchors of a page.
 fn anchors(page: &Page) -> Vec<String> {
     let prose = page.prose();
     let headings = prose.lines().filter(|line| line.starts_with('#'));
@@ -294,7 +295,7 @@ fn anchors(page: &Page) -> Vec<String> {
 }
 
 #[test]
-fn links_and_pictures_of_readme_and_guide_lead_somewhere() {
+fn links_and_pictures_of_readme_and_guide_have_existing_targets() {
     let pages = pages();
     let known: HashMap<PathBuf, Vec<String>> =
         pages.iter().map(|page| (repository(&page.path), anchors(page))).collect();
@@ -309,7 +310,7 @@ fn links_and_pictures_of_readme_and_guide_lead_somewhere() {
             let target =
                 if file.is_empty() { here.clone() } else { here.with_file_name("").join(file) };
             assert!(target.exists(), "{}: {link}", page.path);
-            // The book has nothing from outside its folder.
+            // The book contains only files of its own folder.
             assert!(page.path == "README.md" || !file.starts_with(".."), "{}: {link}", page.path);
             if !anchor.is_empty() {
                 let anchors = known.get(&target).unwrap_or_else(|| panic!("{}: {link}", page.path));
@@ -320,7 +321,7 @@ fn links_and_pictures_of_readme_and_guide_lead_somewhere() {
                 );
             }
         }
-        // Files of the repository that prose names.
+        // Checks files of the repository that the text names.
         for name in prose.split('`').skip(1).step_by(2) {
             let shipped = ["scenarios/", "plots/", "calibrate/", "tests/", "benches/", "docs/"];
             let ours = shipped.iter().any(|directory| name.starts_with(directory));
@@ -331,7 +332,7 @@ fn links_and_pictures_of_readme_and_guide_lead_somewhere() {
 }
 
 #[test]
-fn the_summary_has_every_page() {
+fn the_guide_summary_lists_every_page() {
     let summary = read(&repository("docs/src/SUMMARY.md"));
     for page in pages() {
         let Some(name) = page.path.strip_prefix("docs/src/") else { continue };
@@ -340,7 +341,7 @@ fn the_summary_has_every_page() {
 }
 
 #[test]
-fn the_readme_is_of_one_screen() {
+fn the_readme_is_short() {
     let readme = read(&repository("README.md"));
     assert!(readme.lines().count() <= 200, "{} lines", readme.lines().count());
     assert!(

@@ -1,10 +1,11 @@
-//! Elastic averaging by its shipped scenario: when the centre's NIC is a limit, and what copies wait for.
+//! The shipped scenario of elastic averaging: when the centre's NIC is the bottleneck, and how long copies
+//! wait.
 
 use super::runs::{shipped, simulate};
 use forebay::report::summarise;
 
-/// The scenario of elastic averaging with so many copies, whose period is this: throughput [images/s], and for how long a
-/// copy waits for an exchange [s].
+/// Returns the throughput [images/s] of the scenario of elastic averaging with `copies` copies and this period,
+/// and how long a copy waits for an exchange [s].
 fn elastic(copies: u32, period: u32, more: &[(&str, &str)]) -> (f64, f64) {
     let steps = f64::from(period);
     let (nodes, period) = (copies.to_string(), period.to_string());
@@ -17,15 +18,16 @@ fn elastic(copies: u32, period: u32, more: &[(&str, &str)]) -> (f64, f64) {
     (rate, cycle * figures.stall.total.mean.expect("a share"))
 }
 
-/// A model of 102 MB through 10 Gbit/s, and a step [s].
+/// Transfer time of a model of 102 MB through 10 Gbit/s [s].
 const EXCHANGE: f64 = 102e6 / 1.25e9;
 const STEP: f64 = 0.25;
 
 #[test]
-fn the_scenario_of_elastic_averaging_says_when_its_centre_is_a_limit() {
-    // System: 8, 16 and 32 copies of which each takes 82 ms of the centre's NIC each way, steps of 250 ms. Expectation: as the
-    // header says. The NIC is a bound at any period; where it is the limit, it is about what there is, whatever the number
-    // of copies; at three times that period they are at 91, 95 and 97 % of their own pace, and wait for 1.3 to 1.4 exchanges.
+fn elastic_averaging_is_limited_by_its_centre_as_the_scenario_header_states() {
+    // System: 8, 16 and 32 copies, each of which uses the centre's NIC for 82 ms in each direction per
+    // exchange; steps of 250 ms. Expectation, as in the header: the NIC bounds throughput at any period; where
+    // it is the bottleneck, throughput is near the bound, whatever the number of copies; at three times the
+    // critical period, copies run at 91, 95 and 97 % of their own pace and wait for 1.3 to 1.4 exchanges.
     for (copies, least, free, own, every_4) in
         [(8, 3, 8, 0.91, 1600.0), (16, 6, 16, 0.95, 2550.0), (32, 11, 32, 0.97, 2950.0)]
     {
@@ -50,10 +52,10 @@ fn the_scenario_of_elastic_averaging_says_when_its_centre_is_a_limit() {
 }
 
 #[test]
-fn copies_that_are_spread_queue_for_their_centre_as_a_closed_network_does() {
-    // System: W copies that compute for τ steps, push a model and pull one, each way shared by those on it, once their steps
-    // have spread them. Expectation: mean value analysis of two processor-sharing stations and a delay (Reiser and
-    // Lavenberg, J. ACM 27(2), 1980), which does not depend on how much steps vary.
+fn unsynchronised_copies_queue_for_their_centre_as_in_a_closed_network() {
+    // System: W copies, out of step, that compute for τ steps, push a model and pull one; transfers in each
+    // direction share the NIC. Expectation: mean value analysis of two processor-sharing stations and a delay
+    // (Reiser and Lavenberg, J. ACM 27(2), 1980), whatever the jitter of steps.
     let rate = |copies: u32, period: u32| {
         let (mut queue, mut rate) = (0.0, 0.0);
         for n in 1..=copies {

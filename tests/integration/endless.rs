@@ -1,10 +1,10 @@
-//! Work that outlasts the clock of the simulation, 213 days: no command takes it for a result.
+//! Work that outlasts the simulation clock of 213 days: no command reports such a run as a result.
 
 use super::runs::repository;
 use super::support::Place;
 use std::fs;
 
-/// 40 samples at 1e6 s each by two threads: 2e7 s, of which the clock holds 1.8e7.
+/// 40 samples at 1e6 s each by two threads: 2e7 s, more than the clock's 1.8e7 s.
 const SCENARIO: &str = r#"# Does it end?
 name = "endless"
 profile = "machine.toml"
@@ -30,7 +30,7 @@ model.step = "3 ms"
 "run.steps" = [1, 5]
 "#;
 
-const SAID: &str = "job \"slow\" takes longer than can be simulated";
+const SAID: &str = "job \"slow\" takes longer than 213 days";
 
 fn place() -> Place {
     let place = Place::new();
@@ -54,7 +54,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn other_recipes_are_drawn_where_a_simulation_fails() {
+fn other_plot_recipes_are_drawn_when_one_simulation_fails() {
     // System: a recipe whose simulation does not end, one whose simulation needs too much memory, and valid ones between them.
     // Expectation: the valid recipes are drawn, also after a failure, and all failures are reported at the end.
     let place = place();
@@ -76,7 +76,7 @@ fn other_recipes_are_drawn_where_a_simulation_fails() {
 }
 
 #[test]
-fn no_command_takes_a_run_that_the_clock_cut_off_for_a_result() {
+fn no_command_reports_a_run_that_exceeds_the_simulation_clock() {
     let place = place();
     for arguments in [
         &["run", "e.toml"][..],
@@ -95,8 +95,8 @@ fn no_command_takes_a_run_that_the_clock_cut_off_for_a_result() {
 }
 
 #[test]
-fn what_saturates_at_the_end_of_the_clock_never_happens() {
-    // System: one sample at 1e7 s by a core of a hundredth: 1e9 s. Expectation: no step, an error.
+fn events_beyond_the_simulation_clock_never_happen() {
+    // System: one sample of 1e7 s on a hundredth of a core: 1e9 s. Expectation: no step, and an error.
     let place = place();
     let out = place.forebay(&[
         "run",
@@ -111,7 +111,7 @@ fn what_saturates_at_the_end_of_the_clock_never_happens() {
 }
 
 #[test]
-fn a_run_for_a_duration_ends_with_work_left() {
+fn a_run_for_a_duration_may_end_with_work_unfinished() {
     let place = place();
     let text = SCENARIO.replace("steps = 5\n", "duration = \"1e6 s\"\n");
     let text = text.replace("\"3 ms\"", "\"3 s\"");

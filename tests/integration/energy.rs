@@ -1,4 +1,4 @@
-//! What runs take out of the wall: by the pencil, and more with what is at work for longer.
+//! Energy of runs, compared with calculations by hand: it grows with the components at work and with time.
 
 use forebay::report::{EnergyOutcome, Outcome, summarise, text};
 use forebay::scenario::ScenarioFile;
@@ -9,7 +9,7 @@ use super::runs::{near, simulate};
 const POWER: (&str, &str) =
     ("cluster.node.power", r#"{ idle = "100 W", gpu = "200 W", core = "10 W" }"#);
 
-/// Eight nodes, 50 steps of 10 ms on one GPU of one of them, data that are there.
+/// Eight nodes, 50 steps of 10 ms on one GPU of one node, data in memory.
 const FED: [(&str, &str); 5] = [
     ("storage.s", "{ memory = {} }"),
     ("job.loader", "{ in-memory = {} }"),
@@ -27,8 +27,8 @@ fn energy(changes: &[(&str, &str)]) -> EnergyOutcome {
 }
 
 #[test]
-fn nodes_draw_while_they_are_there_and_gpus_while_they_compute() {
-    // Expectation: eight nodes of 100 W for 0.5 s; 200 W for each GPU that computes throughout.
+fn nodes_draw_idle_power_all_the_time_and_gpus_draw_power_while_computing() {
+    // Expectation: eight nodes draw 100 W for 0.5 s; each GPU that computes throughout draws 200 W.
     for (changes, gpus) in [
         (&[][..], 1.0),
         (&[("job.nodes", "4")], 4.0),
@@ -40,19 +40,19 @@ fn nodes_draw_while_they_are_there_and_gpus_while_they_compute() {
         near(found.gpus, gpus * 200.0 * 0.5, "GPUs");
         assert_eq!(found.cores, 0.0);
     }
-    // Stages that overlap: three of 10 ÷ 3 ms each, so much at work in all.
+    // Three overlapping stages of 10 ÷ 3 ms each: together the GPU work of one step.
     let pipeline = energy(&[("job.parallel", "{ pipeline = { stages = 3 } }")]);
     near(pipeline.gpus, 50.0 * 0.01 * 200.0, "stages");
-    // A step that is half as long draws half as much by GPUs, and by idling.
+    // A step of half the duration halves the energy of GPUs and of idling.
     let fast = energy(&[("cluster.node.gpu_speed", "2")]);
     near(fast.gpus, 50.0, "fast GPUs");
     near(fast.idle, 200.0, "and soon over");
 }
 
 #[test]
-fn cores_draw_while_they_decode_or_train() {
-    // System: 800 samples of 5 ms of decoding, a batch more or so that is read ahead; then steps of 10 ms on two
-    // threads. Expectation: 10 W for each core-second.
+fn cores_draw_power_while_decoding_or_training() {
+    // System: 800 samples of 5 ms of decoding, and about a batch more that is read ahead; then steps of 10 ms
+    // on two threads. Expectation: 10 W for each core-second.
     let loader = r#"{ tf-queue = { threads = 4, capacity = "32 samples", decode = "5 ms" } }"#;
     for scheduling in ["\"shared\"", "\"fifo\""] {
         let found = energy(&[("job.loader", loader), ("cluster.node.scheduling", scheduling)]);
@@ -65,9 +65,10 @@ fn cores_draw_while_they_decode_or_train() {
 }
 
 #[test]
-fn waiting_costs_idle_power_and_lost_work_all_of_it() {
-    // System: a loader that makes steps twice as long; then a failure in the midst of the 41st step, of which
-    // nothing is saved. Expectation: GPUs draw as before, nodes twice as long; work that is lost was paid for.
+fn stalls_cost_idle_power_and_lost_work_costs_full_power() {
+    // System: a loader that doubles the step time; then a failure in the middle of the 41st step, without a
+    // checkpoint. Expectation: with the slow loader GPUs use as much energy as before, and nodes twice as much;
+    // the energy of lost work counts.
     let slow = r#"{ tf-queue = { threads = 1, capacity = "32 samples", decode = "1.25 ms" } }"#;
     let waits = energy(&[("job.loader", slow)]);
     near(waits.gpus, 100.0, "GPUs");
@@ -79,21 +80,23 @@ fn waiting_costs_idle_power_and_lost_work_all_of_it() {
 }
 
 #[test]
-fn nodes_of_other_kinds_draw_what_they_say() {
-    // System: two nodes more, with 50 W at rest and GPUs of 400 W, which train too.
+fn groups_of_nodes_draw_their_own_power() {
+    // System: two more nodes, with 50 W idle and GPUs of 400 W, which train too. Expectation: each kind of node
+    // draws its own power.
     let group = r#"{ old = { nodes = 2, node = { power = { idle = "50 W", gpu = "400 W" } } } }"#;
     let found = energy(&[("cluster.group", group), ("job.nodes", "10")]);
     near(found.idle, (8.0 * 100.0 + 2.0 * 50.0) * 0.5, "idle");
     near(found.gpus, (8.0 * 200.0 + 2.0 * 400.0) * 0.5, "GPUs");
-    // What they do not say is as in the others.
+    // Powers that the group does not set are those of the other nodes.
     let group = r#"{ old = { nodes = 2, node = { power = { gpu = "400 W" } } } }"#;
     let found = energy(&[("cluster.group", group), ("job.nodes", "10")]);
     near(found.idle, 10.0 * 100.0 * 0.5, "idle");
 }
 
 #[test]
-fn kernels_that_decode_count_as_gpus_at_work() {
-    // System: 16 samples of 0.1 ms on the GPU beside each step of 10 ms.
+fn decoding_kernels_draw_gpu_power() {
+    // System: 16 samples decoded for 0.1 ms each on the GPU beside each step of 10 ms. Expectation: the GPU
+    // draws power for both.
     let dali = r#"{ dali = { threads = 2, gpu = { decode = "100 us" } } }"#;
     let found = energy(&[("job.loader", dali), ("run.steps", "200")]);
     let both = 200.0 * 200.0 * 11.6e-3;
@@ -101,7 +104,7 @@ fn kernels_that_decode_count_as_gpus_at_work() {
 }
 
 #[test]
-fn reports_say_what_a_sample_took() {
+fn reports_state_energy_per_step_and_per_sample() {
     let scenario = changed(&FED);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     let of = report.energy.as_ref().expect("energy");
@@ -113,14 +116,14 @@ fn reports_say_what_a_sample_took() {
     let page = text::render(&report, 200, false);
     let expected = "Energy: 500 J at 1 kW on average, 80.0 % of it idle, 20.0 % by GPUs at work";
     assert!(page.contains(expected), "{page}");
-    // Not where what some draw is not said.
+    // No energy is reported if the power of some nodes is unknown.
     let group = "{ old = { nodes = 2, node = { cores = 4 } } }";
     let without = [&FED[..4], &[("cluster.group", group)]].concat();
     assert!(simulate(&changed(&without)).energy.is_none());
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_power_settings_are_reported() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     for (set, says) in [
         ("cluster.node.power={ gpu = \"1 W\" }", "`idle` is missing"),
@@ -134,9 +137,9 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn what_gpus_do_between_steps_draws_too_beside_kernels_that_share_them() {
-    // System: 2 GPUs that take 10 MB apart at 1 GB/s after each of 50 steps, or a root that updates for 10 ms. Expectation:
-    // 200 W for as long as without `occupancy`.
+fn gpu_work_between_steps_draws_power_with_and_without_occupancy() {
+    // System: 2 GPUs that decompress 10 MB at 1 GB/s after each of 50 steps, or a root that updates for 10 ms.
+    // Expectation: with `occupancy` GPUs use as much energy as without.
     let apart = r#"{ allreduce = { gradients = "20 MB",
         compression = { quantised = { ratio = 0.5, decompress = "1 GB/s" } } } }"#;
     let root = r#"{ reduce-broadcast = { parameters = "20 MB", update = "10 ms" } }"#;
@@ -150,9 +153,10 @@ fn what_gpus_do_between_steps_draws_too_beside_kernels_that_share_them() {
 }
 
 #[test]
-fn nodes_of_servers_draw_as_others_do() {
-    // System: one GPU, and two servers on nodes of their own, or its node, each of which adds 10 MB at 1 GB/s to its
-    // parameters after each of 50 steps, on one core. Expectation: two idle nodes more, and cores draw alike.
+fn nodes_of_parameter_servers_draw_power_like_other_nodes() {
+    // System: one GPU, and two parameter servers on nodes of their own or on the GPU's node, each of which adds
+    // 10 MB at 1 GB/s to its parameters after each of 50 steps, on one core. Expectation: with nodes of their
+    // own, two more idle nodes; the energy of cores is equal.
     let of = |place: &str| {
         let sync = format!(
             r#"{{ parameter-server = {{ parameters = "20 MB", servers = 2,

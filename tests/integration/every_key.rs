@@ -1,7 +1,8 @@
-//! Every key of a scenario moves the answer, the right way: one row of a table for each key of the schema.
+//! Every key of a scenario changes a result in the right direction: one row of a table for each key of the
+//! schema.
 //!
-//! The tables are Markdown beside this file, by area: small scenarios, and rows that change one key of one of
-//! them. `table` says how they are read, `keys` which keys there are, `quantity` what is looked at.
+//! The tables are Markdown files beside this file, one for each area: small scenarios, and rows that change one
+//! key of a scenario. `table` describes the format, `keys` lists the keys, `quantity` the quantities.
 
 mod keys;
 mod quantity;
@@ -16,7 +17,7 @@ use keys::Key;
 use quantity::Quantity;
 use table::{Case, Expected, Table};
 
-/// Keys without a row, and why.
+/// Keys without a row, with the reason.
 const UNSEEN: [(&str, &str); 5] = [
     ("background.name", "a label"),
     ("job.loader.stages.name", "a label"),
@@ -25,9 +26,9 @@ const UNSEEN: [(&str, &str); 5] = [
     ("sweep.NAME", "of `forebay sweep`: `sweep`"),
 ];
 
-/// The scenario of a case, with the key not as it was written but so.
+/// Resolves the scenario of a case with this value of its key.
 fn resolve(case: &Case, value: &str) -> Result<Scenario, Problems> {
-    // Files that scenarios name are looked up in `files`.
+    // Relative paths in scenarios refer to the folder `files`.
     let place = repository("tests/integration/every_key/files/scenario.toml");
     let name = place.to_str().expect("a path in UTF-8");
     let changes = case.changes(value);
@@ -36,13 +37,13 @@ fn resolve(case: &Case, value: &str) -> Result<Scenario, Problems> {
     ScenarioFile::parse(name, case.base(value))?.resolve(&changes)
 }
 
-/// What a case shows of a value.
+/// Returns the case's quantity with this value of its key.
 fn shown(case: &Case, value: &str) -> Result<f64, String> {
     let scenario = resolve(case, value).map_err(|problems| problems.to_string())?;
     case.row.quantity.of(&scenario)
 }
 
-/// What is wrong with a case, if anything is.
+/// Returns an error if the case's expectation does not hold.
 fn check(case: &Case) -> Result<(), String> {
     let [from, to] = &case.row.values;
     let before = shown(case, from).map_err(|problem| format!("{from}: {problem}"))?;
@@ -60,13 +61,14 @@ fn check(case: &Case) -> Result<(), String> {
     }
 }
 
-/// Keys, as overrides take them, with a value that an answer was seen to respond to; several of some.
+/// Returns keys as overrides take them, each with a value to which a result responds; some keys occur with
+/// several values.
 pub(crate) fn examples() -> Vec<(String, String)> {
     let keys = keys::of_schema();
     let mut found = Vec::new();
     for area in AREAS {
         for row in &Table::read(area).rows {
-            // What is refused is the second value.
+            // In a row that expects a refusal, the second value is the refused one.
             let tried = match row.expected {
                 Expected::Refused(_) => &row.values[..1],
                 Expected::Falls
@@ -85,7 +87,7 @@ pub(crate) fn examples() -> Vec<(String, String)> {
     found
 }
 
-/// Every row of an area holds.
+/// Checks that every row of an area holds.
 fn every_row_of(area: &str) {
     let keys = keys::of_schema();
     let mut wrong = Vec::new();
@@ -99,7 +101,7 @@ fn every_row_of(area: &str) {
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A test of each table.
+/// Defines a test for each table.
 macro_rules! areas {
     ($($area:ident)*) => {
         const AREAS: &[&str] = &[$(stringify!($area)),*];
@@ -115,15 +117,16 @@ areas! { cluster dataset loader model parallel recovery run storage sync }
 
 #[test]
 #[should_panic(expected = "line 3: no row: | job.batch")]
-fn a_line_of_a_table_that_is_no_row_is_refused() {
-    // System: a row without the marks of code around its key. Expectation: it is not left out in silence.
+fn a_malformed_table_row_is_refused() {
+    // System: a row without code marks around its key. Expectation: it is refused, not skipped.
     Table::parse("| key | scenario |\n|---|---|\n| job.batch | ranks |\n");
 }
 
 #[test]
-fn what_moves_does_so_by_a_thousandth() {
-    // System: an answer of 1 and what a key makes of it. Expectation: a millionth is no fall, no rise, and not the same;
-    // a hundredth is a fall or a rise, the right way only.
+fn a_rise_or_fall_requires_a_change_of_a_thousandth() {
+    // System: a quantity of 1 before a change, and other values after it. Expectation: a change by a millionth
+    // is neither a fall nor a rise nor equality; a change by a hundredth is a fall or a rise, in one direction
+    // only.
     let holds =
         |after| [Expected::Falls, Expected::Same, Expected::Rises].map(|of| of.holds(1.0, after));
     assert_eq!([1.0 - 1e-6, 1.0 + 1e-6].map(holds), [[false; 3]; 2]);
@@ -135,9 +138,10 @@ fn what_moves_does_so_by_a_thousandth() {
 }
 
 #[test]
-fn there_is_a_row_for_each_key_and_a_key_for_each_row() {
-    // System: the keys of the schema, and the tables. Expectation: each key moves something in some row, unless it is
-    // said why not; each row is of some key; rows are in the order of the alphabet, so that they merge.
+fn every_schema_key_has_a_table_row_and_every_row_a_key() {
+    // System: the keys of the schema, and the tables. Expectation: each key changes a quantity in some row,
+    // unless `UNSEEN` gives a reason; each row has a key; rows are in alphabetical order, so that changes
+    // merge.
     let keys = keys::of_schema();
     let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
     for area in AREAS {

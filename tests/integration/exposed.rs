@@ -1,10 +1,11 @@
-//! What backward leaves exposed of adding gradients up: less the longer steps take, more across nodes.
+//! Gradient communication that the backward pass does not hide: less with longer steps, more across nodes.
 
 use super::runs::{simulate, written};
 use forebay::published::{Compared, Published, SCALING, compare, fit};
 use forebay::report::{Cause, StallCause};
 
-/// Mean time of a step that two nodes wait for 100 MB of gradients in a hundred buckets, of steps of so many seconds [s].
+/// Returns the mean time per step that two nodes wait for 100 MB of gradients in a hundred buckets, with steps
+/// of `step` seconds [s].
 fn exposed(step: f64) -> f64 {
     let text = format!(
         r#"# What does backward hide?
@@ -43,10 +44,10 @@ algorithm = "ring"
 }
 
 #[test]
-fn exposed_communication_falls_linearly_with_the_step_until_the_last_bucket_is_left() {
-    // System: a ring of two, 100 ms for all buckets, of which the first is there when 0.505 of a step is done.
-    // Expectation: while the network has no pause, 100 ms less 0.495 of a step;
-    // where backward makes gradients more slowly than they are sent, the last bucket's millisecond.
+fn exposed_communication_falls_linearly_with_step_time_down_to_the_last_bucket() {
+    // System: a ring of two, 100 ms for all buckets, of which the first is ready after 0.505 of a step.
+    // Expectation: while the network is never idle, 100 ms less 0.495 of a step; where the backward pass
+    // produces gradients more slowly than they are sent, only the last bucket's millisecond.
     for step in [0.0002, 0.02, 0.05, 0.1, 0.15, 0.19] {
         let expected = 0.1 - 0.495 * step;
         let found = exposed(step);
@@ -58,7 +59,7 @@ fn exposed_communication_falls_linearly_with_the_step_until_the_last_bucket_is_l
     }
 }
 
-/// Predicted and measured throughput of a series with so many GPUs.
+/// Returns the predicted and the measured throughput of a series on `gpus` GPUs.
 fn throughput(compared: &[Compared<'_>], series: &str, gpus: u32) -> [f64; 2] {
     let of = |one: &&Compared<'_>| one.result.series == series && one.result.gpus == gpus;
     let one = compared.iter().find(of).expect("such a result");
@@ -66,10 +67,10 @@ fn throughput(compared: &[Compared<'_>], series: &str, gpus: u32) -> [f64; 2] {
 }
 
 #[test]
-fn leaving_the_node_costs_half_on_tcp_and_little_on_infiniband() {
-    // System: Azure's nodes of four GPUs, from one to two of them. Expectation: as measured, a GPU loses more than
-    // a third of its throughput over TCP (V100: half), and less than an eighth over InfiniBand; the
-    // predicted loss is within 8 points of the measured one, on P100, which nothing was fitted on, too.
+fn scaling_to_two_nodes_costs_up_to_half_on_tcp_and_little_on_infiniband() {
+    // System: Azure's nodes of four GPUs, from one node to two. Expectation: as measured, a GPU loses more than
+    // a third of its throughput over TCP (V100: half), and less than an eighth over InfiniBand; the predicted
+    // loss is within 8 points of the measured one, also on P100, to which nothing was fitted.
     let published = Published::parse("scaling.toml", SCALING).expect("the repository's");
     let compared = compare(&published, &fit(&published));
     for (series, least, most) in [

@@ -1,5 +1,5 @@
-//! Data that cannot be read, for `calibrate --data` and `live --data`: a message with path and remedy,
-//! and nothing left behind.
+//! Unreadable data for `calibrate --data` and `live --data`: a message with path and remedy, and no files left
+//! behind.
 
 use super::support::Place;
 use rustix::process::getuid;
@@ -57,7 +57,8 @@ const CALIBRATE: [&str; 9] = [
 ];
 const RUN: [&str; 6] = ["live", "live.toml", "--directory", "work", "--data", "data"];
 
-/// Eight readable files in `data`, a plan, a scenario, and an empty directory to work in.
+/// Returns a scratch directory with eight readable files in `data`, a plan, a scenario, and an empty working
+/// directory.
 fn place() -> Place {
     let place = Place::new();
     place.write("plan.toml", PLAN);
@@ -75,7 +76,7 @@ fn nothing_left(place: &Place) {
     assert_eq!(fs::read_dir(place.path("work")).expect("a directory").count(), 0);
 }
 
-/// Exit code and messages of a command that does not wait for ever.
+/// Returns the exit code and the output of a command, which must end within a minute.
 fn said(place: &Place, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = place.forebay(arguments);
     let output = command.timeout(Duration::from_secs(60)).output().expect("it ends in time");
@@ -84,7 +85,8 @@ fn said(place: &Place, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A run that goes on until its data are changed, and then ends by itself.
+/// Starts a run that would go on, changes its data, and returns its exit code and standard error when it ends
+/// by itself.
 fn disturbed(place: &Place, arguments: &[&str], change: impl Fn()) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     command.args(arguments).current_dir(place.directory());
@@ -93,7 +95,7 @@ fn disturbed(place: &Place, arguments: &[&str], change: impl Fn()) -> (Option<i3
     while !begun(place, &child) && begin.elapsed() < Duration::from_secs(30) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    // A job's process has listed its files by then; the run does not end before.
+    // By then a job's process has listed its files; the run does not end before.
     std::thread::sleep(Duration::from_secs(2));
     change();
     let (code, text) = end(child);
@@ -101,7 +103,7 @@ fn disturbed(place: &Place, arguments: &[&str], change: impl Fn()) -> (Option<i3
     (code, text)
 }
 
-/// Whether trials have been made, or a job copy's process runs.
+/// Returns whether trials have been made, or a job copy's process runs.
 fn begun(place: &Place, child: &Child) -> bool {
     let samples = fs::read_to_string(place.path("out/samples.jsonl")).unwrap_or_default();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
@@ -119,7 +121,7 @@ fn end(mut child: Child) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The same calibration and run without an end of their own.
+/// Returns the arguments of a calibration and of a live run that do not end by themselves.
 fn endless(place: &Place) -> [Vec<&'static str>; 2] {
     let plan = PLAN.replace("at_least = 2, at_most = 2", "at_least = 60000, at_most = 60000");
     place.write("plan.toml", &plan);
@@ -127,13 +129,13 @@ fn endless(place: &Place) -> [Vec<&'static str>; 2] {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_left_out_of_a_calibration_and_named() {
+fn unreadable_files_are_left_out_of_a_calibration_and_named() {
     let place = place();
     symlink("nowhere", place.path("data/dangling")).expect("a link");
     let pipe = Command::new("mkfifo").arg(place.path("data/pipe")).status();
     assert!(pipe.is_ok_and(|status| status.success()));
     fs::create_dir(place.path("data/directory")).expect("a directory");
-    // Opens, has a length, and fails when it is read.
+    // This file opens and has a length, but reading it fails.
     let broken = "/sys/class/net/lo/speed";
     let fails = fs::read(broken).is_err() && fs::File::open(broken).is_ok();
     if fails {
@@ -148,7 +150,7 @@ fn files_that_cannot_be_read_are_left_out_of_a_calibration_and_named() {
 }
 
 #[test]
-fn data_of_which_nothing_can_be_read_is_an_error() {
+fn a_calibration_without_any_readable_file_fails() {
     let place = place();
     fs::remove_dir_all(place.path("data")).expect("a directory");
     fs::create_dir(place.path("data")).expect("a directory");
@@ -162,7 +164,7 @@ fn data_of_which_nothing_can_be_read_is_an_error() {
 }
 
 #[test]
-fn a_live_run_names_the_file_that_it_cannot_read() {
+fn a_live_run_names_an_unreadable_file() {
     let place = place();
     symlink("nowhere", place.path("data/9")).expect("a link");
     let (code, text) = said(&place, &RUN);
@@ -183,7 +185,7 @@ fn a_live_run_names_the_file_that_it_cannot_read() {
 }
 
 #[test]
-fn a_directory_in_place_of_a_file_is_named() {
+fn a_file_replaced_by_a_directory_during_a_run_is_named() {
     for index in 0..2 {
         let place = place();
         let arguments = &endless(&place)[index];
@@ -194,14 +196,14 @@ fn a_directory_in_place_of_a_file_is_named() {
             }
         });
         assert_eq!(code, Some(3), "{text}");
-        // Between the two, a file is not there at all.
+        // Between removal and creation, the file does not exist.
         let named = ["is a directory; was something else put in its place", "no such file"];
         assert!(text.contains("data/") && named.iter().any(|part| text.contains(part)), "{text}");
     }
 }
 
 #[test]
-fn a_live_run_says_which_file_was_cut() {
+fn a_live_run_names_a_file_truncated_during_the_run() {
     let place = place();
     let arguments = &endless(&place)[1];
     let (code, text) = disturbed(&place, arguments, || {
@@ -214,7 +216,7 @@ fn a_live_run_says_which_file_was_cut() {
 }
 
 #[test]
-fn files_without_permission_are_named() {
+fn files_without_read_permission_are_named() {
     if getuid().is_root() {
         // Root may read everything.
         return;

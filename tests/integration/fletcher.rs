@@ -1,11 +1,12 @@
-//! Fletcher's results (2018): the shipped scenarios show what he measured, for his reasons. That an independent calculation
-//! agrees is shown by `crates/sim/tests/independent.rs`.
+//! Fletcher's results (2018): the shipped scenarios reproduce his measurements, for the reasons that he gives.
+//! `crates/sim/tests/independent.rs` compares them with an independent calculation.
 
 use super::runs::{Steady, shipped, simulate, steady};
 
 const SCENARIO: &str = "fletcher-lenet";
 
-/// The scenario with a batch interval and a number of threads; steps enough for `batches` batches.
+/// Runs the scenario with a batch interval and a number of threads, for as many steps as `batches` batches
+/// need.
 fn run(threads: u32, interval: u32, batches: u32) -> Steady {
     let (skip, steps) = (interval * batches / 4, interval * batches);
     let changes = [
@@ -27,12 +28,12 @@ fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn starved_in_memory_and_the_knee_between() {
+fn step_times_starved_and_in_memory_and_the_knee_match_the_measured_values() {
     let (starved, memory) = (run(8, 1, 48).step, in_memory());
     assert_near("step time with the queue exhausted", starved, 50e-3, 0.20);
     assert_near("step time in memory", memory, 3e-3, 0.20);
     assert_near("their ratio", starved / memory, 16.7, 0.10);
-    // The knee: where t·k = constant meets t = compute.
+    // The knee is the interval k at which t·k = constant meets t = compute.
     let below = [2, 4, 8].map(|k| run(8, k, 48).step * k as f64);
     let constant = below.iter().sum::<f64>() / below.len() as f64;
     assert_near("the knee", constant / memory, 16.7, 0.15);
@@ -41,9 +42,9 @@ fn starved_in_memory_and_the_knee_between() {
 }
 
 #[test]
-fn below_the_knee_steps_pay_for_fresh_samples_only() {
-    // System: threads fixed, k = 1, 2, 4, 8. Expectation: t·k and fresh samples per second constant,
-    // because the input delivers what it can whatever the trainer does with it.
+fn below_the_knee_step_time_falls_in_proportion_to_the_batch_interval() {
+    // System: a fixed number of threads, k = 1, 2, 4, 8. Expectation: t·k and fresh samples per second are
+    // constant, because the input is the bottleneck whatever the trainer does with its samples.
     let runs = [1, 2, 4, 8].map(|k| (k as f64, run(8, k, 64)));
     for (k, steady) in runs {
         assert_near("step time × k", steady.step * k, runs[0].1.step, 0.02);
@@ -52,14 +53,14 @@ fn below_the_knee_steps_pay_for_fresh_samples_only() {
 }
 
 #[test]
-fn a_starved_step_takes_what_the_input_takes() {
-    // System: k fixed, threads vary. Expectation: step time × enqueue rate = 256 samples.
+fn a_starved_step_takes_the_time_of_its_samples_at_the_enqueue_rate() {
+    // System: k fixed, number of threads varies. Expectation: step time × enqueue rate = 256 samples.
     for threads in [1, 2, 4, 8] {
         let steady = run(threads, 4, 32);
         let product = steady.step * 4.0 * steady.unblocked_enqueue;
         assert_near("step time × enqueue rate", product, 256.0, 0.02);
     }
-    // More threads soften exhaustion.
+    // More threads shorten starved steps.
     let steps = [1, 2, 4, 8].map(|threads| run(threads, 1, 16).step);
     assert!(steps.windows(2).all(|pair| pair[1] < pair[0]), "{steps:?}");
 }
@@ -75,8 +76,9 @@ fn the_net_enqueue_rate_changes_sign_at_the_knee() {
 }
 
 #[test]
-fn the_net_enqueue_rate_predicts_how_long_a_full_queue_lasts() {
-    // System: 20,000 samples, k = 8. Expectation: they last 20,000 ÷ −net, more threads longer.
+fn the_net_enqueue_rate_predicts_the_time_to_exhaustion_of_a_full_queue() {
+    // System: a queue of 20,000 samples, k = 8. Expectation: it lasts for 20,000 ÷ −net, and longer with more
+    // threads.
     let mut before = 0.0;
     for threads in ["2", "4", "8"] {
         let changes =

@@ -1,4 +1,5 @@
-//! Keras' old `GeneratorEnqueuer`: nobody is woken, and workers may deliver the same.
+//! Keras' old `GeneratorEnqueuer`: trainer and workers poll and sleep instead of being woken, and workers may
+//! deliver the same samples.
 
 use super::conformance::worlds;
 use super::on_request::text;
@@ -6,14 +7,14 @@ use super::runs::{simulate, steady, written};
 use forebay::report::{Cause, JobOutcome, Stall, StallCause};
 use forebay::scenario::{Scenario, ScenarioFile, Stop};
 
-/// Batches of 4 reads of `latency` and steps of `step`.
+/// Returns a scenario with batches of 4 reads of `latency` and steps of `step`.
 fn of(latency: &str, step: &str, loader: &str) -> Scenario {
     let text =
         text(4, latency, &format!("model.step = \"{step}\""), &format!("keras = {{ {loader} }}"));
     written(&text.replace("steps = 20", "steps = 200"), &[])
 }
 
-/// The same with so many steps.
+/// Returns the scenario with this number of steps.
 fn first(steps: u64, scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     scenario.run.stop = Stop::Steps(steps);
@@ -29,10 +30,10 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn a_trainer_that_finds_nothing_sleeps_50_ms() {
-    // System: a worker that makes a batch in 60 ms, steps of 1 ms. Expectation: the trainer looks 50 and
-    // 100 ms after its step, when the batch is long there; with batches of 120 ms it looks at 150. In the
-    // mean it takes what one worker makes, but in quanta: with a queue, later batches wait meanwhile.
+fn a_trainer_that_finds_an_empty_queue_sleeps_50_ms() {
+    // System: a worker that makes a batch in 60 ms, steps of 1 ms. Expectation: the trainer polls 50 and 100 ms
+    // after its step, long after the batch is ready; batches of 120 ms are found at 150 ms. On average the
+    // trainer is as fast as the worker, but in steps of 50 ms: later batches queue meanwhile.
     let job = simulate(&of("\"15 ms\"", "1 ms", "workers = 1, generator = {}")).jobs.remove(0);
     let first = job.steps[0].end;
     assert!((first - 0.101).abs() < 1e-9, "found at 100 ms: {first}");
@@ -44,22 +45,22 @@ fn a_trainer_that_finds_nothing_sleeps_50_ms() {
         let of = of.map(|stall| (stall.cause, (stall.seconds * 1e6).round()));
         of.filter(|(_, seconds)| *seconds > 0.0).collect::<Vec<_>>()
     };
-    // 60 ms of reading, and 40 of sleeping on: both count as latency.
+    // 60 ms of reading, and 40 ms until the sleep ends: both count as latency.
     assert_eq!(waited(&job), [(StallCause::own(Cause::Latency), 100_000.0)]);
-    // One that is always slower by less than 50 ms costs up to that.
+    // A worker that is always less than 50 ms too slow costs up to a whole sleep.
     let woken = step("\"15 ms\"", "1 ms", "workers = 1");
     near(woken, 60e-3);
     let slept = step("\"15 ms\"", "1 ms", "workers = 1, generator = {}");
     assert!((60e-3..110e-3).contains(&slept), "{slept}");
-    // One that is there in time costs nothing.
+    // A worker that is always in time costs no sleep.
     near(step("\"1 ms\"", "10 ms", "workers = 4, generator = {}"), 10e-3);
 }
 
 #[test]
-fn who_sleeps_holds_nobody_up() {
-    // System: model copies of two overlapping stages whose steps vary, a worker that is faster, a queue of
-    // 10. Expectation: a copy that asks while another sleeps takes what is there beside the other's batch,
-    // so that all steps are done, even the last when nothing more is made.
+fn a_sleeping_model_copy_does_not_block_others() {
+    // System: model copies of two overlapping stages whose steps vary, a worker that is faster, a queue of 10.
+    // Expectation: a copy that polls while another sleeps takes an available batch, so that all steps are done,
+    // even the last, when no more batches are made.
     let job = "parallel = { data.copies_per_node = 2, pipeline = { stages = 2, overlap = true } }\n\
                model = { step = \"20 ms\", jitter = { lognormal = { cv = 2.0 } } }";
     let loader = "keras = { workers = 1, generator = { processes = true }, decode = \"100 us\" }";
@@ -73,10 +74,10 @@ fn who_sleeps_holds_nobody_up() {
 }
 
 #[test]
-fn a_thread_that_finds_enough_sleeps_50_ms() {
-    // System: batches in no time, a queue of two, steps of 10 ms. Expectation: threads fill the queue, and
-    // look again 50 ms later, when it has been empty for 30: 50 ms for every 2 batches of one thread, or
-    // 60 where the trainer sleeps too; processes wait for room, and are there in time.
+fn a_thread_that_finds_a_full_queue_sleeps_50_ms() {
+    // System: batches in no time, a queue of two, steps of 10 ms. Expectation: threads fill the queue and poll
+    // again 50 ms later, when it has been empty for 30 ms: 50 ms for every 2 batches of one thread, or 60 ms
+    // where the trainer sleeps too; processes block until there is space, and are in time.
     let loader = |more: &str| format!("workers = 1, max_queue_size = 2, generator = {{ {more} }}");
     let threads = step("\"1 us\"", "10 ms", &loader(""));
     assert!(threads > 20e-3, "{threads}");
@@ -91,9 +92,9 @@ fn a_thread_that_finds_enough_sleeps_50_ms() {
 }
 
 #[test]
-fn processes_that_begin_alike_deliver_alike() {
-    // System: four workers. Expectation: every sample four times, unless they are told apart; threads of
-    // a safe generator deliver each once.
+fn worker_processes_with_identical_generators_deliver_the_same_samples() {
+    // System: four workers. Expectation: every sample four times from processes, unless `distinct` is set;
+    // threads of a thread-safe generator deliver each sample once.
     let fresh = |loader: &str| {
         let job = simulate(&of("\"1 ms\"", "10 ms", loader)).jobs.remove(0);
         job.steps.iter().map(|step| step.fresh).sum::<u64>() as f64 / 800.0
@@ -107,8 +108,8 @@ fn processes_that_begin_alike_deliver_alike() {
 }
 
 #[test]
-fn without_workers_the_trainer_makes_its_batches() {
-    // System: batches of 4 ms, steps of 10. Expectation: 14 ms; with a worker 10.
+fn without_workers_the_trainer_makes_its_own_batches() {
+    // System: batches of 4 ms, steps of 10 ms. Expectation: 14 ms without workers; 10 ms with one.
     near(step("\"1 ms\"", "10 ms", "workers = 0"), 14e-3);
     near(step("\"1 ms\"", "10 ms", "workers = 0, generator = {}"), 14e-3);
     let remarks = of("\"1 ms\"", "1 ms", "workers = 0, generator = {}").remarks;
@@ -116,17 +117,17 @@ fn without_workers_the_trainer_makes_its_batches() {
     near(step("\"1 ms\"", "10 ms", "workers = 1"), 10e-3);
 }
 
-/// Seconds that the trainer waited in each step.
+/// Returns the time that the trainer waited in each step [s].
 fn waits(job: &JobOutcome) -> Vec<f64> {
     let of = |step: usize| job.stalls.iter().filter(move |stall| stall.step as usize == step);
     (0..job.steps.len()).map(|step| of(step).map(|stall| stall.seconds).sum()).collect()
 }
 
 #[test]
-fn a_wait_is_a_number_of_sleeps() {
-    // System: a worker that makes a batch in 8 ms, 16 at most, steps of 1 ms; sleeps of 50 and of 30 ms.
-    // Expectation: who finds nothing sleeps once, though the batch is there sooner, and all that counts as
-    // latency; some batches wait already and cost nothing. A trainer that is woken never waits that long.
+fn each_wait_of_the_trainer_is_a_whole_number_of_sleeps() {
+    // System: a worker that makes a batch in 8 ms, 16 at most in the queue, steps of 1 ms; sleeps of 50 and of
+    // 30 ms. Expectation: a trainer that finds no batch sleeps for a whole period, though the batch is ready
+    // sooner, and all of the wait counts as latency; other batches are ready and cost no wait.
     for (keys, sleep) in [("", 50e-3), ("wait_time = \"30 ms\"", 30e-3)] {
         let loader = format!("workers = 1, max_queue_size = 16, generator = {{ {keys} }}");
         for (world, job) in worlds(&first(20, &of("\"2 ms\"", "1 ms", &loader))) {
@@ -144,9 +145,9 @@ fn a_wait_is_a_number_of_sleeps() {
 }
 
 #[test]
-fn threads_look_for_room_and_processes_wait_for_it() {
-    // System: batches in no time, a queue of two, steps of 10 ms. Expectation: threads sleep 50 ms behind
-    // every two batches, so that 20 steps take ten sleeps; processes are there when there is room.
+fn threads_poll_for_queue_space_and_processes_block_for_it() {
+    // System: batches in no time, a queue of two, steps of 10 ms. Expectation: threads sleep 50 ms after every
+    // two batches, so that 20 steps take ten sleeps; processes continue as soon as there is space.
     let took = |generator: &str| {
         let loader = format!("workers = 1, max_queue_size = 2, generator = {{ {generator} }}");
         worlds(&first(20, &of("\"1 us\"", "10 ms", &loader))).map(|(_, job)| {
@@ -162,9 +163,9 @@ fn threads_look_for_room_and_processes_wait_for_it() {
 }
 
 #[test]
-fn each_thread_may_fill_the_place_that_it_found() {
-    // System: the trainer has one batch and computes. Expectation: threads go on until the queue has enough,
-    // each with a batch more at most; processes hold theirs until there is room.
+fn concurrent_threads_may_overfill_the_queue_by_a_batch_each() {
+    // System: the trainer has one batch and computes. Expectation: threads go on until the queue is full, each
+    // with at most one further batch; processes hold their batch until there is space.
     let pausing = |keys: &str| {
         let loader = format!("workers = 3, max_queue_size = 5, generator = {{ {keys} }}");
         let mut scenario = of("\"1 ms\"", "100 s", &loader);
@@ -181,8 +182,9 @@ fn each_thread_may_fill_the_place_that_it_found() {
 }
 
 #[test]
-fn the_same_samples_are_delivered_again_in_both_worlds() {
-    // System: generators that are unsafe, or begin alike. Expectation: the same steps have new samples.
+fn both_worlds_repeat_the_same_number_of_samples() {
+    // System: generators that are not thread-safe, or processes whose generators start in the same state.
+    // Expectation: the same steps have fresh samples in both worlds.
     for (generator, new) in [("", 80), ("processes = true", 20), ("distinct = 0.9", 72)] {
         let loader = format!("workers = 4, generator = {{ {generator} }}");
         let fresh = worlds(&first(20, &of("\"100 us\"", "1 ms", &loader))).map(|(_, job)| {
@@ -195,9 +197,9 @@ fn the_same_samples_are_delivered_again_in_both_worlds() {
 }
 
 #[test]
-fn ranks_sleep_by_themselves() {
-    // System: a loader for each of two model copies, or one for both. Expectation: what lies in a queue that
-    // both sleep before is promised to each; each step takes two batches, and both worlds end.
+fn each_rank_polls_and_sleeps_independently() {
+    // System: a loader for each of two model copies, or one for both. Expectation: a batch in a queue that both
+    // poll goes to one of them; each step takes two batches, and runs end in both worlds.
     for loaders in ["per-rank", "per-node"] {
         let job = format!(
             "model.step = \"1 ms\"\nparallel.data = {{ copies_per_node = 2, loaders = \"{loaders}\" }}"
@@ -215,8 +217,8 @@ fn ranks_sleep_by_themselves() {
 }
 
 #[test]
-fn the_end_of_a_run_wakes_who_sleeps() {
-    // System: sleeps of an hour, a run of a tenth of a second. Expectation: it ends.
+fn the_end_of_a_run_interrupts_sleeping_trainers_and_workers() {
+    // System: sleeps of an hour, a run of a tenth of a second. Expectation: the run ends.
     let keys = "workers = 2, max_queue_size = 1, generator = { wait_time = \"1 h\" }";
     let mut scenario = of("\"1 us\"", "1 ms", keys);
     scenario.run.stop = Stop::Duration(0.1);

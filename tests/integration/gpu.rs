@@ -1,4 +1,4 @@
-//! Machines with and without a GPU: what is said, and how commands end. Nothing panics on either.
+//! Machines with and without a GPU: messages and exit codes of commands. None of them panics.
 
 use super::support::Place;
 use serde_json::Value;
@@ -10,7 +10,7 @@ fn doctor(place: &Place, environment: &[(&str, &str)]) -> Value {
     serde_json::from_slice(&output).expect("JSON")
 }
 
-/// Whether steps could be trained on a GPU here; if so, the test is left out.
+/// Returns whether steps can be trained on a GPU here; the test is skipped in this case.
 #[expect(clippy::print_stderr, reason = "whoever reads the test's output is told")]
 fn has_gpu(place: &Place) -> bool {
     let has = doctor(place, &[])["cuda_missing"].is_null();
@@ -21,7 +21,7 @@ fn has_gpu(place: &Place) -> bool {
 }
 
 #[test]
-fn doctor_says_what_is_there_and_what_is_missing() {
+fn doctor_lists_available_and_missing_hardware_and_libraries() {
     let place = Place::new();
     let found = doctor(&place, &[]);
     assert!(found["cores"].as_f64().is_some_and(|cores| cores > 0.0), "{found}");
@@ -38,7 +38,7 @@ fn doctor_says_what_is_there_and_what_is_missing() {
 }
 
 #[test]
-fn a_file_that_is_no_library_is_said_to_be_none() {
+fn doctor_reports_a_file_that_is_no_library() {
     let place = Place::new();
     place.write("libcudnn.so.9", "nonsense");
     let here = place.directory().display().to_string();
@@ -50,14 +50,14 @@ fn a_file_that_is_no_library_is_said_to_be_none() {
     assert_eq!(found["folders"][0], here.as_str());
 }
 
-/// With no driver the machine lacks what was asked for: exit code 3, in words, and no panic.
+/// Without a driver, the machine lacks the requested GPU: exit code 3 with a message, and no panic.
 #[test]
-fn calibrating_a_gpu_without_a_driver_ends_as_designed() {
+fn calibrating_a_gpu_without_a_driver_exits_with_code_3() {
     let place = Place::new();
     if has_gpu(&place) {
         return;
     }
-    // The probes of cores that it has besides may take a moment.
+    // The plan's probes of cores may take a moment.
     let plan = ["calibrate", "--plan", "gpu", "--output", "o", "--budget", "2 s"];
     let ended = place.forebay(&plan).assert().code(3);
     let said = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
@@ -70,7 +70,7 @@ fn calibrating_a_gpu_without_a_driver_ends_as_designed() {
 }
 
 #[test]
-fn plans_with_cores_and_a_gpu_measure_the_cores_where_there_is_no_gpu() {
+fn plans_with_cores_and_a_gpu_measure_only_cores_without_a_gpu() {
     let place = Place::new();
     if has_gpu(&place) {
         return;
@@ -89,7 +89,7 @@ fn plans_with_cores_and_a_gpu_measure_the_cores_where_there_is_no_gpu() {
 }
 
 #[test]
-fn devices_that_are_none_are_refused() {
+fn invalid_devices_are_refused() {
     let place = Place::new();
     let refused = |arguments: &[&str], said: &str| {
         let ended = place.forebay(arguments).assert().code(2);

@@ -1,5 +1,5 @@
-//! Scenarios that train on a real GPU: what is simulated of them, what a machine without one says, what a plan
-//! asks for. Only what needs no GPU.
+//! Scenarios that train on a real GPU: their simulation, messages of a machine without a GPU, and their
+//! validation plan. These tests need no GPU.
 
 use super::support::Place;
 use forebay::catalogue::{self, model};
@@ -7,7 +7,7 @@ use forebay::device_memory::{Optimizer, Spread, Training, portions};
 use forebay::probe::gpu::{Precision, block};
 use serde_json::Value;
 
-/// LeNet-5 on a GPU, which the profile `p.toml` knows.
+/// LeNet-5 on a GPU that the profile `p.toml` describes.
 const GPU: &str = r#"# Does LeNet starve on this GPU?
 name = "gpu"
 profile = "p.toml"
@@ -33,8 +33,8 @@ model = { catalogue = "lenet5", device = { gpu = { number = 0 } } }
 loader.pytorch = { workers = 2, pin_memory = "0 s", to_device = true }
 "#;
 
-/// 1 ms and 0.1 ms a sample, recorded, in 32 bits; half of that in bf16, and three times as much unrecorded.
-/// Batches come at 4 MB/s.
+/// Steps of 1 ms and 0.1 ms for each sample as a CUDA graph, in fp32; half of that in bf16, and three times as
+/// much without a graph. Batches are copied at 8 MB/s.
 const PROFILE: &str = r#"
 [provenance]
 machine = "m"
@@ -67,7 +67,7 @@ fn place() -> Place {
     place
 }
 
-/// Time of a step in the simulation with these changes [s].
+/// Returns the simulated step time with these changes [s].
 fn step(place: &Place, changes: &[&str]) -> f64 {
     let mut arguments = vec!["run", "gpu.toml", "--format", "json"];
     changes.iter().for_each(|change| arguments.extend(["--set", change]));
@@ -76,16 +76,17 @@ fn step(place: &Place, changes: &[&str]) -> f64 {
     report["jobs"][0]["step_time"]["p50"].as_f64().expect("a time")
 }
 
-/// What a refusal says.
+/// Returns the error message of a command that exits with `code`.
 fn refused(place: &Place, arguments: &[&str], code: i32) -> String {
     let ended = place.forebay(arguments).assert().code(code);
     String::from_utf8_lossy(&ended.get_output().stderr).into_owned()
 }
 
-/// System: the profile has the network on two GPUs, in two precisions, recorded or not. Expectation: the step
-/// that is simulated is that of what is written, here bound by the step alone.
+/// System: a profile with the network's steps on two GPUs, in two precisions, with and without a graph.
+/// Expectation: the simulated step is that of the scenario's GPU, precision and graph; the step is the
+/// bottleneck here.
 #[test]
-fn the_step_is_the_profiles_by_gpu_precision_and_recording() {
+fn the_simulated_step_is_that_of_the_profile_for_gpu_precision_and_graph() {
     let place = place();
     let fast = "cluster.node.pcie=\"1 GB/s\"";
     let model = |rest: &str| format!("job.model={{ catalogue = \"lenet5\", {rest} }}");
@@ -105,10 +106,11 @@ fn the_step_is_the_profiles_by_gpu_precision_and_recording() {
     assert!(said.contains("step.lenet5.cuda-2-fp32-graph"), "{said}");
 }
 
-/// System: batches of 80 kB at 8 MB/s take 10 ms, steps 3 ms. Expectation: 10 ms a step where the scenario says
-/// nothing of the link, and what it says where it does; copies through pinned memory count before others.
+/// System: batches of 80 kB at 8 MB/s take 10 ms, steps 3 ms. Expectation: 10 ms a step where the scenario does
+/// not set the link, and the time of the scenario's link otherwise; the profile's copies through pinned memory
+/// take precedence.
 #[test]
-fn batches_come_as_fast_as_the_profile_says() {
+fn batches_are_copied_at_the_bandwidth_of_the_profile() {
     let place = place();
     let found = step(&place, &[]);
     assert!((found / 0.01 - 1.0).abs() < 1e-3, "{found}");
@@ -122,11 +124,11 @@ fn batches_come_as_fast_as_the_profile_says() {
 }
 
 #[test]
-fn what_a_gpu_cannot_do_is_refused_with_a_remedy() {
+fn unsupported_gpu_settings_are_refused_with_a_remedy() {
     let place = place();
     for (change, expected) in [
         ("job.model.precision=\"fp16\"", "fp32, tf32 or bf16"),
-        ("job.model={ step = \"1 ms\", device = { gpu = {} } }", "no model is named"),
+        ("job.model={ step = \"1 ms\", device = { gpu = {} } }", "needs a catalogue model"),
         ("job.model.device={ gpu = { ahead = 65 } }", "64"),
         ("job.model.device={ gpu = { streams = 2 } }", "streams"),
     ] {
@@ -135,16 +137,16 @@ fn what_a_gpu_cannot_do_is_refused_with_a_remedy() {
     }
 }
 
-/// Whether steps could be trained on a GPU here.
+/// Returns whether steps can be trained on a GPU here.
 fn has_gpu() -> bool {
     forebay::probe::gpu::ready(0).is_ok()
 }
 
-/// Without a driver a live run on a GPU is refused before anything starts: exit code 3, in words, and nothing
-/// is left behind.
+/// Without a driver, a live run on a GPU is refused before anything starts: exit code 3 with a message, and no
+/// files are left behind.
 #[test]
 #[expect(clippy::print_stderr, reason = "whoever reads the test's output is told")]
-fn a_live_run_without_a_driver_ends_as_designed() {
+fn a_live_run_on_a_gpu_without_a_driver_exits_with_code_3() {
     if has_gpu() {
         eprintln!("skipped: there is a GPU");
         return;
@@ -152,7 +154,7 @@ fn a_live_run_without_a_driver_ends_as_designed() {
     let place = place();
     let before = place.files();
     let said = refused(&place, &["live", "gpu.toml"], 3);
-    for part in ["`j` trains on the GPU 0", "driver", "forebay doctor", "accelerator"] {
+    for part in ["`j` cannot train on GPU 0", "driver", "forebay doctor", "accelerator"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("panicked"), "{said}");
@@ -163,10 +165,11 @@ fn a_live_run_without_a_driver_ends_as_designed() {
 }
 
 /// System: two learners with batches of 20, of which one alone takes 3 ms, without waiting for batches; the
-/// profile says that 2,000 samples or 0.001 fill half of the GPU, or that it could not tell. Expectation: nobody
-/// slows the other, both share a full GPU, and what the fixed part of the step leaves idle: 2 of 3 ms are work.
+/// profile says that 2,000 samples or 0.001 samples fill half of the GPU, or gives no reliable value.
+/// Expectation: 3 ms, since learners do not slow each other; 6 ms, since they share a full GPU; without a
+/// reliable value 4 ms, since the GPU is idle only in the step's fixed part and 2 of 3 ms are work.
 #[test]
-fn learners_share_the_gpu_as_the_profile_says() {
+fn learners_share_the_gpu_by_the_occupancy_of_the_profile() {
     let place = place();
     let learners = |half: &str, rest: &str| {
         let fit = format!(
@@ -185,9 +188,9 @@ fn learners_share_the_gpu_as_the_profile_says() {
     }
 }
 
-/// What a live run on a GPU does not do is refused whatever the machine has.
+/// Unsupported settings of a live run on a GPU are refused whatever the machine has.
 #[test]
-fn what_a_live_run_on_gpus_cannot_do_is_refused() {
+fn unsupported_settings_of_live_runs_on_gpus_are_refused() {
     let place = place();
     let stage = "job.loader={ stages = [{ name = \"all\", workers = 1, per_sample = [\"read\", \"copy\"], \
                  buffer = 64 }] }";
@@ -214,10 +217,10 @@ fn what_a_live_run_on_gpus_cannot_do_is_refused() {
     }
 }
 
-/// The shipped plan of live points on a GPU can be predicted by a profile of one, and holds out as many points
-/// as it says, over every dimension.
+/// Every point of the shipped validation plan on a GPU can be predicted from a profile of one GPU, and the plan
+/// holds out enough points, over every dimension.
 #[test]
-fn the_plan_of_live_points_is_ready_to_run() {
+fn the_shipped_gpu_validation_plan_is_predictable_and_holds_out_points() {
     let place = Place::new();
     let mut profile = PROFILE.split_once("[step").expect("steps").0.to_owned();
     for model in ["lenet5", "resnet50", "gpt-small"] {
@@ -238,7 +241,7 @@ fn the_plan_of_live_points_is_ready_to_run() {
     let root = env!("CARGO_MANIFEST_DIR");
     let text = std::fs::read_to_string(format!("{root}/calibrate/plans/validate-gpu.toml"));
     let text = text.expect("the plan");
-    // A few simulations of each point tell as well that all can be predicted.
+    // A few simulations for each point suffice to show that all can be predicted.
     let fewer = text.replace("predictions = 60", "predictions = 2").replace("../..", root);
     place.write("plan.toml", &fewer);
     let mut arguments = vec!["validate", "plan.toml", "--profile", "gpu-profile.toml"];
@@ -263,11 +266,11 @@ fn the_plan_of_live_points_is_ready_to_run() {
     }
 }
 
-/// System: the blocks of memory that steps of ResNet-50 are compiled to. Expectation: a line in the batch, and
-/// what the catalogue counts for parameters, gradients, momentum and activations, which leaves out what backward
-/// needs for a moment: between that and half as much again.
+/// System: the memory blocks of compiled steps of ResNet-50. Expectation: memory is linear in the batch, and
+/// between the catalogue's sum of parameters, gradients, momentum and activations and 1.5 times this sum,
+/// because the catalogue omits temporary memory of the backward pass.
 #[test]
-fn compiled_steps_take_the_memory_that_the_catalogue_counts() {
+fn memory_of_compiled_steps_matches_the_catalogue() {
     let bytes = |batch: usize| block("resnet50", batch, Precision::Fp32).expect("known") as f64;
     let slope = (bytes(64) - bytes(16)) / 48.0;
     let line = bytes(16) + 16.0 * slope;

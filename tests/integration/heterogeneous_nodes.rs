@@ -9,8 +9,8 @@ use forebay::scenario::{ScenarioFile, Tree};
 /// Bytes of all gradients.
 const BYTES: u64 = 120_000_000;
 
-/// A job with steps of 100 ms on `nodes` of its nodes; `cluster` are keys of the cluster after its first two
-/// nodes, `job` keys of the job.
+/// Returns a job with steps of 100 ms on `nodes` nodes; `cluster` has further keys of the cluster after its
+/// first two nodes, `job` further keys of the job.
 fn text(cluster: &str, nodes: u32, job: &str) -> String {
     format!(
         r#"# What do other nodes cost?
@@ -44,9 +44,9 @@ const RING: &str = "[job.sync.allreduce]\ngradients = \"120 MB\"\nalgorithm = \"
                     transport.nccl = { latency = \"0 s\", latency_inside = \"0 s\" }";
 
 #[test]
-fn the_slowest_accelerator_sets_the_pace_of_those_it_trains_with() {
-    // System: two nodes, then one whose GPUs are half as fast, then one as fast again. Expectation: steps of
-    // 100 ms without the slow one, 200 ms with it, whatever comes after; jobs after it are not slowed.
+fn the_slowest_accelerator_of_a_job_sets_its_step_time() {
+    // System: two nodes, then one whose GPUs are half as fast, then one of the first kind. Expectation: steps
+    // of 100 ms without the slow node, 200 ms with it, whatever follows; jobs on other nodes are not slowed.
     let groups = "[cluster.group.old]\nnodes = 1\nnode = { gpu_speed = 0.5 }\n\
                   [cluster.group.new]\nnodes = 1\n";
     for (nodes, expected) in [(1, 0.1), (2, 0.1), (3, 0.2), (4, 0.2)] {
@@ -57,15 +57,15 @@ fn the_slowest_accelerator_sets_the_pace_of_those_it_trains_with() {
     for (found, expected) in steps.iter().zip([0.1, 0.1, 0.2, 0.1]) {
         near(*found, expected, &format!("{steps:?}"));
     }
-    // Gradients of the slow one are there last: 0.2 s, and a ring of three with 40 MB in each of 4 phases.
+    // Gradients of the slow node are ready last: 0.2 s, and a ring of three with 40 MB in each of 4 phases.
     near(step(&run(&text(groups, 3, RING))), 0.2 + 0.16, "with gradients");
 }
 
 #[test]
-fn gpus_by_name_differ_by_their_peaks_and_memories() {
-    // System: steps of ResNet-50 by arithmetic on V100, of 15.7 TFLOPS, and P100 with PCIe. Expectation: longer by
-    // the ratio of their peaks; GPUs without such floats, or with too little memory, are refused where the
-    // job is on them.
+fn gpus_of_the_catalogue_differ_by_peak_and_memory() {
+    // System: step times of ResNet-50 from FLOPs on V100, of 15.7 TFLOPS, and P100 with PCIe. Expectation:
+    // longer by the ratio of their peaks; GPUs that lack the precision, or have too little memory, are refused
+    // if the job runs on them.
     let of = |first: &str, group: &str, model: &str, nodes| {
         let model = format!("model = {{ catalogue = \"resnet50\", efficiency = 0.4, {model} }}");
         text(&format!("[cluster.group.old]\nnodes = 1\nnode = {{ {group} }}\n"), nodes, "")
@@ -84,16 +84,16 @@ fn gpus_by_name_differ_by_their_peaks_and_memories() {
         |nodes| wrong(of("a100-sxm4-80gb", "gpu = \"v100-sxm2\"", "precision = \"bf16\"", nodes));
     assert_eq!(bf16(2), Ok(()));
     let found = bf16(3).expect_err("no bf16");
-    assert!(found.contains("`v100-sxm2` has no bf16"), "{found}");
+    assert!(found.contains("`v100-sxm2` has no peak rate in bf16"), "{found}");
     let small = wrong(of("v100-sxm2", "gpu_memory = \"100 MB\"", "precision = \"fp32\"", 3));
     let found = small.expect_err("too small");
-    assert!(found.contains("and a GPU has 0.1 GiB"), "{found}");
+    assert!(found.contains("but a GPU has 0.1 GiB"), "{found}");
 }
 
 #[test]
-fn kernels_gain_nothing_by_the_precision_of_steps() {
-    // System: decoding of 8 samples of 10 GPU-ms each beside short steps in fp16, of which a V100 does 125 TFLOPS
-    // and a P100 21. Expectation: 80 ms on both; twice that on one of half the `gpu_speed`.
+fn decoding_kernels_do_not_depend_on_the_precision_of_steps() {
+    // System: decoding of 8 samples of 10 ms of GPU time each, beside short steps in fp16, of which a V100
+    // computes 125 TFLOPS and a P100 21. Expectation: 80 ms on both; twice that with half the `gpu_speed`.
     let of = |group: &str| {
         let groups = format!("[cluster.group.old]\nnodes = 1\nnode = {{ {group} }}\n");
         let model = "model = { catalogue = \"lenet5\", efficiency = 0.4, precision = \"fp16\" }";
@@ -114,9 +114,9 @@ fn kernels_gain_nothing_by_the_precision_of_steps() {
 }
 
 #[test]
-fn what_shares_cores_is_refused_on_groups_with_cores_in_fifo_order() {
-    // System: two nodes whose cores are shared, and a third one whose are not. Expectation: what shares them is
-    // refused where the job, or the fault, is on the third.
+fn settings_that_share_cores_are_refused_on_groups_with_fifo_cores() {
+    // System: two nodes with shared cores, and a third one with FIFO cores. Expectation: settings that share
+    // cores are refused if the job, or the fault, is on the third node.
     let group = "[cluster.group.g]\nnodes = 1\nnode.scheduling = \"fifo\"\n\
                  [storage.nvme.local-disk]\nbandwidth = \"1 GB/s\"\ncapacity = \"1 TB\"\n\
                  [storage.far.file-server]\nbandwidth = \"1 GB/s\"\n\
@@ -130,11 +130,11 @@ fn what_shares_cores_is_refused_on_groups_with_cores_in_fifo_order() {
         file.map(|_| ()).map_err(|problems| problems.to_string())
     };
     for (job, far, what) in [
-        ("model.device = { cpu = { threads = 2 } }", false, "would hold them for whole steps"),
+        ("model.device = { cpu = { threads = 2 } }", false, "would hold cores for whole steps"),
         ("model.device = { cpu = { threads = 2 } }", false, "cluster.group.g.node.scheduling"),
-        ("model.launch = \"1 ms\"", false, "the trainer's work on cores in \"fifo\" order"),
-        ("cpu_quota = 2", false, "a quota of cores in \"fifo\" order"),
-        (convert, true, "conversion shares the cores"),
+        ("model.launch = \"1 ms\"", false, "`launch` is not simulated with \"fifo\""),
+        ("cpu_quota = 2", false, "`cpu_quota` is not simulated with \"fifo\""),
+        (convert, true, "conversion shares cores"),
     ] {
         assert_eq!(resolved(2, job, far), Ok(()));
         let found = resolved(3, job, far).expect_err(job);
@@ -144,14 +144,14 @@ fn what_shares_cores_is_refused_on_groups_with_cores_in_fifo_order() {
     assert_eq!(resolved(3, &fault("nodes = [0, 1]"), false), Ok(()));
     for nodes in ["", "nodes = [1, 2]"] {
         let found = resolved(3, &fault(nodes), false).expect_err(nodes);
-        assert!(found.contains("cores in \"fifo\" order are not slowed"), "{found}");
+        assert!(found.contains("faults of cores with \"fifo\" scheduling"), "{found}");
     }
 }
 
 #[test]
 fn fusion_on_cores_does_not_depend_on_the_speed_of_gpus() {
-    // System: jobs that train on cores, whose gradients are ready over the step and sent every 20 ms. Expectation:
-    // the same whatever the GPUs, of the first nodes or of a group.
+    // System: jobs that train on cores, whose gradients become ready during the step and are sent every 20 ms.
+    // Expectation: the same steps whatever the GPUs of the first nodes or of a group.
     let job = "model.device = { cpu = { threads = 2 } }\n[job.sync.allreduce]\ngradients = \"120 MB\"\n\
                tensors = 6\nfusion = { buffer = \"64 MB\", cycle = \"20 ms\" }";
     let ends = |first: f64, group: f64, job: &str| {
@@ -168,9 +168,10 @@ fn fusion_on_cores_does_not_depend_on_the_speed_of_gpus() {
 }
 
 #[test]
-fn a_group_that_leaves_the_tree_leaves_its_switches_too() {
-    // System: PCIe trees, and a group with a switch for all. Expectation: the group has no tree, and no remark on
-    // keys that have an effect on the first nodes; one on its own.
+fn a_group_without_a_pcie_tree_has_no_switches() {
+    // System: PCIe trees on the first nodes, and a group with one switch for all GPUs. Expectation: the group
+    // has no tree, and no remark on keys that have an effect on the first nodes; a group with its own `switch`
+    // key gets a remark.
     let of = |own: &str| {
         let group = format!("[cluster.group.g]\nnodes = 1\nnode.intra = {{ {own} }}\n");
         let tree = "kind = \"tree\", switch = 2, root = \"9 GB/s\"";
@@ -192,9 +193,9 @@ fn a_group_that_leaves_the_tree_leaves_its_switches_too() {
 }
 
 #[test]
-fn a_ring_is_as_slow_as_its_slowest_interface() {
-    // System: rings of four nodes with 6 parts of 30 MB each, one of which has half a NIC. Expectation: 360 ms
-    // with it, 180 ms without, flow by flow and not.
+fn a_ring_takes_the_time_of_its_slowest_nic() {
+    // System: rings of four nodes with 6 messages of 30 MB each; two nodes may have half the NIC bandwidth.
+    // Expectation: 360 ms with the slow NICs, 180 ms without, as flows and by formula.
     for (nic, seconds) in [("1 GB/s", 0.18), ("0.5 GB/s", 0.36)] {
         let groups = format!("[cluster.group.far]\nnodes = 2\nnic = \"{nic}\"\n");
         for fidelity in ["flow", "analytic"] {
@@ -202,7 +203,8 @@ fn a_ring_is_as_slow_as_its_slowest_interface() {
             near(step(&run(&text(&groups, 4, &sync))) - 0.1, seconds, fidelity);
         }
     }
-    // So is one over links inside nodes: 4 ranks on each of 3, the last with 0.1 GB/s inside: 22 parts of 10 MB.
+    // A ring over links inside nodes depends on the slowest link too: 4 ranks on each of 3 nodes, the last with
+    // 0.1 GB/s inside: 22 messages of 10 MB.
     let groups = "[cluster.group.slow]\nnodes = 1\nnode.intra.bandwidth = \"0.1 GB/s\"\n";
     let job = format!("parallel.data.copies_per_node = 4\n{RING}");
     near(step(&run(&text(groups, 3, &job))) - 0.1, 22.0 * 0.1, "inside");
@@ -210,10 +212,10 @@ fn a_ring_is_as_slow_as_its_slowest_interface() {
 }
 
 #[test]
-fn a_group_differs_in_what_it_says_and_in_nothing_else() {
-    // System: a loader that decodes 8 samples of 20 ms each on 4 workers, on nodes with 8 cores or, in the group,
-    // with one. Expectation: 100 ms of compute hide the 40 ms with 8 cores; with one core a batch takes
-    // 160 ms; a key of a nested table leaves the others of it alone.
+fn a_group_differs_from_the_first_nodes_only_in_its_own_settings() {
+    // System: a loader that decodes 8 samples of 20 ms each on 4 workers, on nodes with 8 cores or, in the
+    // group, with one. Expectation: 100 ms of compute hide the 40 ms with 8 cores; with one core a batch takes
+    // 160 ms; a group's key in a nested table leaves the other keys of the table unchanged.
     let decode = "loader.pytorch = { workers = 4, decode = \"20 ms\" }";
     let of = |cluster: &str, nodes| {
         let text = text(cluster, nodes, "").replace("loader.in-memory = {}", decode);
@@ -233,10 +235,10 @@ fn a_group_differs_in_what_it_says_and_in_nothing_else() {
 }
 
 #[test]
-fn unequal_nodes_take_what_the_textbook_says() {
-    // System: ranks on idle nodes, as many as the list says. Expectation: flow by flow, on an idle network and
-    // by formula the same: a ring through all as slow as a NIC; in groups the largest group's reduction to
-    // its leader and back, and the leaders' allreduce between.
+fn allreduces_over_unequal_nodes_take_the_textbook_formulas() {
+    // System: ranks on idle nodes, as many on each node as in the list. Expectation: equal times as flows, on
+    // an idle network and by formula: a ring through all ranks is as slow as a NIC; a hierarchy takes the
+    // largest group's reduction to its leader and back, and the leaders' allreduce in between.
     let outer = Cost { alpha: 10e-6, beta: 1e-9, gamma: 0.0 };
     let inner = Cost { alpha: 2e-6, beta: 1.0 / 20e9, gamma: 0.0 };
     for placement in [&[4, 4, 2][..], &[1, 3], &[3, 1, 2], &[2, 2, 1, 4], &[4, 1, 1]] {
@@ -273,7 +275,7 @@ fn unequal_nodes_take_what_the_textbook_says() {
     }
 }
 
-/// A job with as many ranks on its nodes as `placement` says, which add 120 MB up.
+/// Returns a job with `placement` ranks on its nodes, which reduce 120 MB.
 fn unequal(placement: &[u32], sync: &str) -> String {
     let job = format!(
         "parallel.data = {{ copies_per_node = {placement:?}, loaders = \"per-rank\" }}\n\
@@ -284,8 +286,9 @@ fn unequal(placement: &[u32], sync: &str) -> String {
 
 #[test]
 fn bytes_and_samples_of_unequal_nodes_are_all_accounted_for() {
-    // System: a ring of 4 + 4 + 2 ranks, 6 steps of 8 samples each. Expectation: each rank sends 2 · 9/10 of
-    // the bytes to the next; three of the ten are on another node; 80 samples a step, of ten loaders alike.
+    // System: a ring of 4 + 4 + 2 ranks, 6 steps of 8 samples for each rank. Expectation: each rank sends 2 ·
+    // 9/10 of the bytes to the next; three of the ten next ranks are on another node; 80 samples a step, from
+    // ten equal loaders.
     let outcome = simulate(&written(&unequal(&[4, 4, 2], "algorithm = \"ring\""), &[]));
     let served = |outcome: &Outcome, name: &str| {
         outcome.resources.iter().filter(|r| r.name == name).map(|r| r.served).sum::<f64>()
@@ -297,15 +300,15 @@ fn bytes_and_samples_of_unequal_nodes_are_all_accounted_for() {
     let job = &outcome.jobs[0];
     assert!(job.steps.iter().all(|step| step.samples == 80));
     assert_eq!(job.samples.dequeued, 480);
-    // An epoch is over when all of them have been trained on: 120,000 / 80 steps.
+    // An epoch is over when all samples have been trained on: 120,000 / 80 steps.
     let epoch = unequal(&[4, 4, 2], "fidelity = \"analytic\"").replace("steps = 6", "epochs = 1");
     assert_eq!(run(&epoch).steps.len(), 1500);
 }
 
 #[test]
-fn what_nodes_use_is_told_by_what_they_have() {
-    // System: two nodes whose data come in over NICs of 1 GB/s and 0.5 GB/s, as fast as these let them.
-    // Expectation: both are busy all the time, whatever their size.
+fn utilisation_of_nodes_is_relative_to_their_own_capacity() {
+    // System: two kinds of nodes whose data arrive over NICs of 1 GB/s and 0.5 GB/s, at full rate. Expectation:
+    // both kinds of NICs are fully utilised, whatever their bandwidth.
     let storage = "[storage.memory.file-server]\nbandwidth = \"100 GB/s\"";
     let groups = "[cluster.group.thin]\nnodes = 1\nnic = \"0.5 GB/s\"\n";
     let text = text(groups, 1, "copies = 3")
@@ -322,9 +325,10 @@ fn what_nodes_use_is_told_by_what_they_have() {
 }
 
 #[test]
-fn waiting_for_slow_nodes_is_told_from_waiting_for_the_network() {
-    // System: the shipped question, with the new nodes alone, then with the old ones. Expectation: gradients that
-    // backward does not hide cost most at first, then ranks that compute longer; and more GPUs train less.
+fn stalls_for_slow_nodes_are_distinguished_from_stalls_for_the_network() {
+    // System: `scenarios/old-nodes.toml` with the new nodes only, then with the old ones too. Expectation:
+    // first the largest stall is for exposed communication, then for peers that compute longer; and more GPUs
+    // are slower together.
     let run = |nodes: &str| {
         let file = repository("scenarios/old-nodes.toml");
         let file = file.to_str().expect("a path");
@@ -343,9 +347,9 @@ fn waiting_for_slow_nodes_is_told_from_waiting_for_the_network() {
 }
 
 #[test]
-fn copies_of_a_job_on_other_kinds_of_nodes_are_refused_where_they_would_need_other_settings() {
-    // System: two copies of a job, each on two nodes, the second's of another kind. Expectation: refused where what is
-    // found from the nodes differs and matters, and only there.
+fn copies_on_another_kind_of_node_are_refused_if_settings_found_from_nodes_would_differ() {
+    // System: two copies of a job, each on two nodes, the second copy on another kind of node. Expectation:
+    // refused if a setting found from the nodes differs and matters, and only then.
     let group = |keys: &str| format!("[cluster.group.g]\nnodes = 2\nnode = {{ {keys} }}\n");
     let resolve = |keys: &str, job: &str| {
         let text = text(&group(keys), 2, &format!("copies = 2\n{job}"));
@@ -358,10 +362,10 @@ fn copies_of_a_job_on_other_kinds_of_nodes_are_refused_where_they_would_need_oth
     let gpus = "parallel.data.copies_per_node = \"gpus\"";
     let (latency, slow) = ("intra.latency = \"1 ms\"", "gpu_speed = 0.5");
     for (keys, job, what) in [
-        (latency, four.as_str(), "other latencies inside"),
-        (slow, &fused, "other cycles of `fusion`"),
-        ("gpus = 2", gpus, "other numbers of GPUs"),
-        ("gpus = 8", gpus, "other numbers of GPUs"),
+        (latency, four.as_str(), "different latencies inside"),
+        (slow, &fused, "different cycles of `fusion`"),
+        ("gpus = 2", gpus, "different numbers of GPUs"),
+        ("gpus = 8", gpus, "different numbers of GPUs"),
     ] {
         let found = resolve(keys, job).expect_err(what);
         assert!(found.contains(what) && found.contains("for each kind of node"), "{found}");
@@ -380,9 +384,10 @@ fn copies_of_a_job_on_other_kinds_of_nodes_are_refused_where_they_would_need_oth
 }
 
 #[test]
-fn calls_by_cores_are_refused_where_nodes_have_other_numbers_of_them() {
-    // System: nodes of 8 cores and one of 4, in one copy of a job or in several. Expectation: as many calls as there
-    // are cores would be others there; a number of calls is not, and neither are nodes that have as many.
+fn auto_parallel_calls_are_refused_on_nodes_with_different_core_counts() {
+    // System: nodes of 8 cores and one of 4, in one copy of a job or in several. Expectation: "auto", which
+    // follows the number of cores, is refused; an explicit number is accepted, and so is "auto" on nodes with
+    // equal core counts.
     let of = |cores: u32, nodes: u32, copies: u32, calls: &str| {
         let group = format!("[cluster.group.old]\nnodes = 1\nnode = {{ cores = {cores} }}\n");
         let loader = format!("loader.tf-data = {{ parallel_calls = {calls} }}");
@@ -401,7 +406,7 @@ fn calls_by_cores_are_refused_where_nodes_have_other_numbers_of_them() {
 }
 
 #[test]
-fn what_does_not_fit_on_some_node_is_refused_with_a_remedy() {
+fn jobs_that_do_not_fit_on_every_node_are_refused_with_a_remedy() {
     let wrong = |text: String| {
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
         file.map(|_| ()).expect_err("wrong").to_string()
@@ -445,7 +450,7 @@ fn what_does_not_fit_on_some_node_is_refused_with_a_remedy() {
         let found = wrong(text(&cluster, nodes, &job));
         assert!(found.contains(what), "{cluster} {job}: {found}");
     }
-    // Where all have as many, a list is as a number, and GPUs are as a list.
+    // Where all nodes have equal counts, a list equals a number, and "gpus" equals a list.
     let own = format!("{}\n", copies("copies_per_node = \"gpus\", loaders = \"per-rank\""));
     let counts = |nodes, job: &str| {
         let job = written(&text(&group("node.gpus = 2"), nodes, job), &[]).jobs.remove(0);

@@ -1,4 +1,5 @@
-//! Inputs that would fill the memory or the terminal: refused with file, place and remedy, within 700 MB of addresses.
+//! Inputs that would fill the memory or the terminal: refused with file, position and remedy, within 700 MB of
+//! address space.
 
 use super::runs::repository;
 use super::support::Place;
@@ -6,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-/// What the program says where it may map 700 MB, of which its code and threads take some.
+/// Returns the output of the program with 700 MB of address space, part of which its code and threads need.
 fn within_little_memory(place: &Place, arguments: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_forebay");
     let script = format!("ulimit -v 700000; exec '{program}' {arguments}");
@@ -22,7 +23,7 @@ fn said(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// Writes a text followed by so many bytes of zeros, which take no room on the disk.
+/// Writes a text followed by `zeros` bytes of zeros, which take no space on the disk.
 fn sparse(place: &Place, name: &str, begin: &str, zeros: u64) {
     let mut file = File::create(place.path(name)).expect("a file");
     file.write_all(begin.as_bytes()).expect("written");
@@ -32,9 +33,9 @@ fn sparse(place: &Place, name: &str, begin: &str, zeros: u64) {
 const RECIPE: &str = "x = \"job.batch\"\ny = [\"step_time\"]\n";
 
 #[test]
-fn a_huge_cell_is_refused_with_its_line() {
-    // System: tables of rows, one of whose cells has 200 MB, or 8 MB where all may have 16. Expectation: file, line and
-    // remedy; a journal's line of 300 MB counts for nothing.
+fn a_huge_table_cell_is_refused_with_its_line() {
+    // System: tables with a cell of 200 MB, or of 8 MB in a file that may have 16 MB. Expectation: a message
+    // with file, line and remedy; a journal line of 300 MB is ignored.
     let place = Place::new();
     place.write("r.toml", RECIPE);
     sparse(&place, "rows.csv", "job.batch,step_time\n1,2\n3,", 200 << 20);
@@ -57,7 +58,7 @@ fn a_huge_cell_is_refused_with_its_line() {
 }
 
 #[test]
-fn more_rows_than_fit_into_memory_are_refused() {
+fn a_table_with_too_many_rows_or_bytes_is_refused() {
     let place = Place::new();
     place.write("r.toml", RECIPE);
     let rows = "job.batch,step_time,a,b,c,d,e\n".to_owned() + &"1,2,,,,,\n".repeat(1_000_001);
@@ -71,9 +72,9 @@ fn more_rows_than_fit_into_memory_are_refused() {
 }
 
 #[test]
-fn files_whose_tree_would_fill_the_memory_are_refused_before_it_is_built() {
-    // System: 400,000 jobs, a list of two million tables, tables by dotted keys, a list of eight million numbers, each in
-    // less than 16 MiB. Expectation: the limit and the line.
+fn files_with_too_many_values_are_refused_before_parsing() {
+    // System: 400,000 jobs, a list of two million tables, tables by dotted keys, a list of eight million
+    // numbers, each in less than 16 MiB. Expectation: a message with the limit and the line.
     let place = Place::new();
     let begin = "name = \"x\"\n[cluster]\nnodes = 1\n";
     let jobs = "[[job]]\nbatch = 1\nname = \"a\"\n".repeat(400_000);
@@ -109,7 +110,7 @@ fn files_whose_tree_would_fill_the_memory_are_refused_before_it_is_built() {
     }
 }
 
-/// What a command shows to which a file is piped.
+/// Returns the output of a command to which a file is piped.
 fn piped(place: &Place, file: &str, arguments: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_forebay");
     let script = format!("cat '{file}' | '{program}' {arguments}");
@@ -118,9 +119,9 @@ fn piped(place: &Place, file: &str, arguments: &str) -> Output {
 }
 
 #[test]
-fn a_profile_may_come_through_a_pipe() {
-    // System: a profile through a pipe, for commands that read it once, per point, and in processes of their own.
-    // Expectation: as from a file.
+fn a_profile_is_read_from_a_pipe() {
+    // System: a profile through a pipe, for commands that read it once, for each point, or in other processes.
+    // Expectation: the same output as from a file.
     let place = Place::new();
     let profile = std::fs::read_to_string(repository("calibrate/profiles/example.toml"));
     place.write("profile.toml", &profile.expect("a shipped profile"));
@@ -143,7 +144,7 @@ fn a_profile_may_come_through_a_pipe() {
         let from_pipe = piped(&place, "profile.toml", &format!("{arguments} /dev/stdin"));
         assert!(from_pipe.status.success(), "{arguments}: {}", said(&from_pipe));
         let from_file = piped(&place, "/dev/null", &format!("{arguments} profile.toml"));
-        // How long it took, and where that line ends, differs.
+        // The wall time differs, and with it the end of its line.
         let text = |out: &Output| {
             let text = String::from_utf8_lossy(&out.stdout).into_owned();
             let lines = text.lines();
@@ -166,7 +167,7 @@ fn a_profile_may_come_through_a_pipe() {
 }
 
 #[test]
-fn a_pipe_that_nobody_writes_to_is_refused_by_every_command_that_reads() {
+fn every_command_refuses_a_named_pipe_without_blocking() {
     let place = Place::new();
     let made = Command::new("mkfifo").arg(place.path("fifo")).status();
     assert!(made.expect("mkfifo").success());
@@ -219,9 +220,9 @@ fn imports_and_rows_read_standard_input() {
 }
 
 #[test]
-fn names_of_files_never_control_the_terminal() {
-    // System: files, directories and options with a line end and an escape sequence in their names, there and not there.
-    // Expectation: each message shows them escaped.
+fn control_characters_in_file_names_are_escaped_in_messages() {
+    // System: existing and missing files, directories and options with a line break and an escape sequence in
+    // their names. Expectation: each message shows them escaped.
     let place = Place::new();
     let odd = "a\nforebay: \u{1b}[31mred";
     place.write(&format!("{odd}.toml"), "name = 1\n[[");
@@ -272,7 +273,7 @@ fn names_of_files_never_control_the_terminal() {
 }
 
 #[test]
-fn long_values_are_not_echoed_in_full() {
+fn long_values_are_shortened_in_messages() {
     let place = Place::new();
     let long = "9".repeat(3000);
     place.write(
@@ -305,7 +306,7 @@ fn long_values_are_not_echoed_in_full() {
 }
 
 #[test]
-fn help_that_cannot_be_written_is_an_error() {
+fn failing_writes_of_help_are_reported() {
     let place = Place::new();
     for arguments in [
         &["--help"][..],

@@ -1,12 +1,12 @@
-//! Sweeps whose disk fills, whose files others plant or share, and grids that are too large: nothing is lost, nothing
-//! followed, nothing overwritten.
+//! Sweeps on a full disk, with planted links or shared output files, and with too large grids: no point is
+//! lost, no link is followed, no file is overwritten.
 
 use crate::support::{Place, SCENARIO};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output, Stdio};
 
-/// Runs the program where no file may grow beyond so many blocks of 512 B, as on a disk that fills.
+/// Runs the program with a file size limit of `blocks` blocks of 512 B, as on a full disk.
 fn on_a_full_disk(place: &Place, blocks: u32, arguments: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_forebay");
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec '{program}' {arguments}");
@@ -17,7 +17,7 @@ fn on_a_full_disk(place: &Place, blocks: u32, arguments: &str) -> Output {
         .expect("a shell")
 }
 
-/// A sweep of 60 points, whose journal takes some 5 kB each.
+/// Returns a scratch directory with a sweep of 60 points, whose journal takes some 5 kB for each point.
 fn sixty_points() -> Place {
     let place = Place::new();
     let intervals: Vec<String> = (1..=20).map(|interval| interval.to_string()).collect();
@@ -29,13 +29,13 @@ fn said(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// What the program says when it refuses.
+/// Returns the error message of a refused command.
 fn refused(place: &Place, arguments: &[&str]) -> String {
     let out = place.forebay(arguments).assert().code(2);
     String::from_utf8_lossy(&out.get_output().stderr).into_owned()
 }
 
-/// A journal with points, as an interrupted sweep leaves it.
+/// Returns a scratch directory with a journal with points, as an interrupted sweep leaves it.
 fn interrupted() -> Place {
     let place = sixty_points();
     let out = on_a_full_disk(&place, 200, "sweep s.toml -o x.csv --threads 1");
@@ -44,9 +44,10 @@ fn interrupted() -> Place {
 }
 
 #[test]
-fn a_sweep_whose_disk_fills_says_what_is_kept_and_resumes_to_the_same_bytes() {
-    // System: a disk that fills during a sweep of 60 points. Expectation: the message names the file, the reason, how many
-    // points are kept and what goes on with them; the resumed sweep gives the bytes of one that was never cut short.
+fn a_sweep_on_a_full_disk_reports_the_kept_points_and_resumes_to_the_same_bytes() {
+    // System: a disk that fills during a sweep of 60 points. Expectation: the message names the file, the
+    // reason, the number of kept points and the option to continue; the resumed sweep gives the bytes of an
+    // uninterrupted one.
     let place = sixty_points();
     place.forebay(&["sweep", "s.toml", "-o", "ref.csv"]).assert().success();
     place.write("x.csv", "an earlier result\n");
@@ -66,9 +67,9 @@ fn a_sweep_whose_disk_fills_says_what_is_kept_and_resumes_to_the_same_bytes() {
 }
 
 #[test]
-fn a_directory_that_may_no_longer_be_written_loses_no_point() {
-    // System: the directory of the output vanishes from under its name during the sweep, as on a lost mount; permissions
-    // bind nobody who is root. Expectation: the journal, which is open, has all points.
+fn a_sweep_whose_output_directory_vanishes_loses_no_point() {
+    // System: the output directory is moved away during the sweep, as on a lost mount; permissions would not
+    // stop root. Expectation: the journal, which is open, has all points.
     let place = sixty_points();
     place.forebay(&["sweep", "s.toml", "-o", "ref.csv"]).assert().success();
     let (out, moved) = (place.path("out"), place.path("moved"));
@@ -98,8 +99,8 @@ fn a_directory_that_may_no_longer_be_written_loses_no_point() {
 
 #[test]
 fn links_at_temporary_names_are_not_followed() {
-    // System: links to a file of value at every name that can be foreseen. Expectation: the file stays as it is, whether
-    // the program replaces the link, takes another name or refuses.
+    // System: links to a valuable file at every predictable temporary name. Expectation: the file is unchanged,
+    // whether the program replaces the link, takes another name or refuses.
     let place = Place::new();
     place.write("value", "of value\n");
     for name in [".rows.csv.unfinished", ".o.json.unfinished"] {
@@ -107,7 +108,7 @@ fn links_at_temporary_names_are_not_followed() {
     }
     place.forebay(&["sweep", "s.toml", "-o", "rows.csv"]).assert().success();
     assert!(place.read("rows.csv").starts_with(b"job."));
-    // The shell's own number is the program's: `exec`.
+    // With `exec`, the shell's process number is that of the program.
     let program = env!("CARGO_BIN_EXE_forebay");
     let script =
         format!("ln -s value .o.json.$$; exec '{program}' run s.toml --format json -o o.json");
@@ -130,7 +131,7 @@ fn links_at_temporary_names_are_not_followed() {
 }
 
 #[test]
-fn what_a_killed_sweep_left_is_replaced() {
+fn a_temporary_file_of_a_killed_sweep_is_replaced() {
     let place = Place::new();
     place.write(".rows.csv.unfinished", "half a row");
     place.forebay(&["sweep", "s.toml", "-o", "rows.csv"]).assert().success();
@@ -138,25 +139,22 @@ fn what_a_killed_sweep_left_is_replaced() {
 }
 
 #[test]
-fn a_journal_with_points_is_not_thrown_away_unasked() {
+fn a_journal_with_points_is_discarded_only_with_force() {
     let place = interrupted();
     let before = place.read("x.csv.partial");
     let message = refused(&place, &["sweep", "s.toml", "-o", "x.csv"]);
-    assert!(
-        message.contains("x.csv.partial holds what an interrupted sweep finished"),
-        "{message}"
-    );
+    assert!(message.contains("x.csv.partial holds finished points of an interrupted"), "{message}");
     assert!(message.contains("--resume") && message.contains("--force"), "{message}");
     assert_eq!(place.read("x.csv.partial"), before);
     place.forebay(&["sweep", "s.toml", "-o", "x.csv", "--force"]).assert().success();
     assert_eq!(place.files(), ["s.toml", "x.csv"]);
-    // One that holds nothing is no reason to ask.
+    // An empty journal is replaced without `--force`.
     place.write("x.csv.partial", "\n");
     place.forebay(&["sweep", "s.toml", "-o", "x.csv"]).assert().success();
 }
 
 #[test]
-fn a_second_sweep_to_the_same_output_is_told_at_its_start() {
+fn a_second_sweep_to_the_same_output_is_refused_at_its_start() {
     let place = Place::new();
     let journal = fs::File::create(place.path("rows.csv.partial")).expect("a file");
     journal.lock().expect("a lock");
@@ -174,7 +172,7 @@ fn a_second_sweep_to_the_same_output_is_told_at_its_start() {
 }
 
 #[test]
-fn a_link_to_a_file_that_is_not_there_yet_stays_a_link() {
+fn an_output_link_to_a_missing_file_stays_a_link() {
     let place = Place::new();
     fs::create_dir(place.path("results")).expect("a directory");
     symlink("results/new.csv", place.path("rows.csv")).expect("a link");
@@ -194,9 +192,9 @@ fn a_link_to_a_file_that_is_not_there_yet_stays_a_link() {
 }
 
 #[test]
-fn a_large_grid_is_checked_as_it_comes_and_its_first_rows_come_soon() {
-    // System: a million points, one of which in the middle of the list is invalid beside another key's last value.
-    // Expectation: the first rows are there although nobody waits for the others to be checked.
+fn a_large_grid_is_checked_lazily_and_writes_its_first_rows_early() {
+    // System: a million points, one of which in the middle is invalid in combination with another key's last
+    // value. Expectation: the first rows are written before the other points are checked.
     let place = Place::new();
     let seeds: Vec<String> = (1..=10_000).map(|seed| seed.to_string()).collect();
     let batches: Vec<String> = (1..=100).map(|batch| batch.to_string()).collect();
@@ -227,9 +225,9 @@ fn a_large_grid_is_checked_as_it_comes_and_its_first_rows_come_soon() {
 }
 
 #[test]
-fn a_point_that_turns_out_invalid_keeps_those_before_it() {
-    // System: 2,010 points, of which the last, beyond those that are checked at first, is invalid: both its values are
-    // valid beside others. Expectation: it is named, and the points before it are kept.
+fn an_invalid_point_late_in_a_sweep_keeps_the_points_before_it() {
+    // System: 2,010 points, of which the last, beyond the points checked at first, is invalid: both its values
+    // are valid in other combinations. Expectation: the message names it, and the points before it are kept.
     let place = Place::new();
     let batches: Vec<String> = (1..=1005).map(|batch| (batch / 32 + 1).to_string()).collect();
     let (before, _) = SCENARIO.split_once("[sweep]").expect("a sweep");
@@ -250,7 +248,7 @@ fn a_point_that_turns_out_invalid_keeps_those_before_it() {
 }
 
 #[test]
-fn a_grid_that_nobody_can_run_is_refused_with_the_limit() {
+fn a_grid_with_too_many_points_is_refused_with_the_limit() {
     let place = Place::new();
     let (before, _) = SCENARIO.split_once("[sweep]").expect("a sweep");
     let values: Vec<String> = (1..=1000).map(|value| value.to_string()).collect();
@@ -273,7 +271,7 @@ fn a_grid_that_nobody_can_run_is_refused_with_the_limit() {
 }
 
 #[test]
-fn names_that_a_spreadsheet_would_run_are_marked_as_text() {
+fn csv_cells_that_look_like_formulas_are_marked_as_text() {
     let place = Place::new();
     place.write("s.toml", &SCENARIO.replace("name = \"lenet\"", "name = \"=1+cmd|A0\""));
     let out = place.forebay(&["sweep", "s.toml", "-o", "rows.csv"]).assert().success();
@@ -283,7 +281,7 @@ fn names_that_a_spreadsheet_would_run_are_marked_as_text() {
     let json = place.forebay(&["sweep", "s.toml", "--format", "json"]).assert().success();
     let json = String::from_utf8_lossy(&json.get_output().stdout).into_owned();
     assert!(json.contains("\"job\": \"=1+cmd|A0\""), "{json}");
-    // Figures have the name itself.
+    // Figures show the name unchanged.
     let recipe = "x = \"job.batch_interval\"\ny = [\"step_time\"]\ngroup = \"job\"\nstyle = \"points\"\n\
                   filter = { job = \"=1+cmd|A0\" }\n";
     place.write("r.toml", recipe);

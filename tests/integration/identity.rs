@@ -1,4 +1,4 @@
-//! Which samples steps trained on, one by one, where a job fails: as the run recorded them.
+//! The identity of each sample that steps trained on in jobs with failures, as the run recorded them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::base::changed;
 
 type Changes<'a> = &'a [(&'a str, &'a str)];
 
-/// Two epochs of 992 samples in another order each, saved now and then, that fail three times.
+/// Two epochs of 992 samples, shuffled anew in each, with checkpoints and three failures.
 const EPOCHS: [(&str, &str); 6] = [
     ("run", "{ epochs = 2, warm_up = \"off\", replications = 1 }"),
     ("storage.c", "{ file-server = { bandwidth = \"100 MB/s\" } }"),
@@ -27,21 +27,21 @@ fn recorded(changes: Changes<'_>, seed: u32) -> JobOutcome {
     outcome.jobs.remove(0)
 }
 
-/// How often each sample was trained on.
+/// Returns how often each sample was trained on.
 fn counts(job: &JobOutcome) -> BTreeMap<TrainedSample, u32> {
     let mut counts = BTreeMap::new();
     job.trained.iter().for_each(|sample| *counts.entry(*sample).or_default() += 1);
     counts
 }
 
-/// Time to decode that varies more than that to read: samples overtake each other.
+/// Decode time with a larger variance than read time, so that samples overtake each other.
 const DECODE: &str = r#"decode = { gamma = { mean = "500 us", cv = 2 } }"#;
 
-/// Loaders that bring samples in order or not, gather them, share queues, or read ahead of their steps.
+/// Returns loaders that deliver in order or not, gather batches, share queues, or read ahead of their steps.
 fn loaders() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let loader = |text: &str| ("job.loader", text.replace("DECODE", DECODE));
     let key = |key, text: &str| (key, text.to_owned());
-    // Batches wait for steps, of which several are in progress.
+    // Slow steps, so that batches wait while several steps are in progress.
     let slow = key("job.model.step", "\"4 ms\"");
     let pytorch = "{ pytorch = { workers = 2, DECODE } }";
     let queue = r#"{ tf-queue = { threads = 5, capacity = "64 samples", DECODE } }"#;
@@ -92,7 +92,7 @@ fn loaders() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     ]
 }
 
-/// Model copies that are at steps of their own, or go back further than the last one.
+/// Returns model copies that are out of step, or resume further back than at the last step.
 fn loose() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let key = |key, text: &str| (key, text.to_owned());
     let queue = format!(r#"{{ tf-queue = {{ threads = 5, capacity = "64 samples", {DECODE} }} }}"#);
@@ -144,10 +144,10 @@ fn loose() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
 }
 
 #[test]
-fn every_sample_of_an_epoch_is_trained_on_once_whatever_fails() {
-    // System: loaders and model copies of all kinds, three failures each. Expectation: of each of the two epochs each of
-    // the samples once, by its number; where nodes go at paces of their own, the faster one is in a third epoch at the
-    // end, and no sample comes twice.
+fn every_sample_of_an_epoch_is_trained_on_once_despite_failures() {
+    // System: loaders and model copies of all kinds, three failures each. Expectation: each sample of both
+    // epochs is trained on once, by its number; where nodes advance at different speeds, the faster node is in
+    // a third epoch at the end, and no sample comes twice.
     for (name, changes) in loaders().into_iter().chain(loose()) {
         let changes: Vec<_> = changes.iter().map(|(key, text)| (*key, text.as_str())).collect();
         for seed in 1..4 {
@@ -159,7 +159,8 @@ fn every_sample_of_an_epoch_is_trained_on_once_whatever_fails() {
             let (found, expected) = (counts(&job), expected.collect::<BTreeMap<_, _>>());
             if name.starts_with("asynchronous") {
                 let twice: Vec<_> = found.iter().filter(|(_, times)| **times > 1).collect();
-                // Three nodes share 992 samples out, and one of them comes twice in each epoch so that all have as many.
+                // Three nodes split 992 samples, and one sample comes twice in each epoch so that all nodes
+                // have equally many.
                 let per_epoch =
                     (0..3).map(|epoch| twice.iter().filter(|(of, _)| of.epoch == epoch).count());
                 assert!(per_epoch.into_iter().all(|twice| twice <= 1), "{name}, {seed}: {twice:?}");
@@ -179,7 +180,7 @@ fn every_sample_of_an_epoch_is_trained_on_once_whatever_fails() {
     }
 }
 
-/// `changes` with failures like these, and more.
+/// Returns the outcome of a job of this kind with these failures and the changes `more`.
 fn failing(
     kind: &[(&'static str, String)],
     failures: &str,
@@ -192,11 +193,11 @@ fn failing(
 }
 
 #[test]
-fn what_comes_again_of_an_epoch_is_what_was_trained_on_of_it() {
-    // System: a failure in the third step behind a checkpoint: in the first epoch, at the start of the second, or in its
-    // midst; the epoch begins again. Expectation: each sample of both epochs once, and those that a run without failures
-    // trains on up to that checkpoint, of the epoch that begins again, once more; where these are no whole batches, the
-    // last step has less than a batch of a third epoch.
+fn resuming_at_the_epoch_repeats_exactly_the_samples_already_trained_on() {
+    // System: a failure in the third step after a checkpoint, with `resume = "epoch"`: in the first epoch, at
+    // the start of the second, or in its middle. Expectation: each sample of both epochs once, and once more
+    // the samples of the resumed epoch that a run without failures trains on up to the checkpoint; where these
+    // are no whole batches, the last step has less than a batch of a third epoch.
     for (name, kind) in loaders().into_iter().filter(|(_, kind)| kind.len() == 1) {
         let boundary = (1..6).map(|seed| (63, 1, seed));
         for (saved, again, seed) in boundary.chain([(21_usize, 0, 1), (84, 1, 1)]) {
@@ -226,10 +227,11 @@ fn what_comes_again_of_an_epoch_is_what_was_trained_on_of_it() {
 }
 
 #[test]
-fn samples_of_files_that_several_read_are_trained_on_once() {
-    // System: three epochs of ten files of up to 100 samples, or as many of row groups, of which several are read at once,
-    // by one node or two. Expectation: no sample is trained on twice, and all of the first two epochs once; where the
-    // last one ends, files of a next one have been begun.
+fn samples_of_files_read_by_several_workers_are_trained_on_once() {
+    // System: three epochs of ten files of up to 100 samples, or of as many Parquet files with row groups,
+    // several of which are read at once, by one node or two. Expectation: no sample is trained on twice, and
+    // all samples of the first two epochs once; at the end of the run, files of a next epoch may have been
+    // begun.
     let shards = r#"{ shards = { samples = 100, request = "100 kB" } }"#;
     let groups = r#"{ parquet = { row_group = 7, row_groups = 3, columns = 2 } }"#;
     let epochs = ("run", "{ epochs = 3, warm_up = \"off\", replications = 1 }");
@@ -258,9 +260,9 @@ fn samples_of_files_that_several_read_are_trained_on_once() {
 }
 
 #[test]
-fn what_steps_that_never_end_took_is_not_counted() {
-    // System: runs that end in the midst of a step, or while the job is down. Expectation: as many samples are recorded as
-    // the steps that count have.
+fn samples_of_unfinished_steps_are_not_recorded() {
+    // System: runs that end in the middle of a step, or while the job is down. Expectation: as many samples are
+    // recorded as the counted steps have.
     let kind = [(
         "job.loader",
         format!(r#"{{ tf-queue = {{ threads = 5, capacity = "64 samples", {DECODE} }} }}"#),
@@ -280,9 +282,10 @@ fn what_steps_that_never_end_took_is_not_counted() {
 }
 
 #[test]
-fn what_a_queue_was_full_of_is_read_where_it_was_lost() {
-    // System: a queue of 64 samples that nobody has read, of which the first failure leaves 24; 40 steps of 8 samples,
-    // which fail again and again. Expectation: 24 of the 320 samples are none of the data set's, all others come once.
+fn prefilled_samples_lost_in_a_failure_are_read_from_the_data_set() {
+    // System: a queue prefilled with 64 samples that do not come from the data set, of which 24 have been used
+    // at the first failure; 40 steps of 8 samples with repeated failures. Expectation: 24 of the 320 samples
+    // are not in the data set, all others come once.
     let loader =
         format!(r#"{{ tf-queue = {{ threads = 2, capacity = "64 samples", {DECODE} }} }}"#);
     let kind = [("job.loader", loader)];
@@ -303,10 +306,10 @@ fn what_a_queue_was_full_of_is_read_where_it_was_lost() {
 }
 
 #[test]
-fn smaller_batches_and_shards_of_one_sample_come_once_too() {
-    // System: epochs of 150 samples in batches of 16, the last one of 6, in files or shards of one sample each; with a batch
-    // interval, and again from the start of the epoch. Expectation: as many samples in all steps as without failures, and
-    // each sample of both epochs, once if the epoch does not begin again.
+fn samples_of_partial_batches_and_one_sample_shards_are_trained_on_once() {
+    // System: epochs of 150 samples in batches of 16, the last one of 6, in files or shards of one sample each;
+    // with a batch interval, and with `resume = "epoch"`. Expectation: as many samples in all steps as without
+    // failures, and each sample of both epochs, once unless the epoch is resumed at its start.
     let run = "{ epochs = 2, warm_up = \"off\", replications = 1 }";
     let small = [("run", run), ("dataset.d.samples", "150")];
     let apart = ("job.loader", "{ pytorch = { workers = 3, in_order = false, DECODE } }");
@@ -337,8 +340,8 @@ fn smaller_batches_and_shards_of_one_sample_come_once_too() {
 }
 
 #[test]
-fn what_is_left_of_an_epoch_that_others_have_begun_comes_once() {
-    // System: two model copies at steps of their own ask one loader for batches; one fails about when the first of them
+fn an_epoch_that_a_peer_has_left_is_completed_without_repeats() {
+    // System: two model copies, out of step, ask one loader for batches; one fails about when the first of them
     // begins the second epoch. Expectation: each sample of both epochs, once.
     let kind = [
         ("job.loader", "{ pytorch = { workers = 2 } }".to_owned()),

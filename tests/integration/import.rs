@@ -1,9 +1,9 @@
-//! What other programs wrote is read.
+//! Files of other programs are imported.
 
 use super::runs::repository;
 use super::support::{Place, forebay};
 
-/// A trace of `calibrate/hook/example.py`, of which most operators were left out.
+/// A trace of `calibrate/hook/example.py`, without most of its operators.
 const TRACE: &str = "tests/data/pytorch-trace.json";
 
 fn import(options: &[&str]) -> String {
@@ -15,8 +15,8 @@ fn import(options: &[&str]) -> String {
 }
 
 #[test]
-fn a_pytorch_trace_says_how_long_steps_took_and_waited() {
-    // 1,280 samples of 2 ms each by 2 workers: 64 ms a step and more, nearly all of it waiting.
+fn importing_a_pytorch_trace_reports_step_and_stall_times() {
+    // 1,280 samples of 2 ms each by 2 workers: at least 64 ms a step, nearly all of it stall.
     let report: serde_json::Value =
         serde_json::from_str(&import(&["--batch", "64", "--format", "json"])).expect("JSON");
     assert_eq!(report["steps"], 17, "18 were recorded, the first is left out");
@@ -29,7 +29,7 @@ fn a_pytorch_trace_says_how_long_steps_took_and_waited() {
 }
 
 #[test]
-fn a_row_carries_the_keys_of_its_scenario() {
+fn an_imported_csv_row_carries_the_keys_of_its_scenario() {
     let text = import(&["--format", "csv", "--set", "job.batch=64", "--set", "name=a, b"]);
     let mut lines = text.lines();
     assert_eq!(
@@ -41,7 +41,7 @@ fn a_row_carries_the_keys_of_its_scenario() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused() {
+fn a_file_that_is_no_pytorch_trace_is_refused() {
     let place = Place::new();
     place.write("empty.json", "");
     place.write("other.json", "{\"traceEvents\": []}");

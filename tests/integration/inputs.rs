@@ -1,10 +1,10 @@
-//! Files that users name: none is read without a limit, and what is wrong with one is said with its place.
+//! Files that users name: each is read with a limit, and errors in it are reported with their position.
 
 use super::support::{Place, forebay};
 use std::fs::File;
 use std::io::Write;
 
-/// What the program says where it refuses something with this exit code.
+/// Returns the error message of a command that exits with this code.
 fn refused(place: &Place, arguments: &[&str], code: i32) -> String {
     let done = place.forebay(arguments).assert().code(code);
     String::from_utf8_lossy(&done.get_output().stderr).into_owned()
@@ -12,8 +12,8 @@ fn refused(place: &Place, arguments: &[&str], code: i32) -> String {
 
 #[test]
 fn devices_and_endless_files_are_refused_by_every_command_that_reads() {
-    // System: a device without end, and a file of a tebibyte that takes no space. Expectation: both are refused at
-    // once, the file with the limit that it exceeds.
+    // System: an endless device, and a sparse file of a tebibyte. Expectation: both are refused at once, the
+    // file with the limit that it exceeds.
     let place = Place::new();
     File::create(place.path("huge")).and_then(|file| file.set_len(1 << 40)).expect("a file");
     place.write("profile.toml", &profile());
@@ -54,9 +54,9 @@ fn profile() -> String {
 }
 
 #[test]
-fn a_small_trace_that_grows_without_end_is_refused() {
-    // System: a compressed trace of a few kilobytes, with an event whose name has 8 MB, or lists within each other.
-    // Expectation: it is refused as soon as that is clear, with the limit.
+fn a_compressed_trace_that_expands_without_limit_is_refused() {
+    // System: a compressed trace of a few kilobytes, with an event whose name has 8 MB, or with nested lists.
+    // Expectation: it is refused as soon as the limit is exceeded, with the limit.
     let place = Place::new();
     let trace = |begin: &str, more: u8| {
         let file = File::create(place.path("t.json.gz")).expect("a file");
@@ -68,7 +68,7 @@ fn a_small_trace_that_grows_without_end_is_refused() {
     for (begin, more, expected) in [
         (r#"{"traceEvents": [{"name": ""#, b'a', "more than 1 MiB"),
         (r#"{"traceEvents": [{"ts": 1"#, b'0', "more than 1 MiB"),
-        (r#"{"traceEvents": [{"tid": "#, b'[', "more than 1000 values"),
+        (r#"{"traceEvents": [{"tid": "#, b'[', "more than 1000 nested values"),
     ] {
         trace(begin, more);
         let said = refused(&place, &["import", "kineto", "t.json.gz"], 2);
@@ -77,7 +77,7 @@ fn a_small_trace_that_grows_without_end_is_refused() {
 }
 
 #[test]
-fn records_of_earlier_runs_that_never_end_are_refused() {
+fn an_endless_record_of_an_earlier_calibration_is_refused() {
     let place = Place::new();
     std::fs::create_dir(place.path("out")).expect("a directory");
     std::os::unix::fs::symlink("/dev/zero", place.path("out/calibration.json")).expect("a link");
@@ -86,7 +86,7 @@ fn records_of_earlier_runs_that_never_end_are_refused() {
 }
 
 #[test]
-fn what_is_no_text_is_told_by_file_line_and_column() {
+fn invalid_utf8_is_reported_with_file_line_and_column() {
     let place = Place::new();
     std::fs::write(place.path("bad"), b"a = 1\nb = \xff\n").expect("written");
     for command in [
@@ -102,7 +102,7 @@ fn what_is_no_text_is_told_by_file_line_and_column() {
 }
 
 #[test]
-fn what_is_wrong_with_a_dlio_workload_is_told_by_file_and_line() {
+fn errors_in_a_dlio_workload_are_reported_with_file_and_line() {
     let place = Place::new();
     let workload = "dataset:\n  num_files_train: 10\n  record_length: 1000\nreader:\n  batch_size: 4\n  read_threads: 2\n\
                     train:\n  computation_time: 0.1\n";
@@ -120,7 +120,7 @@ fn what_is_wrong_with_a_dlio_workload_is_told_by_file_and_line() {
     assert!(said.contains("++workload.reader.batch_size=0: `reader.batch_size` is 0"), "{said}");
     let said = import(&["base.yaml", "no.yaml"]);
     assert!(said.contains("no.yaml:2"), "{said}");
-    // What only the scenario refuses is told by the key that it came from.
+    // Values that only the scenario refuses are reported by the file and key that they came from.
     let said = import(&["base.yaml", "long.yaml"]);
     assert!(said.contains("long.yaml:2: `reader.read_threads`"), "{said}");
     assert!(!said.contains("the imported scenario:"), "{said}");
@@ -128,7 +128,8 @@ fn what_is_wrong_with_a_dlio_workload_is_told_by_file_and_line() {
 
 #[test]
 fn too_many_jobs_are_refused_at_once() {
-    // System: 50,000 jobs. Expectation: refused before each is read: the limit is named, once.
+    // System: 50,000 jobs. Expectation: refused before the jobs are read, with one message that names the
+    // limit.
     let place = Place::new();
     let text =
         "name = \"x\"\n[cluster]\nnodes = 1\n".to_owned() + &"[[job]]\nbatch = 1\n".repeat(50_000);
@@ -139,9 +140,9 @@ fn too_many_jobs_are_refused_at_once() {
 }
 
 #[test]
-fn more_copies_than_fit_into_memory_are_refused_before_they_are_built() {
-    // System: a million copies of a job, in a process that may use 2 GB. Expectation: what they need and what there is, at
-    // once.
+fn more_job_copies_than_fit_into_memory_are_refused_before_the_run() {
+    // System: a million copies of a job, in a process that may use 2 GB. Expectation: a message with the needed
+    // and the available memory, at once.
     let place = Place::new();
     let program = env!("CARGO_BIN_EXE_forebay");
     let set = "--set cluster.share_nodes=true --set job.copies=1000000";
@@ -160,7 +161,7 @@ fn more_copies_than_fit_into_memory_are_refused_before_they_are_built() {
 }
 
 #[test]
-fn a_kind_without_settings_is_told_how_to_be_written() {
+fn a_kind_written_as_a_string_is_refused_with_the_right_notation() {
     let place = Place::new();
     let set = |transport: &str| {
         let sync = "job.sync={ allreduce = { gradients = \"1 MB\" } }";
@@ -174,7 +175,7 @@ fn a_kind_without_settings_is_told_how_to_be_written() {
 }
 
 #[test]
-fn rates_that_reports_print_are_read() {
+fn rates_are_accepted_as_reports_print_them() {
     let place = Place::new();
     for rate in ["40 k/s", "40 k /s", "40000 /s"] {
         let set = format!("storage.disk.file-server.operations=\"{rate}\"");
@@ -188,9 +189,9 @@ fn rates_that_reports_print_are_read() {
 }
 
 #[test]
-fn nobody_who_wants_none_is_warned() {
-    // System: a scenario with a remark. Expectation: `-q` leaves it out of the text and out of standard error; JSON has
-    // it, for programs.
+fn quiet_runs_print_no_warnings() {
+    // System: a scenario with a remark. Expectation: `-q` omits it from the text and from standard error; JSON
+    // has it, for programs.
     let place = Place::new();
     let set = ["run", "s.toml", "--set", "job.batch_interval=1", "--set", "run.steps=2"];
     let text = |more: &[&str]| {
@@ -204,8 +205,8 @@ fn nobody_who_wants_none_is_warned() {
 }
 
 #[test]
-fn help_is_wrapped_once() {
-    // Paragraphs that the source breaks and the terminal breaks again have lines of a few words in them.
+fn help_text_is_wrapped_once() {
+    // Paragraphs wrapped both in the source and by the terminal would have lines of a few words.
     let all = forebay(&["--help"]).assert().success().get_output().stdout.clone();
     let all = String::from_utf8_lossy(&all).into_owned();
     let commands = all.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -230,7 +231,7 @@ fn help_is_wrapped_once() {
 }
 
 #[test]
-fn manual_pages_show_what_users_may_type() {
+fn manual_pages_omit_internal_commands() {
     let place = Place::new();
     place.forebay(&["man", "pages"]).assert().success();
     let pages = std::fs::read_dir(place.path("pages")).expect("pages");

@@ -1,4 +1,4 @@
-//! Steps of ranks that vary: a synchronous step takes as long as the longest of them.
+//! Jitter of ranks: a synchronous step takes as long as its longest rank.
 
 use super::runs::{simulate, written};
 use forebay::scenario::ScenarioFile;
@@ -6,8 +6,7 @@ use forebay::scenario::ScenarioFile;
 /// Steps of a run.
 const STEPS: usize = 20_000;
 
-/// A job of `ranks` model copies with steps of 100 ms that vary by
-/// `jitter`.
+/// Returns a job of `ranks` model copies with steps of 100 ms that vary by `jitter`.
 fn text(ranks: u32, jitter: &str) -> String {
     format!(
         r#"# How long does the slowest take?
@@ -35,7 +34,7 @@ loader.in-memory = {{}}
     )
 }
 
-/// Mean of the steps' times, and half of its 99.9 % interval [s].
+/// Returns the mean step time, and half of the width of its 99.9 % interval [s].
 fn steps(text: &str) -> (f64, f64) {
     let outcome = simulate(&written(text, &[]));
     let ends = outcome.jobs[0].steps.iter().map(|step| step.end);
@@ -54,10 +53,10 @@ fn expect(text: &str, expected: f64) {
 }
 
 #[test]
-fn a_step_takes_as_long_as_the_slowest_rank() {
-    // System: n ranks whose steps vary independently about 100 ms. Expectation: the mean of the largest of n draws:
-    // of exponential ones H(n) means (Rényi 1953); of Pareto ones the least value times the product of
-    // k / (k - 1/shape); of uniform ones n / (n + 1) of their range.
+fn step_time_with_jitter_is_that_of_the_slowest_rank() {
+    // System: n ranks whose steps vary independently about 100 ms. Expectation: the mean of the largest of n
+    // random times: exponential ones have H(n) times their mean (Rényi 1953), Pareto ones the least value times
+    // the product of k / (k - 1/shape), uniform ones n / (n + 1) of their range.
     let half_width = 3_f64.sqrt() * 0.4;
     for n in [1_u32, 2, 8, 16] {
         let ks = || (1..=n).map(f64::from);
@@ -73,10 +72,10 @@ fn a_step_takes_as_long_as_the_slowest_rank() {
 }
 
 #[test]
-fn ranks_on_several_nodes_draw_for_themselves() {
-    // System: 2 × 4 ranks with exponential steps that add gradients up in no time, in buckets that are ready at
-    // half and at the whole of a step. Expectation: H(8) means, as on one node: a rank draws once for all
-    // parts of its step.
+fn ranks_on_several_nodes_have_independent_jitter() {
+    // System: 2 × 4 ranks with exponential steps that reduce gradients in no time, in buckets that are ready at
+    // half and at the end of a step. Expectation: H(8) times the mean, as on one node: a rank has one random
+    // factor for all parts of its step.
     let sync = "\n[job.sync.allreduce]\ngradients = \"8 B\"\ntensors = 2\nbuckets = \"4 B\"\n";
     let text = text(4, "{ exponential = {} }").replace("nodes = 1\n", "nodes = 2\n") + sync;
     let harmonic: f64 = (1..=8).map(|k| 1.0 / f64::from(k)).sum();
@@ -84,7 +83,7 @@ fn ranks_on_several_nodes_draw_for_themselves() {
 }
 
 #[test]
-fn every_jitter_leaves_the_mean_of_a_single_rank_alone() {
+fn every_jitter_distribution_keeps_the_mean_of_a_single_rank() {
     let directory = tempfile::tempdir().expect("a directory");
     let values = "step time\n10 ms\n0.02\n30 ms\n";
     std::fs::write(directory.path().join("steps.csv"), values).expect("written");
@@ -102,15 +101,15 @@ fn every_jitter_leaves_the_mean_of_a_single_rank_alone() {
     std::fs::write(&path, text(4, "{ empirical = { file = \"steps.csv\" } }")).expect("written");
     let file = ScenarioFile::open(&path).expect("read");
     let outcome = simulate(&file.resolve(&[]).expect("right"));
-    // Of four draws from 50, 100 and 150 ms the largest is the smallest value in 1 of 81 cases, the middle one
-    // in 15.
+    // Of four values from 50, 100 and 150 ms, the largest is the smallest value in 1 of 81 cases, and the
+    // middle one in 15.
     let mean = outcome.jobs[0].steps[STEPS - 1].end / STEPS as f64;
     let expected = (1.0 * 0.05 + 15.0 * 0.1 + 65.0 * 0.15) / 81.0;
     assert!((mean / expected - 1.0).abs() < 0.005, "{mean}, not {expected}");
 }
 
 #[test]
-fn a_factor_that_would_be_negative_or_has_no_mean_is_refused() {
+fn jitter_with_negative_factors_or_without_a_mean_is_refused() {
     for (jitter, what) in [
         ("{ normal = { cv = 0.5 } }", "write at most 0.3, or `gamma = { cv = 0.5 }`"),
         ("{ uniform = { cv = 0.6 } }", "write at most 0.577"),

@@ -1,4 +1,4 @@
-//! What a user can set moves the answer, the right way and by as much as a pencil says.
+//! Settings change results in the right direction and by the amount of a calculation by hand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,12 @@ use forebay::sim::{Options, run};
 use super::base::{changed, outcome};
 use super::runs::steady;
 
-/// Base scenario: a thread needs 20 µs to open, 500 + 2·10 µs to the first byte, 250 µs for the
-/// bytes and 500 µs to decode; four of them make a batch of 16.
+/// Time per sample in the base scenario: a thread needs 20 µs to open a file, 500 + 2·10 µs to the first byte,
+/// 250 µs for the bytes and 500 µs to decode; four threads make a batch of 16.
 const SAMPLE: f64 = 1.29e-3;
 const STARVED: f64 = 4.0 * SAMPLE;
 
-/// Mean step time after the first 20 steps [s].
+/// Returns the mean step time after the first 20 steps [s].
 fn step(changes: &[(&str, &str)]) -> f64 {
     steady(&outcome(changes), 20).step
 }
@@ -25,15 +25,15 @@ fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
     assert!(error.abs() <= tolerance, "{what}: {value} instead of {expected} ({error:+.4})");
 }
 
-/// A memory that feeds anything.
+/// A storage in memory, which is never the bottleneck.
 const MEMORY: (&str, &str) = ("storage.s", "{ memory = {} }");
 const IDLE_DECODE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
 const SERVER: &str = "storage.s.file-server";
 
 #[test]
-fn one_key_at_a_time() {
-    // System: the base scenario, starved, with one key changed. Expectation: what one thread needs
-    // for a sample × 16 ÷ threads, or 16 samples at the rate of what limits them now.
+fn step_time_of_a_starved_job_with_one_changed_key_matches_its_closed_form() {
+    // System: the base scenario, starved, with one key changed. Expectation: one thread's time per sample × 16
+    // ÷ threads, or 16 samples at the rate of the new bottleneck.
     let cases: [(&str, &str, &str, f64); 13] = [
         ("as it is", "run.steps", "60", STARVED),
         ("threads", "job.loader.tf-queue.threads", "2", 8.0 * SAMPLE),
@@ -55,13 +55,13 @@ fn one_key_at_a_time() {
         ("batch_interval", "job.batch_interval", "4", STARVED / 4.0),
     ];
     for (what, key, value, expected) in cases {
-        // Threads that start together meet at the operations; they are apart soon.
+        // Threads that start together contend for operations at first; they soon drift apart.
         assert_near(what, step(&[(key, value)]), expected, 0.01);
     }
-    // One core, busy all the time: in slots, because threads in lockstep would leave it idle.
+    // One core, always busy: in FIFO slots, because threads in lockstep on shared cores would leave it idle.
     let one = [("cluster.node.cores", "1"), ("cluster.node.scheduling", "\"fifo\"")];
     assert_near("cores", step(&one), 16.0 * 0.5e-3, 0.01);
-    // 100 MB/s, busy all the time because 16 threads come when they come.
+    // 100 MB/s, always busy because 16 threads with random latency do not read in lockstep.
     for key in ["cluster.network.nic", "storage.s.file-server.bandwidth"] {
         let latency = ("storage.s.file-server.latency", "{ exponential = { mean = \"500 us\" } }");
         let threads = ("job.loader.tf-queue.threads", "16");
@@ -70,8 +70,8 @@ fn one_key_at_a_time() {
 }
 
 #[test]
-fn the_step_is_the_models_where_nothing_starves() {
-    // System: data in memory. Expectation: fixed + batch · per_sample, by the speed of the GPU.
+fn without_starvation_the_step_time_is_that_of_the_model() {
+    // System: data in memory. Expectation: fixed + batch · per_sample, divided by the speed of the GPU.
     let cases = [
         ("job.model.step", "{ fixed = \"2 ms\", per_sample = \"100 us\" }", 3.6e-3),
         ("job.model.step", "{ per_sample = \"100 us\" }", 1.6e-3),
@@ -82,7 +82,7 @@ fn the_step_is_the_models_where_nothing_starves() {
         let value = step(&[MEMORY, IDLE_DECODE, (key, value)]);
         assert_near(key, value, expected, 1e-9);
     }
-    // Jitter has mean 1 and the spread that is asked for.
+    // Jitter has mean 1 and the configured coefficient of variation.
     let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.5 } }");
     let job = outcome(&[MEMORY, IDLE_DECODE, jitter, ("run.steps", "20000")]).jobs.remove(0);
     let n = job.steps.len() as f64;
@@ -93,9 +93,9 @@ fn the_step_is_the_models_where_nothing_starves() {
 }
 
 #[test]
-fn bandwidth_by_transfers_is_that_of_as_many_transfers() {
-    // System: n threads on memory, nothing but bytes. Expectation: 1.6 MB a step at the n-th entry,
-    // or the last one.
+fn bandwidth_tables_are_indexed_by_the_number_of_transfers() {
+    // System: n threads that only read from memory. Expectation: 1.6 MB a step at the bandwidth of the table's
+    // n-th entry, or of its last one.
     for table in [[100.0, 150.0, 180.0], [200.0, 150.0, 100.0]] {
         let list: Vec<String> = table.iter().map(|mb| format!("\"{mb} MB/s\"")).collect();
         let memory = format!("{{ memory = {{ bandwidth = [{}] }} }}", list.join(", "));
@@ -113,9 +113,9 @@ fn bandwidth_by_transfers_is_that_of_as_many_transfers() {
 }
 
 #[test]
-fn fifo_slots_and_shared_cores_differ_in_the_tail_only() {
-    // System: 8 threads on 2 cores, 1 ms of decoding each, a batch of 1. Expectation: 0.5 ms a step
-    // in both; shared cores end all eight every 4 ms, slots two every 1 ms.
+fn fifo_and_shared_cores_differ_only_in_tail_latency() {
+    // System: 8 threads on 2 cores, 1 ms of decoding each, a batch of 1. Expectation: 0.5 ms a step in both
+    // cases; shared cores finish all eight samples every 4 ms, slots two every 1 ms.
     let run = |scheduling| {
         let changes = [
             MEMORY,
@@ -140,8 +140,8 @@ fn fifo_slots_and_shared_cores_differ_in_the_tail_only() {
 
 #[test]
 fn shards_are_opened_once_and_pay_the_latency_per_request() {
-    // System: shards of 100 samples (10 MB), nothing shared. Expectation per sample: 0.2 µs of
-    // opening, the latency by the samples of a request, bytes and decoding.
+    // System: shards of 100 samples (10 MB), no shared bottleneck. Expectation per sample: 0.2 µs of opening,
+    // the latency divided by the samples in a request, bytes and decoding.
     let server = |request: &'static str| {
         let layout = format!("{{ shards = {{ samples = 100, request = \"{request}\" }} }}");
         let changes = [
@@ -162,8 +162,9 @@ fn shards_are_opened_once_and_pay_the_latency_per_request() {
 }
 
 #[test]
-fn order_changes_when_a_sample_comes_but_not_which() {
-    // System: one epoch of samples of different sizes. Expectation: the same bytes, other steps.
+fn shuffling_changes_the_order_but_not_the_samples_of_an_epoch() {
+    // System: one epoch of samples of different sizes. Expectation: the same bytes in total, but different
+    // steps.
     let run = |order| {
         outcome(&[
             ("run", "{ epochs = 1, replications = 1 }"),
@@ -181,9 +182,9 @@ fn order_changes_when_a_sample_comes_but_not_which() {
 }
 
 #[test]
-fn the_copy_to_the_device_moves_decoded_bytes() {
-    // System: 1 MB a sample decoded, 100 MB/s to the device. Expectation: 10 ms a sample; as stored
-    // 1 ms; with two model copies on two GPUs at once as many in the same time.
+fn copies_to_the_device_move_decoded_bytes() {
+    // System: 1 MB a sample decoded, 100 MB/s to the device. Expectation: 10 ms a sample; 1 ms as stored; two
+    // model copies on two GPUs copy at once, in the same time.
     let loader = r#"{ stages = [
         { name = "read", workers = 2, per_sample = ["read"], buffer = 4 },
         { name = "copy", workers = 2, per_item = ["copy"], buffer = 2 }] }"#;
@@ -209,13 +210,14 @@ fn the_copy_to_the_device_moves_decoded_bytes() {
 }
 
 #[test]
-fn fractional_and_adaptive_intervals() {
-    // Expectation at 1.5: two batches in three steps, each step 1/1.5 of a starved one.
+fn fractional_and_adaptive_batch_intervals_match_closed_forms() {
+    // Expectation for an interval of 1.5: two batches in three steps, each step takes 1/1.5 of a starved one.
     let half = outcome(&[("job.batch_interval", "1.5")]);
     let fresh: u64 = half.jobs[0].steps.iter().map(|step| step.fresh).sum();
     assert_eq!(fresh, 40 * 16);
     assert_near("interval 1.5", steady(&half, 20).step, STARVED / 1.5, 0.02);
-    // Expectation of an adaptive one: starved, the most steps on a batch; fed, each step its own.
+    // Expectation for an adaptive interval: starved, the maximum number of steps per batch; with data in
+    // memory, one step per batch.
     let adaptive = r#"{ adaptive = { level = "32 samples", max = 4 } }"#;
     let adaptive = ("job.batch_interval", adaptive);
     assert_near("adaptive, starved", step(&[adaptive]), STARVED / 4.0, 0.02);
@@ -226,10 +228,10 @@ fn fractional_and_adaptive_intervals() {
 }
 
 #[test]
-fn epochs_of_a_fractional_interval_end() {
-    // System: 170 batches of 1.1 steps, a product that rounds up to 188, beside a load that never
-    // ends. Expectation: 187 steps, because the next would take a batch that nobody reads; the run
-    // ends by itself, not by the flag that a clock sets.
+fn epochs_with_a_fractional_batch_interval_end() {
+    // System: 170 batches of 1.1 steps, a product that rounds up to 188, beside an endless background load.
+    // Expectation: 187 steps, because the next would need a batch that is not read; the run ends by itself,
+    // before the watchdog sets its flag.
     let background =
         r#"[{ name = "b", storage = "s", requests = { rate = "10 /s", size = "1 B" } }]"#;
     let scenario = changed(&[
@@ -250,10 +252,10 @@ fn epochs_of_a_fractional_interval_end() {
 }
 
 #[test]
-fn a_circular_queue_reads_again_what_it_has() {
+fn a_circular_queue_repeats_samples_at_the_consumption_to_production_ratio() {
     // System: the trainer reads 16 samples each 1 ms, four threads overwrite 64 slots at 4 ÷ 1.29 ms.
-    // Expectation: a sample is read consumption ÷ production = 5.16 times; its age when read is
-    // uniform over the time until it is overwritten, 64 ÷ production, so half of that on average.
+    // Expectation: a sample is read consumption ÷ production = 5.16 times; its age when read is uniform over
+    // the time until it is overwritten, 64 ÷ production, so half of that on average.
     let job = outcome(&[("job.queue", "\"circular\""), ("run.steps", "4000")]).jobs.remove(0);
     let production = 4.0 / SAMPLE;
     let total: u64 = job.queue.reuse.iter().sum();
@@ -268,26 +270,26 @@ fn a_circular_queue_reads_again_what_it_has() {
 }
 
 #[test]
-fn prefill_start_stagger_and_copies() {
+fn prefill_start_stagger_and_copies_take_effect() {
     let full = outcome(&[("job.prefill", "\"full\"")]).jobs.remove(0);
     assert_near("four batches at once", full.steps[3].end, 4e-3, 1e-9);
     assert!(outcome(&[]).jobs[0].steps[0].end > STARVED, "an empty queue starts starved");
     let late = [("job.copies", "3"), ("job.start", "\"1 s\""), ("job.stagger", "\"2 s\"")];
     let starts: Vec<f64> = outcome(&late).jobs.iter().map(|job| job.start).collect();
     assert_eq!(starts, [1.0, 3.0, 5.0]);
-    // Two jobs share the server: each half.
+    // Two jobs share the server: each has half of it.
     let server = ("storage.s.file-server.bandwidth", "\"100 MB/s\"");
     assert_near("two jobs", step(&[("job.copies", "2"), server]), 32e-3, 0.01);
-    // Data in each node is shared with nobody.
+    // Disks in nodes are not shared.
     let disk = ("storage.s", r#"{ local-disk = { bandwidth = "100 MB/s" } }"#);
     assert_near("own disks", step(&[("job.copies", "2"), disk, IDLE_DECODE]), 16e-3, 0.01);
 }
 
 #[test]
-fn background_takes_its_part_of_the_server() {
-    // System: a server of 100 MB/s, threads that do nothing but transfer. Expectation: five streams
-    // of 10 MB/s, or 500 requests of 100 kB per second, leave 50 MB/s, and so do four endless
-    // streams as greedy as the job's four threads.
+fn background_load_takes_its_share_of_the_server() {
+    // System: a server of 100 MB/s, threads that only transfer. Expectation: five streams of 10 MB/s, or 500
+    // requests of 100 kB per second, leave 50 MB/s, and so do four endless streams without a cap beside the
+    // job's four threads.
     let server = (SERVER, r#"{ bandwidth = "100 MB/s" }"#);
     let with = |load: &str, steps| {
         let text = format!("[{{ name = \"b\", storage = \"s\", {load} }}]");
@@ -306,9 +308,9 @@ fn background_takes_its_part_of_the_server() {
 }
 
 #[test]
-fn stages_workers_units_and_buffers() {
-    // System: a stage of 1 ms of core a sample is the slowest. Expectation: 16 ms ÷ workers a step,
-    // whatever the buffers; a stage of batches pays per item once a batch.
+fn stage_throughput_follows_from_workers_and_unit_not_from_buffers() {
+    // System: a stage with 1 ms of core time per sample is the slowest. Expectation: 16 ms ÷ workers a step,
+    // whatever the buffers; a stage of batches pays `per_item` once for each batch.
     let loader = |workers: u32, buffer: u32, unit: &str, work: &str| {
         format!(
             r#"{{ stages = [{{ name = "read", workers = 2, per_sample = ["read"], buffer = {buffer} }},
@@ -327,7 +329,7 @@ fn stages_workers_units_and_buffers() {
 }
 
 #[test]
-fn replications_narrow_the_interval_and_seeds_differ() {
+fn more_replications_narrow_the_interval_and_seeds_give_different_runs() {
     let tail =
         ("storage.s.file-server.latency", r#"{ lognormal = { median = "1 ms", p99 = "9 ms" } }"#);
     let scenario = changed(&[tail, ("run.warm_up", "10")]);
@@ -341,11 +343,11 @@ fn replications_narrow_the_interval_and_seeds_differ() {
         high - low
     };
     let (few, many) = (width(8), width(32));
-    // Half, by the square root of the number; less, because Student's quantile shrinks too.
+    // Four times as many replications halve the interval; more, because Student's quantile shrinks too.
     assert!(many < 0.75 * few, "{few} with 8, {many} with 32");
     let report = summarise(&scenario, &outcomes, 0.0);
     assert_eq!(report.jobs[0].warm_up_steps, 10.0);
-    // The last steps count up to where buffers hold what they held at first.
+    // The measured steps end where buffers hold as much as at their start.
     let steps = report.jobs[0].figures.steps.mean.expect("steps");
     assert!((47.5..=50.0).contains(&steps), "{steps}");
     let other = changed(&[tail, ("run.warm_up", "10"), ("run.seed", "2")]);
@@ -353,9 +355,9 @@ fn replications_narrow_the_interval_and_seeds_differ() {
 }
 
 #[test]
-fn activations_cross_the_link_between_gpus() {
-    // System: two stages of 0.5 ms one after the other, 100 kB between them over 1 GB/s and 20 µs.
-    // Expectation: a step of 1 ms + 20 µs + 100 µs, and the way counts as communication.
+fn activations_between_stages_cross_the_link_between_gpus() {
+    // System: two stages of 0.5 ms one after the other, 100 kB between them over 1 GB/s and 20 µs. Expectation:
+    // a step of 1 ms + 20 µs + 100 µs, and the transfer counts as communication.
     let way = |bandwidth: &str, latency: &str| {
         let intra = format!("{{ bandwidth = \"{bandwidth}\", latency = \"{latency}\" }}");
         let split = "{ stages = 2, overlap = false, activations = \"100 kB\" }";
@@ -380,8 +382,8 @@ fn activations_cross_the_link_between_gpus() {
 
 #[test]
 #[should_panic(expected = "no time has passed")]
-fn a_worker_that_never_ends_is_noticed() {
-    // No file says this: scenarios are refused where nothing slows a circular queue's workers.
+fn a_worker_that_overwrites_endlessly_in_no_time_panics() {
+    // No scenario file gives this: circular queues are refused where nothing slows their workers.
     let mut scenario = changed(&[MEMORY, ("job.queue", "\"circular\"")]);
     scenario.jobs[0].loader.stages[0].per_sample.truncate(1);
     run(&scenario, 0, &Options::default());

@@ -1,4 +1,4 @@
-//! How samples are packed into files, by the pencil.
+//! How samples are packed into files, compared with calculations by hand.
 
 use super::base::{base, changed, outcome};
 use super::runs::{steady, written};
@@ -6,8 +6,8 @@ use forebay::report::{CacheRequests, Outcome};
 use forebay::scenario::ScenarioFile;
 use forebay::sim::{Options, run};
 
-/// Base scenario: 20 µs to open, 500 + 2·10 µs to the first byte, 400 MB/s to each of four threads,
-/// 500 µs to decode; 16 samples of 100 kB make a batch.
+/// Base scenario: 20 µs to open a file, 500 + 2·10 µs to the first byte, 400 MB/s for each of four threads, 500
+/// µs to decode; 16 samples of 100 kB make a batch.
 const LATENCY: f64 = 0.52e-3;
 const DECODE: f64 = 0.5e-3;
 const MB: f64 = 1.0 / 400.0;
@@ -25,7 +25,7 @@ fn served(outcome: &Outcome, name: &str) -> f64 {
     outcome.resources.iter().find(|r| r.name == name).expect("there").served
 }
 
-/// Bytes from the storage for each sample; all but a few of those begun are enqueued.
+/// Returns the bytes read from the storage per sample; nearly all samples begun are enqueued.
 fn bytes(outcome: &Outcome) -> f64 {
     served(outcome, "node.nic") / outcome.jobs[0].samples.started as f64
 }
@@ -35,24 +35,24 @@ fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
     assert!(error.abs() <= tolerance, "{what}: {found}, not {expected}");
 }
 
-/// Mean step by the pencil: `seconds` for a sample, four threads.
+/// Checks the mean step time against `seconds` for each sample and four threads.
 fn step(what: &str, outcome: &Outcome, seconds: f64) {
     near(what, outcome.makespan / 500.0, 4.0 * seconds, 0.02);
 }
 
 #[test]
-fn a_sample_of_an_array_is_a_request_without_an_open() {
+fn a_sample_of_a_raw_array_is_one_request_without_an_open() {
     let raw = packed("{ raw = {} }");
     step("raw", &raw, LATENCY + 0.1 * MB + DECODE);
-    // 8,000 of 1,000 samples: each of four threads opens the file in each of eight epochs, and once
-    // more if it looks at the ninth.
+    // 8,000 samples of a data set of 1,000: each of four threads opens the file in each of eight epochs, and
+    // possibly once more in the ninth.
     let opens = served(&raw, "s.operations");
     assert!((32.0..=36.0).contains(&opens), "{opens}");
     near("bytes", bytes(&raw), 100e3, 1e-3);
 }
 
 #[test]
-fn a_b_tree_is_read_in_pages_and_never_opened() {
+fn lmdb_is_read_in_pages_without_opens() {
     let lmdb = packed("{ lmdb = {} }");
     step("25 pages", &lmdb, LATENCY + 0.1024 * MB + DECODE);
     assert_eq!(served(&lmdb, "s.operations"), 0.0);
@@ -61,14 +61,14 @@ fn a_b_tree_is_read_in_pages_and_never_opened() {
 }
 
 #[test]
-fn records_take_what_surrounds_them() {
-    // System: two epochs of shards of 40 samples, so that all are read to the end. Expectation: 16 B
-    // around a record of TensorFlow's; a header and padding to 512 B around each member of a sample.
+fn record_formats_add_their_framing_bytes() {
+    // System: two epochs of shards of 40 samples, so that all are read to the end. Expectation: 16 B around a
+    // TFRecord; a header and padding to 512 B around each member of a sample in a tar file.
     let of = |layout: &str| {
         let epochs = ("run.epochs", "2");
         let all = [&ROOM[..2], &[epochs, ("dataset.d.layout", layout)]].concat();
         let all = outcome(&all);
-        // A request ahead at most for each thread.
+        // Each thread may have read one request ahead.
         (bytes(&all), all.makespan)
     };
     let plain = of("{ shards = { samples = 40, request = \"4 kB\" } }");
@@ -81,7 +81,7 @@ fn records_take_what_surrounds_them() {
     near("webdataset", tar(1).0, 100_864.0, 1e-3);
     near("members", tar(100).0, 100_864.0 + 99.0 * 1024.0, 1e-3);
     assert!(tar(100).1 > 1.5 * plain.1, "headers take their time");
-    // Twice the bytes where a record is as small as its frame, and the same decoding.
+    // Twice the bytes where a record is as small as its frame, and the same decode time.
     let small = |layout: &str| {
         let size = ("dataset.d.sample_size", "\"16 B\"");
         bytes(&outcome(&[size, ("dataset.d.layout", layout)]))
@@ -90,9 +90,9 @@ fn records_take_what_surrounds_them() {
 }
 
 #[test]
-fn row_groups_come_as_a_whole() {
-    // System: row groups of 100 samples, 10 MB. Expectation per sample: latencies and opens by the
-    // samples that share them, the bytes that are read, their decompression, and decoding.
+fn parquet_row_groups_are_read_as_a_whole() {
+    // System: row groups of 100 samples, 10 MB. Expectation per sample: latency and opens divided by the
+    // samples that share them, the bytes read, their decompression, and decoding.
     let of = |more: &str| packed(&format!("{{ parquet = {{ row_group = 100{more} }} }}"));
     let whole = of("");
     step("whole", &whole, 0.01 * LATENCY + 0.1 * MB + DECODE);
@@ -109,7 +109,7 @@ fn row_groups_come_as_a_whole() {
         &of(", decompress = \"10 ns\""),
         0.01 * LATENCY + 0.1 * MB + 1e-3 + DECODE,
     );
-    // The first step waits for row groups; then there are samples.
+    // The first step waits for row groups; after it, samples are in the queue.
     let first = whole.jobs[0].steps[0].end;
     near("first step", first, 80e-6 + LATENCY + 10.0 * MB + 4.0 * DECODE + 1e-3, 1e-3);
     let stalls = &of(", decompress = \"10 ns\"").jobs[0].stalls;
@@ -120,8 +120,8 @@ fn row_groups_come_as_a_whole() {
 
 #[test]
 fn every_layout_reads_each_byte_of_an_epoch_once() {
-    // System: a thread reads one epoch of samples of different sizes; the last row group and file are
-    // short.
+    // System: a thread reads one epoch of samples of different sizes; the last row group and file are short.
+    // Expectation: the same bytes in every layout, except for padding.
     let bytes = |layout: &str| {
         let all = outcome(&[
             ("run", "{ epochs = 1, replications = 1 }"),
@@ -146,8 +146,9 @@ fn every_layout_reads_each_byte_of_an_epoch_once() {
 }
 
 #[test]
-fn what_all_read_again_comes_out_of_the_page_cache() {
-    // System: two epochs, and room for all. Expectation: nothing of the second is read again.
+fn every_layout_is_cached_in_the_page_cache() {
+    // System: two epochs, and a page cache that holds all data. Expectation: the second epoch is not read from
+    // the storage.
     for (layout, requests) in [
         ("{ raw = {} }", 800),
         ("{ lmdb = {} }", 800),
@@ -165,7 +166,7 @@ fn what_all_read_again_comes_out_of_the_page_cache() {
         ];
         assert_eq!(all.jobs[0].cache, expected, "{layout}");
     }
-    // Half of an array fits: what a policy keeps is kept sample by sample.
+    // Half of an array fits: the policy keeps samples one by one.
     let kept = outcome(&[
         ("run", "{ epochs = 4, replications = 1 }"),
         ("dataset.d.samples", "800"),
@@ -176,9 +177,9 @@ fn what_all_read_again_comes_out_of_the_page_cache() {
 }
 
 #[test]
-fn an_array_lies_on_all_its_targets() {
-    // System: four threads read samples of a stripe each from one file. Expectation: on four targets
-    // they go their own ways, as files would; on one they share it.
+fn a_raw_array_is_striped_over_all_its_targets() {
+    // System: four threads read samples of a stripe each from one file. Expectation: on four targets they use
+    // separate targets, as with separate files; on one target they share it.
     let step = |count: u32| {
         let storage = format!(
             "{{ parallel-fs = {{ targets = 4, target_bandwidth = \"100 MB/s\", stripe_count = {count}, \
@@ -197,8 +198,8 @@ fn an_array_lies_on_all_its_targets() {
 }
 
 #[test]
-fn packing_leaves_decoding_alone() {
-    // System: 1 ns a byte. Expectation: as much work whatever surrounds a sample.
+fn decode_time_does_not_depend_on_the_layout() {
+    // System: 1 ns of decoding per byte. Expectation: as much decode work whatever the framing of a sample.
     let work = |layout: &str| {
         let scenario = changed(&[
             ("run", "{ epochs = 1, replications = 1 }"),
@@ -214,7 +215,7 @@ fn packing_leaves_decoding_alone() {
 }
 
 #[test]
-fn what_cannot_be_packed_is_refused() {
+fn invalid_layouts_are_refused() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     for (sets, says) in [
         (
@@ -233,7 +234,7 @@ fn what_cannot_be_packed_is_refused() {
         let problems = file.resolve(&overrides).expect_err(sets[0]);
         assert!(problems.to_string().contains(says), "{sets:?}: {problems}");
     }
-    // As much as can be written of everything: no product of it overflows.
+    // The largest values that can be written, all at once: no product of them overflows.
     let most =
         "{ parquet = { row_group = 1000000000000, row_groups = 1000000, columns = 100000 } }";
     let huge =

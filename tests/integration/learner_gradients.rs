@@ -1,12 +1,12 @@
-//! Learners that train one model: their gradients are added up on their GPU, then among GPUs, and all wait for that
-//! (Crossbow calls it S-SGD).
+//! Learners that train one model: their gradients are summed on their GPU, then reduced between GPUs, and all
+//! learners wait for the result (Crossbow calls it S-SGD).
 
 use super::base::{base, changed, outcome};
 use super::runs::{near, simulate, step};
 use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise};
 use forebay::scenario::ScenarioFile;
 
-/// Four GPUs of a node, gradients of 10 MB, data that nobody waits for, steps of 1 ms that fill 0.4 of a GPU.
+/// Four GPUs of a node, gradients of 10 MB, data without stalls, and steps of 1 ms that fill 0.4 of a GPU.
 const BASE: [(&str, &str); 8] = [
     ("storage.s", "{ memory = {} }"),
     ("job.loader.tf-queue.decode", "\"0 s\""),
@@ -28,7 +28,7 @@ fn run(changes: &[(&str, &str)]) -> Outcome {
     outcome(&[&BASE[..], changes].concat())
 }
 
-/// Mean time of a step [s].
+/// Returns the mean step time [s].
 fn time(changes: &[(&str, &str)]) -> f64 {
     step(&run(changes).jobs[0])
 }
@@ -45,19 +45,20 @@ fn refused(changes: &[(&str, &str)]) -> String {
     file.resolve(&set.collect::<Vec<_>>()).map(|_| ()).expect_err("refused").to_string()
 }
 
-/// Time of k learners to fill their GPU, and to add 10 MB each up at 100 GB/s: k are read, and one is written [s].
+/// Returns the compute time of k learners on their GPU, and the time to sum 10 MB for each at 100 GB/s: k
+/// gradients are read, and one is written [s].
 fn on_gpu(k: f64) -> (f64, f64) {
     let sum = if k > 1.0 { (k + 1.0) * 10e6 / 100e9 } else { 0.0 };
     (1e-3 * (0.4 * k).max(1.0), sum)
 }
 
-/// Around a ring of 4 GPUs at 20 GB/s [s].
+/// Time of the ring of 4 GPUs at 20 GB/s [s].
 const RING: f64 = 1.5 * 10e6 / 20e9;
 
 #[test]
-fn a_step_is_computing_then_the_sum_on_each_gpu_then_that_among_gpus() {
-    // System: k learners on each of g GPUs. Expectation: all compute together, then each GPU reads k gradients and writes
-    // their sum, then one gradient of each GPU goes around a ring; nothing of it beside anything else.
+fn a_step_is_compute_then_the_sum_on_each_gpu_then_the_allreduce_between_gpus() {
+    // System: k learners on each of g GPUs. Expectation: all compute together, then each GPU reads k gradients
+    // and writes their sum, then one gradient of each GPU goes around a ring; none of these overlap.
     for (k, number) in NUMBERS {
         let (compute, sum) = on_gpu(k);
         near(time(&[(NUMBER, number)]), compute + sum + RING, &format!("{number} on 4 GPUs"));
@@ -66,7 +67,7 @@ fn a_step_is_computing_then_the_sum_on_each_gpu_then_that_among_gpus() {
         let (compute, sum) = on_gpu(*k);
         near(time(&[(NUMBER, number), (GPUS, "1")]), compute + sum, &format!("{number} on one"));
     }
-    // Nothing is said of the memory: it takes no time.
+    // Without a bandwidth of GPU memory, sums take no time.
     let (compute, _) = on_gpu(4.0);
     let unlimited: Vec<(&str, &str)> =
         BASE.iter().filter(|(key, _)| *key != MEMORY).copied().collect();
@@ -75,9 +76,9 @@ fn a_step_is_computing_then_the_sum_on_each_gpu_then_that_among_gpus() {
 }
 
 #[test]
-fn the_sum_begins_when_the_slowest_learner_of_the_gpu_is_done() {
-    // System: two learners of a GPU that they do not fill, whose steps vary; memory that takes 3 ms for a sum, or no time.
-    // Expectation: the same draws, and 3 ms more in each step.
+fn the_sum_on_a_gpu_begins_when_its_slowest_learner_is_done() {
+    // System: two learners that do not fill their GPU and whose steps vary; memory that takes 3 ms for a sum,
+    // or no time. Expectation: the same random times, and 3 ms more in each step.
     let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.3 } }");
     let ends = |memory: &str| {
         run(&[(NUMBER, "2"), (GPUS, "1"), jitter, (MEMORY, memory)]).jobs[0].steps.clone()
@@ -89,8 +90,8 @@ fn the_sum_begins_when_the_slowest_learner_of_the_gpu_is_done() {
 }
 
 #[test]
-fn one_gradient_of_each_gpu_goes_to_the_others_whatever_the_number_of_learners() {
-    // System: a ring of 4 GPUs. Expectation: 2·(4 − 1)/4 of 10 MB leaves each for each of 60 steps.
+fn bytes_between_gpus_do_not_depend_on_the_number_of_learners() {
+    // System: a ring of 4 GPUs. Expectation: 2·(4 − 1)/4 of 10 MB leaves each GPU in each of 60 steps.
     for (_, number) in NUMBERS {
         let outcome = run(&[(NUMBER, number)]);
         let links = outcome.resources.iter().filter(|of| of.name == "node.intra");
@@ -100,22 +101,24 @@ fn one_gradient_of_each_gpu_goes_to_the_others_whatever_the_number_of_learners()
 }
 
 #[test]
-fn sums_hide_behind_backward_bucket_by_bucket() {
-    // System: two learners that fill half of a GPU each, two tensors of 5 MB, ready after 2/3 of the step and at its
-    // end, each a bucket: 0.15 ms to add one up, 0.375 ms around the ring. Expectation by hand: the first is added up at
-    // 0.817 ms and around at 1.192 ms, the second added up at 1.15 ms, and around 0.375 ms after the first.
+fn sums_on_a_gpu_overlap_backward_by_bucket() {
+    // System: two learners that fill half of a GPU each, two tensors of 5 MB, ready after 2/3 of the step and
+    // at its end, each a bucket: 0.15 ms to sum one, 0.375 ms around the ring. Expectation by hand: the first
+    // is summed at 0.817 ms and reduced at 1.192 ms, the second is summed at 1.15 ms, and reduced 0.375 ms
+    // after the first.
     let buckets = "{ allreduce = { gradients = \"10 MB\", tensors = 2, buckets = \"5 MB\", algorithm = \"ring\" } }";
     let found = time(&[(NUMBER, "2"), (SYNC, buckets)]);
     near(found, 2e-3 / 3.0 + 0.15e-3 + 2.0 * 0.375e-3, "two buckets");
-    // A slow memory: sums go one after the other, and the second waits for the first.
+    // With slow memory, the second sum waits for the first.
     let found = time(&[(NUMBER, "2"), (SYNC, buckets), (MEMORY, "\"15 GB/s\"")]);
     near(found, 2e-3 / 3.0 + 2.0 * 1e-3 + 0.375e-3, "in turn");
 }
 
 #[test]
-fn all_learners_wait_for_the_slowest_and_averaging_does_not_make_them() {
-    // System: k learners whose steps vary, model and gradients so small that they take no time. Expectation: all wait for
-    // the slowest of 4·k in each step; learners that average every tenth step wait only there.
+fn gradient_sums_synchronise_all_learners_and_averaging_only_at_its_period() {
+    // System: k learners whose steps vary, model and gradients so small that they take no time. Expectation:
+    // with gradient sums all wait for the slowest of 4·k learners in each step; learners that average every
+    // tenth step wait only there.
     let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.3 } }");
     let average = |period: &str| {
         format!("{{ model-averaging = {{ parameters = \"1 B\", period = {period} }} }}")
@@ -133,14 +136,15 @@ fn all_learners_wait_for_the_slowest_and_averaging_does_not_make_them() {
     }
 }
 
-/// Stalls by a cause, all steps together [s].
+/// Returns the stalls for a cause, summed over all steps [s].
 fn waited(job: &JobOutcome, cause: StallCause) -> f64 {
     job.stalls.iter().filter(|of| of.cause == cause).map(|of| of.seconds).sum()
 }
 
 #[test]
-fn time_is_computing_and_waits_and_the_sum_is_communication() {
-    // System: four learners a GPU, no jitter. Expectation: 1.6 ms of each step computing, the rest communication.
+fn gradient_sums_on_a_gpu_count_as_communication() {
+    // System: four learners on each GPU, no jitter. Expectation: 1.6 ms of each step are compute, the rest is
+    // communication.
     let job = run(&[(NUMBER, "4")]).jobs.remove(0);
     let (_, sum) = on_gpu(4.0);
     let communication = StallCause::own(Cause::Communication);
@@ -152,8 +156,9 @@ fn time_is_computing_and_waits_and_the_sum_is_communication() {
 }
 
 #[test]
-fn the_batch_that_counts_is_that_of_all_learners_together() {
-    // System: 16 samples a learner, 4 GPUs, twice as many epochs at a batch of 128. Expectation: k·16·4 samples count.
+fn the_statistical_batch_is_that_of_all_learners_together() {
+    // System: 16 samples for each learner, 4 GPUs, twice the epochs at a batch of 128. Expectation: the batch
+    // is k·16·4 samples.
     let accuracy = ("job.accuracy", "{ least_epochs = 10, critical_batch = 128 }");
     let of = |number| {
         let report = report(&[(NUMBER, number), accuracy]);
@@ -167,9 +172,9 @@ fn the_batch_that_counts_is_that_of_all_learners_together() {
 }
 
 #[test]
-fn a_policy_adds_learners_that_add_their_gradients_up() {
-    // System: learners that fill a fifth of a GPU, sums and a ring of 1 MB. Expectation: 1 to 6 are tried, the sixth gains
-    // next to nothing; time is accounted for, whoever was there.
+fn a_tuning_policy_works_with_summed_gradients() {
+    // System: learners that fill a fifth of a GPU, sums and a ring of 1 MB. Expectation: 1 to 6 are tried, the
+    // sixth gains next to nothing; all time is accounted for, whatever the number of learners.
     let job = run(&[
         (NUMBER, "{ auto = { window = 10 } }"),
         ("job.model.occupancy", "0.2"),
@@ -187,8 +192,9 @@ fn a_policy_adds_learners_that_add_their_gradients_up() {
 }
 
 #[test]
-fn parameters_that_are_averaged_seldom_are_added_up_as_seldom() {
-    // System: local SGD of two learners a GPU, every third step. Expectation: a third of sum and ring to each step.
+fn local_sgd_of_learners_sums_on_the_gpu_only_every_period() {
+    // System: local SGD of two learners on each GPU, with a period of three steps. Expectation: each step takes
+    // a third of sum and ring.
     let (compute, sum) = on_gpu(2.0);
     let local = "{ allreduce = { gradients = \"10 MB\", algorithm = \"ring\", period = 3 } }";
     let steps = run(&[(NUMBER, "2"), (SYNC, local)]).jobs[0].steps.clone();
@@ -198,20 +204,20 @@ fn parameters_that_are_averaged_seldom_are_added_up_as_seldom() {
 }
 
 #[test]
-fn a_root_gets_one_sum_of_each_gpu() {
-    // System: parameters from the first GPU, gradients to it. Expectation: two learners take no longer than one, but for the
-    // sum on their GPU: what goes between GPUs is the same.
+fn a_root_receives_one_sum_from_each_gpu() {
+    // System: parameters from the first GPU, gradients to it. Expectation: two learners take longer than one
+    // only by the sum on their GPU: the bytes between GPUs are the same.
     let root = (SYNC, "{ reduce-broadcast = { parameters = \"10 MB\", update = \"1 ms\" } }");
     let of = |number| time(&[(NUMBER, number), root]);
     near(of("2") - of("1"), on_gpu(2.0).1, "the sum");
 }
 
 #[test]
-fn reports_say_what_a_gpu_exchanges_and_that_its_memory_is_slow() {
+fn reports_state_exchanged_bytes_and_name_slow_gpu_memory() {
     let two = report(&[(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")]);
     let sync = two.jobs[0].sync.clone().expect("gradients");
     assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (1, 10_000_000));
-    let says = "each of 8 model copies; after each of its own a GPU has 10 MB to exchange";
+    let says = "each of 8 model copies; after each of its own steps a GPU exchanges 10 MB";
     assert!(sync.text.contains(says), "{}", sync.text);
     let found = two.bottleneck.expect("one");
     assert_eq!(found.resource, "node.gpu.memory", "{}", found.text);
@@ -221,12 +227,12 @@ fn reports_say_what_a_gpu_exchanges_and_that_its_memory_is_slow() {
 }
 
 #[test]
-fn what_carries_gradients_is_told_to_have_no_effect_on_one_gpu() {
+fn settings_of_gradient_collectives_are_reported_without_effect_on_one_gpu() {
     let of = |sync: &str| {
         let scenario = changed(&[&BASE[..], &[(NUMBER, "2"), (GPUS, "1"), (SYNC, sync)]].concat());
-        let said = scenario.remarks.iter().any(|of| of.contains("it has one GPU, in whose memory"));
+        let said = scenario.remarks.iter().any(|of| of.contains("in the memory of its one GPU"));
         let mut steps = simulate(&scenario).jobs[0].steps.clone();
-        // Only how many events it takes may differ.
+        // Only the number of events may differ.
         steps.iter_mut().for_each(|step| step.events = 0);
         (said, steps)
     };
@@ -243,16 +249,16 @@ fn what_carries_gradients_is_told_to_have_no_effect_on_one_gpu() {
 }
 
 #[test]
-fn what_is_not_added_up_is_refused() {
-    // Expectation: each is refused.
+fn unsupported_exchanges_of_learners_are_refused() {
+    // Expectation: each exchange is refused.
     let (two, auto) = ((NUMBER, "2"), (NUMBER, "{ auto = {} }"));
     let servers = "{ parameter-server = { parameters = \"10 MB\" } }";
     let elastic = "{ elastic-averaging = { parameters = \"10 MB\", period = 10 } }";
     let local = "{ allreduce = { gradients = \"10 MB\", period = 10 } }";
     for (number, sync, words) in [
-        (two, servers, "learners exchange nothing with servers"),
-        (two, elastic, "learners exchange nothing with servers"),
-        (auto, local, "a learner that is added has no model of its own"),
+        (two, servers, "not simulated with parameter servers"),
+        (two, elastic, "not simulated with parameter servers"),
+        (auto, local, "exchanges has no model of its own"),
     ] {
         let found = refused(&[number, (SYNC, sync)]);
         assert!(found.contains(words), "{words}: {found}");
@@ -260,9 +266,10 @@ fn what_is_not_added_up_is_refused() {
 }
 
 #[test]
-fn a_gpu_compresses_the_sum_of_its_learners() {
-    // System: k learners on each of 4 GPUs; each GPU compresses 10 MB to 2.5 MB at 5 GB/s, and decompresses at 10 GB/s.
-    // Expectation: 2 ms once for each GPU, after the sum; a quarter of the ring; 0.25 ms before the update.
+fn a_gpu_compresses_once_the_sum_of_its_learners() {
+    // System: k learners on each of 4 GPUs; each GPU compresses 10 MB to 2.5 MB at 5 GB/s, and decompresses at
+    // 10 GB/s. Expectation: 2 ms once for each GPU, after the sum; a quarter of the ring; 0.25 ms before the
+    // update.
     let sync = "{ allreduce = { gradients = \"10 MB\", algorithm = \"ring\", compression = { quantised = \
                 { ratio = 0.25, compress = \"5 GB/s\", decompress = \"10 GB/s\" } } } }";
     for (k, number) in NUMBERS {
@@ -270,7 +277,7 @@ fn a_gpu_compresses_the_sum_of_its_learners() {
         let expected = compute + sum + 2e-3 + RING / 4.0 + 0.25e-3;
         near(time(&[(NUMBER, number), (SYNC, sync)]), expected, number);
     }
-    // Two buckets: the second is compressed behind the first, whose allreduce it hides.
+    // Two buckets: the second is compressed after the first, which hides the first's allreduce.
     let buckets = sync.replace("gradients", "tensors = 2, buckets = \"5 MB\", gradients");
     let found = time(&[(NUMBER, "2"), (SYNC, &buckets)]);
     near(found, 2e-3 / 3.0 + 0.15e-3 + 2e-3 + RING / 8.0 + 0.25e-3, "two buckets");

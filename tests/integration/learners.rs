@@ -1,4 +1,4 @@
-//! Learners that share a GPU: each is as fast as its kernels allow until the GPU is full.
+//! Learners that share a GPU: each runs at full speed until their kernels fill the GPU.
 
 use super::base::{changed, outcome};
 use super::runs::{near, simulate, step, written};
@@ -7,7 +7,7 @@ use forebay::report::{LearnersReport, Report, json, summarise, text};
 use forebay::scenario::ScenarioFile;
 use forebay::sim;
 
-/// Data that nobody waits for.
+/// Data in memory, so that learners never stall for data.
 const FED: [(&str, &str); 2] =
     [("storage.s", "{ memory = {} }"), ("job.loader.tf-queue.decode", "\"0 s\"")];
 const NUMBER: &str = "job.parallel.data.learners";
@@ -20,7 +20,7 @@ fn fed<'a>(changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     FED.iter().chain(&[ROOM]).chain(changes).copied().collect()
 }
 
-/// Mean time of a step, in which every learner trains on a batch [s].
+/// Returns the mean time of a step, in which every learner trains on a batch [s].
 fn time(changes: &[(&str, &str)]) -> f64 {
     step(&outcome(&fed(changes)).jobs[0])
 }
@@ -44,9 +44,9 @@ fn refused(changes: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn learners_gain_what_one_leaves_of_the_gpu_and_less_in_larger_batches() {
-    // System: k learners, whose kernels fill b ÷ (b + 48) of a GPU, 1 ms a step alone. Expectation: k batches in
-    // k ÷ min(k, 1/occupancy) ms, so that the gain falls with the batch.
+fn learners_use_the_idle_part_of_the_gpu_and_gain_less_in_larger_batches() {
+    // System: k learners, whose kernels fill b ÷ (b + 48) of a GPU, 1 ms a step alone. Expectation: k batches
+    // in k ÷ min(k, 1/occupancy) ms, so that the gain falls with the batch.
     for k in [1, 2, 4, 8] {
         let mut before = f64::INFINITY;
         for batch in [16, 32, 64, 128] {
@@ -64,8 +64,9 @@ fn learners_gain_what_one_leaves_of_the_gpu_and_less_in_larger_batches() {
 }
 
 #[test]
-fn without_a_word_the_fixed_part_of_a_step_is_left_to_others() {
-    // System: 1.6 ms and 0.1 ms a sample, batches of 16. Expectation: half of the GPU is free, a third learner waits.
+fn by_default_learners_overlap_only_the_fixed_part_of_a_step() {
+    // System: 1.6 ms and 0.1 ms for each sample, batches of 16. Expectation: half of the GPU is free, and a
+    // third learner has to wait.
     let parts = (STEP, "{ fixed = \"1.6 ms\", per_sample = \"100 us\" }");
     for (k, expected) in [("1", 3.2e-3), ("2", 3.2e-3), ("3", 4.8e-3)] {
         near(time(&[(NUMBER, k), parts]), expected, k);
@@ -73,15 +74,16 @@ fn without_a_word_the_fixed_part_of_a_step_is_left_to_others() {
 }
 
 #[test]
-fn each_sort_of_kernels_has_its_own_occupancy() {
-    // System: a step of 1 ms, for 0.4 of it kernels that fill a quarter of the GPU, then such that fill all. Expectation:
-    // of two learners in step the first part takes as long as alone, the second twice.
+fn each_group_of_kernels_has_its_own_occupancy() {
+    // System: a step of 1 ms, in which kernels fill a quarter of the GPU for 0.4 of the time, and all of it for
+    // the rest. Expectation: with two learners in step, the first part takes as long as alone, the second twice
+    // as long.
     let kernels =
         "{ kernels = [{ share = 0.4, occupancy = 0.25 }, { share = 0.6, occupancy = 1 }] }";
     for (k, expected) in [("1", 1e-3), ("2", 1.6e-3), ("8", 0.8e-3 + 4.8e-3)] {
         near(time(&[(NUMBER, k), (OCCUPANCY, kernels)]), expected, k);
     }
-    // One fills a quarter for 0.4 of the time and all for the rest; eight fill it always.
+    // One learner fills a quarter for 0.4 of the time and all for the rest; eight learners always fill it.
     let one = learners(&[(OCCUPANCY, kernels)]);
     near(one.occupancy.mean.expect("a mean"), 0.7, "mean");
     let at_most = &one.occupancy_cumulative;
@@ -96,7 +98,7 @@ fn each_sort_of_kernels_has_its_own_occupancy() {
 }
 
 #[test]
-fn the_report_says_what_learners_gain() {
+fn the_report_states_occupancy_and_gain_of_learners() {
     let two = report(&[(NUMBER, "2"), (OCCUPANCY, "0.4")]);
     let of = two.jobs[0].learners.clone().expect("learners");
     assert_eq!(of.per_gpu, 2);
@@ -106,15 +108,15 @@ fn the_report_says_what_learners_gain() {
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("have 2 learners each and are occupied to 80"), "{page}");
     assert!(page.contains("together they train 2"), "{page}");
-    assert!(page.contains("times what one that never waits would."), "{page}");
+    assert!(page.contains("times as fast as one learner that never waits."), "{page}");
     assert!(json::render(&two).contains("\"occupancy_cumulative\""));
-    // Where nothing is said of kernels, nothing is said of learners.
+    // Without settings of kernels, the report has no learners.
     assert!(report(&[]).jobs[0].learners.is_none());
 }
 
 #[test]
 fn every_learner_has_batches_of_its_own() {
-    // System: 2 nodes × 2 GPUs × 3 learners. Expectation: 12 batches a step, each sample once.
+    // System: 2 nodes × 2 GPUs × 3 learners. Expectation: 12 batches in each step, each sample once.
     let all = [(NUMBER, "3"), (OCCUPANCY, "0.5"), ("job.nodes", "2")];
     let all = [&all[..], &[("job.parallel.data.copies_per_node", "2")]].concat();
     let job = outcome(&fed(&all)).jobs.remove(0);
@@ -132,9 +134,9 @@ fn every_learner_has_batches_of_its_own() {
 }
 
 #[test]
-fn learners_start_as_replicas_that_wait_longest_for_the_next_batch() {
-    // System: 4 learners, data for one batch every 2 ms. Expectation: a step, in which each takes one batch in its
-    // turn, takes four times as long as with one learner.
+fn starved_learners_take_one_batch_each_per_step() {
+    // System: 4 learners, data for one batch every 2 ms. Expectation: a step, in which each learner takes one
+    // batch in turn, takes four times as long as with one learner.
     let slow =
         [("storage.s", "{ memory = { bandwidth = \"800 MB/s\" } }"), FED[1], (OCCUPANCY, "0.1")];
     let one = step(&outcome(&slow).jobs[0]);
@@ -143,7 +145,7 @@ fn learners_start_as_replicas_that_wait_longest_for_the_next_batch() {
 }
 
 #[test]
-fn what_does_not_go_with_learners_is_refused() {
+fn settings_that_contradict_learners_are_refused() {
     let two = (NUMBER, "2");
     let half = (OCCUPANCY, "0.5");
     for (changes, words) in [
@@ -163,7 +165,7 @@ fn what_does_not_go_with_learners_is_refused() {
         (vec![two, (OCCUPANCY, "{ kernels = [{ share = 1 }] }")], "the key `occupancy` is missing"),
         (
             vec![(NUMBER, "{ auto = {} }"), half, ("job.batch_interval", "2")],
-            "has no batch to train on again",
+            "has no batch to repeat",
         ),
     ] {
         let found = refused(&changes);
@@ -174,9 +176,10 @@ fn what_does_not_go_with_learners_is_refused() {
 }
 
 #[test]
-fn memory_limits_learners_and_the_remedy_is_the_most_that_fit() {
-    // System: 400 MB of parameters with gradients and momentum, 1.6 GB of activations in a batch of 16, a workspace of
-    // 1 GB: 1.2 + 1.6 GB a learner. Expectation: 8 GB hold two, and averaging takes 1.2 GB more.
+fn too_many_learners_for_gpu_memory_are_refused_with_the_largest_number_that_fits() {
+    // System: 400 MB of parameters with gradients and momentum, 1.6 GB of activations in a batch of 16, a
+    // workspace of 1 GB: 1.2 + 1.6 GB for each learner. Expectation: two fit into 8 GB, and averaging needs 1.2
+    // GB more.
     let memory = "{ parameters = \"400 MB\", activations = \"100 MB\", workspace = \"1 GB\" }";
     let of = |number, gpu| {
         vec![
@@ -195,14 +198,14 @@ fn memory_limits_learners_and_the_remedy_is_the_most_that_fit() {
     near(held.total, 1e9 + 2.0 * 2.8e9 + 1.2e9, "with what averaging keeps");
     let found = refused(&[&of("2", "\"7 GB\"")[..], &[average]].concat());
     assert!(found.contains("at most 1 `parallel.data.learners`"), "{found}");
-    // A policy tries no more than fit.
+    // A tuning policy tries no more learners than fit.
     let auto = report(&of("{ auto = { window = 4 } }", "\"8 GB\"")).jobs.remove(0);
     let tried = auto.learners.expect("learners").tried;
     assert_eq!(tried.iter().map(|of| of.learners).collect::<Vec<_>>(), [1, 2]);
 }
 
 #[test]
-fn the_timeline_has_a_track_for_each_learner_and_the_same_seed_the_same_bytes() {
+fn the_timeline_has_a_track_for_each_learner_and_is_reproducible() {
     let scenario = changed(&fed(&[
         (NUMBER, "2"),
         (OCCUPANCY, "0.4"),
@@ -225,9 +228,10 @@ fn the_timeline_has_a_track_for_each_learner_and_the_same_seed_the_same_bytes() 
 }
 
 #[test]
-fn buffers_are_made_as_learners_need_them_and_left_to_others() {
-    // System: four learners of 16 samples of 100 kB and 1 MB of activations each. Expectation: four of each buffer where
-    // all train at once, two where data come for two learners at a time, and what is loaded has no activations yet.
+fn learners_allocate_buffers_on_demand_and_share_them() {
+    // System: four learners, each with 16 samples of 100 kB and 1 MB of activations per sample. Expectation:
+    // four buffers of each kind where all train at once, two where data suffice for two learners at a time; a
+    // batch that is being loaded has no activations yet.
     let known = ("job.model.memory", "{ parameters = \"1 MB\", activations = \"1 MB\" }");
     let of = |changes: &[(&str, &str)]| {
         let keys = [&[(NUMBER, "4"), (OCCUPANCY, "0.1"), known, FED[1]][..], changes].concat();
@@ -239,26 +243,26 @@ fn buffers_are_made_as_learners_need_them_and_left_to_others() {
     assert_eq!((all.inputs, all.activations), (4, 4));
     near(all.bytes.expect("known"), 4.0 * (1.6e6 + 16e6), "all");
     assert_eq!(all.bytes, all.unshared);
-    // A batch every 0.8 ms, steps of 1 ms: two are in progress at most.
+    // A batch every 0.8 ms, steps of 1 ms: at most two are in progress.
     let slow = of(&[("storage.s", "{ memory = { bandwidth = \"2 GB/s\" } }")]);
     assert_eq!((slow.inputs, slow.activations), (2, 2));
     near(slow.bytes.expect("known"), 2.0 * (1.6e6 + 16e6), "two");
     near(slow.unshared.expect("known"), 4.0 * (1.6e6 + 16e6), "if each had its own");
-    // Batches that are trained on twice stay.
+    // Batches that are trained on twice stay in their buffers.
     let twice = of(&[
         ("storage.s", "{ memory = { bandwidth = \"2 GB/s\" } }"),
         ("job.batch_interval", "2"),
     ]);
     assert_eq!(twice.inputs, 4);
-    // Alone, one: with nothing said of the model no bytes are.
+    // One learner needs one buffer of each kind; the bytes are unknown without the model's memory.
     let one = learners(&[(OCCUPANCY, "0.1")]).buffers;
     assert_eq!((one.inputs, one.activations, one.bytes), (1, 1, None));
 }
 
 #[test]
-fn batches_of_learners_share_the_way_to_their_gpu() {
-    // System: batches of 1.6 MB over 1 GB/s, copied by the trainer before a step of 1 ms. Expectation: two learners copy
-    // beside each other, in 3.2 ms, on two GPUs each by itself in 1.6 ms.
+fn batches_of_learners_share_the_pcie_link_of_their_gpu() {
+    // System: batches of 1.6 MB over 1 GB/s, copied by the trainer before a step of 1 ms. Expectation: two
+    // learners of a GPU share the link, 3.2 ms; on two GPUs each copies by itself in 1.6 ms.
     let keys = [
         FED[0],
         ("job.loader", "{ pytorch = { workers = 4, prefetch_factor = 8, to_device = true } }"),
@@ -276,12 +280,12 @@ fn batches_of_learners_share_the_way_to_their_gpu() {
 }
 
 #[test]
-fn where_gpus_are_not_full_more_learners_are_advised() {
+fn more_learners_are_advised_where_gpus_are_not_full() {
     let advice =
         |number| report(&[(NUMBER, number), (OCCUPANCY, "0.3")]).bottleneck.expect("one").text;
     assert!(advice("1").contains("or more learners (now 1): 70"), "{}", advice("1"));
     assert!(!advice("4").contains("more learners"), "{}", advice("4"));
-    // Not where they are refused, nor where a policy finds how many are worth it.
+    // No such advice where more learners are refused, or where a policy tunes their number.
     let nodes = ("job.parallel.data.copies_per_node", "2");
     for other in [
         &[nodes, ("job.sync", "{ allreduce = { gradients = \"1 kB\" } }")][..],
@@ -293,13 +297,14 @@ fn where_gpus_are_not_full_more_learners_are_advised() {
         assert!(of < 0.9 && !said.contains("learners (now"), "{other:?}: {of}, {said}");
     }
     let remarks = changed(&[("cluster.node.gpu_memory_bandwidth", "\"1 GB/s\"")]).remarks;
-    assert!(remarks.iter().any(|of| of.contains("it averages no models")), "{remarks:?}");
+    assert!(remarks.iter().any(|of| of.contains("it neither averages models")), "{remarks:?}");
 }
 
 #[test]
-fn the_profile_says_what_learners_of_a_measured_model_fill() {
-    // System: LeNet-5 of which a profile says that 16 samples fill half of this GPU. Expectation: two learners of 16 do
-    // not slow each other, three take half as long again; another GPU's fit says nothing.
+fn occupancy_of_learners_follows_from_the_profile_of_the_model() {
+    // System: LeNet-5 with a profile in which 16 samples fill half of this GPU. Expectation: two learners with
+    // batches of 16 do not slow each other, three take half as long again; a fit for another GPU does not
+    // apply.
     let base =
         super::base::base().replace("name = \"base\"", "name = \"base\"\nprofile = \"p.toml\"");
     let example =

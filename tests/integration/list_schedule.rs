@@ -1,8 +1,10 @@
-//! An oracle for pipeline schedules: each pass begins as soon as its stage is free and what it needs has come.
+//! A reference model for pipeline schedules: each pass begins as soon as its stage is free and its inputs have
+//! arrived.
 
 use std::collections::BTreeMap;
 
-/// Passes of each stage in order, one letter and chunk for each: forward, backward, gradients of inputs, of weights.
+/// Passes of each stage in order, as a letter and a chunk each: forward (F), backward or gradients of inputs
+/// (B), gradients of weights (W).
 pub(crate) type Orders = Vec<Vec<(char, usize)>>;
 
 pub(crate) fn interleaved_orders(stages: usize, chunks: usize, micro: usize) -> Orders {
@@ -17,8 +19,9 @@ pub(crate) fn interleaved_orders(stages: usize, chunks: usize, micro: usize) -> 
     (0..stages).map(of).collect()
 }
 
-/// After so many forward passes each stage takes gradients of inputs as soon as it can, and those of weights as soon as
-/// it would else have more than `stages` micro-batches in progress.
+/// Returns the zero-bubble order: after its first forward passes each stage computes gradients of inputs as
+/// soon as it can, and gradients of weights only when it would otherwise have more than `stages` micro-batches
+/// in progress.
 pub(crate) fn zero_bubble_orders(stages: usize, micro: usize) -> Orders {
     let of = |stage: usize| {
         let mut order = vec![('F', 0); (stages - stage).min(micro)];
@@ -40,8 +43,9 @@ pub(crate) fn zero_bubble_orders(stages: usize, micro: usize) -> Orders {
     (0..stages).map(of).collect()
 }
 
-/// When the last pass ends, if each begins as soon as its stage has ended the one before and what it needs is there: `long`
-/// of each pass on each chunk of the model, `latency` from stage to stage, one message after the other in each direction.
+/// Returns when the last pass ends, if each begins as soon as its stage has ended the one before and its inputs
+/// have arrived [s]: `long` is the duration of a pass on a chunk of the model, `latency` that from stage to
+/// stage, with one message after the other in each direction.
 pub(crate) fn list_schedule(
     orders: &Orders,
     chunks: usize,

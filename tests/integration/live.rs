@@ -1,4 +1,4 @@
-//! `forebay live` as a user runs it: processes, files, errors, and nothing left behind.
+//! The `forebay live` command: processes, files, errors, and no files left behind.
 
 use super::support::Place;
 use forebay::live::{self, Event, Settings, Source, Store};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Two jobs on one node, files of varying size in the page cache.
+/// Two jobs on one node, with files of varying size in the page cache.
 const LIVE: &str = r#"# Do two jobs on this machine get their data?
 name = "pair"
 [run]
@@ -47,7 +47,7 @@ fn report(place: &Place, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn jobs_run_side_by_side_and_leave_nothing() {
+fn live_jobs_run_concurrently_and_leave_no_files() {
     let place = place();
     let before = place.files();
     let report = report(&place, &["--trace", "trace.json"]);
@@ -62,9 +62,9 @@ fn jobs_run_side_by_side_and_leave_nothing() {
 }
 
 #[test]
-fn what_nodes_draw_is_said_to_have_no_effect() {
-    // System: a node whose power is written, or is not. Expectation: a live run, which has no meter, says so, and
-    // reports no energy.
+fn live_runs_report_power_settings_without_effect() {
+    // System: a node with or without a written power. Expectation: a live run, which cannot measure power,
+    // notes that the setting has no effect, and reports no energy.
     let (place, note) = (place(), "`cluster.node.power` has no effect here");
     let with = report(&place, &["--set", "cluster.node.power={ idle = \"100 W\" }"]);
     assert!(with["notes"].to_string().contains(note), "{}", with["notes"]);
@@ -74,7 +74,7 @@ fn what_nodes_draw_is_said_to_have_no_effect() {
 }
 
 #[test]
-fn model_copies_have_loaders_of_their_own() {
+fn live_model_copies_have_loaders_of_their_own() {
     let place = place();
     let ranks = "job.parallel={ data = { copies_per_node = 2, loaders = \"per-rank\" } }";
     let report = report(&place, &["--set", "cluster.node.gpus=4", "--set", ranks]);
@@ -84,14 +84,14 @@ fn model_copies_have_loaders_of_their_own() {
 }
 
 #[test]
-fn the_old_enqueuer_of_keras_reads_files() {
+fn live_runs_support_the_old_keras_enqueuer() {
     let loader = "job.loader={ keras = { workers = 2, generator = { distinct = 0.5 } } }";
     let report = report(&place(), &["--set", loader]);
     assert_eq!(report["jobs"][0]["steps"]["mean"], 5.0);
 }
 
 #[test]
-fn every_sample_of_shards_is_read() {
+fn live_runs_read_every_sample_of_shards() {
     let place = place();
     let keys =
         ["dataset.d.layout={ shards = { samples = 7, request = \"5 kB\" } }", "run.epochs=2"];
@@ -105,8 +105,8 @@ fn every_sample_of_shards_is_read() {
 }
 
 #[test]
-fn records_and_arrays_are_written_and_read() {
-    // An error would come of a sample that is not where it is looked for.
+fn live_runs_write_and_read_every_layout() {
+    // A sample at a wrong position would be an error.
     let place = place();
     for layout in [
         "layout.tfrecord = { samples = 7, request = \"5 kB\" }",
@@ -134,7 +134,7 @@ fn records_and_arrays_are_written_and_read() {
 }
 
 #[test]
-fn images_are_generated_and_decoded_in_a_later_stage() {
+fn live_runs_generate_images_and_decode_them_in_a_later_stage() {
     let place = place();
     let stages = "[[job.loader.stages]]\nname = \"read\"\nworkers = 1\nper_sample = [\"read\"]\n\
                   buffer = 4\n[[job.loader.stages]]\nname = \"decode\"\nworkers = 1\n\
@@ -151,7 +151,7 @@ fn images_are_generated_and_decoded_in_a_later_stage() {
     let report = report(&place, &["--set", "job.copies=1"]);
     let notes = report["notes"].to_string();
     assert!(notes.contains("really decodes"), "{notes}");
-    // No JPEG of so few pixels is as large as that.
+    // No JPEG with so few pixels is as large as that.
     place.write("live.toml", &text.replace("1.8 kB", "90 kB"));
     let done = place.forebay(&["live", "live.toml"]).assert().code(2);
     let error = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
@@ -164,7 +164,7 @@ fn images_are_generated_and_decoded_in_a_later_stage() {
 }
 
 #[test]
-fn what_the_machine_lacks_is_one_error_before_anything_starts() {
+fn missing_resources_of_the_machine_are_one_error_before_a_live_run_starts() {
     let cases = [
         ("cluster.node.cores=99999", "cluster.node.cores ="),
         ("cluster.share_nodes=false", "need 2 nodes"),
@@ -185,7 +185,7 @@ fn what_the_machine_lacks_is_one_error_before_anything_starts() {
 }
 
 #[test]
-fn an_interrupted_run_ends_its_children_and_removes_its_files() {
+fn an_interrupted_live_run_ends_its_children_and_removes_its_files() {
     let place = place();
     let before = place.files();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"));
@@ -203,7 +203,7 @@ fn an_interrupted_run_ends_its_children_and_removes_its_files() {
 }
 
 #[test]
-fn the_users_own_files_are_read_where_they_are() {
+fn live_runs_read_the_users_own_files_in_place() {
     let place = place();
     std::fs::create_dir_all(place.path("own/deep")).expect("a directory");
     for i in 0..30 {
@@ -216,30 +216,30 @@ fn the_users_own_files_are_read_where_they_are() {
     assert!(text.contains("29 files"), "{text}");
 }
 
-/// The notes of a run with the storage written so.
+/// Returns the notes of a live run with this storage.
 fn notes(place: &Place, storage: &str) -> String {
     let storage = format!("storage.disk={{ {storage} }}");
     report(place, &["--set", &storage])["notes"].to_string()
 }
 
 #[test]
-fn a_storage_is_held_to_what_is_written_and_the_report_says_so() {
+fn live_reads_are_paced_to_the_written_storage_and_the_report_notes_it() {
     let place = place();
     let slow = notes(&place, "local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" }");
     assert!(slow.contains("`disk` was paced: reads are held to"), "{slow}");
     assert!(slow.contains("1 MB/s") && slow.contains("counts as transfer"), "{slow}");
     assert!(!slow.contains("Warning"), "{slow}");
-    // Nobody reads 4 kB in 4 ns.
+    // Reading 4 kB in 4 ns is impossible.
     let fast = notes(&place, "local-disk = { access = \"warm\", bandwidth = \"1 TB/s\" }");
-    assert!(fast.contains("Warning: this machine does not reach"), "{fast}");
+    assert!(fast.contains("Warning: this machine is slower"), "{fast}");
     let free = notes(&place, "local-disk = { access = \"warm\" }");
     assert!(!free.contains("paced"), "{free}");
 }
 
 #[test]
-fn processes_share_what_a_storage_may_deliver() {
-    // System: two processes that read 20 samples of 10 kB each, 1 MB/s together. Expectation: 0.4 s at
-    // least, where each alone would need 0.2 s.
+fn live_processes_share_the_bandwidth_of_a_paced_storage() {
+    // System: two processes that read 20 samples of 10 kB each, 1 MB/s together. Expectation: at least 0.4 s,
+    // where each process alone would need 0.2 s.
     let place = place();
     let slow = "storage.disk={ local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" } }";
     let report = report(&place, &["--set", slow, "--set", "dataset.d.sample_size=\"10 kB\""]);
@@ -248,7 +248,7 @@ fn processes_share_what_a_storage_may_deliver() {
 }
 
 #[test]
-fn a_file_server_is_emulated_over_local_files() {
+fn live_runs_emulate_a_file_server_with_local_files() {
     let place = place();
     let server = "file-server = { bandwidth = \"10 MB/s\", per_stream = \"8 MB/s\", latency = \"1 ms\", \
                   operations = \"1000 /s\" }";
@@ -262,9 +262,10 @@ fn a_file_server_is_emulated_over_local_files() {
 }
 
 #[test]
-fn io_queues_to_a_shared_target_are_emulated() {
-    // System: files of 10 kB through one queue of 1 MB/s, 40 of them by two processes. Expectation: 0.4 s at least; what is
-    // enforced is said. With a slot for one request and 10 ms to its first byte, 20 ms a file: 0.8 s.
+fn live_runs_emulate_io_queues_to_an_nvme_of_target() {
+    // System: 40 files of 10 kB, read by two processes through one queue of 1 MB/s. Expectation: at least 0.4
+    // s, and notes on the enforced limits. With one slot in the queue and 10 ms to the first byte, 20 ms a
+    // file: 0.8 s.
     let place = place();
     let target = |more: &str| {
         let keys =
@@ -284,7 +285,7 @@ fn io_queues_to_a_shared_target_are_emulated() {
 }
 
 #[test]
-fn runs_with_equal_data_share_it_and_it_goes_with_the_store() {
+fn live_runs_share_generated_data_until_the_store_is_dropped() {
     let place = place();
     let before = place.files();
     let file = ScenarioFile::open(&place.path("live.toml")).expect("a scenario");

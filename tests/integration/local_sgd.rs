@@ -1,4 +1,4 @@
-//! Fewer bytes by allreduces: averaging every few steps, gradients of several steps together, and smaller ones.
+//! Fewer bytes by allreduces: averaging every few steps, gradient accumulation, and compressed gradients.
 
 use super::base::model_copies;
 use super::runs::{near, shipped, simulate, step, written};
@@ -6,7 +6,7 @@ use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, Outcome, StallCause, summarise};
 use forebay::scenario::ScenarioFile;
 
-/// A job on `nodes` with `copies` model copies each, steps of 100 ms, 100 MB of gradients around a ring.
+/// Returns a job on `nodes` nodes with `copies` model copies each, steps of 100 ms, and 100 MB of gradients.
 fn text(nodes: u32, copies: u32, keys: &str) -> String {
     let sync = format!("allreduce]\ngradients = \"100 MB\"\n{keys}");
     model_copies((nodes, copies), 60, ["0 s", "0 s"], &sync)
@@ -25,7 +25,7 @@ fn varying(text: &str, cv: f64) -> String {
     text.replace("model.step = \"100 ms\"", &model)
 }
 
-/// What was run, each instant of which has its cause.
+/// Returns the outcome, after checking that compute and stalls make up each step.
 fn outcome(text: &str) -> Outcome {
     let outcome = simulate(&written(text, &[]));
     for job in &outcome.jobs {
@@ -45,7 +45,7 @@ fn run(text: &str) -> JobOutcome {
     outcome(text).jobs.remove(0)
 }
 
-/// Mean time of a step of all [s].
+/// Returns the mean step time over all steps [s].
 fn mean(text: &str) -> f64 {
     let job = run(text);
     job.steps[job.steps.len() - 1].end / job.steps.len() as f64
@@ -57,9 +57,9 @@ fn stalled(job: &JobOutcome, cause: StallCause) -> f64 {
 }
 
 #[test]
-fn what_is_sent_every_few_steps_costs_a_step_that_part() {
-    // System: two nodes that add up 100 MB around a ring in 100 ms, or average parameters. Expectation: every H steps, or
-    // after H steps of accumulation, 100 ms ÷ H for a step; of both together, the product.
+fn an_exchange_every_h_steps_costs_each_step_one_hth() {
+    // System: two nodes that reduce 100 MB around a ring in 100 ms, or average parameters. Expectation: with a
+    // period of H steps, or H steps of accumulation, 100 ms ÷ H for each step; with both, ÷ the product.
     for every in [1, 2, 3, 5, 10] {
         let period = ring(2, &format!("overlap = false\nperiod = {every}"));
         near(mean(&period), 0.1 + 0.1 / f64::from(every), "averaged");
@@ -67,7 +67,7 @@ fn what_is_sent_every_few_steps_costs_a_step_that_part() {
         near(mean(&summed), 0.1 + 0.1 / f64::from(every), "accumulated");
     }
     near(mean(&accumulated(&ring(2, "period = 3"), 2)), 0.1 + 0.1 / 6.0, "both");
-    // All is told of a run that ends between two exchanges, and the NICs carried what was sent.
+    // A run that ends between two exchanges accounts for all of its time, and the NICs carried the bytes sent.
     let cut = outcome(&ring(2, "period = 7").replace("steps = 60", "steps = 20"));
     near(cut.makespan, 20.0 * 0.1 + 2.0 * 0.1, "two exchanges");
     let nic = cut.resources.iter().find(|of| of.name == "node.nic").expect("a NIC");
@@ -75,9 +75,10 @@ fn what_is_sent_every_few_steps_costs_a_step_that_part() {
 }
 
 #[test]
-fn only_the_last_backward_hides_what_accumulates() {
-    // System: four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each added up in 25 ms. Expectation: of the last
-    // step of three 37.5 ms are hidden, 62.5 ms are not; averaged parameters hide none.
+fn accumulated_gradients_overlap_only_the_last_backward() {
+    // System: four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each reduced in 25 ms. Expectation: with
+    // accumulation over three steps, 37.5 ms are hidden behind the last step and 62.5 ms are not; averaging of
+    // parameters hides none.
     let keys = "tensors = 4\nbackward = 0.5\nbuckets = \"25 MB\"";
     near(mean(&ring(2, keys)), 0.1625, "each step");
     near(mean(&accumulated(&ring(2, keys), 3)), 0.1 + 0.0625 / 3.0, "of three");
@@ -85,10 +86,10 @@ fn only_the_last_backward_hides_what_accumulates() {
 }
 
 #[test]
-fn between_exchanges_nobody_waits() {
-    // System: eight nodes whose steps vary by half, and gradients that take next to no time. Expectation: with an
-    // exchange in each step all wait for the slowest; every 20 steps for the slowest sum of twenty, which is
-    // hardly longer than the mean.
+fn between_exchanges_ranks_do_not_wait_for_each_other() {
+    // System: eight nodes whose steps vary by half, and gradients that take next to no time. Expectation: with
+    // an exchange in each step all wait for the slowest; every 20 steps they wait for the slowest sum of twenty
+    // steps, which is hardly longer than the mean.
     let of = |every: u32| {
         let text = ring(8, &format!("period = {every}")).replace("100 MB", "1 B");
         run(&varying(&text, 0.5))
@@ -98,14 +99,15 @@ fn between_exchanges_nobody_waits() {
     assert!(waits(&each) > 0.05, "{}", waits(&each));
     assert!(waits(&rare) < 0.35 * waits(&each), "{} {}", waits(&rare), waits(&each));
     assert!(rare.steps[59].end < 0.8 * each.steps[59].end);
-    // As many samples in each step, in order.
+    // Each step has as many samples as with an exchange in each step.
     assert!(rare.steps.iter().all(|step| step.samples == 64));
 }
 
 #[test]
-fn quantised_gradients_are_so_much_shorter_and_cost_their_gpu() {
-    // System: two nodes, 100 MB around a ring. Expectation: the closed form of what is left; compressing at 2 GB/s takes
-    // 50 ms, taking apart 25 MB at 1 GB/s 25 ms, both computing.
+fn quantised_gradients_shorten_allreduces_and_cost_gpu_time() {
+    // System: two nodes, 100 MB around a ring. Expectation: the closed form for the compressed bytes;
+    // compressing at 2 GB/s takes 50 ms and decompressing 25 MB at 1 GB/s takes 25 ms, and both count as
+    // compute.
     let cost = Cost { alpha: 0.0, beta: 1e-9, gamma: 0.0 };
     for nodes in [2, 3, 8] {
         for ratio in [1.0, 0.5, 0.25, 0.01] {
@@ -122,18 +124,19 @@ fn quantised_gradients_are_so_much_shorter_and_cost_their_gpu() {
     near(step(&job), 0.1 + 0.05 + 0.025 + 0.025, "with its costs");
     near(job.steps[5].compute, 0.1 + 0.05 + 0.025, "computing");
     near(stalled(&job, StallCause::own(Cause::Communication)), 0.025, "on the way");
-    // Compression goes on between pieces of backward, of which each gets its part later.
+    // Compression runs between pieces of backward, whose gradients become ready later.
     let buckets = format!("tensors = 4\nbackward = 0.5\nbuckets = \"25 MB\"\n{keys}");
     near(step(&run(&ring(2, &buckets))), 0.1 + 0.05 + 0.00625 + 0.025, "in buckets");
-    // Every few steps it is paid once, and accumulated gradients are compressed once.
+    // With a period, compression is paid once per exchange, and accumulated gradients are compressed once.
     near(mean(&ring(2, &format!("{keys}\nperiod = 5"))), 0.1 + 0.1 / 5.0, "every five");
     near(mean(&accumulated(&ring(2, keys), 5)), 0.1 + 0.1 / 5.0, "of five");
 }
 
 #[test]
-fn sparse_gradients_are_gathered_and_grow_with_the_ranks() {
-    // System: a hundredth of 100 MB of n ranks. Expectation: an allgather of n MB, by formula: (n − 1) MB through each
-    // NIC, where what is quantised takes 2 (n − 1)/n of one; so that many ranks do better without.
+fn sparse_gradients_use_an_allgather_that_grows_with_the_ranks() {
+    // System: a hundredth of 100 MB on each of n ranks. Expectation: an allgather of n MB, by formula: (n − 1)
+    // MB through each NIC, where a quantised allreduce of 1 MB moves 2 (n − 1)/n MB; so with many ranks sparse
+    // gradients are slower.
     let cost = Cost { alpha: 0.0, beta: 1e-9, gamma: 0.0 };
     let of = |kind: &str, nodes: u32, ratio: f64, fidelity: &str| {
         let keys = format!("compression.{kind}.ratio = {ratio}\nfidelity = \"{fidelity}\"");
@@ -150,10 +153,10 @@ fn sparse_gradients_are_gathered_and_grow_with_the_ranks() {
     }
     assert!(of("sparse", 2, 0.1, "flow") < of("quantised", 2, 1.0, "flow"));
     assert!(of("sparse", 32, 0.1, "flow") > of("quantised", 32, 1.0, "flow"));
-    // What has come of all ranks is taken apart: 4 MB at 0.1 GB/s.
+    // The gathered values of all ranks are decompressed: 4 MB at 0.1 GB/s.
     let keys = "compression.sparse = { ratio = 0.01, decompress = \"0.1 GB/s\" }";
     near(step(&run(&ring(4, keys))), 0.1 + 0.003 + 0.04, "taken apart");
-    // Inside nodes and across them, and as libraries do it.
+    // Allgathers work inside nodes and across them, and with each algorithm of the libraries.
     for algorithm in ["hierarchical", "auto", "flat", "recursive-doubling", "bruck"] {
         let keys = format!("algorithm = \"{algorithm}\"\ncompression.sparse.ratio = 0.01");
         assert!(step(&run(&text(4, 2, &keys))) > 0.1 + 0.006, "{algorithm}");
@@ -161,9 +164,9 @@ fn sparse_gradients_are_gathered_and_grow_with_the_ranks() {
 }
 
 #[test]
-fn whatever_trains_and_loads_every_instant_has_its_cause() {
-    // System: exchanges every three steps beside all that a step may wait for. Expectation: compute and stalls make up
-    // each step (which `outcome` looks at), and the same seed gives the same.
+fn compute_and_stalls_add_up_with_periodic_exchanges() {
+    // System: exchanges every three steps, together with every other cause of stalls. Expectation: compute and
+    // stalls make up each step (which `outcome` checks), and the same seed gives the same outcome.
     let model = "model.step = \"100 ms\"";
     let loader = "loader.in-memory = {}";
     let base = text(2, 2, "tensors = 5\nbuckets = \"20 MB\"\ncompression.quantised = { ratio = 0.5, compress = \"9 GB/s\", decompress = \"9 GB/s\" }")
@@ -198,9 +201,9 @@ fn whatever_trains_and_loads_every_instant_has_its_cause() {
 }
 
 #[test]
-fn a_batch_that_accumulates_counts_for_accuracy() {
-    // System: 20 epochs at least, twice as many at a batch of 64; two model copies of 8. Expectation: of four steps
-    // together the batch is 64, and the epochs are 40.
+fn the_statistical_batch_includes_accumulated_steps() {
+    // System: at least 20 epochs, twice as many at a batch of 64; two model copies of 8. Expectation: with
+    // accumulation over four steps the batch is 64, and the epochs are 40.
     let report = |steps: u32| {
         let text = accumulated(&ring(2, ""), steps);
         let job = "loader.in-memory = {}";
@@ -214,7 +217,7 @@ fn a_batch_that_accumulates_counts_for_accuracy() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_what_is_idle_told() {
+fn invalid_exchange_settings_are_refused_and_ineffective_ones_reported() {
     let wrong = |keys: &str, from: &str, to: &str| {
         let text = text(2, 2, keys).replace(from, to);
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
@@ -230,7 +233,7 @@ fn what_cannot_be_is_refused_and_what_is_idle_told() {
             "algorithm = \"binomial-tree\"\ncompression.sparse.ratio = 0.1",
             "",
             "",
-            "does no allgather",
+            "cannot do `allgather`",
         ),
         (
             "",
@@ -249,9 +252,9 @@ fn what_cannot_be_is_refused_and_what_is_idle_told() {
 }
 
 #[test]
-fn the_shipped_figure_says_what_its_title_does() {
-    // System: `scenarios/local-sgd.toml`. Expectation: sparse gradients are fastest at 1 Gbit/s, rare averages at 10, and at
-    // 25 compression is slower than nothing.
+fn the_local_sgd_figure_supports_its_title() {
+    // System: `scenarios/local-sgd.toml`. Expectation: sparse gradients are fastest at 1 Gbit/s, averaging
+    // every 8 steps at 10 Gbit/s, and at 25 Gbit/s compression is slower than none.
     let of = |nic: &str, keys: &str| {
         let sync = format!("{{ buckets = \"25 MiB\"{keys} }}");
         let changes =
@@ -273,11 +276,11 @@ fn the_shipped_figure_says_what_its_title_does() {
 }
 
 #[test]
-fn a_run_that_is_too_short_for_an_exchange_is_told() {
+fn a_run_shorter_than_the_exchange_period_is_reported() {
     let warned = |period: u32| {
         let scenario = written(&ring(2, &format!("period = {period}")), &[]);
         let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
-        report.warnings.iter().any(|of| of.contains("exchange something every"))
+        report.warnings.iter().any(|of| of.contains("exchange every"))
     };
     assert!(warned(100) && !warned(10));
 }

@@ -1,4 +1,4 @@
-//! Data sets of which each node has a part: what is read where it lies, and what the rest costs.
+//! Data sets that are distributed over nodes: local reads, and the cost of remote reads.
 
 use forebay::report::Cause;
 use forebay::report::{JobOutcome, Outcome, StallCause, summarise, text};
@@ -7,7 +7,8 @@ use forebay::scenario::ScenarioFile;
 use super::kept::{SHARDS, assert_near, reader, served};
 use super::runs::{simulate, written};
 
-/// 4,000 files of 100 kB, or shards of 50, on the disks of four nodes, for a trainer that needs no time.
+/// 4,000 files of 100 kB, or shards of 50 samples, on the disks of four nodes, for a trainer whose steps take
+/// no time.
 const MACHINE: &str = r#"
 [cluster]
 nodes = 4
@@ -36,9 +37,9 @@ fn share(job: &JobOutcome) -> f64 {
 const LOCAL: (&str, &str) = ("job.sampler", "\"local\"");
 
 #[test]
-fn random_reads_are_local_as_often_as_a_node_has_a_file() {
-    // System: r of four nodes have each file, or shard. Expectation: r ÷ 4 of the bytes are read locally where
-    // who reads what is random (20,000 reads: ± 0.01; 400 of shards: ± 0.06), all of them where it is chosen.
+fn random_reads_are_local_in_proportion_to_the_replicas() {
+    // System: r of four nodes have each file, or shard. Expectation: r ÷ 4 of the bytes are read locally with
+    // random sampling (20,000 reads: ± 0.01; 400 of shards: ± 0.06), all of them with the local sampler.
     for (replicas, expected) in [("1", 0.25), ("2", 0.5), ("3", 0.75)] {
         let replicas = ("job.replicas", replicas);
         for (layout, tolerance) in [(None, 0.01), (Some(SHARDS), 0.06)] {
@@ -49,16 +50,16 @@ fn random_reads_are_local_as_often_as_a_node_has_a_file() {
             assert_near("aware", share(&aware), 1.0, 0.0);
         }
     }
-    // Two loaders a node share out what lies on it.
+    // Two loaders on a node split the node's files.
     let ranks = ("job.parallel.data", "{ copies_per_node = 2, loaders = \"per-rank\" }");
     let changes = [ranks, LOCAL, ("cluster.node.gpus", "2"), ("job.replicas", "2")];
     assert_near("two loaders", share(&outcome(&changes).jobs[0]), 1.0, 0.0);
 }
 
 #[test]
-fn each_byte_comes_from_a_disk_and_what_is_remote_over_two_nics() {
-    // System: five epochs of 400 MB. Expectation: the disks give all of it, NICs what nodes do not have, as
-    // the report says; what is read past the last epoch is a few files.
+fn remote_reads_cross_two_nics_and_local_reads_none() {
+    // System: five epochs of 400 MB. Expectation: disks serve all bytes, NICs only those that nodes lack, as
+    // reported; only a few files are read beyond the last epoch.
     for (sampler, replicas) in [("strided", "1"), ("strided", "2"), ("local", "1"), ("local", "3")]
     {
         let sampler = format!("\"{sampler}\"");
@@ -74,10 +75,10 @@ fn each_byte_comes_from_a_disk_and_what_is_remote_over_two_nics() {
 }
 
 #[test]
-fn nics_that_bind_make_local_reads_worth_it() {
-    // System: NICs of 50 MB/s, disks of 1 GB/s; an epoch is 100 MB a node. Expectation: read where it lies, an
-    // epoch takes 0.1 s; at random three quarters of it pass the NIC, 1.5 s, or a half with two replicas: 1 s;
-    // not more than half as much again, because at any time some NIC gives to several nodes.
+fn slow_nics_make_local_sampling_faster() {
+    // System: NICs of 50 MB/s, disks of 1 GB/s; an epoch is 100 MB for each node. Expectation: with local reads
+    // an epoch takes 0.1 s; at random, three quarters of it cross the NIC, 1.5 s, or half of it with two
+    // replicas, 1 s; up to half as much longer, because at any time some NIC serves several nodes.
     let nic = ("cluster.network.nic", "\"50 MB/s\"");
     let threads = ("job.loader.tf-queue.threads", "8");
     let epoch =
@@ -92,9 +93,9 @@ fn nics_that_bind_make_local_reads_worth_it() {
 
 #[test]
 fn remote_reads_and_gradients_share_the_nics() {
-    // System: steps that add up 20 MB of gradients over NICs of 100 MB/s while the next batches are read.
+    // System: steps that reduce 20 MB of gradients over NICs of 100 MB/s while the next batches are read.
     // Expectation: with local reads gradients have the NICs to themselves, 2 · ¾ · 20 MB: 300 ms a step; remote
-    // reads take their part, and the NIC carries no more than it can.
+    // reads take their share of the NIC, which carries no more than its bandwidth.
     let changes = [
         ("cluster.network.nic", "\"100 MB/s\""),
         ("job.loader.tf-queue.threads", "8"),
@@ -118,9 +119,9 @@ fn remote_reads_and_gradients_share_the_nics() {
 }
 
 #[test]
-fn parts_that_are_copied_have_replicas_too() {
-    // System: the data set comes from a server, of which each node copies what it is to have. Expectation: r
-    // quarters of it to each node, and reads as of parts that lie there.
+fn staged_parts_of_a_data_set_have_replicas() {
+    // System: the data set comes from a server, from which each node copies its part. Expectation: r quarters
+    // of it to each node, and reads as with parts that were there from the start.
     let server = ("storage.blob", "{ file-server = { bandwidth = \"1 GB/s\" } }");
     let stage = ("job.stage", "{ to = \"nvme\", share = \"part\", streams = 8 }");
     for (replicas, bytes) in [("1", 100e6), ("2", 200e6), ("3", 300e6)] {
@@ -137,7 +138,7 @@ fn parts_that_are_copied_have_replicas_too() {
 }
 
 #[test]
-fn reports_say_how_much_was_local() {
+fn reports_state_the_share_of_local_reads() {
     let of = |changes: &[(&str, &str)]| {
         let scenario = written(&scenario(), changes);
         summarise(&scenario, &[simulate(&scenario)], 0.0)
@@ -151,16 +152,16 @@ fn reports_say_how_much_was_local() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_replica_settings_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     let server = "storage.blob={ file-server = { bandwidth = \"1 GB/s\" } }";
     for (sets, says) in [
         (&["job.replicas=5"][..], "a file cannot be on 5 of 4 nodes"),
         (&["job.replicas=4", "job.sampler=\"local\""], "every node has every file"),
-        (&[server, "job.storage=\"blob\""], "\"blob\" is not in the nodes"),
+        (&[server, "job.storage=\"blob\""], "\"blob\" is shared by all nodes"),
         (
             &[server, "job.storage=\"blob\"", "job.stage={ to = \"nvme\" }"],
-            "each node copies all of the data set",
+            "each node copies the whole data set",
         ),
         (&["job.replicas=3", "storage.nvme.local-disk.capacity=\"250 MB\""], "do not fit"),
         (
@@ -169,9 +170,9 @@ fn what_cannot_be_is_refused() {
                 "cluster.node.gpus=2",
                 "job.parallel.data={ copies_per_node = [1, 2, 1, 1], loaders = \"per-rank\" }",
             ],
-            "nodes with more model copies read more than lies on them",
+            "would read more than their own files",
         ),
-        (&["dataset.d.layout={ raw = {} }"], "hold files and shards"),
+        (&["dataset.d.layout={ raw = {} }"], "need files or shards"),
     ] {
         let sets: Vec<_> = sets.iter().map(|set| set.parse().expect("an override")).collect();
         let problems = file.resolve(&sets).expect_err(says);

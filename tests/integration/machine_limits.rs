@@ -1,12 +1,12 @@
-//! What a process may use of its machine: every command says and accepts the same. What needs root, as quotas
-//! of control groups and another user's limit of processes, is in `tests/robustness/limits.sh`.
+//! Limits of a process on its machine: every command reports and accepts the same. Limits that need root, such
+//! as control group quotas and another user's process limit, are tested by `tests/robustness/limits.sh`.
 
 use super::runs::repository;
 use super::support::Place;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 
-/// Runs the program on the first core alone; what it showed.
+/// Runs the program on the first available core only; returns its output.
 fn on_one_core(place: &Place, arguments: &[&str]) -> std::process::Output {
     let all = sched_getaffinity(None).expect("a mask");
     let mut one = CpuSet::new();
@@ -42,9 +42,10 @@ model.step = "1 ms"
 "#;
 
 #[test]
-fn an_affinity_mask_counts_alike_everywhere() {
-    // System: a process that may use one core. Expectation: doctor says 1; live takes 1 and refuses 1.5 and 2 with 1; a
-    // plan whose points want 2 is predicted with a warning, and refused before its first run.
+fn every_command_respects_the_cpu_affinity_mask() {
+    // System: a process that may use one core. Expectation: doctor reports 1; live accepts 1 core and refuses
+    // 1.5 and 2 with code 3; a plan whose points need 2 cores is predicted with a warning, and refused before
+    // its first run.
     let place = Place::new();
     place.write("l.toml", LIVE);
     let profile = std::fs::read_to_string(repository("calibrate/profiles/example.toml"));
@@ -70,7 +71,7 @@ fn an_affinity_mask_counts_alike_everywhere() {
         let expected = format!("has {number} cores, and this process may use {cores}: write");
         assert!(said.contains(&expected), "{said}");
     }
-    // The profile's machine has two.
+    // The profile's machine has two cores.
     let plan = ["validate", "plan.toml", "--profile", "profile.toml"];
     let predicted = on_one_core(&place, &[&plan[..], &["--predict-only"]].concat());
     let said = String::from_utf8_lossy(&predicted.stderr).into_owned();
@@ -87,9 +88,9 @@ fn an_affinity_mask_counts_alike_everywhere() {
 }
 
 #[test]
-fn part_of_a_core_is_written_as_doctor_says_it() {
-    // System: two workers that each compute for 1 ms a sample, on 1.5 cores, as written or as the profile's machine
-    // has them. Expectation: 1500 samples a second, alike.
+fn fractional_core_counts_are_accepted_as_doctor_reports_them() {
+    // System: two workers that each compute for 1 ms a sample, on 1.5 cores, as a setting or from the profile's
+    // machine. Expectation: 1500 samples a second in both cases.
     let place = Place::new();
     place.write("l.toml", LIVE);
     let profile = std::fs::read_to_string(repository("calibrate/profiles/example.toml"));
@@ -113,11 +114,14 @@ fn part_of_a_core_is_written_as_doctor_says_it() {
     let fifo = "cluster.node={ cores = 1.5, scheduling = \"fifo\" }";
     let out = place.forebay(&["run", "l.toml", "--set", fifo]).assert().code(2);
     let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
-    assert!(said.contains("are taken whole") && said.contains("scheduling"), "{said}");
+    assert!(
+        said.contains("needs a whole number of cores") && said.contains("scheduling"),
+        "{said}"
+    );
 }
 
 #[test]
-fn a_directory_whose_name_is_no_text_is_used() {
+fn directories_with_names_outside_utf8_are_accepted() {
     use std::os::unix::ffi::OsStrExt;
     let place = Place::new();
     place.write("l.toml", &LIVE.replace("m.memory]", "m.local-disk]\naccess = \"warm\""));
@@ -130,10 +134,10 @@ fn a_directory_whose_name_is_no_text_is_used() {
     let run = || {
         let done = place.forebay(&calibrate).arg(odd).output().expect("a process");
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        // Beside other programs a trend may exclude all trials of a second.
-        assert!(done.status.success() || said.contains("no trial counts"), "{said}");
+        // Beside other programs, a trend may exclude all trials of a second.
+        assert!(done.status.success() || said.contains("every trial was excluded"), "{said}");
     };
     run();
-    // The same calibration goes on: its samples know their data by the directory's bytes.
+    // The same calibration resumes: its samples identify their data by the bytes of the directory's name.
     run();
 }

@@ -1,4 +1,4 @@
-//! forebay from the outside: one binary, one module per promise.
+//! Integration tests of forebay: one binary, one module for each subject.
 
 mod accuracy;
 mod architecture;

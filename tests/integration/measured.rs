@@ -1,4 +1,4 @@
-//! A storage as it was measured, in closed loops of readers.
+//! Storage with measured throughput, in closed loops of readers.
 
 use super::base::{base, changed};
 use super::runs::{simulate, steady};
@@ -12,7 +12,8 @@ const TABLE: &str = r#"{ measured = {
     throughput = [["10 MB/s", "30 MB/s", "60 MB/s"], ["80 MB/s", "200 MB/s", "240 MB/s"],
                   ["300 MB/s", "500 MB/s", "350 MB/s"]] } }"#;
 
-/// The base scenario with so many readers of files of a size, which do nothing else, on `storage`.
+/// Returns the outcome of the base scenario with `readers` readers of files of `size` on `storage`, whose time
+/// is only reading.
 fn readers(storage: &str, readers: u32, size: &str, more: &[(&str, &str)]) -> Outcome {
     let loader =
         format!("{{ threads = {readers}, capacity = \"100000 samples\", decode = \"0 s\" }}");
@@ -28,7 +29,7 @@ fn readers(storage: &str, readers: u32, size: &str, more: &[(&str, &str)]) -> Ou
     simulate(&changed(&[&changes[..], more].concat()))
 }
 
-/// Bytes per second of the first job, whose samples are of `size` [B].
+/// Returns the bytes per second of the first job, whose samples have `size` bytes.
 fn rate(outcome: &Outcome, size: f64) -> f64 {
     let job = &outcome.jobs[0];
     let (first, last) = (&job.steps[20], &job.steps[job.steps.len() - 1]);
@@ -41,8 +42,9 @@ fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn what_was_measured_comes_out_again() {
-    // System: as many readers as a column says, of files of a row's size. Expectation: its throughput.
+fn simulated_throughput_reproduces_the_measured_table() {
+    // System: as many readers as in a column, files of the size of a row. Expectation: the throughput of the
+    // table's entry.
     let sizes = [("4 KiB", 4096.0), ("64 KiB", 65_536.0), ("1 MiB", 1_048_576.0)];
     let rows = [[10e6, 30e6, 60e6], [80e6, 200e6, 240e6], [300e6, 500e6, 350e6]];
     for ((size, bytes), row) in sizes.into_iter().zip(rows) {
@@ -57,7 +59,7 @@ fn what_was_measured_comes_out_again() {
             assert!((read..=read + ahead).contains(&resource.served), "{}", resource.served);
         }
     }
-    // Between entries as the law says: half way from 4 to 16, by logarithm.
+    // Between entries the interpolation applies: half way from 4 to 16, by logarithm.
     near(
         "between",
         rate(&readers(TABLE, 8, "64 KiB", &[]), 65_536.0),
@@ -70,9 +72,9 @@ fn what_was_measured_comes_out_again() {
 }
 
 #[test]
-fn requests_of_different_sizes_share_time() {
-    // System: two readers of 64 KiB and two of 1 MiB on one node, always four at once. Expectation: each
-    // goes at a quarter of what four of its size reach.
+fn requests_of_different_sizes_share_the_storage_by_time() {
+    // System: two readers of 64 KiB and two of 1 MiB on one node, always four at once. Expectation: each reader
+    // gets a quarter of the throughput of four readers of its size.
     let other = r#"[{ name = "j", dataset = "d", storage = "s", batch = 16,
         loader.tf-queue = { threads = 2, capacity = "100000 samples", decode = "0 s" },
         model.step = "1 ms" }, { name = "k", dataset = "e", storage = "s", batch = 16,
@@ -93,9 +95,9 @@ fn requests_of_different_sizes_share_time() {
 }
 
 #[test]
-fn nodes_share_what_is_remote_only() {
-    // System: two nodes with two readers each. Expectation: together as four readers, or each by itself
-    // as two; and no faster than the NIC.
+fn nodes_share_only_remote_measured_storage() {
+    // System: two nodes with two readers each. Expectation: remote storage serves them as four readers, local
+    // storage serves each node as two readers; remote reads are no faster than the NIC.
     let size = 1_048_576.0;
     let nodes = |storage: &str, nic: &str| {
         let nic = format!("\"{nic}\"");
@@ -109,7 +111,7 @@ fn nodes_share_what_is_remote_only() {
 }
 
 #[test]
-fn a_table_may_be_a_file() {
+fn a_throughput_table_is_read_from_a_csv_file() {
     let place = Place::new();
     place.write(
         "table.csv",
@@ -141,7 +143,7 @@ fn a_table_may_be_a_file() {
     let error = String::from_utf8_lossy(&live.get_output().stderr).into_owned();
     assert!(error.contains("table of throughput"), "{error}");
     refused("64 KiB,1,1 MB/s\n1 MiB,4,2 MB/s\n", "2 throughputs for 2 sizes by 2 numbers");
-    refused("64 KiB,1,1 MB/s\n64 KiB,1,2 MB/s\n", "have come before");
+    refused("64 KiB,1,1 MB/s\n64 KiB,1,2 MB/s\n", "are already in the file");
     refused("64 KiB,1\n", "there are 2 columns here");
     refused("64 KiB,0,1 MB/s\n", "between 1 and");
     refused("size,requests,throughput\n", "has 0 throughputs");
@@ -150,7 +152,7 @@ fn a_table_may_be_a_file() {
 }
 
 #[test]
-fn tables_that_cannot_be_are_refused() {
+fn invalid_throughput_tables_are_refused() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     let refused = |table: &str, says: &str| {
         let set = format!("storage.s={{ measured = {table} }}");
@@ -165,25 +167,25 @@ fn tables_that_cannot_be_are_refused() {
     refused(&of(one, "[1, 2]", "[[\"1 MB/s\"]]"), "1 throughputs for 2 numbers");
     refused(
         &of("[\"2 kB\", \"2 kB\"]", "[1]", "[[\"1 MB/s\"], [\"1 MB/s\"]]"),
-        "does not come after",
+        "is not larger than",
     );
     refused(&of("[]", "[1]", "[]"), "the list is empty");
     refused(&of(one, "[0]", "[[\"1 MB/s\"]]"), "out of range");
     refused(&of(one, "[1]", "[[\"0 MB/s\"]]"), "is zero");
     refused("{ sizes = [\"1 kB\"] }", "`throughput`");
     refused("{ file = \"there-is-none.csv\" }", "there-is-none.csv");
-    refused("{ file = \"a.csv\", sizes = [\"1 kB\"] }", "the file says that");
+    refused("{ file = \"a.csv\", sizes = [\"1 kB\"] }", "`file` already gives these numbers");
     refused("{ throughput = [[\"1 MB/s\"]] }", "`sizes` is missing");
-    // The slowest there is ends, or is refused.
+    // A table whose slowest read exceeds the time limit of simulations is refused.
     refused(&of(one, "[1]", "[[\"1 B/s\"]]").replace("1 kB", "1 TB"), "takes");
     let load = "background=[{ name = \"b\", storage = \"s\", streams = { streams = 1 } }]";
     let sets = [format!("storage.s={TABLE}").replace('\n', " "), load.to_owned()];
     let sets: Vec<_> = sets.iter().map(|set| set.parse().expect("an override")).collect();
-    assert!(file.resolve(&sets).expect_err("refused").to_string().contains("in each node"));
+    assert!(file.resolve(&sets).expect_err("refused").to_string().contains("local to each node"));
 }
 
 #[test]
-fn the_page_cache_serves_what_the_table_has_served_once() {
+fn the_page_cache_works_in_front_of_a_measured_storage() {
     let all = readers(
         TABLE,
         4,
@@ -192,7 +194,7 @@ fn the_page_cache_serves_what_the_table_has_served_once() {
     );
     let served = all.resources.iter().find(|r| r.name == "s.measured").expect("there").served;
     near("served", served, 800.0 * 65_536.0, 0.01);
-    // From the table a step takes 5 ms; what is on its way when it is asked for again comes twice.
+    // From the table a step takes 5 ms; a file that is requested again while it is being read is read twice.
     let step = steady(&all, 100).step;
     assert!(step < 1e-4, "{step}");
 }

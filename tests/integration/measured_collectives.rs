@@ -1,4 +1,4 @@
-//! Collectives that take what a profile has measured: imported, fitted, simulated.
+//! Collectives with measured times from a profile: imported, fitted, simulated.
 
 use super::runs::{near, repository, simulate, step};
 use super::support::Place;
@@ -7,7 +7,7 @@ use forebay::report::JobOutcome;
 use forebay::scenario::{Reading, Scenario, ScenarioFile};
 use forebay::uncertainty;
 
-/// A job of four model copies on nodes of their own, whose allreduces the profile has measured.
+/// A job of four model copies on nodes of their own, whose allreduces have measured times in the profile.
 const SCENARIO: &str = r#"# What do measured collectives cost?
 name = "measured-collectives"
 profile = "p.toml"
@@ -37,7 +37,7 @@ overlap = false
 transport.nccl.profile = "nccl"
 "#;
 
-/// Files as a user has them: an imported table beside a scenario.
+/// Returns a directory with an imported profile, as users have it, and the parsed profile.
 fn place() -> (Place, Profile) {
     let place = Place::new();
     let table = repository("tests/data/nccl-allreduce-4.txt");
@@ -64,7 +64,7 @@ fn run(place: &Place, changes: &[(&str, &str)]) -> JobOutcome {
     simulate(&scenario).jobs.remove(0)
 }
 
-/// What the profile says of an allreduce of so many bytes [s].
+/// Returns the fitted time of an allreduce of `bytes` bytes [s].
 fn measured(profile: &Profile, bytes: f64) -> f64 {
     let fit = &profile.transport["nccl"]["allreduce-4"];
     fit.transport().expect("a law").seconds(bytes, 0.0)
@@ -73,9 +73,10 @@ fn measured(profile: &Profile, bytes: f64) -> f64 {
 const GRADIENTS: &str = "gradients = \"100 MB\"";
 
 #[test]
-fn an_idle_network_takes_what_was_measured() {
-    // System: nccl-tests on four GPUs, whose protocol changes at 64 KiB. Expectation: a step and what the law fitted
-    // to them says, on both sides of that, flow by flow or not, in one bucket or four; within 2 % of the table.
+fn measured_collectives_on_an_idle_network_take_their_measured_time() {
+    // System: nccl-tests on four GPUs, whose protocol changes at 64 KiB. Expectation: the time of a step plus
+    // that of the fitted law, on both sides of the change, as flows or by formula, in one bucket or four;
+    // within 2 % of the table.
     let (place, profile) = place();
     for (gradients, bytes, table) in
         [("8192 B", 8192.0, 15.4e-6), ("4 MiB", 4_194_304.0, 2512e-6), ("100 MB", 100e6, 58.87e-3)]
@@ -93,9 +94,9 @@ fn an_idle_network_takes_what_was_measured() {
 }
 
 #[test]
-fn links_are_loaded_as_by_a_ring_at_the_bus_bandwidth() {
-    // System: 100 MB among four: each NIC carries 150 MB in beta x 100 MB. Expectation: as busy as that; a NIC of half
-    // the bus bandwidth takes twice as long for the bytes, and that is said.
+fn measured_collectives_load_links_like_a_ring_at_the_bus_bandwidth() {
+    // System: 100 MB on four ranks: each NIC carries 150 MB in beta x 100 MB. Expectation: each NIC serves
+    // these bytes; a NIC of half the bus bandwidth takes twice as long for them, and a remark says so.
     let (place, profile) = place();
     let law = profile.transport["nccl"]["allreduce-4"].transport().expect("a law");
     let range = *law.range(100e6);
@@ -113,9 +114,10 @@ fn links_are_loaded_as_by_a_ring_at_the_bus_bandwidth() {
 }
 
 #[test]
-fn links_that_hold_measured_collectives_up_are_told_and_no_others() {
-    // System: rings of four ranks on nodes of their own, or on one, each of whose ways moves bytes at a rate of the
-    // law for their size. Expectation: told of a link if it has less than its ways together.
+fn only_links_slower_than_measured_collectives_are_reported() {
+    // System: rings of four ranks on nodes of their own, or on one node; each of the ring's transfers runs at
+    // the law's rate for its size. Expectation: a remark on a link if its bandwidth is less than that of its
+    // transfers together.
     let (place, profile) = place();
     let law = profile.transport["nccl"]["allreduce-4"].transport().expect("a law");
     let rate = |bytes: f64| 1.5 / law.range(bytes).beta;
@@ -131,7 +133,7 @@ fn links_that_hold_measured_collectives_up_are_told_and_no_others() {
             "{changes:?}: {remarks}"
         );
     };
-    // Small messages move more slowly, and do not hurry for large ones.
+    // Small messages are slower; they are not sped up to the rate of large ones.
     let (small, large) = (rate(8192.0), rate(100e6));
     assert_ne!(small, large);
     let between = nic((small * large).sqrt());
@@ -184,9 +186,9 @@ fn links_that_hold_measured_collectives_up_are_told_and_no_others() {
 }
 
 #[test]
-fn what_is_fused_beyond_what_was_measured_is_told() {
-    // System: 20 tensors of 50 MB, each in a cycle of its own, that wait together. Expectation: told where the buffer
-    // lets more of them join than was measured.
+fn fused_buckets_larger_than_measured_sizes_are_reported() {
+    // System: 20 tensors of 50 MB, which wait together although each has a cycle of its own. Expectation: a
+    // remark if the buffer lets more of them join than the measured sizes cover.
     let (place, _) = place();
     for (buffer, yes) in [("1 GB", true), ("50 MB", false)] {
         let fusion = format!(
@@ -199,7 +201,7 @@ fn what_is_fused_beyond_what_was_measured_is_told() {
 
 #[test]
 fn reads_and_measured_collectives_share_a_nic() {
-    // System: NICs of just the bus bandwidth, which reads keep busy too. Expectation: both get half, so that
+    // System: NICs of exactly the bus bandwidth, which reads use too. Expectation: both get half, so that
     // collectives take twice the time of their bytes.
     let (place, profile) = place();
     let law = profile.transport["nccl"]["allreduce-4"].transport().expect("a law");
@@ -222,9 +224,9 @@ fn reads_and_measured_collectives_share_a_nic() {
 }
 
 #[test]
-fn runs_differ_as_the_fit_is_uncertain() {
-    // System: each run of `--uncertainty` draws the law again. Expectation: other times than the fitted one's, about
-    // it, and each what its own draw says.
+fn uncertainty_runs_vary_collective_times_with_the_fit() {
+    // System: each run of `--uncertainty` samples the law's parameters. Expectation: times near the fitted
+    // law's time but different from it, each equal to the law with its own parameters.
     let (place, profile) = place();
     resolved(&place, &[]).expect("a scenario");
     let file = ScenarioFile::open(&place.path("s.toml")).expect("a scenario");
@@ -243,7 +245,7 @@ fn runs_differ_as_the_fit_is_uncertain() {
 }
 
 #[test]
-fn what_was_not_measured_is_refused_with_a_remedy() {
+fn collectives_without_measurements_are_refused_with_a_remedy() {
     let (place, _) = place();
     for (from, to, words) in [
         ("profile = \"p.toml\"\n", "", ["names no profile", "--format profile"]),
@@ -251,7 +253,7 @@ fn what_was_not_measured_is_refused_with_a_remedy() {
         (
             "nodes = 4\ndataset",
             "nodes = 3\ndataset",
-            ["no allreduce of 3 ranks", "of 4 ranks in all"],
+            ["no allreduce of 3 ranks", "that make 4 ranks in all"],
         ),
     ] {
         let error = resolved(&place, &[(from, to)]).expect_err(to);
@@ -265,7 +267,7 @@ fn what_was_not_measured_is_refused_with_a_remedy() {
     ];
     let error = resolved(&place, &root).expect_err("a root");
     assert!(
-        error.contains("what a root or servers send and get is not taken from profiles"),
+        error.contains("transfers of a root or of servers cannot be taken from a profile"),
         "{error}"
     );
     let idle = "profile = \"nccl\"\nalgorithm = \"ring\"\nchunk = \"1 MB\"\ntransport.nccl.latency = \"1 us\"\n\
@@ -282,8 +284,9 @@ fn what_was_not_measured_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn profiles_of_any_numbers_are_simulated() {
-    // Times as large as a profile may hold, and of no time at all: no panic, and no time for nothing.
+fn extreme_transport_profiles_are_simulated_without_panics() {
+    // Times as large as a profile may hold, and times of almost zero: no panic, and every step of the latter is
+    // done.
     let (place, profile) = place();
     let with = |alpha: f64, beta: f64| {
         let mut odd = profile.clone();

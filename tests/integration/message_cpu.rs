@@ -1,14 +1,14 @@
-//! Messages of collectives that work on the nodes' cores, which decoding wants too.
+//! Messages of collectives that need time on the nodes' cores, for which they compete with decoding.
 
 use super::runs::{near, run, simulate, step, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::JobOutcome;
 
-/// Core-seconds of each message, and of each of its bytes.
+/// Core-seconds of each message [s], and of each of its bytes [s/B].
 const CPU: [f64; 2] = [300e-6, 50e-12];
 
-/// A job on `nodes` with `copies` model copies each that adds 1 MB up around a ring by messages of 300 us
-/// at each end, and 50 ps a byte.
+/// Returns a job on `nodes` nodes with `copies` model copies each that reduces 1 MB by messages of 300 us at
+/// each end, and 50 ps for each byte.
 fn text(nodes: u32, copies: u32, node: &str, sync: &str) -> String {
     format!(
         r#"# What do messages cost cores?
@@ -42,9 +42,9 @@ transport.tcp.cpu = {{ per_message = "300 us", per_byte = "50 ps" }}
 }
 
 #[test]
-fn idle_cores_add_to_what_the_textbook_says() {
-    // System: one rank on each of n nodes whose cores are idle, shared or in slots. Expectation: the closed
-    // form with what both ends pay for each message and byte, flow by flow or not.
+fn messages_add_their_core_time_to_the_textbook_formula_on_idle_cores() {
+    // System: one rank on each of n nodes with idle cores, shared or in slots. Expectation: the closed form
+    // with the costs of both ends for each message and byte, as flows or by formula.
     let [message, byte] = CPU;
     let cost = Cost { alpha: 10e-6 + 2.0 * message, beta: 1e-9 + 2.0 * byte, gamma: 0.0 };
     for algorithm in [Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::BinomialTree] {
@@ -65,11 +65,11 @@ fn idle_cores_add_to_what_the_textbook_says() {
 }
 
 #[test]
-fn ranks_of_a_node_share_its_cores() {
-    // System: rings of four on one node: 6 phases in which all send 250 kB at once through ports of 20 GB/s, and
-    // get as many. Expectation: with a core for each, what one message costs; on one core four times that, by
-    // turns or in order; with half a core as quota eight times; cores that slow each other by as much. Whichever way
-    // it is found.
+fn ranks_of_a_node_share_its_cores_for_messages() {
+    // System: rings of four on one node: 6 phases in which all ranks send and receive 250 kB at once through
+    // ports of 20 GB/s. Expectation: with a core for each rank, the cost of one message; on one core four times
+    // that, shared or in FIFO order; with half a core as quota eight times; with cores that slow each other,
+    // correspondingly more. Flows and the formula agree.
     let message = CPU[0] + CPU[1] * 250e3;
     let of = |cores: f64| 1e-3 + 6.0 * (2.0 * message / cores + 250e3 / 20e9);
     let times = |node: &str, job: &str| {
@@ -92,9 +92,9 @@ fn ranks_of_a_node_share_its_cores() {
 }
 
 #[test]
-fn ranks_pay_on_the_cores_of_their_own_nodes() {
-    // System: four ranks on each of two nodes with 8 cores, and of two with one. Expectation: on idle cores
-    // transfers take the same, followed or not; longer than without old nodes, shorter than on old ones alone.
+fn messages_use_the_cores_of_their_own_nodes() {
+    // System: four ranks on each of two nodes with 8 cores, and of two with one core. Expectation: flows and
+    // the formula agree on idle cores; slower than without the old nodes, faster than on old nodes only.
     let of = |first: u32, old: u32| {
         let times = ["flow", "analytic"].map(|fidelity| {
             let sync = format!("algorithm = \"halving-doubling\"\nfidelity = \"{fidelity}\"");
@@ -108,7 +108,7 @@ fn ranks_pay_on_the_cores_of_their_own_nodes() {
     assert!(of(8, 8) < of(8, 1) && of(8, 1) < of(1, 1));
 }
 
-/// Two nodes of one core, on which a thread decodes for ten seconds: 20 ms a sample.
+/// Returns the outcome on two nodes of one core, on which a thread decodes for ten seconds, 20 ms a sample.
 fn beside_decoding(scheduling: &str, cpu: &str) -> JobOutcome {
     let node = format!("cores = 1, scheduling = \"{scheduling}\"");
     let text = text(2, 1, &node, "algorithm = \"ring\"")
@@ -121,11 +121,11 @@ fn beside_decoding(scheduling: &str, cpu: &str) -> JobOutcome {
 }
 
 #[test]
-fn messages_and_decoding_slow_each_other() {
-    // System: rings of two, whose messages take 4 ms of a core at each end, beside a thread that decodes all the
-    // time. Expectation: shared, both get half of a core, so that each of four pieces of a step takes 8 ms.
-    // In order of arrival a message waits for what is left of the sample at hand, at most 20 ms. A core is
-    // always busy, with samples or messages: two for two phases of each step, at both ends.
+fn messages_and_decoding_compete_for_cores() {
+    // System: rings of two, whose messages take 4 ms of a core at each end, beside a thread that always
+    // decodes. Expectation: on shared cores both get half of a core, so that each of four parts of a step takes
+    // 8 ms. In FIFO order a message waits for the rest of the current sample, at most 20 ms. A core is always
+    // busy, with samples or messages: two messages for each of two phases of a step, at both ends.
     let cpu = "per_message = \"4 ms\"";
     for scheduling in ["shared", "fifo"] {
         let job = beside_decoding(scheduling, cpu);
@@ -140,15 +140,16 @@ fn messages_and_decoding_slow_each_other() {
         let busy = decoded * 20e-3 + job.steps.len() as f64 * 4.0 * 4e-3;
         assert!((busy - last.end).abs() < 25e-3, "{scheduling}: {busy} of {}", last.end);
     }
-    // What costs cores nothing waits for none, and takes nothing from decoding.
+    // Messages without core time do not wait for cores, and take no time from decoding.
     let free = beside_decoding("shared", "per_message = \"0 s\"");
     near(step(&free), 2.0 * (500e3 / 1e9 + 10e-6) + 1e-6, "by themselves");
 }
 
 #[test]
-fn each_node_pays_for_its_own_messages() {
-    // System: two jobs of two nodes with one core each, one of which sends over cores. Expectation: a core of each
-    // node for what its rank sends, and then for what it gets; nothing of that in the other job.
+fn each_job_pays_core_time_only_for_its_own_messages() {
+    // System: two jobs of two nodes with one core each; messages of only one job need cores. Expectation: each
+    // node's core is used for the message that its rank sends, and then for the one that it receives; the other
+    // job is not affected.
     let alone = text(2, 1, "cores = 1", "algorithm = \"ring\"");
     let second = alone[alone.find("[[job]]").expect("a job")..]
         .replace("name = \"j\"", "name = \"k\"")

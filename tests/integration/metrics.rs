@@ -1,4 +1,4 @@
-//! The table of metrics is the only one: columns, JSON and schema come from it, and each row has an effect.
+//! The table of metrics is the only one: columns, JSON and schema come from it, and each of its rows is used.
 
 use super::runs::{repository, shipped, simulate};
 use super::support::forebay;
@@ -10,7 +10,7 @@ use forebay::sweep::{Grid, header, occupancy_header};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
-/// Columns of a sweep, without the swept keys.
+/// Returns the columns of a sweep, without the swept keys.
 fn swept() -> Vec<String> {
     let path = repository("scenarios/energy.toml");
     let file = ScenarioFile::open(&path).expect("a file");
@@ -20,9 +20,9 @@ fn swept() -> Vec<String> {
 }
 
 #[test]
-fn every_column_of_rows_has_a_row_of_the_table_and_every_row_a_column_or_a_place() {
-    // System: headers of all kinds of rows. Expectation: each column, without the ends of its interval, is described with a
-    // unit and a meaning, and no column is described that no rows have.
+fn every_output_column_has_a_metric_and_every_metric_a_column_or_json_place() {
+    // System: headers of all kinds of rows. Expectation: each column, without the suffix of interval ends, has
+    // a metric with a unit and a meaning, and each metric has a column or a place in JSON.
     let over_time = ["time"].into_iter().chain(OVER_TIME.iter().map(|(name, _)| *name));
     let columns: BTreeSet<String> =
         swept().into_iter().chain(over_time.map(str::to_owned)).collect();
@@ -47,8 +47,8 @@ fn every_column_of_rows_has_a_row_of_the_table_and_every_row_a_column_or_a_place
 }
 
 #[test]
-fn columns_and_their_order_are_as_they_were() {
-    // Expectation: programs that read rows by place or by name go on working.
+fn columns_of_sweeps_keep_their_names_and_order() {
+    // Expectation: programs that read columns by position or by name continue to work.
     let all = swept();
     assert_eq!(all.len(), 1 + 3 * 60 + 1 + 3);
     assert_eq!(all[..4], ["job", "step_time", "step_time_lo", "step_time_hi"]);
@@ -58,7 +58,7 @@ fn columns_and_their_order_are_as_they_were() {
     assert_eq!((means[59], all[181].as_str()), ("makespan", "largest_stall"));
 }
 
-/// The node of a report at the dotted place of a metric, in its job of this number or in its first resource.
+/// Returns the node of a report at the dotted place of a metric, for this job or for the first resource.
 fn at<'j>(report: &'j Json, place: &str, job: usize) -> Option<&'j Json> {
     let (start, cause) = match place.split_once(".stall.") {
         Some((before, cause)) => (format!("{before}.stall"), Some(cause)),
@@ -73,7 +73,7 @@ fn at<'j>(report: &'j Json, place: &str, job: usize) -> Option<&'j Json> {
     Some(node)
 }
 
-/// What a metric says of a job of a report, as JSON has it: mean and interval, or a single number.
+/// Returns a metric's value for a job of a report, as in JSON: mean and interval, or a single number.
 fn said(metric: &Metric, report: &Report, job: usize) -> Option<(Option<f64>, Option<[f64; 2]>)> {
     let figure = match metric.value {
         Value::Resource(find) => {
@@ -85,16 +85,16 @@ fn said(metric: &Metric, report: &Report, job: usize) -> Option<(Option<f64>, Op
     Some((figure.mean, figure.ci95))
 }
 
-/// Every metric that JSON has, with every job.
+/// Returns every metric of the JSON report with every job.
 fn pairs(report: &Report) -> impl Iterator<Item = (&'static Metric, usize)> {
     let metrics = metric::all().iter().filter(|of| !of.json.is_empty());
     metrics.flat_map(|metric| (0..report.jobs.len()).map(move |job| (metric, job)))
 }
 
 #[test]
-fn every_metric_is_what_the_json_report_has_at_its_place() {
-    // System: short runs of scenarios that have between them all that reports may have. Expectation: each row of the table
-    // finds what JSON has at its place, and each is a number in one of them.
+fn every_metric_equals_its_value_in_the_json_report() {
+    // System: short runs of scenarios that together cover everything in reports. Expectation: each metric
+    // equals the value at its place in JSON, and each is a number in at least one of them.
     let short = |name: &str, more: &[(&str, &str)]| {
         let usual = [("run.replications", "1"), ("run.steps", "20"), ("run.warm_up", "0")];
         shipped(name, &[&usual[..], more].concat())
@@ -125,7 +125,7 @@ fn every_metric_is_what_the_json_report_has_at_its_place() {
             let there =
                 node.map(|node| (node.get("mean").unwrap_or(node).as_f64(), node["ci95"].clone()));
             let (there, ends) = there.unwrap_or((None, Json::Null));
-            // JSON leaves out the causes that did not occur.
+            // JSON omits causes that did not occur.
             let absent = matches!(metric.value, Value::Stall(_)) && mean == Some(0.0);
             let place = format!("{} of {}, job {job}", metric.json, scenario.name);
             assert!(there == mean || absent && there.is_none(), "{place}: {there:?}, {mean:?}");
@@ -144,8 +144,9 @@ fn every_metric_is_what_the_json_report_has_at_its_place() {
 }
 
 #[test]
-fn the_schema_of_reports_has_the_table_and_knows_every_key() {
-    // System: `forebay schema report`, and a report of a run. Expectation: each key of the report is one of the schema.
+fn the_report_schema_contains_every_metric_and_every_key() {
+    // System: `forebay schema report`, and the report of a run. Expectation: each key of the report is in the
+    // schema.
     let schema = forebay(&["schema", "report"]).assert().success();
     let schema: Json = serde_json::from_slice(&schema.get_output().stdout).expect("JSON");
     let scenario = shipped("fletcher-lenet", &[("run.steps", "20"), ("job.copies", "1")]);
@@ -159,7 +160,7 @@ fn the_schema_of_reports_has_the_table_and_knows_every_key() {
     }
 }
 
-/// Says of each key of `value` that `of`, a part of `schema`, has it.
+/// Checks that `of`, a part of `schema`, contains each key of `value`.
 fn known(schema: &Json, of: &Json, value: &Json, path: &str) {
     if let Some(to) = of["$ref"].as_str() {
         return known(schema, schema.pointer(&to[1..]).expect("a definition"), value, path);

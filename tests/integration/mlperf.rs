@@ -1,5 +1,5 @@
-//! MLPerf Storage: workloads imported from DLIO's files, what an accelerator asks of a storage, and
-//! where utilisation falls off.
+//! MLPerf Storage: workloads imported from DLIO's files, the read rate of an accelerator, and the number of
+//! accelerators at which utilisation falls.
 
 use super::runs::{repository, shipped, written};
 use super::support::Place;
@@ -22,14 +22,15 @@ fn place(accelerators: u32, bandwidth: &str) -> dlio::Deployment {
     }
 }
 
-/// Accelerator utilisation, as MLPerf Storage defines it: computing over all time but the first step.
+/// Returns accelerator utilisation as MLPerf Storage defines it: computation over all time except the first
+/// step.
 fn utilisation(scenario: &Scenario) -> f64 {
     let outcome = sim::run(scenario, 0, &sim::Options::default());
     let report = summarise(scenario, &[outcome], 0.0);
     report.jobs[0].figures.accelerator_utilisation.mean.expect("steps")
 }
 
-/// Bytes per second that an accelerator takes [GB/s].
+/// Returns the read rate of an accelerator [GB/s].
 fn demand(scenario: &Scenario) -> f64 {
     let outcome = sim::run(scenario, 0, &sim::Options::default());
     let report = summarise(scenario, &[outcome], 0.0);
@@ -38,7 +39,7 @@ fn demand(scenario: &Scenario) -> f64 {
 }
 
 #[test]
-fn workloads_mean_what_dlio_means() {
+fn imported_dlio_workloads_keep_their_meaning() {
     let unet = dlio::read(&[file("unet3d_h100.yaml")], &[]).expect("a workload");
     assert_eq!((unet.name.as_str(), unet.pytorch, unet.batch), ("unet3d", true, 7));
     assert_eq!((unet.files, unet.samples_per_file, unet.shuffled), (168, 1, true));
@@ -46,7 +47,7 @@ fn workloads_mean_what_dlio_means() {
     assert_eq!((unet.step, unet.preprocess), (Times::Constant(0.323), Times::Constant(0.0)));
     assert_eq!((unet.epochs, unet.steps, unet.seed), (5, None, 123));
     assert_eq!(unet.left_out, ["workflow.checkpoint"]);
-    // Two batches ahead for four workers are a factor of 1: four batches ahead.
+    // Two batches ahead for four workers become a prefetch factor of 1: four batches ahead.
     let scenario = written(&dlio::scenario(&unet, &place(2, "20 GB/s")), &[]);
     let requests = scenario.jobs[0].loader.requests.expect("PyTorch's loader");
     assert_eq!((requests.ahead, requests.persistent), (4, true));
@@ -61,9 +62,9 @@ fn workloads_mean_what_dlio_means() {
 }
 
 #[test]
-fn ranks_read_a_contiguous_slice_where_dlio_s_do() {
-    // PyTorch's sampler and TensorFlow's generators slice the samples; TensorFlow's own reader of TFRecord
-    // files deals records out in turn. One rank, or files that are fewer than ranks, are not split.
+fn ranks_read_contiguous_slices_as_in_dlio() {
+    // PyTorch's sampler and TensorFlow's generators slice the samples; TensorFlow's own TFRecord reader
+    // distributes records round robin. One rank, or fewer files than ranks, are not sliced.
     let split = |name: &str, accelerators: u32, overrides: &[&str]| {
         let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
         let workload = dlio::read(&[file(name)], &overrides).expect("a workload");
@@ -89,7 +90,7 @@ fn ranks_read_a_contiguous_slice_where_dlio_s_do() {
 }
 
 #[test]
-fn later_files_and_overrides_win() {
+fn later_dlio_files_and_overrides_take_precedence() {
     let more =
         "reader: { prefetch_size: 9, preprocess_time: { mean: 0.01, stdev: 0.002 } }".to_owned();
     let overrides = [
@@ -119,7 +120,7 @@ fn later_files_and_overrides_win() {
 }
 
 #[test]
-fn what_is_no_workload_is_refused_with_the_key() {
+fn invalid_dlio_workloads_are_refused_with_their_key() {
     let refused = |text: &str, overrides: &[&str]| {
         let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
         dlio::read(&[text.to_owned()], &overrides).expect_err(text).to_string()
@@ -142,7 +143,7 @@ fn what_is_no_workload_is_refused_with_the_key() {
 }
 
 #[test]
-fn the_command_writes_a_scenario_that_runs() {
+fn importing_a_dlio_workload_writes_a_scenario_that_runs() {
     let place = Place::new();
     place.write("unet3d_h100.yaml", &file("unet3d_h100.yaml"));
     let arguments = ["import", "dlio", "unet3d_h100.yaml", "++workload.train.epochs=1"];
@@ -177,7 +178,7 @@ fn the_command_writes_a_scenario_that_runs() {
 }
 
 #[test]
-fn an_accelerator_that_never_waits_takes_what_mlperf_says() {
+fn an_accelerator_without_stalls_reads_at_the_rate_published_by_mlperf() {
     // Published in mlcommons/storage, or batch × record ÷ computation time of its files [GB/s].
     for (name, expected) in [
         ("mlperf-unet3d", 3.1771),
@@ -197,10 +198,10 @@ fn an_accelerator_that_never_waits_takes_what_mlperf_says() {
 }
 
 #[test]
-fn utilisation_falls_off_where_it_was_measured() {
-    // Measured on JuiceFS (openEuler, 2025): U-Net3D from one host with 5 and 6 accelerators on 15.1 GB/s,
-    // 98 and 83 %; ResNet-50 with 50 and 55 on 9.2 GB/s, 95 and 86 %; 16 and 1 reading threads. Step times are such that the first
-    // of each pair asks for what was measured, 3.02 and 0.1937 GB/s.
+fn utilisation_falls_at_the_measured_number_of_accelerators() {
+    // Measured on JuiceFS (openEuler, 2025): U-Net3D from one host with 5 and 6 accelerators on 15.1 GB/s, 98
+    // and 83 %; ResNet-50 with 50 and 55 on 9.2 GB/s, 95 and 86 %; 16 reading threads and 1. Step times are set
+    // so that the first point of each pair reads at the measured rate, 3.02 and 0.1937 GB/s.
     let unet = ("job.loader.pytorch.workers", "16");
     let resnet = ("job.loader.tf-data.parallel_reads", "1");
     let cases = [

@@ -1,4 +1,5 @@
-//! `forebay new`: what it writes runs, whatever is chosen; what is wrong is named with the nearest that there is.
+//! The `forebay new` command: written files run, whatever the options; invalid options are refused with the
+//! nearest valid name.
 
 use super::support::{Place, forebay};
 use forebay::scenario::{Override, ScenarioFile};
@@ -10,7 +11,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Resolves a scenario with few steps and runs it once; what is to be remarked on.
+/// Resolves a scenario with few steps and runs it once; returns its remarks.
 fn runs(text: &str, what: &str) -> Vec<String> {
     let file =
         ScenarioFile::parse("new.toml", text.to_owned()).unwrap_or_else(|p| panic!("{what}: {p}"));
@@ -26,9 +27,9 @@ fn runs(text: &str, what: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_loader_on_every_storage_gives_a_scenario_that_runs_without_remarks() {
-    // System: each loader with each storage, and models that fit on a GPU, and on some. Expectation: what is written is
-    // accepted, says nothing without effect, and runs.
+fn new_scenarios_of_every_loader_and_storage_run_without_remarks() {
+    // System: each loader with each storage, and models that need one GPU or several. Expectation: the written
+    // scenario is accepted, has no remark, and runs.
     let mut remarks = Vec::new();
     for loader in LOADERS {
         for storage in STORAGES {
@@ -53,8 +54,8 @@ fn every_loader_on_every_storage_gives_a_scenario_that_runs_without_remarks() {
 }
 
 #[test]
-fn every_data_set_and_every_model_gives_a_scenario_that_is_accepted() {
-    // Expectation: models are spread over as many GPUs as they need; only the largest does not fit into 16 nodes.
+fn new_scenarios_of_every_data_set_and_model_are_accepted() {
+    // Expectation: models are split over as many GPUs as they need; only the largest does not fit on 16 nodes.
     for dataset in DATASETS {
         let dataset = Some(dataset.name.to_owned());
         let answers =
@@ -71,7 +72,7 @@ fn every_data_set_and_every_model_gives_a_scenario_that_is_accepted() {
 }
 
 #[test]
-fn the_command_writes_a_file_that_run_and_sweep_take() {
+fn new_writes_a_scenario_that_run_and_sweep_accept() {
     let place = Place::new();
     let arguments =
         ["new", "--loader", "pytorch", "--storage", "nfs", "--gpus", "2", "--nodes", "2"];
@@ -100,7 +101,7 @@ fn the_command_writes_a_file_that_run_and_sweep_take() {
         String::from_utf8_lossy(&rows.get_output().stdout)
             .starts_with("job.loader.pytorch.workers,job,")
     );
-    // What is there stays there, unless it is said.
+    // An existing file is kept without `--force`.
     let again = place.forebay(&["new", "-o", "n.toml"]).assert().code(2);
     let said = String::from_utf8_lossy(&again.get_output().stderr).into_owned();
     assert!(said.contains("it is there already; write --force"), "{said}");
@@ -111,7 +112,7 @@ fn the_command_writes_a_file_that_run_and_sweep_take() {
 }
 
 #[test]
-fn the_kind_may_be_said_and_defaults_are_those_of_the_help() {
+fn new_defaults_to_scenarios_and_its_help_states_all_defaults() {
     let plain = forebay(&["new"]).assert().success();
     let named = forebay(&["new", "scenario", "--yes"]).assert().success();
     assert_eq!(plain.get_output().stdout, named.get_output().stdout);
@@ -135,12 +136,12 @@ fn the_kind_may_be_said_and_defaults_are_those_of_the_help() {
 }
 
 #[test]
-fn a_figure_and_a_plan_are_written_and_taken() {
+fn new_writes_plot_recipes_and_plans_that_are_accepted() {
     let place = Place::new();
     place.forebay(&["new", "plot", "--scenario", "s.toml", "-o", "f.toml"]).assert().success();
     place.forebay(&["plot", "f.toml", "--threads", "1"]).assert().success();
     assert!(place.read("f.svg").starts_with(b"<svg"));
-    // A scenario elsewhere is named by its whole path.
+    // A scenario in another directory is named by its whole path.
     let elsewhere = place.path("s.toml");
     let (elsewhere, other) = (elsewhere.to_string_lossy().into_owned(), Place::new());
     other.forebay(&["new", "plot", "--scenario", &elsewhere, "-o", "f.toml"]).assert().success();
@@ -154,7 +155,7 @@ fn a_figure_and_a_plan_are_written_and_taken() {
 }
 
 #[test]
-fn wrong_answers_get_the_nearest_name_or_the_range() {
+fn invalid_options_of_new_are_refused_with_the_nearest_name_or_range() {
     let place = Place::new();
     let cases = [
         (&["new", "--loader", "pytorhc"][..], "did you mean `pytorch`?"),
@@ -189,7 +190,7 @@ fn wrong_answers_get_the_nearest_name_or_the_range() {
 }
 
 #[test]
-fn names_of_the_user_cannot_break_the_file() {
+fn new_escapes_names_in_toml() {
     for name in ["a\"b", "a # b", "b = 1 # c", "ünï"] {
         let answers = ScenarioAnswers { name: Some(name.to_owned()), ..ScenarioAnswers::default() };
         let text = answers.text().unwrap_or_else(|error| panic!("{name:?}: {error}"));
@@ -199,8 +200,9 @@ fn names_of_the_user_cannot_break_the_file() {
 }
 
 #[test]
-fn a_closed_or_silent_input_does_not_hang() {
-    // System: no terminal, an input that is closed, or open and silent. Expectation: nothing is asked, and it ends at once.
+fn new_does_not_wait_for_a_closed_or_silent_input() {
+    // System: no terminal, an input that is closed, or open and silent. Expectation: the command asks nothing
+    // and ends at once.
     let program = assert_cmd::cargo::cargo_bin!("forebay");
     for close in [true, false] {
         let mut child = Command::new(program)
@@ -221,8 +223,8 @@ fn a_closed_or_silent_input_does_not_hang() {
 }
 
 #[test]
-fn a_gpu_that_is_not_known_is_told_once() {
-    // What depends on the GPU is not missing beside it.
+fn an_unknown_gpu_is_reported_once() {
+    // Settings that depend on the GPU are not reported as missing in addition.
     let place = Place::new();
     let arguments = ["new", "--yes", "--gpus", "8", "--gpu", "h100-sxm5", "-o", "n.toml"];
     place.forebay(&arguments).assert().success();

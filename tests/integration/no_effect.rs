@@ -1,8 +1,8 @@
-//! What is said to have no effect has none: the same steps, to a billionth.
+//! Settings that are reported as without effect have none: the same steps, to a billionth.
 
 use super::runs::{simulate, written};
 
-/// Reads and decoding that vary, for steps that wait for them.
+/// Reads and decoding with varying times, and steps that wait for them.
 const SCENARIO: &str = r#"
 name = "no-effect"
 [run]
@@ -39,7 +39,7 @@ launch = "1 ms"
 const LOADER: &str = "job.loader.pytorch";
 const FILES: &str = "storage.s.file-server.cache";
 
-/// The ends of all steps of the scenario with these changes, and what is said about it.
+/// Returns the ends of all steps of the scenario with these changes [s], and its remarks.
 fn ends(changes: &[(&str, &str)]) -> (Vec<f64>, String) {
     let scenario = written(SCENARIO, changes);
     let outcome = simulate(&scenario);
@@ -47,7 +47,7 @@ fn ends(changes: &[(&str, &str)]) -> (Vec<f64>, String) {
 }
 
 #[test]
-fn what_is_said_to_have_no_effect_has_none() {
+fn settings_reported_without_effect_have_none() {
     let threads = (LOADER, r#"{ workers = 2, worker_kind = "thread", decode = "2 ms" }"#);
     let gil = r#"{ workers = 2, worker_kind = "thread", decode = "2 ms", gil = 0.5 }"#;
     let keras = ("job.loader", r#"{ keras = { workers = 0, decode = "2 ms" } }"#);

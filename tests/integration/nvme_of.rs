@@ -1,15 +1,16 @@
-//! NVMe over fabrics: queues of limited depth and bandwidth to a target that nodes share, by the pencil.
+//! NVMe over fabrics: queues of limited depth and bandwidth to a target that nodes share, compared with
+//! calculations by hand.
 
 use super::base::changed;
 use super::runs::{simulate, steady};
 use forebay::report::Outcome;
 
-/// A target of 10 GB/s and more keys.
+/// Returns a target of 10 GB/s with further keys.
 fn target(more: &str) -> String {
     format!("{{ nvme-of = {{ bandwidth = \"10 GB/s\", access = \"direct\", {more} }} }}")
 }
 
-/// Readers of files of 1 MB, so many in each of the nodes, in batches of one.
+/// Returns the outcome with `readers` readers of files of 1 MB on each node, in batches of one.
 fn run(storage: &str, readers: u32, more: &[(&str, &str)]) -> Outcome {
     let loader = format!(
         "{{ tf-queue = {{ threads = {readers}, capacity = \"{readers} samples\", decode = \"0 s\" }} }}"
@@ -27,7 +28,7 @@ fn run(storage: &str, readers: u32, more: &[(&str, &str)]) -> Outcome {
     simulate(&changed(&[&changes[..], more].concat()))
 }
 
-/// Mean time of a step, in each of which a node takes one file.
+/// Returns the mean step time; in each step a node takes one file [s].
 fn step(storage: &str, readers: u32, more: &[(&str, &str)]) -> f64 {
     steady(&run(storage, readers, more), 80).step
 }
@@ -37,8 +38,9 @@ fn near(what: &str, found: f64, expected: f64) {
 }
 
 #[test]
-fn readers_of_a_queue_share_its_bandwidth() {
-    // System: 100 MB/s for each queue. Expectation: as many files of 10 ms at once as there are queues with a reader.
+fn readers_of_an_io_queue_share_its_bandwidth() {
+    // System: 100 MB/s for each queue. Expectation: as many files are read at once, in 10 ms each, as there are
+    // queues with a reader.
     let queues = |queues: u32, readers: u32| {
         step(&target(&format!("queues = {queues}, queue_bandwidth = \"100 MB/s\"")), readers, &[])
     };
@@ -50,9 +52,9 @@ fn readers_of_a_queue_share_its_bandwidth() {
 }
 
 #[test]
-fn the_target_and_the_nics_are_shared_by_nodes_and_queues() {
-    // System: nodes of four readers and queues each; 200 MB/s for all, or 50 MB/s for each NIC. Expectation: the
-    // slower of the two, whatever the queues could do.
+fn nodes_and_io_queues_share_the_target_and_nics() {
+    // System: nodes of four readers and queues each; 200 MB/s for the target, or 50 MB/s for each NIC.
+    // Expectation: the slower of the two limits, whatever the queues could carry.
     let many = "queues = 4, queue_bandwidth = \"1 GB/s\"";
     let shared = target(many).replace("10 GB/s", "200 MB/s");
     let nodes = |number: &'static str| [("cluster.nodes", number), ("job.nodes", number)];
@@ -62,9 +64,10 @@ fn the_target_and_the_nics_are_shared_by_nodes_and_queues() {
 }
 
 #[test]
-fn a_queue_has_as_many_requests_in_progress_as_it_is_deep() {
-    // System: 9 ms to the first byte, 1 ms for the bytes of one queue at 1 GB/s. Expectation: with one slot 10 ms a
-    // file; with two, whose bytes come side by side, 11 ms for two; with a slot for each of eight, 17 ms for eight.
+fn an_io_queue_has_at_most_its_depth_of_requests_in_progress() {
+    // System: 9 ms to the first byte, 1 ms for the bytes in one queue at 1 GB/s. Expectation: with one slot 10
+    // ms a file; with two, whose transfers share the queue, 11 ms for two files; with eight slots, 17 ms for
+    // eight files.
     let depth = |depth: u32| {
         let keys = format!(
             "queues = 1, queue_depth = {depth}, queue_bandwidth = \"1 GB/s\", latency = \"9 ms\""
@@ -75,16 +78,16 @@ fn a_queue_has_as_many_requests_in_progress_as_it_is_deep() {
     near("two slots", depth(2), 5.5e-3);
     near("enough", depth(8), 17e-3 / 8.0);
     near("more than enough", depth(128), 17e-3 / 8.0);
-    // Of two queues each has slots of its own.
+    // Each of two queues has slots of its own.
     let two =
         target("queues = 2, queue_depth = 1, queue_bandwidth = \"1 GB/s\", latency = \"9 ms\"");
     near("two queues", step(&two, 8, &[]), 5e-3);
 }
 
 #[test]
-fn every_request_is_an_operation_of_the_target() {
-    // System: 100 operations a second at the target, samples of 1 MB in four requests. Expectation: 40 ms a sample,
-    // where a file server counts the open of a file alone; records of shards count as well.
+fn every_request_counts_as_an_operation_of_the_nvme_of_target() {
+    // System: 100 operations a second at the target, samples of 1 MB in four requests. Expectation: 40 ms a
+    // sample, whereas a file server counts only the open of a file; requests to shards count as well.
     let limited = target("queues = 2, operations = \"100 /s\"");
     let ahead =
         ("dataset.d.layout", "{ file-per-sample = { request = \"250 kB\", readahead = 4 } }");
@@ -97,9 +100,9 @@ fn every_request_is_an_operation_of_the_target() {
 }
 
 #[test]
-fn ranges_of_a_sample_wait_for_slots_of_their_reader_s_queue() {
-    // System: ten ranges of a file, ten in progress, each 10 ms to its first byte; nothing else limits. Expectation: a
-    // round of 10 ms for each so many as the queue is deep.
+fn ranges_of_a_sample_wait_for_slots_of_their_reader_s_io_queue() {
+    // System: ten ranges of a file, up to ten in progress, 10 ms to the first byte of each; no other limit.
+    // Expectation: a round of 10 ms for as many ranges as the queue is deep.
     let ahead =
         ("dataset.d.layout", "{ file-per-sample = { request = \"100 kB\", readahead = 10 } }");
     for (depth, rounds) in [(1, 10.0), (2, 5.0), (5, 2.0), (10, 1.0), (128, 1.0)] {
@@ -110,9 +113,9 @@ fn ranges_of_a_sample_wait_for_slots_of_their_reader_s_queue() {
 }
 
 #[test]
-fn loaders_of_a_node_begin_at_the_queue_after_the_others() {
-    // System: two jobs of one reader on a node with two queues of 100 MB/s. Expectation: a queue each, 10 ms a file;
-    // with one queue they share it, 20 ms.
+fn loaders_of_a_node_use_different_io_queues_first() {
+    // System: two jobs of one reader on a node with two queues of 100 MB/s. Expectation: each uses a queue of
+    // its own, 10 ms a file; one queue is shared, 20 ms.
     let copies = [("job.copies", "2"), ("cluster.node.gpus", "2"), ("cluster.share_nodes", "true")];
     let each = |queues: u32| {
         let keys = format!("queues = {queues}, queue_bandwidth = \"100 MB/s\"");
@@ -123,10 +126,10 @@ fn loaders_of_a_node_begin_at_the_queue_after_the_others() {
 }
 
 #[test]
-fn a_failure_gives_slots_to_those_who_wait() {
-    // System: two jobs on one queue with one slot, 10 ms a file or, in four requests, 37 ms; both fail three times, at
-    // instants at which one of them has the slot, and begin anew. Expectation: both come to their end, as if nobody else
-    // had failed: within 40 samples of each after the last failure.
+fn a_failure_releases_io_queue_slots_to_waiting_jobs() {
+    // System: two jobs on one queue with one slot, 10 ms a file or, in four requests, 37 ms; both fail three
+    // times, while one of them has the slot, and restart. Expectation: both finish as if the other had not
+    // failed: within the time of 40 samples each after the last failure.
     let keys = "queues = 1, queue_depth = 1, queue_bandwidth = \"1 GB/s\", latency = \"9 ms\"";
     let failing = "{ at = [\"95 ms\", \"212 ms\", \"333 ms\"], restart = \"50 ms\" }";
     for (layout, sample) in [

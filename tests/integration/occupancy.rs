@@ -1,4 +1,4 @@
-//! How much of a GPU is in use, as a distribution that figures draw.
+//! GPU occupancy as a distribution that figures draw.
 
 use super::runs::{near, repository, shipped, simulate, written};
 use super::support::Place;
@@ -15,7 +15,7 @@ fn job(scenario: &Scenario) -> JobReport {
     summarise(scenario, &[simulate(scenario)], 0.0).jobs.remove(0)
 }
 
-/// The lines of the shipped recipe: name, and points of a part of a GPU with a share of time.
+/// Returns the lines of the shipped recipe: name, and points of GPU occupancy and cumulative share of time.
 fn drawn() -> Vec<(String, Vec<(f64, f64)>)> {
     let file = ScenarioFile::open(&repository(&format!("scenarios/{SCENARIO}.toml")));
     let file = file.unwrap_or_else(|problems| panic!("{problems}"));
@@ -42,10 +42,10 @@ fn drawn() -> Vec<(String, Vec<(f64, f64)>)> {
 }
 
 #[test]
-fn what_is_drawn_is_the_distribution_whose_mean_the_sweep_has() {
-    // System: kernels that fill multiples of a twentieth of the GPU, for 1, 2 and 4 learners. Expectation: each line rises
-    // to 1 at a whole GPU, and the mean of what it shows is the mean that the sweep's column has; one that is lower has
-    // more of the GPU in use.
+fn the_drawn_occupancy_distribution_has_the_mean_of_the_sweep_column() {
+    // System: kernels that fill multiples of a twentieth of the GPU, for 1, 2 and 4 learners. Expectation: each
+    // cumulative line reaches 1 at full occupancy, and its mean is that of the sweep's column; more learners
+    // give a lower line, which means a higher occupancy.
     let lines = drawn();
     let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["1", "2", "4"]);
@@ -69,9 +69,10 @@ fn what_is_drawn_is_the_distribution_whose_mean_the_sweep_has() {
 }
 
 #[test]
-fn one_learner_that_never_waits_has_the_distribution_of_its_kernels() {
-    // System: the shipped kernels, models that are averaged in no time. Expectation: for a quarter of the time 15 % of the
-    // GPU, for another 25 %, 40 % for a fifth, and so on, as the scenario says; a step that jitters does so in all kernels.
+fn one_learner_without_stalls_has_the_occupancy_distribution_of_its_kernels() {
+    // System: the shipped kernels, models that are averaged in no time. Expectation: occupancy is 15 % for a
+    // quarter of the time, 25 % for another quarter, 40 % for a fifth, and so on, as in the scenario; jitter
+    // stretches all kernels of a step alike.
     let small = ("job.sync.model-averaging.parameters", "\"1 B\"");
     let found = job(&shipped(SCENARIO, &[small, (NUMBER, "1")])).learners.expect("learners");
     let at_most = &found.occupancy_cumulative;
@@ -84,7 +85,7 @@ fn one_learner_that_never_waits_has_the_distribution_of_its_kernels() {
 }
 
 #[test]
-fn the_header_says_what_the_runs_do() {
+fn the_gpu_occupancy_scenario_matches_its_header() {
     let of =
         |number: &str| job(&shipped(SCENARIO, &[(NUMBER, number)])).learners.expect("learners");
     for (number, mean, half) in [("1", 0.38, 0.85), ("2", 0.7, 0.36), ("4", 0.98, 0.0)] {
@@ -97,7 +98,7 @@ fn the_header_says_what_the_runs_do() {
 }
 
 #[test]
-fn a_distribution_is_drawn_from_a_sweep_of_which_kernels_are_known() {
+fn an_occupancy_distribution_is_drawn_only_if_kernel_occupancy_is_known() {
     let place = Place::new();
     let text = super::base::base().replace("steps = 60", "steps = 5");
     let sweep = format!("{text}\n[sweep]\n\"job.batch\" = [8, 16]\n");

@@ -1,5 +1,5 @@
-//! PyTorch's and Keras' loaders, exactly: who makes which batch, how many are made ahead, what waits for
-//! what. Vectors were taken from PyTorch 2.5.1; both worlds must give them.
+//! PyTorch's and Keras' loaders in detail: the worker of each batch, the number of prefetched batches, and the
+//! causes of waits. Reference values were recorded with PyTorch 2.5.1; both worlds must reproduce them.
 
 use super::conformance::worlds;
 use super::runs::{repository, simulate, steady, written};
@@ -7,7 +7,7 @@ use forebay::report::{Cause, Delivery, JobOutcome, StallCause};
 use forebay::scenario::{Scenario, Stop};
 use forebay::sim;
 
-/// One job whose reads wait, on data in memory otherwise.
+/// Returns one job whose reads take `latency`.
 fn scenario(batch: u32, latency: &str, job: &str, loader: &str) -> Scenario {
     written(&text(batch, latency, job, loader), &[])
 }
@@ -43,7 +43,7 @@ batch = {batch}
 const FAST: &str = "\"100 us\"";
 const STEP: &str = "model.step = \"1 ms\"";
 
-/// With one step that does not end within the run.
+/// Returns a scenario with one step that does not end within the run.
 fn pausing(loader: &str) -> Scenario {
     let mut scenario = scenario(4, FAST, "model.step = \"100 s\"", loader);
     scenario.run.stop = Stop::Duration(0.25);
@@ -62,9 +62,9 @@ fn epochs(mut scenario: Scenario, epochs: f64) -> Scenario {
 }
 
 #[test]
-fn after_one_batch_as_many_are_made_as_pytorch_makes() {
-    // Recorded with PyTorch 2.5.1, after one `next()` and a long pause: 1 + workers × factor.
-    // What lies behind the workers changes nothing about that.
+fn after_one_batch_workers_have_prefetched_as_many_as_in_pytorch() {
+    // Recorded with PyTorch 2.5.1, after one `next()` and a long pause: 1 + workers × factor. Stages after the
+    // workers do not change this number.
     let behind = ", ipc = \"1 GB/s\", pin_memory = { bandwidth = \"1 GB/s\" }, to_device = true";
     for ((workers, factor, made), more) in
         [(2, 2, 5), (3, 4, 13), (4, 1, 5)].into_iter().flat_map(|of| [(of, ""), (of, behind)])
@@ -80,10 +80,10 @@ fn after_one_batch_as_many_are_made_as_pytorch_makes() {
 }
 
 #[test]
-fn keras_submits_one_more_than_its_queue_holds_and_one_more_for_who_waits() {
-    // System: the trainer has one batch and computes. Expectation: those in the queue of promises,
-    // the one that waits for room there, and the one that it took; never more at work or finished and
-    // not taken than the queue and two.
+fn keras_has_two_more_batches_in_progress_than_its_queue_holds() {
+    // System: the trainer has one batch and computes. Expectation: the batches in the queue, the one that waits
+    // for space in it, and the one taken; the batches in progress or finished and not taken never exceed the
+    // queue length plus two.
     for (workers, queue) in [(2, 10), (4, 3), (3, 1)] {
         let loader = format!("keras = {{ workers = {workers}, max_queue_size = {queue} }}");
         for (world, job) in worlds(&pausing(&loader)) {
@@ -94,7 +94,7 @@ fn keras_submits_one_more_than_its_queue_holds_and_one_more_for_who_waits() {
 }
 
 #[test]
-fn batches_are_dealt_in_turn_and_taken_in_order() {
+fn pytorch_assigns_batches_round_robin_and_delivers_them_in_order() {
     for (world, job) in worlds(&scenario(4, FAST, STEP, "pytorch = { workers = 3 }")) {
         let all = in_order_of_requests(&job);
         assert!(all.len() >= 20, "{world}");
@@ -104,7 +104,7 @@ fn batches_are_dealt_in_turn_and_taken_in_order() {
     }
 }
 
-/// One sample a batch, of 5 ms; the one of batch 4 takes 500 ms.
+/// Returns a scenario with one sample of 5 ms in each batch; the sample of batch 4 takes 500 ms.
 fn one_slow(loader: &str) -> Scenario {
     let file = repository("tests/data/one-slow-in-ten.csv");
     let latency = format!("{{ empirical = {{ file = \"{}\" }} }}", file.display());
@@ -112,7 +112,7 @@ fn one_slow(loader: &str) -> Scenario {
     scenario.run.stop = Stop::Steps(11);
     let options = sim::Options { trace: true, ..sim::Options::default() };
     let slow = |of: &Delivery| of.batch == 4;
-    // The seed under which chance makes batch 4, and no other of the first 16, slow.
+    // A seed whose random numbers make batch 4, and no other of the first 16, slow.
     let seed = (0..10_000).find(|seed| {
         scenario.run.seed = *seed;
         let mut alone = scenario.clone();
@@ -130,10 +130,10 @@ fn one_slow(loader: &str) -> Scenario {
 }
 
 #[test]
-fn a_slow_batch_idles_the_other_worker() {
-    // Recorded with PyTorch 2.5.1: two workers, factor 2, items of 5 ms, item 4 of 500 ms. Finished
-    // before it: 0, 1, 2, 3, 5, 7; 6 queues behind it. Gaps 8, 0, 2, 493, 0, 6, 0, 5, 0, 5 ms, of
-    // which those from batch 4 on are what an ideal machine shows as 500, 0, 5, 0, 5, 0, 5.
+fn a_slow_batch_idles_the_other_pytorch_worker() {
+    // Recorded with PyTorch 2.5.1: two workers, factor 2, items of 5 ms, item 4 of 500 ms. Finished before item
+    // 4: 0, 1, 2, 3, 5, 7; item 6 queues after it. Gaps 8, 0, 2, 493, 0, 6, 0, 5, 0, 5 ms; an ideal machine
+    // shows the gaps from batch 4 on as 500, 0, 5, 0, 5, 0, 5.
     for (world, job) in worlds(&one_slow("pytorch = { workers = 2 }")) {
         let all = in_order_of_requests(&job);
         let slow = all[4].finished;
@@ -154,9 +154,9 @@ fn a_slow_batch_idles_the_other_worker() {
 }
 
 #[test]
-fn out_of_order_the_others_go_on() {
-    // System: the same, as batches are finished. Expectation: worker 1 makes all others, until only the
-    // slow one and the one behind it are left, which is the share of worker 0.
+fn out_of_order_delivery_keeps_other_workers_busy() {
+    // System: the slow batch with out-of-order delivery. Expectation: worker 1 makes all other batches, until
+    // only the slow one and the one queued after it are left, which belong to worker 0.
     let mut scenario = one_slow("pytorch = { workers = 2, in_order = false }");
     scenario.run.stop = Stop::Epochs(0.011);
     for (world, job) in worlds(&scenario) {
@@ -167,22 +167,22 @@ fn out_of_order_the_others_go_on() {
         if world == "simulated" {
             assert_eq!(&order[4..], [5, 7, 8, 9, 10, 4, 6], "{order:?}");
         }
-        // Which one queues behind it hangs on who is first, where both workers are about as fast.
+        // Where both workers are about equally fast, it is random which batch queues after the slow one.
         assert_eq!(order[9], 4, "{world}: {order:?}");
         assert_eq!(all[9].worker, all[10].worker, "{world}: {order:?}");
     }
 }
 
 #[test]
-fn keras_gives_a_batch_to_who_is_free_and_hands_out_in_order() {
-    // System: the same in Keras, two workers. Expectation: while one makes the slow batch the other
-    // makes all that the queue has room for.
+fn keras_assigns_batches_to_free_workers_and_delivers_in_order() {
+    // System: the slow batch in Keras, two workers. Expectation: while one worker makes the slow batch the
+    // other makes as many as fit into the queue.
     for (world, job) in worlds(&one_slow("keras = { workers = 2, max_queue_size = 5 }")) {
         let all = in_order_of_requests(&job);
         let slow = all[4].finished;
         let before: Vec<u64> =
             all.iter().filter(|of| of.finished < slow).map(|of| of.batch).collect();
-        // Batch 4 is awaited, five are in the queue, one is submitted and waits for room.
+        // The trainer waits for batch 4, five are in the queue, one is submitted and waits for space.
         assert_eq!(before, [0, 1, 2, 3, 5, 6, 7, 8, 9, 10], "{world}");
         let taken: Vec<f64> = all.iter().filter_map(|of| of.taken).collect();
         assert!(taken.is_sorted(), "{world}: {taken:?}");
@@ -190,8 +190,8 @@ fn keras_gives_a_batch_to_who_is_free_and_hands_out_in_order() {
 }
 
 #[test]
-fn without_workers_nothing_overlaps() {
-    // System: batches of 4 reads of 5 ms, steps of 10 ms. Expectation: 30 ms a step; with a worker 20.
+fn without_workers_loading_and_training_do_not_overlap() {
+    // System: batches of 4 reads of 5 ms, steps of 10 ms. Expectation: 30 ms a step; with a worker 20 ms.
     let step = |workers: u32| {
         let loader = format!("pytorch = {{ workers = {workers} }}");
         let scenario = scenario(4, "\"5 ms\"", "model.step = \"10 ms\"", &loader);
@@ -203,16 +203,16 @@ fn without_workers_nothing_overlaps() {
         let last = job.steps.last().expect("steps").end - job.start;
         assert!(last > 20.0 * 0.03 - 0.003, "{world}: {last}");
         let all = in_order_of_requests(&job);
-        // Nothing is made while a step lasts.
+        // No batch is made during a step.
         assert!(all.iter().all(|of| of.taken.is_some_and(|t| t - of.finished < 5e-3)), "{world}");
     }
 }
 
 #[test]
-fn no_batch_is_made_for_the_next_epoch() {
-    // System: epochs of 9 batches of 4 and 3 samples left over, workers that take 20 ms to start.
-    // Expectation: all nine are taken before the tenth is asked for, of worker 0 again; restarting
-    // is what is waited for, once if workers persist.
+fn pytorch_makes_no_batch_of_the_next_epoch_ahead() {
+    // System: epochs of 9 batches of 4 and 3 samples left over, workers that take 20 ms to start. Expectation:
+    // all nine batches are taken before the tenth is requested, again from worker 0; the stall is for
+    // restarting workers, only once if workers persist.
     let restarts = |loader: &str| {
         let loader = loader.replace(" }", ", drop_last = true }");
         let text = text(4, FAST, STEP, &loader).replace("samples = 1000", "samples = 39");
@@ -237,9 +237,9 @@ fn no_batch_is_made_for_the_next_epoch() {
 }
 
 #[test]
-fn keras_looks_for_the_end_of_an_epoch_every_tenth_of_a_second() {
-    // System: epochs of 25 batches of 40 ms of four workers, no steps. Expectation: the last batch is
-    // taken 70 ms after the first, while Keras sleeps: the second epoch begins at 100 ms.
+fn keras_polls_for_the_end_of_an_epoch_every_100_ms() {
+    // System: epochs of 25 batches of 40 ms of four workers, no step time. Expectation: the last batch is taken
+    // 70 ms after the first, while Keras sleeps: the second epoch begins at 100 ms.
     let text = text(1, "\"10 ms\"", "model.step = \"1 ns\"", "keras = { workers = 4 }")
         .replace("samples = 1000", "samples = 25");
     for (world, job) in worlds(&epochs(written(&text, &[]), 2.0)) {
@@ -247,7 +247,7 @@ fn keras_looks_for_the_end_of_an_epoch_every_tenth_of_a_second() {
         let gap = all[25].finished - all[24].finished;
         assert!(gap > 0.03 && gap < 0.2, "{world}: {gap}");
         if world == "simulated" {
-            // The queue took the last promise at 40 ms, so that it is looked at 140 ms.
+            // The last batch was queued at 40 ms, so that the next poll is at 140 ms.
             assert!((all[24].finished - 0.07).abs() < 1e-6, "{}", all[24].finished);
             assert!((all[25].finished - 0.15).abs() < 1e-6, "{}", all[25].finished);
         }
@@ -255,10 +255,10 @@ fn keras_looks_for_the_end_of_an_epoch_every_tenth_of_a_second() {
 }
 
 #[test]
-fn workers_of_an_iterable_have_files_of_their_own() {
+fn workers_of_an_iterable_dataset_have_files_of_their_own() {
     // System: 7 files of 12 samples, three workers, batches of 4. Expectation: worker 0 has three files and
-    // makes 9 batches, the others 6 each; they are asked in turn as long as they have some, then worker 0
-    // alone. Of 10 samples a file, 7, 5 and 5 whole batches.
+    // makes 9 batches, the others 6 each; workers take turns as long as each has batches, then worker 0
+    // continues alone. With 10 samples for each file, 7, 5 and 5 whole batches.
     let of = |samples: &str, loader: &str| {
         let text = text(4, FAST, STEP, loader).replace("samples = 1000", samples);
         worlds(&epochs(written(&text, &[]), 2.0)).map(|(world, job)| {
@@ -282,15 +282,15 @@ fn workers_of_an_iterable_have_files_of_their_own() {
     }
 }
 
-/// Samples of each step.
+/// Returns the number of samples of each step.
 fn trained_on(job: &JobOutcome) -> Vec<u64> {
     job.steps.iter().map(|step| step.samples).collect()
 }
 
 #[test]
 fn the_last_batch_of_an_epoch_is_smaller() {
-    // System: 2 epochs of 10 samples, batches of 4, steps of 1 ms and 10 ms a sample. Expectation: steps on 4, 4
-    // and 2 samples, which take 41, 41 and 21 ms; without the smaller ones, two an epoch.
+    // System: 2 epochs of 10 samples, batches of 4, steps of 1 ms plus 10 ms for each sample. Expectation:
+    // steps on 4, 4 and 2 samples, which take 41, 41 and 21 ms; with `drop_last`, two steps in each epoch.
     let step = "model.step = { fixed = \"1 ms\", per_sample = \"10 ms\" }";
     let of = |job: &str, loader: &str| {
         let text = text(4, FAST, job, loader).replace("samples = 1000", "samples = 10");
@@ -324,9 +324,10 @@ fn the_last_batch_of_an_epoch_is_smaller() {
 }
 
 #[test]
-fn each_worker_of_an_iterable_has_a_smaller_last_batch() {
-    // System: ten files of a sample dealt out to two workers, batches of 4. Expectation: 4 of each, then 1 of
-    // each. Three shards of 10, 10 and 5 samples, batches of 8: 15 samples of worker 0, 10 of worker 1.
+fn each_worker_of_an_iterable_dataset_has_a_smaller_last_batch() {
+    // System: ten files of one sample each, distributed to two workers, batches of 4. Expectation: 4 samples of
+    // each worker, then 1 of each. Three shards of 10, 10 and 5 samples, batches of 8: 15 samples of worker 0,
+    // 10 of worker 1.
     let of = |batch: u32, samples: &str| {
         let text = text(batch, FAST, STEP, "pytorch = { workers = 2, iterable = true }");
         worlds(&epochs(written(&text.replace("samples = 1000", samples), &[]), 1.0))
@@ -341,8 +342,9 @@ fn each_worker_of_an_iterable_has_a_smaller_last_batch() {
 
 #[test]
 fn a_smaller_batch_passes_through_pipelines_and_copies() {
-    // System: a pipeline of a quarter and the rest of 1 ms and 10 ms a sample; batches of 4, 4 and 2 copied to
-    // the device at 4 kB/s. Expectation: 100, 100 and 50 ms of copying, and for each the time of its samples in both stages.
+    // System: a pipeline with a quarter and three quarters of 1 ms plus 10 ms for each sample; batches of 4, 4
+    // and 2 copied to the device at 4 kB/s. Expectation: 100, 100 and 50 ms of copying, and for each batch the
+    // time of its samples in both stages.
     let pipeline = "model.step = { fixed = \"1 ms\", per_sample = \"10 ms\" }\n\
                     parallel.pipeline = { shares = [0.25, 0.75] }";
     let text = text(4, FAST, pipeline, "pytorch = { workers = 2, to_device = true }")
@@ -361,8 +363,8 @@ fn a_smaller_batch_passes_through_pipelines_and_copies() {
 }
 
 #[test]
-fn every_setting_has_its_effect() {
-    // System: batches of 4, what each worker needs for one, steps of 1 us. Expectation: the pencil's.
+fn every_loader_setting_has_its_closed_form_effect() {
+    // System: batches of 4, known time of each worker per batch, steps of 1 us. Expectation: the closed form.
     let step = |loader: &str| {
         let loader = loader.to_owned();
         let scenario = scenario(4, "\"1 ms\"", "model.step = \"1 us\"", &loader);
@@ -389,9 +391,9 @@ fn every_setting_has_its_effect() {
 
 #[test]
 fn ranks_have_loaders_of_their_own_on_one_node() {
-    // System: two model copies, batches of 4 of 1 ms each, one worker a loader. Expectation: a loader
-    // for both makes two batches a step, 8 ms; one for each a batch, 4 ms, until the node's disk or
-    // cores bind both; each reads its share of the epoch.
+    // System: two model copies, batches of 4 samples of 1 ms each, one worker for each loader. Expectation: one
+    // loader for both copies makes two batches in each step, 8 ms; a loader for each copy makes one batch, 4
+    // ms, unless the node's disk or cores limit both; each loader reads its share of the epoch.
     let of = |loaders: &str, change: (&str, &str)| {
         let job = format!(
             "model.step = \"1 us\"\n[job.parallel.data]\ncopies_per_node = 2\nloaders = \"{loaders}\""
@@ -403,7 +405,7 @@ fn ranks_have_loaders_of_their_own_on_one_node() {
     let step = |loaders: &str, change| steady(&of(loaders, change), 4).step;
     assert!((step("per-node", none) / 8e-3 - 1.0).abs() < 0.01);
     assert!((step("per-rank", none) / 4e-3 - 1.0).abs() < 0.01);
-    // 800 B a step at 80 kB/s are 10 ms, whoever reads them.
+    // 800 B a step at 80 kB/s are 10 ms, whatever the number of loaders.
     let slow = ("\"1 TB/s\"", "\"80 kB/s\"");
     assert!(step("per-rank", slow) > 9.9e-3, "{}", step("per-rank", slow));
     // One core: 2 ms of decoding for each of eight samples.
@@ -425,9 +427,9 @@ fn ranks_have_loaders_of_their_own_on_one_node() {
 }
 
 #[test]
-fn more_ahead_evens_out_more() {
-    // System: reads that vary, steps that take about as long. Expectation: the more is asked for
-    // ahead, the less the trainer waits; out of order it waits less than in order.
+fn more_prefetching_evens_out_more_jitter() {
+    // System: reads that vary, steps of about the same mean time. Expectation: the more batches are prefetched,
+    // the less the trainer waits; out of order it waits less than in order.
     let step = |loader: &str| {
         let latency = "{ lognormal = { median = \"1 ms\", p99 = \"30 ms\" } }";
         let text = text(2, latency, "model.step = \"1500 us\"", loader)
@@ -444,8 +446,8 @@ fn more_ahead_evens_out_more() {
 
 #[test]
 fn tf_data_holds_finished_samples_behind_a_slow_one() {
-    // System: calls whose times vary, with order kept and not. Expectation: order is waited for only
-    // where it is kept, and costs time; a prefetch of many batches bounds the queue.
+    // System: calls whose times vary, with deterministic order and without. Expectation: stalls for order occur
+    // only with deterministic order, and cost time; a prefetch of many batches bounds the queue.
     let step = |loader: &str| {
         let text = text(4, FAST, "model.step = \"1 us\"", loader)
             .replace("cores = 2", "cores = 64")
@@ -463,7 +465,7 @@ fn tf_data_holds_finished_samples_behind_a_slow_one() {
     assert!(ordered.1 > 0.0 && any.1 == 0.0, "{ordered:?} {any:?}");
     assert!(ordered.0 > 1.1 * any.0, "{ordered:?} {any:?}");
     assert_eq!(ordered.2, 12);
-    // Calls in parallel, reads in parallel, and what a batch costs.
+    // Parallel calls, parallel reads, and the cost of a batch.
     let steady = |keys: &str| {
         let loader = format!("tf-data = {{ {keys} }}");
         let text = text(4, "\"1 ms\"", "model.step = \"1 us\"", &loader)
@@ -484,7 +486,7 @@ fn tf_data_holds_finished_samples_behind_a_slow_one() {
 }
 
 #[test]
-fn synthetic_data_are_always_there() {
+fn in_memory_data_cause_no_stalls() {
     for (world, job) in worlds(&scenario(4, FAST, STEP, "in-memory = {}")) {
         assert_eq!(job.samples.dequeued, 80, "{world}");
         let stalled: f64 = job.stalls.iter().map(|stall| stall.seconds).sum();
@@ -494,7 +496,7 @@ fn synthetic_data_are_always_there() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn contradictory_loader_settings_are_refused() {
     let refused = |job: &str, loader: &str| {
         let text = text(3, FAST, job, loader);
         let file = forebay::scenario::ScenarioFile::parse("x.toml", text)
@@ -503,7 +505,7 @@ fn what_does_not_fit_together_is_refused() {
     };
     let prefilled =
         refused("prefill = \"full\"\nmodel.step = \"1 ms\"", "pytorch = { workers = 2 }");
-    assert!(prefilled.contains("none before the first"), "{prefilled}");
+    assert!(prefilled.contains("cannot be prefilled"), "{prefilled}");
     let circular =
         refused("queue = \"circular\"\nmodel.step = \"1 ms\"", "keras = { workers = 2 }");
     assert!(circular.contains("not batches"), "{circular}");
@@ -514,11 +516,11 @@ fn what_does_not_fit_together_is_refused() {
     assert!(nodes.contains("no batch of 3 for each of 500 loaders"), "{nodes}");
     let iterable = "pytorch = { workers = 500, iterable = true, drop_last = true }";
     let none = refused("model.step = \"1 ms\"", iterable);
-    assert!(none.contains("500 of 500 workers have no whole batch"), "{none}");
+    assert!(none.contains("500 of 500 workers have less than one batch"), "{none}");
     let few =
         scenario(4, FAST, STEP, "pytorch = { workers = 300, iterable = true, drop_last = true }")
             .remarks;
-    assert!(few.join("\n").contains("200 of 300 workers have no whole batch"), "{few:?}");
+    assert!(few.join("\n").contains("200 of 300 workers have less than one batch"), "{few:?}");
     let scenario = scenario(4, FAST, STEP, "pytorch = { workers = 0, prefetch_factor = 4 }");
     let remarks = scenario.remarks.join("\n");
     assert!(remarks.contains("prefetch_factor` has no effect: there are no workers"), "{remarks}");

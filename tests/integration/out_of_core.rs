@@ -1,12 +1,12 @@
-//! Models that do not fit on a GPU, kept in its node's memory.
+//! Models that do not fit on a GPU and are swapped to its node's memory.
 
 use super::pipeline_schedules::{adds_up, spread, waits};
 use super::runs::{near, run, simulate, step, written};
 use forebay::report::{Cause, JobOutcome, StallCause, summarise, text};
 use forebay::scenario::ScenarioFile;
 
-/// Steps of 1 s, a third of it forward. The model takes 4 GB each of parameters, gradients and momentum, and 24 GB of
-/// activations.
+/// Returns a model with steps of 1 s, a third of which is forward. It needs 4 GB each for parameters, gradients
+/// and momentum, and 24 GB for activations.
 fn model(capacity: &str, pcie: &str, rest: &str) -> String {
     let node = format!("gpu_memory = \"{capacity}\", pcie = \"{pcie}\"");
     let model = format!(
@@ -29,9 +29,9 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn a_step_takes_the_longer_of_arithmetic_and_swapping() {
-    // System: S GB of activations out during forward (1/3 s) and back during backward (2/3 s) over an idle link.
-    // Expectation: max(1/3, S/B) + max(2/3, S/B).
+fn step_time_is_the_longer_of_compute_and_swapping() {
+    // System: S GB of activations are swapped out during forward (1/3 s) and in during backward (2/3 s) over an
+    // idle link. Expectation: max(1/3, S/B) + max(2/3, S/B).
     for (capacity, pcie, swapped, bandwidth) in [
         ("24 GB", "12 GB/s", 12e9, 12e9),
         ("24 GB", "24 GB/s", 12e9, 24e9),
@@ -51,27 +51,28 @@ fn a_step_takes_the_longer_of_arithmetic_and_swapping() {
 }
 
 #[test]
-fn states_go_after_activations_and_come_for_each_use() {
-    // System: 12 GB/s both ways. Expectation, at 8 GB: all activations, 2 s each way, and 4 GB of momentum, which come
-    // and go at the update, 1/3 s. At 2 GB: gradients too and half of the parameters; forward needs 2 GB beside what goes,
-    // backward 2 GB after 24, the update 8 GB there and 6 GB back.
+fn optimizer_states_and_parameters_are_swapped_after_activations_at_each_use() {
+    // System: 12 GB/s in each direction. Expectation, at 8 GB: all activations, 2 s in each direction, and 4 GB
+    // of momentum, which are swapped in and out at the update, 1/3 s. At 2 GB: gradients too and half of the
+    // parameters; forward reads 2 GB beside the activations that go out, backward reads 24 + 2 GB, the update
+    // reads 8 GB and writes 6 GB.
     near(step(&of(&model("8 GB", "12 GB/s", ""))), 4.0 + 1.0 / 3.0, "momentum");
     near(step(&of(&model("2 GB", "12 GB/s", ""))), 2.0 + 26.0 / 12.0 + 8.0 / 12.0, "parameters");
-    // Micro-batches add to gradients that must come first.
+    // Micro-batches add to gradients, which must be swapped in first.
     let micro = "parallel.pipeline = { stages = 1, schedule = \"1f1b\", micro_batches = 2 }";
     let held = written(&model("8 GB", "12 GB/s", micro), &[]).jobs[0].footprint().expect("known");
     near(held.activations, 12e9, "1f1b has one of two in progress");
 }
 
 #[test]
-fn less_swapping_is_less_time() {
+fn less_swapping_shortens_steps() {
     let time = |capacity: &str, pcie: &str, rest: &str| step(&of(&model(capacity, pcie, rest)));
     let slow = time("16 GB", "12 GB/s", "");
     assert!(time("20 GB", "12 GB/s", "") < slow, "more memory");
     assert!(time("16 GB", "16 GB/s", "") < slow, "a faster link");
     let stages = "parallel.pipeline = { stages = 4, schedule = \"1f1b\", micro_batches = 8 }";
     assert!(time("16 GB", "12 GB/s", stages) < slow, "fewer layers on each GPU");
-    // What is read comes over the same link.
+    // Batches use the same link.
     let bulky = model("16 GB", "12 GB/s", "").replace("\"100 B\"", "\"100 MB\"").replace(
         "loader.in-memory = {}",
         "loader.stages = [{ name = \"copy\", workers = 1, unit = \"batch\", per_sample = [\"read\"], per_item = [\"copy\"], buffer = 1 }]",
@@ -80,9 +81,9 @@ fn less_swapping_is_less_time() {
 }
 
 #[test]
-fn what_fits_is_left_alone_and_what_cannot_be_is_refused() {
+fn models_that_fit_are_not_swapped_and_impossible_swapping_is_refused() {
     let fits = written(&model("40 GB", "12 GB/s", ""), &[]);
-    assert!(fits.remarks.join("\n").contains("out_of_core` has no effect: all of it fits"));
+    assert!(fits.remarks.join("\n").contains("out_of_core` has no effect: the model fits"));
     near(step(&of(&model("40 GB", "12 GB/s", ""))), 1.0, "all of it fits");
     let not = refused(
         &model("24 GB", "12 GB/s", "").replace("out_of_core = true", "out_of_core = false"),
@@ -94,16 +95,16 @@ fn what_fits_is_left_alone_and_what_cannot_be_is_refused() {
     assert!(full.contains("GiB"), "{full}");
     let large =
         model("1 GB", "12 GB/s", "").replace("\"100 MB\" }", "\"100 MB\", workspace = \"2 GB\" }");
-    assert!(refused(&large).contains("GPU's memory"));
+    assert!(refused(&large).contains("GPU memory"));
 }
 
 #[test]
-fn reports_say_what_was_swapped() {
+fn reports_state_the_swapped_bytes() {
     let scenario = written(&model("24 GB", "12 GB/s", ""), &[]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     let page = text::render(&report, 200, false);
     assert!(page.contains("A GPU sends 24 GB to and from its node's memory in a step."), "{page}");
-    assert!(page.contains("holds 24 GB of 24 GB, and 12 GB of what follows"), "{page}");
+    assert!(page.contains("holds 24 GB of 24 GB, and 12 GB more"), "{page}");
     assert!(page.contains("into swapping over PCIe: a smaller batch or model"), "{page}");
     let idle = page.lines().filter(|line| line.contains("no effect"));
     assert!(idle.into_iter().all(|line| line.contains("cluster.network")), "{page}");
@@ -111,9 +112,10 @@ fn reports_say_what_was_swapped() {
 }
 
 #[test]
-fn who_waits_for_a_model_copy_that_swaps_waits_for_its_swapping() {
-    // System: two model copies, the link of one half as fast: 4 s a step, of which it swaps three beside its arithmetic,
-    // and 2 s; they add next to nothing up. Expectation: the fast one waits for swapping more than for arithmetic.
+fn waits_for_a_swapping_peer_have_swapping_as_their_cause() {
+    // System: two model copies with next to no gradients, one of them with a link of half the bandwidth: 4 s a
+    // step, 3 s of it beyond compute, and 2 s. Expectation: the fast copy waits more for its peer's swapping
+    // than for its compute.
     let text = model("24 GB", "12 GB/s", "");
     let scenario = written(
         &text,

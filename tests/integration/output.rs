@@ -5,7 +5,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 #[test]
-fn what_cannot_be_written_is_said_once_and_clearly() {
+fn outputs_that_cannot_be_written_are_reported_once() {
     let place = Place::new();
     place.write("file", "");
     for target in ["/dev/full", "missing/out", "file/out", "."] {
@@ -25,7 +25,7 @@ fn what_cannot_be_written_is_said_once_and_clearly() {
 }
 
 #[test]
-fn a_full_standard_output_is_said() {
+fn a_full_standard_output_is_reported() {
     let place = Place::new();
     for arguments in [&["run", "s.toml"][..], &["sweep", "s.toml"], &["schema", "scenario"]] {
         let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
@@ -42,7 +42,7 @@ fn a_full_standard_output_is_said() {
 }
 
 #[test]
-fn a_closed_pipe_ends_quietly() {
+fn a_closed_pipe_ends_the_program_quietly() {
     let place = Place::new();
     for arguments in [
         &["run", "s.toml"][..],
@@ -68,7 +68,7 @@ fn a_closed_pipe_ends_quietly() {
 }
 
 #[test]
-fn a_reader_may_leave_in_the_middle_of_a_sweep() {
+fn a_sweep_ends_quietly_when_its_reader_closes_the_pipe() {
     let place = Place::new();
     let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
         .args(["sweep", "s.toml"])
@@ -87,7 +87,7 @@ fn a_reader_may_leave_in_the_middle_of_a_sweep() {
 }
 
 #[test]
-fn an_output_that_exists_is_replaced_whole() {
+fn an_existing_output_is_replaced_as_a_whole() {
     let place = Place::new();
     place.write("r.json", "old");
     let arguments = ["run", "s.toml", "--format", "json", "--output", "r.json"];
@@ -97,7 +97,7 @@ fn an_output_that_exists_is_replaced_whole() {
 }
 
 #[test]
-fn standard_output_may_be_named() {
+fn standard_output_is_accepted_as_an_output_file() {
     let place = Place::new();
     let out = place.forebay(&["sweep", "s.toml", "--output", "/dev/stdout"]).assert().success();
     let plain = place.forebay(&["sweep", "s.toml"]).assert().success();

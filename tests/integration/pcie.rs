@@ -1,10 +1,11 @@
-//! The link between a node's memory and its GPU: batches and gradients that come through the host share it.
+//! The PCIe link between a node's memory and its GPU: batches and gradients that pass through the host share
+//! it.
 
 use super::runs::{near, simulate, step, written};
 use forebay::report::{JobOutcome, summarise};
 
-/// Two nodes whose GPUs add 100 MB up around a ring, over NICs that limit nothing and PCIe of 1 GB/s, while
-/// one thread copies samples of 10 MB to the GPU all the time for `duration`.
+/// Returns two nodes whose GPUs reduce 100 MB around a ring, over fast NICs and PCIe of 1 GB/s, while one
+/// thread always copies samples of 10 MB to the GPU for `duration`.
 fn text(transport: &str, duration: &str) -> String {
     format!(
         r#"# Do batches and gradients share PCIe?
@@ -46,11 +47,12 @@ fn run(text: &str) -> Vec<JobOutcome> {
 }
 
 #[test]
-fn batches_and_gradients_share_the_way_into_a_gpu() {
-    // System: two phases of 50 MB from the host into each GPU, and as many out of it. Expectation: alone 50 ms
-    // each; beside a copy half of the way in is theirs, 100 ms each, and the way out, which is free, does not
-    // matter: were it the same link, three would share it. The way in is always full, so that copies get what
-    // gradients leave. From GPU to GPU gradients wait for none.
+fn batches_and_gradients_share_the_pcie_link_into_a_gpu() {
+    // System: two phases with 50 MB from the host into each GPU, and as many out of it. Expectation: alone 50
+    // ms for each phase; beside a copy they get half of the link into the GPU, 100 ms for each phase, and the
+    // free direction out of the GPU does not matter: as one link for both directions, three transfers would
+    // share it. The link into the GPU is always full, so that copies get the rest. With GPU-to-GPU transport,
+    // gradients do not use this link.
     let job = run(&text("tcp", "20 s")).remove(0);
     near(step(&job), 0.2 + 1e-6, "beside copies");
     let last = &job.steps[job.steps.len() - 1];
@@ -63,9 +65,9 @@ fn batches_and_gradients_share_the_way_into_a_gpu() {
 }
 
 #[test]
-fn each_gpu_has_a_way_of_its_own() {
-    // System: two jobs on the same nodes, each on a GPU of its own, one of which copies and the other adds up.
-    // Expectation: neither slows the other.
+fn each_gpu_has_a_pcie_link_of_its_own() {
+    // System: two jobs on the same nodes, each on a GPU of its own, one of which copies and the other reduces
+    // gradients. Expectation: neither slows the other.
     let first =
         text("nccl", "20 s").replace("nodes = 2\nnode", "nodes = 2\nshare_nodes = true\nnode");
     let whole = text("tcp", "20 s");
@@ -80,7 +82,7 @@ fn each_gpu_has_a_way_of_its_own() {
 }
 
 #[test]
-fn a_link_that_only_gradients_use_is_not_said_to_have_no_effect() {
+fn a_pcie_link_used_only_by_gradients_is_not_reported_without_effect() {
     let warned = |transport: &str| {
         let whole = text(transport, "1 s").replace("per_item = [\"copy\"]", "per_item = []");
         let scenario = written(&whole, &[]);

@@ -1,10 +1,10 @@
-//! GPUs at switches below a root: who shares what.
+//! GPUs at switches below a root: which transfers share which links.
 
 use super::runs::{near, simulate, written};
 use forebay::report::Outcome;
 use forebay::scenario::ScenarioFile;
 
-/// Four GPUs of a node, two at each switch, that add 100 MB up after steps of 100 ms.
+/// Returns four GPUs of a node, two at each switch, that reduce 100 MB after steps of 100 ms.
 fn text(intra: &str, sync: &str) -> String {
     format!(
         r#"# What does a tree cost?
@@ -38,18 +38,18 @@ fn run(intra: &str, sync: &str) -> Outcome {
     simulate(&written(&text(intra, sync), &[]))
 }
 
-/// What gradients add to a step [s].
+/// Returns the time that gradients add to a step [s].
 fn added(intra: &str, sync: &str) -> f64 {
     let steps = &run(intra, sync).jobs[0].steps;
     (steps[3].end - steps[0].end) / 3.0 - 0.1
 }
 
 #[test]
-fn a_ring_goes_along_the_switches_and_crosses_the_root_twice() {
-    // System: a ring of four, 6 parts of 25 MB, GPUs in order below their switches. Expectation: 15 ms at 10 GB/s;
-    // two of its four ways cross the root, one out of each switch: uplinks of 5 GB/s, or a root of 10 GB/s
-    // for both, double that; below one switch the root does not matter; with a switch for each GPU all four
-    // cross it.
+fn a_ring_follows_the_switches_and_crosses_the_root_twice() {
+    // System: a ring of four, 6 messages of 25 MB, GPUs in order below their switches. Expectation: 15 ms at 10
+    // GB/s; two of its four transfers cross the root, one out of each switch: with uplinks of 5 GB/s, or a root
+    // of 10 GB/s for both, twice the time; below one switch the root does not matter; with a switch for each
+    // GPU all four transfers cross it.
     let ring = |intra: &str| {
         let found = ["flow", "analytic"].map(|fidelity| {
             added(intra, &format!("algorithm = \"ring\"\nfidelity = \"{fidelity}\""))
@@ -62,15 +62,15 @@ fn a_ring_goes_along_the_switches_and_crosses_the_root_twice() {
     near(ring("switch = 2, root = \"10 GB/s\""), 0.03, "through a shared root");
     near(ring("switch = 4, root = \"1 GB/s\""), 0.015, "below one switch");
     near(ring("switch = 1, root = \"10 GB/s\""), 0.06, "a switch for each");
-    // Three at the first switch, one at the second: two ways cross as well.
+    // Three GPUs at the first switch, one at the second: two transfers cross as well.
     near(ring("switch = 3, uplink = \"5 GB/s\""), 0.03, "uneven switches");
 }
 
 #[test]
-fn pairs_below_one_switch_do_not_meet_others() {
-    // System: recursive doubling: pairs below the same switch exchange 100 MB, then pairs across. Expectation: the
-    // first take 10 ms however busy the root could be; then two transfers share each uplink, and four the
-    // root.
+fn exchanges_below_one_switch_do_not_use_the_root() {
+    // System: recursive doubling: pairs below the same switch exchange 100 MB, then pairs across. Expectation:
+    // the first exchange takes 10 ms, whatever the root; in the second, two transfers share each uplink, and
+    // four the root.
     let pairs = |intra: &str| added(intra, "algorithm = \"recursive-doubling\"");
     near(pairs("switch = 2"), 0.01 + 0.02, "two share an uplink");
     near(pairs("switch = 2, uplink = \"20 GB/s\""), 0.01 + 0.01, "wide uplinks");
@@ -79,8 +79,9 @@ fn pairs_below_one_switch_do_not_meet_others() {
 }
 
 #[test]
-fn what_crosses_the_root_is_accounted_for() {
-    // System: four steps of a ring of four. Expectation: each rank sends 150 MB in a step; two of them across.
+fn bytes_across_the_root_are_accounted_for() {
+    // System: four steps of a ring of four. Expectation: each rank sends 150 MB in a step; two of the ranks
+    // send across the root.
     let outcome = run("switch = 2, root = \"10 GB/s\"", "algorithm = \"ring\"");
     let served = |name: &str| {
         outcome.resources.iter().filter(|r| r.name == name).map(|r| r.served).sum::<f64>()
@@ -92,7 +93,7 @@ fn what_crosses_the_root_is_accounted_for() {
 }
 
 #[test]
-fn a_tree_says_its_switches_and_others_have_none() {
+fn only_a_pcie_tree_has_and_requires_switch_settings() {
     let file = ScenarioFile::parse("x.toml", text("latency = \"0 s\"", ""));
     let problems = file.and_then(|file| file.resolve(&[])).expect_err("no switch").to_string();
     assert!(problems.contains("the key `switch` is missing"), "{problems}");
@@ -105,11 +106,12 @@ fn a_tree_says_its_switches_and_others_have_none() {
 }
 
 #[test]
-fn what_goes_to_other_nodes_passes_the_tree_where_nics_are_in_it() {
-    // System: two nodes of a GPU that exchange 100 MB by recursive doubling over NICs of 10 GB/s, ports of 10 GB/s,
-    // uplinks of 5 GB/s, and a root of 4 GB/s for both ways. Expectation: 10 ms beside the tree and from
-    // switches; at the root 20 ms by uplinks, or 50 ms by the root. So with two GPUs on each node of which only
-    // one sends across, but for what they add up before and after.
+fn traffic_to_other_nodes_passes_the_pcie_tree_if_nics_are_in_it() {
+    // System: two nodes of a GPU that exchange 100 MB by recursive doubling over NICs of 10 GB/s, ports of 10
+    // GB/s, uplinks of 5 GB/s, and a root of 4 GB/s for both directions. Expectation: 10 ms with NICs outside
+    // the tree or at switches; with NICs at the root 20 ms over uplinks, or 50 ms over the root. Two GPUs on
+    // each node, of which only one sends to the other node, take the same time, plus the reductions inside
+    // nodes before and after.
     let two = |keys: &str, copies: u32, sync: &str| {
         let text = text(keys, sync)
             .replace("nodes = 1\n", "nodes = 2\nnetwork.nic = \"10 GB/s\"\n")
@@ -134,7 +136,7 @@ fn what_goes_to_other_nodes_passes_the_tree_where_nics_are_in_it() {
             near(found, expected, &format!("{fidelity}: {keys}{nics}"));
         }
     }
-    // A switch's port is a GPU's own: thin ones bind.
+    // With NICs at switches, traffic to other nodes passes the GPU's port: slow ports are the bottleneck.
     let thin = |nics: &str| {
         let keys = format!("switch = 2, nics = \"{nics}\"");
         let text = text(&keys, "algorithm = \"ring\"").replace("\"10 GB/s\"", "\"2 GB/s\"");
@@ -147,7 +149,7 @@ fn what_goes_to_other_nodes_passes_the_tree_where_nics_are_in_it() {
     };
     near(thin("apart"), 0.01, "ring of two, apart");
     near(thin("switches"), 0.05, "ring of two, through thin ports");
-    // All that nodes send out goes up once, and down at the other.
+    // All bytes that nodes send go up once, and down once on the other node.
     let (_, found) = two(&format!("{uplink}\"root\""), 1, "algorithm = \"recursive-doubling\"");
     let served = |name: &str| {
         found.resources.iter().filter(|r| r.name == name).map(|r| r.served).sum::<f64>()
@@ -157,7 +159,8 @@ fn what_goes_to_other_nodes_passes_the_tree_where_nics_are_in_it() {
     }
 }
 
-/// Another job on the same node, which adds 100 MB up around a ring of so many; `keys` are others of it.
+/// Returns the outcome of two jobs on a node, the second of which reduces 100 MB around a ring of `copies` GPUs
+/// and has the other keys `keys`.
 fn beside(first: &str, copies: u32, keys: &str) -> Outcome {
     let text = text("switch = 2, root = \"2 GB/s\"", "")
         .replace("nodes = 1\n", "nodes = 1\nshare_nodes = true\n");
@@ -171,10 +174,10 @@ fn beside(first: &str, copies: u32, keys: &str) -> Outcome {
 }
 
 #[test]
-fn jobs_have_the_first_gpus_that_no_other_has_at_their_time() {
-    // System: rings of two beside a job of three model copies, after it, and beside one copy of two stages; below
-    // one switch they take 10 ms, and 50 ms over a root of 2 GB/s for both ways. Expectation: numbers 3 and
-    // then 0 are at two switches; 0 and 1, and 2 and 3, are at one.
+fn jobs_get_the_first_gpus_that_are_free_at_their_time() {
+    // System: rings of two beside a job of three model copies, after it, and beside one copy of two stages;
+    // below one switch they take 10 ms, and 50 ms over a root of 2 GB/s for both directions. Expectation: GPUs
+    // 3 and then 0 are at two switches; 0 and 1, and 2 and 3, are at one switch.
     let last = |outcome: &Outcome| {
         let steps = &outcome.jobs[1].steps;
         (steps[3].end - steps[0].end) / 3.0 - 0.1
@@ -183,7 +186,8 @@ fn jobs_have_the_first_gpus_that_no_other_has_at_their_time() {
     near(last(&beside(three, 2, "")), 0.1, "beside three");
     near(last(&beside(three, 2, "after = [\"j\"]")), 0.01, "after three");
     near(last(&beside("parallel.pipeline.stages = 2", 2, "")), 0.01, "beside two stages");
-    // System: a ring of four beside three. Expectation: from 3 on it has 0, 1 and 2, at the same two switches.
+    // System: a ring of four beside a job of three. Expectation: it gets GPU 3 and then 0, 1 and 2, at the same
+    // two switches.
     let four = beside(three, 4, "");
     let up = four.resources.iter().find(|r| r.name == "node.intra.up").expect("uplinks");
     assert_eq!(up.count, 2);

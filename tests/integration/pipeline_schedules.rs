@@ -4,7 +4,8 @@ use super::runs::{near, run, simulate, step, written};
 use forebay::report::{Cause, JobOutcome, StallCause, summarise};
 use forebay::scenario::ScenarioFile;
 
-/// A job of batches of 240 that take 1 s, with these keys, on nodes with these keys of their own.
+/// Returns a job with batches of 240, each of which takes 1 s, with the keys `job`, on nodes with the keys
+/// `cluster`.
 pub(crate) fn spread(cluster: &str, job: &str) -> String {
     format!(
         r#"# How much do stages wait?
@@ -40,14 +41,14 @@ fn scheduled(stages: u32, micro: u32, schedule: &str, rest: &str) -> String {
     spread("pcie = \"10 GB/s\"", &pipeline)
 }
 
-/// Share of the time of a step that devices wait because of `cause`.
+/// Returns the share of a step's time that devices wait because of `cause`.
 pub(crate) fn waits(job: &JobOutcome, cause: Cause) -> f64 {
     let cause = StallCause::own(cause);
     let sum: f64 = job.stalls.iter().filter(|s| s.cause == cause).map(|s| s.seconds).sum();
     sum / job.steps.last().expect("steps").end
 }
 
-/// What devices did and waited for adds up.
+/// Checks that compute and stalls make up each step.
 pub(crate) fn adds_up(job: &JobOutcome) {
     let mut begin = job.start;
     for (number, done) in job.steps.iter().enumerate() {
@@ -65,9 +66,9 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn bubbles_are_the_published_share() {
-    // System: p stages of equal time, m micro-batches, nothing else in the way. Expectation: stages wait
-    // (p − 1) ÷ (m + p − 1) of the time with either schedule (Huang et al. 2019; Narayanan et al. 2021).
+fn pipeline_bubbles_match_the_published_share() {
+    // System: p stages of equal time, m micro-batches, no other delays. Expectation: stages wait for (p − 1) ÷
+    // (m + p − 1) of the time with either schedule (Huang et al. 2019; Narayanan et al. 2021).
     for schedule in ["gpipe", "1f1b"] {
         for (stages, micro) in [(1, 4), (2, 1), (2, 8), (4, 4), (4, 12), (8, 2), (8, 60), (16, 16)]
         {
@@ -86,9 +87,10 @@ fn bubbles_are_the_published_share() {
 }
 
 #[test]
-fn micro_batches_whose_time_is_written_cost_what_each_costs_by_itself() {
-    // System: 0.1 s for each micro-batch and 1 s for all samples, over four stages. Expectation: m micro-batches take 0.1 s + 1 s/m each on all stages,
-    // a quarter of that on each, m + 3 of which come one after the other.
+fn a_step_time_per_micro_batch_is_paid_by_each_micro_batch() {
+    // System: 0.1 s for each micro-batch plus 1 s for all samples, over four stages. Expectation: each of m
+    // micro-batches takes 0.1 s + 1 s/m on all stages together, a quarter of that on each stage; m + 3 of these
+    // quarters follow one another.
     for micro in [1, 4, 24] {
         let text =
             scheduled(4, micro, "1f1b", "").replace("per_sample", "fixed = \"100 ms\", per_sample");
@@ -99,9 +101,9 @@ fn micro_batches_whose_time_is_written_cost_what_each_costs_by_itself() {
 }
 
 #[test]
-fn a_slow_stage_sets_the_pace() {
-    // System: shares of 0.5, 0.3 and 0.2, ten micro-batches of 0.1 s. Expectation (gpipe): the first stage's forward
-    // and backward of ten, and one micro-batch's way through the others.
+fn the_slowest_stage_sets_the_pace_of_a_pipeline() {
+    // System: shares of 0.5, 0.3 and 0.2, ten micro-batches of 0.1 s. Expectation (gpipe): the first stage's
+    // forward and backward of ten micro-batches, and one micro-batch's time in the other stages.
     let text = scheduled(3, 10, "gpipe", "").replace("stages = 3", "shares = [0.5, 0.3, 0.2]");
     let job = run(&text);
     adds_up(&job);
@@ -109,9 +111,10 @@ fn a_slow_stage_sets_the_pace() {
 }
 
 #[test]
-fn activations_and_gradients_cross_the_links_between() {
-    // System: two stages, one micro-batch, 1 GB between over 10 GB/s and 5 ms inside a node, or NICs and 10 µs across.
-    // Expectation: forward there and gradients back one after the other: 2 × 105 ms, or 2 × (100 ms + 10 µs).
+fn activations_and_gradients_cross_the_links_between_stages() {
+    // System: two stages, one micro-batch, 1 GB between them over 10 GB/s and 5 ms inside a node, or NICs and
+    // 10 µs across. Expectation: activations forward and gradients back one after the other: 2 × 105 ms, or 2 ×
+    // (100 ms + 10 µs).
     let inside = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"5 ms\" }";
     let rest = ", activations = \"1 GB\"";
     let of = |rest: &str, micro| {
@@ -122,7 +125,7 @@ fn activations_and_gradients_cross_the_links_between() {
     adds_up(&job);
     near(step(&job), 1.0 + 2.0 * 0.105, "inside");
     near(waits(&job, Cause::Communication) * step(&job), 0.105, "half of it in each stage");
-    // Both ways, in each of four steps.
+    // Both directions, in each of four steps.
     assert_eq!(job.parallel.expect("books").activations, 4.0 * 2.0 * 1e9);
     let apart = scheduled(2, 1, "gpipe", ", activations = \"1 GB\", stages_per_node = 1")
         .replace("pcie = \"10 GB/s\"", inside)
@@ -131,14 +134,16 @@ fn activations_and_gradients_cross_the_links_between() {
     let outcome = simulate(&written(&apart, &[]));
     let nic = outcome.resources.iter().find(|r| r.name == "node.nic").expect("a NIC");
     near(nic.utilisation, 0.1 / (1.2 + 20e-6), "activations one way, gradients the other");
-    // Of four micro-batches only the first's way there and the last's way back is not hidden.
+    // With four micro-batches, only the transfers of the first one's activations and of the last one's
+    // gradients are exposed.
     near(step(&of(rest, 4)), 0.625 + 2.0 * 0.03, "hidden");
 }
 
 #[test]
-fn schedules_hold_what_they_have_in_progress() {
-    // System: ResNet-50 over four stages, eight micro-batches of 30. Expectation: the first stage holds all with GPipe,
-    // and half of that with 1F1B; with as few micro-batches as stages both hold all.
+fn memory_of_activations_follows_the_schedule() {
+    // System: ResNet-50 over four stages, eight micro-batches of 30. Expectation: the first stage holds the
+    // activations of all micro-batches with GPipe, and of half of them with 1F1B; with as few micro-batches as
+    // stages both hold all.
     let of = |schedule: &str, micro| {
         let text = scheduled(4, micro, schedule, "")
             .replace("model.step", "model.catalogue = \"resnet50\"\nmodel.step");
@@ -157,9 +162,12 @@ fn schedules_hold_what_they_have_in_progress() {
 }
 
 #[test]
-fn schedules_are_asked_for_as_a_whole() {
+fn incomplete_or_invalid_schedules_are_refused() {
     for (text, what) in [
-        (scheduled(4, 7, "1f1b", ""), "a batch of 240 is not 7 equal micro-batches"),
+        (
+            scheduled(4, 7, "1f1b", ""),
+            "a batch of 240 cannot be divided into 7 equal micro-batches",
+        ),
         (
             scheduled(4, 8, "1f1b", "").replace(", micro_batches = 8", ""),
             "`micro_batches` is missing",
@@ -183,7 +191,10 @@ fn schedules_are_asked_for_as_a_whole() {
             "the model copies have 1.0e8 GPUs",
         ),
         (scheduled(17, 8, "1f1b", ""), "need 17 GPUs, and a node has 16"),
-        (scheduled(4, 8, "1f1b", ", stages_per_node = 2"), "do not fill 1 nodes"),
+        (
+            scheduled(4, 8, "1f1b", ", stages_per_node = 2"),
+            "and 1 nodes are not a multiple of that",
+        ),
         (
             scheduled(4, 8, "1f1b", ", stages_per_node = 2").replace(
                 "batch = 240",
@@ -211,9 +222,9 @@ fn schedules_are_asked_for_as_a_whole() {
 }
 
 #[test]
-fn jitter_and_slow_nodes_hold_up_all_stages() {
-    // System: four stages on two nodes of which the second is half as fast. Expectation: its stages take twice as long,
-    // and set the pace: (m + 1) × 2 + 2 forward and backward units of 1 s ÷ 32.
+fn jitter_and_slow_nodes_delay_all_stages() {
+    // System: four stages on two nodes, the second of which is half as fast. Expectation: its stages take twice
+    // as long, and set the pace: (m + 1) × 2 + 2 forward and backward units of 1 s ÷ 32.
     let text = scheduled(4, 8, "gpipe", ", stages_per_node = 2")
         .replace("batch = 240", "nodes = 2\nbatch = 240")
         .replace("nodes = 16", "nodes = 1");
@@ -224,19 +235,19 @@ fn jitter_and_slow_nodes_hold_up_all_stages() {
     let job = run(&jitter);
     adds_up(&job);
     assert_eq!(run(&jitter), job, "the same seed, another run");
-    // All pieces of a step are as much longer.
+    // Jitter stretches all passes of a step alike.
     let bubble = waits(&job, Cause::Bubble);
     assert!((bubble - 3.0 / 11.0).abs() < 1e-9, "{bubble}");
 }
 
 #[test]
-fn reports_say_how_a_model_is_spread() {
+fn reports_state_how_a_model_is_split_over_gpus() {
     let scenario = written(&scheduled(4, 8, "1f1b", ", activations = \"8 MB\""), &[]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     let spread = report.jobs[0].parallel.expect("known");
     assert_eq!((spread.gpus, spread.pipeline, spread.micro_batches), (4, 4, 8));
     assert_eq!(spread.bubble, 3.0 / 11.0);
-    // Three links, both ways, over four GPUs.
+    // Three links in both directions, divided over four GPUs.
     assert_eq!(spread.activation_bytes, Some(2.0 * 3.0 * 8e6 / 4.0));
     let page = forebay::report::text::render(&report, 200, false);
     let said = "Each model copy of `j` is spread over 4 GPUs: 4 stages (1f1b, 8 micro-batches)";

@@ -1,4 +1,5 @@
-//! Any placement of ranks on nodes that differ: every byte of the schedule passes the links between, once.
+//! Any placement of ranks on unequal nodes: every byte of the schedule crosses the links between its ranks
+//! once.
 
 use super::runs::{simulate, written};
 use forebay::collective::{Across, Algorithm, Collective, Levels, Operation};
@@ -8,7 +9,8 @@ use proptest::prelude::*;
 /// Bytes of all gradients.
 const BYTES: u64 = 12_000_000;
 
-/// A job with so many ranks on its nodes, of which those after the first have a NIC `slower` times as slow.
+/// Returns a job with `placement` ranks on its nodes; the NICs of all nodes but the first are `slower` times as
+/// slow.
 fn text(placement: &[u32], slower: u32, keys: &str) -> String {
     let (nodes, others) = (placement.len(), placement.len() - 1);
     format!(
@@ -45,7 +47,7 @@ gradients = "{BYTES} B"
     )
 }
 
-/// The allreduce of a job with so many ranks on its nodes.
+/// Returns the allreduce of a job with `placement` ranks on its nodes.
 fn collective(
     placement: &[u32],
     algorithm: Algorithm,
@@ -57,7 +59,7 @@ fn collective(
     let levels = Levels { groups: placement.to_vec(), inner, outer, across };
     Collective {
         levels: (algorithm == Algorithm::Hierarchical).then_some(levels),
-        // Trees are made over nodes.
+        // Double binary trees are built over nodes.
         nodes: if algorithm == Algorithm::DoubleBinaryTree {
             placement.to_vec()
         } else {
@@ -67,7 +69,7 @@ fn collective(
     }
 }
 
-/// Bytes of its transfers inside nodes and across.
+/// Returns the bytes of a collective's transfers inside nodes and across.
 fn bytes(placement: &[u32], collective: &Collective) -> [u64; 2] {
     let nodes = placement.iter().zip(0..).flat_map(|(&ranks, node)| vec![node; ranks as usize]);
     let nodes: Vec<u32> = nodes.collect();
@@ -99,14 +101,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_byte_passes_the_links_between_its_ranks_once(
+    fn every_byte_of_a_collective_crosses_the_links_between_its_ranks_once(
         placement in prop::collection::vec(1_u32..=4, 2..=5),
         slower in 1_u32..=4,
         grouped: bool,
         inner in algorithm(),
         outer in algorithm(),
     ) {
-        // Of a hierarchy inside an uneven node, reductions and broadcasts.
+        // A hierarchy over uneven nodes needs reductions and broadcasts inside a node.
         let reduces = [Operation::Reduce, Operation::Broadcast, Operation::ReduceScatter, Operation::Allgather];
         prop_assume!(!grouped || reduces.iter().all(|operation| inner.offers(*operation)));
         let (whole, keys) = if grouped {
@@ -132,7 +134,7 @@ proptest! {
             let found = served(&flow, name);
             prop_assert!((found - expected).abs() <= 1e-9 * BYTES as f64, "{name}: {found}, not {expected}");
         }
-        // Nothing else is on its way, and slower links do not help.
+        // There is no other traffic, and slower links do not shorten the time.
         let end = |outcome: &Outcome| outcome.jobs[0].steps[2].end;
         let (flow, idle) = (end(&flow), end(&run("analytic", slower)));
         prop_assert!((flow / idle - 1.0).abs() < 1e-6, "{flow}, not {idle}");

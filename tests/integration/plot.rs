@@ -1,4 +1,4 @@
-//! Figures by recipe.
+//! Figures drawn from recipes.
 
 use crate::support::Place;
 use forebay::plot::{Lines, Panel, Recipe, Series, Table, build};
@@ -34,7 +34,7 @@ fn place() -> Place {
     place
 }
 
-/// What a recipe that differs in `from` is told.
+/// Returns the error message for the recipe with `from` replaced by `to`.
 fn refused(from: &str, to: &str) -> String {
     let place = place();
     assert!(RECIPE.contains(from));
@@ -45,7 +45,7 @@ fn refused(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_recipe_gives_svg_and_png_of_the_same_bytes_each_time() {
+fn a_recipe_is_drawn_as_svg_and_png_reproducibly() {
     let place = place();
     let draw = |directory: &str| {
         let arguments = ["plot", "r.toml", "--format", "both", "--output", directory];
@@ -64,16 +64,16 @@ fn a_recipe_gives_svg_and_png_of_the_same_bytes_each_time() {
 }
 
 #[test]
-fn figures_lie_beside_their_recipes() {
+fn figures_are_written_beside_their_recipes() {
     let place = place();
     place.forebay(&["plot", "r.toml"]).assert().success();
     assert!(place.path("r.svg").exists() && !place.path("r.png").exists());
 }
 
 #[test]
-fn swept_tables_are_named_by_their_kind() {
-    // System: rows of a sweep over loaders, which are tables. Expectation: the legend has their kinds, and
-    // a filter by kind lets only that through; two tables of one kind are told apart in full.
+fn swept_tables_are_named_by_their_kind_in_the_legend() {
+    // System: rows of a sweep over loaders, which are tables. Expectation: the legend has their kinds, and a
+    // filter by kind keeps only the rows of this kind; two tables of one kind are written in full.
     let rows = |second: &str| {
         let row = |loader: &str, y: &str| format!("\"{}\",1,{y}\n", loader.replace('"', "\"\""));
         let one = row("{ \"keras\" = { \"workers\" = 1 } }", "3");
@@ -102,14 +102,14 @@ fn swept_tables_are_named_by_their_kind() {
 }
 
 #[test]
-fn unknown_keys_are_refused_with_their_place() {
+fn unknown_recipe_keys_are_refused_with_their_position() {
     let message = refused("band = true", "bend = true");
     assert!(message.starts_with("forebay: cannot use r.toml:7:1"), "{message}");
     assert!(message.contains("bend"), "{message}");
 }
 
 #[test]
-fn missing_columns_are_named_with_those_that_exist() {
+fn missing_columns_are_refused_with_the_existing_ones() {
     let message = refused("y = [\"step_time\"]", "y = [\"steptime\"]");
     assert!(message.starts_with("forebay: cannot use r.toml:3:6"), "{message}");
     assert!(message.contains("did you mean \"step_time\""), "{message}");
@@ -117,9 +117,9 @@ fn missing_columns_are_named_with_those_that_exist() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_said() {
+fn recipes_without_numbers_rows_or_data_are_refused() {
     let message = refused("y = [\"step_time\"]", "y = [\"note\"]");
-    assert!(message.contains("\"note\" is not numbers"), "{message}");
+    assert!(message.contains("\"note\" does not hold numbers"), "{message}");
     let message = refused("[data]", "filter = { job = \"nobody\" }\n[data]");
     assert!(message.contains("no rows"), "{message}");
     let message = refused("csv = \"rows.csv\"", "csv = \"missing.csv\"");
@@ -133,14 +133,14 @@ fn what_cannot_be_drawn_is_said() {
 }
 
 #[test]
-fn labels_of_values_that_there_are_not_are_refused() {
+fn labels_of_missing_values_are_refused() {
     let message = refused("[data]", "labels = { 2 = \"two\", 3 = \"three\" }\n[data]");
     assert!(message.starts_with("forebay: cannot use r.toml:8:"), "{message}");
-    assert!(message.contains("no value \"3\" to call so; there are 1, 2"), "{message}");
+    assert!(message.contains("no value \"3\" to rename; there are 1, 2"), "{message}");
 }
 
 #[test]
-fn rows_without_usable_values_are_said() {
+fn rows_without_usable_values_are_reported() {
     for rows in ["interval,threads,step_time\n1,1,\n", "interval,threads,step_time\n1,1,0\n"] {
         let place = place();
         place.write("rows.csv", rows);
@@ -157,7 +157,7 @@ fn rows_without_usable_values_are_said() {
 }
 
 #[test]
-fn extreme_values_do_no_harm() {
+fn extreme_values_cause_no_panic() {
     let rows = "interval,threads,step_time\n1e-300,1,1e300\n1e300,1,1e-300\nnan,2,inf\n5,2,-1e308\n6,2,1e308\n";
     for scale in ["linear", "log"] {
         let place = place();
@@ -174,7 +174,7 @@ fn extreme_values_do_no_harm() {
 }
 
 #[test]
-fn data_may_come_from_a_sweep_or_from_a_run_over_time() {
+fn figures_are_drawn_from_a_sweep_or_a_run_over_time() {
     let place = place();
     let sweep = RECIPE
         .replace("csv = \"rows.csv\"", "scenario = \"s.toml\"\nset = [\"run.replications=1\"]")
@@ -190,7 +190,7 @@ fn data_may_come_from_a_sweep_or_from_a_run_over_time() {
 }
 
 #[test]
-fn rows_of_a_sweep_can_be_drawn_from_its_file() {
+fn figures_are_drawn_from_the_csv_file_of_a_sweep() {
     let place = place();
     place.forebay(&["sweep", "s.toml", "--output", "swept.csv"]).assert().success();
     let recipe = "x = \"job.batch_interval\"\ny = [\"step_time\"]\nband = true\n\
@@ -201,7 +201,7 @@ fn rows_of_a_sweep_can_be_drawn_from_its_file() {
 }
 
 #[test]
-fn a_pipe_that_nobody_writes_to_is_refused_not_waited_for() {
+fn named_pipes_are_refused_without_blocking() {
     let place = place();
     let made = std::process::Command::new("mkfifo").arg(place.path("pipe")).status();
     assert!(made.is_ok_and(|status| status.success()));
@@ -223,7 +223,7 @@ fn a_pipe_that_nobody_writes_to_is_refused_not_waited_for() {
     }
 }
 
-/// The lines of each panel of a figure that a recipe makes of rows of text, or why it makes none.
+/// Returns the lines of each panel of the figure of a recipe and rows, or the error message.
 fn figure(recipe: &str, rows: &str) -> Result<Vec<Lines>, String> {
     let recipe = Recipe::parse("r.toml", recipe).map_err(|error| error.to_string())?;
     let table = Table::read(rows.as_bytes()).map_err(|error| error.to_string())?;
@@ -235,13 +235,14 @@ fn figure(recipe: &str, rows: &str) -> Result<Vec<Lines>, String> {
     Ok(figure.panels.into_iter().map(lines).collect())
 }
 
-/// Names, colours and places below of a panel's lines.
+/// Returns names, colour indices and x positions of a panel's lines.
 fn drawn(lines: &Lines) -> Vec<(&str, usize, Vec<f64>)> {
     let places = |series: &Series| series.points.iter().map(|point| point.x).collect();
     lines.series.iter().map(|of| (of.name.as_str(), of.index, places(of))).collect()
 }
 
-/// Two panels of lines by job, the second of other jobs than the first.
+/// Returns a recipe with two panels of lines by job, the first for job "a" and the second for the jobs
+/// `second`.
 fn panels(second: &str) -> String {
     format!(
         "x = \"x\"\ngroup = \"job\"\n[[panel]]\ny = [\"y\"]\nfilter.job = \"a\"\n[[panel]]\ny = [\"y\"]\n\
@@ -250,10 +251,10 @@ fn panels(second: &str) -> String {
 }
 
 #[test]
-fn a_panel_may_draw_rows_of_its_own() {
-    // System: rows of three jobs, a panel for the first and one for all but the second. Expectation: each draws its own
-    // jobs' lines; a job has one colour in both; the legend, which the first panel alone shows, has all that are drawn, and
-    // no other; a panel that leaves no rows is refused with its filter.
+fn each_panel_may_filter_its_own_rows() {
+    // System: rows of three jobs, a panel for the first and one for all but the second. Expectation: each panel
+    // draws its own jobs' lines; a job has the same colour in both; the legend, which only the first panel
+    // shows, has exactly the drawn jobs; a panel whose filter leaves no rows is refused with its filter.
     let rows = "job,x,y\na,1,10\na,2,20\nn,9,90\nb,3,30\n";
     let found = figure(&panels("[\"b\", \"a\"]"), rows).expect("a figure");
     assert_eq!(drawn(&found[0]), [("a", 0, vec![1.0, 2.0]), ("b", 1, vec![])]);
@@ -269,9 +270,10 @@ fn a_panel_may_draw_rows_of_its_own() {
 }
 
 #[test]
-fn panels_one_above_the_other_have_one_axis_below() {
-    // System: the axis below has names, and each panel's rows have others; the axis has quantities, of another unit in each
-    // panel. Expectation: a place has one name in both panels, that of the labels under the last.
+fn stacked_panels_share_one_x_axis() {
+    // System: x values that are names, different in each panel's rows; x values that are quantities, in another
+    // unit in each panel. Expectation: an x position has the same name in both panels, that of the labels under
+    // the last panel.
     for [a, b] in [["memory", "disk"], ["2 ms", "1 s"]] {
         let rows = format!("job,x,y\na,{a},10\nb,{b},20\nn,none,30\n");
         let found = figure(&panels("\"b\""), &rows).expect("a figure");
@@ -284,8 +286,9 @@ fn panels_one_above_the_other_have_one_axis_below() {
 }
 
 #[test]
-fn kinds_of_several_panels_are_told_apart() {
-    // System: each panel's rows have one loader, which are two of one kind. Expectation: two names, not the kind for both.
+fn tables_of_one_kind_in_several_panels_have_different_names() {
+    // System: two loaders of one kind, one in each panel's rows. Expectation: two different names, not the kind
+    // for both.
     let recipe = panels("\"b\"").replace("group = \"job\"", "group = \"loader\"");
     let row = |job: &str, workers: u32| {
         format!("{job},\"{{ \"\"keras\"\" = {{ \"\"workers\"\" = {workers} }} }}\",1,2\n")
@@ -298,10 +301,10 @@ fn kinds_of_several_panels_are_told_apart() {
 }
 
 #[test]
-fn all_that_is_wrong_with_recipes_is_said_at_once() {
-    // System: a recipe with two unknown keys and a value of the wrong kind, one with two missing columns, a label of no value
-    // and a panel that is not there, and a third that lacks its columns. Expectation: each is named with its place and what
-    // to write, and nothing is drawn.
+fn all_errors_of_several_recipes_are_reported_at_once() {
+    // System: a recipe with two unknown keys and a value of the wrong kind, a second one with two missing
+    // columns, a label of a missing value and a line in a missing panel, and a third without its columns.
+    // Expectation: each error is reported with its position and a remedy, and nothing is drawn.
     let place = place();
     place.write(
         "a.toml",
@@ -333,7 +336,7 @@ fn all_that_is_wrong_with_recipes_is_said_at_once() {
     for part in [
         "c.toml:2:5: there is no column \"intervall\" (did you mean \"interval\"?)",
         "there is no column \"step_tim\"",
-        "there is no value \"7\" to call so",
+        "there is no value \"7\" to rename",
         "there is no such panel: they are 1 to 1",
     ] {
         assert!(message.contains(part), "{part}: {message}");
@@ -342,8 +345,9 @@ fn all_that_is_wrong_with_recipes_is_said_at_once() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_said_with_file_and_line() {
-    // System: values that a logarithmic axis cannot show. Expectation: the picture, the recipe's line and a remedy.
+fn values_that_a_log_axis_cannot_show_are_reported_with_file_and_line() {
+    // System: values that a logarithmic axis cannot show. Expectation: a message with the figure, the recipe's
+    // line and a remedy.
     let place = place();
     place.write("rows.csv", "interval,threads,step_time\n1,1,0\n");
     place.write("r.toml", &RECIPE.replace("band = true", "band = false"));
@@ -355,9 +359,9 @@ fn what_cannot_be_drawn_is_said_with_file_and_line() {
 }
 
 #[test]
-fn all_that_is_wrong_with_a_recipe_is_said_in_its_order() {
-    // System: a range in per cent between two columns that are not there, and a filter that leaves nothing. Expectation: all
-    // at once, in the order of the file, with round figures.
+fn all_errors_of_a_recipe_are_reported_in_file_order() {
+    // System: a range in per cent, two missing columns, and a filter that leaves no rows. Expectation: all
+    // errors at once, in file order, with rounded numbers.
     let rows = "x,stall,n\n1,0.99992886990282,a\n2,0.5,b\n";
     let recipe = "x = \"x\"\ny_range = [0, 350]\ny = [\"stall\", \"gone\"]\ngroup = \"missing\"\n\
                   [data]\ncsv = \"rows.csv\"\n";
@@ -365,7 +369,7 @@ fn all_that_is_wrong_with_a_recipe_is_said_in_its_order() {
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
     let expected = "r.toml:2:11: `y_range = [0, 350]` would end at 35000 % and no value is above 100 %: shares are written \
-                    as parts of 1; write [0, 3.5]";
+                    as fractions of 1; write [0, 3.5]";
     assert!(lines[0].contains(expected), "{error}");
     assert!(lines[1].contains("r.toml:3:") && lines[1].contains("gone"), "{error}");
     assert!(lines[2].contains("r.toml:4:") && lines[2].contains("missing"), "{error}");
@@ -376,7 +380,7 @@ fn all_that_is_wrong_with_a_recipe_is_said_in_its_order() {
 }
 
 #[test]
-fn a_range_in_per_cent_on_shares_is_refused_with_the_remedy() {
+fn an_axis_range_in_per_cent_for_shares_is_refused_with_the_remedy() {
     let recipe = |range: &str| {
         format!("x = \"x\"\ny = [\"stall\"]\ny_range = {range}\n[data]\ncsv = \"rows.csv\"\n")
     };
@@ -393,7 +397,7 @@ fn a_range_in_per_cent_on_shares_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn more_lines_than_can_be_told_apart_are_refused_with_the_limit() {
+fn too_many_lines_in_a_figure_are_refused_with_the_limit() {
     let rows: String = (0..300).map(|row| format!("{row},1,{row}\n")).collect();
     let recipe = "x = \"x\"\ny = [\"y\"]\ngroup = \"g\"\n[data]\ncsv = \"rows.csv\"\n";
     let error = figure(recipe, &format!("g,x,y\n{rows}")).expect_err("refused");
@@ -405,9 +409,9 @@ fn more_lines_than_can_be_told_apart_are_refused_with_the_limit() {
 }
 
 #[test]
-fn many_rows_are_drawn_in_a_time_that_grows_as_they_do() {
-    // System: 150,000 rows, each with a place below of its own, once numbers and once names. Expectation: a figure; every
-    // row compared with every other would take half a minute in a debug build.
+fn drawing_time_grows_linearly_with_the_rows() {
+    // System: 150,000 rows, each with an x value of its own, once numbers and once names. Expectation: a
+    // figure; comparing every row with every other would take half a minute in a debug build.
     for name in ["", "a"] {
         let rows: String = (0..150_000).map(|row| format!("{name}{row},{}\n", row % 7)).collect();
         let recipe = "x = \"x\"\ny = [\"y\"]\n[data]\ncsv = \"rows.csv\"\n";
@@ -419,8 +423,9 @@ fn many_rows_are_drawn_in_a_time_that_grows_as_they_do() {
 }
 
 #[test]
-fn escape_characters_in_files_do_not_reach_the_terminal() {
-    // System: column names, cells and recipes that hold a terminal's commands. Expectation: messages have them escaped.
+fn escape_sequences_in_plotted_files_do_not_reach_the_terminal() {
+    // System: column names, cells and recipes with terminal escape sequences. Expectation: messages show them
+    // escaped.
     let place = place();
     place.write("rows.csv", "interval,\u{1b}[31mred\u{7},step_time\n1,2,\u{1b}]0;title\u{7}\n");
     place.write("r.toml", "x = \"nothing\"\ny = [\"step_time\"]\n[data]\ncsv = \"rows.csv\"\n");

@@ -1,9 +1,9 @@
-//! How figures draw values: lines, steps, points and bars; names at curves, subtitles, themes.
+//! Styles of figures: lines, steps, points and bars; labels at curves, subtitles, themes.
 
 use crate::support::Place;
 use forebay::plot::{self, Figure, Lines, Panel, Recipe, Style, Table, Theme};
 
-/// Two loaders on three storages.
+/// Rows of two loaders on three storages.
 const STORAGES: &str = "\
 storage,loader,busy,busy_lo,busy_hi
 ssd,keras,0.1,0.08,0.12
@@ -33,7 +33,7 @@ fn svg(figure: &Figure) -> String {
     plot::svg(figure).expect("a picture")
 }
 
-/// How often a picture has a part of this colour.
+/// Returns how many SVG elements of this name have this colour.
 fn parts(svg: &str, name: &str, colour: &str) -> usize {
     svg.lines()
         .filter(|line| line.starts_with(&format!("<{name}")) && line.contains(colour))
@@ -41,8 +41,9 @@ fn parts(svg: &str, name: &str, colour: &str) -> usize {
 }
 
 #[test]
-fn named_places_have_bars_and_numbers_have_lines_unless_the_recipe_says_otherwise() {
-    // System: values by storage, and by number of workers. Expectation: nothing connects storages, which have no order.
+fn names_are_drawn_as_bars_and_numbers_as_lines_by_default() {
+    // System: values by storage, and by number of workers. Expectation: no line connects storages, which have
+    // no order.
     let bars = figure(BY_STORAGE, STORAGES).expect("bars");
     assert!(panel(&bars).series.iter().all(|series| series.style == Style::Bars));
     let picture = svg(&bars);
@@ -59,9 +60,10 @@ fn named_places_have_bars_and_numbers_have_lines_unless_the_recipe_says_otherwis
 }
 
 #[test]
-fn bars_show_zero_their_values_and_their_intervals() {
-    // System: bars between 0.3 and 0.4 in a wide figure. Expectation: the axis begins at 0 nevertheless; each bar has
-    // its value, and with `band` a line from one end of the interval to the other, with two caps.
+fn bars_start_at_zero_and_show_values_and_intervals() {
+    // System: bars between 0.3 and 0.4 in a wide figure. Expectation: the axis begins at 0; each bar is
+    // labelled with its value, and with `band` has a line from one end of the interval to the other, with two
+    // caps.
     let rows = "storage,busy,busy_lo,busy_hi\na,0.35,0.3,0.4\nb,0.39,0.38,0.4\n";
     let recipe = "x = \"storage\"\ny = [\"busy\"]\ny_unit = \"share\"\n";
     let plain = svg(&figure(recipe, rows).expect("bars"));
@@ -85,8 +87,8 @@ fn bars_on_a_logarithmic_axis_are_refused() {
 
 #[test]
 fn steps_hold_each_value_up_to_the_next_point() {
-    // System: a distribution that rises from 0 to 1 between two places. Expectation: a path with the corner below the
-    // second point, which a straight line has not.
+    // System: a distribution that rises from 0 to 1 between two x values. Expectation: a path with a corner
+    // below the second point, unlike a straight line.
     let rows = "x,y\n0,0\n1,1\n";
     let draw = |style: &str| {
         svg(&figure(&format!("x = \"x\"\ny = [\"y\"]\nstyle = \"{style}\"\n"), rows)
@@ -107,9 +109,9 @@ fn steps_hold_each_value_up_to_the_next_point() {
 }
 
 #[test]
-fn rows_of_a_swept_key_that_would_share_a_place_are_refused_and_points_are_not() {
-    // System: a sweep over two keys of which the recipe names one. Expectation: an error that names the other; as
-    // points, or with a filter, they are drawn.
+fn lines_with_several_values_at_one_x_are_refused_and_points_are_not() {
+    // System: a sweep over two keys, one of which the recipe names. Expectation: an error that names the other;
+    // as points, or with a filter, the rows are drawn.
     let rows = "job.workers,job.batch,stall\n1,32,0.5\n1,64,0.6\n2,32,0.2\n2,64,0.3\n";
     let recipe = "x = \"job.workers\"\ny = [\"stall\"]\n";
     let message = figure(recipe, rows).expect_err("two values at each place");
@@ -123,9 +125,10 @@ fn rows_of_a_swept_key_that_would_share_a_place_are_refused_and_points_are_not()
 }
 
 #[test]
-fn curves_that_end_apart_are_named_at_their_ends() {
-    // System: two curves that end far from each other, and three that end together, in tenths of pixels. Expectation: the first have their
-    // names beside their ends, at different heights; the others a legend with samples of their lines.
+fn curves_with_separate_ends_are_labelled_at_their_ends() {
+    // System: two curves that end far from each other, and three that end at the same point; heights are in
+    // tenths of pixels. Expectation: the first two are labelled beside their ends, at different heights; the
+    // others have a legend with samples of their lines.
     let recipe = "x = \"x\"\ny = [\"y\"]\ngroup = \"of\"\n";
     let apart = "of,x,y\nlow,1,1\nlow,2,1\nhigh,1,1\nhigh,2,9\n";
     let bundle = "of,x,y\na,1,1\na,2,5\nb,1,2\nb,2,5\nc,1,3\nc,2,5\n";
@@ -143,7 +146,7 @@ fn curves_that_end_apart_are_named_at_their_ends() {
 }
 
 #[test]
-fn a_subtitle_is_below_the_title_and_moves_what_is_drawn_down() {
+fn a_subtitle_is_below_the_title_and_moves_the_plot_down() {
     let draw = |more: &str| {
         let recipe = format!("title = \"What is found\"\n{more}{BY_STORAGE}");
         svg(&figure(&recipe, STORAGES).expect("a picture"))
@@ -158,7 +161,7 @@ fn a_subtitle_is_below_the_title_and_moves_what_is_drawn_down() {
 }
 
 #[test]
-fn the_dark_theme_changes_colours_and_nothing_else() {
+fn the_dark_theme_changes_only_colours() {
     let light = figure(BY_STORAGE, STORAGES).expect("bars");
     let dark = Figure { theme: Theme::Dark, ..light.clone() };
     let (light, dark) = (svg(&light), svg(&dark));
@@ -173,7 +176,7 @@ fn the_dark_theme_changes_colours_and_nothing_else() {
 }
 
 #[test]
-fn the_command_line_takes_a_theme() {
+fn plot_accepts_a_theme_option() {
     let place = Place::new();
     place.write("rows.csv", STORAGES);
     place.write("r.toml", &format!("{BY_STORAGE}[data]\ncsv = \"rows.csv\"\n"));

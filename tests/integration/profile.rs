@@ -1,9 +1,9 @@
-//! `forebay profile`: fit, show, compare, draw.
+//! The `forebay profile` command: fit, show, diff, plot.
 
 use crate::support::{Place, forebay};
 use std::fmt::Write;
 
-/// A line of a file of samples.
+/// Returns a line of a file of samples.
 fn line(probe: &str, labels: &str, settings: &str, each: f64, trial: u32) -> String {
     let (seconds, cores) = (100.0 * each, 40.0 * each);
     format!(
@@ -13,12 +13,12 @@ fn line(probe: &str, labels: &str, settings: &str, each: f64, trial: u32) -> Str
     )
 }
 
-/// Samples of a machine whose disk reads at most `bandwidth` [B/s].
+/// Returns samples of a machine whose disk reads at most `bandwidth` [B/s].
 fn samples(bandwidth: f64) -> String {
     let mut text = String::new();
     let mut add = |probe: &str, labels: &str, settings: &str, each: f64| {
         let trial = text.lines().count() as u32;
-        // A little noise, the same each time.
+        // A little reproducible noise.
         let each = each * (1.0 + 0.01 * (f64::from(trial * 7919 % 101) / 50.0 - 1.0));
         text.write_str(&line(probe, labels, settings, each, trial)).expect("memory");
     };
@@ -71,7 +71,7 @@ fn stdout(place: &Place, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&out.get_output().stdout).into_owned()
 }
 
-/// What a refused command says.
+/// Returns the error message of a refused command.
 fn refused(place: &Place, arguments: &[&str]) -> String {
     let out = place.forebay(arguments).assert().code(2);
     assert!(out.get_output().stdout.is_empty(), "{arguments:?}");
@@ -101,7 +101,7 @@ fn samples_are_fitted_and_shown_with_units_and_intervals() {
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let bandwidth = json["read"]["direct"]["parameters"]["bandwidth"]["value"].as_f64();
     assert!((bandwidth.expect("a value") / 2e9 - 1.0).abs() < 0.02, "{bandwidth:?}");
-    // The same samples give the same bytes, and keep what `--like` says of the machine.
+    // The same samples give the same bytes, and `--like` keeps the description of the machine.
     let before = place.read("p.toml");
     assert_eq!(stdout(&place, &["profile", "fit", "samples.jsonl"]).into_bytes(), before);
     let like =
@@ -111,7 +111,8 @@ fn samples_are_fitted_and_shown_with_units_and_intervals() {
     assert!(again.contains("machine = \"m\""));
 }
 
-/// One job that reads 1 MiB a step from what the profile measured, for a trainer that needs no time.
+/// One job that reads 1 MiB a step from a storage with the profile's throughput, for a trainer whose steps take
+/// no time.
 const READER: &str = r#"name = "reader"
 profile = "p.toml"
 [run]
@@ -136,7 +137,7 @@ model.step = "1 us"
 "#;
 
 #[test]
-fn a_storage_is_as_fast_as_the_profile_has_measured() {
+fn a_storage_with_a_profile_has_the_measured_throughput() {
     let place = place();
     assert!(
         stdout(&place, &["profile", "show", "p.toml"]).contains("4 sizes by 4 numbers of readers")
@@ -148,7 +149,7 @@ fn a_storage_is_as_fast_as_the_profile_has_measured() {
         let report: serde_json::Value = serde_json::from_str(&stdout(&place, &run)).expect("JSON");
         report["jobs"][0]["samples_per_second"]["mean"].as_f64().expect("a rate")
     };
-    // What the samples were made of: 100 us and 1 GB/s for a reader alone, 2 GB/s for all.
+    // The samples were made with 100 us and 1 GB/s for one reader, 2 GB/s for all.
     let alone = 1.0 / (1e-4 + 1_048_576.0 / 1e9);
     for (set, expected) in [
         (&["job.loader.tf-queue.threads=1"][..], alone),
@@ -172,14 +173,22 @@ fn a_storage_is_as_fast_as_the_profile_has_measured() {
 }
 
 #[test]
-fn a_table_of_throughput_has_a_number_for_each_pair() {
+fn an_incomplete_throughput_table_is_refused() {
     let place = place();
     let whole = String::from_utf8(place.read("p.toml")).expect("text");
     let (before, table) = whole.split_once("[throughput.direct]").expect("a table");
     for (from, to, says) in [
-        ("readers = [1.0, 2.0,", "readers = [2.0, 1.0,", "`throughput.direct.readers` is no list"),
-        ("sizes = [4096.0,", "sizes = [", "`throughput.direct.rates` is no throughput for each"),
-        ("sizes = [4096.0,", "sizes = [-1.0,", "`throughput.direct.sizes` is no list"),
+        (
+            "readers = [1.0, 2.0,",
+            "readers = [2.0, 1.0,",
+            "`throughput.direct.readers` is not an ascending list",
+        ),
+        ("sizes = [4096.0,", "sizes = [", "`throughput.direct.rates` does not have one throughput"),
+        (
+            "sizes = [4096.0,",
+            "sizes = [-1.0,",
+            "`throughput.direct.sizes` is not an ascending list",
+        ),
     ] {
         assert!(table.contains(from), "{table}");
         place.write("b.toml", &format!("{before}[throughput.direct]{}", table.replace(from, to)));
@@ -189,7 +198,7 @@ fn a_table_of_throughput_has_a_number_for_each_pair() {
 }
 
 #[test]
-fn a_real_difference_is_told_from_chance() {
+fn profile_diff_separates_real_differences_from_chance() {
     let place = place();
     place.write("slow.jsonl", &samples(1e9));
     place.forebay(&["profile", "fit", "slow.jsonl", "--output", "slow.toml"]).assert().success();
@@ -203,7 +212,7 @@ fn a_real_difference_is_told_from_chance() {
 }
 
 #[test]
-fn every_fit_has_a_figure_with_or_without_its_samples() {
+fn every_fit_is_drawn_with_or_without_its_samples() {
     let place = place();
     stdout(&place, &["profile", "plot", "p.toml", "--output", "f", "--format", "both"]);
     let names = ["cores", "decode-jpeg", "queue", "read-direct", "step-lenet5-cpu-1"];
@@ -220,7 +229,7 @@ fn every_fit_has_a_figure_with_or_without_its_samples() {
 }
 
 #[test]
-fn what_is_no_profile_or_no_samples_is_the_users_fault() {
+fn invalid_profiles_and_samples_are_refused_with_code_2() {
     let place = place();
     let broken = String::from_utf8(place.read("p.toml")).expect("text").replace("[host]", "[hots]");
     place.write("broken.toml", &broken);
@@ -232,7 +241,7 @@ fn what_is_no_profile_or_no_samples_is_the_users_fault() {
     assert!(refused(&place, &["profile", "plot", "s.toml"]).contains("s.toml:"));
     assert!(refused(&place, &["profile", "fit", "binary.jsonl"]).contains("line 1 is no sample"));
     assert!(refused(&place, &["profile", "fit", "empty.jsonl"]).contains("no usable samples"));
-    // A calibration that was killed leaves half a line.
+    // A killed calibration leaves an incomplete last line.
     let whole = String::from_utf8(place.read("samples.jsonl")).expect("text");
     place.write("cut.jsonl", &whole[..whole.len() - 9]);
     let out = place.forebay(&["profile", "fit", "cut.jsonl"]).assert().success();
@@ -241,7 +250,7 @@ fn what_is_no_profile_or_no_samples_is_the_users_fault() {
 }
 
 #[test]
-fn the_schema_of_profiles_is_json() {
+fn the_profile_schema_is_json() {
     let out = forebay(&["schema", "profile"]).assert().success();
     let schema: serde_json::Value =
         serde_json::from_slice(&out.get_output().stdout).expect("a schema is JSON");

@@ -3,10 +3,10 @@
 use super::runs::{shipped, simulate, steady};
 
 #[test]
-fn the_barrier_costs_what_nopfs_says() {
-    // R. Boehringer's thesis, tables 5.1 to 5.6: lower bounds of scenarios 2, 3 and 4 [s]. The largest of
-    // four normal variables is 1.02938 standard deviations above the mean; one table of sizes is 0.01 % off
-    // that by chance, so that six are taken.
+fn the_barrier_cost_matches_the_lower_bounds_of_nopfs() {
+    // R. Boehringer's thesis, tables 5.1 to 5.6: lower bounds of scenarios 2, 3 and 4 [s]. The mean of the
+    // largest of four normal variables is 1.02938 standard deviations above their mean; one random table of
+    // sizes deviates by 0.01 %, so that six tables are averaged.
     let cases = [
         (1.0, 0.1, 150_000.0, 10.0, 3825.66),
         (2.0, 0.2, 300_000.0, 5.0, 7655.25),
@@ -34,9 +34,9 @@ fn the_barrier_costs_what_nopfs_says() {
 }
 
 #[test]
-fn one_bandwidth_explains_what_ffcv_reads_from_ebs() {
-    // libffcv's documentation, p3dn.24xlarge: images per second from EBS and out of memory. Sizes are
-    // those of its files over 1,281,167 images.
+fn one_bandwidth_reproduces_ffcv_read_rates_from_ebs() {
+    // libffcv's documentation, p3dn.24xlarge: images per second from EBS and from memory. Sizes are the sizes
+    // of its files divided by 1,281,167 images.
     const EBS: &str = "{ local-disk = { bandwidth = \"0.9 GB/s\", latency = \"1 ms\" } }";
     const RAM: &str = "{ memory = {} }";
     let rate = |storage: &str, size: &str, decode: &str| {

@@ -1,10 +1,10 @@
-//! Python's `random.Random`, to draw the numbers that a Python program draws.
+//! Python's `random.Random`, to reproduce the random numbers of a Python program.
 
-/// The Mersenne Twister MT19937, seeded as `random.Random(seed)` seeds it.
+/// The Mersenne Twister MT19937, with the seeding of `random.Random(seed)`.
 pub(crate) struct PythonRandom {
     state: [u32; LENGTH],
     next: usize,
-    /// The second of a pair of normal numbers.
+    /// The unused second of a pair of normal numbers.
     spare: Option<f64>,
 }
 
@@ -19,7 +19,7 @@ impl PythonRandom {
             *word = if i == 0 { before } else { mixed(before, 1_812_433_253).wrapping_add(i) };
             before = *word;
         }
-        // Python seeds with an array of words; here it has one.
+        // Python seeds with an array of words; here the array has one word.
         let mut at = 0;
         let mut step = |factor: u32, add: &dyn Fn(u32) -> u32| {
             let before = state[at];
@@ -61,13 +61,13 @@ impl PythonRandom {
         word ^ word >> 18
     }
 
-    /// Uniform in [0, 1).
+    /// Returns a uniform random number in [0, 1).
     pub(crate) fn random(&mut self) -> f64 {
         let (high, low) = (self.word() >> 5, self.word() >> 6);
         (f64::from(high) * 67_108_864.0 + f64::from(low)) / 9_007_199_254_740_992.0
     }
 
-    /// Normal, by Box and Muller in pairs.
+    /// Returns a normal random number, by Box and Muller in pairs.
     pub(crate) fn gauss(&mut self, mean: f64, deviation: f64) -> f64 {
         let standard = self.spare.take().unwrap_or_else(|| {
             let angle = self.random() * std::f64::consts::TAU;
@@ -84,7 +84,7 @@ fn mixed(word: u32, factor: u32) -> u32 {
 }
 
 #[test]
-fn draws_what_python_draws() {
+fn the_generator_gives_the_numbers_of_python() {
     // python3 -c 'import random; r = random.Random(42); print(r.random(), r.random())'
     let mut draw = PythonRandom::new(42);
     assert_eq!(draw.random(), 0.639_426_798_457_883_8);

@@ -1,5 +1,5 @@
-//! A loader for each model copy of a node: each has workers, buffers and a share of the samples of its own,
-//! and all train in step, in both worlds.
+//! A loader for each model copy of a node: each has its own workers, buffers and share of the samples, and all
+//! model copies train in step, in both worlds.
 
 use super::conformance::worlds;
 use super::on_request::text;
@@ -9,7 +9,7 @@ use forebay::report::{Cause, JobOutcome, StallCause};
 use forebay::scenario::{Scenario, Stop};
 use std::sync::atomic::AtomicBool;
 
-/// Two model copies on one node, with a loader for each or for both.
+/// Returns two model copies on one node, with a loader for each or for both.
 fn of(loaders: &str, batch: u32, latency: &str, model: &str, loader: &str) -> String {
     let data = format!("{{ data = {{ copies_per_node = 2, loaders = \"{loaders}\" }} }}");
     text(batch, latency, &format!("model = {{ {model} }}\nparallel = {data}"), loader)
@@ -25,9 +25,9 @@ fn live(scenario: &Scenario) -> CopyOutcome {
 }
 
 #[test]
-fn each_loader_makes_its_own_batches_ahead() {
-    // System: each trainer has one batch and computes. Expectation: every loader has made what PyTorch and
-    // Keras make then, for itself; the report has the batches of the first.
+fn each_rank_s_loader_prefetches_its_own_batches() {
+    // System: each trainer has one batch and computes. Expectation: every loader has prefetched as many batches
+    // as in PyTorch and Keras, independently; the report has the batches of the first loader.
     for (loader, made) in [
         ("pytorch = { workers = 2, prefetch_factor = 2 }", 5),
         ("pytorch = { workers = 3, prefetch_factor = 4 }", 13),
@@ -44,9 +44,10 @@ fn each_loader_makes_its_own_batches_ahead() {
 }
 
 #[test]
-fn every_kind_of_loader_is_there_for_each_rank() {
-    // System: loaders whose workers, stages and tuned parallelism are by rank. Expectation: twice the room
-    // and the workers of one; all that is read is trained on, and each step takes a batch for each.
+fn every_kind_of_loader_works_per_rank() {
+    // System: loaders whose workers, stages and tuned parallelism are per rank. Expectation: twice the capacity
+    // and the workers of one loader; all samples read are trained on, and each step takes a batch for each
+    // rank.
     let model = "step = \"100 us\"";
     for (loader, capacity, workers) in [
         ("tf-queue = { threads = 3, capacity = \"12 samples\" }", 24, 6),
@@ -68,9 +69,9 @@ fn every_kind_of_loader_is_there_for_each_rank() {
 }
 
 #[test]
-fn ranks_share_an_epoch_out() {
-    // System: samples of sizes that vary, whatever the layout and the sampler. Expectation: in an epoch the
-    // ranks together read every byte once, as one loader for both does.
+fn ranks_split_an_epoch_without_overlap() {
+    // System: samples of varying sizes, with each layout and sampler. Expectation: in an epoch the ranks
+    // together read every byte once, as one loader for both does.
     let sizes = "sample_size = { lognormal = { median = \"100 B\", p99 = \"2 kB\" } }";
     let bytes = |loaders: &str, layout: &str, sampler: &str| {
         let text = of(loaders, 4, "\"1 us\"", "step = \"1 us\"", "pytorch = { workers = 2 }")
@@ -99,9 +100,9 @@ fn ranks_share_an_epoch_out() {
 }
 
 #[test]
-fn ranks_share_the_last_batches_out() {
-    // System: 45 samples for two ranks, batches of 4, an epoch and a half. Expectation: both worlds train on
-    // batches of the same sizes in every step, the last of an epoch smaller ones.
+fn ranks_split_the_smaller_last_batches_of_an_epoch() {
+    // System: 45 samples for two ranks, batches of 4, an epoch and a half. Expectation: batch sizes in every
+    // step are equal in both worlds, and the last batches of an epoch are smaller.
     let loader = "pytorch = { workers = 2, drop_last = false }";
     let text = of("per-rank", 4, "\"100 us\"", "step = \"100 us\"", loader);
     let mut scenario = written(&text.replace("samples = 1000", "samples = 45"), &[]);
@@ -112,7 +113,7 @@ fn ranks_share_the_last_batches_out() {
     assert!(sizes[0].iter().any(|samples| *samples < 8), "{sizes:?}");
 }
 
-/// Steps that took more than a quarter of a second.
+/// Returns the steps that took more than a quarter of a second.
 fn slow(job: &JobOutcome) -> Vec<usize> {
     let starts = [job.start].into_iter().chain(job.steps.iter().map(|step| step.end));
     let took = job.steps.iter().zip(starts).map(|(step, start)| step.end - start);
@@ -120,10 +121,10 @@ fn slow(job: &JobOutcome) -> Vec<usize> {
 }
 
 #[test]
-fn all_wait_for_the_slowest_rank() {
-    // System: one sample a batch, of 5 ms, or one in ten of 500 ms, drawn for each rank at its own address.
-    // Expectation: a step is as slow as its slowest rank; both worlds draw the same, so that the same steps
-    // are slow, and the other rank's wait is for what the slow one waits for.
+fn every_step_waits_for_the_slowest_rank() {
+    // System: one sample in each batch, of 5 ms, or in one of ten cases of 500 ms, with independent random
+    // numbers for each rank. Expectation: a step is as slow as its slowest rank; both worlds use the same
+    // random numbers, so that the same steps are slow, and the other rank's stall has the slow rank's cause.
     let file = repository("tests/data/one-slow-in-ten.csv");
     let latency = format!("{{ empirical = {{ file = \"{}\" }} }}", file.display());
     let [(_, simulated), (_, live)] =
@@ -141,9 +142,10 @@ fn all_wait_for_the_slowest_rank() {
 }
 
 #[test]
-fn a_batch_goes_to_the_device_of_its_loader() {
-    // System: batches of 400 kB that take 20 ms over a link of 20 MB/s to each device. Expectation: each
-    // loader has the link to its own device, so that a step takes 20 ms; one for both has two, in turn.
+fn a_batch_is_copied_to_the_device_of_its_rank() {
+    // System: batches of 400 kB that take 20 ms over a link of 20 MB/s to each device. Expectation: each loader
+    // has the link to its own device, so that a step takes 20 ms; one loader for both ranks uses both links in
+    // turn.
     let machine = [("cluster.node.pcie", "\"20 MB/s\""), ("dataset.d.decoded_size", "\"100 kB\"")];
     let loader = "pytorch = { workers = 2, pin_memory = \"10 us\", to_device = true }";
     for loaders in ["per-rank", "per-node"] {

@@ -1,15 +1,15 @@
-//! Samples that are fetched in several requests, by the pencil.
+//! Samples that are read in several requests, compared with calculations by hand.
 
 use super::base::{base, changed};
 use super::runs::{simulate, steady};
 use forebay::report::{CacheRequests, Outcome};
 use forebay::scenario::ScenarioFile;
 
-/// 10 ms to the first byte, 100 MB/s for each transfer.
+/// A file server with 10 ms to the first byte and 100 MB/s for each transfer.
 const SERVER: &str = r#"{ file-server = { bandwidth = "10 GB/s", per_stream = "100 MB/s",
     latency = "10 ms" } }"#;
 
-/// One reader of files of 1 MB, in batches of one.
+/// Returns the outcome of one reader of files of 1 MB, in batches of one.
 fn reader(storage: &str, layout: &str, more: &[(&str, &str)]) -> Outcome {
     let changes = [
         ("storage.s", storage),
@@ -37,9 +37,9 @@ fn near(what: &str, found: f64, expected: f64) {
 }
 
 #[test]
-fn latencies_pass_side_by_side() {
-    // System: ten requests of 100 kB a sample, each 10 ms to its first byte and 1 ms for the rest.
-    // Expectation: 11 ms for every so many of them as are in progress at once.
+fn latencies_of_readahead_requests_overlap() {
+    // System: ten requests of 100 kB for each sample, each with 10 ms to its first byte and 1 ms for the rest.
+    // Expectation: 11 ms for each round of as many requests as are in progress at once.
     for kind in ["file-per-sample", "raw"] {
         for (readahead, rounds) in [(1, 10.0), (2, 5.0), (3, 4.0), (5, 2.0), (10, 1.0), (99, 1.0)] {
             near(kind, step(SERVER, &ahead(kind, readahead)), rounds * 11e-3);
@@ -58,16 +58,16 @@ fn latencies_pass_side_by_side() {
         ),
         21e-3,
     );
-    // What has no time at all comes at once.
+    // From memory without latency or bandwidth, a sample takes no time.
     let memory = "{ memory = {} }";
     assert!(step(memory, &ahead("file-per-sample", 3)) < 2e-6);
 }
 
 #[test]
-fn every_request_is_one_to_the_storage() {
+fn every_readahead_request_counts_as_a_storage_request() {
     let store = r#"{ object-store = { per_connection = "100 MB/s", latency = "10 ms" } }"#;
     near("ranges of an object", step(store, &ahead("file-per-sample", 5)), 22e-3);
-    // 100 requests a second, ten for each sample; who is refused comes again soon.
+    // 100 requests a second, ten for each sample; a refused request is repeated soon.
     let limited = r#"{ object-store = { requests = "100 /s", burst = 1,
         retry = { first = "1 ms", most = "1 ms" } } }"#;
     let limited = step(limited, &ahead("file-per-sample", 4));
@@ -78,7 +78,7 @@ fn every_request_is_one_to_the_storage() {
     near("stripe by stripe", step(striped, &ahead("file-per-sample", 1)), 10e-3);
     near("stripes at once", step(striped, &ahead("file-per-sample", 4)), 3e-3);
     near("of an array", step(striped, &ahead("raw", 4)), 3e-3);
-    // As was measured: 64 KiB, four at once.
+    // The measured throughput of 64 KiB requests, four at once.
     let table = r#"{ measured = { sizes = ["64 KiB"], requests = [1, 4],
         throughput = [["80 MB/s", "200 MB/s"]] } }"#;
     let layout = "{ file-per-sample = { request = \"64 KiB\", readahead = 4 } }";
@@ -96,8 +96,8 @@ fn every_request_is_one_to_the_storage() {
 }
 
 #[test]
-fn bytes_and_causes_are_those_of_the_requests() {
-    // System: samples of 250 kB in requests of 100 kB, one after the other: 3 · 10 ms + 2.5 ms.
+fn bytes_and_stall_causes_follow_the_requests_of_a_sample() {
+    // System: samples of 250 kB in requests of 100 kB, one after the other. Expectation: 3 · 10 ms + 2.5 ms.
     let size = ("dataset.d.sample_size", "\"250 kB\"");
     let outcome = reader(SERVER, &ahead("file-per-sample", 1), &[size]);
     near("step", steady(&outcome, 20).step, 32.5e-3);
@@ -108,14 +108,14 @@ fn bytes_and_causes_are_those_of_the_requests() {
         stalls.iter().filter(|s| s.cause.to_string() == name).map(|s| s.seconds).sum()
     };
     near("latency", of("latency") / of("transfer"), 30.0 / 2.5);
-    // While any bytes come, the others' latency is not what is waited for.
+    // While the bytes of one request arrive, the latency of the others is not the cause of the stall.
     let both = reader(SERVER, &ahead("file-per-sample", 2), &[size]);
     let waits = both.jobs[0].stalls.iter().map(|stall| stall.seconds).sum::<f64>();
     near("all has a cause", waits, both.makespan - 100e-6);
 }
 
 #[test]
-fn what_is_kept_is_kept_file_by_file() {
+fn the_page_cache_keeps_whole_files_read_in_several_requests() {
     let all = reader(
         SERVER,
         &ahead("file-per-sample", 4),
@@ -126,7 +126,7 @@ fn what_is_kept_is_kept_file_by_file() {
 }
 
 #[test]
-fn more_requests_than_fit_into_memory_are_refused() {
+fn too_many_readahead_requests_for_memory_are_refused() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     let sets = [
         "dataset.d.layout={ raw = { request = \"1 kB\", readahead = 10000 } }",
@@ -139,7 +139,7 @@ fn more_requests_than_fit_into_memory_are_refused() {
 }
 
 #[test]
-fn settings_without_effect_are_told() {
+fn readahead_settings_without_effect_are_reported() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     let remarks = |layout: &str| {
         let set = format!("dataset.d.layout={layout}").parse().expect("an override");

@@ -1,6 +1,7 @@
-//! The reference is up to date, and says something of everything.
+//! The reference page is up to date, and describes every key.
 //!
-//! `FOREBAY_WRITE=1 cargo test --test integration reference` writes the examples of keys and `docs/src/reference.md` anew.
+//! `FOREBAY_WRITE=1 cargo test --test integration reference` regenerates the examples of keys and
+//! `docs/src/reference.md`.
 
 use super::every_key;
 use super::runs::repository;
@@ -14,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// Longest value that is shown.
+/// Largest length of an example value.
 const LONGEST: usize = 60;
 
-/// A file format: what is before its keys, its schema, and its shipped files.
+/// A file format: the prefix of its keys, its schema, and its shipped files.
 struct Format {
     prefix: &'static str,
     schema: serde_json::Value,
@@ -35,7 +36,7 @@ fn formats() -> [Format; 4] {
     ]
 }
 
-/// Shipped files that are looked at first: plain ones, of which readers have heard.
+/// Shipped files that provide examples first, because they are simple and well known to readers.
 const FIRST: [&str; 8] = [
     "fletcher-lenet",
     "nfs-or-nvme",
@@ -47,7 +48,7 @@ const FIRST: [&str; 8] = [
     "quick",
 ];
 
-/// The TOML files of a folder of the repository in an order that changes of their contents leave alone.
+/// Returns the TOML files of a folder of the repository, in an order that does not depend on their contents.
 fn files(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(repository(folder)).expect("a folder").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -57,7 +58,7 @@ fn files(folder: &str) -> Vec<String> {
     files.iter().map(|name| format!("{folder}/{name}")).collect()
 }
 
-/// Every key of a file, with its path as the reference has it, and its value.
+/// Calls `found` with every key of a file, by its path in the reference, and its value.
 fn visit(
     tables: &Tables<'_>,
     value: &toml::Value,
@@ -82,14 +83,14 @@ fn visit(
     }
 }
 
-/// A value that fits into a line, as a file has it.
+/// Returns the value as it is written in a file if it fits in a line, and `None` otherwise.
 fn short(value: &toml::Value) -> Option<String> {
     let text = value.to_string();
     (!value.is_table() && text.len() <= LONGEST && !text.contains('\n')).then_some(text)
 }
 
-/// An example of every key: that of the first shipped file that has it, or else one that a row of `every_key` is seen to
-/// respond to.
+/// Returns an example of every key: from the first shipped file that has it, or otherwise a value to which a
+/// row of `every_key` responds.
 fn examples() -> Examples {
     let mut all: BTreeMap<String, Example> = BTreeMap::new();
     for format in formats() {
@@ -101,7 +102,7 @@ fn examples() -> Examples {
                 let value = short(value);
                 let there = all.entry(format!("{}{key}", format.prefix));
                 let example = there.or_insert_with(|| Example { value: None, file: None });
-                // A file with a value that can be shown is better than one without.
+                // A file with a short value is better than one without.
                 if example.file.is_none() || example.value.is_none() && value.is_some() {
                     *example = Example { value, file: Some(path.clone()) };
                 }
@@ -129,7 +130,7 @@ fn examples() -> Examples {
     Examples(all)
 }
 
-/// Compares a file of the repository with what it should be, or writes it.
+/// Checks that a file of the repository has the wanted text, or writes it if `FOREBAY_WRITE` is set.
 fn fresh(path: &str, wanted: &str) {
     let place: PathBuf = repository(path);
     if std::env::var_os("FOREBAY_WRITE").is_some() {
@@ -143,16 +144,16 @@ fn fresh(path: &str, wanted: &str) {
 }
 
 #[test]
-fn the_reference_of_the_documents_is_what_the_program_knows() {
-    // System: the examples of keys and the page that are committed. Expectation: they are what shipped files, the table of
-    // `every_key`, the schemas and the table of metrics say.
+fn the_committed_reference_page_is_up_to_date() {
+    // System: the committed examples of keys and reference page. Expectation: they match the shipped files, the
+    // tables of `every_key`, the schemas and the table of metrics.
     let examples = examples();
     fresh("src/reference/examples.tsv", &examples.to_text());
     fresh("docs/src/reference.md", &markdown(&examples));
 }
 
 #[test]
-fn the_command_prints_the_page_or_writes_it() {
+fn reference_prints_or_writes_the_page() {
     let wanted = markdown(&Examples::parse(SHIPPED));
     let out = forebay(&["reference"]).assert().success();
     assert_eq!(String::from_utf8_lossy(&out.get_output().stdout), wanted);
@@ -163,8 +164,9 @@ fn the_command_prints_the_page_or_writes_it() {
 }
 
 #[test]
-fn every_key_has_an_example_a_type_and_a_default_or_says_that_it_is_needed() {
-    // Expectation: no key of scenarios without a value to try, but for labels, tables and kinds; no key without a meaning.
+fn every_key_in_the_reference_has_an_example_a_type_and_a_default_or_is_required() {
+    // Expectation: every key of scenarios except labels, tables and kinds has an example value; every key has a
+    // meaning.
     let (shipped, schema) = (Examples::parse(SHIPPED), scenario::schema());
     let tables = Tables::new(&schema);
     let sections: BTreeSet<&str> = tables.tables.iter().map(|table| table.path.as_str()).collect();
@@ -178,7 +180,7 @@ fn every_key_has_an_example_a_type_and_a_default_or_says_that_it_is_needed() {
         let is_table = sections.iter().any(inside);
         // A label has no effect to show.
         let example = &shipped.0[&key.path];
-        // Kinds and tables that are described elsewhere are shown there.
+        // Kinds and tables that are described elsewhere have their examples there.
         let leads = ["[table]", "[kind]"].map(|to| format!("- **`{}`** ({to}(#", key.name));
         let is_table = is_table
             || kinds.contains(key.path.as_str())
@@ -212,7 +214,7 @@ fn every_key_has_an_example_a_type_and_a_default_or_says_that_it_is_needed() {
 }
 
 #[test]
-fn links_of_the_page_lead_to_its_headings_and_no_two_headings_are_alike() {
+fn links_of_the_reference_have_targets_and_headings_are_unique() {
     let page = markdown(&Examples::parse(SHIPPED));
     let anchor = |title: &str| -> String {
         let kept = title.to_lowercase();
@@ -230,7 +232,7 @@ fn links_of_the_page_lead_to_its_headings_and_no_two_headings_are_alike() {
     }
 }
 
-/// A scenario that `live` would run.
+/// A scenario that `live` accepts.
 const LIVE: &str = r#"
 name = "live"
 run = { steps = 2, replications = 1 }
@@ -250,7 +252,7 @@ model.step = "1 ms"
 loader.pytorch = { workers = 1 }
 "#;
 
-/// For each key, or table of keys, that only the simulated world has: changes to [`LIVE`] that write it.
+/// For each key or table of keys that only simulations support: changes to [`LIVE`] that write it.
 const WRITTEN: [(&str, &[&str]); 36] = [
     (
         "background",
@@ -376,8 +378,9 @@ const WRITTEN: [(&str, &[&str]); 36] = [
 ];
 
 #[test]
-fn what_the_page_calls_simulated_only_live_refuses() {
-    // System: a scenario that `live` runs, and one key more, with what goes with it. Expectation: the machine lacks it (3).
+fn keys_marked_simulated_only_are_refused_by_live() {
+    // System: a scenario that `live` runs, and one more key with its prerequisites. Expectation: exit code 3,
+    // missing on this machine.
     let place = Place::new();
     place.write("live.toml", LIVE);
     place.forebay(&["live", "live.toml", "-q"]).assert().success();

@@ -1,4 +1,4 @@
-//! What a live run cannot do is refused before anything starts, with what to write instead.
+//! Unsupported settings of live runs are refused before anything starts, with a remedy.
 
 use super::runs::written;
 use forebay::live::{self, Settings};
@@ -36,7 +36,7 @@ model.step = "1 ms"
 loader.tf-queue = { threads = 2, capacity = "8 samples" }
 "#;
 
-/// Why it is refused, if it is.
+/// Returns the error message if the scenario is refused, and `None` otherwise.
 fn refusal(scenario: &Scenario, data: Option<&Path>) -> Option<String> {
     let (directory, stop) = (std::env::temp_dir(), AtomicBool::new(false));
     let settings = Settings {
@@ -57,12 +57,12 @@ fn refused(changes: &[(&str, &str)], remedy: &str) {
 }
 
 #[test]
-fn as_it_is_written_it_runs() {
+fn the_unchanged_scenario_is_accepted_by_live() {
     assert_eq!(refusal(&written(SCENARIO, &[]), None), None);
 }
 
 #[test]
-fn machines_that_are_not_there_are_refused() {
+fn live_runs_refuse_resources_that_the_machine_lacks() {
     refused(&[("cluster.node.cores", "99999")], "write `cluster.node.cores = ");
     refused(&[("cluster.node.scheduling", "\"fifo\"")], "`cluster.node.scheduling = \"shared\"`");
     let load = "[{ name = \"b\", storage = \"server\", streams = { streams = 1 } }]";
@@ -80,7 +80,7 @@ fn machines_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn storage_that_is_not_emulated_is_refused() {
+fn live_runs_refuse_storage_that_they_do_not_emulate() {
     let targets = "{ parallel-fs = { targets = 2, target_bandwidth = \"1 GB/s\" } }";
     refused(&[("storage.disk", targets)], "write `file-server`");
     let requests = "{ object-store = { bandwidth = \"1 GB/s\", requests = \"100 /s\" } }";
@@ -100,7 +100,7 @@ fn storage_that_is_not_emulated_is_refused() {
 }
 
 #[test]
-fn data_that_are_not_written_are_refused() {
+fn live_runs_refuse_layouts_that_they_do_not_generate() {
     refused(&[("dataset.d.layout", "{ lmdb = {} }")], "write `layout.shards");
     let parquet = "{ parquet = { row_group = 10 } }";
     refused(&[("dataset.d.layout", parquet)], "write `layout.shards");
@@ -122,7 +122,7 @@ fn data_that_are_not_written_are_refused() {
 }
 
 #[test]
-fn data_that_nobody_or_several_would_read_are_refused() {
+fn live_runs_refuse_ambiguous_or_unread_user_data() {
     let data = Some(Path::new("data"));
     assert_eq!(refusal(&written(SCENARIO, &[]), data), None);
     let said = refusal(&written(SCENARIO, &[("job.storage", "\"ram\"")]), data).expect("refused");

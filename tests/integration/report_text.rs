@@ -1,8 +1,8 @@
-//! The report as text: the verdict comes first, in words and units that people use.
+//! The report as text: the verdict comes first, in common words and units.
 
 use crate::support::Place;
 
-/// One job on two nodes; its loader and step are given, and what is added to it.
+/// Returns the text report of one job on two nodes with this run table, loader, step time and further keys.
 fn text(run: &str, loader: &str, step: &str, more: &str) -> String {
     let place = Place::new();
     place.write(
@@ -41,7 +41,7 @@ model.step = "{step}"
     String::from_utf8_lossy(&out.get_output().stdout).into_owned()
 }
 
-/// The paragraph that a report begins with, in one line.
+/// Returns the first paragraph of a report as one line.
 fn head(text: &str) -> String {
     let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     lines.join(" ")
@@ -50,9 +50,9 @@ fn head(text: &str) -> String {
 const USUAL: &str = "replications = 1";
 
 #[test]
-fn a_starving_job_is_said_to_starve_then_what_limits_it_then_what_to_change() {
-    // System: one worker that reads with 5 ms of latency for a GPU that could take 3,200 samples/s. Expectation: the
-    // three sentences in this order, with the key to change.
+fn a_starving_job_is_reported_with_its_limit_and_the_setting_to_change() {
+    // System: one worker that reads with 5 ms of latency for a GPU that could take 3,200 samples/s.
+    // Expectation: the three sentences in this order, with the setting to change.
     let text = text(USUAL, "pytorch = { workers = 1, decode = \"1 ms\" }", "10 ms", "");
     let head = head(&text);
     let said = [
@@ -65,15 +65,15 @@ fn a_starving_job_is_said_to_starve_then_what_limits_it_then_what_to_change() {
 }
 
 #[test]
-fn a_job_that_computes_all_the_time_keeps_its_accelerators_busy() {
+fn a_job_without_stalls_is_reported_as_busy() {
     let text = text(USUAL, "in-memory = {}", "100 ms", "");
     assert!(head(&text).contains("`j` keeps its accelerators busy: they compute 100.0 % of the time. A step takes 100 ms."), "{text}");
 }
 
 #[test]
-fn a_job_that_waits_for_gradients_has_input_in_time() {
-    // System: 100 MB of gradients in each step through a NIC of 125 MB/s. Expectation: the job does not starve, and
-    // NICs limit it.
+fn a_job_that_waits_for_gradients_is_not_reported_as_starving() {
+    // System: 100 MB of gradients in each step through a NIC of 125 MB/s. Expectation: the job does not starve,
+    // and NICs are its limit.
     let sync = "sync.allreduce.gradients = \"100 MB\"";
     let text = text(USUAL, "in-memory = {}", "100 ms", sync);
     let head = head(&text);
@@ -86,8 +86,8 @@ fn a_job_that_waits_for_gradients_has_input_in_time() {
 
 #[test]
 fn rates_are_written_in_full_and_intervals_in_the_unit_of_their_means() {
-    // System: jittered steps of 10 ms on a batch of 32 on two nodes: 6,400 samples/s. Expectation: no prefix in front of
-    // thousands, and `ms` once where a mean has its half-width.
+    // System: jittered steps of 10 ms on a batch of 32 on two nodes: 6,400 samples/s. Expectation: thousands
+    // are written without a prefix, and `ms` occurs once for a mean with its half-width.
     let text = text(USUAL, "in-memory = {}", "10 ms", "model.jitter.lognormal.cv = 0.3");
     let row = text.lines().find(|line| line.starts_with(" j ")).expect("the job's row");
     assert!(row.contains(" ± ") && row.matches("ms").count() == 2, "{row}");
@@ -108,9 +108,9 @@ fn a_run_that_is_too_short_has_no_intervals() {
 }
 
 #[test]
-fn trainers_of_several_loaders_would_take_what_they_compute() {
-    // System: two nodes with a loader each, whose batches come at different times. Expectation: had neither waited, 64 samples
-    // would have been taken in each step of 10 ms, whichever of the two was the later.
+fn the_unstalled_dequeue_rate_covers_all_loaders() {
+    // System: two nodes with a loader each, whose batches are ready at different times. Expectation: without
+    // waiting, trainers would take 64 samples in each step of 10 ms, whichever loader is later.
     let loader = "pytorch = { workers = 2, decode = { exponential = { mean = \"10 ms\" } } }";
     let text = text("steps = 400\nreplications = 1", loader, "10 ms", "");
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -121,16 +121,17 @@ fn trainers_of_several_loaders_would_take_what_they_compute() {
 }
 
 #[test]
-fn collectives_that_are_not_followed_are_named_under_the_table_of_resources() {
-    // System: gradients over NICs, whose transfers are followed or not. Expectation: the legend names the job whose transfers
-    // use links that the table shows as free.
+fn analytic_collectives_are_named_under_the_table_of_resources() {
+    // System: gradients over NICs, with transfers simulated or by formula. Expectation: by formula, the legend
+    // names the job whose transfers use links that the table shows as free.
     let of = |fidelity: &str| {
         let sync =
             format!("sync.allreduce = {{ gradients = \"10 MB\", fidelity = \"{fidelity}\" }}");
         let text = text("steps = 30", "in-memory = {}", "10 ms", &sync);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let told = "Collectives with `fidelity = \"analytic\"` (`j`) take their time and are not counted here.";
+    let told =
+        "Collectives with `fidelity = \"analytic\"` (`j`) take time, but are not counted here.";
     assert!(of("analytic").contains(told));
     assert!(!of("flow").contains("are not counted here"));
 }

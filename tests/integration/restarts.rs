@@ -1,5 +1,5 @@
-//! Failures at any time of whatever a job is at: it ends at once, others have what it held, and each sample is
-//! trained on as often as if nothing had failed.
+//! Failures during any activity of a job: the activity ends at once, its resources are free for others, and
+//! each sample is trained on as often as without failures.
 
 use forebay::law::RecoveryLaw;
 use forebay::report::{Cause, JobOutcome, StallCause};
@@ -21,7 +21,7 @@ fn assert_near(value: f64, expected: f64, tolerance: f64) {
     assert!((value / expected - 1.0).abs() <= tolerance, "{value} instead of {expected}");
 }
 
-/// Every instant of every step has one cause, and samples went somewhere.
+/// Checks that every instant of every step has one cause, and that all samples are accounted for.
 #[track_caller]
 fn assert_whole(job: &JobOutcome, what: &str) {
     let mut start = job.start;
@@ -70,7 +70,7 @@ const RANGES: (&str, &str) =
     ("dataset.d.layout", r#"{ file-per-sample = { request = "20 kB", readahead = 3 } }"#);
 const TWO: &str = "{ data = { copies_per_node = 2 } }";
 
-/// Whatever a job may be at when it fails.
+/// Returns named job configurations that together cover all activities during which a job can fail.
 fn kinds() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     let loader = "job.loader";
     let copied = ("cluster.node.pcie", "\"1 GB/s\"");
@@ -203,9 +203,9 @@ fn failing(kind: Changes<'_>, at: &str, restart: &str) -> Scenario {
 }
 
 #[test]
-fn whatever_a_job_is_at_no_sample_is_lost_or_trained_on_twice() {
-    // Expectation: as many steps, samples and fresh samples in all as without failures, each instant told; the
-    // job is down for as long as restarts take, and not longer.
+fn failures_during_any_activity_lose_and_repeat_no_sample() {
+    // Expectation: as many steps, samples and fresh samples in total as without failures; each instant of a
+    // step has its cause; the job is down for exactly as long as the restarts take.
     for (name, kind) in kinds().into_iter().chain(spread_recovery::kinds()) {
         let plain = changed(&[&EPOCHS[..], &kind].concat());
         let plain = simulate(&plain).jobs.remove(0);
@@ -224,7 +224,7 @@ fn whatever_a_job_is_at_no_sample_is_lost_or_trained_on_twice() {
             let recovery = failed.recovery.expect("failures");
             let down = if at.contains("61 ms") { 0.02 + 0.95e-3 + 0.02 } else { 0.04 };
             assert!((recovery.down_seconds - down).abs() < 1e-9, "{name}: {recovery:?}");
-            // What is tuned begins anew, and may come to more.
+            // Tuned settings are tuned again after a failure, and may become larger.
             let least = if name == "tuned parallelism" { 0.8 } else { 1.0 };
             assert!(end(&failed) > least * (end(&plain) + down), "{name}");
         }
@@ -232,8 +232,8 @@ fn whatever_a_job_is_at_no_sample_is_lost_or_trained_on_twice() {
 }
 
 #[test]
-fn failures_at_any_instant_leave_nothing_behind() {
-    // System: each kind with failures as they come, in bursts, restarted at once. Expectation: it ends, with all
+fn jobs_of_any_kind_with_random_failures_finish_with_all_samples() {
+    // System: each kind with random failures, in bursts, restarted at once. Expectation: the run ends with all
     // its samples.
     for (case, (name, kind)) in kinds().into_iter().chain(spread_recovery::kinds()).enumerate() {
         for seed in ["1", "2"] {
@@ -262,10 +262,11 @@ fn failures_at_any_instant_leave_nothing_behind() {
 }
 
 #[test]
-fn what_was_in_a_full_queue_is_read_after_a_failure() {
-    // System: 64 samples that are there at the start, reading and decoding of 0.25 ms a sample by two threads, 16 samples
-    // for a step, 32 that stay for shuffling; one failure at 20 ms, without a checkpoint, restarted in 1 ms. Expectation:
-    // all begins again with an empty queue, so that 64 more samples take 0.25 ms each; at the end about as many are left.
+fn prefilled_samples_are_read_again_after_a_failure() {
+    // System: 64 prefilled samples, reading and decoding of 0.25 ms a sample by two threads, 16 samples for
+    // each step, 32 samples kept for shuffling; one failure at 20 ms, without a checkpoint, with a restart of 1
+    // ms. Expectation: the job begins again with an empty queue, so that 64 more samples take 0.25 ms each; at
+    // the end about as many samples are left in the queue.
     let of = |failures: Changes<'_>| {
         let kind = [
             ("job.prefill", "\"full\""),
@@ -286,10 +287,10 @@ fn what_was_in_a_full_queue_is_read_after_a_failure() {
 }
 
 #[test]
-fn gpus_that_loaders_use_too_are_empty_while_a_job_is_down() {
-    // System: kernels that decode beside steps, and two failures with a second of restart each. Expectation: what
-    // was in use of the GPU, over time, is what its link served, aborted kernels and steps included; as many
-    // buffers as without failures.
+fn gpu_occupancy_is_zero_while_a_job_with_a_gpu_loader_is_down() {
+    // System: decoding kernels beside steps, and two failures with a restart of one second each. Expectation:
+    // GPU occupancy over time equals the GPU work served, including aborted kernels and steps; as many buffers
+    // as without failures.
     let dali = r#"{ dali = { threads = 2, gpu = { decode = "100 us", occupancy = 0.5 } } }"#;
     let power = ("cluster.node.power", r#"{ idle = "0 W", gpu = "1 W" }"#);
     let kind = [("job.loader", dali), power];
@@ -303,7 +304,7 @@ fn gpus_that_loaders_use_too_are_empty_while_a_job_is_down() {
     assert_eq!((found.inputs, found.activations), (plain.inputs, plain.activations));
 }
 
-/// A second job that only reads, from what the first one reads from too.
+/// A second job that only reads, from the same storage as the first.
 const OTHER: &str = r#"
 [[job]]
 name = "k"
@@ -319,10 +320,10 @@ step = "10 us"
 "#;
 
 #[test]
-fn what_a_failed_job_held_is_the_others() {
-    // System: two jobs that read from the same server, arm, table or cores, of which one fails at 50 ms, in the
-    // midst of its requests, for good. Expectation: from then on the other is as fast as alone, to what was in
-    // its buffers.
+fn resources_of_a_failed_job_are_free_for_others() {
+    // System: two jobs that read from the same server, disk arm, table or cores; one of them fails for good at
+    // 50 ms, during its requests. Expectation: from then on the other is as fast as alone, except for the
+    // samples in its buffers.
     let server = r#"{ file-server = { bandwidth = "100 MB/s" } }"#;
     let operations = r#"{ file-server = { bandwidth = "100 GB/s", operations = "1000 /s" } }"#;
     let shared = ("cluster.share_nodes", "true");
@@ -356,10 +357,10 @@ fn what_a_failed_job_held_is_the_others() {
 }
 
 #[test]
-fn checkpoints_hold_pipelines_up() {
-    // System: 200 steps of 90 ms in three stages, 5 s for each of four checkpoints. Expectation: 20 s more where
-    // stages wait for each other; where they overlap, what a stage is at meanwhile goes on: less than 90 ms of
-    // each is hidden. Beside the training they cost nothing.
+fn checkpoints_delay_pipelines() {
+    // System: 200 steps of 90 ms in three stages, 5 s for each of four checkpoints. Expectation: 20 s more
+    // where stages do not overlap; where they overlap, passes in progress go on, which hides less than 90 ms of
+    // each checkpoint. Asynchronous checkpoints cost nothing.
     let fed = |more: Changes<'_>| {
         let changes = [
             ("storage.s", "{ memory = {} }"),
@@ -391,10 +392,10 @@ fn checkpoints_hold_pipelines_up() {
 }
 
 #[test]
-fn pipelines_fail_as_daly_says() {
-    // System: 6,000 steps of 3 s in three stages that overlap, so that one ends each second; 5 s to write a
-    // checkpoint, 20 s to restart, a failure every 1,000 s. Expectation: Daly's time to 2 %, though the pipeline
-    // must fill again after each.
+fn times_of_pipelines_with_failures_match_daly() {
+    // System: 6,000 steps of 3 s in three overlapping stages, so that a step ends each second; 5 s to write a
+    // checkpoint, 20 s to restart, a failure every 1,000 s. Expectation: Daly's time to 2 %, though the
+    // pipeline must fill again after each failure.
     let scenario = changed(&[
         ("storage.s", "{ memory = {} }"),
         ("job.loader", "{ in-memory = {} }"),
@@ -408,7 +409,7 @@ fn pipelines_fail_as_daly_says() {
     ]);
     let ends = (0..48).map(|r| end(&run(&scenario, r, &Options::default()).jobs[0]));
     let mean = ends.sum::<f64>() / 48.0;
-    // Two seconds of filling it are part of a restart.
+    // The two seconds to fill the pipeline count as part of a restart.
     let law = RecoveryLaw { mtbf: 1000.0, checkpoint: 5.0, restart: 22.0 };
     assert_near(mean, law.expected_time(6000.0, 100.0), 0.02);
 }

@@ -1,4 +1,4 @@
-//! A root: parameters are broadcast from it, gradients reduced to it, and it alone updates.
+//! Synchronisation at a root: it broadcasts parameters, reduces gradients, and it alone updates.
 
 use super::base::model_copies;
 use super::runs::{near, shipped, simulate, written};
@@ -6,17 +6,18 @@ use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, Outcome, StallCause};
 use forebay::scenario::ScenarioFile;
 
-/// A job on `nodes` with `copies` model copies each, steps of 100 ms, and a table of `[job.sync]`.
+/// Returns a job on `nodes` nodes with `copies` model copies each, steps of 100 ms, and `sync` as its table of
+/// `[job.sync]`.
 fn text(nodes: u32, copies: u32, sync: &str) -> String {
     model_copies((nodes, copies), 4, ["2 us", "10 us"], sync)
 }
 
-/// 100 MB of parameters, and the other `keys`.
+/// Returns such a job with 100 MB of parameters at a root, and the other `keys`.
 fn root(nodes: u32, copies: u32, keys: &str) -> String {
     text(nodes, copies, &format!("reduce-broadcast]\nparameters = \"100 MB\"\n{keys}"))
 }
 
-/// Both by one algorithm.
+/// Returns keys that use one algorithm for both broadcast and reduce.
 fn by(algorithm: &str, keys: &str) -> String {
     format!("broadcast = \"{algorithm}\"\nreduce = \"{algorithm}\"\n{keys}")
 }
@@ -39,12 +40,12 @@ fn run(text: &str) -> JobOutcome {
     outcome(text).jobs.remove(0)
 }
 
-/// Mean time of a step [s].
+/// Returns the mean step time over all steps [s].
 fn step(job: &JobOutcome) -> f64 {
     job.steps[job.steps.len() - 1].end / job.steps.len() as f64
 }
 
-/// What a step takes beside its 100 ms.
+/// Returns the time of a step beyond its 100 ms [s].
 fn beside(text: &str) -> f64 {
     step(&run(text)) - 0.1
 }
@@ -55,9 +56,9 @@ fn stalled(job: &JobOutcome, cause: StallCause) -> f64 {
 }
 
 #[test]
-fn an_idle_network_takes_what_the_textbook_says() {
-    // System: one rank on each of n nodes. Expectation: before each step a broadcast of all, after it a
-    // reduction of all, by their closed forms, flow by flow or not; then the update.
+fn broadcast_and_reduce_on_idle_links_take_their_textbook_formulas() {
+    // System: one rank on each of n nodes. Expectation: before each step a broadcast of all parameters, after
+    // it a reduction of all gradients, by their closed forms, as flows or by formula; then the update.
     let cost = Cost { alpha: 10e-6, beta: 1e-9, gamma: 0.0 };
     let cases = [
         (Algorithm::Flat, &[2, 3, 8, 16][..]),
@@ -69,7 +70,7 @@ fn an_idle_network_takes_what_the_textbook_says() {
     ];
     for (algorithm, sizes) in cases {
         for &ranks in sizes {
-            // Of chunks, and of what comes up two trees, sums overlap, which formulas leave out.
+            // With chunks, and with double trees, additions overlap, which the formulas omit.
             for (chunk, gamma) in [(None, 1.0 / 50e9), (Some(4_000_000), 0.0)] {
                 let two_trees = algorithm == Algorithm::DoubleBinaryTree;
                 let cost = Cost { gamma: if two_trees { 0.0 } else { gamma }, ..cost };
@@ -96,9 +97,9 @@ fn an_idle_network_takes_what_the_textbook_says() {
 }
 
 #[test]
-fn the_root_updates_while_the_others_wait() {
-    // System: four ranks, an update of 12 ms. Expectation: the root computes for 112 ms of a step, the
-    // other three for 100 ms; 12 ms they wait for their peer.
+fn other_ranks_wait_during_the_update_of_the_root() {
+    // System: four ranks, an update of 12 ms. Expectation: the root computes for 112 ms of a step, the other
+    // three for 100 ms; they wait 12 ms for their peer.
     let job = run(&root(4, 1, "update = \"12 ms\""));
     near(job.steps[2].compute, 0.1 + 0.012 / 4.0, "computing");
     near(stalled(&job, StallCause::peer(Cause::Compute)), 0.012 * 3.0 / 4.0, "waiting");
@@ -108,10 +109,10 @@ fn the_root_updates_while_the_others_wait() {
 }
 
 #[test]
-fn a_root_is_never_faster_than_an_allreduce() {
-    // System: the same bytes on the same cluster, by the same algorithm or the library's choice.
-    // Expectation: reduce and broadcast take as long at least, whatever nodes and copies there are; as
-    // long exactly where that is how the algorithm adds up.
+fn broadcast_and_reduce_at_a_root_are_never_faster_than_an_allreduce() {
+    // System: the same bytes on the same cluster, with the same algorithm or the library's choice. Expectation:
+    // reduce and broadcast take at least as long, whatever the nodes and copies; equally long exactly where the
+    // allreduce algorithm is a reduce and a broadcast.
     let algorithms =
         ["auto", "flat", "binomial-tree", "ring", "halving-doubling", "double-binary-tree"];
     for (nodes, copies) in [(2, 1), (5, 1), (8, 1), (1, 4), (2, 4), (3, 2)] {
@@ -122,7 +123,7 @@ fn a_root_is_never_faster_than_an_allreduce() {
                 let all = format!("allreduce]\ngradients = \"100 MB\"\n{keys}");
                 let without = beside(&text(nodes, copies, &all));
                 let what = format!("{algorithm} {chunk} on {nodes} x {copies}");
-                // An allreduce's trees are a chain inside a node, through which buffers go rank by rank.
+                // Inside a node, an allreduce's trees are a chain of ranks.
                 let chain = algorithm == "double-binary-tree" && nodes == 1;
                 let slower = with_root > without * (1.0 - 1e-9);
                 assert!(chain || slower, "{what}: {with_root} {without}");
@@ -138,11 +139,10 @@ fn a_root_is_never_faster_than_an_allreduce() {
 }
 
 #[test]
-fn layers_overlap_with_forward_and_backward() {
-    // System: two nodes; four layers of 25 MB, each 25 ms on the way; forward and backward take 50 ms each,
-    // 12.5 ms a layer. Expectation: parameters are there after 25, 50, 75 and 100 ms, forward ends at 112.5
-    // ms, gradients are ready from 125 ms on and reduced at 225 ms; one after the other, or packed,
-    // 300 ms.
+fn per_layer_buffers_overlap_with_forward_and_backward() {
+    // System: two nodes; four layers of 25 MB, each with a transfer of 25 ms; forward and backward take 50 ms
+    // each, 12.5 ms for each layer. Expectation: parameters arrive after 25, 50, 75 and 100 ms, forward ends at
+    // 112.5 ms, gradients are ready from 125 ms on and reduced at 225 ms; without overlap, or packed, 300 ms.
     let of = |size: &str, keys: &str| {
         let sync = format!(
             "reduce-broadcast]\nparameters = \"{size}\"\ntensors = 4\nbackward = 0.5\ntransport.nccl.latency = \"0 s\"\n{keys}"
@@ -154,20 +154,22 @@ fn layers_overlap_with_forward_and_backward() {
     near(step(&of("100 MB", "")), 0.3, "packed");
     near(step(&of("100 MB", layers)), 0.225, "layer by layer");
     near(step(&of("100 MB", &apart)), 0.3, "one after the other");
-    // Layers of 1 MB: all but the first one's way out and its gradients' way back is hidden.
+    // With layers of 1 MB, only the broadcast of the first layer and the reduction of its gradients are
+    // exposed.
     near(step(&of("4 MB", layers)), 0.102, "hidden");
     near(stalled(&of("4 MB", layers), StallCause::own(Cause::Communication)), 0.002, "exposed");
     near(step(&of("4 MB", &apart)), 0.108, "not hidden");
-    // Parameters come while the trainer is at its own work: 80 of 100 ms.
+    // Parameters arrive during the trainer's own work: 80 of 100 ms.
     let slow = "model = { step = \"100 ms\", launch = { work = \"80 ms\", overlap = false } }";
     let sync = "reduce-broadcast]\nparameters = \"100 MB\"\ntransport.nccl.latency = \"0 s\"";
     near(step(&run(&text(2, 1, sync).replace("model.step = \"100 ms\"", slow))), 0.3, "launch");
 }
 
 #[test]
-fn layers_by_themselves_pay_for_each_message() {
-    // System: 100 layers of 1 MB among four nodes over a tree of two levels, 1 ms of latency. Expectation: packed
-    // four latencies, by layer 400; with overlap fewer are exposed, and in a LAN of 10 us fewer bytes.
+fn per_layer_buffers_pay_latency_for_each_layer() {
+    // System: 100 layers of 1 MB on four nodes over a tree of two levels, 1 ms of latency. Expectation: packed
+    // buffers pay four latencies, per-layer buffers 400; with overlap fewer latencies are exposed, and at 10 us
+    // of latency fewer bytes.
     let of = |keys: &str, latency: &str| {
         let keys = format!(
             "tensors = 100\nbackward = 0.5\n{keys}\ntransport.nccl.latency = \"{latency}\""
@@ -183,9 +185,9 @@ fn layers_by_themselves_pay_for_each_message() {
 }
 
 #[test]
-fn overlap_is_never_slower() {
-    // System: layers by themselves of different sizes, costs and ways. Expectation: what may go on earlier
-    // does not end later.
+fn overlap_of_per_layer_buffers_is_never_slower() {
+    // System: per-layer buffers with different sizes, costs and routes. Expectation: overlap never makes a step
+    // longer.
     for (nodes, copies, algorithm) in
         [(2, 1, "flat"), (4, 1, "ring"), (3, 2, "binomial-tree"), (2, 4, "auto"), (1, 8, "auto")]
     {
@@ -208,10 +210,10 @@ fn overlap_is_never_slower() {
 }
 
 #[test]
-fn the_nic_of_the_root_is_where_it_is_hot() {
-    // System: eight nodes, all directly from and to the root: of 7 x 100 MB out the root sends all, and of
-    // 7 x 100 MB back none. Expectation: its NIC sends four times the mean; an allreduce loads all alike; a
-    // tree's root sends 3 x 100 MB of 14 x 100 MB.
+fn the_nic_of_the_root_is_the_busiest() {
+    // System: eight nodes that all exchange directly with the root: it sends 7 x 100 MB, which is all of the
+    // broadcast, and none of the 7 x 100 MB of gradients. Expectation: its NIC sends four times the mean; an
+    // allreduce loads all NICs alike; a tree's root sends 3 x 100 MB of 14 x 100 MB.
     let hot = |text: &str| {
         let outcome = outcome(text);
         let out = outcome.resources.iter().find(|of| of.name == "node.nic.out").expect("a NIC");
@@ -221,14 +223,14 @@ fn the_nic_of_the_root_is_where_it_is_hot() {
     near(hot(&root(8, 1, &by("binomial-tree", ""))), 3.0 * 8.0 / 14.0, "tree");
     let all = "allreduce]\ngradients = \"100 MB\"\nalgorithm = \"ring\"";
     near(hot(&text(8, 1, all)), 1.0, "allreduce");
-    // Each rank more takes its time there; in a tree only each level does.
+    // Each further rank adds its time at the root; with a tree only each further level does.
     let of = |nodes, algorithm| beside(&root(nodes, 1, &by(algorithm, "")));
     near(of(16, "flat") / of(4, "flat"), 15.0 / 3.0, "flat");
     near(of(16, "binomial-tree") / of(4, "binomial-tree"), 2.0, "tree");
 }
 
 #[test]
-fn every_key_moves_the_answer_its_way() {
+fn every_root_setting_changes_the_time_in_the_right_direction() {
     let of = |keys: &str| beside(&root(4, 2, keys));
     let flat = of(&by("flat", ""));
     assert!(of(&by("binomial-tree", "")) < flat, "a tree");
@@ -247,7 +249,7 @@ fn every_key_moves_the_answer_its_way() {
     let tcp = of(&by("ring", "transport.tcp.per_stream = \"100 MB/s\""));
     assert!(tcp > 5.0 * of(&by("ring", "")), "a stream");
     near(of("transport.nccl.per_tensor = \"3 ms\"") - of(""), 0.006, "tensors");
-    // From the catalogue: ResNet-50 has 25,557,032 parameters.
+    // ResNet-50 of the catalogue has 25,557,032 parameters.
     let catalogue = |keys: &str| {
         let sync = format!("reduce-broadcast]\ntransport.nccl.latency = \"0 s\"\n{keys}");
         let model = "model = { catalogue = \"resnet50\", step = \"100 ms\" }";
@@ -262,9 +264,9 @@ fn every_key_moves_the_answer_its_way() {
 }
 
 #[test]
-fn model_copies_that_differ_are_told_apart() {
-    // System: steps that vary, layer by layer, and reads that are waited for. Expectation: every instant has
-    // its cause (which `outcome` looks at), and the same seed gives the same.
+fn model_copies_with_different_step_times_account_for_every_instant() {
+    // System: steps that vary, per-layer buffers, and stalls for reads. Expectation: every instant has its
+    // cause (which `outcome` checks), and the same seed gives the same outcome.
     let keys = by("binomial-tree", "tensors = 9\nbuffers = \"per-layer\"\nupdate = \"3 ms\"");
     let text = root(3, 2, &keys)
         .replace(
@@ -283,10 +285,10 @@ fn model_copies_that_differ_are_told_apart() {
 }
 
 #[test]
-fn whatever_trains_and_loads_every_instant_has_its_cause() {
-    // System: layer by layer with an update, on cores, beside a trainer's own work and a loader's kernels, with
-    // smaller last batches, several copies, batches that stay, and in memory only. Expectation: compute and stalls
-    // make up each step (which `outcome` looks at), and communication is part of them.
+fn compute_and_stalls_add_up_with_a_root_in_every_configuration() {
+    // System: per-layer buffers with an update, on cores, with kernel launches and a loader's kernels, with
+    // smaller last batches, several copies, repeated batches, and in memory only. Expectation: compute and
+    // stalls make up each step (which `outcome` checks), and communication is part of the stalls.
     let keys = by("binomial-tree", "tensors = 5\nbuffers = \"per-layer\"\nupdate = \"3 ms\"");
     let model = "model.step = \"100 ms\"";
     let loader = "loader.in-memory = {}";
@@ -309,7 +311,7 @@ fn whatever_trains_and_loads_every_instant_has_its_cause() {
 }
 
 #[test]
-fn what_a_root_cannot_do_is_refused_and_what_is_idle_told() {
+fn invalid_root_settings_are_refused_and_ineffective_ones_reported() {
     let wrong = |keys: &str, from: &str, to: &str| {
         let text = root(2, 2, keys).replace(from, to);
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
@@ -317,14 +319,14 @@ fn what_a_root_cannot_do_is_refused_and_what_is_idle_told() {
     };
     for (keys, from, to, what) in [
         ("", "parameters = \"100 MB\"", "", "write `parameters = \"102 MB\"`"),
-        ("broadcast = \"recursive-doubling\"", "", "", "`recursive-doubling` does no broadcast"),
-        ("reduce = \"bruck\"", "", "", "`bruck` does no reduce"),
         (
-            "reduce = \"hierarchical\"\nouter = \"auto\"",
+            "broadcast = \"recursive-doubling\"",
             "",
             "",
-            "a level has an algorithm of its own",
+            "`recursive-doubling` cannot do `broadcast`",
         ),
+        ("reduce = \"bruck\"", "", "", "`bruck` cannot do `reduce`"),
+        ("reduce = \"hierarchical\"\nouter = \"auto\"", "", "", "needs a plain algorithm"),
         ("reduce = \"hierarchical\"\nouter = \"bruck\"", "", "", "`bruck` does not do `reduce`"),
         ("buffers = \"packet\"", "", "", "per-layer"),
         (
@@ -363,9 +365,9 @@ fn what_a_root_cannot_do_is_refused_and_what_is_idle_told() {
 }
 
 #[test]
-fn the_shipped_figure_says_what_its_title_does() {
-    // System: `scenarios/root.toml`. Expectation: by layer nothing is exposed on 8 nodes, and more than packed on 64;
-    // flat, 64 nodes wait nine tenths of the time.
+fn the_root_figure_supports_its_title() {
+    // System: `scenarios/root.toml`. Expectation: with per-layer buffers nothing is exposed on 8 nodes, and
+    // more than with packed ones on 64; with the flat algorithm, 64 nodes wait for nine tenths of the time.
     let exposed = |nodes: &str, sync: &str| {
         let changes = [("job.nodes", nodes), ("job.sync.reduce-broadcast", sync)];
         let job = simulate(&shipped("root", &changes)).jobs.remove(0);

@@ -1,4 +1,4 @@
-//! What several modules need.
+//! Helpers of several test modules: scenarios, runs, and steady figures.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,19 @@ use forebay::report::{JobOutcome, Outcome};
 use forebay::scenario::{Override, Scenario, ScenarioFile};
 use forebay::sim;
 
-/// A file of the repository.
+/// Returns the path of a file of the repository.
 pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// A shipped scenario with some keys changed, as `--set` does it.
+/// Returns a shipped scenario with some keys changed, as by `--set`.
 pub(crate) fn shipped(name: &str, changes: &[(&str, &str)]) -> Scenario {
     let file = ScenarioFile::open(&repository(&format!("scenarios/{name}.toml")))
         .unwrap_or_else(|problems| panic!("{problems}"));
     resolve(&file, changes)
 }
 
-/// A scenario written in a test.
+/// Returns a scenario written in a test, with some keys changed.
 pub(crate) fn written(text: &str, changes: &[(&str, &str)]) -> Scenario {
     let file = ScenarioFile::parse("test.toml", text.to_owned())
         .unwrap_or_else(|problems| panic!("{problems}"));
@@ -33,28 +33,28 @@ fn resolve(file: &ScenarioFile, changes: &[(&str, &str)]) -> Scenario {
     file.resolve(&overrides).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// One replication.
+/// Returns the outcome of one replication.
 pub(crate) fn simulate(scenario: &Scenario) -> Outcome {
     sim::run(scenario, 0, &sim::Options::default())
 }
 
-/// The first job of a scenario written in a test.
+/// Returns the outcome of the first job of a scenario written in a test.
 pub(crate) fn run(text: &str) -> JobOutcome {
     simulate(&written(text, &[])).jobs.remove(0)
 }
 
-/// Mean time of a step after the first [s].
+/// Returns the mean step time after the first step [s].
 pub(crate) fn step(job: &JobOutcome) -> f64 {
     let steps = &job.steps;
     (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
 }
 
-/// Equal but for rounding.
+/// Checks that two values are equal except for rounding.
 pub(crate) fn near(found: f64, expected: f64, what: &str) {
     assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
-/// Figures of the steps after the first `skip`, mean over all job copies.
+/// Figures over the steps after the first `skip`, averaged over all job copies.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Steady {
     /// Mean step time [s].
@@ -69,7 +69,7 @@ pub(crate) struct Steady {
     pub(crate) stall: f64,
 }
 
-/// The steady part of `outcome`.
+/// Returns the figures of `outcome` after the first `skip` steps.
 pub(crate) fn steady(outcome: &Outcome, skip: usize) -> Steady {
     let mut sum = Steady::default();
     let n = outcome.jobs.len() as f64;

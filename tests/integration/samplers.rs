@@ -1,12 +1,12 @@
-//! How ranks split an epoch, and what their nodes' page caches see of it.
+//! How ranks split an epoch, and the effect on their nodes' page caches.
 
 use super::kept::{SHARDS, misses, reader};
 use super::runs::{simulate, written};
 use forebay::report::{CacheRequests, Outcome};
 use forebay::scenario::ScenarioFile;
 
-/// Four nodes that read 4,000 files of 100 kB, each with a page cache for a quarter of them, from a disk
-/// of 100 MB/s, for a trainer that needs no time.
+/// Four nodes that read 4,000 files of 100 kB, each with a page cache for a quarter of them, from a disk of 100
+/// MB/s, for a trainer whose steps take no time.
 const MACHINE: &str = r#"
 [cluster]
 nodes = 4
@@ -29,15 +29,15 @@ fn outcome(sampler: &str, changes: &[(&str, &str)]) -> Outcome {
     simulate(&written(&scenario(sampler), changes))
 }
 
-/// Share of misses behind the tenth epoch.
+/// Returns the miss ratio after the tenth epoch.
 fn steady_misses(outcome: &Outcome) -> f64 {
     misses(&outcome.jobs[0].cache[10..])
 }
 
 #[test]
-fn who_owns_a_slice_reads_it_once_from_the_disk() {
-    // System: a cache for just a slice. Expectation: the first epoch misses all of it, no other misses
-    // anything, whatever the policy; so all takes as long as a slice from the disk.
+fn a_rank_with_a_fixed_slice_reads_it_from_disk_once() {
+    // System: a cache for exactly one slice. Expectation: the first epoch misses all of the slice, later ones
+    // hit everything, whatever the policy; so the run takes the time of reading a slice from the disk.
     for policy in ["\"random\"", "\"lru\"", "\"minio\""] {
         let all = outcome("contiguous", &[(POLICY, policy)]);
         let cache = &all.jobs[0].cache;
@@ -53,11 +53,11 @@ fn who_owns_a_slice_reads_it_once_from_the_disk() {
 }
 
 #[test]
-fn who_takes_turns_finds_what_others_would_have_read() {
-    // System: each of n ranks reads another n-th every epoch, through a cache for as much. Expectation:
-    // what never leaves is hit as often as it is drawn: 1 − 1/n missed. By last use, at fraction t of
-    // an epoch the cache holds 1 − t of its size that this epoch has not read, among n − t:
-    // hits are ∫(1 − t)/(n − t) dt = 1 − (n − 1) ln(n/(n − 1)).
+fn a_rank_with_changing_samples_hits_cached_samples_as_in_theory() {
+    // System: each of n ranks reads another n-th of the samples in every epoch, with a cache for as many.
+    // Expectation: without eviction, a cached sample is hit with its probability of being read, so that the
+    // miss ratio is 1 − 1/n. With LRU, at fraction t of an epoch the cache holds 1 − t of its samples that this
+    // epoch has not read, among n − t: the hit ratio is ∫(1 − t)/(n − t) dt = 1 − (n − 1) ln(n/(n − 1)).
     for (nodes, capacity) in [("4", "\"100 MB\""), ("2", "\"200 MB\"")] {
         let n: f64 = nodes.parse().expect("a number");
         let of = |policy| {
@@ -72,15 +72,15 @@ fn who_takes_turns_finds_what_others_would_have_read() {
         assert!((minio - (1.0 - 1.0 / n)).abs() < 0.01, "{minio}");
         assert!((lru - (n - 1.0) * (n / (n - 1.0)).ln()).abs() < 0.01, "{lru}");
     }
-    // Shards of one order for all are dealt out anew each epoch, too.
+    // Shards in one order for all ranks are distributed anew in each epoch, too.
     let shards = steady_misses(&outcome("strided", &[SHARDS, (POLICY, "\"minio\"")]));
     assert!((shards - 0.75).abs() < 0.04, "{shards}");
 }
 
 #[test]
-fn epochs_of_unequal_slices_stay_together() {
-    // System: 4,001 files for three ranks whose loaders make batches on request and drop what fills no
-    // batch. Expectation: in all epochs nobody misses more than what is its own.
+fn ranks_with_unequal_fixed_slices_read_only_their_own() {
+    // System: 4,001 files for three ranks whose loaders make batches on request and drop incomplete batches.
+    // Expectation: over all epochs, a rank misses only the samples of its own slice.
     let loader = "{ pytorch = { workers = 2, decode = \"0 s\" } }";
     let changes = [
         ("dataset.d.samples", "4001"),
@@ -98,7 +98,7 @@ fn epochs_of_unequal_slices_stay_together() {
 }
 
 #[test]
-fn without_a_cache_the_split_does_not_matter() {
+fn without_a_page_cache_the_sampler_does_not_matter() {
     let time = |sampler| {
         let direct = ("storage.s.local-disk.access", "\"direct\"");
         outcome(sampler, &[SHARDS, direct, ("run.epochs", "2")]).makespan
@@ -108,7 +108,7 @@ fn without_a_cache_the_split_does_not_matter() {
 }
 
 #[test]
-fn samplers_that_cannot_be_are_refused() {
+fn invalid_samplers_are_refused() {
     let resolve = |sampler: &str, set: &str| {
         let file = ScenarioFile::parse("test.toml", scenario(sampler)).expect("a scenario");
         file.resolve(&[set.parse().expect("an override")])
@@ -117,11 +117,11 @@ fn samplers_that_cannot_be_are_refused() {
         let problems = resolve(sampler, set).expect_err(set).to_string();
         assert!(problems.contains(says), "{problems}");
     };
-    refused("shard-split", "run.seed=1", "are in no shards");
+    refused("shard-split", "run.seed=1", "has no shards");
     refused(
         "contiguous",
         "dataset.d.layout={ shards = { samples = 2000 } }",
-        "each own one of 2 files",
+        "loaders cannot share 2 files",
     );
     refused("block", "run.seed=1", "contiguous");
     let alone = resolve("contiguous", "job.nodes=1").expect("a scenario");

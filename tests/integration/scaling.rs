@@ -1,5 +1,5 @@
-//! Published scaling results against predictions: Azure by fitted transports, the others by the catalogue or
-//! one rate.
+//! Published scaling results compared with predictions: Azure with fitted transports, the others with the
+//! catalogue or one fitted rate.
 
 use super::support::{Place, forebay};
 use forebay::published::{Compared, Published, Role, SCALING, compare, fit};
@@ -15,7 +15,8 @@ fn mean(compared: &[Compared<'_>], of: impl Fn(&Compared<'_>) -> bool) -> f64 {
 fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
     let published = Published::parse("scaling.toml", SCALING).expect("the repository's");
     let compared = compare(&published, &fit(&published));
-    // Every result is predicted but the speeds of one GPU, and Goyal's epoch on eight, which stands for one.
+    // Every result is predicted except the single-GPU rates, and Goyal's epoch on eight GPUs, which serves as
+    // such a rate.
     let judged = published.results.iter().filter(|result| result.role() != Role::Input).count();
     assert_eq!(compared.len(), judged - 1);
     let held_out = |one: &Compared<'_>| one.result.role() == Role::HeldOut && one.result.verified;
@@ -36,13 +37,15 @@ fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
             one.relative_error()
         );
     }
-    // Where a fit absorbs something else than links, other models are predicted without it, and missed by more.
+    // Where a fit includes effects other than the link, other models are predicted without it, with larger
+    // errors.
     let held_out = |one: &Compared<'_>| held_out(one) && !one.withheld;
     let others = mean(&compared, |one| held_out(one) && !one.result.cluster.starts_with("azure"));
     assert!(others <= 0.10, "{others}");
     let withheld = compared.iter().filter(|one| one.withheld).count();
     assert_eq!(withheld, 9, "AlexNet over NCCL 1, Inception and VGG over Horovod's MPI");
-    // TensorFlow's DGX-1, DLPerf, NVIDIA's MXNet, Horovod on 512 GPUs and Goyal: one constant a cluster at most.
+    // TensorFlow's DGX-1, DLPerf, NVIDIA's MXNet, Horovod on 512 GPUs and Goyal: at most one fitted constant
+    // for each cluster.
     let named = ["tensorflow-dgx1-", "dlperf-", "mxnet-", "horovod-512-", "goyal-"];
     let named = mean(&compared, |one| {
         held_out(one) && named.iter().any(|name| one.result.series.starts_with(name))
@@ -52,7 +55,8 @@ fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
         held_out(one) && one.result.cluster == "horovod" && one.result.transport.starts_with("nccl")
     });
     assert!(horovod <= 0.16, "{horovod}");
-    // NCCL 1 on a DGX-1: what joins its two fours, fitted on all eight GPUs, does not slow four.
+    // NCCL 1 on a DGX-1: the link between its two groups of four GPUs, fitted on all eight, does not slow four
+    // GPUs.
     let dgx = |one: &Compared<'_>| {
         held_out(one)
             && one.result.cluster == "dgx1-p100-nccl1"
@@ -66,7 +70,7 @@ fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
 }
 
 #[test]
-fn a_result_s_scenario_is_printed_and_bad_names_are_refused() {
+fn published_prints_the_scenario_of_a_result_and_refuses_bad_names() {
     let shown = forebay(&["published", "--scenario", "goyal-growth:352"]).output().expect("runs");
     let text = String::from_utf8(shown.stdout).expect("text");
     assert!(text.contains("nodes = 44") && text.contains("resnet50"), "{text}");
@@ -79,9 +83,9 @@ fn a_result_s_scenario_is_printed_and_bad_names_are_refused() {
 }
 
 #[test]
-fn the_table_says_where_each_result_is_published() {
-    // System: two sources, one of them of two results. Expectation: each named once below, by the number that is
-    // beside its results.
+fn the_published_table_lists_the_source_of_each_result() {
+    // System: two sources, one of them of two results. Expectation: each source is listed once below the table,
+    // with the number that marks its results.
     let series = |name: &str, source: &str| {
         format!(
             r#"[[series]]
@@ -119,7 +123,7 @@ results = [{{ gpus = 1, measured = 100 }}, {{ gpus = 2, measured = 190 }}]
 }
 
 #[test]
-fn a_fit_that_no_link_explains_is_said_in_text_and_json() {
+fn a_fit_slower_than_its_link_is_reported_in_text_and_json() {
     let print = |arguments: &[&str]| {
         let output = forebay(arguments).assert().success().get_output().stdout.clone();
         String::from_utf8(output).expect("text")

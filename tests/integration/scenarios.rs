@@ -1,4 +1,4 @@
-//! What the repository ships: scenarios and recipes.
+//! Shipped scenarios and recipes.
 
 use super::runs::repository;
 use forebay::plot::{DataSource, Recipe, Rows, Table, build};
@@ -7,7 +7,7 @@ use forebay::sweep::{Grid, header, occupancy_header};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The TOML files of a directory of the repository, in order.
+/// Returns the TOML files of a directory of the repository, in order.
 fn files(directory: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(repository(directory)).expect("a shipped directory");
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -21,7 +21,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A scenario and the points of its sweep; one point if it has none.
+/// Returns a scenario and the points of its sweep; one point if it has none.
 fn open(path: &Path) -> (ScenarioFile, Grid) {
     let file = ScenarioFile::open(path).unwrap_or_else(|problems| panic!("{problems}"));
     let axes = file.axes().unwrap_or_else(|problems| panic!("{problems}"));
@@ -30,7 +30,7 @@ fn open(path: &Path) -> (ScenarioFile, Grid) {
 }
 
 #[test]
-fn every_file_opens_with_the_question_that_it_answers() {
+fn every_shipped_file_begins_with_the_question_that_it_answers() {
     for path in files("scenarios").iter().chain(&files("plots")) {
         let text = read(path);
         let first = text.lines().next().unwrap_or_default();
@@ -52,7 +52,7 @@ fn every_scenario_resolves_at_every_point_of_its_sweep() {
 }
 
 #[test]
-fn every_recipe_draws_columns_that_its_scenario_has() {
+fn every_recipe_draws_only_columns_of_its_scenario() {
     for path in files("plots") {
         let recipe = Recipe::parse(&path.display().to_string(), &read(&path));
         let recipe = recipe.unwrap_or_else(|error| panic!("{error}"));
@@ -73,7 +73,7 @@ fn every_recipe_draws_columns_that_its_scenario_has() {
     }
 }
 
-/// Rows over time without a run.
+/// Returns stand-in rows over time, without a run.
 fn over_time() -> Table {
     let columns = ["job", "time", "step_time", "queue_occupancy", "enqueue_rate", "dequeue_rate"];
     let columns = columns.into_iter().chain(["net_enqueue_rate"]);
@@ -82,7 +82,8 @@ fn over_time() -> Table {
     Table::new(columns.clone(), vec![row("1"), row("2")]).expect("a table")
 }
 
-/// Rows of a sweep without a run: the grid's own values, the scenario's jobs, and 1 in every other column.
+/// Returns stand-in rows of a sweep, without a run: the grid's values, the scenario's jobs, and 1 in every
+/// other column.
 fn stand_in(grid: &Grid, header: Vec<String>, scenario: &Scenario) -> Table {
     let row = |index: usize, job: &str| -> Vec<String> {
         let values = grid.values(index);

@@ -1,4 +1,4 @@
-//! Hard disks: what their arm costs, by the pencil.
+//! Hard disks: the cost of seeks, compared with calculations by hand.
 
 use super::base::{base, changed};
 use super::runs::{simulate, steady};
@@ -6,7 +6,8 @@ use super::support::{Place, SCENARIO};
 use forebay::report::{Outcome, summarise};
 use forebay::scenario::{Scenario, ScenarioFile};
 
-/// Readers of samples of 100 kB from disks of 100 MB/s with seeks of 8 ms, in batches of 10.
+/// Returns a scenario with `readers` readers of samples of 100 kB from disks of 100 MB/s with seeks of 8 ms, in
+/// batches of 10.
 fn scenario(readers: u32, changes: &[(&str, &str)]) -> Scenario {
     let loader = format!("{{ threads = {readers}, capacity = \"10 samples\", decode = \"0 s\" }}");
     let disk = "{ local-disk = { bandwidth = \"100 MB/s\", seek = \"8 ms\" } }";
@@ -25,7 +26,7 @@ fn outcome(readers: u32, changes: &[(&str, &str)]) -> Outcome {
     simulate(&scenario(readers, changes))
 }
 
-/// Time of a sample [ms].
+/// Returns the time per sample [ms].
 fn sample(readers: u32, changes: &[(&str, &str)]) -> f64 {
     steady(&outcome(readers, changes), 20).step * 100.0
 }
@@ -38,8 +39,9 @@ const SEQUENTIAL: (&str, &str) = ("dataset.d.order", "\"sequential\"");
 const LAYOUT: &str = "dataset.d.layout";
 
 #[test]
-fn what_lies_elsewhere_costs_a_seek() {
-    // System: files in a fresh order. Expectation: 8 ms and 1 ms each, however many ask at once.
+fn reads_in_random_order_pay_a_seek_each() {
+    // System: files in a new random order. Expectation: a seek of 8 ms and a transfer of 1 ms each, whatever
+    // the number of readers.
     near("one", sample(1, &[]), 9.0, 0.01);
     near("four", sample(4, &[]), 9.0, 0.01);
     near("an array", sample(2, &[(LAYOUT, "{ raw = {} }")]), 9.0, 0.01);
@@ -50,7 +52,7 @@ fn what_lies_elsewhere_costs_a_seek() {
     let report = summarise(&scenario(4, &[]), std::slice::from_ref(&all), 0.0);
     let found = report.bottleneck.expect("a bottleneck");
     assert_eq!((found.resource.as_str(), found.cause.as_str()), ("s.arm", "latency"));
-    assert!(found.text.contains("without an arm"), "{}", found.text);
+    assert!(found.text.contains("a solid-state disk"), "{}", found.text);
     let of = |name: &str| -> f64 {
         let stalls = all.jobs[0].stalls.iter().filter(|s| s.cause.to_string() == name);
         stalls.map(|stall| stall.seconds).sum()
@@ -59,33 +61,33 @@ fn what_lies_elsewhere_costs_a_seek() {
 }
 
 #[test]
-fn what_follows_costs_none() {
+fn sequential_reads_pay_no_seek() {
     near("files as they lie", sample(1, &[SEQUENTIAL]), 1.0, 0.01);
     near("in line for them", sample(4, &[SEQUENTIAL]), 1.0, 0.01);
     near("an array", sample(1, &[SEQUENTIAL, (LAYOUT, "{ raw = {} }")]), 1.0, 0.01);
-    // Shards of 10 MB in requests of 1 MB: a seek for each shard, or for each request where four are
+    // Shards of 10 MB in requests of 1 MB: a seek for each shard, or for each request where four shards are
     // read in turns.
     let shards = (LAYOUT, "{ shards = { samples = 100, request = \"1 MB\" } }");
     near("a stream", sample(1, &[shards]), 1.08, 0.02);
     near("four streams", sample(4, &[shards]), 1.8, 0.02);
     near("one as it lies", sample(1, &[shards, SEQUENTIAL]), 1.0, 0.01);
-    // Column chunks that lie side by side, and some with others between.
+    // Column chunks that are adjacent, and some with unread columns in between.
     let columns = |read: &str| {
         let layout = format!("{{ parquet = {{ row_group = 100, columns = 4, read = {read} }} }}");
         outcome(1, &[(LAYOUT, &layout), ("run.steps", "500")]).makespan * 1e3 / 5000.0
     };
     near("all columns", columns("1"), 1.08, 0.02);
     near("some columns", columns("0.5"), 0.82, 0.02);
-    // Ten requests of a sample, four of them ahead.
+    // Ten requests for a sample, four of them ahead.
     let large = ("dataset.d.sample_size", "\"1 MB\"");
     let ahead = (LAYOUT, "{ file-per-sample = { request = \"100 kB\", readahead = 4 } }");
     near("ahead", sample(1, &[large, ahead]), 18.0, 0.01);
 }
 
 #[test]
-fn jobs_on_a_node_move_the_same_arm() {
-    // System: two copies of a job on a node, each through its files in order, half an epoch apart.
-    // Expectation: a seek for each file; none where each has a disk of its own.
+fn jobs_on_a_node_share_a_disk_arm() {
+    // System: two copies of a job on a node, each reads its files in order, half an epoch apart. Expectation: a
+    // seek for each file; none where each has a disk of its own.
     let two = [SEQUENTIAL, ("job.copies", "2"), ("job.stagger", "\"5 s\"")];
     let shared =
         outcome(1, &[&two[..], &[("cluster.share_nodes", "true"), ("run.steps", "1000")]].concat());
@@ -95,10 +97,10 @@ fn jobs_on_a_node_move_the_same_arm() {
 }
 
 #[test]
-fn hard_disks_read_files_as_fast_as_was_measured() {
-    // Mohan et al., VLDB 2021, table 3: 15 to 50 MB/s of random reads of ImageNet's files, 110 kB on
-    // average, from hard disks. Expectation: that range, with 1.5 to 6 ms to move an arm past requests
-    // in line and 150 MB/s where it is.
+fn hard_disks_read_random_files_at_the_measured_rate() {
+    // Mohan et al., VLDB 2021, table 3: 15 to 50 MB/s of random reads of ImageNet's files, 110 kB on average,
+    // from hard disks. Expectation: that range, with seeks of 1.5 to 6 ms between queued requests and a
+    // bandwidth of 150 MB/s.
     let rate = |seek: &str| {
         let disk = format!("{{ local-disk = {{ bandwidth = \"150 MB/s\", seek = \"{seek}\" }} }}");
         let size = ("dataset.d.sample_size", "{ lognormal = { mean = \"110 kB\", cv = 0.5 } }");
@@ -110,14 +112,14 @@ fn hard_disks_read_files_as_fast_as_was_measured() {
 }
 
 #[test]
-fn arms_that_move_for_nothing_are_refused() {
+fn seek_times_without_seeks_are_refused() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     let resolve = |disk: &str| {
         let set = format!("storage.s={{ local-disk = {{ {disk} }} }}");
         file.resolve(&[set.parse().expect("an override")])
     };
     let warm = resolve("bandwidth = \"1 GB/s\", seek = \"8 ms\", access = \"warm\"");
-    assert!(warm.expect_err("refused").to_string().contains("move no arm"));
+    assert!(warm.expect_err("refused").to_string().contains("need no seeks"));
     let list =
         resolve("bandwidth = [\"1 GB/s\", \"2 GB/s\"], seek = \"8 ms\"").expect("a scenario");
     assert!(

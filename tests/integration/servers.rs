@@ -1,4 +1,4 @@
-//! Servers that have the parameters: incast at their NICs and cores, who waits for whom, and how old what is learnt is.
+//! Parameter servers: incast at their NICs and cores, waits between model copies, and staleness of updates.
 
 use super::base::model_copies;
 use super::runs::{near, shipped, simulate, step, written};
@@ -6,23 +6,24 @@ use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise}
 use forebay::scenario::ScenarioFile;
 use forebay::sim::{self, Options};
 
-/// A job on `nodes` with `copies` model copies each, steps of 100 ms, and a table of `[job.sync]`.
+/// Returns a job on `nodes` nodes with `copies` model copies each, steps of 100 ms, and `sync` as its table of
+/// `[job.sync]`.
 fn text(nodes: u32, copies: u32, sync: &str) -> String {
     model_copies((nodes, copies), 8, ["0 s", "0 s"], sync)
 }
 
-/// 100 MB of parameters on servers, and the other `keys`.
+/// Returns such a job with 100 MB of parameters on servers, and the other `keys`.
 fn servers(nodes: u32, copies: u32, keys: &str) -> String {
     text(nodes, copies, &format!("parameter-server]\nparameters = \"100 MB\"\n{keys}"))
 }
 
-/// Steps of `text` that vary by so much.
+/// Returns `text` with steps that vary with a coefficient of variation of `cv`.
 fn varying(text: &str, cv: f64) -> String {
     let model = format!("model = {{ step = \"100 ms\", jitter = {{ gamma = {{ cv = {cv} }} }} }}");
     text.replace("model.step = \"100 ms\"", &model)
 }
 
-/// What was run, each instant of which has its cause.
+/// Returns the outcome, after checking that compute and stalls make up each step.
 fn outcome(text: &str) -> Outcome {
     let outcome = simulate(&written(text, &[]));
     for job in &outcome.jobs {
@@ -43,7 +44,7 @@ fn run(text: &str) -> JobOutcome {
     outcome(text).jobs.remove(0)
 }
 
-/// What a step takes beside its 100 ms.
+/// Returns the time of a step beyond its 100 ms [s].
 fn beside(text: &str) -> f64 {
     step(&run(text)) - 0.1
 }
@@ -53,16 +54,17 @@ fn stalled(job: &JobOutcome, cause: StallCause) -> f64 {
     of.map(|stall| stall.seconds).sum::<f64>() / job.steps.len() as f64
 }
 
-/// Bytes that a resource served.
+/// Returns the bytes that a resource served.
 fn served(outcome: &Outcome, name: &str) -> f64 {
     outcome.resources.iter().find(|of| of.name == name).expect(name).served
 }
 
 #[test]
-fn many_model_copies_at_one_server_take_turns_on_its_nic() {
-    // System: W model copies of 100 MB on nodes of their own, S servers with parts of it, NICs of 1 GB/s, an idle
-    // network. Expectation: W · 100 MB into S NICs, and as much out; where servers are more than model copies, or
-    // their NICs faster, those of the model copies limit instead: 100 MB there and back.
+fn many_model_copies_share_the_nic_of_a_parameter_server() {
+    // System: W model copies of 100 MB on nodes of their own, S servers with parts of the model, NICs of 1
+    // GB/s, an idle network. Expectation: W · 100 MB into S NICs, and as much out of them; if there are more
+    // servers than model copies, or server NICs are faster, the NICs of the model copies are the limit: 100 MB
+    // in each direction.
     for (workers, number) in
         [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (6, 3), (4, 4), (2, 8)]
     {
@@ -74,9 +76,9 @@ fn many_model_copies_at_one_server_take_turns_on_its_nic() {
             near(beside(&servers(workers, 1, &keys)), 2.0 * there.max(own), &what);
         }
     }
-    // Two nodes with four model copies each: their own NICs have 400 MB.
+    // Two nodes with four model copies each: their own NICs carry 400 MB.
     near(beside(&servers(2, 4, "servers = 8")), 0.8, "by nodes");
-    // Latency is paid each way, and a stream gets no more than its cap: 100 MB at 0.5 GB/s.
+    // Latency is paid in each direction, and a stream is limited to its cap: 100 MB at 0.5 GB/s.
     near(beside(&servers(2, 1, "servers = 2\ntransport.tcp.latency = \"1 ms\"")), 0.202, "latency");
     near(beside(&servers(1, 1, "transport.tcp.per_stream = \"0.5 GB/s\"")), 0.4, "a stream");
     near(
@@ -87,23 +89,23 @@ fn many_model_copies_at_one_server_take_turns_on_its_nic() {
 }
 
 #[test]
-fn gradients_queue_for_the_servers_cores() {
-    // System: four model copies push 100 MB each at once, which a core adds at 0.5 GB/s. Expectation: after the 0.4 s
-    // of incast 0.2 s for each, one after the other on one core, in pairs on two; with two servers halves; and
-    // pulls as before.
+fn gradient_updates_queue_for_the_cores_of_parameter_servers() {
+    // System: four model copies push 100 MB each at once, which a core adds at 0.5 GB/s. Expectation: after the
+    // 0.4 s of incast 0.2 s for each push, one after the other on one core, in pairs on two; half of that with
+    // two servers; pulls take the same time.
     let of = |keys: &str| beside(&servers(4, 1, keys));
     let update = "server = { update = \"0.5 GB/s\", cores";
     near(of(&format!("{update} = 1 }}")), 0.8 + 4.0 * 0.2, "one core");
     near(of(&format!("{update} = 2 }}")), 0.8 + 2.0 * 0.2, "two cores");
     near(of(&format!("{update} = 8 }}")), 0.8 + 0.2, "a core each");
     near(of(&format!("servers = 2\n{update} = 1 }}")), 0.4 + 4.0 * 0.1, "two servers");
-    // On the nodes of the job they share its cores with decoding.
+    // Servers on the job's nodes share their cores with decoding.
     let beside_workers = |loader: &str| {
         let keys = "servers = 2\nserver = { placement = \"with-workers\", update = \"0.2 GB/s\" }";
         let text = servers(2, 1, keys).replace("loader.in-memory = {}", loader);
         step(&run(&text.replace("cores = 8", "cores = 1").replace("steps = 8", "steps = 60")))
     };
-    // 0.5 s for adding, 0.4 s for decoding.
+    // 0.5 s for the update, 0.4 s for decoding.
     let (alone, busy) = (
         beside_workers("loader.in-memory = {}"),
         beside_workers("loader.pytorch = { workers = 4, decode = \"50 ms\" }"),
@@ -112,10 +114,10 @@ fn gradients_queue_for_the_servers_cores() {
 }
 
 #[test]
-fn servers_beside_workers_take_what_is_theirs_from_memory() {
-    // System: two nodes, a server on each. Expectation: of 100 MB half stays on the node, half goes over the NIC: 50 ms
-    // each way, and over PCIe of 0.1 GB/s 500 ms for the half that stays; one server on the first node
-    // gets 100 MB from the other.
+fn parameter_servers_on_worker_nodes_exchange_local_gradients_in_memory() {
+    // System: two nodes, a server on each. Expectation: half of 100 MB stays on the node, half crosses the NIC:
+    // 50 ms in each direction, and over PCIe of 0.1 GB/s 500 ms for the half that stays; one server on the
+    // first node receives 100 MB from the other node.
     let own = "server.placement = \"with-workers\"";
     near(beside(&servers(2, 1, &format!("servers = 2\n{own}"))), 0.1, "halves");
     near(beside(&servers(2, 1, own)), 0.2, "one server");
@@ -127,16 +129,17 @@ fn servers_beside_workers_take_what_is_theirs_from_memory() {
 }
 
 #[test]
-fn buckets_are_pushed_and_pulled_while_backward_goes_on() {
-    // System: four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each 25 ms there and 25 ms back. Expectation: all
-    // in one 200 ms; in buckets the pull of one goes with the push of the next: five times 25 ms, from 62.5 ms
-    // on, or from the end of backward.
+fn pushes_and_pulls_of_buckets_overlap_with_backward() {
+    // System: four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each with 25 ms to push and 25 ms to
+    // pull. Expectation: as one bucket 200 ms; in buckets the pull of one overlaps with the push of the next:
+    // five times 25 ms, from 62.5 ms on, or from the end of backward.
     let of = |keys: &str| beside(&servers(1, 1, &format!("tensors = 4\nbackward = 0.5\n{keys}")));
     near(of("server.nic = \"1 GB/s\""), 0.2, "all together");
     near(of("buckets = \"25 MB\""), 0.0625 + 5.0 * 0.025 - 0.1, "in buckets");
     near(of("buckets = \"25 MB\"\noverlap = false"), 5.0 * 0.025, "after backward");
-    // Two model copies: 50 ms for each bucket at one server, 25 ms at two that have half of each. Where these have whole
-    // ones, two go at once, in 50 ms, and two behind; of three servers the one with two buckets is last.
+    // Two model copies: 50 ms for each bucket at one server, 25 ms at two servers that have half of each
+    // bucket. With whole buckets at each server, two buckets are pushed at once, in 50 ms, and then two more;
+    // with three servers, the one with two buckets is last.
     let two = |keys: &str| {
         let keys = format!("tensors = 4\nbuckets = \"25 MB\"\noverlap = false\n{keys}");
         beside(&servers(2, 1, &keys))
@@ -148,7 +151,7 @@ fn buckets_are_pushed_and_pulled_while_backward_goes_on() {
 }
 
 #[test]
-fn no_slack_is_synchronous_and_endless_slack_asynchronous() {
+fn zero_slack_equals_synchronous_and_unlimited_slack_asynchronous_consistency() {
     let of = |consistency: &str| {
         let keys =
             format!("servers = 2\ntensors = 3\nbuckets = \"30 MB\"\nconsistency = {consistency}");
@@ -158,11 +161,12 @@ fn no_slack_is_synchronous_and_endless_slack_asynchronous() {
     assert_eq!(of("{ stale = 0 }"), synchronous);
     assert_eq!(of("{ stale = 1000000000 }"), asynchronous);
     assert_ne!(synchronous, asynchronous);
-    // The same seed gives the same; slack that is less than what they drift is between.
+    // The same seed gives the same outcome; slack below the drift of the model copies lies in between.
     assert_eq!(of("\"asynchronous\""), asynchronous);
 }
 
-/// Samples per second of single steps of 100 ms with so much jitter, and updates by staleness.
+/// Returns the steps per second with this jitter, where an exchange takes little time, and the number of
+/// updates by staleness.
 fn pace(consistency: &str, cv: f64) -> (f64, Vec<(u64, u64)>) {
     let keys = format!("servers = 8\nserver.nic = \"10 GB/s\"\nconsistency = {consistency}");
     let text = servers(8, 1, &keys).replace("100 MB", "1 MB").replace("steps = 8", "steps = 300");
@@ -172,10 +176,10 @@ fn pace(consistency: &str, cv: f64) -> (f64, Vec<(u64, u64)>) {
 }
 
 #[test]
-fn the_more_slack_the_less_stragglers_cost() {
-    // System: eight model copies whose steps vary by half. Expectation: synchronous ones take the longest of eight each
-    // time; each step of slack helps, and without a limit nobody waits: a step takes its mean, 100 ms and the
-    // millisecond each way.
+fn more_slack_reduces_the_cost_of_stragglers() {
+    // System: eight model copies whose steps vary by half. Expectation: synchronous steps take the longest of
+    // eight times; each step of slack helps, and without a limit no copy waits: a step takes its mean, 100 ms
+    // plus a millisecond in each direction.
     let all = ["\"synchronous\"", "{ stale = 1 }", "{ stale = 4 }", "\"asynchronous\""];
     let paces = all.map(|consistency| pace(consistency, 0.5).0);
     for pair in paces.windows(2) {
@@ -186,9 +190,9 @@ fn the_more_slack_the_less_stragglers_cost() {
 }
 
 #[test]
-fn staleness_is_the_updates_of_others_between_pull_and_push() {
-    // System: eight model copies. Expectation: synchronous updates are one of all, and see everything; of eight that
-    // take turns each has missed seven others on average, whatever the slack.
+fn staleness_counts_updates_of_others_between_pull_and_push() {
+    // System: eight model copies. Expectation: a synchronous update combines all copies and has no staleness;
+    // otherwise each copy has missed seven updates of others on average, whatever the slack.
     let mean = |all: &[(u64, u64)]| {
         let (sum, count) =
             all.iter().fold((0, 0), |(sum, n), (of, updates)| (sum + of * updates, n + updates));
@@ -201,15 +205,16 @@ fn staleness_is_the_updates_of_others_between_pull_and_push() {
     let most = |all: &[(u64, u64)]| all.iter().map(|(of, _)| *of).max().expect("some");
     let (_, stale) = pace("{ stale = 1 }", 0.5);
     assert!(most(&stale) < most(&asynchronous), "{stale:?} {asynchronous:?}");
-    // Nobody is ahead of the slowest by more than the slack, so nobody misses more than (s + 1) + s of each other.
+    // No copy is ahead of the slowest by more than the slack s, so none misses more than (s + 1) + s updates of
+    // each other copy.
     assert!(most(&stale) <= 7 * 3, "{stale:?}");
 }
 
 #[test]
-fn a_slow_node_holds_up_those_who_wait_for_it() {
-    // System: four nodes, of which one takes 300 ms for a step; nothing else takes time. Expectation: synchronous steps
-    // take 300 ms, of which the others wait 200; asynchronous ones as many in all as each makes: 3 · 10 + 10 ÷ 3 a
-    // second, four to a step.
+fn a_slow_node_delays_only_model_copies_that_wait_for_it() {
+    // System: four nodes, one of which takes 300 ms for a step; nothing else takes time. Expectation:
+    // synchronous steps take 300 ms, of which the others wait for 200; asynchronous copies together make 3 · 10
+    // + 10 ÷ 3 steps a second, four of which are a step of the report.
     let of = |consistency: &str| {
         let text = servers(4, 1, &format!("consistency = {consistency}"))
             .replace("nic = \"1 GB/s\"", "nic = \"1000 TB/s\"")
@@ -226,7 +231,7 @@ fn a_slow_node_holds_up_those_who_wait_for_it() {
     let mean = apart.steps[149].end / 150.0;
     assert!((mean / expected - 1.0).abs() < 0.01, "{mean}, not {expected}");
     assert!(stalled(&apart, StallCause::peer(Cause::Compute)) < 1e-9);
-    // Bounded, the slow one sets the pace in the end.
+    // With bounded slack, the slow copy eventually sets the pace.
     let bounded = of("{ stale = 3 }");
     assert!((step(&bounded) - 0.3).abs() < 0.01, "{}", step(&bounded));
     let samples = |job: &JobOutcome| job.steps.iter().map(|step| step.samples).collect::<Vec<_>>();
@@ -234,9 +239,9 @@ fn a_slow_node_holds_up_those_who_wait_for_it() {
 }
 
 #[test]
-fn all_bytes_that_set_out_arrive_somewhere() {
-    // System: three nodes, two model copies each, two servers; eight steps. Expectation: each model copy pushes 100 MB in
-    // each step, and pulls as much before it; NICs of nodes and servers carry just that.
+fn bytes_of_pushes_and_pulls_are_conserved() {
+    // System: three nodes, two model copies each, two servers; eight steps. Expectation: each model copy pushes
+    // 100 MB in each step, and pulls as much before it; NICs of nodes and servers carry exactly these bytes.
     let found = outcome(&servers(3, 2, "servers = 2"));
     let sync = found.jobs[0].sync.clone().expect("books");
     assert_eq!((sync.pushed, sync.updates), (6 * 8 * 100_000_000, 48));
@@ -253,10 +258,11 @@ fn all_bytes_that_set_out_arrive_somewhere() {
 }
 
 #[test]
-fn reads_and_pushes_share_a_nic() {
-    // System: two nodes that read 100 MB a batch from a server of files through the NICs of 1 GB/s that parameters come
-    // in by too. Expectation: with steps that take no time a NIC is always full, 200 ms a step; with a network for
-    // storage alone pushes and pulls take 100 ms each, one after the other, which hides the reads.
+fn reads_and_pulls_of_parameters_share_a_nic() {
+    // System: two nodes that read batches of 100 MB from a file server through the NICs of 1 GB/s over which
+    // they also pull parameters. Expectation: with steps that take no time a NIC is always full, 200 ms a step;
+    // with a separate storage network pushes and pulls take 100 ms each, one after the other, which hides the
+    // reads.
     let of = |network: &str| {
         let text = servers(2, 1, "servers = 2")
             .replace("nic = \"1 GB/s\"", &format!("nic = \"1 GB/s\"{network}"))
@@ -276,9 +282,9 @@ fn reads_and_pushes_share_a_nic() {
 }
 
 #[test]
-fn gradients_of_several_steps_are_pushed_together() {
-    // System: four model copies, 0.4 s there and 0.4 s back. Expectation: with four steps to an update that is a quarter
-    // of it for a step, synchronous or not; the books count an update for four steps.
+fn accumulated_gradients_are_pushed_once() {
+    // System: four model copies, 0.4 s to push and 0.4 s to pull. Expectation: with accumulation over four
+    // steps, a step takes a quarter of that, synchronous or not; an update is counted for four steps.
     let of = |keys: &str| {
         let text = servers(4, 1, keys).replace("steps = 8", "steps = 40");
         run(&text.replace("batch = 8", "batch = 8\naccumulation = 4"))
@@ -291,9 +297,10 @@ fn gradients_of_several_steps_are_pushed_together() {
 }
 
 #[test]
-fn elastic_averaging_sends_parameters_every_so_often() {
-    // System: as before, with a centre every 1, 2 or 5 steps. Expectation: the exchange is paid once for so many steps; by
-    // default nobody waits for others; its bytes are those of the parameters whatever the gradients' are.
+fn elastic_averaging_exchanges_parameters_once_per_period() {
+    // System: four model copies with a centre and a period of 1, 2 or 5 steps. Expectation: the exchange is
+    // paid once per period; by default no copy waits for others; its bytes are those of the parameters,
+    // whatever the gradients.
     let of = |period: u64, keys: &str| {
         let sync =
             format!("elastic-averaging]\nparameters = \"100 MB\"\nperiod = {period}\n{keys}");
@@ -310,7 +317,7 @@ fn elastic_averaging_sends_parameters_every_so_often() {
     let slow = |keys: &str| run(&varying(&of(5, keys), 0.8)).steps[39].end;
     assert!(slow("") < 0.97 * slow("consistency = \"synchronous\""), "asynchronous by default");
     assert!(slow("servers = 4") < slow(""), "servers");
-    // From the catalogue: ResNet-50 has 25,557,032 parameters.
+    // ResNet-50 of the catalogue has 25,557,032 parameters.
     let model = "model = { catalogue = \"resnet50\", step = \"100 ms\" }";
     let known = |keys: &str| {
         let text = of(2, keys).replace("parameters = \"100 MB\"\n", "");
@@ -321,9 +328,9 @@ fn elastic_averaging_sends_parameters_every_so_often() {
 }
 
 #[test]
-fn whatever_trains_and_loads_every_instant_has_its_cause() {
-    // System: pushes in buckets beside all that a step may wait for. Expectation: compute and stalls make up each step
-    // (which `outcome` looks at), and the same seed gives the same.
+fn compute_and_stalls_add_up_with_parameter_servers_in_every_configuration() {
+    // System: pushes in buckets together with every other cause of stalls. Expectation: compute and stalls make
+    // up each step (which `outcome` checks), and the same seed gives the same outcome.
     let model = "model.step = \"100 ms\"";
     let loader = "loader.in-memory = {}";
     for consistency in ["\"synchronous\"", "{ stale = 2 }", "\"asynchronous\""] {
@@ -369,14 +376,14 @@ fn whatever_trains_and_loads_every_instant_has_its_cause() {
             assert!(fresh <= samples, "{consistency} {to}: {fresh} of {samples}");
         }
     }
-    // Nothing takes time but the steps.
+    // Only steps take time.
     let none = servers(2, 2, "").replace("nic = \"1 GB/s\", ", "");
     let job = run(&varying(&none, 0.5));
     assert_eq!(stalled(&job, StallCause::own(Cause::Communication)), 0.0);
 }
 
 #[test]
-fn what_servers_cannot_do_is_refused_and_what_is_idle_told() {
+fn invalid_server_settings_are_refused_and_ineffective_ones_reported() {
     let wrong = |keys: &str, from: &str, to: &str| {
         let text = servers(2, 2, keys).replace(from, to);
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
@@ -391,14 +398,14 @@ fn what_servers_cannot_do_is_refused_and_what_is_idle_told() {
         ("servers = 0", "", "", "whole number"),
         ("server.placement = \"elsewhere\"", "", "", "with-workers"),
         ("compression.quantised = {}", "", "", "write `ratio = 0.01`"),
-        ("compression.sparse.ratio = 0", "", "", "nothing of the gradients is left"),
-        ("transport.tcp.profile = \"x\"", "", "", "not taken from profiles"),
+        ("compression.sparse.ratio = 0", "", "", "the ratio is out of range"),
+        ("transport.tcp.profile = \"x\"", "", "", "cannot be taken from a profile"),
         ("", job, &with("parallel.pipeline.stages = 2"), "split over stages"),
         (
             "",
             job,
             &with("checkpoint = { steps = 2, bytes = \"1 MB\" }"),
-            "write checkpoints, and \"memory\" is on the job's",
+            "write checkpoints, but \"memory\" is on the job's nodes",
         ),
         ("tensors = 100000\nbuckets = \"1 B\"\nservers = 100", "", "", "fewer `servers`"),
         ("", "100 MB", "900 PB", "write at most 9007199254740992 B"),
@@ -434,7 +441,7 @@ fn what_servers_cannot_do_is_refused_and_what_is_idle_told() {
 }
 
 #[test]
-fn a_trace_shows_what_is_on_its_way_and_how_far_model_copies_are_apart() {
+fn a_trace_shows_bytes_in_flight_and_the_lead_of_model_copies() {
     let text = varying(&servers(2, 1, "consistency = \"asynchronous\""), 0.5);
     let options = Options { trace: true, ..Options::default() };
     let scenario = written(&text, &[]);
@@ -448,11 +455,11 @@ fn a_trace_shows_what_is_on_its_way_and_how_far_model_copies_are_apart() {
     assert!(counter("on the way [B]") >= 100e6);
     assert!(counter("lead [exchanges]") >= 1.0);
     assert!(trace.spans.iter().any(|span| span.name == "communication"));
-    // Looking changes nothing.
+    // Tracing changes no outcome.
     assert_eq!(traced.jobs, simulate(&scenario).jobs);
 }
 
-/// The report of four model copies whose steps vary.
+/// Returns the report of four model copies whose steps vary.
 fn report(keys: &str, more: &str) -> Report {
     let text = varying(&servers(4, 1, keys), 0.5).replace("steps = 8", "steps = 60");
     let job = "loader.in-memory = {}";
@@ -461,7 +468,7 @@ fn report(keys: &str, more: &str) -> Report {
 }
 
 #[test]
-fn reports_say_what_a_step_is_and_how_stale_updates_are() {
+fn reports_define_a_step_and_state_staleness() {
     let asynchronous = report("consistency = \"asynchronous\"", "accumulation = 3");
     let sync = asynchronous.jobs[0].sync.clone().expect("servers");
     assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (3, 100_000_000));
@@ -471,15 +478,12 @@ fn reports_say_what_a_step_is_and_how_stale_updates_are() {
     let all: f64 = staleness.distribution.iter().map(|of| of.share).sum();
     assert!((all - 1.0).abs() < 1e-9 && staleness.distribution.len() > 2, "{staleness:?}");
     let text = forebay::report::text::render(&asynchronous, 400, false);
+    assert!(text.contains("a step is 4 batches, done by any of 4 model copies"), "{text}");
     assert!(
-        text.contains("a step is 4 batches, whichever of 4 model copies has done them"),
+        text.contains("after every 3 of its own steps a model copy exchanges 100 MB with 1 server"),
         "{text}"
     );
-    assert!(
-        text.contains("after every 3 of its own a model copy has 100 MB to exchange with 1 server"),
-        "{text}"
-    );
-    assert!(text.contains("of the others'"), "{text}");
+    assert!(text.contains("updates of other ranks"), "{text}");
     let json = serde_json::to_value(&asynchronous).expect("JSON");
     assert_eq!(json["jobs"][0]["sync"]["staleness"]["max"], staleness.max);
     let together =
@@ -488,8 +492,9 @@ fn reports_say_what_a_step_is_and_how_stale_updates_are() {
 }
 
 #[test]
-fn what_staleness_costs_is_said() {
-    // System: 10 epochs, and a tenth more for each update that was missed; about three of four model copies.
+fn staleness_adds_the_assumed_epochs_to_time_to_accuracy() {
+    // System: 10 epochs, and a tenth more for each missed update; four model copies miss about three.
+    // Expectation: 13 epochs, and the report states the assumption.
     let epochs = |keys: &str, staleness: &str| {
         let of = report(keys, &format!("accuracy = {{ epochs = 10{staleness} }}"));
         let accuracy = of.jobs[0].time_to_accuracy.clone().expect("said");
@@ -498,17 +503,18 @@ fn what_staleness_costs_is_said() {
     let keys = "consistency = \"asynchronous\"";
     let (free, said) = epochs(keys, "");
     assert_eq!(free, 10.0);
-    assert!(said.contains("stale updates as good as others"), "{said}");
+    assert!(said.contains("stale updates counted as fully useful"), "{said}");
     let (costly, said) = epochs(keys, ", staleness = 0.1");
     assert!((costly - 13.0).abs() < 0.4, "{costly}");
-    assert!(said.contains("for updates that were not seen"), "{said}");
+    assert!(said.contains("for stale updates"), "{said}");
     assert_eq!(epochs("", ", staleness = 0.1").0, 10.0);
 }
 
 #[test]
-fn the_shipped_figure_says_what_its_title_does() {
-    // System: `scenarios/parameter-server.toml`. Expectation: with one server 32 nodes are as fast as its NIC lets them, 64
-    // images for 102 MB, whoever waits; with eight synchronous ones wait for a third of the time and others do not.
+fn the_parameter_server_figure_supports_its_title() {
+    // System: `scenarios/parameter-server.toml`. Expectation: with one server 32 nodes are as fast as its NIC,
+    // 64 images for 102 MB, with any consistency; with eight servers synchronous copies wait for a third of the
+    // time, asynchronous ones hardly.
     let rate = |sync: &str| {
         let scenario = shipped(
             "parameter-server",
@@ -527,9 +533,10 @@ fn the_shipped_figure_says_what_its_title_does() {
 }
 
 #[test]
-fn what_is_sent_and_where_moves_the_answer_its_way() {
-    // System: ResNet-50 with its 25,557,032 parameters at one server. Expectation: there and back by NIC; in 16 bits half of it;
-    // compression at 1 GB/s takes the bytes of gradients once more, and saves the way there.
+fn precision_compression_and_placement_change_exchange_time_in_the_right_direction() {
+    // System: ResNet-50 with its 25,557,032 parameters at one server. Expectation: the bytes in both directions
+    // over the NIC; half of the time in 16 bits; compression at 1 GB/s takes the time of the gradients' bytes
+    // once more, and shortens the push.
     let model = "model = { catalogue = \"resnet50\", step = \"100 ms\" }";
     let known = |keys: &str| {
         let text = servers(1, 1, keys).replace("parameters = \"100 MB\"\n", "");
@@ -541,7 +548,8 @@ fn what_is_sent_and_where_moves_the_answer_its_way() {
     let coding = "compression.quantised = { ratio = 0.25, compress = \"1 GB/s\" }";
     near(known(coding), bytes + 0.25 * bytes + bytes, "compressed");
     near(known("compression.sparse.ratio = 0.01"), 0.01 * bytes + bytes, "sparse");
-    // A rack's uplink is on the way to a server of its own, and to one in another rack; not inside a rack.
+    // A rack's uplink is on the route to a server in a rack of its own, and to one in another rack, but not to
+    // one in the same rack.
     let racks = |nodes: u32, keys: &str| {
         let network =
             format!("nic = \"1 GB/s\", racks = {{ nodes = {nodes}, uplink = \"0.5 GB/s\" }}");
@@ -551,7 +559,7 @@ fn what_is_sent_and_where_moves_the_answer_its_way() {
     near(racks(2, "server.nic = \"9 GB/s\""), 0.8, "both by one");
     near(racks(1, "server.placement = \"with-workers\""), 0.4, "in the other rack");
     near(racks(2, "server.placement = \"with-workers\""), 0.2, "in the same rack");
-    // Messages cost cores at both ends, of servers too: 1 ms at each for each way.
+    // Messages need cores at both ends, also at servers: 1 ms at each end in each direction.
     let messages = "transport.tcp.cpu.per_message = \"1 ms\"";
     near(beside(&servers(1, 1, messages)), 0.204, "messages");
     let cores = |keys: &str| written(&servers(1, 2, keys), &[]).remarks.join("\n");

@@ -1,11 +1,12 @@
-//! Signals: the first is answered within a second whatever the program is at, the second ends it with a message.
+//! Signals: the first is handled within a second, whatever the program does; the second ends the program with a
+//! message.
 
 use crate::support::{Place, SCENARIO};
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The first signal is answered within a second; a busy machine gets some more.
+/// Time limit for handling the first signal: it takes up to a second, and longer on a busy machine.
 const SOON: Duration = Duration::from_secs(4);
 
 fn start(place: &Place, arguments: &[&str]) -> Child {
@@ -19,7 +20,8 @@ fn start(place: &Place, arguments: &[&str]) -> Child {
         .expect("the program starts")
 }
 
-/// Waits until the program handles signals: one that comes in its first milliseconds ends it as it does any other.
+/// Waits until the program handles signals: a signal in its first milliseconds would end it like any other
+/// program.
 fn wait_for_handler(child: &Child) {
     let handles = || {
         let status =
@@ -34,7 +36,7 @@ fn wait_for_handler(child: &Child) {
     }
 }
 
-/// Sends a signal.
+/// Sends a signal to a child process.
 fn send(child: &Child, signal: &str) {
     let id = child.id().to_string();
     assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
@@ -47,10 +49,10 @@ fn send_twice(child: &Child, signal: &str) {
     assert!(Command::new("sh").args(["-c", &both]).status().expect("a shell").success());
 }
 
-/// What a child says when it ends, which it does soon.
+/// Returns the output and the standard error of a child, which must end soon.
 fn ended(mut child: Child) -> (Output, String) {
     let begin = Instant::now();
-    // Held open: the end of its input would be another thing to answer.
+    // The input is kept open, because its end would end the command as well.
     let _input = child.stdin.take();
     let out = child.wait_with_output().expect("it ends");
     assert!(begin.elapsed() < SOON, "it took {:?}", begin.elapsed());
@@ -58,7 +60,7 @@ fn ended(mut child: Child) -> (Output, String) {
     (out, message)
 }
 
-/// A sweep of a million points, each of which takes a while.
+/// Returns a scratch directory with a sweep of a million points, each of which takes a while.
 fn large() -> Place {
     let place = Place::new();
     let list = |most: u32| (1..=most).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
@@ -73,11 +75,11 @@ fn large() -> Place {
 }
 
 #[test]
-fn a_signal_while_the_points_of_a_large_grid_are_checked_is_answered() {
+fn a_signal_during_the_check_of_a_large_grid_ends_the_sweep() {
     let place = large();
     for arguments in [&["sweep", "s.toml"][..], &["sweep", "s.toml", "-o", "rows.csv"]] {
         let mut child = start(&place, arguments);
-        // Its rows are read and dropped, so that a full pipe does not block it.
+        // The rows are read and dropped, so that a full pipe does not block the command.
         let mut rows = child.stdout.take().expect("a pipe");
         let reader = std::thread::spawn(move || rows.read_to_end(&mut Vec::new()));
         wait_for_handler(&child);
@@ -91,7 +93,7 @@ fn a_signal_while_the_points_of_a_large_grid_are_checked_is_answered() {
 }
 
 #[test]
-fn a_signal_while_a_command_waits_for_input_is_answered() {
+fn a_signal_during_a_wait_for_input_ends_the_command() {
     let place = Place::new();
     for arguments in
         [&["run", "-"][..], &["sweep", "-"], &["plot", "/dev/stdin"], &["published", "/dev/stdin"]]
@@ -106,9 +108,9 @@ fn a_signal_while_a_command_waits_for_input_is_answered() {
 }
 
 #[test]
-fn a_signal_while_a_large_run_is_built_is_answered() {
-    // System: 400,000 job copies, which take longer to be built than the answer to a signal may take. Expectation: the
-    // signal is answered within a second (some more where others use the cores), whenever it comes.
+fn a_signal_during_the_set_up_of_a_large_run_ends_it() {
+    // System: 400,000 job copies, whose set-up takes longer than a signal may wait. Expectation: the signal is
+    // handled within a second (longer on a busy machine), whenever it arrives.
     let place = Place::new();
     let set =
         ["job.copies=400000", "cluster.share_nodes=true", "run.replications=1", "run.steps=1"];
@@ -131,9 +133,9 @@ fn a_signal_while_a_large_run_is_built_is_answered() {
 }
 
 #[test]
-fn two_signals_at_once_are_one() {
-    // System: what `timeout` does, a signal to the child and one to its group. Expectation: the command ends as after one,
-    // with a message and what was finished.
+fn two_signals_at_once_count_as_one() {
+    // System: two signals as sent by `timeout`, one to the child and one to its group. Expectation: the command
+    // ends as after one signal, with a message and the finished points.
     let place = Place::new();
     let long = SCENARIO.replace("steps = 20", "steps = 4000");
     let seeds: Vec<String> = (1..400).map(|seed| seed.to_string()).collect();
@@ -156,9 +158,9 @@ fn two_signals_at_once_are_one() {
 }
 
 #[test]
-fn a_second_signal_ends_with_a_message_what_the_first_cannot() {
-    // System: a run whose report nobody reads, so that it cannot be written. Expectation: the first signal is answered by
-    // what the run waits for, the second ends it and says so.
+fn a_second_signal_ends_a_blocked_command_with_a_message() {
+    // System: a run whose report is never read, so that writing blocks. Expectation: the first signal produces
+    // a message on the blocked report, the second ends the run with a message.
     let place = Place::new();
     let jobs: String = (0..200)
         .map(|job| {
@@ -180,7 +182,7 @@ fn a_second_signal_ends_with_a_message_what_the_first_cannot() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // The first byte: the run is over, and the pipe fills.
+    // The first byte shows that the run is over; then the pipe fills.
     reader.read_exact(&mut [0]).expect("a report");
     std::thread::sleep(Duration::from_millis(100));
     send(&child, "-TERM");
@@ -189,7 +191,7 @@ fn a_second_signal_ends_with_a_message_what_the_first_cannot() {
     let length = said.read(&mut first).expect("a message");
     let first = String::from_utf8_lossy(&first[..length]).into_owned();
     assert!(first.starts_with("forebay: interrupted: the report of what was finished"), "{first}");
-    // More than a second after the first.
+    // More than a second after the first signal.
     std::thread::sleep(Duration::from_millis(1100));
     send(&child, "-TERM");
     let mut rest = String::new();
@@ -199,8 +201,8 @@ fn a_second_signal_ends_with_a_message_what_the_first_cannot() {
 }
 
 #[test]
-fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
-    // System: a sweep under `nohup`. Expectation: it outlives the terminal, and ends by SIGTERM.
+fn a_signal_ignored_at_the_start_stays_ignored() {
+    // System: a sweep under `nohup`. Expectation: it survives SIGHUP, and ends by SIGTERM.
     let place = large();
     let text = String::from_utf8(place.read("s.toml")).expect("text");
     place.write("s.toml", &text.replace("copies = 200", "copies = 2"));
@@ -215,7 +217,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
         .expect("nohup starts it");
     wait_for_handler(&child);
     send(&child, "-HUP");
-    // A signal that is heeded is answered after half a second.
+    // A signal that is not ignored is handled within half a second.
     std::thread::sleep(Duration::from_millis(800));
     assert_eq!(child.try_wait().expect("a child"), None, "it has ended");
     send(&child, "-TERM");

@@ -1,4 +1,4 @@
-//! Models spread over GPUs: split layers, sharded states, and all of that together.
+//! Models split over GPUs: tensor parallelism, ZeRO, pipelines, and their combinations.
 
 use super::pipeline_schedules::{adds_up, spread, waits};
 use super::runs::{near, run, simulate, step, written};
@@ -6,11 +6,11 @@ use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
 use forebay::scenario::ScenarioFile;
 use forebay::sim::Options;
 
-/// GPUs of a node at ports of 10 GB/s.
+/// Links between the GPUs of a node with ports of 10 GB/s.
 const SWITCH: &str = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
 /// Steps of 1 s.
 const STEP: &str = "model.step = { per_sample = \"4166666667 ps\" }";
-/// The same, exactly.
+/// The exact step time [s].
 const SECOND: f64 = 240.0 * 4_166_666_667e-12;
 
 fn text(rest: &str) -> String {
@@ -39,9 +39,10 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn split_layers_take_their_part_and_add_results_up() {
-    // System: t ranks, 8 sums in forward and 8 in backward of 240 × 1 MB around rings. Expectation: a t-th of the second,
-    // and 16 times 2 (t − 1) phases of the latency and a t-th of the bytes.
+fn tensor_parallel_ranks_divide_compute_and_allreduce_activations() {
+    // System: t ranks, 8 allreduces in forward and 8 in backward of 240 × 1 MB around rings. Expectation:
+    // compute takes a t-th of the second, plus 16 times 2 (t − 1) phases of the latency and a t-th of the
+    // bytes.
     let tensor = |ranks: u32, rest: &str| {
         text(&format!(
             "parallel.tensor = {{ ranks = {ranks}, allreduces = 8, activations = \"1 MB\", \
@@ -61,7 +62,7 @@ fn split_layers_take_their_part_and_add_results_up() {
         let sent = told(&tensor(ranks, "")).sum_bytes.expect("known");
         assert!((sent - 16.0 * 2.0 * (t - 1.0) / t * 240e6).abs() < 1.0, "{ranks}: {sent}");
     }
-    // Micro-batches send the same bytes in more sums.
+    // Micro-batches send the same bytes in more allreduces.
     let micro = tensor(4, "")
         + "parallel.pipeline = { stages = 1, schedule = \"gpipe\", micro_batches = 10 }\n";
     let sum = 2.0 * 3.0 * (50e-6 + 24e6 / 4.0 / 10e9);
@@ -69,7 +70,7 @@ fn split_layers_take_their_part_and_add_results_up() {
 }
 
 #[test]
-fn more_and_larger_sums_and_other_algorithms_take_longer() {
+fn more_or_larger_tensor_allreduces_and_slower_algorithms_take_longer() {
     let time = |keys: &str| step(&of(&text(&format!("parallel.tensor = {{ ranks = 8, {keys} }}"))));
     let usual = time("allreduces = 8, activations = \"1 MB\", algorithm = \"ring\"");
     assert!(time("allreduces = 16, activations = \"1 MB\", algorithm = \"ring\"") > usual + 0.1);
@@ -80,10 +81,10 @@ fn more_and_larger_sums_and_other_algorithms_take_longer() {
 }
 
 #[test]
-fn transformers_know_what_they_add_up() {
-    // System: GPT-2, twelve blocks of 768 values, 1024 tokens, 24 sequences; Llama with gated layers, and Mixtral with
-    // experts. Expectation: two sums in each block, forward and backward, of all hidden values; and they are what stages
-    // hand on.
+fn transformers_of_the_catalogue_provide_their_tensor_allreduces() {
+    // System: GPT-2, twelve blocks of 768 values, 1024 tokens, 24 sequences; Llama with gated layers, and
+    // Mixtral with experts. Expectation: two allreduces in each block, in forward and in backward, of all
+    // hidden values; stages send the same values to the next stage.
     let of = |name: &str, keys: &str, rest: &str| {
         let model = format!("model = {{ catalogue = \"{name}\", step = \"1 s\"{keys} }}");
         let text = spread(SWITCH, &format!("{model}\n{rest}"));
@@ -107,9 +108,9 @@ fn transformers_know_what_they_add_up() {
 }
 
 #[test]
-fn one_stage_is_what_is_not_split() {
-    // System: four nodes add 1 GB of gradients up, in buckets as backward makes them. Expectation: as long, and as
-    // exposed, whether a step is one piece, or followed piece by piece as one stage of one micro-batch.
+fn one_stage_of_one_micro_batch_equals_an_unsplit_model_with_gradients() {
+    // System: four nodes reduce 1 GB of gradients, in buckets during backward. Expectation: equal step times
+    // and exposed communication, whether a step is simulated as a whole, or as one stage of one micro-batch.
     for sync in [
         "buckets = \"250 MB\"",
         "buckets = \"100 MB\", overlap = false",
@@ -126,9 +127,10 @@ fn one_stage_is_what_is_not_split() {
 }
 
 #[test]
-fn each_stage_adds_its_own_gradients_up() {
-    // System: two stages, one micro-batch, model copies on two nodes, 1 GB of gradients over NICs of 10 GB/s and 10 µs.
-    // Expectation: the last stage's half goes while the first one computes; the first one's takes 2 × (10 µs + 25 ms).
+fn each_stage_reduces_its_own_gradients() {
+    // System: two stages, one micro-batch, model copies on two nodes, 1 GB of gradients over NICs of 10 GB/s
+    // and 10 µs. Expectation: the last stage's half is reduced while the first stage computes; the first
+    // stage's half takes 2 × (10 µs + 25 ms).
     let pipeline = "parallel.pipeline = { stages = 2, schedule = \"gpipe\", micro_batches = 1 }";
     let sync = "sync.allreduce = { gradients = \"1 GB\", algorithm = \"ring\" }";
     let job = of(&on_nodes(2, &format!("{pipeline}\n{sync}")));
@@ -140,9 +142,10 @@ fn each_stage_adds_its_own_gradients_up() {
 }
 
 #[test]
-fn shards_send_what_they_say() {
-    // System: four nodes, 1 GB of gradients in one piece after backward, over a ring. Expectation: at stages 1 and 2 as
-    // long as an allreduce; at stage 3 half as long again, for parameters are fetched twice (Rajbhandari et al., 7).
+fn zero_stages_send_the_published_bytes() {
+    // System: four nodes, 1 GB of gradients in one bucket after backward, over a ring. Expectation: at ZeRO
+    // stages 1 and 2 the time of an allreduce; at stage 3 half as much again, because parameters are gathered
+    // twice (Rajbhandari et al., 7).
     let sync = "sync.allreduce = { gradients = \"1 GB\", algorithm = \"ring\" }";
     let of = |zero: &str| of(&on_nodes(4, &format!("{sync}\n{zero}")));
     let half = 3.0 * (10e-6 + 0.025);
@@ -155,17 +158,18 @@ fn shards_send_what_they_say() {
         let sent = told(&on_nodes(4, &format!("{sync}\n{zero}"))).gradient_bytes.expect("known");
         near(sent, halves * 0.75e9, &zero);
     }
-    // In buckets most of that is hidden.
+    // In buckets most of this time is hidden.
     let buckets = sync.replace("\"1 GB\"", "\"1 GB\", tensors = 20, buckets = \"50 MB\"");
     let hidden = step(&run(&on_nodes(4, &format!("{buckets}\nparallel.zero.stage = 3"))));
     assert!(hidden < SECOND + 0.5 * half && hidden > SECOND, "{hidden}");
 }
 
 #[test]
-fn shards_beside_stages_send_what_they_say() {
-    // System: four nodes, each a model copy of two stages and two micro-batches; 1 GB of gradients, half of them of each
-    // stage, over rings of NICs. Expectation (Rajbhandari et al., sections 5 and 7): a reduce-scatter of gradients once a step
-    // at stage 1 and for each micro-batch from stage 2 on; parameters gathered once a step, at stage 3 for each of four passes.
+fn zero_with_pipeline_stages_sends_the_published_bytes() {
+    // System: four nodes, each a model copy of two stages and two micro-batches; 1 GB of gradients, half of
+    // them in each stage, over rings of NICs. Expectation (Rajbhandari et al., sections 5 and 7): a
+    // reduce-scatter of gradients once a step at ZeRO stage 1 and for each micro-batch from stage 2 on;
+    // parameters gathered once a step, at stage 3 for each of four passes.
     let pipeline = "parallel.pipeline = { stages = 2, schedule = \"gpipe\", micro_batches = 2 }";
     let sync = "sync.allreduce = { gradients = \"1 GB\", algorithm = \"ring\" }";
     let with =
@@ -175,8 +179,8 @@ fn shards_beside_stages_send_what_they_say() {
         let sent = told(&with(stage)).gradient_bytes.expect("known");
         near(sent, halves * 0.375e9, &format!("ZeRO {stage}"));
     }
-    // Three quarters of a second of passes; then the first stage's last reduce-scatter and its gather, 3 × (10 µs + 12.5 ms)
-    // each. Reduce-scatters before that are hidden by backward passes; gathers for each pass are not.
+    // Three quarters of a second of passes; then the first stage's last reduce-scatter and its gather, 3 × (10
+    // µs + 12.5 ms) each. Earlier reduce-scatters are hidden by backward passes; gathers for each pass are not.
     let steps = [1, 2, 3].map(|stage| step(&of(&with(stage))));
     let half = 3.0 * (10e-6 + 0.0125);
     near(steps[0], 0.75 * SECOND + 2.0 * half, "ZeRO 1");
@@ -185,9 +189,9 @@ fn shards_beside_stages_send_what_they_say() {
 }
 
 #[test]
-fn shards_take_less_memory_stage_by_stage() {
-    // System: GPT-2 XL in mixed precision with Adam on four ranks. Expectation: 4, 2 and 12 bytes for each parameter, of
-    // which one stage after the other is divided by four.
+fn zero_stages_divide_states_in_memory() {
+    // System: GPT-2 XL in mixed precision with Adam on four ranks. Expectation: 4, 2 and 12 bytes for each
+    // parameter, of which each further ZeRO stage divides one more by four.
     let of = |stage: u32| {
         let zero = if stage > 0 {
             format!("parallel.zero.stage = {stage}\nsync.allreduce = {{}}")
@@ -206,11 +210,11 @@ fn shards_take_less_memory_stage_by_stage() {
 }
 
 #[test]
-fn all_ways_to_split_go_together() {
-    // System: two model copies of two stages of two ranks on one node, one micro-batch. Expectation: a quarter of the second
-    // in each pass's stages: half of it in all; eight sums of 2.4 GB in two phases of 120 ms; activations of 1 GB there
-    // (100 ms) and, beside the last stage's gradients from the same ports, back: 200 MB more; then the first stage's
-    // gradients, two phases of 10 ms; latencies of 50 µs.
+fn data_tensor_and_pipeline_parallelism_combine() {
+    // System: two model copies of two stages of two ranks on one node, one micro-batch. Expectation: each stage
+    // computes a quarter of the second, half a second in total; eight allreduces of 2.4 GB in two phases of 120
+    // ms; activations of 1 GB to the next stage (100 ms) and, sharing the ports with the last stage's
+    // gradients, back: 200 MB more; then the first stage's gradients, two phases of 10 ms; latencies of 50 µs.
     let all = |fidelity: &str| {
         format!(
             "parallel.data.copies_per_node = 2\n\
@@ -231,16 +235,16 @@ fn all_ways_to_split_go_together() {
 }
 
 #[test]
-fn ranks_that_split_layers_are_next_to_each_other() {
-    // System: a model copy of four stages of four ranks over two nodes. Expectation: layers' sums stay inside nodes, and
-    // only activations between the second and the third stage use NICs.
+fn tensor_parallel_ranks_are_placed_on_the_same_node() {
+    // System: a model copy of four stages of four ranks over two nodes. Expectation: tensor allreduces stay
+    // inside nodes, and only activations between the second and the third stage use NICs.
     let rest = "parallel.tensor = { ranks = 4, allreduces = 16, activations = \"1 MB\" }\n\
                 parallel.pipeline = { stages = 4, stages_per_node = 2, schedule = \"1f1b\", micro_batches = 8, \
                 activations = \"80 MB\" }";
     let scenario = written(&on_nodes(2, rest), &[]);
     let outcome = simulate(&scenario);
     let nic = outcome.resources.iter().find(|resource| resource.name == "node.nic").expect("a NIC");
-    // Four ranks' 80 MB into each node in each step: forward into one, backward into the other.
+    // 80 MB of four ranks into each node in each step: forward into one, backward into the other.
     near(nic.utilisation * step(&outcome.jobs[0]), 4.0 * 80e6 / 10e9, "NIC");
     let whole = rest.replace("stages_per_node = 2, ", "");
     let one = simulate(&written(&text(&whole), &[]));
@@ -252,8 +256,9 @@ fn ranks_that_split_layers_are_next_to_each_other() {
 }
 
 #[test]
-fn as_many_model_copies_as_gpus_allow() {
-    // System: nodes of sixteen GPUs, model copies of two stages of four ranks. Expectation: two on each node.
+fn copies_per_node_gpus_fills_all_gpus_with_model_copies() {
+    // System: nodes of sixteen GPUs, model copies of two stages of four ranks. Expectation: two model copies on
+    // each node.
     let rest = "parallel.data.copies_per_node = \"gpus\"\n\
                 parallel.tensor = { ranks = 4, allreduces = 4, activations = \"1 MB\" }\n\
                 parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4 }";
@@ -262,7 +267,7 @@ fn as_many_model_copies_as_gpus_allow() {
 }
 
 #[test]
-fn timelines_show_passes_and_waits() {
+fn timelines_of_split_models_show_passes_and_waits() {
     let rest = "parallel.tensor = { ranks = 2, allreduces = 4, activations = \"1 MB\" }\n\
                 parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4 }";
     let options = Options { trace: true, ..Options::default() };
@@ -275,7 +280,7 @@ fn timelines_show_passes_and_waits() {
 }
 
 #[test]
-fn what_cannot_be_split_so_is_refused_with_a_remedy() {
+fn invalid_splits_of_models_are_refused_with_a_remedy() {
     let tensor = "parallel.tensor = { ranks = 2, allreduces = 4, activations = \"1 MB\" }";
     let two = "parallel.data.copies_per_node = 2\n";
     for (rest, what) in [
@@ -310,9 +315,10 @@ fn what_cannot_be_split_so_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn ranks_that_split_layers_over_nodes_add_up_over_nics() {
-    // System: four ranks on two nodes, with NICs of 1 GB/s; 8 sums in forward and 8 in backward of 240 MB around a ring.
-    // Expectation: the slowest link of the ring decides, 6 phases of 10 µs and 60 MB over a NIC each time.
+fn tensor_parallel_ranks_on_several_nodes_allreduce_over_nics() {
+    // System: four ranks on two nodes, with NICs of 1 GB/s; 8 allreduces in forward and 8 in backward of 240 MB
+    // around a ring. Expectation: the slowest link of the ring determines the time, 6 phases of 10 µs and 60 MB
+    // over a NIC for each allreduce.
     let tensor = |each: u32, rest: &str| {
         let keys = format!(
             "parallel.tensor = {{ ranks = 4, ranks_per_node = {each}, allreduces = 8, activations = \"1 MB\", \
@@ -326,17 +332,19 @@ fn ranks_that_split_layers_over_nodes_add_up_over_nics() {
     near(step(&of(&tensor(4, ""))), SECOND / 4.0 + 16.0 * sum(50e-6, 10e9), "one node");
     let told = told(&tensor(2, ""));
     assert_eq!((told.data, told.tensor, told.gpus), (1, 4, 4));
-    // Stages and model copies go on from there: two stages of four ranks on two nodes each, two model copies.
+    // Stages and model copies are placed after these ranks: two stages of four ranks on two nodes each, two
+    // model copies.
     let rest = "parallel.pipeline = { stages = 2, schedule = \"gpipe\", micro_batches = 1 }\n\
                 sync.allreduce = { gradients = \"800 MB\", buckets = \"all\", algorithm = \"ring\" }";
     let both = tensor(2, rest).replace("nodes = 2\nbatch", "nodes = 8\nbatch");
-    // The first stage's gradients follow all else: each GPU has an eighth, two GPUs of each node share its NIC.
+    // The first stage's gradients follow all other work: each GPU has an eighth of them, two GPUs of each node
+    // share its NIC.
     let gradients = 2.0 * (10e-6 + 100e6 / 2.0 / 0.5e9);
     near(step(&of(&both)), SECOND / 4.0 + 16.0 * sum(10e-6, 1e9) + gradients, "copies of stages");
 }
 
 #[test]
-fn ranks_that_do_not_fill_nodes_are_refused() {
+fn tensor_parallel_ranks_that_do_not_fill_nodes_are_refused() {
     let tensor = |keys: &str, rest: &str| {
         on_nodes(
             2,

@@ -1,31 +1,33 @@
-//! Sequences split over GPUs: keys and values that each attention needs of all ranks.
+//! Sequences split over GPUs (context parallelism): each attention needs the keys and values of all ranks.
 
 use super::pipeline_schedules::{adds_up, spread, waits};
 use super::runs::{near, run, simulate, step, written};
 use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
 use forebay::scenario::ScenarioFile;
 
-/// GPUs of a node at ports of 10 GB/s with 50 µs of latency, and steps of 0.96 s.
+/// Returns a scenario with steps of 0.96 s and the keys `rest`, on GPUs of a node with ports of 10 GB/s and 50
+/// µs of latency.
 pub(crate) fn text(rest: &str) -> String {
     let node = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
     spread(node, &format!("model.step = {{ per_sample = \"4 ms\" }}\n{rest}"))
 }
 
-/// The job of that scenario after a run, whose compute and stalls sum to the time of its steps.
+/// Returns the outcome of the scenario's job, after checking that compute and stalls make up its steps.
 pub(crate) fn of(rest: &str) -> JobOutcome {
     let job = run(&text(rest));
     adds_up(&job);
     job
 }
 
-/// The part `parallel` of that scenario's report.
+/// Returns the `parallel` part of the scenario's report.
 pub(crate) fn told(rest: &str) -> ParallelReport {
     let scenario = written(&text(rest), &[]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     report.jobs[0].parallel.expect("spread over GPUs")
 }
 
-/// So many ranks with 8 attentions, each with keys and values of so many kB of each of 240 samples.
+/// Returns keys for `ranks` context ranks with 8 attentions and `kilobytes` kB of keys and values for each of
+/// 240 samples.
 fn context(ranks: u32, kilobytes: u32, rest: &str) -> String {
     format!(
         "parallel.context = {{ ranks = {ranks}, attentions = 8, keys_values = \"{kilobytes} kB\", \
@@ -33,16 +35,17 @@ fn context(ranks: u32, kilobytes: u32, rest: &str) -> String {
     )
 }
 
-/// Half of an allreduce of so many bytes around a ring of n [s].
+/// Returns the time of half of an allreduce of `bytes` bytes around a ring of n [s].
 fn half_ring(n: f64, bytes: f64) -> f64 {
     (n - 1.0) * (50e-6 + bytes / n / 10e9)
 }
 
 #[test]
-fn exposed_exchanges_add_their_time_and_overlapped_ones_what_exceeds_a_block() {
-    // System: c ranks, 8 attentions of 240 × 100 kB or 2 MB, around rings. Expectation: a c-th of the arithmetic; exposed,
-    // an allgather in forward, and one with a reduce-scatter in backward, for each attention; overlapped, each block takes
-    // the longer of its arithmetic and them, of which forward has a third.
+fn exposed_context_exchanges_add_their_time_and_overlapped_ones_their_excess_over_a_block() {
+    // System: c ranks, 8 attentions of 240 × 100 kB or 2 MB, around rings. Expectation: a c-th of the compute;
+    // exposed, an allgather in forward, and one with a reduce-scatter in backward, for each attention;
+    // overlapped, each block takes the longer of its compute and these exchanges; a third of a block is
+    // forward.
     for (ranks, kilobytes) in [(2, 100), (4, 100), (4, 2000), (8, 2000), (1, 2000)] {
         let c = f64::from(ranks);
         let bytes = 240.0 * 1e3 * f64::from(kilobytes);
@@ -64,9 +67,9 @@ fn exposed_exchanges_add_their_time_and_overlapped_ones_what_exceeds_a_block() {
 }
 
 #[test]
-fn gradients_are_reduced_over_model_copies_and_parts_of_sequences() {
-    // System: 400 MB of gradients on c ranks of each of d model copies, in one bucket. Expectation: all have the same
-    // parameters, so one ring of c·d ranks.
+fn gradients_are_reduced_over_model_copies_and_context_ranks() {
+    // System: 400 MB of gradients on c ranks of each of d model copies, in one bucket. Expectation: all ranks
+    // have the same parameters, so that one ring of c·d ranks reduces them.
     for (ranks, copies) in [(2, 1), (2, 2), (4, 2)] {
         let n = f64::from(ranks * copies);
         let job = of(&format!(
@@ -80,7 +83,7 @@ fn gradients_are_reduced_over_model_copies_and_parts_of_sequences() {
         let expected = 0.96 / c + 2.0 * half_ring(n, 400e6);
         near(step(&job), expected, &format!("{ranks} ranks of {copies} copies"));
     }
-    // ZeRO shards over all of them.
+    // ZeRO shards over all of these ranks.
     let zero = "sync.allreduce = { gradients = \"400 MB\", buckets = \"all\", algorithm = \"ring\" }\n\
                 parallel.zero.stage = 1";
     let told = told(&format!("{}{zero}", context(4, 0, "")));
@@ -92,25 +95,26 @@ fn gradients_are_reduced_over_model_copies_and_parts_of_sequences() {
 }
 
 #[test]
-fn layers_sequences_and_stages_are_split_together() {
-    // System: two stages, layers split over 2 ranks, sequences over 4. Expectation: 16 GPUs; a group of 4 exchanges half of
-    // the heads' keys and values; each GPU sends a quarter of the activations.
+fn tensor_context_and_pipeline_parallelism_combine() {
+    // System: two stages, layers split over 2 ranks, sequences over 4. Expectation: 16 GPUs; a group of 4
+    // exchanges half of the heads' keys and values; each GPU sends a quarter of the activations.
     let rest = "parallel.tensor = { ranks = 2, allreduces = 0, activations = \"1 kB\" }\n\
                 parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4, activations = \"80 kB\" }\n";
     let told = told(&format!("{}{rest}", context(4, 100, "")));
     assert_eq!((told.tensor, told.context, told.pipeline, told.gpus), (2, 4, 2, 16));
-    // Each GPU is in half of the attentions.
+    // Each GPU takes part in half of the attentions.
     near(told.key_value_bytes.expect("known"), 12.0 * 0.75 * 240.0 * 100e3 / 2.0, "keys");
-    // Of two GPUs one sends activations on, the other their gradients back.
+    // One of two GPUs sends activations on, the other sends their gradients back.
     near(told.activation_bytes.expect("known"), 80e3 / 4.0, "activations");
     let job = of(&format!("{}{rest}", context(4, 0, ", exchange = \"exposed\"")));
     assert!(step(&job) > 0.96 / 8.0 / 2.0 && step(&job) < 0.96 / 8.0, "{}", step(&job));
 }
 
 #[test]
-fn a_transformer_of_the_catalogue_knows_its_keys_and_values() {
-    // System: Llama 3 of 8 G parameters, whose 8 heads of keys and values are 1,024 wide; 8,192 tokens in 16 bits, 32 blocks,
-    // one sequence on 4 ranks. Expectation: 2 · 8,192 · 1,024 · 2 B in each attention; a quarter of the activations.
+fn a_transformer_of_the_catalogue_provides_its_keys_and_values() {
+    // System: Llama 3 of 8 G parameters, whose 8 heads of keys and values are 1,024 wide; 8,192 tokens in 16
+    // bits, 32 blocks, one sequence on 4 ranks. Expectation: 2 · 8,192 · 1,024 · 2 B in each attention; a
+    // quarter of the activations on each rank.
     let job = |ranks: u32| {
         let node = "gpu = \"h100-sxm5\", gpu_memory = \"1 TB\", intra = { kind = \"switch\", bandwidth = \"300 GB/s\" }";
         let model = "model = { catalogue = \"llama3-8b\", precision = \"bf16\", optimizer = \"sgd\", \
@@ -133,7 +137,7 @@ fn a_transformer_of_the_catalogue_knows_its_keys_and_values() {
 }
 
 #[test]
-fn what_is_not_known_of_attentions_is_asked_for() {
+fn missing_settings_of_attentions_are_requested() {
     let refused = |rest: &str| {
         let text = text(rest);
         let file = ScenarioFile::parse("x.toml", text.clone()).and_then(|file| file.resolve(&[]));

@@ -1,4 +1,5 @@
-//! Experts of a mixture spread over model copies: tokens that go to whoever has the experts that they take.
+//! Expert parallelism: experts of a mixture split over model copies, and tokens sent to the ranks of their
+//! experts.
 
 use super::pipeline_schedules::{spread, waits};
 use super::runs::{near, simulate, step, written};
@@ -6,8 +7,9 @@ use super::split_sequences::{of, text, told};
 use forebay::report::{Cause, summarise};
 use forebay::scenario::ScenarioFile;
 
-/// So many model copies, of which so many hold all experts together: eight layers of experts, which compute for half of the
-/// time and have three quarters of the parameters; each layer dispatches so many kB of each of 240 samples.
+/// Returns keys for `copies` model copies, `ranks` of which together hold all experts: eight expert layers with
+/// half of the compute and three quarters of the parameters; each layer dispatches `kilobytes` kB for each of
+/// 240 samples.
 fn experts((copies, ranks): (u32, u32), kilobytes: u32, rest: &str) -> String {
     format!(
         "parallel.data.copies_per_node = {copies}\nparallel.expert = {{ ranks = {ranks}, layers = 8, \
@@ -15,21 +17,22 @@ fn experts((copies, ranks): (u32, u32), kilobytes: u32, rest: &str) -> String {
     )
 }
 
-/// All-to-all of n ranks with so many bytes each, to one after the other [s].
+/// Returns the time of an all-to-all of n ranks with `bytes` bytes each, sent to one rank after the other [s].
 fn all_to_all(n: f64, bytes: f64) -> f64 {
     (n - 1.0) * (50e-6 + bytes / n / 10e9)
 }
 
-/// An allreduce of so many bytes around a ring of n [s].
+/// Returns the time of an allreduce of `bytes` bytes around a ring of n [s].
 fn ring(n: f64, bytes: f64) -> f64 {
     2.0 * (n - 1.0) * (50e-6 + bytes / n / 10e9)
 }
 
 #[test]
-fn each_layer_takes_its_busiest_experts_and_four_all_to_alls() {
-    // System: e model copies that share experts, with equal loads, with b times the mean on the busiest, or room for f times the mean
-    // that is filled up. Expectation: all wait for the busiest in each layer, forward and backward, and for all-to-alls of
-    // as many tokens as it has: s · (1/2 + x/2) + 4 · 8 all-to-alls of x times the bytes.
+fn each_expert_layer_waits_for_its_busiest_rank_and_four_all_to_alls() {
+    // System: e model copies that share experts, with equal loads, with x times the mean load on the busiest
+    // rank, or with a capacity of x times the mean that is filled up. Expectation: in each layer all ranks wait
+    // for the busiest, forward and backward, and for all-to-alls of its number of tokens: s · (1/2 + x/2) + 4 ·
+    // 8 all-to-alls of x times the bytes.
     for (copies, ranks, kilobytes) in [(2, 2, 100), (4, 4, 1000), (8, 4, 100), (2, 1, 100)] {
         for (load, x) in [("", 1.0), (", imbalance = 1.5", 1.5), (", capacity_factor = 2", 2.0)] {
             if ranks == 1 && x == 1.5 {
@@ -42,7 +45,7 @@ fn each_layer_takes_its_busiest_experts_and_four_all_to_alls() {
                 let tokens =
                     if ranks == 1 { 0.0 } else { all_to_all(e, x * 240e3 * f64::from(kilobytes)) };
                 near(step(&job), 0.96 * (0.5 + 0.5 * x) + 32.0 * tokens, &what);
-                // Who has fewer tokens also waits for those who have more.
+                // A rank with fewer tokens also waits for ranks with more.
                 let waited = waits(&job, Cause::Communication) * step(&job);
                 assert!((waited - 32.0 * tokens).abs() < 1e-6, "{what}: waited {waited}");
             }
@@ -56,9 +59,10 @@ fn each_layer_takes_its_busiest_experts_and_four_all_to_alls() {
 }
 
 #[test]
-fn gradients_of_experts_are_reduced_by_those_who_have_them() {
-    // System: 400 MB of gradients on d model copies, 300 MB of them of experts, which e copies hold together. Expectation: all d
-    // copies allreduce 100 MB; each copy allreduces its 300 MB ÷ e of experts with the d ÷ e copies that hold the same ones.
+fn gradients_of_experts_are_reduced_among_their_replicas() {
+    // System: 400 MB of gradients on d model copies, 300 MB of which belong to experts, which e copies hold
+    // together. Expectation: all d copies allreduce 100 MB; each copy allreduces its 300 MB ÷ e of experts with
+    // the d ÷ e copies that hold the same experts.
     let sync = "sync.allreduce = { gradients = \"400 MB\", buckets = \"all\", algorithm = \"ring\", \
                 fidelity = \"analytic\" }\n";
     for (copies, ranks) in [(4, 4), (4, 2), (8, 2), (8, 8)] {
@@ -67,7 +71,7 @@ fn gradients_of_experts_are_reduced_by_those_who_have_them() {
         let (dense, own) = (ring(d, 100e6), ring(d / e, 300e6 / e));
         let expected = 0.96 + f64::max(dense, own);
         near(step(&job), expected, &format!("{ranks} of {copies}"));
-        // ZeRO shards each over those who have it.
+        // ZeRO shards dense parameters and experts each over the ranks that hold them.
         for (zero, gathers) in [(1, 1.0), (2, 1.0), (3, 2.0)] {
             let rest = format!("{sync}parallel.zero.stage = {zero}\n");
             let told = told(&format!("{}{rest}", experts((copies, ranks), 0, "")));
@@ -80,9 +84,10 @@ fn gradients_of_experts_are_reduced_by_those_who_have_them() {
 }
 
 #[test]
-fn experts_are_spread_beside_stages_layers_and_sequences() {
-    // System: two stages, layers split over 2 ranks, sequences over 2, experts over 2 model copies. Expectation: 8 GPUs of each
-    // copy; of each layer's tokens each GPU of the stage that has it dispatches a quarter.
+fn expert_parallelism_combines_with_pipeline_tensor_and_context_parallelism() {
+    // System: two stages, layers split over 2 ranks, sequences over 2, experts over 2 model copies.
+    // Expectation: 8 GPUs in each copy; for each layer, each GPU of its stage dispatches a quarter of the
+    // tokens.
     let rest = "parallel.tensor = { ranks = 2, allreduces = 0, activations = \"1 kB\" }\n\
                 parallel.context = { ranks = 2, attentions = 0, keys_values = \"1 kB\" }\n\
                 parallel.pipeline = { stages = 2, schedule = \"SCHEDULE\", micro_batches = 4 CHUNKS }\n";
@@ -94,16 +99,16 @@ fn experts_are_spread_beside_stages_layers_and_sequences() {
         near(told.token_bytes.expect("known"), sent, schedule);
         let balanced = step(&of(&format!("{}{rest}", experts((2, 2), 1, ""))));
         let busiest = step(&of(&format!("{}{rest}", experts((2, 2), 1, ", imbalance = 2"))));
-        // A stage has twice as much to do in half of its time.
+        // A stage's expert half takes twice as long on the busiest rank.
         assert!(busiest > 1.3 * balanced && busiest < 1.5 * balanced, "{schedule}: {busiest}");
     }
 }
 
 #[test]
-fn a_mixture_of_the_catalogue_knows_its_experts() {
-    // System: Mixtral 8x7B, 32,768 tokens of 4,096 values in 16 bits, of which each takes 2 of 8 experts in 32 blocks; 45.1 of its
-    // 46.7 G parameters are experts'. Expectation: 2 · 32,768 · 4,096 · 2 B in each of 4 · 32 all-to-alls; of experts each of 8
-    // model copies holds an eighth.
+fn a_mixture_of_experts_of_the_catalogue_provides_its_settings() {
+    // System: Mixtral 8x7B, 32,768 tokens of 4,096 values in 16 bits, each sent to 2 of 8 experts in 32 blocks;
+    // 45.1 of its 46.7 G parameters belong to experts. Expectation: 2 · 32,768 · 4,096 · 2 B in each of 4 · 32
+    // all-to-alls; each of 8 model copies holds an eighth of the experts.
     let job = |ranks: u32, rest: &str| {
         let node = "gpu = \"h100-sxm5\", gpu_memory = \"2 TB\", intra = { kind = \"switch\", bandwidth = \"300 GB/s\" }";
         let model = "model = { catalogue = \"mixtral-8x7b\", precision = \"bf16\", optimizer = \"adam\", \
@@ -131,10 +136,10 @@ fn a_mixture_of_the_catalogue_knows_its_experts() {
 }
 
 #[test]
-fn checkpoints_have_all_experts_once() {
-    // System: four nodes of two model copies each, experts over four copies: 1 GB, of which experts are three quarters.
-    // Expectation: of what all have the first node writes all; of experts the first two write half each. Where each writes,
-    // all nodes write as much.
+fn checkpoints_contain_every_expert_once() {
+    // System: four nodes of two model copies each, experts over four copies: 1 GB, of which experts are three
+    // quarters. Expectation: the first node writes all of the shared part; the first two nodes write half of
+    // the experts each. With `writers = "each"`, all nodes write equal parts.
     let parts = |writers: &str| {
         let rest = format!(
             "{}checkpoint = {{ steps = 2, bytes = \"1 GB\", storage = \"memory\", writers = \"{writers}\" }}",
@@ -156,7 +161,7 @@ fn checkpoints_have_all_experts_once() {
 }
 
 #[test]
-fn what_is_not_known_of_experts_is_asked_for_and_what_cannot_be_is_refused() {
+fn missing_expert_settings_are_requested_and_invalid_ones_refused() {
     let refused = |rest: &str| {
         let text = text(rest);
         let file = ScenarioFile::parse("x.toml", text.clone()).and_then(|file| file.resolve(&[]));
@@ -171,7 +176,7 @@ fn what_is_not_known_of_experts_is_asked_for_and_what_cannot_be_is_refused() {
     let uneven = text(&experts((3, 2), 1, "")).replace("batch = 240", "batch = 240\nnodes = 2");
     let told = ScenarioFile::parse("x.toml", uneven).and_then(|file| file.resolve(&[]));
     let told = told.map(|_| ()).expect_err("two groups on a node, one on two").to_string();
-    assert!(told.contains("not all on as many nodes"), "{told}");
+    assert!(told.contains("on different numbers of nodes"), "{told}");
     // Far more GPUs than can be numbered.
     let told = refused(&format!(
         "{}parallel.tensor = {{ ranks = 1000, allreduces = 1, activations = \"1 kB\" }}\n\

@@ -1,5 +1,5 @@
-//! Failures and checkpoints of jobs whose models are spread over GPUs: stages of micro-batches, split layers, shards,
-//! and what is swapped.
+//! Failures and checkpoints of jobs whose models are split over GPUs: micro-batch pipelines, tensor
+//! parallelism, ZeRO, and swapping.
 
 use forebay::law::RecoveryLaw;
 use forebay::report::{Cause, JobOutcome, StallCause};
@@ -9,12 +9,12 @@ use forebay::sim::{Options, run};
 use super::pipeline_schedules::{adds_up, spread};
 use super::runs::{near, simulate, written};
 
-/// Eight micro-batches of 1 s in each of four stages: steps of 11 s.
+/// Four stages with eight micro-batches of 1 s in each: steps of 11 s.
 const STAGES: &str = "parallel.pipeline = { stages = 4, schedule = \"1f1b\", micro_batches = 8 }\n";
-/// Ports of GPUs and a way to the node's memory.
+/// Links of GPUs to each other and to the node's memory.
 const NODE: &str = "pcie = \"10 GB/s\", gpu_memory = \"100 GB\", \
                     intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
-/// NICs and a server that carry 100 MB/s.
+/// NICs and a file server of 100 MB/s.
 const SLOW: [(&str, &str); 2] = [
     ("cluster.network.nic", "\"100 MB/s\""),
     ("storage.c", "{ file-server = { bandwidth = \"100 MB/s\" } }"),
@@ -25,7 +25,7 @@ fn made(rest: &str, changes: &[(&str, &str)]) -> Scenario {
     written(&text, &[&SLOW, changes].concat())
 }
 
-/// Of steps that take 4 s for each of eight samples, where a GPU does them alone.
+/// Returns the outcome with steps that take 4 s for each of eight samples on a single GPU.
 fn of(rest: &str, changes: &[(&str, &str)]) -> JobOutcome {
     let model = format!("model.step = {{ per_sample = \"4 s\" }}\n{rest}");
     let job = simulate(&made(&model, changes)).jobs.remove(0);
@@ -43,10 +43,10 @@ fn stalled(job: &JobOutcome, cause: Cause) -> f64 {
 }
 
 #[test]
-fn a_stage_writes_its_part_over_its_own_nodes_link() {
-    // System: four stages, 1.1 GB after the second of four steps. Expectation: all wait 11 s where one NIC or the server
-    // carries all of it; a quarter of that where each stage is on a node of its own; half of that where two model copies
-    // write half each.
+fn each_stage_writes_its_part_of_a_checkpoint_over_the_nic_of_its_node() {
+    // System: four stages, a checkpoint of 1.1 GB after the second of four steps. Expectation: all wait 11 s
+    // where one NIC or the server carries all bytes; a quarter of that where each stage is on a node of its
+    // own; half of that where two model copies write half each.
     let fast = ("storage.c", "{ file-server = { bandwidth = \"10 GB/s\" } }");
     let time = |nodes: &str, server, writers: &str, more: &str| {
         let stages = STAGES.replace(" }", &format!("{more} }}"));
@@ -73,10 +73,10 @@ fn a_stage_writes_its_part_over_its_own_nodes_link() {
 }
 
 #[test]
-fn a_model_is_written_once_however_it_is_spread() {
-    // System: GPT-2, 124,439,808 parameters, with Adam in 32 bits: 12 B each; on one GPU or any. Expectation: as many
-    // bytes; of nodes with NICs of 100 MB/s each takes what its GPUs hold, of model copies the first one unless all
-    // write, and of shards each its own.
+fn a_checkpoint_contains_the_model_once_however_it_is_split() {
+    // System: GPT-2, 124,439,808 parameters, with Adam in 32 bits, 12 B each, on one GPU or split in different
+    // ways. Expectation: the same bytes; each node writes the states of its GPUs over a NIC of 100 MB/s; only
+    // the first model copy writes unless `writers = "each"`; with ZeRO each rank writes its own shard.
     let n = 124_439_808.0;
     let of = |writers: &str, changes: &[(&str, &str)], rest: &str| {
         let model = "model = { catalogue = \"gpt2\", step = \"1 s\", optimizer = \"adam\" }";
@@ -104,7 +104,8 @@ fn a_model_is_written_once_however_it_is_spread() {
         near(of("first", &four, &rest).0, first, &rest);
         near(of("each", &four, &rest).0, each, &rest);
     }
-    // The largest of four stages on nodes of their own takes longest: the first one, with the embeddings.
+    // With four stages on nodes of their own, the largest stage takes longest: the first one, with the
+    // embeddings.
     let (found, held) =
         of("first", &[("job.nodes", "4")], &STAGES.replace(" }", ", stages_per_node = 1 }"));
     let most = held.iter().map(|of| of.parameters + of.optimizer).fold(0.0, f64::max) / n;
@@ -113,8 +114,9 @@ fn a_model_is_written_once_however_it_is_spread() {
 }
 
 #[test]
-fn who_writes_is_said_to_have_no_effect_where_all_have_something_else() {
-    // Expectation: as long with either, and it is said; neither where model copies on several nodes have the same.
+fn the_writers_setting_is_reported_without_effect_where_no_node_holds_a_replica() {
+    // Expectation: equal times with both values, and a remark; neither where model copies on several nodes hold
+    // the same states.
     let cases = [
         (false, "", "1"),
         (true, "", "2"),
@@ -151,8 +153,9 @@ fn who_writes_is_said_to_have_no_effect_where_all_have_something_else() {
 }
 
 #[test]
-fn a_checkpoint_beside_the_training_costs_its_pause() {
-    // System: 100 MB take 1 s, the pause 2 s; steps of 11 s. Expectation: of four steps one pause; nothing else.
+fn an_asynchronous_checkpoint_of_a_pipeline_costs_only_its_pause() {
+    // System: a write of 100 MB takes 1 s, the pause 2 s; steps of 11 s. Expectation: four steps have one
+    // pause, and no other delay.
     let checkpoint =
         r#"{ steps = 2, bytes = "100 MB", storage = "c", asynchronous = true, pause = "2 s" }"#;
     let job = of(STAGES, &[("job.checkpoint", checkpoint)]);
@@ -165,11 +168,11 @@ fn a_checkpoint_beside_the_training_costs_its_pause() {
 }
 
 #[test]
-fn a_failure_costs_what_was_lost_the_restart_and_filling_again() {
-    // System: steps of 11 s, of which 3 s fill and drain four stages; 1 s for a checkpoint after each second one.
-    // Expectation: one is there at 46 s; a failure at 50 s, restarted in 10 s, loses 4 s, in which the first
-    // micro-batches were in all stages, and the fifth step takes its 11 s from 60 s on. One in the midst of that
-    // checkpoint goes back to the one at 23 s.
+fn a_failure_of_a_pipeline_costs_lost_work_restart_and_refilling() {
+    // System: steps of 11 s, 3 s of which fill and drain four stages; 1 s for a checkpoint after every second
+    // step. Expectation: a checkpoint is complete at 46 s; a failure at 50 s, with a restart of 10 s, loses 4
+    // s, in which the first micro-batches had passed all stages, and the fifth step takes its 11 s from 60 s
+    // on. A failure during this checkpoint goes back to the one at 23 s.
     let checkpoint = ("job.checkpoint", r#"{ steps = 2, bytes = "100 MB", storage = "c" }"#);
     let failing = |at: &str| {
         let failures = format!("{{ at = [\"{at}\"], restart = \"10 s\" }}");
@@ -190,7 +193,8 @@ fn a_failure_costs_what_was_lost_the_restart_and_filling_again() {
     near(end(&job), 55.5 + 44.0 + 1.0, "four steps and a checkpoint more");
 }
 
-/// Ways to spread a model, each with all that it may be at in a step of about a second, or a few.
+/// Returns ways to split a model, each with all activities that a step can have, with steps of about a second
+/// or a few.
 fn ways() -> Vec<(&'static str, u32, String)> {
     let work = "model.step = { per_sample = \"125 ms\" }\n";
     let stages = |schedule: &str| {
@@ -243,7 +247,7 @@ fn ways() -> Vec<(&'static str, u32, String)> {
     all
 }
 
-/// Four steps, each saved at once.
+/// Returns the outcome of a split model with an immediate checkpoint after each of four steps.
 fn way(nodes: u32, rest: &str, more: &[(&str, &str)]) -> JobOutcome {
     let text = format!("nodes = {nodes}\n{rest}");
     let often = ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "memory" }"#);
@@ -255,10 +259,11 @@ fn way(nodes: u32, rest: &str, more: &[(&str, &str)]) -> JobOutcome {
 }
 
 #[test]
-fn a_failure_at_any_instant_of_a_step_leaves_nothing_behind() {
-    // System: each way to spread a model, with one failure at one of 60 instants of its third step: in forward, backward,
-    // activations, sums, gathers, gradients, swaps. Expectation: what was done of that step and the restart come on top,
-    // to the picosecond or so; steps, and what GPUs sent for them, are those without.
+fn a_failure_at_any_instant_costs_exactly_the_lost_part_of_the_step() {
+    // System: each way to split a model, with one failure at one of 60 instants of its third step: during
+    // forward, backward, activations, allreduces, gathers, gradients, swaps. Expectation: the time grows by the
+    // lost part of the step and the restart, to about a picosecond; steps, and the bytes that GPUs sent for
+    // them, are those of a run without failures.
     let sent = |job: &JobOutcome| {
         let books = job.parallel.expect("spread");
         [books.activations, books.sums, books.gradients, books.swapped]
@@ -289,9 +294,10 @@ fn a_failure_at_any_instant_of_a_step_leaves_nothing_behind() {
 }
 
 #[test]
-fn pipelines_whose_micro_batches_are_followed_fail_as_daly_says() {
-    // System: 6,000 steps of 1 s of three stages and four micro-batches; 5 s to write a checkpoint, 20 s to restart, a
-    // failure every 1,000 s. Expectation: Daly's time to 2 %; filling is part of each step.
+fn times_of_micro_batch_pipelines_with_failures_match_daly() {
+    // System: 6,000 steps of 1 s of three stages and four micro-batches; 5 s to write a checkpoint, 20 s to
+    // restart, a failure every 1,000 s. Expectation: Daly's time to 2 %; filling the pipeline is part of each
+    // step.
     let model = "model.step = { per_sample = \"250 ms\" }\n\
         parallel.pipeline = { stages = 3, schedule = \"1f1b\", micro_batches = 4 }";
     let scenario = made(
@@ -314,7 +320,7 @@ fn pipelines_whose_micro_batches_are_followed_fail_as_daly_says() {
     assert!(found.abs() < 0.02, "{found}");
 }
 
-/// Ways to spread the model of [`super::base`], for tests of whatever a job is at when it fails.
+/// Returns ways to split the model of [`super::base`], for tests of failures during any activity.
 pub(crate) fn kinds() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     let scheduled = r#"{ pipeline = { stages = 3, schedule = "1f1b", micro_batches = 4, activations = "100 kB" } }"#;
     let sync = r#"{ allreduce = { gradients = "4 MB", tensors = 8, buckets = "1 MB" } }"#;

@@ -1,4 +1,5 @@
-//! Interleaved 1F1B and ZB-H1: published bubbles, bytes, memory, and what they do beside other ways to split a model.
+//! Interleaved 1F1B and ZB-H1: published bubbles, bytes and memory, and combinations with other ways to split a
+//! model.
 
 use super::list_schedule::{interleaved_orders, list_schedule, zero_bubble_orders};
 use super::pipeline_schedules::{adds_up, spread, waits};
@@ -7,10 +8,10 @@ use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
 use forebay::scenario::ScenarioFile;
 use forebay::sim::Options;
 
-/// GPUs of a node at ports of 10 GB/s.
+/// Links between the GPUs of a node with ports of 10 GB/s.
 const SWITCH: &str = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
 
-/// A batch of 1 s on one GPU, a third of it forward, on these stages with this schedule.
+/// Returns a batch of 1 s on one GPU, a third of it forward, on these stages with this schedule.
 fn on(stages: &str, schedule: &str, micro: u32, rest: &str) -> String {
     let pipeline = format!(
         "model.step = {{ per_sample = \"{} s\" }}\nparallel.pipeline = {{ {stages}, \
@@ -49,9 +50,10 @@ fn on_nodes(nodes: u32, text: &str) -> String {
 }
 
 #[test]
-fn interleaved_chunks_divide_bubbles_by_their_number() {
-    // System: p equal stages of v chunks, m micro-batches, nothing else in the way. Expectation (Narayanan et al., 2021,
-    // section 2.2): a step takes (m v + p − 1) passes of a micro-batch on a chunk, of which p − 1 are bubbles.
+fn interleaved_chunks_divide_pipeline_bubbles_by_their_number() {
+    // System: p equal stages of v chunks, m micro-batches, no other delays. Expectation (Narayanan et al.,
+    // 2021, section 2.2): a step takes (m v + p − 1) passes of a micro-batch on a chunk, of which p − 1 are
+    // bubbles.
     for (stages, chunks, micro) in
         [(2, 2, 2), (2, 3, 8), (3, 2, 6), (4, 2, 4), (4, 2, 12), (4, 4, 8), (8, 3, 8), (8, 4, 24)]
     {
@@ -67,9 +69,10 @@ fn interleaved_chunks_divide_bubbles_by_their_number() {
 }
 
 #[test]
-fn gradients_of_weights_fill_bubbles() {
-    // System: p equal stages; passes TF, TB and TW of a micro-batch on a stage, TW the shortest. Expectation (Qi et al.,
-    // 2024, table 2): bubbles of (p − 1) (TF + TB − TW), a third of those of 1F1B where all are equal.
+fn zb_h1_fills_bubbles_with_weight_gradients() {
+    // System: p equal stages; passes TF (forward), TB (input gradients) and TW (weight gradients) of a
+    // micro-batch on a stage, TW the shortest. Expectation (Qi et al., 2024, table 2): bubbles of (p − 1) (TF +
+    // TB − TW), a third of those of 1F1B where all passes are equal.
     for weights in [0.5, 0.4, 0.1] {
         for (stages, micro) in [(1, 4), (2, 2), (2, 6), (4, 4), (4, 10), (8, 8), (8, 24)] {
             let text = on(&format!("stages = {stages}"), &zero_bubble(weights), micro, "");
@@ -86,9 +89,9 @@ fn gradients_of_weights_fill_bubbles() {
 }
 
 #[test]
-fn reports_say_the_bubbles_of_few_micro_batches_and_long_gradients_of_weights() {
-    // System: fewer micro-batches than stages, or gradients of weights that take longer than the other passes.
-    // Expectation: what the report says of bubbles is what a run finds.
+fn reported_zb_h1_bubbles_match_runs_with_few_micro_batches_or_long_weight_gradients() {
+    // System: fewer micro-batches than stages, or weight gradients that take longer than the other passes.
+    // Expectation: the bubbles in the report are those of a run.
     for (stages, micro, weights) in
         [(4, 1, 0.5), (4, 2, 0.4), (8, 5, 0.5), (4, 8, 0.7), (4, 2, 0.8)]
     {
@@ -99,9 +102,9 @@ fn reports_say_the_bubbles_of_few_micro_batches_and_long_gradients_of_weights() 
 }
 
 #[test]
-fn unequal_stages_take_what_a_list_schedule_finds() {
-    // System: stages of different shares, with and without a latency between them. Expectation: each pass begins when its
-    // stage is free and what it needs has come.
+fn unequal_stages_take_the_time_of_a_list_schedule() {
+    // System: stages of different shares, with and without a latency between them. Expectation: each pass
+    // begins when its stage is free and its inputs have arrived.
     let slow = SWITCH.replace("50 us", "3 ms");
     for shares in [vec![0.5, 0.5], vec![0.4, 0.1, 0.3, 0.2], vec![0.1, 0.2, 0.7]] {
         for micro in [12, 24] {
@@ -144,10 +147,10 @@ fn unequal_stages_take_what_a_list_schedule_finds() {
 }
 
 #[test]
-fn chunks_send_activations_as_often_as_there_are_borders_between_them() {
-    // System: 80 MB between chunks of a batch. Expectation: p v − 1 borders there and back, over p GPUs: about v times
-    // as much as without chunks. Between two nodes of one stage each all of it goes over both NICs, of which the
-    // last stage's sends to the first are a part.
+fn activation_bytes_follow_the_number_of_chunk_borders() {
+    // System: 80 MB per batch between chunks. Expectation: p v − 1 borders in both directions, divided over p
+    // GPUs: about v times as many bytes as without chunks. With two nodes of one stage each, all of them cross
+    // both NICs, including those from the last stage to the first.
     for (stages, chunks) in [(2, 2), (4, 2), (4, 4)] {
         let text =
             on(&format!("stages = {stages}, activations = \"80 MB\""), &interleaved(chunks), 8, "");
@@ -159,15 +162,17 @@ fn chunks_send_activations_as_often_as_there_are_borders_between_them() {
     let scenario = written(&on_nodes(2, &on(stages, &interleaved(2), 8, "")), &[]);
     let outcome = simulate(&scenario);
     let nic = outcome.resources.iter().find(|of| of.name == "node.nic").expect("a NIC");
-    // Two borders there and one back from the first node, one there and two back from the second.
+    // The first node sends over two borders forward and one backward, the second over one forward and two
+    // backward.
     near(nic.utilisation * step(&outcome.jobs[0]), 3.0 * 80e6 / 10e9, "NIC");
     let one = told(&on("stages = 4, activations = \"80 MB\"", &zero_bubble(0.5), 8, ""));
     exact(one.activation_bytes.expect("known"), 2.0 * 3.0 * 80e6 / 4.0, "zb-h1 sends as 1f1b");
 }
 
 #[test]
-fn slow_links_outweigh_what_interleaving_gains() {
-    // System: activations between nodes that take as long as passes. Expectation: chunks help on fast links alone.
+fn slow_links_outweigh_the_gain_of_interleaving() {
+    // System: transfers of activations between nodes that take as long as passes. Expectation: chunks help only
+    // on fast links.
     let time = |schedule: &str, nic: &str| {
         let stages = "stages = 4, stages_per_node = 1, activations = \"1 GB\"";
         let text = on_nodes(4, &on(stages, schedule, 8, ""));
@@ -179,9 +184,9 @@ fn slow_links_outweigh_what_interleaving_gains() {
 
 #[test]
 fn stages_hold_the_published_activations() {
-    // System: four stages and eight micro-batches of a model whose layers are alike. Expectation: relative to the first
-    // stage of 1F1B, interleaved ones hold (2 (p − i − 1) + (v − 1) p + 1) ÷ (p v) (Korthikanti et al., 2022), and all
-    // stages of ZB-H1 as much as the first of 1F1B.
+    // System: four stages and eight micro-batches of a model with equal layers. Expectation: relative to the
+    // first stage of 1F1B, interleaved stages hold (2 (p − i − 1) + (v − 1) p + 1) ÷ (p v) (Korthikanti et al.,
+    // 2022), and all stages of ZB-H1 as much as the first of 1F1B.
     let held = |schedule: &str| -> Vec<f64> {
         let memory = "model.memory = { parameters = \"10 MB\", activations = \"10 MB\" }";
         let text = on("stages = 4", schedule, 8, memory);
@@ -191,7 +196,7 @@ fn stages_hold_the_published_activations() {
     let of = |schedule: &str| -> Vec<f64> { held(schedule).iter().map(|of| of / first).collect() };
     assert_eq!(of(&interleaved(2)), [11.0 / 8.0, 9.0 / 8.0, 7.0 / 8.0, 5.0 / 8.0]);
     assert_eq!(of(&zero_bubble(0.5)), [1.0; 4]);
-    // All layers of a model of the catalogue are on some stage.
+    // Each layer of a model of the catalogue belongs to a stage.
     let parameters = |schedule: &str| {
         let text = on("stages = 4", schedule, 8, "model.catalogue = \"gpt2\"");
         let held = written(&text, &[]).jobs.remove(0).footprints;
@@ -201,10 +206,11 @@ fn stages_hold_the_published_activations() {
 }
 
 #[test]
-fn gradients_of_a_chunk_are_reduced_when_its_last_backward_made_them() {
-    // System: two stages on each of two nodes, two micro-batches, 1 GB of gradients over NICs of 10 GB/s and 10 µs.
-    // Expectation: with two chunks only the first one's quarter, which is there last, is exposed: 2 × (10 µs + 12.5 ms).
-    // With ZB-H1 both stages' gradients of weights end at once, and their halves share the NIC: 2 × (10 µs + 50 ms).
+fn gradients_of_a_chunk_are_reduced_after_its_last_backward_pass() {
+    // System: two stages on each of two nodes, two micro-batches, 1 GB of gradients over NICs of 10 GB/s and 10
+    // µs. Expectation: with two chunks only the first chunk's quarter, which is ready last, is exposed: 2 × (10
+    // µs + 12.5 ms). With ZB-H1 both stages' weight gradients end at once, and their halves share the NIC: 2 ×
+    // (10 µs + 50 ms).
     let sync = "sync.allreduce = { gradients = \"1 GB\", algorithm = \"ring\" }";
     let time = |schedule: &str| step(&of(&on_nodes(2, &on("stages = 2", schedule, 2, sync))));
     exact(time(&interleaved(2)), 5.0 / 8.0 + 2.0 * (10e-6 + 0.0125), "interleaved");
@@ -212,11 +218,11 @@ fn gradients_of_a_chunk_are_reduced_when_its_last_backward_made_them() {
 }
 
 #[test]
-fn shards_beside_chunks_and_deferred_gradients_send_what_they_say() {
-    // System: four nodes, each a model copy of two stages and two micro-batches; 1 GB of gradients over rings of NICs.
-    // Expectation (Rajbhandari et al., sections 5 and 7), with any schedule: a reduce-scatter of gradients once a step at
-    // stage 1 and for each micro-batch from stage 2 on; parameters gathered once a step, at stage 3 for forward and for
-    // backward of each micro-batch, but not for gradients of weights.
+fn zero_with_interleaved_and_zb_h1_schedules_sends_the_published_bytes() {
+    // System: four nodes, each a model copy of two stages and two micro-batches; 1 GB of gradients over rings
+    // of NICs. Expectation (Rajbhandari et al., sections 5 and 7), with either schedule: a reduce-scatter of
+    // gradients once a step at ZeRO stage 1 and for each micro-batch from stage 2 on; parameters gathered once
+    // a step, at stage 3 for forward and for backward of each micro-batch, but not for weight gradients.
     let sync = "sync.allreduce = { gradients = \"1 GB\", algorithm = \"ring\" }";
     for schedule in [interleaved(2), zero_bubble(0.5)] {
         let mut before = 0.0;
@@ -233,9 +239,10 @@ fn shards_beside_chunks_and_deferred_gradients_send_what_they_say() {
 }
 
 #[test]
-fn split_layers_add_up_as_much_with_every_schedule() {
-    // System: four stages, whose layers two ranks split; eight sums in forward and eight in backward. Expectation: as many
-    // sums with each schedule, since the pass for gradients of weights adds nothing up.
+fn tensor_allreduce_bytes_do_not_depend_on_the_schedule() {
+    // System: four stages, whose layers are split over two ranks; eight allreduces in forward and eight in
+    // backward. Expectation: equally many bytes with each schedule, since passes for weight gradients have no
+    // allreduce.
     let sums = |schedule: &str| {
         let tensor = "parallel.tensor = { ranks = 2, allreduces = 8, activations = \"1 MB\" }";
         let text = on("stages = 4", schedule, 8, tensor);
@@ -248,9 +255,10 @@ fn split_layers_add_up_as_much_with_every_schedule() {
 }
 
 #[test]
-fn swapping_goes_on_beside_every_schedule() {
-    // System: one stage, two micro-batches of 12 GB of activations, of which 8 GB are beyond the GPU; 24 GB/s both ways.
-    // Expectation: ZB-H1 needs them for both gradients: six passes of a sixth of a second each wait for 8 GB, a third.
+fn swapping_works_with_every_schedule() {
+    // System: one stage, two micro-batches of 12 GB of activations, 8 GB of which do not fit on the GPU; 24
+    // GB/s in each direction. Expectation: ZB-H1 needs them for both gradients: six passes of a sixth of a
+    // second each wait a third of a second for 8 GB.
     let model = "model = { step = { per_sample = \"4166666667 ps\" }, out_of_core = true, \
                  memory = { parameters = \"4 GB\", activations = \"100 MB\" } }";
     let node = |capacity: &str| format!("gpu_memory = \"{capacity}\", pcie = \"24 GB/s\"");
@@ -261,8 +269,8 @@ fn swapping_goes_on_beside_every_schedule() {
     let one = with(1, 2, &zero_bubble(0.5), "16 GB");
     near(step(&of(&one)), 2.0, "six swaps");
     near(told(&one).swap_bytes.expect("known"), 2.0 * 3.0 * 8e9, "bytes");
-    // Four stages of two chunks hold at most 11, 9, 7 and 5 of 16 activations of 0.375 GB beside 3 GB of states: at 5 GB
-    // the first two keep 2.125 and 1.375 GB of them outside. Each goes out and comes back once.
+    // Four stages of two chunks hold at most 11, 9, 7 and 5 of 16 activations of 0.375 GB beside 3 GB of
+    // states: at 5 GB the first two stages swap 2.125 and 1.375 GB of them, once out and once in.
     let chunks = with(4, 8, &interleaved(2), "5 GB");
     let (first, second) = (2.125 / 11.0, 1.375 / 9.0);
     let third = 0.625 / 7.0;
@@ -272,7 +280,7 @@ fn swapping_goes_on_beside_every_schedule() {
 }
 
 #[test]
-fn timelines_name_the_passes() {
+fn timelines_name_the_passes_of_each_schedule() {
     let shown = |schedule: &str| {
         let options = Options { trace: true, ..Options::default() };
         let outcome =
@@ -287,14 +295,14 @@ fn timelines_name_the_passes() {
 }
 
 #[test]
-fn schedules_say_what_they_need_and_what_has_no_effect() {
+fn schedules_require_their_settings_and_report_ineffective_ones() {
     let refused = |text: &str| {
         let file = ScenarioFile::parse("x.toml", text.to_owned()).and_then(|of| of.resolve(&[]));
         file.map(|_| ()).expect_err(text).to_string()
     };
     for (text, what) in [
         (on("stages = 4", "\"interleaved-1f1b\"", 8, ""), "write `chunks = 2`"),
-        (on("stages = 4", &interleaved(2), 6, ""), "6 are not a multiple of that"),
+        (on("stages = 4", &interleaved(2), 6, ""), "for 4 stages, not 6"),
         (
             on("stages = 4", &interleaved(2), 6, ""),
             "`micro_batches` that are a multiple of the stages",

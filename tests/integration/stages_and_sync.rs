@@ -1,11 +1,11 @@
-//! Gradients of models in stages, exchanged in every way in which those of whole models are.
+//! Gradients of pipeline stages, exchanged in each way that models without stages support.
 
 use super::pipeline_schedules::{adds_up, spread, waits};
 use super::runs::{near, run, step};
 use forebay::report::{Cause, JobOutcome};
 use forebay::scenario::ScenarioFile;
 
-/// Four model copies on nodes of their own, with these keys.
+/// Returns four model copies on nodes of their own, with these keys of the job.
 fn copies(job: &str) -> String {
     let node = "scheduling = \"shared\", intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
     let step = "model.step = { per_sample = \"4 ms\" }";
@@ -18,13 +18,14 @@ fn of(job: &str) -> JobOutcome {
     job
 }
 
-/// A model copy in one stage that takes a batch as one micro-batch.
+/// Keys for a model copy in one stage that takes a batch as one micro-batch.
 const ONE_STAGE: &str =
     "\nparallel.pipeline = { stages = 1, schedule = \"gpipe\", micro_batches = 1 }";
 
 #[test]
-fn a_model_in_one_stage_of_one_micro_batch_is_a_whole_one() {
-    // System: the same job as a whole and as a stage. Expectation: the same steps and waits, however gradients are sent.
+fn a_model_in_one_stage_of_one_micro_batch_equals_an_unsplit_model() {
+    // System: the same job without stages and as one stage. Expectation: the same steps and stalls, with each
+    // gradient exchange.
     let plain = "gradients = \"800 MB\", tensors = 10, algorithm = \"ring\"";
     let ways = [
         "buckets = \"100 MB\"",
@@ -50,10 +51,11 @@ fn a_model_in_one_stage_of_one_micro_batch_is_a_whole_one() {
 }
 
 #[test]
-fn stages_compress_and_decompress_their_part() {
-    // System: two stages of 0.48 s, 800 MB of gradients in one bucket, half of which each compresses at 4 GB/s to a
-    // quarter and decompresses at 1 GB/s; rings of four. Expectation: each compresses 400 MB for 0.1 s within its
-    // backward pass, and the first stage's part is exposed: six transfers of 25 MB over 10 GB/s, and 100 MB ÷ 1 GB/s.
+fn pipeline_stages_compress_and_decompress_their_own_gradients() {
+    // System: two stages of 0.48 s, 800 MB of gradients in one bucket for each stage; each stage compresses its
+    // half at 4 GB/s to a quarter and decompresses at 1 GB/s; rings of four. Expectation: each stage compresses
+    // 400 MB for 0.1 s within its backward pass, and the first stage's part is exposed: six transfers of 25 MB
+    // over 10 GB/s, and 100 MB ÷ 1 GB/s.
     let sync = "sync.allreduce = { gradients = \"800 MB\", buckets = \"all\", algorithm = \"ring\", \
                 compression.quantised = { ratio = 0.25, compress = \"4 GB/s\", decompress = \"1 GB/s\" } }";
     let stages = "\nparallel.pipeline = { stages = 2, schedule = \"gpipe\", micro_batches = 1 }";
@@ -62,8 +64,8 @@ fn stages_compress_and_decompress_their_part() {
 }
 
 #[test]
-fn stages_fuse_buckets_that_wait_together() {
-    // System: two stages, ten tensors of 80 MB; each is an allreduce, or those that wait are fused.
+fn pipeline_stages_fuse_waiting_buckets() {
+    // System: two stages, ten tensors of 80 MB; each is an allreduce of its own, or waiting tensors are fused.
     // Expectation: fewer collectives pay less latency.
     let time = |way: &str| {
         let sync = "gradients = \"800 MB\", tensors = 10, algorithm = \"ring\", transport.nccl.latency = \"20 ms\"";
@@ -76,7 +78,7 @@ fn stages_fuse_buckets_that_wait_together() {
 }
 
 #[test]
-fn what_stages_cannot_exchange_is_refused_with_its_reason() {
+fn unsupported_gradient_exchanges_of_stages_are_refused_with_a_reason() {
     let refused = |job: &str| {
         let text = copies(job);
         let file = ScenarioFile::parse("x.toml", text.clone()).and_then(|file| file.resolve(&[]));
@@ -85,8 +87,8 @@ fn what_stages_cannot_exchange_is_refused_with_its_reason() {
     let sparse = "sync.allreduce = { gradients = \"800 MB\", compression.sparse.ratio = 0.01 }\n\
                   parallel.zero.stage = 1";
     let told = refused(&format!("{sparse}{ONE_STAGE}"));
-    assert!(told.contains("sparse gradients cannot be added up"), "{told}");
+    assert!(told.contains("sparse gradients cannot be summed"), "{told}");
     let root = "sync.reduce-broadcast.parameters = \"800 MB\"";
     let told = refused(&format!("{root}{ONE_STAGE}"));
-    assert!(told.contains("a root has all parameters"), "{told}");
+    assert!(told.contains("a root needs all parameters"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! Staging: how long the copying of a data set takes, what it shares, and what reads show after it.
+//! Staging: the time to copy a data set, the resources that it shares, and the reads after it.
 
 use forebay::report::{Outcome, summarise, text};
 use forebay::scenario::ScenarioFile;
@@ -6,8 +6,8 @@ use forebay::scenario::ScenarioFile;
 use super::kept::{self, SHARDS, reader, served};
 use super::runs::{simulate, written};
 
-/// 400 files of 1 MB on a server of 100 MB/s, copied to a disk of 1 GB/s in the node, for a trainer
-/// that needs no time.
+/// 400 files of 1 MB on a server of 100 MB/s, copied to a disk of 1 GB/s in the node, for a trainer whose steps
+/// take no time.
 const MACHINE: &str = r#"
 [cluster]
 nodes = 8
@@ -32,7 +32,7 @@ pub(crate) fn outcome(changes: &[(&str, &str)]) -> Outcome {
     simulate(&written(&scenario(), changes))
 }
 
-/// Time until the last node of the first job copy had its data set [s].
+/// Returns the time until the last node of the first job copy has its data set [s].
 pub(crate) fn seconds(changes: &[(&str, &str)]) -> f64 {
     outcome(changes).jobs[0].staging.iter().map(|node| node.seconds).fold(0.0, f64::max)
 }
@@ -42,8 +42,9 @@ pub(crate) fn assert_near(what: &str, value: f64, expected: f64) {
 }
 
 #[test]
-fn copying_takes_the_bytes_over_the_slowest_on_their_way() {
-    // System: 400 MB in files of 1 MB. Expectation: by the pencil, whatever limits them.
+fn staging_takes_the_bytes_over_the_slowest_link() {
+    // System: 400 MB in files of 1 MB, with different bottlenecks. Expectation: the bytes divided by the rate
+    // of the bottleneck.
     let per_stream = (&*format!("{SERVER}.per_stream"), "\"10 MB/s\"");
     let latency = (&*format!("{SERVER}.latency"), "\"10 ms\"");
     let operations = (&*format!("{SERVER}.operations"), "\"50 /s\"");
@@ -68,9 +69,9 @@ fn copying_takes_the_bytes_over_the_slowest_on_their_way() {
 }
 
 #[test]
-fn it_is_over_before_the_first_step_and_reads_come_from_the_tier() {
-    // System: 4 s from the server, and two epochs at 1 GB/s. Expectation: 4.8 s in all; the server
-    // gives each byte once, the disk takes it once and gives it twice.
+fn staging_ends_before_the_first_step_and_reads_use_the_tier() {
+    // System: 4 s from the server, and two epochs at 1 GB/s. Expectation: 4.8 s in total; the server serves
+    // each byte once, the disk writes it once and reads it twice.
     let all = outcome(&[]);
     let job = &all.jobs[0];
     assert_near("start", job.start, 4.0);
@@ -83,7 +84,7 @@ fn it_is_over_before_the_first_step_and_reads_come_from_the_tier() {
 }
 
 #[test]
-fn shards_are_copied_whole() {
+fn staging_pays_one_latency_per_shard() {
     // System: shards of 50 MB, 10 ms to each first byte. Expectation: eight latencies.
     let latency = (&*format!("{SERVER}.latency"), "\"10 ms\"");
     assert_near("shards", seconds(&[SHARDS, latency]), 4.0 + 8.0 * 0.01);
@@ -91,10 +92,11 @@ fn shards_are_copied_whole() {
 
 #[test]
 fn jobs_that_stage_together_share_the_server() {
-    // System: four copies, or one of four nodes. Expectation: four times the bytes, in parallel.
+    // System: four copies of a job, or one job of four nodes. Expectation: four times the bytes, in parallel.
     assert_near("copies", seconds(&[("job.j.copies", "4")]), 16.0);
     assert_near("nodes", seconds(&[("job.j.nodes", "4")]), 16.0);
-    // The second begins 2 s later: half of the first is there; they share until it has all.
+    // The second copy begins 2 s later, when half of the first is done; they share the server until the first
+    // is complete.
     let apart = outcome(&[("job.j.copies", "2"), ("job.j.stagger", "\"2 s\"")]);
     let [first, second] = [&apart.jobs[0].staging[0], &apart.jobs[1].staging[0]];
     assert_near("first", first.seconds, 6.0);
@@ -103,7 +105,7 @@ fn jobs_that_stage_together_share_the_server() {
 }
 
 #[test]
-fn training_elsewhere_contends_with_it() {
+fn background_load_slows_staging() {
     // System: a background load takes half of the server. Expectation: twice the time.
     let text = format!(
         "{}[[background]]\nname = \"b\"\nstorage = \"s\"\nstreams = {{ streams = 1 }}\n",
@@ -114,9 +116,9 @@ fn training_elsewhere_contends_with_it() {
 }
 
 #[test]
-fn an_object_store_that_refuses_holds_it_up() {
-    // System: an object store that serves 20 requests per second. Expectation: 400 of them take 20 s,
-    // less the first second's; refused ones come again within a second, so that no file is missing.
+fn an_object_store_that_refuses_requests_delays_staging() {
+    // System: an object store that serves 20 requests per second. Expectation: 400 requests take 20 s, less the
+    // initial burst; refused requests are repeated within a second, so that no file is missing.
     let store = "{ object-store = { bandwidth = \"1 GB/s\", requests = \"20 /s\", \
                  retry = { most = \"1 s\" } } }";
     let all = outcome(&[("storage.s", store), ("job.j.stage.streams", "40")]);
@@ -126,8 +128,8 @@ fn an_object_store_that_refuses_holds_it_up() {
 }
 
 #[test]
-fn samples_of_any_size_are_copied_whole() {
-    // System: sizes drawn. Expectation: what is copied is what an epoch reads.
+fn staging_copies_exactly_the_bytes_of_an_epoch() {
+    // System: random sample sizes. Expectation: the copied bytes are those that an epoch reads.
     let sizes = "{ lognormal = { median = \"1 MB\", p99 = \"5 MB\" } }";
     let all = outcome(&[
         ("run.epochs", "1"),
@@ -140,7 +142,7 @@ fn samples_of_any_size_are_copied_whole() {
     assert_near("seconds", staged.seconds, staged.bytes / 100e6);
 }
 
-/// The data set of files, and one that is made of it: decoded, in shards of 80 MB.
+/// The data set of files, and a decoded one that is made from it, in shards of 80 MB.
 pub(crate) const CONVERSION: [(&str, &str); 5] = [
     ("dataset.jpegs", "{ samples = 400, sample_size = \"1 MB\" }"),
     ("dataset.d.sample_size", "\"2 MB\""),
@@ -150,10 +152,10 @@ pub(crate) const CONVERSION: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn converting_reads_computes_and_writes() {
-    // System: a stream needs 10 ms to read a file, 20 ms to decode it and 2 ms to write it. Expectation:
-    // 400 times that with one stream; with eight what the server needs for all; with two cores and
-    // twice the work what these need.
+fn converting_a_data_set_takes_reading_computing_and_writing() {
+    // System: a stream takes 10 ms to read a file, 20 ms to decode it and 2 ms to write it. Expectation: 400
+    // times that with one stream; with eight streams the time of the server for all files; with two cores and
+    // twice the work the time of these cores.
     let found = outcome(&CONVERSION);
     assert_near("one stream", found.jobs[0].staging[0].seconds, 400.0 * 0.032);
     assert_near("bytes", found.jobs[0].staging[0].bytes, 800e6);
@@ -161,7 +163,7 @@ fn converting_reads_computes_and_writes() {
     assert_near("disk", served(&found, "nvme.bandwidth"), 1600e6);
     assert_near("cores", served(&found, "node.cores"), 400.0 * 0.02);
     assert_near("an epoch", found.makespan - found.jobs[0].start, 0.8);
-    // Drawn work keeps streams from doing all the same at the same time.
+    // Random work keeps streams out of lockstep.
     let several = |cores: &str, mean: &str| {
         let compute = format!("{{ exponential = {{ mean = \"{mean}\" }} }}");
         let changes = [
@@ -177,13 +179,13 @@ fn converting_reads_computes_and_writes() {
 }
 
 #[test]
-fn what_cannot_be_converted_is_refused() {
+fn invalid_conversions_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (changes, says) in [
-        (&["dataset.jpegs.samples=300"] as &[&str], "write as many samples for both"),
+        (&["dataset.jpegs.samples=300"] as &[&str], "write the same number of samples for both"),
         (&["job.j.stage.convert={}"], "name the data set that is on the storage"),
         (&["job.j.stage.convert.from=\"pngs\""], "no dataset named \"pngs\""),
-        (&["cluster.node.scheduling=\"fifo\""], "in \"fifo\" order"),
+        (&["cluster.node.scheduling=\"fifo\""], "\"fifo\" scheduling"),
         (&["job.j.nodes=2", "job.j.stage.share=\"part\""], "write `share = \"all\"`"),
     ] {
         let sets = CONVERSION.iter().map(|(key, value)| format!("{key}={value}"));
@@ -195,13 +197,13 @@ fn what_cannot_be_converted_is_refused() {
 }
 
 #[test]
-fn a_run_that_ends_meanwhile_has_no_step() {
+fn a_run_that_ends_during_staging_has_no_step() {
     let all = outcome(&[("run", "{ duration = \"3 s\", warm_up = \"off\", replications = 1 }")]);
     assert!(all.jobs[0].steps.is_empty() && all.jobs[0].staging.is_empty());
 }
 
 #[test]
-fn reports_say_how_long_it_took() {
+fn reports_state_the_time_and_bytes_of_staging() {
     let scenario = written(&scenario(), &[("job.j.nodes", "2")]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     let staging = report.jobs[0].staging.as_ref().expect("staging");
@@ -212,13 +214,13 @@ fn reports_say_how_long_it_took() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_staging_settings_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
         ("job.j.stage={}", "name a `local-disk` or a `memory`"),
-        ("job.j.stage.to=\"s\"", "is there already"),
+        ("job.j.stage.to=\"s\"", "is already on this storage"),
         ("job.j.stage.to=\"tape\"", "no storage named \"tape\""),
-        ("job.j.storage=\"nvme\"", "is there already"),
+        ("job.j.storage=\"nvme\"", "is already on this storage"),
         ("dataset.d.samples=2000", "2.0 GB of data sets and 0.0 GB of caches do not fit"),
         ("storage.nvme={ local-disk = { bandwidth = \"1 GB/s\" } }", "write its `capacity"),
         ("storage.s.file-server.bandwidth=\"10 B/s\"", "takes 40000000 s"),
@@ -227,7 +229,7 @@ fn what_cannot_be_is_refused() {
         let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
         assert!(problems.to_string().contains(says), "{set}: {problems}");
     }
-    // Copies on one node need room for each.
+    // Each copy on a node needs space of its own.
     let shared = ["cluster.share_nodes=true", "job.j.copies=3"];
     let shared = shared.map(|set| set.parse().expect("an override"));
     let problems = file.resolve(&shared).expect_err("three copies");

@@ -1,4 +1,4 @@
-//! Staging to a storage that a job's nodes share: once for all, file by file.
+//! Staging to a storage that a job's nodes share: once for all nodes, file by file.
 
 use forebay::scenario::ScenarioFile;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
 use super::kept::served;
 use super::staging::{CONVERSION, assert_near, outcome, scenario, seconds};
 
-/// A server of 200 MB/s that all nodes share, to which the data set is copied for an epoch.
+/// A server of 200 MB/s that all nodes share, to which the data set is copied for one epoch.
 const SHARED: [(&str, &str); 3] = [
     ("storage.scratch", "{ file-server = { bandwidth = \"200 MB/s\" } }"),
     ("job.j.stage.to", "\"scratch\""),
@@ -16,9 +16,9 @@ const SHARED: [(&str, &str); 3] = [
 const SCRATCH: &str = "storage.scratch.file-server";
 
 #[test]
-fn a_storage_that_nodes_share_is_written_file_by_file() {
-    // System: a stream needs 10 ms to read a file and 5 ms to write it. Expectation: 400 times that, and
-    // whatever makes the writing longer.
+fn staging_to_a_shared_storage_writes_file_by_file() {
+    // System: a stream takes 10 ms to read a file and 5 ms to write it. Expectation: 400 times that, or longer
+    // where something slows the writes.
     let per_stream = (&*format!("{SCRATCH}.per_stream"), "\"50 MB/s\"");
     let latency = (&*format!("{SCRATCH}.latency"), "\"10 ms\"");
     let operations = (&*format!("{SCRATCH}.operations"), "\"50 /s\"");
@@ -38,15 +38,15 @@ fn a_storage_that_nodes_share_is_written_file_by_file() {
         let found = seconds(&[&SHARED[..], &change.into_iter().collect::<Vec<_>>()].concat());
         assert!((found / expected - 1.0).abs() < 0.02, "{what}: {found} instead of {expected}");
     }
-    // Four streams read together, and then write together: at what the servers have.
+    // Four streams read together, and then write together, at the full rate of the servers.
     let four = [per_stream, ("job.j.stage.streams", "4")];
     assert_near("four streams", seconds(&[&SHARED[..], &four].concat()), 400.0 * 0.015);
 }
 
 #[test]
-fn nodes_that_share_a_storage_bring_the_data_set_there_once() {
-    // System: four nodes. Expectation: each brings a quarter, the server takes each byte once and gives it
-    // once in the epoch; training begins when all have done their part.
+fn nodes_stage_a_data_set_to_a_shared_storage_once() {
+    // System: four nodes. Expectation: each copies a quarter; the server writes each byte once and reads it
+    // once in the epoch; training begins when all nodes are done.
     let nic = ("cluster.network.nic", "\"1 GB/s\"");
     let all = outcome(&[&SHARED[..], &[("job.j.nodes", "4"), nic]].concat());
     let job = &all.jobs[0];
@@ -54,21 +54,21 @@ fn nodes_that_share_a_storage_bring_the_data_set_there_once() {
     assert_eq!(job.staging.len(), 4);
     let last = job.staging.iter().map(|node| node.seconds).fold(0.0, f64::max);
     assert_near("start", job.start, last);
-    // Four streams are never faster than the servers, nor slower than one.
+    // Four streams are never faster than the servers, nor slower than one stream.
     assert!((4.0..6.001).contains(&last), "{last}");
     assert_near("from the server", served(&all, "s.bandwidth"), 400e6);
     assert_near("to and from scratch", served(&all, "scratch.bandwidth"), 800e6);
     assert_near("out", served(&all, "node.nic.out"), 400e6);
     assert_near("in", served(&all, "node.nic"), 800e6);
-    // Each copy of a job brings its own.
+    // Each copy of a job stages its own data set.
     let copies = outcome(&[&SHARED[..], &[("job.j.copies", "2")]].concat());
     assert_near("copies", served(&copies, "scratch.bandwidth"), 1600e6);
 }
 
 #[test]
-fn converting_to_a_storage_that_nodes_share_creates_its_files() {
+fn converting_to_a_shared_storage_pays_for_creating_its_files() {
     // System: 400 images become ten shards, or ten shards become 400 images; a second to create a file.
-    // Expectation: reading, computing and writing of all, and as many seconds as there are new files.
+    // Expectation: the time to read, compute and write everything, plus a second for each new file.
     let operations = (&*format!("{SCRATCH}.operations"), "\"1 /s\"");
     let to_shards = [&CONVERSION[..], &SHARED, &[operations]].concat();
     let found = outcome(&to_shards);
@@ -82,16 +82,16 @@ fn converting_to_a_storage_that_nodes_share_creates_its_files() {
     ];
     let found = outcome(&to_files.concat());
     assert_near("files", found.jobs[0].staging[0].seconds, 400.0 * 0.04 + 400.0);
-    // In place: the server reads and writes by turns.
+    // In place: the server alternates between reads and writes.
     let there = outcome(&[&CONVERSION[..], &SHARED, &[("job.j.storage", "\"scratch\"")]].concat());
     assert_near("in place", there.jobs[0].staging[0].seconds, 400.0 * 0.035);
     assert_near("server in place", served(&there, "scratch.bandwidth"), 400e6 + 800e6 + 800e6);
 }
 
 #[test]
-fn a_shared_store_that_refuses_holds_writing_up() {
-    // System: an object store that serves 20 requests per second. Expectation: 400 of them take 20 s, less
-    // the first second's.
+fn a_shared_object_store_that_refuses_requests_delays_writing() {
+    // System: an object store that serves 20 requests per second. Expectation: 400 requests take 20 s, less the
+    // initial burst.
     let store = "{ object-store = { requests = \"20 /s\", retry = { most = \"1 s\" } } }";
     let changes = [("storage.scratch", store), ("job.j.stage.streams", "40")];
     let all = outcome(&[&SHARED[..], &changes].concat());
@@ -101,7 +101,7 @@ fn a_shared_store_that_refuses_holds_writing_up() {
 }
 
 #[test]
-fn what_nodes_share_holds_what_is_copied_there() {
+fn a_shared_storage_must_have_capacity_for_staged_data() {
     let with = |more: &[(&str, &str)]| {
         let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
         let sets = SHARED.iter().chain(more).map(|(key, value)| format!("{key}={value}"));
@@ -124,12 +124,12 @@ fn what_nodes_share_holds_what_is_copied_there() {
                  throughput = [[\"1 GB/s\"]] } }";
     let measured = with(&[("storage.scratch", table)]).expect_err("a table");
     assert!(
-        measured.to_string().contains("on a table of throughput are not simulated"),
+        measured.to_string().contains("on a storage with a table of throughput are not simulated"),
         "{measured}"
     );
 }
 
-/// A layout of 400 samples, with how many files that are.
+/// Returns a strategy for layouts of 400 samples, with their number of files.
 fn layouts() -> impl Strategy<Value = (String, u64)> {
     prop_oneof![
         Just(("{ file-per-sample = {} }".to_owned(), 400)),
@@ -139,10 +139,10 @@ fn layouts() -> impl Strategy<Value = (String, u64)> {
 }
 
 #[test]
-fn whatever_becomes_of_files_is_written_and_created_once() {
-    // System: any layout becomes any other, on any number of nodes. Expectation: each byte of the old is
-    // read once, each of the new is written once; each new file is created once, and opened about once
-    // in the epoch.
+fn conversions_between_any_layouts_read_and_write_each_byte_once() {
+    // System: conversions between random layouts, on different numbers of nodes. Expectation: each byte of the
+    // old data set is read once, each byte of the new one is written once; each new file is created once, and
+    // opened about once in the epoch.
     let config = Config {
         cases: 60,
         failure_persistence: None,

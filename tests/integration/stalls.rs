@@ -1,4 +1,4 @@
-//! The cause of every instant of a stall, in scenarios that a pencil can work out.
+//! The cause of every instant of a stall, in scenarios that can be calculated by hand.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use forebay::sim::{Options, run};
 
 const MEMORY: (&str, &str) = ("storage.s", "{ memory = {} }");
 
-/// Stalls of the steps after the first `skip` by cause, per step [ms].
+/// Returns the stalls of the steps after the first `skip` by cause, per step [ms].
 fn stalls(changes: &[(&str, &str)], skip: u32) -> Vec<(String, f64)> {
     let outcome = outcome(changes);
     by_cause(&outcome.jobs[0], skip)
@@ -18,7 +18,7 @@ fn stalls(changes: &[(&str, &str)], skip: u32) -> Vec<(String, f64)> {
 
 fn by_cause(job: &JobOutcome, skip: u32) -> Vec<(String, f64)> {
     let steps = job.steps.len() as f64 - f64::from(skip);
-    // A transfer takes a picosecond at least.
+    // Shorter sums are artefacts: a transfer takes a picosecond at least.
     let long = |sum: f64| sum > 1e-9 * steps;
     let mut sums: Vec<(StallCause, f64)> = Vec::new();
     for stall in job.stalls.iter().filter(|stall| stall.step >= skip) {
@@ -51,12 +51,12 @@ const ONE_THREAD: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn one_thread_is_blamed_for_what_it_does() {
-    // System: 1.6 ms a sample, 4 a step: 6.4 ms, of which the trainer computes during the first
-    // (0.1 open, 0.2 latency, 0.7 transfer). Expectation: the rest by what the thread does.
+fn stalls_for_one_thread_have_the_causes_of_its_activities() {
+    // System: 1.6 ms a sample, 4 samples in a step: 6.4 ms, during the first of which the trainer computes (0.1
+    // open, 0.2 latency, 0.7 transfer). Expectation: the rest is attributed to the thread's activities.
     let expected = [("open", 0.3), ("latency", 0.6), ("transfer", 3.3), ("decode", 1.2)];
     assert_stalls(&ONE_THREAD, 1, &expected);
-    // The first step waits for all of it.
+    // The first step stalls for the whole time.
     let mut once = ONE_THREAD.to_vec();
     once.push(("run.steps", "1"));
     let expected = [("open", 0.4), ("latency", 0.8), ("transfer", 4.0), ("decode", 1.2)];
@@ -65,7 +65,8 @@ fn one_thread_is_blamed_for_what_it_does() {
 
 #[test]
 fn the_round_trip_to_a_server_is_latency() {
-    // System: as above on a file server, 0.05 ms each way. Expectation: 0.1 ms more per sample.
+    // System: the same thread on a file server, 0.05 ms in each direction. Expectation: 0.1 ms more latency per
+    // sample.
     let mut changes = ONE_THREAD.to_vec();
     changes[0].1 = r#"{ file-server = { bandwidth = "100 MB/s", latency = "200 us", operations = "10000 /s" } }"#;
     changes.push(("cluster.network.latency", "\"50 us\""));
@@ -74,10 +75,10 @@ fn the_round_trip_to_a_server_is_latency() {
 }
 
 #[test]
-fn two_threads_on_one_core_wait_for_it() {
-    // System: 1 ms of decoding and nothing else, two threads, one core, a batch of 2 each 2 ms, of
-    // which 0.5 ms is computed. Expectation (shared): both take 2 ms for 1 ms of work, of which the
-    // wait is counted first: 1 ms, of which 0.5 ms behind the computation, then 1 ms of decoding.
+fn two_threads_on_one_core_stall_for_cpu_wait() {
+    // System: 1 ms of decoding and nothing else, two threads, one core, a batch of 2 each 2 ms, of which 0.5 ms
+    // is computed. Expectation (shared): both threads take 2 ms for 1 ms of work, and their wait is counted
+    // first: 1 ms, 0.5 ms of it hidden by computation, then 1 ms of decoding.
     let shared = [
         MEMORY,
         ("job.loader.tf-queue", r#"{ threads = 2, capacity = "64 samples", decode = "1 ms" }"#),
@@ -86,7 +87,7 @@ fn two_threads_on_one_core_wait_for_it() {
         ("job.model.step", "\"500 us\""),
     ];
     assert_stalls(&shared, 1, &[("decode", 1.0), ("cpu-wait", 0.5)]);
-    // Expectation (fifo): the thread that ends a batch has queued 1 ms and decoded 1 ms.
+    // Expectation (fifo): the thread that completes a batch has queued for 1 ms and decoded for 1 ms.
     let mut fifo = shared.to_vec();
     fifo.push(("cluster.node.scheduling", "\"fifo\""));
     assert_stalls(&fifo, 1, &[("decode", 1.0), ("cpu-wait", 0.5)]);
@@ -97,11 +98,10 @@ fn two_threads_on_one_core_wait_for_it() {
 }
 
 #[test]
-fn an_idle_stage_passes_the_blame_upstream_and_a_blocked_one_downstream() {
-    // System: reading takes 1 ms of latency, the stage behind 0.25 ms of a core; a batch of 1 each
-    // 1 ms, of which 0.25 ms is computed. Expectation: the consumer's last 0.25 ms are decoding,
-    // and before that the reader was in its latency for 0.75 ms, of which 0.25 ms while the trainer
-    // computed.
+fn stalls_are_attributed_to_the_slowest_loader_stage() {
+    // System: reading takes 1 ms of latency, the next stage 0.25 ms of a core; a batch of 1 each 1 ms, of which
+    // 0.25 ms is computed. Expectation: the trainer's last 0.25 ms are decoding; before that the reader was in
+    // its latency for 0.75 ms, 0.25 ms of them while the trainer computed.
     const SLOW_READER: &str = r#"{ stages = [
         { name = "read", workers = 1, per_sample = ["read"], buffer = 4 },
         { name = "decode", workers = 1, per_sample = [{ compute = "250 us" }], buffer = 4 }] }"#;
@@ -114,7 +114,7 @@ fn an_idle_stage_passes_the_blame_upstream_and_a_blocked_one_downstream() {
         ("job.model.step", "\"250 us\""),
     ]);
     assert_stalls(&changes, 1, &[("latency", 0.5), ("decode", 0.25)]);
-    // System: reading takes 0.1 ms, the stage behind 1 ms. Expectation: all is decoding.
+    // System: reading takes 0.1 ms, the next stage 1 ms. Expectation: the whole stall is decoding.
     let fast = r#"{ local-disk = { bandwidth = "1e15 B/s", latency = "100 us" } }"#;
     let slow_decoder = SLOW_READER.replace("250 us", "1 ms");
     let mut changes = common.to_vec();
@@ -127,9 +127,9 @@ fn an_idle_stage_passes_the_blame_upstream_and_a_blocked_one_downstream() {
 }
 
 #[test]
-fn a_copy_is_blamed_where_it_is_the_slowest() {
-    // System: 100 kB at 100 MB/s: 1 ms a sample to the device, everything else at once; 0.25 ms
-    // computed. Expectation: the rest is the copy.
+fn stalls_are_attributed_to_the_device_copy_if_it_is_the_slowest() {
+    // System: 100 kB at 100 MB/s: 1 ms a sample to the device, everything else takes no time; 0.25 ms computed.
+    // Expectation: the rest is a stall for the copy.
     let loader = r#"{ stages = [
         { name = "read", workers = 1, per_sample = ["read"], buffer = 2 },
         { name = "copy", workers = 1, per_item = ["copy"], buffer = 1 }] }"#;
@@ -144,9 +144,9 @@ fn a_copy_is_blamed_where_it_is_the_slowest() {
 }
 
 #[test]
-fn items_held_back_by_order_make_order_a_cause() {
-    // System: 8 workers with a heavy tail, kept in order and not. Expectation: order is a cause only
-    // where it is kept, and it costs time: the same draws take longer in order.
+fn finished_items_held_back_by_order_cause_order_stalls() {
+    // System: 8 workers with heavy-tailed delays, with in-order delivery and without. Expectation: order is a
+    // cause only in order, and costs time: the same random delays take longer in order.
     let loader = |order: &str| {
         format!(
             r#"{{ stages = [{{ name = "read", workers = 8, order = "{order}", buffer = 4,
@@ -166,17 +166,16 @@ fn items_held_back_by_order_make_order_a_cause() {
     assert_eq!(of(&any), 0.0);
     assert!(of(&ordered) > 0.0);
     assert!(ordered.steps[499].end > 1.1 * any.steps[499].end, "order costs time");
-    // Who ends a wait was at work itself, so the head of the line is blamed for its latency.
+    // The worker whose item ends a wait was active itself, so part of the stall is its latency.
     assert!(by_cause(&ordered, 0).iter().any(|(cause, ms)| cause == "latency" && *ms > 0.0));
 }
 
 #[test]
-fn a_peer_on_another_node_passes_its_cause_on() {
-    // System: two nodes, each reading from the server behind a station of 1 ms an operation, first
-    // come first served: a sample for each every 2 ms, 1 ms apart. A step of 0.25 ms begins on the
-    // later node when its sample is there. Expectation: that node waits 1.75 ms to open; the earlier
-    // one waits 0.75 ms to open, computes, and waits 0.75 ms for the other to open and 0.25 ms for
-    // it to compute. The mean of the two.
+fn waits_for_a_peer_on_another_node_have_the_peers_cause() {
+    // System: two nodes, each reading from the server through a FIFO station of 1 ms an operation: a sample for
+    // each every 2 ms, 1 ms apart. A step of 0.25 ms begins on the later node when its sample arrives.
+    // Expectation: that node waits 1.75 ms to open; the earlier one waits 0.75 ms to open, computes, and waits
+    // for its peer, 0.75 ms for opening and 0.25 ms for computing. Stalls are the mean over both nodes.
     let changes = [
         ("storage.s", r#"{ file-server = { bandwidth = "1e15 B/s", operations = "1000 /s" } }"#),
         ("cluster.network", "{ latency = \"0 s\" }"),
@@ -190,9 +189,9 @@ fn a_peer_on_another_node_passes_its_cause_on() {
 }
 
 #[test]
-fn jitter_makes_peers_wait_for_computation() {
-    // System: 4 model copies fed from memory, jitter. Expectation: peer.compute and nothing else,
-    // because nobody starves; it is max − mean of the copies' times.
+fn jitter_causes_stalls_for_the_computation_of_peers() {
+    // System: 4 model copies with data in memory and jitter. Expectation: only `peer.compute`, because no copy
+    // starves; it is max − mean of the copies' times.
     let changes = [
         MEMORY,
         ("job.loader.tf-queue", r#"{ threads = 4, capacity = "640 samples", decode = "0 s" }"#),
@@ -202,14 +201,14 @@ fn jitter_makes_peers_wait_for_computation() {
     let stalls = stalls(&changes, 1);
     assert_eq!(stalls.len(), 1, "{stalls:?}");
     assert_eq!(stalls[0].0, "peer.compute");
-    // Mean range part of the normal distribution for 4: 1.03 σ; gamma is close to it.
+    // The mean maximum of 4 normal variables is 1.03 σ above the mean; gamma is close to it.
     assert!((stalls[0].1 - 1.03 * 0.3).abs() < 0.06, "{stalls:?}");
 }
 
 #[test]
-fn a_pipeline_that_does_not_overlap_is_one_bubble() {
-    // System: 4 equal stages of 1 ms, fed from memory, one batch at a time. Expectation: each stage
-    // works a quarter of the time, so a step of 4 ms has 3 ms of bubble per stage.
+fn a_pipeline_without_overlap_waits_in_bubbles() {
+    // System: 4 equal stages of 1 ms, data in memory, one batch at a time. Expectation: each stage works for a
+    // quarter of the time, so a step of 4 ms has 3 ms of bubble per stage.
     let common = [
         MEMORY,
         ("job.loader.tf-queue", r#"{ threads = 4, capacity = "640 samples", decode = "0 s" }"#),
@@ -220,10 +219,10 @@ fn a_pipeline_that_does_not_overlap_is_one_bubble() {
 }
 
 #[test]
-fn a_pipeline_that_overlaps_fills_and_drains() {
-    // System: p = 4 stages of 1 ms, s = 60 steps, fed from memory. Expectation: (s + p − 1) ms in
-    // all, of which each stage computes s ms, so the bubble's share is (p − 1)/(s + p − 1); between
-    // filling and draining nobody waits.
+fn an_overlapping_pipeline_has_bubbles_only_while_filling_and_draining() {
+    // System: p = 4 stages of 1 ms, s = 60 steps, data in memory. Expectation: (s + p − 1) ms in total, of
+    // which each stage computes s ms, so the bubble's share is (p − 1)/(s + p − 1); no stage waits between
+    // filling and draining.
     let changes = [
         MEMORY,
         ("job.loader.tf-queue", r#"{ threads = 4, capacity = "640 samples", decode = "0 s" }"#),
@@ -238,7 +237,7 @@ fn a_pipeline_that_overlaps_fills_and_drains() {
     assert!(job.stalls.iter().all(|stall| stall.cause == StallCause::own(Cause::Bubble)));
     let full = job.stalls.iter().filter(|stall| (1..57).contains(&stall.step));
     assert_eq!(full.map(|stall| stall.seconds).sum::<f64>(), 0.0);
-    // Shares that differ: the longest stage sets the pace, 2 ms.
+    // With different shares, the longest stage sets the pace, 2 ms.
     let mut uneven = changes.to_vec();
     uneven[3].1 = "{ shares = [0.25, 0.5, 0.25] }";
     let job = outcome(&uneven).jobs.remove(0);
@@ -247,10 +246,10 @@ fn a_pipeline_that_overlaps_fills_and_drains() {
 }
 
 #[test]
-fn copies_that_wait_for_the_last_batch_are_advised_to_feed_it() {
-    // System: 4 copies of 1 ms take 64 samples a step from 16 threads in memory, 0.35 ms each, so
-    // that four rounds of 16 take 1.4 ms: the copies' batches are there 0, 0, 0.05 and 0.4 ms late.
-    // Expectation: most waiting is for peers that compute, and all of it for want of decoding.
+fn the_bottleneck_of_waits_for_a_starved_peer_is_its_loader() {
+    // System: 4 copies of 1 ms take 64 samples a step from 16 threads in memory, 0.35 ms each, so that four
+    // rounds of 16 take 1.4 ms: the copies' batches are 0, 0, 0.05 and 0.4 ms late. Expectation: the largest
+    // stall is for peers that compute, but the bottleneck is decoding, which delays them.
     let scenario = changed(&[
         MEMORY,
         ("job.parallel.data.copies_per_node", "4"),
@@ -264,7 +263,7 @@ fn copies_that_wait_for_the_last_batch_are_advised_to_feed_it() {
     let found = report.bottleneck.expect("a bottleneck");
     assert_eq!(found.cause, "decode", "{}", found.text);
     assert!(found.text.contains("more loader workers (now 16"), "{}", found.text);
-    // Copies whose steps differ wait for each other's computing.
+    // Copies whose steps differ wait for each other's computation.
     let uneven = changed(&[
         ("storage.s", "{ memory = {} }"),
         ("job.parallel.data.copies_per_node", "4"),
@@ -278,8 +277,8 @@ fn copies_that_wait_for_the_last_batch_are_advised_to_feed_it() {
 
 #[test]
 fn a_trace_splits_each_wait_into_its_causes() {
-    // System: the base scenario, starved. Expectation: within each wait of the accelerator lie spans for
-    // its causes, which add up to it; in the order of time, and the wait before what is within it.
+    // System: the base scenario, starved. Expectation: each wait of the accelerator contains spans for its
+    // causes, which add up to it; spans are sorted by time, with the wait before its causes.
     let options = Options { trace: true, ..Options::default() };
     let trace = run(&changed(&[]), 0, &options).trace.expect("asked for");
     assert!(trace.spans.is_sorted_by(|a, b| a.start <= b.start));
@@ -300,7 +299,7 @@ fn a_trace_splits_each_wait_into_its_causes() {
     assert!(seen > 20, "{seen} waits");
 }
 
-/// Stalls by step and cause [s].
+/// Returns stalls by step and cause [s].
 fn by_step(job: &JobOutcome) -> BTreeMap<(u32, StallCause), f64> {
     let mut sums = BTreeMap::new();
     for stall in &job.stalls {
@@ -309,7 +308,8 @@ fn by_step(job: &JobOutcome) -> BTreeMap<(u32, StallCause), f64> {
     sums
 }
 
-/// Both with a trace and without one find the same steps and, in each, the same causes; those without.
+/// Checks that runs with and without a trace have the same steps and, in each, the same causes; returns the
+/// outcome without a trace.
 fn assert_trace_changes_no_cause(changes: &[(&str, &str)]) -> JobOutcome {
     let scenario = changed(changes);
     let of = |trace| run(&scenario, 0, &Options { trace, ..Options::default() }).jobs.remove(0);
@@ -325,9 +325,9 @@ fn assert_trace_changes_no_cause(changes: &[(&str, &str)]) -> JobOutcome {
 }
 
 #[test]
-fn a_trace_changes_no_cause() {
-    // System: one device that starves. A trace needs to know when its workers did what, a report only for
-    // how long.
+fn tracing_changes_no_stall_cause() {
+    // System: one device that starves. Expectation: the same causes, though a trace records when workers did
+    // what, and a report only for how long.
     let disk = r#"{ local-disk = { bandwidth = "100 MB/s", latency = "200 us", operations = "10000 /s" } }"#;
     let arm = r#"{ local-disk = { bandwidth = "100 MB/s", seek = "4 ms" } }"#;
     let four = ("job.loader.tf-queue.threads", "4");
@@ -346,7 +346,7 @@ fn a_trace_changes_no_cause() {
         let plain = assert_trace_changes_no_cause(&changes);
         assert!(by_cause(&plain, 1).len() > 1, "{changes:?}: {:?}", by_cause(&plain, 1));
     }
-    // System: epochs of a batch of 8 and one of 2, fewer than there are workers.
+    // System: epochs of a batch of 8 and one of 2, which is less than the number of workers.
     let changes = [
         ("dataset.d.samples", "10"),
         ("job.batch", "8"),

@@ -1,10 +1,10 @@
-//! Parallel file systems and object stores, by the pencil.
+//! Parallel file systems and object stores, compared with calculations by hand.
 
 use super::runs::{simulate, steady, written};
 use forebay::report::{Cause, Outcome};
 use forebay::scenario::ScenarioFile;
 
-/// Files of 1 MB in order, a batch of one; four targets of 100 MB/s.
+/// Returns a job that reads files of 1 MB in order, a batch of one, from targets of 100 MB/s.
 fn text(nodes: u32, storage: &str, dataset: &str, more: &str) -> String {
     format!(
         r#"# What do targets and stripes do?
@@ -52,7 +52,7 @@ fn near(what: &str, found: f64, expected: f64) {
 }
 
 #[test]
-fn a_file_is_as_fast_as_the_targets_that_it_is_on() {
+fn a_file_is_read_at_the_rate_of_its_storage_targets() {
     near("one target", step(1, "targets = 4", FILE), 10e-3);
     near("more targets", step(1, "targets = 400", FILE), 10e-3);
     near("four stripes of a file", step(1, "targets = 4\nstripe_count = 4", LARGE), 10.486e-3);
@@ -63,21 +63,21 @@ fn a_file_is_as_fast_as_the_targets_that_it_is_on() {
     near("per stream", step(1, &format!("{thin}\nper_stream = \"50 MB/s\""), FILE), 20e-3);
     near("opens", step(1, &format!("{thin}\noperations = \"20 /s\""), FILE), 52.5e-3);
     near("latency", step(1, &format!("{thin}\nlatency = \"5 ms\""), FILE), 7.5e-3);
-    // Each request of a stripe goes to one target, the next one to the next.
+    // Each request of a stripe goes to one target, and the next request to the next target.
     let records =
         "sample_size = \"1048576 B\"\nlayout.shards = { samples = 8, request = \"1 MiB\" }";
     near("records", step(1, "targets = 4\nstripe_count = 4", records), 10.486e-3);
 }
 
 #[test]
-fn readers_share_targets_and_what_all_have_in_common() {
-    // System: four nodes that read files 4i to 4i + 3 at once. Expectation: each has a target of its own
-    // while files lie one by one on four targets; on two, two readers share each.
+fn readers_share_storage_targets_and_the_total_bandwidth() {
+    // System: four nodes that read files 4i to 4i + 3 at once. Expectation: with four targets each node has a
+    // target of its own; with two targets, two readers share each.
     near("a target each", step(4, "targets = 4", FILE), 10e-3);
     near("two for four", step(4, "targets = 2", FILE), 20e-3);
     let all = |rate: &str| step(4, &format!("targets = 4\nbandwidth = \"{rate}\""), FILE);
     near("all together", all("100 MB/s"), 40e-3);
-    // Placed by chance, some targets have two readers and some none.
+    // With random order, some targets have two readers and some none.
     let shuffled = format!("{FILE}\norder = \"shuffled\"");
     let text = text(4, "targets = 4", &shuffled, "").replace("order = \"sequential\"\n", "");
     let by_chance = steady(&simulate(&written(&text, &[])), 20).step;
@@ -85,13 +85,15 @@ fn readers_share_targets_and_what_all_have_in_common() {
 }
 
 #[test]
-fn files_begin_on_targets_spread_however_many_they_are_on() {
-    // System: four nodes that read files of one stripe, 4i to 4i + 3 at once, from four targets. Expectation: a target
-    // each where files begin on different ones, whatever the stripe count; all on one where that is written.
+fn first_stripes_are_spread_over_targets_whatever_the_stripe_count() {
+    // System: four nodes that read files of one stripe, 4i to 4i + 3 at once, from four targets. Expectation: a
+    // target for each node where files begin on different targets, whatever the stripe count; all on one target
+    // with a fixed `stripe_offset`.
     for count in [1, 3, 4] {
         let targets = format!("targets = 4\nstripe_count = {count}");
         let found = step(4, &targets, FILE);
-        // Of three stripes they begin on 0, 3, 2, 1. (Of two, Lustre puts two of four on one target: 0, 2, 0, 3.)
+        // With three stripes, files begin on targets 0, 3, 2, 1. (With two stripes, Lustre puts two of four on
+        // one target: 0, 2, 0, 3.)
         near(&format!("{count} stripes"), found, 10e-3);
         let fixed = step(4, &format!("{targets}\nstripe_offset = 2"), FILE);
         near(&format!("{count} stripes, all from one"), fixed, 40e-3);
@@ -101,9 +103,10 @@ fn files_begin_on_targets_spread_however_many_they_are_on() {
 }
 
 #[test]
-fn shards_and_data_sets_of_one_file_begin_on_different_targets() {
-    // System: four nodes with a shard each at once, of four requests of a stripe, files on all of four targets.
-    // Expectation: they begin on different targets and go round in step, so that no two meet.
+fn shards_and_single_file_data_sets_begin_on_different_targets() {
+    // System: four nodes that read a shard each at once, of four requests of a stripe, with files on all four
+    // targets. Expectation: they begin on different targets and advance in step, so that no two use the same
+    // target.
     let shards =
         "sample_size = \"1048576 B\"\nlayout.shards = { samples = 4, request = \"1 MiB\" }";
     near("shards", step(4, "targets = 4\nstripe_count = 4", shards), 10.486e-3);
@@ -121,7 +124,7 @@ fn shards_and_data_sets_of_one_file_begin_on_different_targets() {
 }
 
 #[test]
-fn bytes_are_served_by_targets() {
+fn all_bytes_are_served_by_storage_targets() {
     let outcome = run(4, "targets = 4\nstripe_count = 3", LARGE);
     let target = outcome.resources.iter().find(|of| of.name == "scratch.target").expect("targets");
     let read = outcome.jobs[0].samples.enqueued as f64 * 4_194_304.0;
@@ -133,7 +136,8 @@ fn bytes_are_served_by_targets() {
     );
 }
 
-/// One job on an object store, with so many workers, after 1 MB files or others.
+/// Returns the outcome of one job on an object store, with this number of workers and these keys of the data
+/// set.
 fn objects(workers: u32, storage: &str, dataset: &str) -> Outcome {
     let text = text(1, "", dataset, "")
         .replace("steps = 200", "epochs = 0.25")
@@ -147,13 +151,13 @@ fn objects(workers: u32, storage: &str, dataset: &str) -> Outcome {
 }
 
 #[test]
-fn an_object_store_is_as_fast_as_connections_and_requests() {
+fn an_object_store_is_limited_by_connections_and_requests() {
     let step = |workers, storage: &str| steady(&objects(workers, storage, FILE), 40).step;
     near("a connection", step(1, "per_connection = \"50 MB/s\""), 20e-3);
     near("four", step(4, "per_connection = \"50 MB/s\""), 5e-3);
     near("first bytes", step(4, "per_connection = \"50 MB/s\"\nlatency = \"20 ms\""), 10e-3);
     near("all together", step(4, "per_connection = \"50 MB/s\"\nbandwidth = \"100 MB/s\""), 10e-3);
-    // Below the limit nothing is refused; above it no more are served, and back-off wastes some.
+    // Below the limit no request is refused; above it no more are served, and back-off wastes some capacity.
     let limited = |more: &str| step(8, &format!("latency = \"20 ms\"\nrequests = {more}"));
     near("below", limited("\"1000 /s\""), 2.5e-3);
     let above = |burst: u32, first: &str, most: &str| {
@@ -164,7 +168,7 @@ fn an_object_store_is_as_fast_as_connections_and_requests() {
     let (short, capped) = (above(1, "10 ms", "10 ms"), above(20, "1 s", "1 s"));
     assert!((10e-3..11.5e-3).contains(&short), "{short}");
     assert!((9.9e-3..11.5e-3).contains(&capped), "{capped}");
-    // Waits that double leave the store idle though all are waiting for it.
+    // Doubling waits leave the store idle though all workers wait for it.
     let doubled = above(20, "1 s", "20 s");
     assert!(doubled > 1.3 * capped, "{doubled} after {capped}");
     let rarely = above(1, "1 s", "1 s");
@@ -196,7 +200,7 @@ fn an_object_store_is_as_fast_as_connections_and_requests() {
 }
 
 #[test]
-fn what_cannot_be_striped_is_refused() {
+fn invalid_striping_and_object_store_settings_are_refused() {
     let refused = |nodes: u32, storage: &str, more: &str| {
         let file = ScenarioFile::parse("x.toml", text(nodes, storage, FILE, more))
             .and_then(|file| file.resolve(&[]));
@@ -213,7 +217,7 @@ fn what_cannot_be_striped_is_refused() {
     assert!(missing.contains("write `targets = 16`"), "{missing}");
     let ways = refused(1000, "targets = 1000\nstripe_count = 100", "");
     assert!(ways.contains("routes to the targets"), "{ways}");
-    // As many as can be written of everything: no product of them may overflow.
+    // The largest values that can be written, all at once: no product of them overflows.
     let most = "[job.parallel.data]\ncopies_per_node = 10000\nloaders = \"per-rank\"";
     let most = text(1_000_000, "targets = 10000\nstripe_count = 10000", FILE, most)
         .replace("gpus = 1", "gpus = 10000")
@@ -226,10 +230,10 @@ fn what_cannot_be_striped_is_refused() {
         ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]))
     };
     let endless = objects("requests = \"1 /s\"\nretry.most = \"1 us\"").expect_err("refused");
-    assert!(endless.to_string().contains("comes again without end"), "{endless}");
+    assert!(endless.to_string().contains("retried without end"), "{endless}");
     let remarks = objects("burst = 4").expect("a scenario").remarks.join("\n");
     assert!(remarks.contains("burst` has no effect: `requests` are not limited"), "{remarks}");
     let load = "[[background]]\nname = \"b\"\nstorage = \"scratch\"\nstreams = { streams = 4 }";
     let load = refused(1, "targets = 4", load);
-    assert!(load.contains("no load from elsewhere is simulated on"), "{load}");
+    assert!(load.contains("background load on"), "{load}");
 }

@@ -1,17 +1,17 @@
-//! What the tests share.
+//! Shared helpers of tests of the program: scratch directories and commands.
 
 use assert_cmd::Command;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A directory with a small scenario, `s.toml`, that vanishes after the test.
+/// A scratch directory with a small scenario, `s.toml`, that is removed after the test.
 pub(crate) struct Place {
     directory: TempDir,
 }
 
 impl Place {
-    /// A new one.
+    /// Creates a scratch directory.
     pub(crate) fn new() -> Place {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let place = Place { directory };
@@ -19,23 +19,23 @@ impl Place {
         place
     }
 
-    /// Path of a file in it.
+    /// Returns the path of a file in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Writes a file.
+    /// Writes a file in the directory.
     pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).expect("a writable directory");
     }
 
-    /// Reads a file.
+    /// Reads a file in the directory.
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         let path = self.path(name);
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Names of all files, in order.
+    /// Returns the names of all files in the directory, in order.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.directory.path()).expect("a readable directory");
         let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
@@ -44,27 +44,27 @@ impl Place {
         names
     }
 
-    /// The program, to be run here.
+    /// Returns a command of the program in the directory.
     pub(crate) fn forebay(&self, arguments: &[&str]) -> Command {
         let mut command = forebay(arguments);
         command.current_dir(self.directory.path());
         command
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 }
 
-/// The program.
+/// Returns a command of the program.
 pub(crate) fn forebay(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     command.args(arguments).env_remove("NO_COLOR");
     command
 }
 
-/// A scenario that takes milliseconds.
+/// A scenario that runs for milliseconds.
 pub(crate) const SCENARIO: &str = r#"# Does the loader keep up?
 name = "small"
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Cells of CSV without quotes.
+/// Returns the cells of CSV without quotes.
 fn cells(csv: &[u8]) -> Vec<Vec<String>> {
     let text = String::from_utf8_lossy(csv).into_owned();
     text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
@@ -35,7 +35,7 @@ fn rows_are_in_grid_order_with_the_last_key_fastest() {
 }
 
 #[test]
-fn the_same_bytes_whatever_the_threads() {
+fn rows_of_a_sweep_do_not_depend_on_the_number_of_threads() {
     let place = Place::new();
     for format in ["csv", "json"] {
         let sweep = |threads: &str| {
@@ -62,9 +62,9 @@ fn json_rows_have_the_columns_of_csv() {
 }
 
 #[test]
-fn invalid_points_are_named_before_anything_runs() {
+fn invalid_sweep_points_are_named_before_anything_runs() {
     let place = Place::new();
-    // Each value is fine; only a batch of 32 from a queue of 16 is not.
+    // Each value is valid; only a batch of 32 from a queue of 16 is not.
     let both = "\"job.batch\" = [8, 32]\n\"job.loader.tf-queue.capacity\" = [\"64 samples\", \"16 samples\"]\n";
     let (before, _) = SCENARIO.split_once("[sweep]").expect("a sweep");
     place.write("s.toml", &format!("{before}[sweep]\n{both}"));
@@ -76,7 +76,7 @@ fn invalid_points_are_named_before_anything_runs() {
 }
 
 #[test]
-fn an_invalid_value_is_shown_before_anything_runs() {
+fn an_invalid_sweep_value_is_shown_before_anything_runs() {
     let place = Place::new();
     place.write("s.toml", &SCENARIO.replace("= [1, 2]", "= [1, -2]"));
     let out = place.forebay(&["sweep", "s.toml", "--output", "rows.csv"]).assert().code(2);
@@ -86,9 +86,9 @@ fn an_invalid_value_is_shown_before_anything_runs() {
 }
 
 #[test]
-fn what_is_remarked_on_all_points_is_said_once_on_standard_error() {
-    // System: jobs whose nodes have four GPUs and train on one, at each of three batches. Expectation: one sentence on that, none
-    // with `--quiet`, and rows alone on standard output.
+fn a_remark_on_all_points_is_printed_once_on_standard_error() {
+    // System: jobs whose nodes have four GPUs and train on one, with three batch sizes. Expectation: one remark
+    // on the idle GPUs, none with `--quiet`, and only rows on standard output.
     let place = Place::new();
     place.write("s.toml", &SCENARIO.replace("gpus = 1", "gpus = 4"));
     let sweep = ["sweep", "s.toml", "--vary", "job.batch=[8, 16, 32]"];
@@ -102,7 +102,7 @@ fn what_is_remarked_on_all_points_is_said_once_on_standard_error() {
 }
 
 #[test]
-fn a_scenario_without_a_sweep_table_says_how_to_write_one() {
+fn sweeping_a_scenario_without_a_sweep_table_is_refused_with_an_example() {
     let place = Place::new();
     let scenario = SCENARIO.split("[sweep]").next().expect("the part before");
     place.write("s.toml", scenario);
@@ -111,7 +111,7 @@ fn a_scenario_without_a_sweep_table_says_how_to_write_one() {
 }
 
 #[test]
-fn values_of_the_command_line_replace_those_of_the_file_or_come_beside_them() {
+fn vary_replaces_sweep_keys_of_the_file_or_adds_keys() {
     let place = Place::new();
     let rows = |arguments: &[&str]| {
         let out = place.forebay(&[&["sweep", "s.toml"], arguments].concat()).assert().success();
@@ -171,7 +171,7 @@ fn wait_for_points(place: &Place) {
     }
 }
 
-/// Sends a signal to a child of ours.
+/// Sends a signal to a child process.
 fn signal(child: &Child, name: &str) {
     let id = child.id().to_string();
     let status = Command::new("kill").args([name, &id]).status().expect("kill");
@@ -179,7 +179,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
+fn an_interrupted_sweep_keeps_finished_points_and_resumes() {
     let place = Place::new();
     let child = start_long(&place, &["--output", "rows.csv"]);
     wait_for_points(&place);
@@ -206,7 +206,7 @@ fn a_killed_sweep_loses_no_finished_point() {
     check_resumed(&place, "-KILL");
 }
 
-/// Makes the interrupted sweep short and marks what is in the journal, to see it used.
+/// Shortens the interrupted sweep and marks a row of the journal, to check that resuming uses it.
 fn check_resumed(place: &Place, how: &str) {
     let journal = String::from_utf8_lossy(&place.read("rows.csv.partial")).into_owned();
     let first = journal.lines().find(|line| line.len() > 2).expect("a line");
@@ -214,7 +214,7 @@ fn check_resumed(place: &Place, how: &str) {
     let interval = line["rows"][0][1]["Number"].as_f64().expect("an interval");
     let threads = line["rows"][0][0]["Number"].as_f64().expect("threads");
     let marked = first.replacen("lenet", "marked", 1);
-    // A torn line at the end must do no harm.
+    // An incomplete line at the end must not matter.
     place.write("rows.csv.partial", &format!("{marked}\n{{\"key\": \"torn"));
     let long = String::from_utf8_lossy(&place.read("s.toml")).into_owned();
     let (before, _) = long.split_once("[sweep]").expect("a sweep");
@@ -223,7 +223,7 @@ fn check_resumed(place: &Place, how: &str) {
          \"job.batch_interval\" = [{interval}, 500]\n"
     );
     place.write("s.toml", &format!("{before}{sweep}"));
-    // The journal has all columns: others may be asked for.
+    // The journal has all columns, so that resuming may ask for other columns.
     let other = ["sweep", "s.toml", "--output", "rows.csv", "--resume", "--columns", "makespan"];
     place.forebay(&other).assert().success();
     let rows = cells(&place.read("rows.csv"));
@@ -232,7 +232,7 @@ fn check_resumed(place: &Place, how: &str) {
     assert_eq!(jobs, ["marked", "lenet"], "{how}");
     assert_eq!(place.files(), ["rows.csv", "s.toml"], "{how}");
 
-    // Another seed is another result.
+    // With another seed, the journal's results do not apply.
     place.write("rows.csv.partial", &format!("{marked}\n"));
     let set = ["--set", "run.seed=9"];
     let arguments = [&["sweep", "s.toml", "--output", "rows.csv", "--resume"], &set[..]].concat();
@@ -242,7 +242,7 @@ fn check_resumed(place: &Place, how: &str) {
 }
 
 #[test]
-fn ctrl_c_without_a_file_ends_with_whole_rows() {
+fn an_interrupted_sweep_to_standard_output_ends_with_whole_rows() {
     let place = Place::new();
     let child = start_long(&place, &[]);
     std::thread::sleep(Duration::from_millis(700));
@@ -256,7 +256,7 @@ fn ctrl_c_without_a_file_ends_with_whole_rows() {
 }
 
 #[test]
-fn a_finished_sweep_leaves_only_its_rows() {
+fn a_finished_sweep_leaves_only_its_output_file() {
     let place = Place::new();
     place.forebay(&["sweep", "s.toml", "--output", "rows.csv"]).assert().success();
     assert_eq!(place.files(), ["rows.csv", "s.toml"]);
@@ -265,7 +265,7 @@ fn a_finished_sweep_leaves_only_its_rows() {
 }
 
 #[test]
-fn columns_are_chosen_by_name_and_an_unknown_one_is_refused() {
+fn sweep_columns_are_chosen_by_name_and_unknown_ones_refused() {
     let place = Place::new();
     let chosen = ["sweep", "s.toml", "--columns", "makespan,step_time"];
     let rows = cells(&place.forebay(&chosen).assert().success().get_output().stdout);

@@ -1,4 +1,4 @@
-//! Gradients: what reducing them costs, what backward hides of it, and what else is on the same links.
+//! Gradient allreduces: their cost, their overlap with backward, and other traffic on the same links.
 
 use super::base::model_copies;
 use super::runs::{near, run, step, written};
@@ -7,7 +7,7 @@ use forebay::report::{Cause, JobOutcome, StallCause};
 use forebay::scenario::ScenarioFile;
 use forebay::sim::{self, Options};
 
-/// A job on `nodes` with `copies` model copies each, 100 MB of gradients, steps of 100 ms.
+/// Returns a job on `nodes` nodes with `copies` model copies each, 100 MB of gradients, steps of 100 ms.
 fn text(nodes: u32, copies: u32, sync: &str) -> String {
     let sync = format!("allreduce]\ngradients = \"100 MB\"\n{sync}");
     model_copies((nodes, copies), 6, ["2 us", "10 us"], &sync)
@@ -19,9 +19,9 @@ fn exposed(job: &JobOutcome) -> f64 {
 }
 
 #[test]
-fn flow_and_analytic_take_what_the_textbook_says() {
-    // System: one rank on each of n nodes, an idle network. Expectation: a step and the closed form of its
-    // allreduce, whichever way it is found.
+fn allreduces_on_idle_links_take_their_textbook_formulas() {
+    // System: one rank on each of n nodes, an idle network. Expectation: the step plus the closed form of its
+    // allreduce, as flows or by formula.
     let cost = Cost { alpha: 10e-6, beta: 1e-9, gamma: 1.0 / 50e9 };
     for algorithm in [
         Algorithm::Ring,
@@ -46,10 +46,10 @@ fn flow_and_analytic_take_what_the_textbook_says() {
 }
 
 #[test]
-fn backward_hides_what_comes_before_its_end() {
+fn allreduces_of_buckets_overlap_with_backward() {
     // System: two nodes; four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each reduced in 25 ms by a
-    // ring (12.5 MB twice). Expectation: all in one: 100 ms exposed; in buckets of 25 MB the first begins at
-    // 62.5 ms and the last ends at 162.5 ms; without overlap 200 ms as before.
+    // ring (12.5 MB twice). Expectation: as one bucket, 100 ms exposed; in buckets of 25 MB the first begins at
+    // 62.5 ms and the last ends at 162.5 ms; without overlap 200 ms, as with one bucket.
     let two = |sync: &str| {
         let sync = format!(
             "tensors = 4\nbackward = 0.5\nalgorithm = \"ring\"\ntransport.nccl.latency = \"0 s\"\n{sync}"
@@ -61,11 +61,11 @@ fn backward_hides_what_comes_before_its_end() {
     near(step(&job), 0.1625, "in buckets");
     near(exposed(&job), 0.0625, "in buckets");
     near(step(&two("buckets = \"25 MB\"\noverlap = false")), 0.2, "after backward");
-    // Cycles of 25 ms of the step: two tensors at 75 ms, two at 100 ms.
+    // Fusion cycles of 25 ms: two tensors at 75 ms, two at 100 ms.
     near(step(&two("fusion = { cycle = \"25 ms\" }")), 0.175, "fused");
-    // A cycle of 70 ms: one tensor at 70 ms, three at 140 ms, of which two fit in the buffer.
+    // A fusion cycle of 70 ms: one tensor at 70 ms, three at 140 ms, of which two fit in the buffer.
     near(step(&two("fusion = { cycle = \"70 ms\" }")), 0.215, "fused in long cycles");
-    // 10 ms for each tensor: before each bucket.
+    // 10 ms of overhead for each tensor, before each bucket.
     let costs =
         "buckets = \"25 MB\"\ntransport.nccl = { latency = \"0 s\", per_tensor = \"10 ms\" }";
     let text = text(2, 1, &format!("tensors = 4\nbackward = 0.5\nalgorithm = \"ring\"\n{costs}"));
@@ -74,10 +74,10 @@ fn backward_hides_what_comes_before_its_end() {
 
 #[test]
 fn reads_and_gradients_share_a_nic() {
-    // System: two nodes that read 100 MB a batch from a server through the NICs of 1 GB/s that gradients take too:
-    // into a node, 100 MB of data and 100 MB of a ring's parts. Expectation: with steps that take no time
-    // a NIC is always full, 200 ms a step; with a network for storage alone each has its own, and takes
-    // 100 ms; a slow step hides the reads.
+    // System: two nodes that read batches of 100 MB from a server through the NICs of 1 GB/s that gradients use
+    // too: into a node, 100 MB of data and 100 MB of the ring. Expectation: with steps that take no time a NIC
+    // is always full, 200 ms a step; with a separate storage network both take 100 ms at the same time; a slow
+    // step hides the reads.
     let of = |network: &str, step: &str| {
         let text =
             text(2, 1, "algorithm = \"ring\"\nbuckets = \"all\"\ntransport.nccl.latency = \"0 s\"")
@@ -102,10 +102,10 @@ fn reads_and_gradients_share_a_nic() {
 }
 
 #[test]
-fn the_way_between_ranks_is_what_the_cluster_has() {
-    // System: 100 MB around rings of four ranks: 6 parts of 25 MB. Expectation: 150 ms over NICs of 1 GB/s, one
-    // rank on each; on one node 7.5 ms through ports of 20 GB/s, four times that where all share one
-    // link; two nodes with two ranks each 150 ms over one NIC.
+fn rings_are_limited_by_the_slowest_link_on_the_route_between_ranks() {
+    // System: 100 MB around rings of four ranks: 6 messages of 25 MB. Expectation: 150 ms over NICs of 1 GB/s,
+    // one rank on each node; on one node 7.5 ms through ports of 20 GB/s, four times that where all ranks share
+    // one link; two nodes with two ranks each 150 ms over one NIC.
     let of = |nodes: u32, copies: u32, change: [&str; 2], sync: &str| {
         let sync = format!(
             "algorithm = \"ring\"\ntransport.nccl = {{ latency = \"0 s\", latency_inside = \"0 s\" {sync} }}"
@@ -118,16 +118,16 @@ fn the_way_between_ranks_is_what_the_cluster_has() {
     near(of(1, 4, ["\"switch\"", "\"shared\""], ""), 0.03, "by one link");
     near(of(1, 4, ["\"switch\"", "\"ring\""], ""), 0.0075, "by links around");
     near(of(2, 2, none, ""), 0.15, "two nodes");
-    // A rank can only get so much of the NIC, or of its bytes through it.
+    // A stream may be limited to a part of the NIC's rate, and headers may take a part of it.
     near(of(4, 1, none, ", per_stream = \"0.5 GB/s\""), 0.3, "in one stream");
     near(of(4, 1, none, ", efficiency = 0.5"), 0.3, "with headers");
-    // Racks of two nodes whose uplink is half a NIC; of four nodes it is not used.
+    // Racks of two nodes with an uplink of half a NIC; with four nodes in a rack the uplink is not used.
     let racks = |nodes: u32| {
         format!("nic = \"1 GB/s\", racks = {{ nodes = {nodes}, uplink = \"0.5 GB/s\" }}")
     };
     near(of(4, 1, ["nic = \"1 GB/s\"", &racks(2)], ""), 0.3, "across racks");
     near(of(4, 1, ["nic = \"1 GB/s\"", &racks(4)], ""), 0.15, "in a rack");
-    // Halving and doubling between nodes of two ranks use both NICs if there are two.
+    // Halving and doubling between nodes of two ranks uses both NICs if there are two.
     let halving = |nics: u32| {
         let text = text(2, 2, "algorithm = \"halving-doubling\"")
             .replace("gpus = 8", &format!("gpus = 8, nics = {nics}"));
@@ -141,10 +141,10 @@ fn the_way_between_ranks_is_what_the_cluster_has() {
 }
 
 #[test]
-fn rings_and_trees_leave_nodes_by_all_of_their_nics() {
-    // System: 100 MB around rings of 16 ranks on two nodes, 30 phases of 6.25 MB, one ring for each NIC of 1 GB/s, ports
-    // of 20 GB/s inside. Expectation: the bytes that leave a node are shared by its NICs, whether transfers are
-    // followed or a formula is taken; NCCL's choice is as fast, and MPI's tables go on to use one.
+fn rings_and_trees_use_all_nics_of_a_node() {
+    // System: 100 MB around rings of 16 ranks on two nodes, 30 phases of 6.25 MB, one ring for each NIC of 1
+    // GB/s, ports of 20 GB/s inside. Expectation: the bytes that leave a node are divided over its NICs, as
+    // flows or by formula; NCCL's default is as fast, while MPI's algorithms use one NIC.
     let of = |nics: u32, sync: &str| {
         let none = "transport.nccl = { latency = \"0 s\", latency_inside = \"0 s\" }";
         let text = text(2, 8, &format!("{none}\n{sync}"))
@@ -167,10 +167,10 @@ fn rings_and_trees_leave_nodes_by_all_of_their_nics() {
 }
 
 #[test]
-fn a_hierarchy_takes_the_slow_links_least() {
-    // System: two nodes of four ranks. Expectation: inside three parts of 25 MB at 20 GB/s, twice; across four
-    // rings of two with 25 MB each, at once on one NIC: 2 x 12.5 MB x 4 at 1 GB/s; a flat ring takes 14 parts
-    // of 12.5 MB at 1 GB/s.
+fn a_hierarchical_allreduce_sends_the_fewest_bytes_over_slow_links() {
+    // System: two nodes of four ranks. Expectation: inside three messages of 25 MB at 20 GB/s, twice; across
+    // four rings of two with 25 MB each, at once on one NIC: 2 x 12.5 MB x 4 at 1 GB/s; a flat ring takes 14
+    // messages of 12.5 MB at 1 GB/s.
     let of = |algorithm: &str| {
         let sync = format!(
             "algorithm = \"{algorithm}\"\ntransport.nccl = {{ latency = \"0 s\", latency_inside = \"0 s\" }}"
@@ -179,15 +179,15 @@ fn a_hierarchy_takes_the_slow_links_least() {
     };
     near(of("hierarchical"), 2.0 * 3.0 * 0.00125 + 0.1, "in groups");
     near(of("ring"), 14.0 * 0.0125, "around");
-    // The choice of NCCL is no worse than either by much.
+    // NCCL's default is not much slower than the better of both.
     let auto = of("auto");
     assert!(auto < 0.2, "{auto}");
 }
 
 #[test]
-fn large_collectives_take_what_their_formula_says() {
-    // System: rings in groups of four over eight nodes, whose transfers are followed one by one, or whose
-    // formula is known. Expectation: the same time; and 4,096 ranks around a ring by formula.
+fn hierarchical_and_large_rings_take_their_formulas() {
+    // System: hierarchical rings in groups of four on eight nodes, as flows or by formula. Expectation: the
+    // same time; and the formula for a ring of 4,096 ranks.
     let sync = |fidelity: &str| format!("algorithm = \"hierarchical\"\nfidelity = \"{fidelity}\"");
     let times = ["flow", "analytic"].map(|fidelity| step(&run(&text(8, 4, &sync(fidelity)))));
     near(times[0], times[1], "in groups");
@@ -196,9 +196,9 @@ fn large_collectives_take_what_their_formula_says() {
 }
 
 #[test]
-fn gradients_come_layer_by_layer_from_the_catalogue() {
-    // System: ResNet-50 has 25,557,032 parameters. Expectation: two ranks add up 102 MB in 102 ms, half of that
-    // in 16 bits; the first buckets are there long before the step ends.
+fn catalogue_models_reduce_gradients_layer_by_layer() {
+    // System: ResNet-50 with its 25,557,032 parameters. Expectation: two ranks reduce 102 MB in 102 ms, half of
+    // that in 16 bits; the first buckets are ready long before the step ends.
     let of = |keys: &str| {
         let text =
             text(2, 1, &format!("algorithm = \"ring\"\ntransport.nccl.latency = \"0 s\"\n{keys}"))
@@ -217,7 +217,7 @@ fn gradients_come_layer_by_layer_from_the_catalogue() {
 }
 
 #[test]
-fn what_cannot_be_added_up_is_refused_with_a_remedy() {
+fn invalid_allreduce_settings_are_refused_with_a_remedy() {
     let wrong = |sync: &str, from: &str, to: &str| {
         let text = text(2, 2, sync).replace(from, to);
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
@@ -226,15 +226,10 @@ fn what_cannot_be_added_up_is_refused_with_a_remedy() {
     for (sync, from, to, what) in [
         ("", "gradients = \"100 MB\"", "", "write `gradients = \"102 MB\"`"),
         ("buckets = \"1 MB\"\nfusion = {}", "", "", "either by buckets or by fusion"),
-        ("algorithm = \"bruck\"", "", "", "`bruck` does no allreduce"),
-        (
-            "algorithm = \"hierarchical\"\ninner = \"auto\"",
-            "",
-            "",
-            "a level has an algorithm of its own",
-        ),
-        ("transport.nccl.efficiency = 0", "", "", "nothing of the links becomes payload"),
-        ("transport.nccl.efficiency = 1e-320", "", "", "nothing of the links becomes payload"),
+        ("algorithm = \"bruck\"", "", "", "`bruck` cannot do `allreduce`"),
+        ("algorithm = \"hierarchical\"\ninner = \"auto\"", "", "", "needs a plain algorithm"),
+        ("transport.nccl.efficiency = 0", "", "", "`efficiency` is too small"),
+        ("transport.nccl.efficiency = 1e-320", "", "", "`efficiency` is too small"),
         (
             "algorithm = \"double-binary-tree\"\nfidelity = \"flow\"\nchunk = \"1 B\"",
             "",
@@ -273,7 +268,7 @@ fn what_cannot_be_added_up_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn a_trace_says_when_devices_wait_for_gradients() {
+fn a_trace_shows_waits_for_gradients() {
     let text = text(2, 1, "algorithm = \"ring\"");
     let options = Options { trace: true, ..Options::default() };
     let outcome = sim::run(&written(&text, &[]), 0, &options);

@@ -1,4 +1,4 @@
-//! Caches on tiers, and what nodes read from each other: shares, bytes and times by the pencil.
+//! Caches on tiers, and reads between nodes: miss ratios, bytes and times, compared with calculations by hand.
 
 use forebay::report::{Outcome, TierRequests, summarise, text};
 use forebay::scenario::ScenarioFile;
@@ -6,8 +6,8 @@ use forebay::scenario::ScenarioFile;
 use super::kept::{SHARDS, assert_near, least_recently_used, random_replacement, reader, served};
 use super::runs::{simulate, written};
 
-/// 4,000 files of 100 kB, or shards of 50, in an object store of 100 MB/s, of which a disk of 1 GB/s
-/// in the node keeps 140 MB, for a trainer that needs no time.
+/// 4,000 files of 100 kB, or shards of 50 samples, in an object store of 100 MB/s, with a cache of 140 MB on a
+/// disk of 1 GB/s in the node, for a trainer whose steps take no time.
 const MACHINE: &str = r#"
 [cluster]
 nodes = 4
@@ -32,22 +32,22 @@ fn outcome(changes: &[(&str, &str)]) -> Outcome {
     simulate(&written(&scenario(), changes))
 }
 
-/// Share of misses, and of what other nodes had.
+/// Returns the miss ratio, and the share of requests that other nodes served.
 fn shares(requests: &[TierRequests]) -> (f64, f64) {
     let sum = |of: fn(&TierRequests) -> u64| requests.iter().map(of).sum::<u64>() as f64;
     let all = sum(|r| r.hits + r.peers + r.misses);
     (sum(|r| r.misses) / all, sum(|r| r.peers) / all)
 }
 
-/// Share of misses behind the tenth epoch.
+/// Returns the miss ratio after the tenth epoch.
 fn steady_misses(changes: &[(&str, &str)]) -> f64 {
     shares(&outcome(changes).jobs[0].tiers[10..]).0
 }
 
 #[test]
-fn steady_misses_are_those_of_theory() {
-    // System: a fresh permutation every epoch, room for x of the files. Expectation: closed forms of
-    // the policies, to 0.01; lru where none is written.
+fn steady_miss_ratios_of_tiers_match_closed_forms() {
+    // System: a fresh permutation every epoch, capacity for a share x of the files. Expectation: closed forms
+    // of the policies, to 0.01; LRU is the default.
     for (x, capacity) in [(0.35, "\"140 MB\""), (0.65, "\"260 MB\"")] {
         let capacity = (&*format!("{CACHE}.capacity"), capacity);
         for (policy, expected) in
@@ -62,9 +62,9 @@ fn steady_misses_are_those_of_theory() {
 }
 
 #[test]
-fn shards_come_and_leave_as_a_whole_or_by_the_request() {
-    // System: 80 shards of 5 MB, 28 of which fit. Expectation: minio's share exactly, lru's to 0.03;
-    // as a whole each shard is asked for once, otherwise each of its five requests.
+fn tiers_cache_shards_as_files_or_by_request() {
+    // System: 80 shards of 5 MB, 28 of which fit. Expectation: the exact miss ratio of MinIO, that of LRU to
+    // 0.03; with whole files each shard is requested once, otherwise each of its five requests.
     let minio = (&*format!("{CACHE}.policy"), "\"minio\"");
     let page = (&*format!("{CACHE}.unit"), "\"page\"");
     assert_near("minio", steady_misses(&[SHARDS, minio]), 0.65, 1e-9);
@@ -76,9 +76,9 @@ fn shards_come_and_leave_as_a_whole_or_by_the_request() {
 
 #[test]
 fn the_first_epoch_fills_the_tier_and_later_ones_read_it() {
-    // System: 400 MB, all of which fits. Expectation: 4 s from the store, and 0.4 s from the disk;
-    // each byte comes from the store once, and is written and read once. The writes are part of the
-    // first epoch's way: at 50 MB/s they take 8 s.
+    // System: 400 MB, all of which fits. Expectation: 4 s from the store, and 0.4 s from the disk; each byte
+    // comes from the store once, and is written and read once. The writes are part of the first epoch's reads:
+    // at 50 MB/s they take 8 s.
     let all = [("run.epochs", "2"), (&*format!("{CACHE}.capacity"), "\"400 MB\"")];
     let found = outcome(&all);
     assert_near("makespan", found.makespan, 4.4, 0.02);
@@ -96,9 +96,9 @@ fn the_first_epoch_fills_the_tier_and_later_ones_read_it() {
 }
 
 #[test]
-fn what_is_not_kept_is_not_written() {
-    // System: minio, a third of the files fits. Expectation: the disk takes that once, and gives it in
-    // each later epoch.
+fn files_that_are_not_cached_are_not_written_to_the_tier() {
+    // System: MinIO policy, a third of the files fits. Expectation: the disk writes these files once, and reads
+    // them in each later epoch.
     let minio = (&*format!("{CACHE}.policy"), "\"minio\"");
     let found = outcome(&[minio, ("run.epochs", "3")]);
     assert_near("disk", served(&found, "nvme.bandwidth"), 3.0 * 140e6, 1e5);
@@ -107,23 +107,24 @@ fn what_is_not_kept_is_not_written() {
 
 #[test]
 fn a_page_cache_answers_before_the_tier() {
-    // System: all fits into both. Expectation: the tier is asked in the first epoch alone.
+    // System: all files fit into page cache and tier. Expectation: the tier gets requests only in the first
+    // epoch.
     let page = ("cluster.node.page_cache", "{ capacity = \"400 MB\" }");
     let found =
         outcome(&[page, (&*format!("{CACHE}.capacity"), "\"400 MB\""), ("run.epochs", "3")]);
     assert_eq!(found.jobs[0].tiers, [TierRequests { hits: 0, peers: 0, misses: 4000 }]);
     assert_near("makespan", found.makespan, 4.0, 0.02);
-    // A tier in memory works likewise.
+    // A tier in memory works as well.
     let memory = [("storage.nvme", "{ memory = { capacity = \"1 GB\" } }"), ("run.epochs", "2")];
     let all = (&*format!("{CACHE}.capacity"), "\"400 MB\"");
     assert_near("memory", outcome(&[memory[0], memory[1], all]).makespan, 4.0, 0.02);
 }
 
 #[test]
-fn what_comes_into_a_tier_is_what_was_fetched() {
-    // System: shards of 5 MB, a page cache that holds a fifth of their requests at random, and a tier for
-    // whole files. Expectation: a shard that the tier misses is fetched as a whole, whatever the page
-    // cache has of it, so that the store gives 5 MB for each.
+fn a_file_that_misses_in_a_tier_is_fetched_as_a_whole() {
+    // System: shards of 5 MB, a page cache that holds a fifth of their requests at random, and a tier for whole
+    // files. Expectation: a shard that misses in the tier is fetched as a whole, whatever part the page cache
+    // has, so that the store serves 5 MB for each.
     let page = ("cluster.node.page_cache", "{ capacity = \"80 MB\", policy = \"random\" }");
     for (unit, bytes) in [("\"file\"", 5e6), ("\"page\"", 1e6)] {
         for capacity in ["\"100 MB\"", "\"300 MB\""] {
@@ -140,7 +141,7 @@ fn what_comes_into_a_tier_is_what_was_fetched() {
 }
 
 #[test]
-fn jobs_on_a_node_share_its_cache() {
+fn jobs_on_a_node_share_its_tier() {
     let shared = [
         ("run.epochs", "1"),
         ("job.copies", "2"),
@@ -154,7 +155,7 @@ fn jobs_on_a_node_share_its_cache() {
     assert_eq!(apart.jobs[1].tiers, [TierRequests { hits: 0, peers: 0, misses: 4000 }]);
 }
 
-/// Four nodes that keep a quarter each, for five epochs.
+/// Returns the outcome of four nodes that cache a quarter each, for five epochs.
 fn four(changes: &[(&str, &str)]) -> Outcome {
     let base = [
         NIC,
@@ -167,10 +168,10 @@ fn four(changes: &[(&str, &str)]) -> Outcome {
 }
 
 #[test]
-fn caches_that_hold_everything_together_read_the_storage_once() {
-    // System: each of four nodes keeps what it read first. Expectation: with a look at the others the
-    // store gives each byte once, and three quarters of all later ones come from other nodes; without
-    // it, each node finds only what it happens to hold.
+fn nodes_with_peer_caching_read_the_storage_once() {
+    // System: each of four nodes keeps the files that it read first. Expectation: with peer caching the store
+    // serves each byte once, and three quarters of all later bytes come from other nodes; without it, a node
+    // hits only its own files.
     let peers = (&*format!("{CACHE}.peers"), "true");
     let found = four(&[peers]);
     assert_near("store", served(&found, "blob.bandwidth"), 400e6, 1.0);
@@ -184,15 +185,15 @@ fn caches_that_hold_everything_together_read_the_storage_once() {
     assert!(served(&alone, "blob.bandwidth") > 3.0 * 400e6);
     assert_eq!(served(&alone, "node.nic.out"), 0.0);
     let shards = four(&[peers, SHARDS]);
-    // A node may be at its next epoch before another has read its last shard of this one.
+    // A node may begin its next epoch before another has read its last shard of the current one.
     assert_near("store of shards", served(&shards, "blob.bandwidth"), 400e6, 10e6);
 }
 
 #[test]
-fn what_comes_from_another_node_passes_both_nics() {
-    // System: four nodes with a quarter of 400 MB each on disks, NICs of 50 MB/s; an epoch of five is
-    // 100 MB a node, three quarters of it from the others. Expectation: at least 1.5 s an epoch, and
-    // not more than if each file waited for its own way alone: 2 ms over a NIC.
+fn reads_from_another_node_cross_both_nics() {
+    // System: four nodes with a quarter of 400 MB each on disks, NICs of 50 MB/s; each of five epochs is 100 MB
+    // for each node, three quarters of it from the others. Expectation: at least 1.5 s an epoch, and at most
+    // the time of reading files one by one: 2 ms over a NIC.
     let part = [
         ("cluster.network.nic", "\"50 MB/s\""),
         ("run.epochs", "5"),
@@ -214,17 +215,17 @@ fn what_comes_from_another_node_passes_both_nics() {
     assert!((1.5..2.5).contains(&took), "{took}");
     let late = outcome(&[&part[..], &[("cluster.network.latency", "\"10 ms\"")]].concat());
     assert!(late.makespan > found.makespan + 1.0, "{}", late.makespan);
-    // All of it on each node needs no other.
+    // With all data on each node, no reads from other nodes are needed.
     let all = outcome(&[&part[..], &[("job.j.stage.share", "\"all\"")]].concat());
     assert!(all.jobs[0].tiers.is_empty());
     assert_near("all of it", all.jobs[0].staging[0].bytes, 400e6, 1.0);
 }
 
 #[test]
-fn bytes_balance_whatever_the_cache() {
-    // System: any policy, size and sharing, two nodes with several threads. Expectation: the store gives
-    // what misses, NICs what other nodes have, tiers what is found and what is written; the same seed,
-    // the same outcome.
+fn bytes_of_tiers_nics_and_storage_balance_for_every_policy() {
+    // System: each policy with several sizes and with or without peers, two nodes with several threads.
+    // Expectation: the store serves misses, NICs carry reads from other nodes, tiers serve hits and writes; the
+    // same seed gives the same outcome.
     for policy in ["lru", "random", "fifo", "minio"] {
         for (capacity, peers) in [("40 MB", true), ("130 MB", true), ("300 MB", false)] {
             let cache = format!(
@@ -246,7 +247,7 @@ fn bytes_balance_whatever_the_cache() {
             assert_near(&cache, hits + others + misses, 4.0 * 400e6, 1.0);
             assert_near(&cache, served(&found, "blob.bandwidth"), misses, 1.0);
             assert_near(&cache, served(&found, "node.nic.out"), others, 1.0);
-            // What three threads were at when nothing more went in was written in vain.
+            // Files that three threads were fetching when the tier became full were written in vain.
             let written = served(&found, "nvme.bandwidth") - hits - others;
             let kept =
                 if policy == "minio" { written <= 2.0 * 300.4e6 } else { written > 0.99 * misses };
@@ -256,7 +257,7 @@ fn bytes_balance_whatever_the_cache() {
 }
 
 #[test]
-fn reports_say_where_bytes_came_from() {
+fn reports_state_the_sources_of_bytes() {
     let scenario = written(&scenario(), &[("run.epochs", "3")]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     assert_near("first", report.jobs[0].tiers[0].miss, 1.0, 1e-9);
@@ -265,7 +266,7 @@ fn reports_say_where_bytes_came_from() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_tier_settings_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
         ("storage.blob.object-store.cache={}", "name a `local-disk` or a `memory`"),
@@ -274,7 +275,7 @@ fn what_cannot_be_is_refused() {
         ("storage.blob.object-store.cache.unit=\"block\"", "`page`"),
         ("storage.blob.object-store.cache.capacity=\"2 GB\"", "2.0 GB of caches do not fit"),
         ("storage.nvme.local-disk.cache={ on = \"nvme\" }", "cache"),
-        ("dataset.d.samples=2000000000", "tell 2000000000 files"),
+        ("dataset.d.samples=2000000000", "track 2000000000 files"),
     ] {
         let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
         assert!(problems.to_string().contains(says), "{set}: {problems}");

@@ -1,11 +1,11 @@
-//! What a trace shows of gradients.
+//! Gradient exchanges in traces.
 
 use super::runs::written;
 use super::support::Place;
 use forebay::report::Trace;
 use forebay::sim::{self, Options};
 
-/// Two nodes that add four tensors of 25 MB up, each in 25 ms, after 5/8 … 8/8 of 100 ms; 5 ms before each.
+/// Two nodes that reduce four tensors of 25 MB, each in 25 ms, ready after 5/8 … 8/8 of 100 ms.
 const SCENARIO: &str = r#"# What does a trace show of gradients?
 name = "timeline"
 [run]
@@ -41,14 +41,14 @@ fn trace(changes: &[(&str, &str)]) -> Trace {
     sim::run(&written(SCENARIO, changes), 0, &options).trace.expect("asked for")
 }
 
-/// Number of a track, by its process and name.
+/// Returns the number of a track by its process and name.
 fn track(trace: &Trace, process: &str, name: &str) -> u32 {
     let of =
         |(of, called): &(u32, String)| trace.processes[*of as usize] == process && called == name;
     trace.tracks.iter().position(of).expect(name) as u32
 }
 
-/// Spans of a track: name, start and end [ms, rounded].
+/// Returns the spans of a track: name, start and end [ms, rounded].
 fn spans(trace: &Trace, track: u32) -> Vec<(String, f64, f64)> {
     let round = |seconds: f64| (seconds * 1e6).round() / 1e3;
     let all = trace.spans.iter().filter(|span| span.track == track);
@@ -56,9 +56,9 @@ fn spans(trace: &Trace, track: u32) -> Vec<(String, f64, f64)> {
 }
 
 #[test]
-fn each_collective_is_a_span_of_its_job_copy() {
-    // Expectation: four one after the other from 62.5 ms on; what each tensor costs before; those that wait
-    // counted until theirs begins: two at 100 ms, when the last is ready.
+fn each_collective_is_a_span_in_the_trace_of_its_job_copy() {
+    // Expectation: four collectives one after the other from 62.5 ms on, each after its tensor's overhead;
+    // waiting bytes are counted until their collective begins: two tensors at 100 ms, when the last is ready.
     let found = trace(&[]);
     let collectives = spans(&found, track(&found, "j[0] gradients", "collectives"));
     let ends = [62.5, 87.5, 112.5, 137.5, 162.5];
@@ -78,7 +78,7 @@ fn each_collective_is_a_span_of_its_job_copy() {
     let collectives = spans(&late, track(&late, "j[0] gradients", "collectives"));
     assert_eq!(collectives[0], ("overhead".to_owned(), 62.5, 67.5));
     assert_eq!((collectives[1].1, collectives[1].2), (67.5, 92.5));
-    // By a root: parameters first, then gradients, each in a chain of one.
+    // With a root: parameters first, then gradients, each as a collective of its own.
     let root = SCENARIO[..SCENARIO.find("[job.sync").expect("a sync")].to_owned()
         + "[job.sync.reduce-broadcast]\nparameters = \"50 MB\"\nbroadcast = \"ring\"\nreduce = \"flat\"\n";
     let options = Options { trace: true, ..Options::default() };
@@ -87,13 +87,13 @@ fn each_collective_is_a_span_of_its_job_copy() {
     let of = |name: &str, start, end| (name.to_owned(), start, end);
     let first = [of("broadcast 50 MB, ring", 0.0, 50.0), of("reduce 50 MB, flat", 150.0, 200.0)];
     assert_eq!(both[..2], first);
-    // Nothing is said of gradients that stay where they are.
+    // Without an exchange there are no tracks of gradients.
     let alone = trace(&[("job.nodes", "1")]);
     assert!(!alone.processes.contains(&"j[0] gradients".to_owned()));
 }
 
 #[test]
-fn figures_and_traces_of_a_run_name_communication() {
+fn figures_and_traces_of_a_run_show_communication() {
     let place = Place::new();
     place.write("s.toml", SCENARIO);
     let arguments = ["run", "s.toml", "--trace", "t.json", "--figure", "f.svg"];

@@ -1,4 +1,4 @@
-//! Times of collectives as they were published: fitted on every second size, the others predicted.
+//! Published times of collectives: fitted on every second size, and predicted for the others.
 
 use super::runs::repository;
 use super::support::{Place, forebay};
@@ -11,7 +11,7 @@ use std::fs;
 
 const DEEPBENCH: &str = "calibrate/published/deepbench-allreduce.csv";
 
-/// The table's series by transport and ranks, each in ascending order of sizes.
+/// Returns the table's series by transport and ranks, each in ascending order of sizes.
 fn series() -> Vec<Vec<Sample>> {
     let text = fs::read_to_string(repository(DEEPBENCH)).expect("the table");
     let wanted =
@@ -34,9 +34,9 @@ fn fitted(samples: &[Sample]) -> Profile {
 }
 
 #[test]
-fn sizes_that_no_fit_saw_are_predicted() {
-    // System: DeepBench's all-reduce on 2 to 32 GPUs of three kinds. Expectation: the law of every second
-    // size, which knows only which algorithm was the fastest there, gives the others.
+fn times_of_held_out_message_sizes_are_predicted() {
+    // System: DeepBench's allreduce on 2 to 32 GPUs of three kinds. Expectation: a law fitted on every second
+    // size, with only the fastest algorithm of each size known, predicts the other sizes.
     let mut errors = Vec::new();
     for one in series() {
         let (fitting, held_out): (Vec<_>, Vec<_>) =
@@ -57,9 +57,9 @@ fn sizes_that_no_fit_saw_are_predicted() {
 }
 
 #[test]
-fn switches_of_algorithm_are_found_and_not_averaged_away() {
-    // 16 GPUs on two nodes: at 64 MiB the ring was the fastest, slower than NCCL at more than twice the
-    // size. Expectation: a range of its own, and NCCL's line on both sides of it.
+fn fits_detect_switches_of_the_collective_algorithm() {
+    // 16 GPUs on two nodes: at 64 MiB the ring was the fastest algorithm, but slower than NCCL at more than
+    // twice the size. Expectation: a range of its own for this size, and NCCL's line on both sides.
     let all: Vec<Sample> = series().concat();
     let law = fitted(&all).transport["gtx-1080-ti"]["allreduce-16"].transport().expect("a law");
     let line = |size: f64| (law.range(size).alpha, law.range(size).beta);
@@ -75,7 +75,7 @@ fn switches_of_algorithm_are_found_and_not_averaged_away() {
 }
 
 #[test]
-fn a_table_becomes_a_profile_at_once_or_by_its_samples() {
+fn importing_a_table_directly_or_by_samples_gives_the_same_profile() {
     let place = Place::new();
     let table = repository(DEEPBENCH);
     let table = table.to_str().expect("a path");
@@ -100,7 +100,7 @@ fn a_table_becomes_a_profile_at_once_or_by_its_samples() {
 }
 
 #[test]
-fn tables_that_cannot_be_used_are_refused_in_words() {
+fn unusable_benchmark_tables_are_refused() {
     let place = Place::new();
     place.write(
         "osu.txt",
@@ -112,10 +112,7 @@ fn tables_that_cannot_be_used_are_refused_in_words() {
         let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
         assert!(error.contains(words), "{arguments:?}: {error}");
     };
-    refused(
-        &["import", "osu", "osu.txt"],
-        "cannot use osu.txt: line 3: nothing before this row says",
-    );
+    refused(&["import", "osu", "osu.txt"], "cannot use osu.txt: line 3: no line before this row");
     refused(&["import", "osu", "osu.txt", "--collective", "dance"], "write one of allreduce");
     refused(&["import", "osu", "osu.txt", "--ranks", "4", "--name", " "], "--name is empty");
     refused(&["import", "imb", "empty.txt"], "cannot use empty.txt: it has no rows");

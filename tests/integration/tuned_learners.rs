@@ -1,17 +1,17 @@
-//! The policy that finds how many learners are worth it, against all numbers of them.
+//! The policy that tunes the number of learners, compared with a search over all numbers.
 
 use super::base::{base, outcome};
 use super::runs::{near, simulate, written};
 use forebay::report::{JobOutcome, LearnersOutcome, Outcome};
 
-/// Threshold of the policy where nothing else is said.
+/// Default threshold of the policy.
 const WORTH: f64 = 0.1;
 
-/// A machine that a seed draws: parts between their bounds, by powers so that small ones are as likely as large.
+/// A random machine: values between their bounds, log-uniform.
 struct Machine(u64);
 
 impl Machine {
-    /// From `least` to `most`.
+    /// Returns a log-uniform random number from `least` to `most`.
     fn draw(&mut self, least: f64, most: f64) -> f64 {
         // Knuth's 64-bit linear congruential generator.
         self.0 =
@@ -20,7 +20,7 @@ impl Machine {
         least * (most / least).powf(part)
     }
 
-    /// The keys of a scenario.
+    /// Returns the keys of a scenario of this machine.
     fn keys(mut self) -> Vec<(&'static str, String)> {
         let mut draw = |least, most| self.draw(least, most);
         vec![
@@ -54,15 +54,15 @@ fn tuned(job: &JobOutcome) -> LearnersOutcome {
     job.learners.clone().expect("learners")
 }
 
-/// Samples per second of the steps from 40 on.
+/// Returns the samples per second of the steps from 40 on.
 fn rate(job: &JobOutcome) -> f64 {
     let steps = &job.steps;
     let samples: u64 = steps[40..].iter().map(|step| step.samples).sum();
     samples as f64 / (steps[steps.len() - 1].end - steps[39].end)
 }
 
-/// The fewest learners to which one more adds no more than the policy's threshold: what a search by ones can find,
-/// and the best where one more gains less and less.
+/// Returns the smallest number of learners to which one more adds no more than the policy's threshold: the
+/// result of a search in steps of one, and the optimum if gains diminish.
 fn best(keys: &[(&'static str, String)]) -> u32 {
     let of = |number: u32| rate(&run(keys, &number.to_string()));
     let mut before = of(1);
@@ -77,7 +77,7 @@ fn best(keys: &[(&'static str, String)]) -> u32 {
 }
 
 #[test]
-fn the_policy_finds_the_best_number_on_ten_machines() {
+fn the_tuning_policy_finds_the_best_number_of_learners_on_ten_machines() {
     let mut found = Vec::new();
     for seed in 1..=10 {
         let keys = Machine(seed).keys();
@@ -90,7 +90,7 @@ fn the_policy_finds_the_best_number_on_ten_machines() {
     assert!(found.len() > 2, "machines differ: {found:?}");
 }
 
-/// A machine with room for five learners, and the policy with these keys.
+/// Returns the outcome on a GPU with room for five learners, with these keys of the policy.
 fn policy(keys: &str) -> Outcome {
     let auto = format!("{{ auto = {{ {keys} }} }}");
     outcome(&[
@@ -104,9 +104,9 @@ fn policy(keys: &str) -> Outcome {
 }
 
 #[test]
-fn one_learner_is_added_at_a_time_until_that_is_not_worth_it() {
-    // System: 1 ms steps that fill a fifth of the GPU, looks after 10 steps each. Expectation: 1, 2, 3, 4, 5, 6, of
-    // which the last gains nothing; 5 in the end.
+fn the_tuning_policy_adds_learners_one_by_one_until_the_gain_is_too_small() {
+    // System: 1 ms steps that fill a fifth of the GPU, measured over windows of 10 steps. Expectation: 1, 2, 3,
+    // 4, 5, 6 learners are tried; the sixth gains nothing, so that 5 remain.
     let job = policy("window = 10").jobs.remove(0);
     let learners = tuned(&job);
     let tried: Vec<u32> = learners.tried.iter().map(|of| of.learners).collect();
@@ -118,16 +118,17 @@ fn one_learner_is_added_at_a_time_until_that_is_not_worth_it() {
     assert_eq!(job.steps.last().expect("a step").samples, 5 * 16);
     let of = job.samples;
     assert_eq!(of.dequeued, job.steps.iter().map(|step| step.samples).sum::<u64>());
-    // Time is all accounted for, whoever was there.
+    // All time is accounted for, whatever the number of learners.
     let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
     let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
     near(stalls + compute, job.steps[399].end - job.start, "all of the time");
 }
 
 #[test]
-fn the_keys_of_the_policy_do_what_they_say() {
+fn window_threshold_and_maximum_of_the_tuning_policy_take_effect() {
     let of = |keys: &str| tuned(&policy(keys).jobs.remove(0));
-    // From 2 to 3 learners throughput grows by a half, to 4 by a third; the first look always adds.
+    // From 2 to 3 learners throughput grows by a half, to 4 by a third; after the first window, a learner is
+    // always added.
     assert_eq!(of("window = 10, threshold = 0.4").per_gpu, 3);
     assert_eq!(of("window = 10, threshold = 0.6").per_gpu, 2);
     assert_eq!(of("window = 10, threshold = 2").per_gpu, 1);
@@ -135,14 +136,14 @@ fn the_keys_of_the_policy_do_what_they_say() {
     assert_eq!((of("window = 10, most = 3").per_gpu, of("most = 1").per_gpu), (3, 1));
     let slower = of("window = 30");
     near(slower.tried[1].since, 30e-3, "a longer window");
-    // A run that ends before the policy does.
+    // A run that ends before the policy is done.
     assert_eq!(of("window = 300").per_gpu, 2);
 }
 
 #[test]
-fn learners_that_average_stand_still_for_a_change_and_lose_no_time_or_sample() {
-    // System: the same with averaging every third step. Expectation: the policy ends where it did, all time is accounted
-    // for, and each model averaged as often as its steps say.
+fn changing_the_number_of_averaging_learners_loses_no_time_or_sample() {
+    // System: the same with averaging every third step. Expectation: the policy finds the same number, all time
+    // is accounted for, and each model is averaged as often as its number of steps requires.
     let auto = "{ auto = { window = 12 } }";
     let job = outcome(&[
         ("storage.s", "{ memory = {} }"),

@@ -1,4 +1,4 @@
-//! `run --uncertainty`: where one run will lie.
+//! `run --uncertainty`: the prediction interval of one run.
 
 use serde_json::Value;
 
@@ -23,8 +23,8 @@ fn scenario() -> String {
     one_job(MACHINE, 10_000, 1, "[job.model]\nstep = \"100 us\"\n")
 }
 
-/// A profile whose reads take this long to the first byte in its bootstrap draws, and whose equal
-/// runs differ by so much.
+/// Returns a profile whose bootstrap samples have these latencies to the first byte, and whose repeated runs
+/// differ by the relative deviation `noise`.
 fn profile(draws: &[f64], noise: f64) -> String {
     let draws: Vec<String> = draws.iter().map(|draw| format!("[{draw:e}]")).collect();
     format!(
@@ -38,7 +38,7 @@ fn profile(draws: &[f64], noise: f64) -> String {
     )
 }
 
-/// The report of a run in `place`, without its wall time.
+/// Returns the report of a run in `place`, without its wall time.
 fn report(place: &Place, arguments: &[&str]) -> Value {
     let arguments = [&["-q", "run", "u.toml", "--format", "json"], arguments].concat();
     let output = place.forebay(&arguments).assert().success().get_output().stdout.clone();
@@ -47,7 +47,7 @@ fn report(place: &Place, arguments: &[&str]) -> Value {
     report
 }
 
-/// Ends of an interval of the only job.
+/// Returns the ends of a prediction interval of the only job.
 fn interval(report: &Value, figure: &str) -> [f64; 2] {
     let figure = report.pointer(&format!("/jobs/0/{figure}/prediction90")).expect("an interval");
     [0, 1].map(|end| figure[end].as_f64().expect("a number"))
@@ -61,10 +61,10 @@ fn place(draws: &[f64], noise: f64) -> Place {
 }
 
 #[test]
-fn without_uncertainty_the_interval_has_no_width_and_with_more_it_is_wider() {
-    // System: one thread, 1 ms to the first byte and nothing else, 16 ms a batch. Expectation: draws
-    // from 0.9 to 1.1 ms give steps from 14.4 to 17.6 ms; equal draws and no noise a point; noise of
-    // 2 % about 1.645 · 2 % to both sides.
+fn prediction_intervals_widen_with_profile_uncertainty_and_noise() {
+    // System: one thread, 1 ms to the first byte and nothing else, 16 ms a batch. Expectation: bootstrap
+    // samples from 0.9 to 1.1 ms give steps from 14.4 to 17.6 ms; equal samples without noise give a single
+    // point; noise of 2 % gives about 1.645 · 2 % on both sides.
     let run = |draws: &[f64], noise| {
         let report = report(&place(draws, noise), &["--uncertainty", "99"]);
         let ends = interval(&report, "step_time");
@@ -86,7 +86,7 @@ fn without_uncertainty_the_interval_has_no_width_and_with_more_it_is_wider() {
 }
 
 #[test]
-fn the_same_whatever_the_number_of_threads() {
+fn uncertainty_runs_do_not_depend_on_the_number_of_threads() {
     let place = place(&[0.9e-3, 1e-3, 1.1e-3], 0.02);
     let one = report(&place, &["--uncertainty", "24", "--threads", "1"]);
     let three = report(&place, &["--uncertainty", "24", "--threads", "3"]);
@@ -97,7 +97,7 @@ fn the_same_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn text_says_where_runs_lie_and_a_report_without_uncertainty_does_not() {
+fn only_reports_with_uncertainty_state_prediction_intervals() {
     let place = place(&[0.9e-3, 1e-3, 1.1e-3], 0.02);
     let run = place.forebay(&["run", "u.toml", "--uncertainty", "5"]).assert().success();
     let text = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
@@ -108,7 +108,7 @@ fn text_says_where_runs_lie_and_a_report_without_uncertainty_does_not() {
 }
 
 #[test]
-fn a_profile_is_needed_and_the_option_overrides_the_scenario_s() {
+fn uncertainty_needs_a_profile_and_the_option_overrides_the_scenario() {
     let place = place(&[1e-3], 0.0);
     let slower = profile(&[2e-3], 0.0).replace("value = 1e-3", "value = 2e-3");
     place.write("slower.toml", &slower);
@@ -138,7 +138,7 @@ fn a_profile_is_needed_and_the_option_overrides_the_scenario_s() {
 }
 
 #[test]
-fn the_example_s_help_names_a_scenario_that_is_there() {
+fn the_scenario_in_the_help_of_run_exists() {
     assert!(repository("scenarios/calibrated-loader.toml").exists());
     forebay(&["run", "--help"]).assert().success();
 }

@@ -1,4 +1,4 @@
-//! `forebay validate`, on plans of a second and on rows of runs that were made elsewhere.
+//! The `forebay validate` command, with plans of a second and with rows of runs on other machines.
 
 use super::runs::repository;
 use super::support::Place;
@@ -47,7 +47,7 @@ use = "held-out"
 set = { "job.model.step" = "5 ms" }
 "#;
 
-/// A directory with a scenario, a plan and the shipped profile.
+/// Returns a scratch directory with a scenario, a plan and the shipped profile.
 fn place() -> Place {
     let place = Place::new();
     place.write("small.toml", SCENARIO);
@@ -58,7 +58,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn a_plan_ends_in_a_table_a_figure_and_runs_that_are_not_made_again() {
+fn validating_a_plan_writes_a_table_and_a_figure_and_reuses_finished_runs() {
     let place = place();
     let arguments = ["validate", "plan.toml", "--profile", "profile.toml", "--format", "json"];
     let run = || {
@@ -77,7 +77,7 @@ fn a_plan_ends_in_a_table_a_figure_and_runs_that_are_not_made_again() {
     let runs = place.read("validation/runs.jsonl");
     assert_eq!(String::from_utf8_lossy(&runs).lines().count(), 4);
     assert!(place.read("validation/parity.svg").starts_with(b"<svg"));
-    // A line that was cut off is not a run; the others are not made again.
+    // An incomplete line does not count as a run; finished runs are not repeated.
     let mut torn = runs.clone();
     torn.truncate(runs.len() - 10);
     place.write("validation/runs.jsonl", &String::from_utf8_lossy(&torn));
@@ -89,7 +89,7 @@ fn a_plan_ends_in_a_table_a_figure_and_runs_that_are_not_made_again() {
 }
 
 #[test]
-fn rows_from_elsewhere_are_compared_and_a_tolerance_is_kept() {
+fn measured_rows_are_compared_and_the_tolerance_is_enforced() {
     let place = place();
     // The model trains 4 samples in 3 ms: 1,333 a second.
     place.write(
@@ -118,7 +118,7 @@ fn rows_from_elsewhere_are_compared_and_a_tolerance_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_before_anything_runs() {
+fn invalid_validations_are_refused_before_anything_runs() {
     let place = place();
     place.write("empty.toml", "scenario = \"small.toml\"\n");
     place.write("wrong.toml", &PLAN.replace("job.model.step", "job.model.stop"));
@@ -142,8 +142,8 @@ fn what_cannot_be_used_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn the_shipped_plan_has_points_of_every_kind() {
-    // What the README claims rests on these shares, whatever is measured.
+fn the_shipped_validation_plan_has_points_with_every_bottleneck() {
+    // The README's claim relies on these shares, whatever the measurements.
     let path = repository("calibrate/plans/validate.toml");
     let text = fs::read_to_string(&path).expect("a plan");
     let plan = Plan::parse(&path, &text).expect("a plan");
@@ -172,9 +172,10 @@ fn the_shipped_plan_has_points_of_every_kind() {
 }
 
 #[test]
-fn the_shipped_runs_are_predicted_as_the_readme_says() {
-    // System: the live runs that the README's table is of, none of which is made again; a third of its predictions.
-    // Expectation: what a validation has to reach; fit points tell the pace of each attempt, and predictions follow it.
+fn predictions_of_the_shipped_runs_meet_the_claims_of_the_readme() {
+    // System: the live runs behind the README's table, none of which is repeated; a third of the usual number
+    // of predictions. Expectation: the required accuracy of a validation; fit points determine the pace of each
+    // attempt, and predictions use it.
     let place = Place::new();
     fs::create_dir(place.path("out")).expect("a directory");
     let runs = repository("calibrate/profiles/shared-vm/runs.jsonl");
@@ -208,7 +209,7 @@ fn the_shipped_runs_are_predicted_as_the_readme_says() {
 }
 
 #[test]
-fn a_plan_can_be_predicted_without_running_anything() {
+fn predict_only_runs_nothing_on_the_machine() {
     let place = place();
     let before = place.files();
     let arguments = ["validate", "plan.toml", "--profile", "profile.toml", "--predict-only"];
@@ -218,7 +219,7 @@ fn a_plan_can_be_predicted_without_running_anything() {
     assert_eq!(place.files(), before);
 }
 
-/// Arguments of a comparison with `runs.csv`, as JSON.
+/// Arguments of a comparison with `runs.csv`, with JSON output.
 const MEASURED: [&str; 11] = [
     "validate",
     "--measured",
@@ -239,10 +240,10 @@ fn compared(place: &Place) -> serde_json::Value {
 }
 
 #[test]
-fn marked_rows_are_fitted_on_and_the_others_predicted() {
+fn rows_marked_for_the_fit_are_fitted_and_the_others_predicted() {
     let place = place();
-    // System: steps take 1.5 and decoding 2 times what the rows' keys say. Expectation: the fit finds
-    // both again, and rows that it has not seen are predicted, which they are not without it.
+    // System: steps take 1.5 times and decoding takes 2 times the values of the rows' keys. Expectation: the
+    // fit finds both factors, and the other rows are predicted, which they are not without the fit.
     let rows = |used: &str| {
         format!(
             "name,use,job.model.step,job.loader.tf-queue.decode,samples_per_second\n\
@@ -277,8 +278,8 @@ fn marked_rows_are_fitted_on_and_the_others_predicted() {
 
 #[test]
 fn a_real_pytorch_loop_is_predicted_from_two_of_its_runs() {
-    // `calibrate/hook/example.py` ran for real (PyTorch 2.11 on two cores); its rows for 1 and 8
-    // workers are marked for the fit. The scenario's times are guesses that are far off.
+    // `calibrate/hook/example.py` really ran (PyTorch 2.11 on two cores); its rows for 1 and 8 workers are
+    // marked for the fit. The scenario's times are guesses with large errors.
     let place = place();
     for (from, to) in
         [("calibrate/hook/example.toml", "small.toml"), ("tests/data/pytorch-runs.csv", "runs.csv")]
@@ -289,7 +290,7 @@ fn a_real_pytorch_loop_is_predicted_from_two_of_its_runs() {
     let fitted = &found["fitted"];
     assert!(fitted["step"]["unidentified"].is_null(), "{fitted}");
     assert!(fitted["sample"]["unidentified"].is_null(), "{fitted}");
-    // Samples sleep 2 ms, where the scenario guesses 1 ms
+    // Samples sleep for 2 ms, where the scenario guesses 1 ms.
     let sample = fitted["sample"]["value"].as_f64().expect("a factor");
     assert!((2.0..2.6).contains(&sample), "{sample}");
     let verdict = &found["verdict"];

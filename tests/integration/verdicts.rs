@@ -1,7 +1,8 @@
-//! The verdict names what binds, and what it promises of lifting it is what a long run with it lifted shows.
+//! The verdict names the bottleneck, and its predicted step time without this limit matches a long run without
+//! it.
 //!
-//! `constructed`: scenarios made so that one thing binds; `random`: scenarios from a seeded generator, judged by a
-//! long run with each thing lifted in turn.
+//! `constructed`: scenarios constructed with one bottleneck; `random`: scenarios from a seeded generator,
+//! checked by long runs in which each limit is lifted in turn.
 
 mod constructed;
 mod random;
@@ -15,7 +16,7 @@ use super::cases::case;
 use super::runs::{shipped, written};
 use super::support::Place;
 
-/// A run and what is said of it.
+/// Returns the report and the verdict of a scenario.
 pub(crate) fn judged(scenario: &Scenario) -> (Report, Verdict) {
     let options = sim::Options::default();
     let outcomes: Vec<Outcome> =
@@ -25,7 +26,7 @@ pub(crate) fn judged(scenario: &Scenario) -> (Report, Verdict) {
     (report, verdict.expect("a step was completed"))
 }
 
-/// Mean time of a step of the first job over a run `times` as long, behind its first fifth [s].
+/// Returns the mean step time of the first job over a run `times` as long, after its first fifth [s].
 fn long_step(scenario: &Scenario, times: u64) -> f64 {
     let mut long = scenario.clone();
     let Stop::Steps(steps) = long.run.stop else { panic!("a number of steps") };
@@ -39,7 +40,7 @@ fn long_step(scenario: &Scenario, times: u64) -> f64 {
     copies.iter().map(|copy| of(&copy.steps)).sum::<f64>() / copies.len() as f64
 }
 
-/// What is wrong with the promise of the first limit, if anything is.
+/// Returns an error message if the prediction for the first limit is wrong, and `None` otherwise.
 fn broken(scenario: &Scenario, verdict: &Verdict) -> Option<String> {
     let limit = verdict.limits.first()?;
     let then = verdict::lifted(scenario, limit).expect("it was lifted");
@@ -50,9 +51,9 @@ fn broken(scenario: &Scenario, verdict: &Verdict) -> Option<String> {
 }
 
 #[test]
-fn a_run_lifts_what_may_bind_unless_it_is_to_be_quick() {
-    // System: the sample scenario, judged both ways. Expectation: the report for programs and the one for people say
-    // the same, and only what was lifted is promised anything.
+fn a_full_verdict_tries_to_lift_limits_and_a_quick_one_does_not() {
+    // System: the sample scenario with a full and a quick verdict. Expectation: JSON and text have the same
+    // verdict, and only lifted limits have a predicted gain.
     let place = Place::new();
     let shown = |options: &[&str]| {
         let out =
@@ -74,7 +75,7 @@ fn a_run_lifts_what_may_bind_unless_it_is_to_be_quick() {
     }
 }
 
-/// Ranks that wait for the slowest of them in each step, whose time varies by half.
+/// Ranks that wait for the slowest rank in each step, whose time varies by half.
 const VARYING: &str = r#"
 name = "varying"
 [run]
@@ -104,9 +105,10 @@ sync.allreduce = { gradients = "1 MB" }
 "#;
 
 #[test]
-fn a_step_without_jitter_is_promised_as_it_is_whatever_the_short_run_drew() {
-    // System: ranks whose steps vary. Expectation: without jitter all steps take the same time, so that a short run shows
-    // it exactly: that its own draws were faster or slower than those of the whole run says nothing of it.
+fn the_predicted_step_without_jitter_does_not_depend_on_random_numbers() {
+    // System: ranks whose steps vary. Expectation: without jitter all steps take the same time, so that a short
+    // run determines it exactly, whether its own random steps were faster or slower than those of the whole
+    // run.
     let scenario = written(VARYING, &[]);
     let (_, verdict) = judged(&scenario);
     let first = &verdict.limits[0];
@@ -114,12 +116,12 @@ fn a_step_without_jitter_is_promised_as_it_is_whatever_the_short_run_drew() {
     let then = verdict::lifted(&scenario, first).expect("it was lifted");
     let shown = long_step(&then, 1);
     assert!((first.after / shown - 1.0).abs() < 1e-3, "{} and not {shown}", first.after);
-    // What the run itself varies by makes the gain uncertain all the same.
+    // The variation of the run itself makes the gain uncertain nevertheless.
     let [low, high] = first.gain_interval;
     assert!(high - low > 0.01, "{low} to {high}");
 }
 
-/// 32 jobs that read more from a server than its bandwidth, though their loaders' own work shows as well.
+/// 32 jobs that need more than a server's bandwidth, while their loaders' own work also causes stalls.
 const FULL_SERVER: &str = r#"# How many jobs does this file server carry?
 name = "full-server"
 [run]
@@ -147,9 +149,9 @@ model.step = "80 ms"
 "#;
 
 #[test]
-fn a_full_server_is_named_though_decoding_is_what_is_waited_for_last() {
-    // System: transfers of 32 jobs use all of 2 GB/s. Expectation: the verdict names that bandwidth, as a limit or as
-    // full, and nothing else before it.
+fn a_saturated_server_is_named_although_stalls_are_for_decoding() {
+    // System: transfers of 32 jobs use all of 2 GB/s. Expectation: the verdict names this bandwidth first, as a
+    // limit or as saturated.
     let (_, verdict) = judged(&written(FULL_SERVER, &[]));
     let limit = verdict.limits.first().is_some_and(|first| first.resource == "server.bandwidth");
     let full = verdict.limits.is_empty() && verdict.saturated == ["server.bandwidth"];
@@ -158,16 +160,17 @@ fn a_full_server_is_named_though_decoding_is_what_is_waited_for_last() {
 }
 
 #[test]
-fn faults_that_a_short_run_did_not_reach_are_not_said_to_have_no_effect() {
-    // System: a server that is slow from the second minute on. Expectation: short runs end before; without the fault they are
-    // the same, which says nothing of it.
+fn faults_beyond_a_verdicts_short_run_are_not_reported_without_effect() {
+    // System: a server that is slow from the second minute on. Expectation: the verdict's short runs end
+    // before; since their outcome is the same without the fault, they give no information on its effect.
     let (_, verdict) = judged(&shipped("slow-server", &[]));
     assert!(!verdict.without_effect.iter().any(|name| name == "faults"), "{verdict:?}");
 }
 
 #[test]
-fn short_runs_of_a_verdict_take_a_small_part_of_the_run() {
-    // System: forty jobs whose server's operations bind. Expectation: that is found with a fifth of the run's own events.
+fn short_runs_of_a_verdict_need_few_of_the_runs_events() {
+    // System: forty jobs limited by a server's operations. Expectation: the verdict finds this limit with a
+    // fifth of the run's own events.
     let scenario = case("t5", &[("job.copies", "40"), ("run.steps", "400")]);
     let (report, verdict) = judged(&scenario);
     let of = (verdict.events, report.events);
@@ -176,9 +179,9 @@ fn short_runs_of_a_verdict_take_a_small_part_of_the_run() {
 }
 
 #[test]
-fn what_may_help_and_was_not_tried_is_named() {
-    // System: the README's. Expectation: the server's latency, for which a verdict on a run of this length has no events
-    // left, is named, and a run that is long enough tries it.
+fn untried_remedies_are_named_in_the_verdict() {
+    // System: the README's scenario. Expectation: the server's latency, for which a verdict on a run of this
+    // length has no events left, is named as not tried, and a longer run tries it.
     let named = |run: &str| {
         let (_, verdict) =
             judged(&written(&MINE.replace("[cluster]", &format!("{run}[cluster]")), &[]));
@@ -197,7 +200,7 @@ fn what_may_help_and_was_not_tried_is_named() {
     assert!(!not_tried && tried, "{verdict:?}");
 }
 
-/// Four GPUs that wait for eight workers, which wait for cores, and for a server.
+/// Four GPUs that wait for eight workers, which in turn wait for cores and for a server.
 const MINE: &str = r#"
 name = "mine"
 storage.nfs.file-server = { bandwidth = "1 GB/s", latency = "4 ms", operations = "5000 /s" }

@@ -1,4 +1,4 @@
-//! Jobs that begin after others, or as they arrive, and end by themselves.
+//! Jobs that begin after other jobs, or at random arrival times, and end on their own.
 
 use forebay::report::{JobOutcome, Outcome};
 use forebay::scenario::{Override, ScenarioFile};
@@ -58,9 +58,10 @@ fn assert_near(value: f64, expected: f64) {
 }
 
 #[test]
-fn a_job_begins_when_those_before_it_have_ended() {
-    // System: 0.5 s each; learning in three copies, of which the last begins 0.2 s late; applying 0.1 s after
-    // all. Expectation: 0–0.5, 0.5–1.2, 1.3–1.8 s; and side by side without `after`.
+fn a_job_begins_when_all_jobs_in_after_have_ended() {
+    // System: jobs of 0.5 s each; `learn` in three copies, the last of which begins 0.2 s late; `apply` begins
+    // 0.1 s after all others. Expectation: 0–0.5, 0.5–1.2, 1.3–1.8 s; without `after`, all jobs run
+    // concurrently.
     let chain = [
         ("job.learn.after", r#"["prepare"]"#),
         ("job.learn.copies", "3"),
@@ -86,7 +87,7 @@ fn jobs_end_after_their_own_steps_or_epochs() {
     let found = outcome(&[("job.prepare.steps", "20"), ("job.learn.epochs", "2.5")]);
     let steps: Vec<usize> = found.jobs.iter().map(|job| job.steps.len()).collect();
     assert_eq!(steps, [20, 250, 50]);
-    // In a run of a duration they end before it does.
+    // In a run of a fixed duration they end before it does.
     let changes = [
         ("run.duration", "\"1 s\""),
         ("job.prepare.steps", "20"),
@@ -99,8 +100,8 @@ fn jobs_end_after_their_own_steps_or_epochs() {
 }
 
 #[test]
-fn what_was_staged_counts_from_the_jobs_own_beginning() {
-    // System: learning copies 16 MB to its node first, at 16 MB/s, after 0.5 s of preparing. Expectation: its
+fn staging_time_counts_from_the_start_of_its_job() {
+    // System: `learn` first copies 16 MB to its node, at 16 MB/s, after 0.5 s of `prepare`. Expectation: its
     // first step ends at 1.51 s.
     let changes = [
         ("dataset.d.sample_size", "\"10 kB\""),
@@ -116,9 +117,9 @@ fn what_was_staged_counts_from_the_jobs_own_beginning() {
 }
 
 #[test]
-fn copies_arrive_as_a_poisson_process() {
-    // System: 31 copies, 100 ms apart on the average. Expectation: gaps of that mean and deviation over
-    // replications; regular ones are all alike.
+fn job_copies_arrive_as_a_poisson_process() {
+    // System: 31 copies, 100 ms apart on average. Expectation: gaps with this mean and standard deviation over
+    // replications; regular arrivals have equal gaps.
     let changes = [
         ("job.prepare.copies", "31"),
         ("job.prepare.stagger", "\"100 ms\""),
@@ -142,26 +143,29 @@ fn copies_arrive_as_a_poisson_process() {
 }
 
 #[test]
-fn arrivals_of_what_comes_at_once_are_told_to_have_no_effect() {
+fn arrivals_of_simultaneous_copies_are_reported_without_effect() {
     let told = |changes: &[(&str, &str)]| {
         let poisson = ("job.prepare.arrivals", "\"poisson\"");
         written(JOBS, &[&[poisson], changes].concat()).remarks.join("\n")
     };
     let (copies, stagger) = (("job.prepare.copies", "3"), ("job.prepare.stagger", "\"1 s\""));
     assert!(told(&[stagger]).contains("the job has one copy"));
-    assert!(told(&[copies]).contains("without `stagger` all copies come at once"));
+    assert!(told(&[copies]).contains("without `stagger` all copies arrive at once"));
     assert!(!told(&[copies, stagger]).contains("arrivals"));
 }
 
 #[test]
-fn what_never_begins_is_refused() {
+fn jobs_that_never_begin_are_refused() {
     let cases: [(&[(&str, &str)], &str); 6] = [
-        (&[("job.learn.after", r#"["learn"]"#)], "it never begins"),
+        (&[("job.learn.after", r#"["learn"]"#)], "the job never begins"),
         (
             &[("job.learn.after", r#"["apply"]"#), ("job.apply.after", r#"["learn"]"#)],
-            "it never begins",
+            "the job never begins",
         ),
-        (&[("job.learn.after", r#"["prepare"]"#), ("run.duration", "\"1 s\"")], "it never begins"),
+        (
+            &[("job.learn.after", r#"["prepare"]"#), ("run.duration", "\"1 s\"")],
+            "the job never begins",
+        ),
         (&[("job.learn.after", r#"["aply"]"#)], "did you mean `apply`?"),
         (&[("job.learn.steps", "5"), ("job.learn.epochs", "5")], "contradict each other"),
         (&[("job.learn.arrivals", "\"often\"")], "poisson"),

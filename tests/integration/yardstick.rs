@@ -1,13 +1,13 @@
 //! The yardstick agrees with the same model written for two other simulators.
 //!
-//! What they say was recorded in `benches/peers` with `python3 sizes.py lognormal lognormal.f64`,
-//! `python3 sizes.py constant constant.f64` and
+//! The other simulators' results were recorded in `benches/peers` with `python3 sizes.py lognormal
+//! lognormal.f64`, `python3 sizes.py constant constant.f64` and
 //!
 //! - `pypy3 fletcher_simpy.py sizes=lognormal.f64 jobs=16 steps=200 threads=8 server=2e9` and so on
 //!   (PyPy 7.3.11, SimPy 4.1.2; CPython prints the same digits),
 //! - `fletcher_simgrid sizes=lognormal.f64 jobs=16 steps=200 threads=8 server=2e9
 //!   --cfg=network/model:CM02 --cfg=network/TCP-gamma:0 --cfg=network/optim:Full` and so on
-//!   (SimGrid 3.32; it cuts sizes to whole bytes, which is 2e-6 of them).
+//!   (SimGrid 3.32; it truncates sizes to whole bytes, a relative error of 2e-6).
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use forebay::scenario::{SampleSizes, Scenario};
 use super::python_random::PythonRandom;
 use super::runs::{shipped, simulate};
 
-/// A variant of the yardstick, and what another simulator says of it.
+/// A variant of the yardstick, with the results of another simulator.
 #[derive(Clone, Copy)]
 struct Case {
     jobs: u32,
     steps: u32,
     threads: u32,
-    /// Bandwidth [B/s].
+    /// Bandwidth of the server [B/s].
     server: f64,
     makespan: f64,
     mean_step: f64,
@@ -39,7 +39,7 @@ const fn case(
     Case { jobs, steps, threads, server, makespan, mean_step }
 }
 
-/// SimPy, constant sizes.
+/// Results of SimPy with constant sizes.
 const CONSTANT: [Case; 12] = [
     case((16, 200), 8, 2e9, 120.177_182_4, 0.600_885_912),
     case((16, 200), 8, 1000e9, 23.540_418_24, 0.117_702_091_2),
@@ -55,7 +55,7 @@ const CONSTANT: [Case; 12] = [
     case((64, 50), 16, 64e9, 3.362_443_2, 0.067_248_864),
 ];
 
-/// SimPy, lognormal sizes, where rounding does not grow into another course of events.
+/// Results of SimPy with lognormal sizes, in cases where rounding does not change the order of events.
 const STEADY: [Case; 6] = [
     case((16, 200), 8, 2e9, 107.436_420_4, 0.536_932_282),
     case((16, 200), 16, 2e9, 107.435_768_8, 0.536_959_777_7),
@@ -65,7 +65,7 @@ const STEADY: [Case; 6] = [
     case((64, 100), 16, 1000e9, 6.420_045_396, 0.064_177_778_67),
 ];
 
-/// SimGrid, the same.
+/// Results of SimGrid for the cases of `STEADY`.
 const STEADY_SIMGRID: [Case; 4] = [
     case((16, 200), 8, 2e9, 107.436_226_6, 0.536_931_237_6),
     case((16, 200), 16, 2e9, 107.435_563_9, 0.536_958_753_3),
@@ -73,16 +73,17 @@ const STEADY_SIMGRID: [Case; 4] = [
     case((64, 100), 8, 2e9, 214.948_777_1, 2.148_286_132),
 ];
 
-/// SimPy, lognormal sizes, server and NICs both bind: the makespan, that of one job, is chaotic.
+/// Results of SimPy with lognormal sizes, where both server and NICs are bottlenecks: the makespan, which is
+/// that of one job, is chaotic.
 const BOTH_BIND: [Case; 2] = [
     case((16, 200), 16, 16e9, 13.442_859_36, 0.067_172_089_58),
     case((64, 100), 16, 64e9, 6.729_691_777, 0.067_225_779_97),
 ];
 
-/// SimGrid, the same.
+/// Results of SimGrid for the cases of `BOTH_BIND`.
 const BOTH_BIND_SIMGRID: [Case; 1] = [case((16, 200), 16, 16e9, 13.442_545_74, 0.067_172_080_26)];
 
-/// SimPy, lognormal sizes, one step of a batch of 32: before rounding can grow.
+/// Results of SimPy with lognormal sizes, for one step of a batch of 32, before rounding errors can grow.
 const SHORT: [Case; 12] = [
     case((16, 1), 8, 2e9, 0.072_714_859_42, 0.070_785_580_67),
     case((16, 1), 8, 1000e9, 0.015_677_948_7, 0.014_732_630_61),
@@ -98,11 +99,11 @@ const SHORT: [Case; 12] = [
     case((64, 1), 16, 64e9, 0.014_960_339_53, 0.014_034_279_44),
 ];
 
-/// SimPy, one step of a batch of 12: nobody reads twice, jobs run out one by one, and the limit
-/// moves between the server and the NICs.
+/// Result of SimPy for one step of a batch of 12: no thread reads twice, jobs finish one by one, and the
+/// bottleneck moves between the server and the NICs.
 const RUNNING_OUT: Case = case((64, 1), 16, 60e9, 0.010_009_311_65, 0.008_875_237_396);
 
-/// SimPy, lognormal sizes, where it does grow.
+/// Results of SimPy with lognormal sizes, in cases where rounding changes the order of events.
 const CHAOTIC: [Case; 4] = [
     case((16, 200), 8, 1000e9, 15.731_668_93, 0.078_580_234_06),
     case((16, 200), 8, 16e9, 15.800_567_54, 0.078_917_655_31),
@@ -110,7 +111,7 @@ const CHAOTIC: [Case; 4] = [
     case((64, 100), 8, 64e9, 7.895_416_535, 0.078_632_596_71),
 ];
 
-/// SimGrid, the same.
+/// Results of SimGrid for the cases of `CHAOTIC`.
 const CHAOTIC_SIMGRID: [Case; 3] = [
     case((16, 200), 8, 1000e9, 15.736_894_89, 0.078_576_262_62),
     case((16, 200), 8, 16e9, 15.818_010_98, 0.078_908_367_1),
@@ -131,7 +132,7 @@ impl Case {
         shipped("yardstick", &changes)
     }
 
-    /// With the sizes of the table that the other simulators read.
+    /// Returns the outcome with the table of sizes that the other simulators read.
     fn with_table(&self, table: &Arc<[f64]>, batch: u64) -> Outcome {
         let mut scenario = self.scenario("\"256 KiB\"");
         scenario.jobs[0].batch = batch;
@@ -162,7 +163,7 @@ fn mean_step_of(outcome: &Outcome) -> f64 {
     last.sum::<f64>() / outcome.jobs.len() as f64
 }
 
-/// The sizes of `benches/peers/sizes.py lognormal`.
+/// Returns the sizes of `benches/peers/sizes.py lognormal`.
 fn lognormal() -> Arc<[f64]> {
     const SIGMA: f64 = 0.6;
     let mut draw = PythonRandom::new(42);
@@ -173,9 +174,9 @@ fn lognormal() -> Arc<[f64]> {
 }
 
 #[test]
-fn the_table_is_that_of_python() {
-    // As recorded every bit was the same; logarithms may differ in the last one elsewhere. With
-    // a = array of the doubles in lognormal.f64: a[0], a[65535], sum((i + 1) * a[i]) / 65536.
+fn the_table_of_sizes_equals_the_one_of_python() {
+    // When recorded, every bit was the same; on other machines the last bit of logarithms may differ. With a =
+    // array of the doubles in lognormal.f64: a[0], a[65535], sum((i + 1) * a[i]) / 65536.
     let table = lognormal();
     let weighted = (1..).zip(table.iter()).map(|(i, size)| f64::from(i) * size).sum::<f64>();
     for (value, expected) in [
@@ -188,14 +189,14 @@ fn the_table_is_that_of_python() {
 }
 
 #[test]
-fn constant_sizes_give_the_same_to_nine_digits() {
+fn results_with_constant_sizes_match_simpy_to_nine_digits() {
     for case in CONSTANT {
         case.check(&simulate(&case.scenario("\"256 KiB\"")), 1e-9, 1e-9);
     }
 }
 
 #[test]
-fn lognormal_sizes_give_the_same_to_nine_digits_at_first() {
+fn first_steps_with_lognormal_sizes_match_simpy_to_nine_digits() {
     let table = lognormal();
     for case in SHORT {
         case.check(&case.with_table(&table, 32), 1e-9, 1e-9);
@@ -204,17 +205,17 @@ fn lognormal_sizes_give_the_same_to_nine_digits_at_first() {
 }
 
 #[test]
-fn lognormal_sizes_give_the_same_to_four_digits() {
+fn results_with_lognormal_sizes_match_simpy_and_simgrid_to_four_digits() {
     check_all(&STEADY, &STEADY_SIMGRID, 1e-4, 1e-4);
 }
 
-/// Near a tie between two threads a picosecond decides who is first. Where neither the server nor
-/// the cores keep the threads of a job waiting, such differences grow a thousandfold in a hundred
-/// samples. Sizes changed by 1e-9 spread forebay's own results by one standard deviation of
-/// 1.2e-4 of the makespan and 6e-6 of the mean step in the first case of `BOTH_BIND`, and of 4e-4
-/// and 1.6e-4 in those of `CHAOTIC` with 16 jobs. The peers differ as much from each other.
+/// Near a tie between two threads a picosecond decides which is first. Where neither the server nor the cores
+/// keep the threads of a job waiting, such differences grow a thousandfold in a hundred samples. Changes of
+/// sizes by 1e-9 spread forebay's own results with a standard deviation of 1.2e-4 of the makespan and 6e-6 of
+/// the mean step in the first case of `BOTH_BIND`, and of 4e-4 and 1.6e-4 in the cases of `CHAOTIC` with 16
+/// jobs. The other simulators differ from each other by as much.
 #[test]
-fn chaotic_cases_agree_within_their_own_spread() {
+fn chaotic_cases_match_other_simulators_within_their_own_spread() {
     check_all(&BOTH_BIND, &BOTH_BIND_SIMGRID, 6e-4, 1e-4);
     check_all(&CHAOTIC, &CHAOTIC_SIMGRID, 2e-3, 6e-4);
 }
@@ -232,8 +233,8 @@ fn check_all(simpy: &[Case], simgrid: &[Case], makespan: f64, mean_step: f64) {
 }
 
 #[test]
-fn the_scenario_as_shipped_takes_as_long_as_the_table() {
-    // A run draws 51,200 sizes, so its mean size is known to 0.3 %; that of four runs to half.
+fn the_shipped_yardstick_takes_as_long_as_with_the_table_of_sizes() {
+    // A run samples 51,200 sizes, so its mean size is known to 0.3 %; that of four runs to half of this.
     let makespan =
         |seed: u32| simulate(&shipped("yardstick", &[("run.seed", &seed.to_string())])).makespan;
     let mean = (1..=4).map(makespan).sum::<f64>() / 4.0;
@@ -242,10 +243,10 @@ fn the_scenario_as_shipped_takes_as_long_as_the_table() {
 }
 
 #[test]
-fn jobs_whose_state_is_fetched_ahead_take_as_long_as_few() {
-    // System: 600 jobs, 4,800 workers, whose state is fetched from memory ahead, with the same part of the server for
-    // each as 16 have. Expectation: copies that read the same sizes take as long; those that read sizes of their own
-    // keep the server busy with all their bytes, from the first to (but for 1 %) the last.
+fn many_jobs_with_prefetched_state_take_as_long_as_few() {
+    // System: 600 jobs, 4,800 workers, whose state is prefetched from memory, with the same share of the server
+    // for each job as with 16 jobs. Expectation: copies that read equal sizes take as long; copies that read
+    // sizes of their own keep the server busy with all their bytes, until the last 1 % of the time.
     let part = |jobs: u32| Case { jobs, steps: 2, server: 125e6 * f64::from(jobs), ..STEADY[0] };
     let [few, many] = [16, 600].map(|jobs| simulate(&part(jobs).scenario("\"256 KiB\"")));
     assert!(

@@ -1,4 +1,4 @@
-//! Two folders of reports, figure by figure.
+//! Compares two folders of reports, figure by figure.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -9,12 +9,12 @@ use std::path::Path;
 const TOLERANCE: f64 = 1e-9;
 /// Figures below this are rounding errors of a sum that is zero.
 const ZERO: f64 = 1e-12;
-/// How long the simulation took says nothing of the scenario.
+/// Key of the simulation's wall time, which does not depend on the scenario.
 const WALL_TIME: &str = "wall_time";
-/// Differences that are named for each file.
+/// Largest number of differences that are listed for each file.
 const MOST_NAMED: usize = 6;
 
-/// All differences, as an error; how many reports are equal if there is none.
+/// Returns the number of equal reports, or all differences as an error.
 pub(crate) fn folders(before: &Path, after: &Path, ignore: &[String]) -> Result<String, String> {
     let (then, now) = (names(before)?, names(after)?);
     let mut wrong: Vec<String> = Vec::new();
@@ -57,7 +57,7 @@ fn files(before: &Path, after: &Path, ignore: &[String]) -> Result<Vec<String>, 
     Ok(differences)
 }
 
-/// Adds what differs below `path` to `found`.
+/// Adds the differences below `path` to `found`.
 fn values(path: &str, before: &Value, after: &Value, ignore: &[String], found: &mut Vec<String>) {
     let last = path.rsplit('.').next().unwrap_or(path);
     if last == WALL_TIME || ignore.iter().any(|name| name == last) {
@@ -104,7 +104,8 @@ fn short(value: &Value) -> String {
     if text.chars().count() <= 80 { text } else { text.chars().take(80).chain(['…']).collect() }
 }
 
-/// What differs by a rounding error is equal; what differs by more, is missing or is new is named with its place.
+/// Checks that values that differ by a rounding error are equal, and that larger differences, missing and new
+/// values are listed with their path.
 pub(crate) fn differences_are_found() {
     let before = json!({"jobs": [{"step": 0.1, "rate": 3.0, "text": "a"}], "events": 5, "old": 1});
     let after = json!({"jobs": [{"step": 0.100_000_001, "rate": 3.000_000_000_1, "text": "b"}],

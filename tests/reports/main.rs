@@ -1,13 +1,14 @@
-//! Reports before and after a change that must not move a figure.
+//! Compares reports before and after a change that must not alter any figure.
 //!
 //! ```text
 //! cargo test --test reports -- write FOLDER [--program target/release/forebay]
 //! cargo test --test reports -- compare BEFORE AFTER
 //! ```
 //!
-//! `write` simulates each shipped scenario as it is, with another seed, and with three keys changed, and writes a JSON report
-//! for each, or what the program said where it refused. `compare` names each figure that differs by more than 1e-9 of itself,
-//! and fails if there is one. Without a command the comparison itself is tested.
+//! `write` simulates each shipped scenario unchanged, with another seed, and with three other changes, and
+//! writes a JSON report for each, or the error message if the scenario is refused. `compare` lists each figure
+//! that differs by more than a relative 1e-9, and fails if there is one. Without a command the comparison
+//! itself is tested.
 
 mod compare;
 mod write;
@@ -43,7 +44,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // `cargo test` hands its own flags to every test binary.
+    // `cargo test` passes its own flags to every test binary.
     let commands = ["write", "compare", "help", "--help"];
     let asked = std::env::args().nth(1).is_some_and(|first| commands.contains(&first.as_str()));
     let arguments = match Arguments::try_parse() {

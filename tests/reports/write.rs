@@ -1,4 +1,4 @@
-//! Reports of all shipped scenarios and of their variants.
+//! Writes reports of all shipped scenarios and of their variants.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What is changed in each scenario, by the name of the variant. A change that a scenario refuses is a report, too.
+/// Changes of each scenario, by the name of the variant. The error message of a refused change is a report,
+/// too.
 const VARIANTS: [(&str, &[&str]); 5] = [
     ("plain", &[]),
     ("seed", &["run.seed=20261"]),
@@ -46,7 +47,8 @@ fn report(
     (variant, changes): &(&str, &[&str]),
 ) -> Result<(), String> {
     let mut command = Command::new(program);
-    // Short runs of a verdict end at a number of events, which is no figure of the scenario.
+    // The short runs of a full verdict end at a number of events, which does not belong to the scenario's
+    // figures.
     command.args(["run", "--format", "json", "--verdict", "quick", "--threads", "1"]).arg(file);
     command.args(changes.iter().flat_map(|change| ["--set", change]));
     command.current_dir(env!("CARGO_MANIFEST_DIR"));

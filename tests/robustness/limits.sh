@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What a machine refuses while forebay runs: processes, cores, memory, room, permission, files that go stale.
+# Checks forebay's messages where the machine refuses something: processes, cores, memory, disk space, permission, and
+# files whose handles go stale.
 #
 # usage: sudo tests/robustness/limits.sh [PROGRAM]
 #
-# Needs root: other users, control groups, mounts. Of control groups it takes version 2 where the machine's controllers are
-# there, else version 1. Stale files need FUSE (`pip install mfusepy`, libfuse 3); without, that part says that it is left
-# out. Each line says what was tried and whether the answer was as expected; the exit code is the number of those that were
-# not. It takes a minute with a release build.
+# Needs root: other users, control groups, mounts. It uses control groups of version 2 if the machine's controllers belong
+# to it, otherwise of version 1. Stale files need FUSE (`pip install mfusepy`, libfuse 3); without it, a line says that this
+# part is left out. Each line names a check and whether its result was as expected; the exit code is the number of failed
+# checks. It takes a minute with a release build.
 set -uo pipefail
 program=$(realpath "${1:-target/debug/forebay}")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,7 +27,7 @@ clean_up() {
 trap clean_up EXIT
 cd "$scratch"
 
-# expect NAME CODE PATTERN: the last command's $code and $said.
+# expect NAME CODE PATTERN: checks the last command's exit code $code and output $said.
 expect() {
     if [[ $code == "$2" ]] && grep -qE -- "$3" <<<"$said" && ! grep -q panicked <<<"$said"; then
         echo "as expected: $1"
@@ -36,7 +37,7 @@ expect() {
         failures=$((failures + 1))
     fi
 }
-# try COMMAND...: both outputs in $said, the exit code in $code.
+# try COMMAND...: runs a command; stores standard output and error in $said, the exit code in $code.
 try() {
     said=$("$@" 2>&1)
     code=$?
@@ -108,7 +109,7 @@ mkdir user && chown 65534:65534 user
 as_user() { (cd user && setpriv --reuid=65534 --regid=65534 --clear-groups prlimit --nproc="$1" "${@:2}"); }
 try as_user 2 "$F" live ../live.toml
 expect "live, two processes" 3 "cannot start .*(threads|process).*ulimit -u"
-# One more for each step on the way: the program, its helpers, a job copy and its threads.
+# Each further process lets the run get one step further: the program, its helpers, a job copy and its threads.
 for most in 1 3 4 5 6; do
     try as_user $most "$F" live ../live.toml
     if [[ $code == 101 || $code -gt 128 ]]; then expect "live, $most processes" 3 "cannot start"; fi
@@ -129,7 +130,7 @@ try as_user 2 "$F" calibrate --plan ../cpu.toml --output cpu
 expect "calibrate of steps on cores, two processes" 3 "cannot start .* threads"
 
 echo "# Part of a core"
-# cpu QUOTA: a group with so many thousandths of a core.
+# cpu QUOTA: creates a control group with a quota of QUOTA thousandths of a core.
 if grep -qw cpu /sys/fs/cgroup/cgroup.controllers 2>/dev/null; then
     echo "control groups of version 2"
     echo "+cpu +memory" >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
@@ -192,7 +193,7 @@ warm='storage.disk={ local-disk = { access = "warm", bandwidth = "2 GB/s" } }'
 try "$F" live live.toml --directory disk --set "$warm"
 expect "live, too little room" 3 "MB free, where .* needed.*(fewer|smaller) .*samples"
 if grep -q "in the plan" <<<"$said"; then expect "no advice about plans" 3 "^$"; fi
-# While data are written, somebody else fills the disk.
+# Another process fills the disk while forebay writes its data.
 mkdir large && mount -t tmpfs -o size=600m tmpfs large && mounts+=("$scratch/large")
 "$F" live live.toml --directory large --set "$warm" --set dataset.d.samples=8000 >out 2>&1 &
 child=$!
@@ -229,7 +230,7 @@ wait $child
 code=$? said=$(cat out)
 expect "live, data that may not be read any more" 3 "cannot (open|read) .*permission denied"
 chmod 755 user/data
-# A calibration whose directory may not be written any more keeps what it has.
+# A calibration that loses the permission to write its directory keeps its samples.
 (cd user && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$F" calibrate --plan ../long.toml --output lost) >out 2>&1 &
 child=$!
 until [[ -s user/lost/samples.jsonl ]] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done

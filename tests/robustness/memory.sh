@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What runs take that have many of one thing: the figures of src/sim/memory.rs.
+# Measures the memory of runs with many objects of one kind: the figures of src/sim/memory.rs.
 #
 # usage: tests/robustness/memory.sh [PROGRAM]
 #
-# Prints for each thing the bytes that one more of it takes: peak memory less that of a run with one, over their number.
+# Prints the bytes of one more object for each kind: peak memory minus that of a run with one object, divided by their number.
 set -euo pipefail
 program=$(realpath "${1:-target/release/forebay}")
 scratch=$(mktemp -d)

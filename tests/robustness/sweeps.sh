@@ -1,22 +1,22 @@
 #!/bin/sh
-# Sweeps that are killed, whose disk fills, and that lose the permission to write: nothing may be lost.
+# Checks that no finished point is lost when a sweep is killed, its disk fills, or it loses the permission to write.
 #
 #   tests/robustness/sweeps.sh [PROGRAM [ROUNDS]]
 #
-# PROGRAM is target/debug/forebay and ROUNDS 200 unless given. It runs for some minutes and therefore stands apart from
-# `cargo test`. It shows:
+# PROGRAM is target/debug/forebay and ROUNDS 200 unless given. It runs for some minutes and is therefore not part of
+# `cargo test`. It checks:
 #
 # 1. A sweep that is killed at a random moment by SIGHUP, SIGTERM or SIGKILL and then resumed gives the bytes of one
-#    that was never cut short, ROUNDS times; so do sweeps that are killed again while they resume.
-# 2. A sweep whose disk (a tmpfs of 128 KiB in a mount namespace of its own: needs root or user namespaces) fills says what is
-#    kept, and goes on when there is room.
-# 3. A sweep of another user (needs root) from whom the directory is taken during the run says what is kept, and goes on
-#    when it has the permission again.
+#    that was never interrupted, ROUNDS times; so do sweeps that are killed again while they resume.
+# 2. A sweep whose disk (a tmpfs of 128 KiB in a mount namespace of its own: needs root or user namespaces) fills reports the
+#    kept points, and resumes when there is space.
+# 3. A sweep of another user (needs root) who loses the directory during the run reports the kept points, and resumes when
+#    the user has the permission again.
 set -eu
 program=$(realpath "${1:-target/debug/forebay}")
 rounds=${2:-200}
 place=$(mktemp -d)
-# Another user reads it in the third part.
+# Another user reads the directory in the third part.
 chmod 755 "$place"
 trap 'rm -rf "$place"' EXIT
 cd "$place"
@@ -68,17 +68,17 @@ fail() {
 
 begin=$(date +%s%N)
 "$program" sweep s.toml -q -o ref.csv
-# A whole sweep takes so many milliseconds.
+# Duration of a whole sweep [ms].
 whole=$((($(date +%s%N) - begin) / 1000000))
 
-# A number below $1.
+# Prints a random number from 0 to $1 - 1.
 random() {
     echo $(($(od -An -N4 -tu4 /dev/urandom) % $1))
 }
 
 # Kills a sweep to x.csv at a random moment of its first $1 ms. Prints the signal.
 kill_one() {
-    # A shell lets what it runs in the background ignore SIGINT.
+    # Not SIGINT: a shell starts background processes with SIGINT ignored.
     case $(random 3) in 0) signal=HUP ;; 1) signal=TERM ;; *) signal=KILL ;; esac
     "$program" sweep s.toml -q -o x.csv --resume 2> said &
     child=$!

@@ -10,7 +10,8 @@ use super::shards::{chunks, piece};
 use super::transfer::Span;
 use std::ops::Range;
 
-/// At level l of L, multiples of 2^(L − l) send to the rank 2^(L − 1 − l) above.
+/// A broadcast down a binomial tree of L levels: at level l, the ranks that are multiples of 2^(L − l) send to the
+/// rank 2^(L − 1 − l) above them.
 #[derive(Debug, Clone)]
 pub(super) struct Binomial {
     ranks: u64,

@@ -50,14 +50,14 @@ pub struct Fabric {
     pub in_switch: bool,
     /// Generation of the GPUs.
     pub generation: Generation,
-    /// Number of rings or trees that share the bytes; each uses another NIC of a node.
+    /// Number of rings or trees that share the bytes; each uses a different NIC of a node.
     pub channels: u32,
 }
 
-/// The way in which NCCL tells the receiver that bytes have arrived.
+/// The way in which NCCL signals to the receiver that bytes have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
-    /// A flag with each 4 bytes: least latency, half the bandwidth at most.
+    /// A flag with each 4 bytes: lowest latency, half the bandwidth at most.
     Ll,
     /// A flag with each 120 bytes.
     Ll128,

@@ -26,13 +26,13 @@
 //! costs stand in the comments of MPICH's sources too; Patarasu and Yuan, *Bandwidth optimal all-reduce
 //! algorithms for clusters of workstations*, 2009.)
 //!
-//! Reductions take as long as broadcasts, plus γ for each byte that the rank with most to reduce reduces. Ranks
-//! beyond a power of two add the time for folding them in.
+//! Reductions take as long as broadcasts, plus γ for each byte reduced by the rank that reduces the most bytes.
+//! Ranks beyond a power of two add the time for folding them in.
 //!
 //! Formulas are exact if parts are of equal length, with two exceptions that are upper bounds: two trees that are
 //! not full, and an allreduce by two trees. For an allreduce by two trees over nodes of several ranks, D includes
 //! the edges of the chains inside nodes. Ranks in a chain have one child more there (factor 5/2 instead of 2, and
-//! 3/2 instead of 1), and α, β, γ are the greater ones of the two networks.
+//! 3/2 instead of 1), and α, β, γ are the greater values of the two networks.
 
 mod terms;
 

@@ -12,7 +12,7 @@ use super::shards::{chunks, piece};
 use super::transfer::Span;
 use std::ops::Range;
 
-/// Number of slots of a rank to its children: two in each tree.
+/// Number of slots in which a rank sends to its children: two in each tree.
 const DOWN: u64 = 4;
 
 /// A broadcast that sends chunks down both trees.
@@ -34,7 +34,7 @@ impl TwoTree {
         u64::from(self.inside.ilog2())
     }
 
-    /// Returns the place of a rank in a tree; `rank` is the inverse.
+    /// Returns the place of a rank in a tree; the method `rank` is the inverse.
     fn place(&self, tree: u64, rank: u64) -> u64 {
         match (rank, tree) {
             (0, _) | (_, 0) => rank,
@@ -99,7 +99,8 @@ impl Pattern for TwoTree {
         Some(Move::span(self.rank(tree, child), span))
     }
 
-    /// Returns the parent in a tree: a rank has one slot for each tree.
+    /// Returns the parent of `rank` in tree number `tree`, and the slot in which the parent sends to the rank. A rank
+    /// receives in one slot for each tree.
     fn source(&self, _phase: u64, rank: u64, tree: u64) -> Option<(u64, u64)> {
         let place = Some(self.place(tree, rank)).filter(|&place| place > 0)?;
         let parent = self.parent(place);

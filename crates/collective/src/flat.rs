@@ -35,7 +35,7 @@ impl Pattern for Star {
     }
 }
 
-/// In phase s each rank sends to the rank s + 1 further on.
+/// A pairwise exchange: in phase s each rank sends to the rank s + 1 places further on.
 #[derive(Debug, Clone)]
 pub(super) struct Pairwise {
     pub(super) shards: Shards,

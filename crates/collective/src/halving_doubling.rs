@@ -21,8 +21,8 @@ use super::scatter_allgather::Halves;
 use super::shards::Shards;
 use super::transfer::Kind;
 
-/// Returns the steps of an allgather: the even ranks of the first pairs give their parts to the odd ones, all ranks
-/// that are left double, and the even ranks get all other parts back.
+/// Returns the steps of an allgather: the even ranks of the first pairs send their parts to the odd ones, the
+/// remaining ranks run recursive doubling, and the even ranks then get all other parts back.
 pub(super) fn allgather(shards: &Shards) -> Vec<Step> {
     let joined = shards.paired(extra(shards.parts()));
     let fold = |what| Step::new(Shape::Fold(Fold { shards: shards.clone(), what }));

@@ -121,7 +121,7 @@ impl<'a> Grouped<'a> {
         side_by_side(parts.collect())
     }
 
-    /// Returns one step on the ranks' own parts inside every group.
+    /// Returns a step that runs inside every group, on the parts of the buffer that belong to the group's ranks.
     fn parts(&self, step: impl Fn(&Task) -> Step) -> Vec<Vec<StepCopies>> {
         let (bytes, ranks) = (self.collective.bytes, self.ranks());
         if bytes == 0 {
@@ -201,7 +201,8 @@ impl<'a> Grouped<'a> {
     }
 }
 
-/// Returns stages: the first one has the first step of each list, the second one the second steps, and so on.
+/// Merges lists of steps into stages: the first stage has the first step of each list, the second stage the second
+/// steps, and so on.
 fn side_by_side(parts: Vec<Vec<StepCopies>>) -> Vec<Vec<StepCopies>> {
     let mut stages: Vec<Vec<StepCopies>> = Vec::new();
     for steps in parts {

@@ -11,13 +11,13 @@ pub(super) const MOST_RANKS: u32 = 1 << 24;
 /// The reason why a collective is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Invalid {
-    /// No ranks, or too many.
+    /// A number of ranks that is zero or too large.
     #[error("{0} ranks: from 1 to {MOST_RANKS} can take part")]
     Ranks(u32),
     /// Too many bytes.
-    #[error("a buffer of {0} bytes: {MOST_BYTES} are the most")]
+    #[error("a buffer of {0} bytes: at most {MOST_BYTES} are possible")]
     Bytes(u64),
-    /// A root that is none of the ranks.
+    /// A root that is not one of the ranks.
     #[error("root {root} is none of {ranks} ranks: choose one from 0 to {}", ranks - 1)]
     Root {
         /// The root.
@@ -36,12 +36,13 @@ pub enum Invalid {
         /// The operation.
         operation: Operation,
     },
-    /// No groups for a hierarchical collective, or groups for another.
+    /// A hierarchical collective without groups, or another collective with groups.
     #[error("`hierarchical` and groups go together: give both or none")]
     Groups,
-    /// Groups of which one is empty, or that do not have all ranks.
+    /// Groups that have more or fewer ranks in all than the collective, or an empty group among
+    /// them.
     #[error(
-        "groups have {in_groups} ranks of {ranks}: each rank is in one group, and no group is empty"
+        "groups have {in_groups} of {ranks} ranks: put each rank into exactly one group, and leave no group empty"
     )]
     NotAll {
         /// Number of ranks in groups.
@@ -50,19 +51,19 @@ pub enum Invalid {
         ranks: u32,
     },
     /// Groups inside groups.
-    #[error(
-        "groups have no groups: choose another algorithm than `hierarchical` inside and across"
-    )]
+    #[error("`hierarchical` cannot be nested: choose another algorithm inside and across groups")]
     Nested,
-    /// Exchange among ranks of the same index for an operation or for groups that do not allow it.
+    /// An exchange across groups among ranks of the same index, for an operation or for groups that
+    /// do not allow it.
     #[error(
-        "ranks of the same index go across for `allreduce` and `all-to-all` among equal groups only: use leaders"
+        "`allreduce` and `all-to-all` across groups of different sizes cannot go between ranks of the same index: use \
+         leaders"
     )]
     SameIndex,
     /// An all-to-all in groups with leaders, with unequal groups, or with another algorithm than
     /// `flat`.
     #[error(
-        "`all-to-all` in groups takes equal groups, ranks of the same index, and `flat` inside and across"
+        "`all-to-all` in groups needs equal groups, ranks of the same index, and `flat` inside and across"
     )]
     AllToAll,
 }

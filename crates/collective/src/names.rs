@@ -3,17 +3,17 @@
 /// An operation of all ranks together; each rank has a buffer of `bytes` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// The root's buffer, at every rank.
+    /// Every rank gets a copy of the root's buffer.
     Broadcast,
-    /// The sum of all buffers, at the root.
+    /// The root gets the sum of all buffers.
     Reduce,
-    /// The sum of all buffers, at every rank.
+    /// Every rank gets the sum of all buffers.
     Allreduce,
-    /// The sum of all buffers, a part of it at each rank.
+    /// Each rank gets one part of the sum of all buffers.
     ReduceScatter,
-    /// The parts of all ranks, at every rank; `bytes` is the length of all parts together.
+    /// Every rank gets the parts of all ranks; `bytes` is the length of all parts together.
     Allgather,
-    /// One part of each rank's buffer, at each rank.
+    /// Each rank gets one part of every rank's buffer.
     AllToAll,
 }
 
@@ -73,8 +73,8 @@ impl Operation {
         Self::ALL.into_iter().find(|operation| operation.name() == name)
     }
 
-    /// Returns the bus bandwidth ÷ the algorithm bandwidth (nccl-tests, PERFORMANCE.md): the least number of times
-    /// that the buffer passes the busiest link.
+    /// Returns the bus bandwidth ÷ the algorithm bandwidth (nccl-tests, PERFORMANCE.md): the minimum number of times
+    /// that the buffer must pass the busiest link.
     #[must_use]
     pub fn busbw_factor(self, ranks: u32) -> f64 {
         let others = f64::from(ranks.saturating_sub(1)) / f64::from(ranks.max(1));
@@ -149,8 +149,9 @@ impl Algorithm {
         }
     }
 
-    /// Whether the algorithm is a pipeline of chunks for `operation`, so that `chunk` matters. The others either keep
-    /// every link that limits them busy with whole buffers or parts, or could not go on with one chunk alone.
+    /// Whether the algorithm is a pipeline of chunks for `operation`, so that `chunk` matters. Other algorithms gain
+    /// nothing from chunks: they either keep every limiting link busy with whole buffers or parts, or cannot pass on
+    /// a single chunk.
     #[must_use]
     pub fn is_pipelined(self, operation: Operation) -> bool {
         use Operation::{Allreduce, Broadcast, Reduce};

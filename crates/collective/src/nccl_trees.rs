@@ -24,7 +24,8 @@ use std::sync::Arc;
 /// Number of children of a rank in a tree: two in other nodes, and the next rank of its chain.
 const CHILDREN: u64 = 3;
 const CHAIN: u64 = 2;
-/// Number of slots of a rank to its children in both trees. The slots to its parents follow.
+/// Number of slots in which a rank sends to its children, both trees together. The slots in which it sends to its
+/// parents follow.
 const DOWN: u64 = 2 * CHILDREN;
 
 /// An allreduce that sends chunks up both trees and down again.
@@ -52,7 +53,7 @@ impl NcclTrees {
         NcclTrees { height: trees.greatest_depth(), ..trees }
     }
 
-    /// Depth of the deeper tree: edges from its root to its lowest leaf.
+    /// Returns the depth of the deeper tree: the number of edges from its root to its lowest leaf.
     pub(super) fn height(&self) -> u64 {
         self.height
     }
@@ -86,7 +87,7 @@ impl NcclTrees {
         (node, rank - self.first(node))
     }
 
-    /// Returns the place of a node in a tree; `node` is the inverse.
+    /// Returns the place of a node in a tree; the method `node` is the inverse.
     fn place(&self, tree: u64, node: u64) -> u64 {
         match (tree, self.nodes() % 2) {
             (0, _) => node,
@@ -126,7 +127,7 @@ impl NcclTrees {
         (step > 0).then(|| place + step)
     }
 
-    /// Returns the index of the rank of a node that talks to the node's child on a side.
+    /// Returns the index, on its node, of the rank that exchanges data with the node's child on `side`.
     fn to_child(&self, node: u64, side: u64) -> u64 {
         (1 - side).min(self.size(node) - 1)
     }

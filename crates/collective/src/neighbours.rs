@@ -33,7 +33,8 @@ impl Pattern for Neighbours {
 
 impl Schedule {
     /// Returns a schedule in which all ranks send `bytes` [B] to the next one at the same time, the last rank to the
-    /// first. It is the load of a ring on the links, for a collective of which only the time is known, not the steps.
+    /// first. It puts the load of a ring on the links, and stands for a collective whose time is known but whose
+    /// steps are not.
     #[must_use]
     pub fn to_next(ranks: u32, bytes: u64) -> Schedule {
         let pattern = Neighbours { ranks: ranks.into(), bytes };

@@ -69,10 +69,10 @@ pub(super) struct Step {
     pub(super) shape: Shape,
     /// Whether the pattern runs backwards: the last phase first, and receivers send to senders.
     pub(super) backwards: bool,
-    /// What receivers do with the bytes; `None` if it is what the pattern says.
+    /// What receivers do with the bytes; `None` to do as the pattern says.
     pub(super) kind: Option<Kind>,
-    /// Whether only those ranks take part that are left after ranks beyond a power of two were
-    /// folded in.
+    /// Whether the step runs among a power of two of ranks only, because the other ranks have been
+    /// folded in: each has sent its data to a partner.
     pub(super) folded: bool,
 }
 

@@ -39,8 +39,8 @@ pub(super) trait Pattern {
     /// Returns the number of phases.
     fn phases(&self) -> u64;
 
-    /// Returns what `rank` sends in `phase`; `slot` numbers the transfers that it may send in one
-    /// phase.
+    /// Returns the transfer that `rank` sends in `phase` in slot number `slot`; `None` if there is
+    /// none. Slots number the transfers that a rank may send in one phase.
     fn send(&self, phase: u64, rank: u64, slot: u64) -> Option<Move>;
 
     /// Returns the receiver, the number of bytes and their use for the transfer of
@@ -49,16 +49,18 @@ pub(super) trait Pattern {
         self.send(phase, rank, slot).map(|sent| (sent.to, sent.bytes, sent.kind))
     }
 
-    /// Returns the rank from which `rank` may receive something in `phase`, and the slot there;
-    /// `slot` numbers the transfers that `rank` may receive in one phase.
+    /// Returns the rank from which `rank` may receive something in `phase`, and the slot in which
+    /// that rank sends; `slot` numbers the transfers that `rank` may receive in one phase.
     fn source(&self, phase: u64, rank: u64, slot: u64) -> Option<(u64, u64)>;
 
-    /// Returns the number of slots for what `rank` sends in a phase.
+    /// Returns the number of slots in which `rank` can send: the maximum number of its transfers in
+    /// a phase.
     fn sends(&self, _rank: u64) -> u64 {
         1
     }
 
-    /// Returns the number of slots for what `rank` receives in a phase.
+    /// Returns the number of slots in which `rank` can receive: the maximum number of transfers to
+    /// it in a phase.
     fn receives(&self, _rank: u64) -> u64 {
         1
     }

@@ -65,7 +65,7 @@ impl Placement {
         if self.folded { extra(self.size) } else { 0 }
     }
 
-    /// Returns the id of an end of a copy.
+    /// Returns the id in the schedule of an end (a rank or the switch) of a copy of the pattern.
     #[inline]
     pub(super) fn id(&self, copy: u64, end: u64) -> u64 {
         if end >= self.size {
@@ -81,7 +81,8 @@ impl Placement {
         }
     }
 
-    /// Returns the copy and the end that an id is; `None` if it is none.
+    /// Returns the copy and the end of the pattern that stand behind an id of the schedule; `None` if the id takes
+    /// no part.
     #[inline]
     pub(super) fn end(&self, id: u64) -> Option<(u64, u64)> {
         if id >= self.switch {

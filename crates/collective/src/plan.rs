@@ -64,9 +64,10 @@ impl Task {
         vec![Step::new(shape)]
     }
 
-    /// Returns the steps of a reduction: a broadcast backwards. An exception is a broadcast that ends with an
-    /// allgather, which gives the root what it had already; backwards, this would add the root's buffer twice. Its
-    /// reduction is a reduce-scatter and a gather.
+    /// Returns the steps of a reduction: those of a broadcast, run backwards. Broadcasts that end with an
+    /// allgather are an exception: the allgather sends the root data that it had already, so that, run backwards,
+    /// it would add the root's buffer twice. Algorithms with such a broadcast reduce by a reduce-scatter and a
+    /// gather.
     fn reduce(&self, algorithm: Algorithm) -> Vec<Step> {
         let scattered = match algorithm {
             Algorithm::ScatterAllgather => self.steps(Algorithm::Ring, Operation::ReduceScatter),
@@ -105,7 +106,7 @@ impl Task {
     }
 
     /// Returns the steps of an allgather. `reversed` says that the caller will run them backwards, so that a ring
-    /// goes down here in order to go up then.
+    /// must be made to go down in order to go up when it is run backwards.
     fn allgather(&self, algorithm: Algorithm, reversed: bool) -> Vec<Step> {
         let shards = self.shards.clone();
         let shape = match algorithm {
@@ -129,7 +130,7 @@ impl Task {
     }
 }
 
-/// Returns the steps in reverse order, each run backwards, with receivers that do `kind`.
+/// Returns the steps in reverse order, each run backwards; receivers do with the bytes what `kind` says.
 pub(super) fn backwards(steps: Vec<Step>, kind: Kind) -> Vec<Step> {
     steps.into_iter().rev().map(|step| step.backwards(kind)).collect()
 }

@@ -52,14 +52,15 @@ pub(super) enum Owned {
     /// Rank r owns part r, which a separate allgather or reduce-scatter needs. An allgather begins with the nearest
     /// ranks, and half of the buffer goes to the farthest.
     ByRank,
-    /// Rank r owns the part whose number is r with its bits reversed, if no caller cares. Half of the buffer goes to
-    /// the nearest rank, inside a node, and the smallest blocks go to the farthest.
+    /// Rank r owns the part whose number is r with its bits reversed, for collectives in which it does not matter
+    /// which rank owns which part. Half of the buffer goes to the nearest rank, inside a node, and the smallest
+    /// blocks go to the farthest.
     ByReversedRank,
 }
 
 impl Owned {
-    /// Returns the distance between partners in the exchange before which each rank has 2^`doublings` of the
-    /// 2^`levels` parts.
+    /// Returns the distance in ranks between the partners of an exchange before which each rank has made `doublings`
+    /// doublings, and so has 2^`doublings` of the 2^`levels` parts.
     pub(super) fn distance(self, doublings: u64, levels: u64) -> u64 {
         match self {
             Owned::ByRank => 1 << doublings,
@@ -67,7 +68,7 @@ impl Owned {
         }
     }
 
-    /// Returns the first of the 2^`doublings` parts that `rank` has after so many doublings.
+    /// Returns the number of the first of the 2^`doublings` parts that `rank` has after `doublings` doublings.
     pub(super) fn first(self, rank: u64, doublings: u64, levels: u64) -> u64 {
         let part = match self {
             Owned::ByRank => rank,

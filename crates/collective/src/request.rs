@@ -185,8 +185,8 @@ impl Collective {
         stages
     }
 
-    /// Returns the number of channels that the schedule has: one without `nodes`, for an all-to-all, and for
-    /// algorithms in groups; the latter two use all NICs without channels.
+    /// Returns the number of channels of the schedule. It is 1 without `nodes`, for an all-to-all, and for algorithms
+    /// in groups; all-to-alls and algorithms in groups use all NICs without channels.
     pub(super) fn used_channels(&self) -> u64 {
         let turns = !self.nodes.is_empty() && self.levels.is_none();
         let turns = turns && self.operation != Operation::AllToAll;

@@ -1,4 +1,4 @@
-//! Runs of equal phases: all that a simulator needs that moves all ranks together.
+//! Runs of equal phases, which are all that a simulator needs if it moves all ranks from phase to phase together.
 
 use super::closed_form::Cost;
 use super::part::{StepCopies, receive};
@@ -17,13 +17,13 @@ pub struct Run {
     pub transfers: u64,
     /// Length of the longest transfer [B]; others of the same phase may be a byte shorter.
     pub bytes: u64,
-    /// Most transfers that one rank sends, or that one rank receives, in a phase.
+    /// Maximum number of transfers that one rank sends, or that one rank receives, in a phase.
     pub fan: u64,
-    /// Most bytes that one rank sends in a phase [B].
+    /// Maximum number of bytes that one rank sends in a phase [B].
     pub sent: u64,
-    /// Most bytes that one rank receives in a phase [B].
+    /// Maximum number of bytes that one rank receives in a phase [B].
     pub received: u64,
-    /// Most bytes that one rank reduces in a phase [B].
+    /// Maximum number of bytes that one rank reduces in a phase [B].
     pub reduced: u64,
 }
 
@@ -43,7 +43,7 @@ impl Run {
         self.repeat as f64 * phase
     }
 
-    /// Returns the run of two steps whose phases go on side by side.
+    /// Returns one run for two runs whose phases go on side by side, on different ranks.
     fn beside(self, other: &Run) -> Run {
         Run {
             transfers: self.transfers + other.transfers,

@@ -5,7 +5,8 @@ use super::pattern::{Move, Pattern, log_up};
 use super::recursive_doubling::Owned;
 use super::shards::Shards;
 
-/// In phase k, ranks that are multiples of 2^(levels − k) hand on the upper half of what they have.
+/// A scatter down a binomial tree: in phase k, ranks that are multiples of 2^(levels − k) send on the upper half of
+/// their data.
 #[derive(Debug, Clone)]
 pub(super) struct Scatter {
     pub(super) shards: Shards,
@@ -48,8 +49,8 @@ pub(super) struct Halves {
 }
 
 impl Halves {
-    /// Returns the number k for a phase after which each rank that has something has 2^k parts, and how far apart its
-    /// senders and receivers are.
+    /// Returns two numbers for a phase: k, where each rank that has data at the end of the phase has 2^k parts, and
+    /// the distance in ranks between the phase's senders and receivers.
     fn level(&self, phase: u64) -> (u64, u64) {
         let left = self.phases() - 1 - phase;
         (left, self.owned.distance(left, self.phases()))

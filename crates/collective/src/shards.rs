@@ -25,7 +25,7 @@ pub(super) fn chunks(bytes: u64, chunk: Option<u64>) -> u64 {
 pub(super) struct Shards {
     bytes: u64,
     parts: u64,
-    /// Length of a fair part [B], and number of first parts that are one byte longer.
+    /// Length of a fair part [B], and number of parts at the beginning that are one byte longer.
     fair: (u64, u64),
     /// Offsets of the borders between parts [B], if the parts are not fair.
     borders: Option<Arc<[u64]>>,
@@ -76,8 +76,8 @@ impl Shards {
         [Span { start, bytes: self.border(j) - start }, Span::default()]
     }
 
-    /// Returns `count` parts from `i` on; the second span has those that go on with part 0 after
-    /// the last one.
+    /// Returns `count` parts from `i` on. If they run past the last part, the second span has the
+    /// rest, from part 0 on; otherwise it is empty.
     pub(super) fn around(&self, i: u64, count: u64) -> [Span; 2] {
         let end = i + count;
         if end <= self.parts {

@@ -3,9 +3,9 @@
 /// What the receiver does with the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The receiver keeps them.
+    /// The receiver keeps the bytes.
     Copy,
-    /// The receiver adds them to its own.
+    /// The receiver adds the bytes to its own.
     Reduce,
 }
 
@@ -80,7 +80,7 @@ impl Blocks {
 /// What a transfer carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Content {
-    /// Two ranges of the buffer that all ranks have in common; either may be empty.
+    /// Two ranges of bytes of the collective's common buffer; either range may be empty.
     Spans([Span; 2]),
     /// Blocks of an all-to-all.
     Blocks(Blocks),

@@ -1,8 +1,8 @@
 //! Future events in order of time, then of scheduling.
 //!
-//! Events come in by three ways and leave in one order. Most events go to a 4-ary heap. Events that all wait equally
-//! long go to a lane, which is a queue. Events that may be cancelled go to a heap of their own, so that the other
-//! events do not pay for cancellation.
+//! Events are added in three ways and leave in one order. Most events go to a 4-ary heap. Events that all wait
+//! equally long go to a lane, which is a queue. Events that may be cancelled go to a heap of their own, so that the
+//! other events do not pay for cancellation.
 
 use super::{Heap, Time};
 use std::collections::VecDeque;
@@ -82,7 +82,7 @@ fn time_of(key: Key) -> Time {
 }
 
 impl<E: Copy> Calendar<E> {
-    /// A calendar without events, at the start of simulated time.
+    /// Creates a calendar without events, at the start of simulated time.
     pub fn new() -> Self {
         Calendar {
             sequence: 0,
@@ -105,7 +105,8 @@ impl<E: Copy> Calendar<E> {
         self.heap.len() + self.in_lanes + self.timer_slots.len() - self.free_slots.len()
     }
 
-    /// Returns the number of events that were scheduled and are no longer to come: handled, cancelled or removed.
+    /// Returns the number of scheduled events that will not happen any more, because they were handled, cancelled or
+    /// removed.
     pub fn past(&self) -> u64 {
         self.sequence - self.len() as u64
     }
@@ -201,9 +202,9 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// Returns an event that will happen soon, without removing it. If the next event is in a lane, it is the event
-    /// `number` places behind it there; otherwise it is entry `number` of the heap, which will happen after about
-    /// that many others. `None` if there is no such event.
+    /// Returns an event that will happen soon, without removing it; `None` if there is no such event. If the next
+    /// event is in a lane, this is the event `number` places behind it in the lane. Otherwise it is entry `number` of
+    /// the heap, before which about `number` other events happen.
     #[inline]
     pub fn peek_event(&self, number: usize) -> Option<E> {
         if self.next == self.lane_key {

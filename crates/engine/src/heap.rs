@@ -18,12 +18,12 @@ impl<K, V> Default for Heap<K, V> {
 }
 
 impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
-    /// A heap without entries.
+    /// Creates a heap without entries.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -33,13 +33,13 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
         self.entries.is_empty()
     }
 
-    /// An entry with the smallest key.
+    /// Returns an entry with the smallest key; `None` if the heap is empty.
     #[inline]
     pub fn peek(&self) -> Option<&(K, V)> {
         self.entries.first()
     }
 
-    /// All entries: the first has the smallest key, the others are in no promised order.
+    /// Returns all entries: the first has the smallest key, the others are in no promised order.
     #[inline]
     pub fn as_slice(&self) -> &[(K, V)] {
         &self.entries
@@ -66,7 +66,7 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
         Some(top)
     }
 
-    /// Keeps the entries for which `keep` holds.
+    /// Removes all entries except those for which `keep` holds.
     pub fn retain(&mut self, keep: impl FnMut(&(K, V)) -> bool) {
         self.entries.retain(keep);
         self.rebuild();

@@ -23,7 +23,7 @@ pub trait Model {
         None
     }
 
-    /// Finishes what [`Model::pending`] announced for `now`.
+    /// Completes what [`Model::pending`] announced for `now`, such as a flow.
     fn advance(&mut self, now: Time) {
         let _ = now;
     }

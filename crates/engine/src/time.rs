@@ -19,10 +19,10 @@ pub struct Span(pub u64);
 impl Time {
     /// The start of every run.
     pub const ZERO: Time = Time(0);
-    /// Later than every instant that can happen.
+    /// An instant later than every instant that can happen.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The instant `seconds` after the start, rounded to the nearest picosecond.
+    /// Returns the instant `seconds` after the start, rounded to the nearest picosecond.
     pub fn from_seconds(seconds: f64) -> Time {
         Time(Span::from_seconds(seconds).0)
     }
@@ -42,8 +42,8 @@ impl Span {
     /// No time at all.
     pub const ZERO: Span = Span(0);
 
-    /// A span of `seconds`, rounded to the nearest picosecond; negative and NaN give zero, and
-    /// what exceeds the range gives the longest span.
+    /// Returns a span of `seconds`, rounded to the nearest picosecond. Negative values and NaN give
+    /// zero; values beyond the range give the longest span.
     pub fn from_seconds(seconds: f64) -> Span {
         let ps = seconds * PS_PER_SECOND;
         // `as` saturates and maps NaN to zero. The result is that of `f64::round`, which would be a

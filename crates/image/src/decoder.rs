@@ -112,7 +112,7 @@ impl Decoder {
         let size = decoder.output_buffer_size().ok_or_else(missing)?;
         let (width, height) = (usize::from(info.width), usize::from(info.height));
         if size != 3 * width * height || size == 0 {
-            return Err(ImageError::Broken("it has no three colours".to_owned()));
+            return Err(ImageError::Broken("it does not have three colour components".to_owned()));
         }
         self.stored.resize(size, 0);
         decoder.decode_into(&mut self.stored).map_err(|error| broken(&error))?;

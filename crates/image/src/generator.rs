@@ -61,10 +61,9 @@ impl Generated {
         Generated { quality: quality.clamp(1, 100), ..self.clone() }
     }
 
-    /// Returns the same images at the quality at which images of `width` × `height` have `bytes` on average;
-    /// `None` if no quality comes within a tenth of that. The average is taken over up to eight images. For an
-    /// image larger than the scene, only a piece of the scene's size is encoded, because the scene repeats
-    /// anyway.
+    /// Returns the same images at the quality at which images of `width` × `height` have `bytes` on average; `None` if no quality
+    /// comes within a tenth of `bytes`. The average is taken over up to eight images. For an image larger than the scene, only a
+    /// piece of the scene's size is encoded, because the scene repeats anyway.
     #[must_use]
     pub fn of_size(&self, width: usize, height: usize, bytes: f64) -> Option<Generated> {
         let (across, down) = (width.clamp(1, SIDE), height.clamp(1, SIDE));

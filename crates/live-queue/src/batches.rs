@@ -39,7 +39,8 @@ impl State {
         self.compute(now, d);
     }
 
-    /// Passes `item`, which worker `w` has finished, towards the trainer: into the queue, or through the order of requests.
+    /// Passes `item`, which worker `w` has finished, towards the trainer: directly into the last buffer, or, if batches are made
+    /// on request, in the order of requests.
     pub(super) fn deliver(&mut self, now: Time, w: u32, item: &Item) {
         let l = self.workers[w as usize].loader;
         let Some(requests) = &mut self.loaders[l].requests else {

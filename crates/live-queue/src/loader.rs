@@ -1,4 +1,4 @@
-//! A loader: that of a node, or that of one model copy.
+//! A loader, which serves either all model copies of a node or one model copy.
 
 use super::state::Item;
 use forebay_engine::Time;
@@ -25,9 +25,9 @@ pub struct LoaderRun {
     pub in_progress: u64,
     /// Devices that wait for a batch, in order of arrival.
     pub(super) waiters: VecDeque<u32>,
-    /// Range of its stages among the stages of all loaders.
+    /// Range of this loader's stages among the stages of all loaders.
     pub(super) stages: Range<usize>,
-    /// Range of its workers among the workers of all loaders.
+    /// Range of this loader's workers among the workers of all loaders.
     pub workers: Range<u32>,
     /// Track of the trace that shows the level of the last buffer.
     pub level_track: Option<u32>,

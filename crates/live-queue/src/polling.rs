@@ -1,5 +1,5 @@
 //! Loaders whose threads poll instead of being woken, by the rules of the simulation (`sim::polling`). Each thread sleeps for a
-//! time and then looks whether it can continue.
+//! while and then checks whether it can continue.
 
 use super::state::State;
 use forebay_engine::{Span, Time};
@@ -7,7 +7,7 @@ use forebay_metrics::Activity;
 use forebay_report::Cause;
 
 impl State {
-    /// Returns whether worker `w` finds enough batches in its queue. If so, it sleeps before it looks again.
+    /// Returns whether worker `w` finds enough batches in its queue. If so, the worker sleeps before it looks again.
     pub(super) fn finds_enough(&mut self, now: Time, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &mut self.loaders[worker.loader];

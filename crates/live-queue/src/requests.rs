@@ -21,7 +21,7 @@ impl State {
         }
     }
 
-    /// Sends all requests that are due to loader `l`, and starts idle workers for them.
+    /// Sends to loader `l` all requests that are due, and starts idle workers for them.
     pub(super) fn ask(&mut self, now: Time, l: usize) {
         let loader = &mut self.loaders[l];
         let idle = &mut self.stages[loader.stages.start].buffer.idle;

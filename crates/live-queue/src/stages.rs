@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// Returns the loader if `s` is its last stage.
+    /// Returns the loader whose last stage is `s`; `None` if `s` is not a last stage.
     fn ending_with(&mut self, s: usize) -> Option<&mut LoaderRun> {
         let loader = &mut self.loaders[self.stages[s].loader];
         (s + 1 == loader.stages.end).then_some(loader)
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Puts held items into the buffer of stage `s`, as far as it is their turn.
+    /// Puts items that were held back for the order of outputs into the buffer after stage `s`, as far as their turn has come.
     fn release_held(&mut self, now: Time, s: usize) {
         loop {
             let Some(w) = self.stages[s].buffer.release() else { return };

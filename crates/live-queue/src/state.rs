@@ -44,36 +44,36 @@ pub struct State {
 pub struct WorkerRun {
     pub(super) loader: usize,
     pub(super) stage: usize,
-    /// Item that it works on.
+    /// Item that the worker works on.
     pub item: Item,
-    /// Time since which it works on its item.
+    /// Time since which the worker has had its item.
     pub since: Time,
-    /// Whether it has an item to work on.
+    /// Whether the worker has an item to work on.
     pub working: bool,
-    /// Whether its thread sleeps until it is woken.
+    /// Whether the worker's thread sleeps until it is woken.
     pub parked: bool,
-    /// End of its sleep before it looks for input; `None` if it does not sleep.
+    /// Time at which the worker's sleep before it looks for input ends; `None` if the worker does not sleep.
     pub(super) asleep: Option<Time>,
-    /// Record of its activities.
+    /// Record of the worker's activities.
     pub timeline: Timeline,
-    /// Its track in the trace.
+    /// The worker's track in the trace.
     pub track: Option<u32>,
 }
 
 /// An item that a stage passes on.
 #[derive(Debug, Default)]
 pub struct Item {
-    /// Position of its first sample in the order of its loader.
+    /// Position of the item's first sample in the loader's order.
     pub first: u64,
-    /// Samples in it.
+    /// Number of samples in the item.
     pub samples: u64,
     /// Stored bytes [B].
     pub bytes: u64,
-    /// Its number in the order of inputs of its stage.
+    /// Sequence number of the item among the inputs of its stage.
     pub sequence: u64,
-    /// Time from which its worker is ready, after a start or restart.
+    /// Time from which the item's worker is ready, after a start or restart.
     pub ready: Time,
-    /// Worker that made it.
+    /// Worker that made the item.
     pub worker: u32,
     /// Stored bytes of each sample, if a later stage decodes them.
     pub stored: Vec<Vec<u8>>,

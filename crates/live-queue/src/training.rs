@@ -27,26 +27,26 @@ pub struct Training {
 /// An accelerator with one model copy.
 #[derive(Debug, Default)]
 pub struct Device {
-    /// Loader that feeds it.
+    /// Loader that feeds the device.
     pub(super) loader: usize,
-    /// Number of its current step.
+    /// Number of the device's current step.
     pub step: u64,
-    /// Start of its current activity.
+    /// Start of the device's current activity.
     pub since: Time,
-    /// Whether its thread is to execute a step.
+    /// Whether the device's thread is to execute a step.
     pub go: bool,
-    /// Whether its thread sleeps until it is woken.
+    /// Whether the device's thread sleeps until it is woken.
     pub parked: bool,
-    /// End of its sleep before it looks for a batch; `None` if it does not sleep.
+    /// Time at which the device's sleep before it looks for a batch ends; `None` if the device does not sleep.
     pub(super) asleep: Option<Time>,
-    /// Whether it still computes a submitted step, although its thread waits for the next one.
+    /// Whether the device still computes a submitted step, although its thread waits for the next one.
     busy: bool,
     /// Samples in the current batch, and steps executed with it.
     pub samples: u64,
     on_batch: u64,
     /// Waits of the device in the current step.
     pub(super) waits: Vec<Segment>,
-    /// Its track in the trace.
+    /// The device's track in the trace.
     pub track: Option<u32>,
 }
 
@@ -55,7 +55,7 @@ pub struct Device {
 pub struct Step {
     /// Number of the step, from 0.
     pub number: u64,
-    /// Time since which its batch is available.
+    /// Time since which the step's batch is available.
     pub since: Time,
     /// Samples in the batch.
     pub samples: u64,

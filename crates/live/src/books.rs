@@ -4,31 +4,32 @@
 //! A queue has a slot for each request in progress; requests without a slot wait in order of arrival. The station serves one
 //! operation after another. All transfers share the link by processor sharing (Kleinrock, *Queueing Systems* II, 4.4), and the
 //! transfers of a queue also share the queue's own link. Each transfer gets an equal share of the bandwidth, unless its cap or
-//! its queue gives it less. All transfers of a queue have the same rate. So each queue has a virtual clock: the bytes that a
-//! transfer would have received that was always in progress. A transfer ends when its queue's clock has advanced by the
+//! its queue gives it less. All transfers of a queue have the same rate. So each queue has a virtual clock: the bytes received by
+//! a hypothetical transfer that has been in progress all the time. A transfer ends when its queue's clock has advanced by the
 //! transfer's bytes.
 
 use forebay_engine::{Span, Time};
 use forebay_scenario::storage::Bandwidth;
 
-/// Reader of transfers that no reader waits for.
+/// Stands for the reader of a transfer that its reader has left.
 const NOBODY: u64 = u64::MAX;
 
 /// State of one storage.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Books {
-    /// Time at which the station will have served all operations so far.
+    /// Time at which the station will have served all operations added so far.
     served: Time,
     /// Time up to which the transfers are accounted for.
     until: Time,
-    /// For each queue, its virtual clock: the bytes that a transfer would have received that was always in progress [B].
+    /// For each queue, its virtual clock: the bytes received by a hypothetical transfer that has been in progress all the time
+    /// [B].
     given: Vec<f64>,
     transfers: Vec<Transfer>,
     /// Readers with a request in progress or waiting for a slot, in order of arrival.
     requests: Vec<u64>,
 }
 
-/// A transfer in progress, or one that has ended and that its reader has not left.
+/// A transfer that is in progress, or that has ended while its reader still waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Transfer {
     /// Reader that waits for the bytes.
@@ -51,7 +52,7 @@ impl Transfer {
 pub(super) struct Line {
     /// Bandwidth of all transfers together.
     pub(super) bandwidth: Bandwidth,
-    /// Largest rate of one transfer [B/s].
+    /// Maximum rate of one transfer [B/s].
     pub(super) cap: f64,
     /// Number of queues, and bandwidth of each [B/s].
     pub(super) queues: (usize, f64),
@@ -97,13 +98,14 @@ impl Books {
         self.requests.retain(|other| *other != reader);
     }
 
-    /// Adds an operation to the station, which serves `rate` operations per second [1/s]. Returns the time at which it is done.
+    /// Adds an operation to the station, which serves `rate` operations per second [1/s]. Returns the time at which the operation
+    /// is done.
     pub(super) fn operate(&mut self, now: Time, rate: f64) -> Time {
         self.served = self.served.max(now) + Span::from_seconds(1.0 / rate);
         self.served
     }
 
-    /// Starts a transfer of `bytes` for `reader`. Returns the time at which it ends if no other transfer starts.
+    /// Starts a transfer of `bytes` for `reader`. Returns the time at which the transfer ends if no other transfer starts.
     pub(super) fn begin(&mut self, now: Time, line: &Line, reader: u64, bytes: f64) -> Time {
         self.advance(now, line);
         let queue = (reader % line.queues.0 as u64) as usize;
@@ -112,7 +114,7 @@ impl Books {
         self.end(line, reader)
     }
 
-    /// Returns the time at which the transfer of `reader` ended, or will end if no other transfer starts.
+    /// Returns the time at which the transfer of `reader` ended, or at which it will end if no other transfer starts.
     pub(super) fn look(&mut self, now: Time, line: &Line, reader: u64) -> Time {
         self.advance(now, line);
         let found = self.transfers.iter().find(|transfer| transfer.reader == reader);
@@ -146,7 +148,7 @@ impl Books {
         self.transfers.retain(|transfer| transfer.reader != NOBODY || transfer.is_open());
     }
 
-    /// Advances to the next end of a transfer and returns true, if that is not after `now`; otherwise advances to `now` and
+    /// Advances to the next end of a transfer and returns true, if that end is not after `now`; otherwise advances to `now` and
     /// returns false.
     fn step(&mut self, now: Time, line: &Line) -> bool {
         let mut transfers = vec![0; self.given.len()];

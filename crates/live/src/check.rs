@@ -1,4 +1,4 @@
-//! Checks for what a scenario asks of this machine, or of a live run, that it cannot provide.
+//! Finds what a scenario requires that this machine, or a live run, cannot provide.
 
 use super::{Failure, gpu};
 use forebay_calibrate::probe::limits;
@@ -55,8 +55,7 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     check_number_of_cores(node.usable_cores, machine.cores)?;
     if let Some(group) = scenario.cluster.groups.first() {
         return refuse(format!(
-            "the group `{}` has nodes of another kind, and this machine is one: leave out \
-             `cluster.group`",
+            "the group `{}` has nodes of another kind, but a live run uses one machine: leave out `cluster.group`",
             group.name
         ));
     }
@@ -68,23 +67,21 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     }
     if matches!(scenario.run.stop, Stop::Known { .. }) {
         return Err(Failure::Input(
-            "a live run takes as long as it is told: write `steps`, `epochs` or `duration` under `[run]`, such as \
-             `--set run.steps=200`"
+            "a live run needs a length: write `steps`, `epochs` or `duration` under `[run]`, such as `--set run.steps=200`"
                 .to_owned(),
         ));
     }
     if let Some(background) = scenario.background.first() {
         return refuse(format!(
-            "the background load `{}` is on machines that are not ours, and a live run has only the \
-             scenario's jobs: leave out `background`",
+            "a live run has only the scenario's jobs, and cannot create the background load `{}`: leave out `background`",
             background.name
         ));
     }
     let copies: u64 = scenario.jobs.iter().map(|job| u64::from(job.copies)).sum();
     if copies > 1 && !scenario.cluster.share_nodes {
         return refuse(format!(
-            "{copies} job copies have nodes of their own, and this machine is one: write \
-             `cluster.share_nodes = true`, so that they share it in both worlds"
+            "{copies} job copies have nodes of their own, but this machine is one node: write `cluster.share_nodes = true`, \
+             so that they share a node in the simulation, too"
         ));
     }
     for job in &scenario.jobs {
@@ -119,8 +116,8 @@ fn check_number_of_cores(wanted: f64, available: f64) -> Result<(), Failure> {
     }
     if wanted.fract() != 0.0 && !same {
         return Err(Failure::Lacking(format!(
-            "the scenario's node has {wanted} cores, this process may use {available}, and a live run sets \
-             whole cores aside: write `cluster.node.cores = {}`, or set the quota around forebay",
+            "the scenario's node has {wanted} cores, this process may use {available}, and a live run reserves whole cores: \
+             write `cluster.node.cores = {}`, or start forebay in a control group with that quota",
             if wanted > 1.0 { wanted.floor() } else { available }
         )));
     }
@@ -143,9 +140,12 @@ fn check_cores(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
         (job.cpu.inner.is_some(), "inner threads: leave out `inner_threads`"),
         (
             job.cpu.quota.is_finite(),
-            "a quota of cores: leave out `cpu_quota`, and set it around forebay",
+            "a quota of cores: leave out `cpu_quota`, and start forebay in a control group with that quota",
         ),
-        (loads, "copies in the trainer's way: write `pin_memory`, or leave out `to_device`"),
+        (
+            loads,
+            "copies to the device by the trainer: write `pin_memory`, or leave out `to_device`",
+        ),
     ];
     match what.into_iter().find(|(there, _)| *there) {
         None => Ok(()),
@@ -167,13 +167,12 @@ fn check_learners(job: &Job) -> Result<(), Failure> {
     }
     if job.learners.tuning.is_some() {
         return refuse(format!(
-            "a live run of `{name}` does not try how many learners are worth it: write a number for \
-             `parallel.data.learners`"
+            "a live run of `{name}` does not tune the number of learners: write a number for `parallel.data.learners`"
         ));
     }
     if job.averaging().is_some() && job.copies_per_node > 1 {
         return refuse(format!(
-            "a live run averages the models on one GPU, and those of `{name}` are on several: write \
+            "a live run averages only models on one GPU, and those of `{name}` are on several: write \
              `parallel.data.copies_per_node = 1`"
         ));
     }
@@ -187,8 +186,8 @@ fn check_gpu(job: &Job) -> Result<(), Failure> {
     let refuse = |what: String| Err(Failure::Lacking(what));
     if job.copies_to_devices() && job.copies_per_node > 1 && !job.loader_per_copy {
         return refuse(format!(
-            "`{name}` copies batches of one loader to several GPUs, and a live run does not know to which: \
-             write `parallel.data.loaders = \"per-rank\"`"
+            "`{name}` copies batches of one loader to several GPUs, which a live run cannot do: write `parallel.data.loaders \
+             = \"per-rank\"`"
         ));
     }
     let copies = |stage: &&Stage| {
@@ -211,8 +210,8 @@ fn check_gpu(job: &Job) -> Result<(), Failure> {
     for number in gpu.number..=last {
         forebay_calibrate::probe::gpu::ready(number as usize).map_err(|why| {
             Failure::Lacking(format!(
-                "`{name}` trains on the GPU {number}, which cannot be: {why}; `forebay doctor` says more, and \
-                 `device = \"accelerator\"` emulates one"
+                "`{name}` cannot train on GPU {number}: {why}; `forebay doctor` says more, and `device = \"accelerator\"` \
+                 emulates one"
             ))
         })?;
     }
@@ -233,7 +232,7 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if job.sync.is_some() && (job.gpu.is_none() || job.averaging().is_none()) {
         return refuse(format!(
-            "a live run adds no gradients up, as `{name}` does: leave out `sync`"
+            "a live run does not reduce gradients, as `{name}` does: leave out `sync`"
         ));
     }
     if job.failures.is_some() || job.checkpoint.is_some() || !scenario.faults.is_empty() {
@@ -244,8 +243,8 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if !job.after.is_empty() || job.arrivals != Arrivals::Regular {
         return refuse(format!(
-            "a live run begins each job at its own time, and `{name}` comes after others or as they come: \
-             leave out `after` and `arrivals`"
+            "a live run starts each job at a fixed time, but `{name}` starts after another job or at random arrivals: leave \
+             out `after` and `arrivals`"
         ));
     }
     let path = &scenario.storage[job.storage].path;
@@ -263,14 +262,14 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if path.measured().is_some() {
         return refuse(format!(
-            "a live run does not emulate a table of throughput, which `{name}` reads by: write \
-             `local-disk` or `file-server`"
+            "a live run does not emulate the table of throughput of the storage of `{name}`: write `local-disk` or \
+             `file-server`"
         ));
     }
     if job.staging.is_some() {
         return refuse(format!(
-            "a live run reads data sets where they are, and `{name}` copies its own first: copy it \
-             yourself, write the `storage` that it is on then, and leave out `stage`"
+            "a live run does not stage data sets, as `{name}` does: copy its data set yourself, write the `storage` that it \
+             is on then, and leave out `stage`"
         ));
     }
     if job.decoded_cache.is_some() {
@@ -281,8 +280,8 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     let storage = &scenario.storage[job.storage];
     if storage.cache.is_some() {
         return refuse(format!(
-            "a live run does not emulate the cache through which `{name}` reads: leave out the cache of \
-             `{}`, or mount what has it and name its directory with --directory",
+            "a live run does not emulate the cache through which `{name}` reads: leave out the cache of `{}`, or mount a \
+             storage with this cache and name its directory with --directory",
             storage.name
         ));
     }
@@ -300,8 +299,8 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if matches!(job.device, Device::Cpu { .. }) && job.catalogue.is_none() {
         return refuse(format!(
-            "`{name}` trains on cores, but no model is named that is there to be trained: write \
-             `model.catalogue = \"lenet5\"`"
+            "`{name}` trains on cores, which needs a catalogue model that forebay can train: write `model.catalogue = \
+             \"lenet5\"`"
         ));
     }
     if matches!(dataset.sizes, SampleSizes::Table { .. }) {
@@ -328,8 +327,7 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     let decodes = work.any(|operation| matches!(operation, Operation::Decode(_)));
     if dataset.image.is_some() && decodes && !reads_files(scenario, job) {
         return refuse(format!(
-            "`{name}` decodes images out of memory, which a live run does not keep there: write \
-             `local-disk` with `access = \"warm\"`"
+            "`{name}` decodes images from memory, where a live run keeps none: write `local-disk` with `access = \"warm\"`"
         ));
     }
     if dataset.image.is_some() && dataset.layout != Layout::FilePerSample {
@@ -357,7 +355,7 @@ mod tests {
         let beyond = of(2.0, 1.3).unwrap_err();
         assert!(beyond.contains("may use 1.3: write `cluster.node.cores = 1.3`"), "{beyond}");
         let part = of(1.3, 2.0).unwrap_err();
-        assert!(part.contains("sets whole cores aside: write `cluster.node.cores = 1`"), "{part}");
+        assert!(part.contains("reserves whole cores: write `cluster.node.cores = 1`"), "{part}");
         assert!(of(0.5, 2.0).unwrap_err().contains("write `cluster.node.cores = 2`"));
     }
 }

@@ -37,7 +37,7 @@ pub struct Assignment {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
-    /// Everything is prepared.
+    /// The child has prepared everything.
     Ready,
     /// Outcome of the job copy.
     Done(Box<CopyOutcome>),

@@ -28,7 +28,7 @@ pub struct Location {
     pub(super) users: bool,
     /// Access mode of reads.
     pub(super) access: Access,
-    /// Whether sizes of samples are those of the files, not sampled ones.
+    /// Whether the sizes of samples are read from the files instead of sampled.
     pub(super) measured: bool,
     /// Whether the directory is on a file server. The server's limits then apply, not the scenario's.
     pub(super) mounted: bool,
@@ -42,7 +42,7 @@ pub(super) struct Data {
     pub(super) place: DataSource,
 }
 
-/// Where the bytes of a data set are.
+/// Location of the bytes of a data set.
 pub(super) enum DataSource {
     /// A buffer in memory; its content does not matter.
     Memory(Vec<u8>),
@@ -156,7 +156,7 @@ impl Files {
         Ok(Sizes::Each(sizes))
     }
 
-    /// Reads the first `count` files into the page cache, or drops them from it.
+    /// Reads the first `count` files into the page cache if `access` is warm; otherwise drops them from the page cache.
     pub(super) fn settle(&self, count: u64, access: Access) -> Result<(), Failure> {
         let mut buffer = vec![0; 1 << 20];
         for file in 0..count {

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_micros(100);
 /// Limit for the number of batches in a GPU's memory.
 const MOST_LANES: u64 = 64;
 
-/// Executes steps asynchronously to the thread that submits them.
+/// A device that executes steps asynchronously to the thread that submits them.
 pub(super) trait Accelerator {
     /// Submits a step.
     fn begin(&mut self, step: Step) -> Result<(), String>;
@@ -91,7 +91,7 @@ impl Accelerator for Learner {
     }
 }
 
-/// For each model copy, its GPU's learners and the lanes that bring them batches.
+/// For each model copy: the learners on its GPU, and the lanes that bring batches to the learners.
 pub(super) type Opened = Vec<(Vec<Learner>, Arc<Lanes>)>;
 
 /// Loads the model copies of a job copy on their GPUs. Returns an empty list if the job has no real GPUs.
@@ -161,12 +161,13 @@ mod tests {
     use forebay_scenario::{BatchInterval, Goal};
     use std::thread;
 
-    /// Records what it was asked to do; steps end when the thread waits for them.
+    /// A test device that records the calls of [`Accelerator`]. A step ends when the thread waits for its end, or at every third
+    /// check.
     #[derive(Default)]
     struct Notes {
         begun: Vec<(u64, bool)>,
         ended: u64,
-        /// Largest number of steps that were submitted and not yet awaited.
+        /// Maximum over time of the number of steps that were submitted and not yet awaited.
         most: u64,
         looks: u64,
         /// Step at which the device fails.
@@ -196,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Trains for ten steps with this interval between fresh batches. Returns the records and the final state.
+    /// Trains for ten steps, using each batch for `interval` steps. Returns the records of the test device and the final state.
     fn run(mut notes: Notes, ahead: u64, interval: f64) -> (Notes, State) {
         let goal = Goal { steps: 10, quota: u64::MAX, fresh: u64::MAX };
         let mut state = State::new(Training::new(BatchInterval::Every(interval), goal));

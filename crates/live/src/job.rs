@@ -34,7 +34,7 @@ pub struct CopyTask {
     pub replication: u32,
     /// Location of the job's data set; `None` if it is in memory.
     pub location: Option<Location>,
-    /// Path of the shared state of its storage's limits; `None` if no other job copy shares it.
+    /// Path of the shared state of the storage's limits; `None` if no other job copy shares that state.
     pub books: Option<PathBuf>,
     /// Whether to record a timeline.
     pub trace: bool,
@@ -47,15 +47,15 @@ pub struct CopyOutcome {
     pub job: JobOutcome,
     /// Timeline; `None` if it was not requested.
     pub trace: Option<Trace>,
-    /// CPU time that its threads used [core·s].
+    /// CPU time that the threads of the job copy used [core·s].
     pub cpu: f64,
-    /// Bytes read.
+    /// Bytes read by the job copy.
     pub bytes: u64,
     /// Time that workers spent reading [worker·s].
     pub reading: f64,
     /// Time that requests may take by the limits of the storage; 0 if it has none [s].
     pub allowed: f64,
-    /// Time by which reads on this machine took longer than that [s].
+    /// Time by which reads on this machine exceeded `allowed` [s].
     pub exceeded: f64,
 }
 
@@ -131,7 +131,8 @@ fn refused(shared: &Shared, job: &Job, error: &std::io::Error) -> Failure {
     Failure::threads(&format!("the workers and devices of `{}`", job.name), error)
 }
 
-/// Runs a worker. Returns the bytes that it read, and how its requests kept to the limits.
+/// Runs a worker until the job is over. Returns the bytes that the worker read, and the tally of its requests against the storage
+/// limits.
 fn work(shared: &Shared, w: u32, mut hands: Hands) -> (u64, Tally) {
     let mut next = shared.next(w);
     let clock = shared.clock();
@@ -150,7 +151,7 @@ fn work(shared: &Shared, w: u32, mut hands: Hands) -> (u64, Tally) {
     hands.read()
 }
 
-/// Runs a device that is emulated or on cores.
+/// Runs the steps of a device that is emulated or trains on CPU cores, until the job is over.
 fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     let mut next = shared.next_step(d);
     let (clock, mut woken) = (shared.clock(), Vec::new());
@@ -165,7 +166,7 @@ fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     }
 }
 
-/// Runs a device that is a real GPU.
+/// Runs the steps of a device that is a real GPU, until the job is over.
 fn train_on_gpu(shared: &Shared, d: u32, mut learner: Learner, scenario: &Scenario, job: &Job) {
     let Some(ahead) = job.gpu.map(|gpu| u64::from(gpu.ahead)) else { return };
     let last = scenario.goal(job).steps.saturating_sub(1);

@@ -12,7 +12,8 @@
 //!   [`forebay_live_queue`] has the state that the threads of a job copy share, and the rules for passing items and waking
 //!   threads.
 //! - `store`: generated data sets. `job`: runs one job copy; `build` prepares its state, `collect` its outcome. `team`: its
-//!   workers. `loader_stream`: addresses of a loader's random numbers. `children`: job copies as processes. `run`: the whole run.
+//!   workers. `loader_stream`: a loader's order of samples and random numbers. `children`: job copies as processes. `run`: the
+//!   whole run.
 //! - `check`: requirements that this machine lacks. `notes`: what was real and what was emulated. `fault`: errors of files.
 //!
 //! # Example

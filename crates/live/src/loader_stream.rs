@@ -14,8 +14,8 @@ pub(super) struct LoaderStream {
 }
 
 impl LoaderStream {
-    /// Returns the number of the loader's sample at `position` among the samples of all loaders. Random numbers for the sample
-    /// have it in their address, as in a simulation.
+    /// Returns the number of the loader's sample at `position` among the samples of all loaders. As in a simulation, this number
+    /// is the `entity` in the addresses of the sample's random numbers.
     pub(super) fn entity(&self, position: u64) -> u64 {
         position * u64::from(self.ranks) + u64::from(self.rank)
     }

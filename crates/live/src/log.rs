@@ -6,7 +6,7 @@ use forebay_metrics::Activity;
 use forebay_report::Cause;
 use std::sync::atomic::AtomicBool;
 
-/// Activities with one item; each lasts until the next begins.
+/// The activities of a worker with one item; each activity lasts until the next begins.
 pub(super) struct Log {
     clock: Clock,
     since: Time,
@@ -43,8 +43,8 @@ impl Log {
         now
     }
 
-    /// Splits the last activity, which lasts until now and had a core for `used` of this time. The rest was waiting for a core;
-    /// it is placed first, as in a simulation.
+    /// Splits the last activity, which lasts until now and had a core for `used` of its time. The rest of its time was waiting
+    /// for a core and is placed first, as in a simulation.
     pub(super) fn split_cpu_wait(&mut self, used: forebay_engine::Span) {
         let now = self.clock.now();
         let Some((start, activity)) = self.entries.last_mut() else { return };

@@ -6,7 +6,7 @@ use super::pace::Limits;
 use super::store::StoredDataset;
 use forebay_scenario::{Access, Device, Job, Operation, Scenario, Storage};
 
-/// Share by which reads must exceed their limits for a warning.
+/// Minimum ratio of excess time to allowed time of reads for a warning that the machine was too slow.
 const EXCEEDED: f64 = 0.03;
 
 /// Returns the notes on a scenario whose jobs read at `places`, and whose job copies had the outcomes `parts`.
@@ -23,7 +23,10 @@ pub(super) fn of(
             notes.extend(note);
         }
         if job.gpu.is_none() && job.copies_to_devices() && scenario.cluster.node.pcie.is_finite() {
-            notes.push(format!("`{}` copies over an emulated link: it sleeps.", job.name));
+            notes.push(format!(
+                "`{}` copies over an emulated link: a copy sleeps for its time.",
+                job.name
+            ));
         }
         folded |= paced(scenario, job, place.as_ref()).is_none_or(|l| !l.tells_latency());
     }
@@ -33,13 +36,14 @@ pub(super) fn of(
     }
     if folded {
         notes.push(
-            "Where the scenario does not write the request latency, it cannot be told from transfer \
-             here and counts as transfer."
+            "Where the scenario does not write the request latency, it cannot be measured apart from transfer and counts as \
+             transfer."
                 .to_owned(),
         );
     }
     if scenario.cluster.node.page_cache.is_some() {
-        let what = "The page cache is this machine's own, whatever the scenario says of it.";
+        let what =
+            "The page cache is this machine's own: the scenario's settings of it have no effect.";
         notes.push(what.to_owned());
     }
     notes.extend(power(scenario));
@@ -51,7 +55,7 @@ fn power(scenario: &Scenario) -> Option<String> {
     let cluster = &scenario.cluster;
     let kinds = [&cluster.node].into_iter().chain(cluster.groups.iter().map(|group| &group.node));
     kinds.into_iter().any(|node| node.power.is_some()).then(|| {
-        "`cluster.node.power` has no effect here: what this machine draws is not measured."
+        "`cluster.node.power` has no effect here: the power of this machine is not measured."
             .to_owned()
     })
 }
@@ -83,7 +87,7 @@ fn storage(scenario: &Scenario, index: usize, places: &[Option<StoredDataset>]) 
         true => "is emulated: reads of local files are held",
         false => "was paced: reads are held",
     };
-    Some(format!("`{name}` {what} to what the scenario writes, {}.", limits.describe()))
+    Some(format!("`{name}` {what} to the scenario's limits, {}.", limits.describe()))
 }
 
 /// Returns a warning if the machine was slower than the limits that the scenario sets.
@@ -93,8 +97,8 @@ fn exceeded(scenario: &Scenario, index: usize, parts: &[CopyOutcome]) -> Option<
         of.fold((0.0, 0.0), |(a, e), part| (a + part.allowed, e + part.exceeded));
     (exceeded > EXCEEDED * allowed).then(|| {
         format!(
-            "Warning: this machine does not reach what the scenario writes for `{}`: reads took \
-             {:.0} % longer. Write less, or run it on a faster one.",
+            "Warning: this machine is slower than the scenario's limits for `{}`: reads took {:.0} % longer. Write lower \
+             limits, or use a faster machine.",
             scenario.storage[index].name,
             100.0 * exceeded / allowed
         )
@@ -106,8 +110,8 @@ fn device(job: &Job) -> Option<String> {
     if let (Some(gpu), Some(model)) = (job.gpu, job.catalogue) {
         let (model, precision, ahead) = (model.name(), gpu.precision.name(), gpu.ahead);
         return Some(format!(
-            "`{name}` really trains {model} in {precision} on GPUs from number {} on, learners on each: {}, which \
-             begin each step together, with {ahead} steps given ahead; stalls are what the GPU's clock tells.",
+            "`{name}` really trains {model} in {precision} on GPUs from number {} on, learners on each: {}, which begin each \
+             step together, with {ahead} steps queued ahead; stalls are measured by the GPU's clock.",
             gpu.number, job.learners.most
         ));
     }

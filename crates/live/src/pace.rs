@@ -160,7 +160,8 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// Returns the pacer of job copy `owner`. The state of its limits is private, or the one at the path `shared`.
+    /// Returns the pacer of job copy `owner`. The state of the limits is private to this process, or the shared state at the path
+    /// `shared`.
     pub(super) fn new(
         limits: Limits,
         shared: Option<&Path>,
@@ -173,12 +174,12 @@ impl Pacer {
     }
 }
 
-/// Measures how a reader's requests kept to the limits.
+/// Compares the times of a reader's requests with the times that the storage limits allow.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Tally {
     /// Time that the requests may take by the limits [s].
     pub(super) allowed: f64,
-    /// Time by which the machine's reads took longer than that [s].
+    /// Time by which the machine's reads exceeded `allowed` [s].
     pub(super) exceeded: f64,
 }
 
@@ -215,7 +216,7 @@ impl Request {
 }
 
 impl Pace {
-    /// Returns the pace of a further reader.
+    /// Returns the pacing of one more reader.
     pub(super) fn new(pacer: &Arc<Pacer>) -> Pace {
         let reader = pacer.readers.fetch_add(1, Ordering::Relaxed);
         let latency = pacer.limits.latency.as_ref().map(Sampler::new);
@@ -307,8 +308,8 @@ impl Pace {
         ledger.write(|books| books.begin(log.now(), line, self.reader, bytes as f64));
     }
 
-    /// Waits for the end of the transfer, which later transfers may delay, and returns this end. If the latency was
-    /// `not_awaited`, the fixed delay is added.
+    /// Waits for the end of the transfer, which later transfers may delay, and returns the time of that end. If `not_awaited`, no
+    /// latency was waited for, and the fixed delay is added here.
     fn receive(&mut self, not_awaited: bool, log: &Log) -> Time {
         let Pacer { limits, ledger, over, .. } = &*self.pacer;
         let more = Span::from_seconds(if not_awaited { limits.more } else { 0.0 });

@@ -47,7 +47,7 @@ struct Shard {
     file: Option<OwnedFd>,
     number: u64,
     samples: Range<u64>,
-    /// Samples of earlier epochs.
+    /// Number of samples in all earlier epochs.
     before: u64,
     /// Requests made for the current sample.
     requests: u64,
@@ -139,7 +139,7 @@ impl Reader {
         Ok(size)
     }
 
-    /// Returns how requests kept to the limits of their storage.
+    /// Returns the tally of requests against the limits of their storage.
     pub(super) fn tally(&self) -> Tally {
         self.pace.as_ref().map_or(Tally::default(), |pace| pace.tally)
     }

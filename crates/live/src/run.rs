@@ -66,7 +66,7 @@ pub fn check(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
             "no job reads files: --data needs a `local-disk` or a `file-server`".to_owned(),
         )),
         (Some(_), several) => Err(Failure::Input(format!(
-            "jobs read {} data sets, and --data is one: leave it out, so that all are generated",
+            "jobs read {} data sets, but --data gives only one: leave it out, so that all are generated",
             several.len()
         ))),
     }

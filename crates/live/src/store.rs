@@ -20,8 +20,8 @@ pub struct Store {
     count: usize,
 }
 
-/// Everything that determines the bytes of a generated data set. It includes the storage, so that readers of one storage do not
-/// touch the files (and page cache) of another.
+/// All settings that determine the bytes of a generated data set. The storage is one of them, so that readers of one storage do
+/// not touch the files (and page cache) of another.
 #[derive(Debug, Clone, PartialEq)]
 struct Made {
     dataset: Dataset,
@@ -34,7 +34,7 @@ struct Made {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredDataset {
     pub(super) location: Location,
-    /// Number of its files that are read.
+    /// Number of files of the data set that are read.
     files: u64,
 }
 
@@ -45,7 +45,8 @@ impl StoredDataset {
 }
 
 impl Store {
-    /// Returns, for each job, its data set on disk; `None` if it is in memory. Generates data sets that do not exist.
+    /// Returns, for each job, the job's data set on disk; `None` if the data set is in memory. Generates data sets that do not
+    /// exist.
     pub(super) fn places(
         &mut self,
         scenario: &Scenario,

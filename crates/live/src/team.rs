@@ -49,8 +49,8 @@ pub(super) fn team(
     Ok(team)
 }
 
-/// Returns what the workers of one loader share. It includes an emulated link to each of the loader's devices, if the scenario
-/// limits the links' bandwidth.
+/// Returns the state that the workers of one loader share. It includes an emulated link to each of the loader's devices, if the
+/// scenario limits the links' bandwidth.
 fn common(
     scenario: &Scenario,
     job: &Job,
@@ -73,7 +73,7 @@ fn common(
     }
 }
 
-/// Returns what holds the job copy's readers to the limits of its storage; `None` if no limits are enforced.
+/// Returns the pacer that holds the job copy's readers to the limits of its storage; `None` if no limits are enforced.
 fn pacer(
     scenario: &Scenario,
     part: &CopyTask,

@@ -40,7 +40,7 @@ pub(super) enum WorkError {
     Copy(#[from] ProbeError),
 }
 
-/// A duration that is sampled for each use, at the same address as in a simulation.
+/// A random duration. It is sampled anew for each use, with the same random numbers as in a simulation.
 struct Draw {
     sampler: Sampler,
     constant: Option<f64>,
@@ -84,7 +84,7 @@ pub(super) struct Hands {
     over: Arc<AtomicBool>,
 }
 
-/// What the workers of a loader share.
+/// The state that the workers of a loader share.
 #[derive(Clone)]
 pub(super) struct Common {
     pub(super) stream: LoaderStream,
@@ -249,7 +249,7 @@ impl Hands {
         Ok(())
     }
 
-    /// Returns the bytes that this worker has read, and how its requests kept to the limits.
+    /// Returns the bytes that this worker has read, and the tally of its requests against the storage limits.
     pub(super) fn read(&self) -> (u64, Tally) {
         let of = |reader: &Reader| (reader.bytes, reader.tally());
         self.reader.as_ref().map_or((0, Tally::default()), of)

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// A set of numbers, kept as intervals that do not touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Intervals {
-    /// Ends of the intervals, by start.
+    /// End of each interval, by the interval's start.
     all: BTreeMap<u64, u64>,
 }
 

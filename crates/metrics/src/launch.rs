@@ -4,8 +4,8 @@ use super::timeline::Segment;
 use forebay_engine::{Span, Time};
 use forebay_report::{Cause, StallCause};
 
-/// Returns the causes of a device's wait from `from` to `now` for threads of its trainer. The threads began at `since` and took
-/// longer than their `work` [core-s] because others had the cores. The wait for cores is counted first, then the work.
+/// Splits a device's wait from `from` to `now` for its trainer's threads into two causes: first waiting for cores, then the
+/// threads' work. The threads began at `since` and took longer than their `work` [core-s] because other threads had the cores.
 pub fn launch_waits(since: Time, work: f64, from: Time, now: Time) -> [Segment; 2] {
     let work = Span::from_seconds(work).0.min(now.since(since).0);
     let turn = Time(now.0 - work).clamp(from, now);

@@ -16,7 +16,7 @@ pub struct Polling {
     /// Share of the samples taken that had not been taken before, and the remainder below one sample that is carried over.
     distinct: f64,
     rest: f64,
-    /// Batches that are there for the devices at the front of the waiting line, in order.
+    /// Batches in the queue that are promised to the devices at the front of the waiting line, in order.
     promised: Vec<Promise>,
 }
 
@@ -30,7 +30,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Returns the time that the device, which finds the batch now, has overslept.
+    /// Returns the time by which the device has overslept: from the batch's arrival to `now`, when the device finds the batch.
     pub fn slept(&self, now: Time) -> Segment {
         Segment { start: self.came, end: now, cause: StallCause::own(Cause::Latency) }
     }
@@ -65,7 +65,7 @@ impl Polling {
         since + Span(looks.saturating_mul(self.period.0))
     }
 
-    /// Returns the number of devices for which a batch is there that they have not found yet.
+    /// Returns the number of devices that have been promised a batch and have not found it yet.
     pub fn promised(&self) -> usize {
         self.promised.len()
     }

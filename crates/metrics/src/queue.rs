@@ -31,7 +31,7 @@ pub struct Queue {
     /// Number of samples in the batch that is taken next.
     batch: u64,
     level: u64,
-    /// Samples that stay in the queue until `last` samples have been put in: first `stays`, then 0.
+    /// Number of samples that may not be taken from the queue until `last` samples have been put in: `stays` at first, then 0.
     kept: u64,
     last: u64,
     /// Instant of the next snapshot; [`Time::NEVER`] if no history is recorded.
@@ -40,9 +40,9 @@ pub struct Queue {
     batches: Option<Box<Batches>>,
     /// Slots of a circular queue.
     circular: Option<Box<Ring>>,
-    /// Workers that wait for room.
+    /// Number of workers that wait for room.
     blocked: u32,
-    /// Model copies that wait for a batch.
+    /// Number of model copies that wait for a batch.
     waiting: u32,
     /// How the capacity grows; `None` if it is fixed.
     growth: Option<Growth>,
@@ -57,7 +57,7 @@ pub struct Queue {
 /// was found empty, its capacity doubles or grows by [`Growth::STEP`] batches, whichever is less.
 #[derive(Debug, Clone, Copy)]
 struct Growth {
-    /// Capacity at first, and at most [samples].
+    /// Capacity at the start, and maximum capacity [samples].
     least: u64,
     most: u64,
     /// Whether the buffer has been full since it last grew.
@@ -138,7 +138,7 @@ impl Queue {
         self.snapshots = Some(snapshots);
     }
 
-    /// Resets the queue to its state at the start, which is now; the queue must not have been used before.
+    /// Resets the queue to its initial state, as if the job started at `now`; the queue must not have been used before.
     pub fn restart(&mut self, now: Time) {
         let circular = self.circular.is_some();
         let recorded = self.snapshots.is_some();
@@ -151,8 +151,8 @@ impl Queue {
         }
     }
 
-    /// Discards all samples in the queue and returns how many there were. No worker waits for room and no model copy for batches
-    /// any more; `coming` more samples will be put in. Bounded queues only.
+    /// Discards all samples in the queue, and the records of waiting workers and model copies; returns the number of discarded
+    /// samples. `coming` more samples will be put in. Bounded queues only.
     pub fn clear(&mut self, now: Time, coming: u64) -> u64 {
         debug_assert!(self.circular.is_none(), "bounded");
         self.snapshot_up_to(now);
@@ -281,7 +281,7 @@ impl Queue {
         }
     }
 
-    /// Records that one `more` worker waits for room, or one less.
+    /// Records that one more worker waits for room, or one fewer if `more` is false.
     pub fn set_blocked(&mut self, now: Time, more: bool) {
         self.snapshot_up_to(now);
         if more {
@@ -310,7 +310,7 @@ impl Queue {
         }
     }
 
-    /// Grows the capacity, when a batch is wanted, if there is none and the queue had been full since it last grew.
+    /// Grows the capacity if the queue has no batch for a model copy that wants one, and has been full since it last grew.
     fn grow(&mut self) {
         if let Some(growth) = &mut self.growth
             && self.level < self.batch

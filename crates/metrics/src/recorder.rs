@@ -1,4 +1,4 @@
-//! Recorders beside the outcome: a queue's totals over time, and the trace.
+//! Records that go beyond the totals of an outcome: a queue's totals over time, and the trace.
 
 use super::timeline::Segment;
 use forebay_engine::{Span, Time};
@@ -6,7 +6,8 @@ use forebay_report::{
     ActivityName, Bin, QueueTotals, Series, StepOutcome, Trace, TraceCounter, TraceSpan,
 };
 
-/// A queue's totals at equal intervals of time, which double when there are too many.
+/// Snapshots of a queue's totals at equal intervals of time. If there are too many, every second
+/// one is dropped and the interval doubles.
 #[derive(Debug)]
 pub struct Snapshots {
     width: Span,
@@ -17,7 +18,8 @@ pub struct Snapshots {
 impl Snapshots {
     const MOST: usize = 512;
     const FIRST_WIDTH: f64 = 1e-3;
-    /// Snapshots that memory is reserved for at first; few, because there are thousands of queues.
+    /// Number of snapshots for which memory is reserved at first; small, because there are
+    /// thousands of queues.
     const FIRST: usize = 64;
 
     pub fn new(start: Time) -> Snapshots {
@@ -83,7 +85,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Spans and counter values kept at most: about 200 MB of JSON.
+    /// Maximum number of spans and counter values kept: about 200 MB of JSON.
     const MOST: usize = 2_000_000;
 
     /// Adds a process, which is a group of tracks, and returns its number.

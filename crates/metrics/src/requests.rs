@@ -19,11 +19,12 @@ pub struct Requests {
     settings: Settings,
     workers: u32,
     batch: u64,
-    /// Batches of an epoch.
+    /// Number of batches in an epoch.
     epoch: u64,
-    /// Samples of an epoch: for each worker if each has its own files, otherwise one number for all workers.
+    /// Number of samples in an epoch: one entry for each worker if each worker has its own files, otherwise one entry for all
+    /// workers.
     own: Vec<u64>,
-    /// Samples of `own` that have not been requested in the epoch in progress.
+    /// Number of samples that have not been requested in the epoch in progress, with the same entries as `own`.
     left: Vec<u64>,
     /// Samples of the data set, and number of loaders that share them.
     samples: u64,
@@ -31,7 +32,7 @@ pub struct Requests {
     /// Number of epochs that were begun, and position of the first sample that is requested next.
     epochs: u64,
     first: u64,
-    /// Batches that the trainer takes in the whole run.
+    /// Number of batches that the trainer takes in the whole run.
     total: u64,
     /// Numbers of batches that the trainer has wanted, that were requested, and that the trainer has taken.
     wanted: u64,
@@ -60,7 +61,7 @@ pub struct Requests {
     deliveries: Option<Vec<Delivery>>,
     /// Positions of samples that are skipped because their batches were taken before.
     trained: Intervals,
-    /// Whether the workers are to be started again.
+    /// Whether workers must be started at the next epoch even if they persist, because batches were skipped.
     restarted: bool,
 }
 
@@ -155,8 +156,8 @@ impl Requests {
     }
 
     /// Skips `batches` batches, as if the trainer had taken them before the job began; `trained` holds the positions of their
-    /// samples. The rest of their epochs comes next. The last of these epochs may have been begun before the one before it was
-    /// over.
+    /// samples. The rest of the epochs that these batches belong to comes next. There may be two such epochs: the later one may
+    /// have begun before the earlier one was over.
     pub fn skip(&mut self, batches: u64, trained: Intervals) {
         let own = self.own.first().copied().unwrap_or(0);
         let left = |epoch: &u64| {
@@ -233,12 +234,13 @@ impl Requests {
         self.epochs += 1;
     }
 
-    /// Returns the position at which an epoch begins in the loader's reading order: that of its own first sample.
+    /// Returns the position of an epoch's first sample in the loader's reading order.
     fn begin(&self, epoch: u64) -> u64 {
         epoch * self.samples.div_ceil(self.loaders)
     }
 
-    /// Requests one more batch if that is due, and returns the inbox in which the request lies.
+    /// Requests one more batch if one is due, and returns the inbox in which the request lies; `None` if none is due or no
+    /// worker may get it.
     pub fn ask(&mut self, now: Time) -> Option<u32> {
         let count = match self.settings.replaced {
             Replaced::WhenTaken => self.taken,

@@ -1,11 +1,11 @@
-//! Time that a worker spent on each cause since a wait began, for runs that do not need to know when.
+//! Time that a worker spent on each cause since a wait began, for runs that need no instants.
 
 use forebay_engine::{Span, Time};
 use forebay_report::Cause;
 
 use super::timeline::{Activity, Segment, add};
 
-/// Number of causes that a worker's activities can have: the first ones of the enum.
+/// Number of causes that a worker's activities can have: the first variants of [`Cause`].
 const CAUSES: usize = Cause::Copy as usize + 1;
 
 /// Time that a worker spent on each cause since a wait began. The fields in common use come first.
@@ -26,7 +26,7 @@ pub struct Spent {
 }
 
 impl Default for Spent {
-    /// State of a worker that has not started yet: a wait for it is a wait for its start.
+    /// Returns the state of a worker that has not started yet; a wait for this worker has the cause [`Cause::Restart`].
     fn default() -> Spent {
         let (zero, sums) = (Time::ZERO, [Span(0); CAUSES]);
         Spent { open: zero, cause: Cause::Restart, cut: false, sums, start: zero }
@@ -59,8 +59,8 @@ impl Spent {
         self.sums = [Span(0); CAUSES];
     }
 
-    /// Appends the causes of the wait from `from` to `to` to `segments`, latest first. In time the causes follow the order of the
-    /// enum.
+    /// Appends the causes of the wait from `from` to `to` to `segments`, latest first. Only the sums are known, so the causes
+    /// are placed in time in the order of the enum.
     pub(super) fn blame(&self, from: Time, to: Time, segments: &mut Vec<Segment>) {
         let mut sums = self.sums;
         sums[self.cause as usize].0 += to.0 - self.open.0;

@@ -1,8 +1,8 @@
 //! Hand-over between the stages of a loader: the order of items, and room for them.
 //!
 //! A worker takes its input, works on it, and puts an item into the buffer behind its stage: in its turn if order is kept, and
-//! when there is room. Until then the worker keeps the item. The caller, which makes the turn come or makes room, puts the item
-//! in: simulated and live runs do that in their own ways.
+//! when there is room. Until then the worker keeps the item. The caller puts the item in once its turn has come and there is
+//! room; simulated and live runs do this in different ways.
 
 use forebay_scenario::{Job, Order};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,7 +20,7 @@ pub struct StageBuffer<I> {
     samples: u32,
     ordered: bool,
     takes: usize,
-    /// Items that stay in the buffer as long as `coming` more items will enter it.
+    /// Number of items that must stay in the buffer until all items have entered it; `coming` items are still to enter.
     kept: usize,
     coming: u64,
     capacity: usize,
@@ -31,7 +31,7 @@ pub struct StageBuffer<I> {
     pub blocked: VecDeque<u32>,
     /// Workers that keep finished items until earlier items have entered the buffer, by the item's sequence number.
     held: BTreeMap<u64, u32>,
-    /// Whether the last item may be smaller.
+    /// Whether the last item may have fewer samples than the others.
     rounds_up: bool,
 }
 

@@ -7,8 +7,8 @@ use super::timeline::Segment;
 
 /// The steps of a job copy and their stalls.
 ///
-/// Added time belongs to the step in progress or, if it began before the end of the last complete step, to the steps that it fell
-/// into.
+/// Added time counts for the step in progress. If the time began before the end of the last complete step, it is split over the
+/// steps that it fell into.
 #[derive(Debug)]
 pub struct Steps {
     complete: Vec<StepOutcome>,
@@ -42,8 +42,8 @@ impl Steps {
         }
     }
 
-    /// Sets that from now on only `share` of the devices are in use; the time of all devices up to now must have been added
-    /// before.
+    /// Records that from now on only the share `share` of the devices is in use; the time of all devices up to now must have
+    /// been added before.
     pub fn share_among(&mut self, share: f64) {
         self.weight = 1.0 / share;
     }

@@ -1,14 +1,14 @@
 //! Timelines of what each worker did when, from which each instant of a stall gets its one cause.
 //!
-//! The rule: every instant of a wait has exactly one cause. It is what the work that ended the wait was doing, or was queueing
-//! for, at that instant, followed back through whatever blocked that work. A worker does one thing at a time, so its timeline
-//! gives the cause for all work that queued for it. Where the worker was idle, the timeline of the worker that ended its idleness
-//! gives the cause; where it was blocked, the timeline of the worker that made room. Work that was finished but held back by
-//! order is [`Cause::Order`].
+//! The rule: every instant of a wait has exactly one cause. The cause is what the work that ended the wait was doing, or was
+//! queueing for, at that instant; if other work blocked it then, the cause is what the other work was doing. A worker does one
+//! thing at a time, so its timeline gives the cause for all work that queued for it. Where the worker was idle, the timeline of
+//! the worker that ended its idleness gives the cause; where it was blocked, the timeline of the worker that made room. Work
+//! that was finished but held back by order is [`Cause::Order`].
 //!
-//! Timelines are only needed as long as a trainer waits. If there are few, entries before a wait are forgotten when the wait
-//! begins; a full timeline forgets the entries before the oldest wait. If only one device ever waits and no instants are asked
-//! for, the time of its workers is summed by cause at once.
+//! Timelines are only needed as long as a trainer waits. If there are few timelines, their entries before a wait are forgotten
+//! when the wait begins; a full timeline forgets the entries before the oldest wait. If only one device ever waits and no
+//! instants are asked for, the time of its workers is summed by cause at once.
 
 use forebay_engine::{Time, prefetch};
 use forebay_report::{Cause, StallCause};
@@ -21,7 +21,7 @@ pub const NOBODY: u32 = u32::MAX;
 /// Activity of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// Work, with the cause that a wait for it has.
+    /// The worker works; a wait for this work has the given cause.
     Doing(Cause),
     /// Waiting for input. The number is the worker that delivered it; [`NOBODY`] as long as none has.
     Idle(u32),
@@ -63,11 +63,11 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Entries that a new timeline has room for.
+    /// Number of entries for which a new timeline has room.
     const LEAST: usize = 16;
 
-    /// Creates a timeline that keeps only sums of time by cause. It suits a worker that no other worker is linked to, and whose
-    /// causes are asked for only by the one device that waits, for [its own wait](Timeline::begin_wait).
+    /// Creates a timeline that keeps only sums of time by cause. It suffices for a worker to which no other worker's entries
+    /// link, if only one device ever waits and asks for the causes of [its own wait](Timeline::begin_wait).
     pub fn summed() -> Timeline {
         Timeline::Spent(Spent::default())
     }
@@ -107,7 +107,8 @@ impl Timeline {
         }
     }
 
-    /// Prefetches the last entry, because an entry will be pushed soon. Sums lie in the worker itself.
+    /// Prefetches the last entry, because an entry will be pushed soon. Does nothing if only sums are kept, because these lie
+    /// in the worker itself.
     #[inline]
     pub fn prefetch(&self) {
         if let Some(last) = self.entries().last() {
@@ -136,7 +137,7 @@ impl Timeline {
         }
     }
 
-    /// Forgets the activities that ended before `since`; reserves more memory if these are few.
+    /// Forgets the activities that ended before `since`; reserves more memory if at least half of the room is still in use.
     #[cold]
     pub fn forget_before(&mut self, since: Time) {
         let Timeline::Entries(entries) = self else { return };
@@ -200,7 +201,7 @@ pub struct Segment {
     pub cause: StallCause,
 }
 
-/// Appends the causes of a wait `[from, to)` that `worker` ended to `segments`, latest first.
+/// Appends to `segments` the causes of the wait `[from, to)` that `worker` ended, latest first.
 pub fn blame<'t>(
     timeline: impl Fn(u32) -> &'t Timeline,
     worker: u32,
@@ -240,7 +241,8 @@ pub fn blame<'t>(
     }
 }
 
-/// Most links between workers that are followed at one instant. More hand-overs than a loader has stages would be a circle.
+/// Maximum number of links between workers that are followed at one instant. A chain with more hand-overs than a loader has
+/// stages would be a circle.
 const MOST_JUMPS: u32 = 64;
 
 pub(super) fn add(segments: &mut Vec<Segment>, start: Time, end: Time, cause: Cause) {

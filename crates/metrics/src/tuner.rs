@@ -13,7 +13,7 @@ use model::{Calls, Pipeline};
 
 /// First and longest interval between two tunings [s].
 const PERIODS: (f64, f64) = (0.01, 60.0);
-/// Parallelism before the first tuning, if there are as many cores.
+/// Parallelism of a tuned stage before the first tuning; the number of cores if that is smaller.
 const AT_FIRST: u32 = 16;
 
 /// The tuned stages of one loader.
@@ -31,11 +31,11 @@ pub struct Tuner {
 struct Pool {
     name: String,
     tuned: bool,
-    /// Workers that may work at once.
+    /// Number of workers that may work at once.
     limit: u32,
     active: u32,
     workers: Vec<Hand>,
-    /// Workers beyond the limit.
+    /// Workers that rest because as many workers as `limit` allows are active.
     resting: Vec<u32>,
     /// Sum of the times of all items [s], and number of items.
     took: f64,
@@ -111,7 +111,8 @@ impl Tuner {
         pool.items += 1.0;
     }
 
-    /// Sets the limits of the stages anew and returns true, if that is due and all stages have finished an item.
+    /// Computes new limits for the stages and returns true, if a tuning is due and each stage has finished an item; otherwise
+    /// returns false.
     pub fn tune(&mut self, now: Time) -> bool {
         if now < self.next || self.pools.iter().any(|pool| pool.items == 0.0) {
             return false;

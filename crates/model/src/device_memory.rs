@@ -63,23 +63,23 @@ impl Optimizer {
 pub struct Portion {
     /// Number of parameters.
     pub parameters: f64,
-    /// Elements for each sample that the forward pass keeps for the backward pass.
+    /// Elements that the forward pass keeps for the backward pass, for each sample.
     pub activations: f64,
     /// The part of `activations` that every rank keeps whole under tensor parallelism.
     pub whole: f64,
-    /// Kept elements of the layer that keeps most.
+    /// Largest number of elements that a single layer keeps for the backward pass, for each sample.
     pub largest: f64,
-    /// Layers whose results tensor-parallel ranks all-reduce in the forward pass.
+    /// Number of layers whose results tensor-parallel ranks all-reduce in the forward pass.
     pub reductions: u32,
-    /// Attention layers; context-parallel ranks send each other their keys and values.
+    /// Number of attention layers; in each, context-parallel ranks send each other their keys and values.
     pub attentions: u32,
-    /// Parameters that belong to experts.
+    /// Number of parameters that belong to experts.
     pub experts: f64,
     /// The part of `activations` that belongs to experts.
     pub expert_activations: f64,
     /// The part of `expert_activations` that every rank keeps whole under tensor parallelism.
     pub expert_whole: f64,
-    /// Layers before which tokens are dispatched to experts.
+    /// Number of layers before which tokens are dispatched to experts.
     pub dispatches: u32,
     /// Work of the forward pass for one sample [FLOP].
     pub flops: f64,
@@ -108,17 +108,17 @@ impl Portion {
 /// Degrees of parallelism: over how many GPUs a part of a model is spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Tensor-parallel ranks.
+    /// Number of tensor-parallel ranks.
     pub tensor: u32,
-    /// Context-parallel ranks, which split sequences.
+    /// Number of context-parallel ranks, which split sequences.
     pub context: u32,
-    /// Expert-parallel model copies, which together hold all experts.
+    /// Number of expert-parallel model copies, which together hold all experts.
     pub experts: u32,
-    /// Tokens of the model copy whose experts get the most tokens over all layers ÷ mean tokens of a copy.
+    /// Load imbalance between experts: tokens of the model copy that gets the most, over all layers, ÷ mean tokens of a copy.
     pub busiest: f64,
-    /// Data-parallel ranks.
+    /// Number of data-parallel ranks.
     pub ranks: u32,
-    /// ZeRO stage, which says what data-parallel ranks shard; 0 for nothing.
+    /// ZeRO stage, which determines the states that data-parallel ranks shard; 0 to shard nothing.
     pub zero: u32,
 }
 
@@ -137,8 +137,8 @@ impl Spread {
         }
     }
 
-    /// Returns the bytes of parameters and optimizer state of a part of a model, over all GPUs with every byte counted once. Each
-    /// GPU holds `held`; the share `experts` of the part's parameters belongs to experts.
+    /// Returns the size of the parameters and optimizer state of a part of a model, over all GPUs and with every byte counted
+    /// once. Each GPU holds `held`; the share `experts` of the part's parameters belongs to experts.
     #[must_use]
     pub fn state(&self, held: &Footprint, experts: f64) -> State {
         let mut state = State::default();
@@ -155,12 +155,12 @@ impl Spread {
     }
 }
 
-/// Bytes of a model's state, by how ranks hold them.
+/// Size of a model's parameters and optimizer state, divided by how ranks hold them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct State {
     /// Bytes that every data-parallel rank holds [B].
     pub whole: f64,
-    /// Bytes of experts, which expert-parallel model copies hold in parts [B].
+    /// Bytes of experts, which are divided among expert-parallel model copies [B].
     pub experts: f64,
     /// Bytes that data-parallel ranks shard [B].
     pub sharded: f64,

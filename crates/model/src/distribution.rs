@@ -38,14 +38,14 @@ pub enum Distribution {
     },
     /// Uniform on `[low, high)`.
     Uniform {
-        /// Least value.
+        /// Minimum.
         low: f64,
-        /// Supremum.
+        /// Upper bound, itself excluded.
         high: f64,
     },
     /// Pareto (type I): `scale · U^(-1/shape)`.
     Pareto {
-        /// Least value.
+        /// Minimum.
         scale: f64,
         /// Tail index; the mean is infinite at or below 1.
         shape: f64,

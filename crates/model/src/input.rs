@@ -31,13 +31,13 @@ pub enum InputError {
     /// The operating system reports an error.
     #[error("cannot read the file: {}", words(.0))]
     System(#[from] io::Error),
-    /// It is a device, a socket, or a pipe that may have no writer.
+    /// The file is a device, a socket, or a pipe that may have no writer.
     #[error("it is not a regular file")]
     Special,
-    /// It is larger than the limit [B].
+    /// The file is larger than the limit [B].
     #[error("it holds more than {}", size(*.0))]
     TooLarge(u64),
-    /// A part of it is longer or deeper than the limit for what is kept in memory.
+    /// A part of the file is longer or deeper than the limit for what is kept in memory.
     #[error("it has {0}")]
     Excess(&'static str),
     /// A row of a table is longer than the limit for what is kept in memory.
@@ -51,14 +51,14 @@ pub enum InputError {
     /// A TOML file has more tables or values than may be kept in memory.
     #[error("it has more than {most} {what}")]
     Crowded {
-        /// `"tables"` or `"values"`.
+        /// What exceeds the limit: `"tables"` or `"values"`.
         what: &'static str,
         /// Limit.
         most: usize,
         /// Byte offset of the first table or value beyond the limit.
         at: usize,
     },
-    /// It is not text in UTF-8.
+    /// The file is not text in UTF-8.
     #[error("this is not text in UTF-8 from line {line}, column {column} on")]
     NotText {
         /// Line of the first invalid byte, from 1.
@@ -90,7 +90,7 @@ impl InputError {
                 "is this the right file?".to_owned()
             }
             InputError::Crowded { .. } => {
-                "write fewer; jobs that are alike are one with `copies`".to_owned()
+                "write fewer; write equal jobs as one job with `copies`".to_owned()
             }
             InputError::NotText { .. } => {
                 "save the file as UTF-8 text; is it the right file?".to_owned()

@@ -3,7 +3,8 @@
 //!
 //! # Example
 //!
-//! Each random number has an address, so it does not depend on numbers sampled before it.
+//! Each random number is a function of its address (seed, replication, purpose, owner, entity, index), so it does not depend on
+//! numbers sampled before it.
 //!
 //! ```
 //! use forebay_model::distribution::Distribution;

@@ -250,10 +250,10 @@ pub fn schema<D: Dimension>() -> schemars::Schema {
 /// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// It does not begin with a number.
+    /// The text does not begin with a number.
     #[error("it does not begin with a number")]
     NoNumber,
-    /// It is `nan` or `inf`.
+    /// The number is `nan` or `inf`.
     #[error("it is not a finite number")]
     NotFinite,
     /// There is no unit after the number.
@@ -261,7 +261,7 @@ pub enum UnitError {
     NoUnit {
         /// Expected dimension, with its article.
         what: &'static str,
-        /// Accepted units.
+        /// Accepted units, separated by commas.
         accepted: String,
     },
     /// The unit belongs to another dimension.
@@ -273,7 +273,7 @@ pub enum UnitError {
         found: &'static str,
         /// Expected dimension, with its article.
         what: &'static str,
-        /// Accepted units.
+        /// Accepted units, separated by commas.
         accepted: String,
     },
     /// There is no such unit.
@@ -284,12 +284,12 @@ pub enum UnitError {
         unit: String,
         /// Expected dimension, with its article.
         what: &'static str,
-        /// Accepted units.
+        /// Accepted units, separated by commas.
         accepted: String,
         /// The accepted unit that is most similar.
         nearest: Option<&'static str>,
     },
-    /// It is too large for a double.
+    /// The number is too large for a double.
     #[error("it is too large")]
     TooLarge,
 }

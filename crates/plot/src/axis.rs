@@ -189,7 +189,7 @@ fn logarithmic(
     axis
 }
 
-/// Returns the values without repetition, in ascending order.
+/// Returns the distinct values, in ascending order.
 fn distinct(values: &[f64]) -> Vec<f64> {
     let mut distinct = values.to_vec();
     distinct.sort_by(f64::total_cmp);

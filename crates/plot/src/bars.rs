@@ -10,7 +10,7 @@ use super::palette::GRID;
 use super::shape::{Frame, Shape, Side, rectangle, segment};
 use super::{Bars, PlotError, font};
 
-/// Smallest distance from one bar to the next, and largest thickness of a bar [px].
+/// Minimum distance from one bar to the next, and maximum thickness of a bar [px].
 const PITCH: f64 = 26.0;
 const THICK: f64 = 26.0;
 

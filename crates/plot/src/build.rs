@@ -11,7 +11,7 @@ use super::{label_of, unit_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use toml::Spanned;
 
-/// Largest number of lines in a panel: more cannot be told apart, and their legend does not fit.
+/// Maximum number of lines in a panel: more cannot be told apart, and their legend does not fit.
 const MOST_LINES: usize = 200;
 
 /// Draws the columns that `recipe` names from the rows of `table`. All problems with names and ranges are reported at once.
@@ -48,7 +48,7 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     Ok(Figure { title, subtitle, panels, columns, width, panel_height, ..Figure::default() })
 }
 
-/// Returns all results, or all errors.
+/// Returns all results if none is an error; otherwise returns all errors.
 fn all<T>(results: impl Iterator<Item = Result<T, PlotError>>) -> Result<Vec<T>, PlotError> {
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for result in results {
@@ -72,7 +72,7 @@ fn check(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<(), P
     all(named.chain(drawn).chain(labels).chain(marks)).map(drop)
 }
 
-/// Returns the rows that at least one panel draws.
+/// Returns the rows that are drawn in at least one panel.
 fn drawn(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<Table, PlotError> {
     let mut table = table.clone();
     let kept = passing(recipe, &table, &recipe.filter, "")?;
@@ -118,10 +118,10 @@ fn passing(
     Ok(rows)
 }
 
-/// Largest number of values that a message lists.
+/// Maximum number of values that a message lists.
 pub(super) const MOST_NAMED: usize = 50;
 
-/// Checks that no line would have the distributions of several points of a sweep.
+/// Checks that no line mixes the distributions of several points of a sweep.
 fn check_distributions(
     recipe: &Recipe,
     table: &Table,
@@ -185,8 +185,8 @@ fn check_repeats(
                 .collect();
             if !differ.is_empty() {
                 let what = format!(
-                    "a line would have several values at one place below: its rows differ in {}; write one of these \
-                     as `group`, choose one of its values by `filter`, or write `style = \"points\"`",
+                    "a line would have several values at one x: its rows differ in {}; write one of these as `group`, choose \
+                     one of its values by `filter`, or write `style = \"points\"`",
                     differ.join(", ")
                 );
                 return Err(recipe.problem(recipe.x.span(), &what));
@@ -265,8 +265,8 @@ fn style(
     match (style_asked(recipe, panel), scale) {
         (Some(DrawnAs::Bars), Scale::Log) => {
             let at = panel.style.as_ref().or(recipe.style.as_ref()).map_or(0..0, Spanned::span);
-            let what = "bars begin at zero, which a logarithmic axis has not: leave out `y_scale`, or write \
-                        `style = \"points\"`";
+            let what = "bars begin at zero, which a logarithmic axis cannot show: leave out `y_scale`, or write `style = \
+                        \"points\"`";
             Err(recipe.problem(at, what))
         }
         (Some(DrawnAs::Bars), Scale::Linear) => Ok(Style::Bars),
@@ -382,8 +382,8 @@ fn check_range(
         return None;
     }
     let what = format!(
-        "`{axis}_range = [{}, {}]` would end at {} % and no value is above {} %: shares are written as parts of 1; \
-         write [{}, {}], or `{axis}_unit = \"number\"` if these are no shares",
+        "`{axis}_range = [{}, {}]` would end at {} % and no value is above {} %: shares are written as fractions of 1; write \
+         [{}, {}], or `{axis}_unit = \"number\"` if these are no shares",
         rounded(low),
         rounded(high),
         rounded(100.0 * high),
@@ -419,7 +419,7 @@ fn points(
         table.numbers(index).map(|(values, _)| values).ok_or_else(|| {
             let named = name.get_ref();
             let what = format!(
-                "the column \"{named}\" is not numbers; draw one that is, or write it as `group`"
+                "the column \"{named}\" does not hold numbers; draw one that does, or write it as `group`"
             );
             recipe.problem(name.span(), &what)
         })

@@ -6,16 +6,16 @@ use super::palette::{Colour, INK, colour};
 use super::shape::{Frame, Shape, Side, Text, segment};
 use super::{Lines, Series, Style, font};
 
-/// Size of the text, and smallest distance between two names [px].
+/// Size of the text, and minimum distance between two names [px].
 const SIZE: f64 = 11.0;
 const PITCH: f64 = 14.0;
-/// Largest distance from the end of a curve to its name [px].
+/// Maximum distance from the end of a curve to its name [px].
 const FARTHEST: f64 = 18.0;
 /// Distance from the panel to the names [px].
 const GAP: f64 = 14.0;
-/// Share of the x axis that every curve must reach to be labelled.
+/// Minimum share of the x axis that every curve must reach for curves to be labelled.
 const REACHED: f64 = 0.9;
-/// Smallest distance between the ends of two curves, so that each can be seen [px].
+/// Minimum distance between the ends of two curves, so that each can be seen [px].
 const APART: f64 = 4.0;
 
 /// Names of curves at the right of a panel.

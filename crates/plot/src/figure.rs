@@ -61,7 +61,7 @@ pub struct AxisSpec {
     pub unit: Unit,
     /// How values are mapped to positions.
     pub scale: Scale,
-    /// Lower and upper end; `None` for an end that follows from the data.
+    /// Lower and upper end; `None` for an end that is computed from the data.
     pub range: [Option<f64>; 2],
     /// Where the recipe requests the axis, for messages: file with line and column, or empty.
     pub place: String,
@@ -76,21 +76,21 @@ pub struct Series {
     pub points: Vec<Point>,
     /// Index of the colour (and after eight, of the dashes).
     pub index: usize,
-    /// How its points are drawn.
+    /// How the points of the curve are drawn.
     pub style: Style,
 }
 
 /// How the points of a curve are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
-    /// Connected; also marked by dots if the points are few.
+    /// A line connects the points; if the points are few, each is also marked by a dot.
     #[default]
     Auto,
-    /// Connected.
+    /// A line connects the points.
     Line,
-    /// Connected by steps: each value holds up to the next point.
+    /// Steps connect the points: each value holds up to the next point.
     Steps,
-    /// Unconnected dots.
+    /// Dots without a line between them.
     Points,
     /// Vertical bars from zero, for named positions on the x axis.
     Bars,
@@ -146,7 +146,7 @@ pub struct Bars {
 pub struct BarPart {
     /// Name in the legend.
     pub name: String,
-    /// Its colour.
+    /// Colour of the part.
     pub colour: Colour,
 }
 

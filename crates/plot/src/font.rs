@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// Name under which the font is registered; SVG viewers get it as the list of fonts to use.
 const FAMILY: &str = "Liberation Sans, Arimo, Helvetica, Arial, sans-serif";
 
-/// Ratio of Plotters' font size to the size of an em; the fonts' ascent and descent sum to the same.
+/// Ratio of Plotters' font size to the size of an em. It equals the sum of the fonts' ascent and descent [em].
 const EM: f64 = 1.24;
 
 static REGISTERED: OnceLock<bool> = OnceLock::new();

@@ -81,7 +81,7 @@ pub(super) fn check_labels(recipe: &Recipe, table: &Table) -> Vec<Result<(), Plo
         let (some, more) =
             (names.len().min(super::build::MOST_NAMED), names.len() > super::build::MOST_NAMED);
         let what = format!(
-            "there is no value \"{}\" to call so; there are {}{}",
+            "there is no value \"{}\" to rename; there are {}{}",
             of.get_ref(),
             names[..some].join(", "),
             if more { ", …" } else { "" }

@@ -8,7 +8,7 @@ use super::{Figure, Panel, PlotError, font};
 
 /// Default width of a figure with one column, and of each column if there are several [px].
 const WIDTH: [u32; 2] = [720, 480];
-/// Default height of a panel of lines: of a single panel, and of one of several [px].
+/// Default height of a panel of lines: in a figure with one panel, and in a figure with several [px].
 const HEIGHT: [u32; 2] = [320, 150];
 /// Width of the white border [px].
 const BORDER: f64 = 14.0;
@@ -20,7 +20,7 @@ const TITLE_LINE: f64 = 30.0;
 /// Size of the subtitle's text, and height of its line [px].
 const SUBTITLE: f64 = 12.0;
 const SUBTITLE_LINE: f64 = 18.0;
-/// Largest width and height of a figure [px].
+/// Maximum width and height of a figure [px].
 const LARGEST: f64 = 4000.0;
 
 /// A figure after layout.

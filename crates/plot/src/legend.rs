@@ -27,7 +27,7 @@ pub(super) enum Look {
     Area,
 }
 
-/// A legend: a title above entries. It is empty for at most one line without a title.
+/// A legend: a title above entries. A legend without entries is not drawn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Legend {
     pub title: String,

@@ -15,7 +15,7 @@ pub(super) const LABEL: f64 = 12.0;
 /// Height of the lines of axis titles and of tick labels below the frame [px].
 pub(super) const LABEL_LINE: f64 = 20.0;
 pub(super) const TICK_LINE: f64 = 18.0;
-/// Largest number of points that a curve marks with dots.
+/// Maximum number of points of a curve whose points are marked with dots.
 const DOTTED: usize = 40;
 /// Target distances between ticks, horizontally and vertically [px].
 const ACROSS: f64 = 85.0;
@@ -278,7 +278,7 @@ pub(super) fn are_named(lines: &Lines) -> bool {
     curves.count() > 1 && lines.legend_shown
 }
 
-/// Returns the legend; a single curve needs none.
+/// Returns the legend; without entries if there is a single curve or another panel shows the legend.
 fn legend(lines: &Lines) -> Legend {
     if !are_named(lines) {
         return Legend::default();
@@ -308,7 +308,7 @@ pub(super) fn nothing(axis: &AxisSpec) -> PlotError {
     let remedy = match axis.scale {
         Scale::Linear => "choose rows and columns with finite numbers",
         Scale::Log => {
-            "a logarithmic axis has positive ones only: choose other rows, or a \"linear\" scale"
+            "a logarithmic axis shows only positive values: choose other rows, or a \"linear\" scale"
         }
     };
     let label = &axis.label;

@@ -115,11 +115,11 @@ pub struct Data {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DrawnAs {
-    /// Connected from point to point.
+    /// A line that connects the points.
     Lines,
     /// Steps: each value holds up to the next point.
     Steps,
-    /// Unconnected dots.
+    /// Dots without a line between them.
     Points,
     /// Vertical bars from zero, one group for each value of `x`.
     Bars,
@@ -254,8 +254,8 @@ impl Recipe {
             }
             _ => Err(self.problem(
                 0..0,
-                "[data] needs either `csv`, or `scenario` with perhaps `set` and either `series` \
-                 (with perhaps `points`) or `distribution`",
+                "[data] needs either `csv`, or `scenario`, optionally with `set` and with either `series` (and `points`) or \
+                 `distribution`",
             )),
         }
     }
@@ -278,7 +278,7 @@ impl Recipe {
     }
 }
 
-/// Largest number of problems that are reported.
+/// Maximum number of problems reported for a recipe.
 const MOST_PROBLEMS: usize = 20;
 
 /// Parses a recipe and returns it with its problems; `None` in place of the recipe if it has any.

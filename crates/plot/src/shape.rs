@@ -45,7 +45,7 @@ pub(super) struct Text {
     pub colour: Colour,
 }
 
-/// Which part of a text is at its position.
+/// The part of a text that lies at the text's position: its left end, middle or right end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,

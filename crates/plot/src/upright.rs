@@ -8,7 +8,7 @@ use super::{Point, Series, Style, font};
 
 /// Share of a named position's width that its bars fill.
 const FILLED: f64 = 0.76;
-/// Largest width of a bar [px].
+/// Maximum width of a bar [px].
 const WIDEST: f64 = 46.0;
 
 impl LinesDrawing<'_> {

@@ -1,4 +1,5 @@
-//! Time to accuracy: how much training the target takes is assumed, how long that takes was observed.
+//! Time to accuracy: the scenario assumes how much training a job needs to reach its target; the run shows how long this
+//! training takes.
 
 use super::figures::{AccuracyReport, Figure};
 use super::measured::Measured;
@@ -10,8 +11,8 @@ use forebay_engine::stats::mean;
 use forebay_model::law::EpochsLaw;
 use forebay_scenario::{Accuracy, CountedBatch, Job, Scenario};
 
-/// Returns how long a job trains until it has reached its target, from its copies by replication; `None` if the scenario sets no
-/// target, or no step was done.
+/// Returns the time that a job needs to reach its target, from the job's copies in each replication (`all`); `None` if the
+/// scenario sets no target, or no step was completed.
 pub(super) fn accuracy(
     scenario: &Scenario,
     job: &Job,
@@ -66,15 +67,16 @@ pub(super) fn accuracy(
 /// The training that a job needs to reach its target.
 struct PathToTarget<'a> {
     accuracy: &'a Accuracy,
-    /// Samples that the target takes, counted as what they are worth in fresh ones.
+    /// Training needed to reach the target, as a number of fresh samples; a repeated sample counts as the part of a fresh
+    /// sample that it is worth.
     needed: f64,
 }
 
-/// The course of a copy's training until the target.
+/// How a job copy reaches its target: the time and the samples that it needs.
 struct Course {
     /// Time from the copy's arrival to the target [s].
     time: f64,
-    /// Part of `time` that lies beyond the run [s].
+    /// Part of `time` that lies after the end of the run and is extrapolated [s].
     ahead: f64,
     /// Samples trained on until the target.
     samples: f64,
@@ -87,8 +89,8 @@ impl PathToTarget<'_> {
         self.accuracy.useful(window.samples, window.fresh)
     }
 
-    /// Returns the course of a copy that continues at its rate from step `behind` on; `None` without a step, or if nothing is
-    /// learnt.
+    /// Returns how a copy reaches its target. If the run ends before the target, the rate of the steps from `behind` on is
+    /// extrapolated. `None` if the copy has no step, or if its samples contribute nothing to the training.
     fn course(&self, copy: &JobOutcome, behind: usize) -> Option<Course> {
         let all = Window::new(copy, 0..copy.steps.len())?;
         let before = copy.staging.iter().map(|node| node.seconds).fold(0.0, f64::max);
@@ -105,7 +107,8 @@ impl PathToTarget<'_> {
         Some(Course { time: before + all.elapsed + ahead, ahead, samples, observed })
     }
 
-    /// Returns when a copy that went beyond the target reached it, as time since its start [s], and the samples until then.
+    /// For a copy that reached the target during the run: returns the time from the copy's start to the target [s], and the
+    /// number of samples trained on until then.
     fn reached(&self, copy: &JobOutcome) -> (f64, f64) {
         let (mut start, mut done, mut samples) = (copy.start, 0.0, 0.0);
         for step in &copy.steps {
@@ -121,8 +124,8 @@ impl PathToTarget<'_> {
     }
 }
 
-/// Returns `time` with an interval. If it has none of its own, its part `ahead` [s] is as uncertain as the rate that this part
-/// follows from.
+/// Returns `time` with a confidence interval. If `time` has none, the interval follows from the relative uncertainty of `rate`,
+/// applied to `ahead` [s], the part of the time that was extrapolated from this rate.
 fn as_wide(time: Figure, ahead: f64, rate: &Figure) -> Figure {
     let (Some(mean), None) = (time.mean, time.ci95) else { return time };
     let spread = |[low, high]: [f64; 2]| ratio((high - low) / 2.0, rate.mean.unwrap_or(0.0));
@@ -144,30 +147,30 @@ fn assumed(accuracy: &Accuracy, job: &Job, staleness: f64) -> String {
     let mut text = match &accuracy.law {
         EpochsLaw::Fixed(epochs) => format!("{} epochs whatever the batch", number(*epochs)),
         EpochsLaw::Critical { least, critical_batch } => format!(
-            "{} epochs × (1 + {} ÷ {}) by a critical batch",
+            "{} epochs × (1 + batch {} ÷ critical batch {})",
             number(*least),
             accuracy.batch_of(job),
             number(*critical_batch)
         ),
         EpochsLaw::Table(_) => {
-            format!("epochs at a batch of {} out of a table", accuracy.batch_of(job))
+            format!("epochs at a batch of {} from the table", accuracy.batch_of(job))
         }
     };
     if accuracy.batch == CountedBatch::ModelCopy {
-        text += ", of one model copy's batch";
+        text += ", counting the batch of one model copy";
     }
     let averaging = accuracy.averaging_factor(job);
     if averaging != 1.0 {
         text += &format!(", × {} for {} models that are averaged", number(averaging), job.models());
     }
     if accuracy.factor != 1.0 {
-        text += &format!(", × {} for what else costs some", number(accuracy.factor));
+        text += &format!(", × {} by `factor`", number(accuracy.factor));
     }
     if job.is_uneven() && accuracy.staleness > 0.0 {
         let (each, mean) = (number(accuracy.staleness), number(staleness));
-        text += &format!(", × (1 + {each} × {mean}) for updates that were not seen");
+        text += &format!(", × (1 + {each} × {mean}) for stale updates");
     } else if job.is_uneven() {
-        text += ", stale updates as good as others";
+        text += ", stale updates counted as fully useful";
     }
     if job.repeats() {
         text += &format!(", repeated samples worth {} of fresh ones", number(accuracy.usefulness));
@@ -186,6 +189,6 @@ fn measured(world: World, observed: f64) -> String {
     }
     let share = super::format::share(observed);
     format!(
-        "time, {how} for {share} of the way, the rest at the rate behind warm-up and first epoch"
+        "time, {how} for {share} of the way, the rest at the rate after warm-up and first epoch"
     )
 }

@@ -8,13 +8,13 @@ use forebay_scenario::{BatchInterval, Job, Operation, Scenario};
 /// Name of the resource in which learners of a GPU average their models, or add up their gradients.
 const GPU_MEMORY: &str = "node.gpu.memory";
 
-/// Stalls below this share are not worth a change.
+/// Share of the time below which stalls are ignored, because they are not worth a change.
 const NEGLIGIBLE: f64 = 0.05;
 
 /// Utilisation from which a shared resource counts as full.
 const FULL: f64 = 0.9;
 
-/// Returns the bottleneck of the job that loses most time of its trainers; `None` if no job has a step.
+/// Returns the bottleneck of the job whose trainers lose the most time to stalls; `None` if no job has completed a step.
 pub(super) fn bottleneck(
     scenario: &Scenario,
     jobs: &[JobReport],
@@ -95,7 +95,7 @@ fn compute_resource(job: &JobReport) -> &'static str {
     if job.trainers() == "trainers" { "node.cores" } else { "accelerators" }
 }
 
-/// Data that the choice of the resource and of the advice depends on.
+/// The scenario and the results from which the bottleneck's resource and the advice are chosen.
 struct Context<'a> {
     scenario: &'a Scenario,
     described: &'a Job,
@@ -157,7 +157,8 @@ impl Context<'_> {
         names.into_iter().find(there)
     }
 
-    /// Returns the busier of the storage's bandwidth and the NICs if it is full, else the throughput limit of one stream.
+    /// Returns the name of the storage's bandwidth or of the NICs, whichever is busier, if that resource is full; otherwise the
+    /// name of the throughput limit of one stream.
     fn busiest_link(&self) -> String {
         let storage = self.storage();
         let (bandwidth, nic) = (format!("{storage}.bandwidth"), "node.nic".to_owned());
@@ -182,7 +183,7 @@ impl Context<'_> {
         resource.and_then(|resource| resource.utilisation_max.mean).unwrap_or(0.0)
     }
 
-    /// Describes a wait in words.
+    /// Returns the cause of a wait in words, such as `waiting for cores`.
     fn words(&self, of: StallCause) -> String {
         let storage = self.storage();
         let words = match of.cause {
@@ -212,15 +213,15 @@ impl Context<'_> {
         }
     }
 
-    /// Describes in words the wait that follows from another wait: ranks that were in time wait while the late rank computes.
-    /// Empty if that wait is negligible.
+    /// Returns a clause on the waits that a late rank causes: the ranks that were in time wait while the late rank computes.
+    /// Empty if these waits are negligible.
     fn followers(&self, of: StallCause) -> String {
         let computing = StallCause::peer(Cause::Compute);
         let part = self.job.figures.stall.share(computing);
         if of == computing || of.cause == Cause::Communication || part < NEGLIGIBLE {
             return String::new();
         }
-        format!(", and {} into waiting for model copies that it makes late", share(part))
+        format!(", and {} into waiting for model copies that it delays", share(part))
     }
 
     /// Returns what to change, as a clause to be read after a colon.
@@ -228,11 +229,11 @@ impl Context<'_> {
         match of.cause {
             Cause::Open => "pack samples into shards, or raise the storage's operation rate".into(),
             Cause::Latency | Cause::Transfer if resource.ends_with(".arm") => {
-                "larger requests, shards that fewer workers read, or a disk without an arm help"
+                "larger requests, shards that fewer workers read, or a solid-state disk help"
                     .into()
             }
             Cause::Transfer if resource.ends_with(".measured") => {
-                "requests of another size or number, as the table says, or fewer bytes help".into()
+                "requests of another size or number (see the storage's table), or fewer bytes, help".into()
             }
             Cause::Latency => format!("more loader workers (now {}) hide it", self.workers()),
             Cause::Transfer if resource.ends_with(".per_stream") => {
@@ -281,7 +282,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whether the loader has delays of its own.
+    /// Whether the loader itself delays samples: its workers poll, or one of its stages has a delay.
     fn delays(&self) -> bool {
         let stages = self.described.loader.stages.iter();
         let mut work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
@@ -289,12 +290,13 @@ impl Context<'_> {
             || work.any(|operation| matches!(operation, Operation::Delay(_)))
     }
 
-    /// Workers of the loader, all stages together, per node.
+    /// Returns the number of the loader's workers on each node, all stages together.
     fn workers(&self) -> u64 {
         self.described.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum()
     }
 
-    /// Returns a hint on the batch interval that would end starvation, if input is what is late; otherwise an empty text.
+    /// Returns a hint on the batch interval that would end starvation; an empty text if the wait is not for input, or if the
+    /// job sets no batch interval.
     fn interval_hint(&self, of: StallCause) -> String {
         let input = [Cause::Open, Cause::Latency, Cause::Transfer, Cause::Decode, Cause::CpuWait]
             .contains(&of.cause);

@@ -1,4 +1,4 @@
-//! Why an accelerator waited.
+//! Causes for which accelerators wait.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -80,7 +80,7 @@ impl Cause {
         }
     }
 
-    /// The cause as reports write it.
+    /// Returns the name of the cause in reports.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Open => "open",
@@ -190,9 +190,10 @@ impl Cause {
 /// Cause of a stall; each instant of a stall has exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StallCause {
-    /// Whether the wait was for a peer, which in turn waited (or computed) for `cause`.
+    /// Whether the accelerator waited for a peer. If so, `cause` is what the peer was waiting for, or `Compute` if
+    /// the peer was computing.
     pub peer: bool,
-    /// What the work that ended the wait was doing.
+    /// Cause of the wait: the activity of the work that ended it.
     pub cause: Cause,
 }
 

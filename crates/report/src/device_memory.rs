@@ -76,7 +76,7 @@ pub(super) fn line(job: &str, held: &DeviceMemoryReport) -> String {
     let parts: Vec<String> = there.map(|(what, size)| format!("{what} {}", bytes(*size))).collect();
     let outside = match held.outside {
         0.0 => String::new(),
-        size => format!(", and {} of what follows are in its node's memory", bytes(size)),
+        size => format!(", and {} more are in its node's memory", bytes(size)),
     };
     format!("A GPU of `{job}` holds {}{of}{outside}: {}.", bytes(held.total), parts.join(", "))
 }

@@ -1,11 +1,11 @@
-//! Epochs of a run: how many there are, and how long they take in words.
+//! Epochs of a run: their number, and a sentence on how long they take.
 
 use super::JobOutcome;
 use super::figures::{JobFigures, JobReport};
 use super::format::seconds;
 
-/// Returns the number of epochs that some copy trained on, in whole or in part. Readers ahead of the trainers may already be in
-/// the next epoch.
+/// Returns the number of epochs that some copy trained on, in whole or in part. An epoch that only readers have begun, ahead of
+/// the trainers, does not count.
 pub(super) fn trained<'o>(copies: impl Iterator<Item = &'o JobOutcome>, samples: u64) -> usize {
     let fresh = |copy: &JobOutcome| copy.steps.iter().map(|step| step.fresh).sum::<u64>();
     let most = copies.map(fresh).max().unwrap_or(0);

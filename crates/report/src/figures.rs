@@ -27,7 +27,7 @@ pub struct Report {
     pub resources: Vec<ResourceReport>,
     /// What holds jobs back most, and so what to change first; `None` if no step was completed.
     pub bottleneck: Option<Bottleneck>,
-    /// What limits the slowest job, found by lifting its limits one by one; present only if that was asked for.
+    /// What limits the slowest job, found by lifting its limits one by one; present only if a verdict was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// Time at which the last step of all jobs ended [s].
@@ -45,7 +45,7 @@ pub struct Report {
     pub notes: Vec<String>,
     /// What the reader should know before trusting the figures, one sentence each.
     pub warnings: Vec<String>,
-    /// Defaults that the run took because the scenario does not say otherwise.
+    /// Default values that the run used for settings that the scenario does not set.
     pub assumed: Vec<Assumed>,
 }
 
@@ -54,9 +54,10 @@ pub struct Report {
 pub struct Figure {
     /// Mean over replications of the mean over copies; `None` where nothing was observed.
     pub mean: Option<f64>,
-    /// 95 % confidence interval of the mean. It is Student's interval over replications or, of a single replication, over ten or
-    /// more stretches of steps that do not depend on each other; `None` if there are fewer. Shares stay from 0 to 1, times and
-    /// rates above 0. If stalls are rare, the interval is widened for stalls that the run was too short to show.
+    /// 95 % confidence interval of the mean. Over several replications it is Student's interval. Of a single replication it is
+    /// Student's interval over batches: ten or more stretches of steps that are independent of each other; `None` if there are
+    /// fewer. The ends are from 0 to 1 for shares, and above 0 for times and rates. If stalls are rare, the interval is widened
+    /// to allow for stalls that the run was too short to show.
     pub ci95: Option<[f64; 2]>,
     /// Median of the single observations, such as steps; `None` if the figure has none.
     pub p50: Option<f64>,
@@ -74,7 +75,7 @@ pub struct Figure {
 pub struct JobReport {
     /// Name.
     pub name: String,
-    /// Independent copies.
+    /// Number of independent copies of the job.
     pub copies: u32,
     /// Device that the job's steps run on, as profiles name it: `gpu`, or `cpu-2` for two threads on cores.
     pub device: String,
@@ -88,7 +89,7 @@ pub struct JobReport {
     pub stalled_steps: Option<StalledSteps>,
     /// Whether the run was long enough for its figures to hold in the long run.
     pub length: LengthReport,
-    /// Least and greatest of the copies' mean step times [s].
+    /// Minimum and maximum of the copies' mean step times [s].
     pub step_time_spread: Option<Spread>,
     /// Number of steps left out at the beginning as warm-up, mean over copies and replications.
     pub warm_up_steps: f64,
@@ -104,17 +105,18 @@ pub struct JobReport {
     /// copy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tuned: Vec<Tuned>,
-    /// Miss rate of decoded samples for each epoch: share of the samples that were not kept decoded. Empty if none are kept.
+    /// Miss rate of the cache of decoded samples for each epoch: share of the samples that were not found in the cache. Empty
+    /// if no decoded samples are kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decoded_miss_share: Vec<f64>,
-    /// Where requests that the page cache did not answer found their bytes, for each epoch, over all copies and replications.
-    /// Empty if no request went to a tier.
+    /// Where requests that missed the page cache found their bytes, for each epoch, over all copies and replications. Empty if
+    /// no request went to a tier.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierShares>,
     /// Share of the bytes read that nodes found on their own storage; present only if each node has a part of the data set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_share: Option<Figure>,
-    /// Copying of the data set to the nodes before the first step; present only if the job does that.
+    /// Copying of the data set to the nodes before the first step; present only if the job stages its data set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staging: Option<StagingReport>,
     /// Memory use of the GPU that holds the largest part of the model; present only if it is known.
@@ -227,14 +229,15 @@ pub struct AccuracyReport {
     pub epochs: f64,
     /// Batch size that the number of epochs follows from [samples].
     pub batch: u64,
-    /// Fresh samples until the target; other samples count as what they are worth in fresh ones.
+    /// Training until the target, as a number of fresh samples; other samples count as the part of a fresh sample that they are
+    /// worth.
     pub fresh_samples: f64,
     /// Samples trained on until the target, repeated ones counted.
     pub samples: Figure,
-    /// Throughput with each sample counted as what it is worth in fresh ones [samples/s]: the hardware efficiency, after the
-    /// warm-up and the first epoch.
+    /// Throughput with each sample weighted by its worth relative to a fresh sample [samples/s]: the hardware efficiency, after
+    /// the warm-up and the first epoch.
     pub useful_samples_per_second: Figure,
-    /// How much a sample trained on is worth, relative to a fresh sample in the smallest batches.
+    /// Mean worth of a sample that was trained on, relative to a fresh sample in the smallest batches.
     pub statistical_efficiency: Figure,
     /// Time from the job's arrival to its target [s]. The confidence interval covers the throughput only, not the assumed epochs.
     pub time: Figure,
@@ -249,22 +252,22 @@ pub struct AccuracyReport {
 /// Synchronisation of a job's model copies.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct SyncReport {
-    /// Steps of a model copy, each of one batch, from one exchange to the next.
+    /// Number of steps that a model copy makes from one exchange to the next; each step trains on one batch.
     pub steps_per_exchange: u64,
-    /// Bytes that a model copy has for each exchange [B].
+    /// Bytes of gradients or parameters that a model copy contributes to each exchange [B].
     pub bytes_per_exchange: u64,
-    /// How the time of collectives is found: "flow", transfer by transfer, or "analytic", as on an idle network; `None` with
-    /// parameter servers, whose transfers are always simulated one by one.
+    /// How the time of collectives is found: "flow", by simulating each transfer, or "analytic", computed for an idle
+    /// network; `None` with parameter servers, whose transfers are always simulated one by one.
     pub fidelity: Option<&'static str>,
     /// What a step is, and how model copies exchange, in words.
     pub text: String,
-    /// Staleness of updates; present only if servers have the parameters.
+    /// Staleness of updates; present only if parameter servers hold the parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staleness: Option<StalenessReport>,
 }
 
-/// Staleness of updates: how many updates of other model copies servers applied after they had sent the parameters from which an
-/// update was computed, and before the update itself.
+/// Staleness of updates. The staleness of an update is the number of updates of other model copies that the servers applied
+/// between sending the parameters from which the update was computed and applying the update.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalenessReport {
     /// Mean staleness over updates.
@@ -278,7 +281,7 @@ pub struct StalenessReport {
 /// Share of the updates whose staleness is at least `from` and below 2 × `from`; with `from` = 0, exactly 0.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalenessShare {
-    /// Least staleness of these updates.
+    /// Minimum staleness of these updates.
     pub from: u64,
     /// Number of these updates ÷ number of all updates.
     pub share: f64,
@@ -339,7 +342,7 @@ pub struct TierShares {
 pub struct StallReport {
     /// All causes together.
     pub total: Figure,
-    /// Each cause, in a fixed order: the usual ones always, the others where they occur.
+    /// Share for each cause, in a fixed order. The usual causes are always listed, the others only if they occurred.
     pub causes: Vec<(StallCause, Figure)>,
 }
 
@@ -353,9 +356,10 @@ impl StallReport {
     /// Returns the cause with the largest share of time, and that share; `None` if accelerators never waited. A rank's wait and
     /// the waits of its peers for the same cause count as one cause, named after the rank's own wait.
     ///
-    /// `ranks` start each step together. A rank that starts late because of its own wait holds up each of the others by as much
-    /// while it computes, even if all step times are equal. Waits for computing peers therefore count as a cause of their own
-    /// only if they exceed that. Communication ends for all ranks at once, so it makes no rank start late.
+    /// `ranks` is the number of model copies, which start each step together. A rank that starts late because of its own wait
+    /// makes each other rank wait for as long while the late rank computes, even if all step times are equal. Waits for
+    /// computing peers therefore count as a separate cause only if they exceed this time. Communication ends for all ranks at
+    /// once, so no rank starts late because of it.
     pub fn largest(&self, ranks: f64) -> Option<(StallCause, f64)> {
         let late = Cause::ALL.iter().filter(|cause| **cause != Cause::Communication);
         let own: f64 = late.map(|cause| self.share(StallCause::own(*cause))).sum();
@@ -400,12 +404,12 @@ impl JsonSchema for StallReport {
     }
 }
 
-/// Least and greatest value.
+/// Minimum and maximum of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Spread {
-    /// Least value.
+    /// Minimum.
     pub min: f64,
-    /// Greatest value.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -416,7 +420,7 @@ pub struct QueueReport {
     pub capacity: u64,
     /// Mean number of samples in the queue over time [samples].
     pub occupancy: Figure,
-    /// Number of exhaustions for each copy: the queue ran empty under a waiting trainer after it had held a batch.
+    /// Number of exhaustions for each copy: a trainer had to wait because the queue had run empty after it had held a batch.
     pub exhaustions: Figure,
     /// Duration of an exhaustion [s], over the whole run.
     pub exhaustion_duration: Figure,
@@ -477,15 +481,15 @@ pub struct SeriesReport {
     pub step_time: Vec<Option<f64>>,
 }
 
-/// A shared resource over the whole run, warm-up included: all jobs use it, and each has a warm-up
-/// of its own.
+/// A shared resource over the whole run. The warm-up is included, because jobs share the resource and each has a different
+/// warm-up.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct ResourceReport {
     /// Name.
     pub name: String,
     /// Number of equal resources with this name.
     pub count: u32,
-    /// Capacity of one [unit].
+    /// Capacity of one resource [unit].
     pub capacity: f64,
     /// Unit of the capacity.
     pub unit: String,
@@ -508,7 +512,8 @@ pub struct Bottleneck {
     pub resource: String,
     /// Share of time that goes into the cause.
     pub share: f64,
-    /// The bottleneck in words, with advice on what may help unless limits were lifted to find out.
+    /// The bottleneck in words, with advice on what may help. The advice is left out if limits were lifted to find out what
+    /// helps.
     pub text: String,
     /// The bottleneck in words, without advice.
     #[serde(skip)]

@@ -37,7 +37,7 @@ pub fn rate(value: f64, unit: &str) -> String {
     }
 }
 
-/// Least count that is written with a prefix, as `1 M`.
+/// Smallest count that is written with an SI prefix, such as `1 M`.
 const MILLION: f64 = 999_950.0;
 
 /// Writes a count, or a number per second: `12,350`, `1.2 M`.

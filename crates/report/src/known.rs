@@ -21,9 +21,9 @@ pub struct Known {
 #[derive(Debug, Clone)]
 struct KnownJob {
     run: Run,
-    /// Samples of an epoch.
+    /// Number of samples in an epoch.
     dataset: u64,
-    /// Whether reads and takes of its queue need not balance: see [`Rule::loose`].
+    /// Whether the samples read into the job's queue and those taken out of it may differ in number: see [`Rule::loose`].
     loose: bool,
     /// How the job's steps vary.
     nature: Nature,
@@ -50,9 +50,9 @@ impl Known {
         self.most
     }
 
-    /// Returns the factor by which the run must grow until a job's throughput is known: 1 if buffers are in balance and its 95 %
-    /// interval is narrow enough, `None` if that cannot be told yet. Where nodes keep what they read, the first epoch does not
-    /// count.
+    /// Returns the factor by which the run must grow until a job's throughput is known well enough; 1 if it is. The throughput
+    /// is known if as many samples go into the buffers as come out, and its 95 % interval is narrow enough. `None` if the run
+    /// is too short to estimate the factor. If nodes cache what they read, the first epoch does not count.
     #[must_use]
     pub fn times_as_long(&self, job: usize, copies: &[JobOutcome]) -> Option<f64> {
         let &KnownJob { ref run, dataset, loose, nature } = &self.jobs[job];
@@ -78,37 +78,38 @@ fn percent(precision: f64) -> String {
     format!("{} %", number(100.0 * precision))
 }
 
-/// Fewest failures whose mean cost counts as an average.
+/// Minimum number of failures for their mean cost to count as reliable.
 const FEWEST_FAILURES: u64 = 10;
 
 fn fails_at_random(job: &Job) -> bool {
     job.failures.as_ref().is_some_and(|of| matches!(of.when, FailureTimes::Random { .. }))
 }
 
-/// Failures of a job, all copies and replications together.
+/// Returns the number of failures of a job, all copies and replications together.
 fn failures(copies: &[Vec<(&JobOutcome, Measured)>]) -> u64 {
     let of =
         |(copy, _): &(&JobOutcome, Measured)| copy.recovery.as_ref().map_or(0, |of| of.failures);
     copies.iter().flatten().map(of).sum()
 }
 
-/// Returns the settings of a job's run: a job may have its own length.
+/// Returns the settings of the run for one job, which may set its own length.
 pub(super) fn run_of(scenario: &Scenario, job: &Job) -> Run {
     Run { stop: scenario.stop_of(job), ..scenario.run.clone() }
 }
 
-/// Whether reads into a job's queue and takes out of it need not balance.
+/// Whether the samples read into a job's queue and those taken out of it may differ in number: the queue is circular, or the
+/// job may fail.
 pub(super) fn ranks_may_diverge(job: &Job) -> bool {
     job.queue == QueueKind::Circular || job.failures.is_some()
 }
 
-/// Half-width of a figure's interval, relative to its mean.
+/// Returns the half-width of a figure's interval, relative to the mean; `None` if the figure has no mean or no interval.
 fn half_width(figure: &Figure) -> Option<f64> {
     let Figure { mean: Some(mean), ci95: Some([low, high]), .. } = figure else { return None };
     Some((high - low) / 2.0 / mean)
 }
 
-/// Whether a figure's interval is no wider than asked for.
+/// Whether a figure has an interval whose half-width, relative to the mean, is at most `precision`.
 fn is_narrow(figure: &Figure, precision: f64) -> bool {
     half_width(figure).is_some_and(|half| half <= precision)
 }
@@ -123,11 +124,11 @@ fn is_balanced(copies: &[&[(&JobOutcome, Measured)]], precision: f64, loose: boo
     loose || (read - taken).abs() <= precision * taken
 }
 
-/// A job that waits for input for less than this share of the time hardly waits for it.
+/// Share of the time below which a job's waits for input are negligible.
 const LITTLE_INPUT: f64 = 0.005;
 
-/// Returns a sentence if the measured steps took fewer samples than twice what the loaders hold in workers and buffers at the end: until
-/// then the loaders are still filling or draining, and the rate that lasts cannot be told. `None` if they took more.
+/// Returns a sentence if the measured steps took fewer than twice the samples that the loaders hold in workers and buffers at
+/// the end; otherwise `None`. Before that, the loaders are still filling or draining, and the long-run rate is not known.
 fn unreplaced(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<String> {
     let each = copies.iter().flatten().map(|(copy, measured)| {
         let (read, taken) = flows(copy, 0..copy.steps.len());
@@ -158,7 +159,7 @@ pub(super) fn length(
     let unreplaced = if little || ranks_may_diverge(job) { None } else { unreplaced(copies) };
     let no_interval = unreplaced.clone().or_else(|| {
         behind.lacks_batches().then(|| {
-            "fewer than ten stretches of its steps are independent of each other: run longer, or write `run.replications = 5`"
+            "its steps give fewer than ten independent batches: run longer, or write `run.replications = 5`"
                 .to_owned()
         })
     });
@@ -201,13 +202,12 @@ pub(super) fn length(
             ))
         }
         Stop::Known { precision, .. } if !is_narrow(&figure, precision) => Some(format!(
-            "its throughput is not known to {} yet when `run.most` events were over: raise `run.most`, or be content \
-                 with a larger `run.precision`",
+            "its throughput was not known to {} when `run.most` events were over: raise `run.most` or `run.precision`",
             percent(precision)
         )),
         _ if unreplaced.is_some() => unreplaced.clone(),
         _ if all().any(|(_, measured)| !measured.level) => {
-            Some("its step times had not settled half-way through".to_owned())
+            Some("its step times were not steady by the middle of the run".to_owned())
         }
         _ => None,
     };

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 /// Number of parts of a GPU that occupancy is counted in.
 const PARTS: usize = 20;
 
-/// Histogram of occupancy: time by the part of a GPU that was in use [s]. Entry i is time with at most i ÷ 20 of a GPU in use,
-/// and more than in the entry before.
+/// Histogram of occupancy: time by the part of a GPU that was in use [s]. Entry i is the time with more than (i − 1) ÷ 20 and
+/// at most i ÷ 20 of a GPU in use.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Occupancy {
     seconds: [f64; PARTS + 1],
@@ -63,7 +63,7 @@ pub struct LearnersOutcome {
     pub inputs: u32,
     /// Largest number of buffers for activations that learners held at once, on the GPU that needed most.
     pub activations: u32,
-    /// Part of a GPU in use, from the first kernel to the last, all GPUs together.
+    /// Histogram of the part of a GPU in use, from the first kernel to the last, all GPUs together.
     pub occupancy: Occupancy,
     /// Numbers of learners that a policy has tried, in order.
     pub tried: Vec<LearnersTried>,
@@ -93,7 +93,7 @@ pub struct LearnersReport {
     pub occupancy_cumulative: Vec<f64>,
     /// Buffers that learners share.
     pub buffers: BuffersReport,
-    /// Numbers of learners that the policy which tunes their number has tried, in the first copy.
+    /// Numbers of learners on each GPU that the tuning policy has tried, in the first copy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<LearnersTried>,
 }
@@ -172,7 +172,7 @@ pub(super) fn line(job: &str, learners: &LearnersReport) -> String {
     }
     if let Some(gain) = learners.gain {
         text += &format!(
-            "; together they train {} times what one that never waits would",
+            "; together they train {} times as fast as one learner that never waits",
             number(gain)
         );
     }
@@ -190,7 +190,7 @@ pub(super) fn line(job: &str, learners: &LearnersReport) -> String {
     });
     let tried: Vec<String> = tried.collect();
     if !tried.is_empty() {
-        text += &format!(". The policy saw {}", tried.join(", "));
+        text += &format!(". The policy measured {}", tried.join(", "));
     }
     text + "."
 }

@@ -13,11 +13,14 @@ use forebay_scenario::printable_line;
 pub(super) fn rarely(job: &JobReport) -> Option<String> {
     let StalledSteps { events, steps, at_most } = job.stalled_steps?;
     let seen = match events {
-        0 => format!("No step of `{}` was held up in {steps}", job.name),
+        0 => format!("No step of `{}` was held up in {steps} steps", job.name),
         1 => format!("One of {steps} steps of `{}` was held up", job.name),
-        _ => format!("Steps of `{}` were held up {events} times in {steps}", job.name),
+        _ => format!("Steps of `{}` were held up {events} times in {steps} steps", job.name),
     };
-    Some(format!("{seen}: in the long run at most one in {} is.", number((1.0 / at_most).floor())))
+    Some(format!(
+        "{seen}: in the long run at most one step in {} is.",
+        number((1.0 / at_most).floor())
+    ))
 }
 
 /// Returns a sentence on how long a job's nodes took to copy its data set; `None` without staging.
@@ -35,8 +38,8 @@ pub(super) fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option
 pub(super) fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String> {
     let accuracy = accuracy?;
     Some(format!(
-        "Time to accuracy of `{job}`: {} for {} epochs, {} samples, each worth {} of one in the smallest of \
-         batches. Assumed: {}. Observed: {}.",
+        "Time to accuracy of `{job}`: {} for {} epochs, {} samples, each worth {} of a sample in the smallest batch. \
+         Assumed: {}. Observed: {}.",
         with_error(&accuracy.time, Quantity::Seconds),
         number(accuracy.epochs),
         shown(accuracy.samples.mean, count),
@@ -53,7 +56,10 @@ pub(super) fn sync_line(job: &str, sync: Option<&SyncReport>) -> Option<String> 
     let mut line = format!("Synchronisation of `{job}`: {}", sync.text);
     if let Some(staleness) = sync.staleness.as_ref().filter(|of| of.max > 0) {
         let mean = shown(staleness.mean.mean, number);
-        line += &format!("; an update misses {mean} of the others', {} at most", staleness.max);
+        line += &format!(
+            "; an update misses {mean} updates of other ranks on average, {} at most",
+            staleness.max
+        );
     }
     Some(line + ".")
 }

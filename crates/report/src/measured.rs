@@ -6,38 +6,39 @@ use forebay_engine::stats::mser5;
 use forebay_scenario::{Run, Stop, WarmUp};
 use std::ops::Range;
 
-/// Number of places that are tried as the end of the warm-up, from the one that step times give to the middle of the run.
+/// Number of steps that are tried as the end of the warm-up, evenly spaced between the end found from step times and the middle
+/// of the run.
 const PLACES: usize = 24;
 
-/// Fewer than one in this many steps of a copy may be left out because they end after the first job copy does.
+/// The steps of a copy that end after the first job copy has ended may be left out if they are fewer than one in this many.
 const TAIL: usize = 10;
 
-/// Samples that may flow out of buffers beyond those that flow in, relative to the outflow, if the scenario sets the length of
-/// the run.
+/// Maximum difference between the samples taken out of buffers and those read into them, relative to the samples taken, if the
+/// scenario sets the length of the run.
 const DRAIN: f64 = 0.02;
 
 /// Change of the number of samples in buffers that does not matter, relative to the samples taken out.
 const LITTLE: f64 = 2e-4;
 
-/// How often the content of the loaders' buffers is replaced before figures count.
+/// Number of times that the content of the loaders' buffers must be replaced before steps are measured.
 const TURNS: f64 = 2.0;
 
 /// At most one in this many steps is left out at the end, so that buffers hold as much as at the beginning.
 const LAST: usize = 20;
 
-/// What decides which steps of a job's copies are measured.
+/// Settings that decide which steps of a job's copies are measured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rule<'a> {
-    /// How the run ends, and what is left out at the beginning.
+    /// Settings of the run: how it ends, and which warm-up is left out at the beginning.
     pub(super) run: &'a Run,
     /// Samples of the job's data set.
     pub(super) dataset: u64,
-    /// Whether reads into the job's queue and takes out of it need not balance: trainers re-read the slots of a circular queue,
-    /// and failures discard samples that were read.
+    /// Whether the samples read into the job's queue and those taken out of it may differ in number: trainers read the slots of
+    /// a circular queue repeatedly, and failures discard samples that were read.
     pub(super) loose: bool,
 }
 
-/// The steps of a job copy that figures are about.
+/// The measured steps of a job copy, from which its figures are computed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
     /// Indices of the measured steps.
@@ -82,12 +83,12 @@ impl Measured {
 }
 
 impl Rule<'_> {
-    /// Returns the steps of a copy until nodes that keep what they read have read the data set once; 0 if nodes keep nothing.
+    /// Returns the number of steps of a copy's first epoch, in which caches are cold; 0 if nodes cache nothing.
     pub(super) fn cold_steps(&self, copy: &JobOutcome) -> usize {
         if copy.keeps_data() { first_epoch(copy, self.dataset) } else { 0 }
     }
 
-    /// Whether the steps from `from` on begin in the cold first epoch, though the run is to show the long-run rate.
+    /// Whether step `from` lies in the first epoch, when caches are cold, although the run is to show the long-run rate.
     fn is_cold(&self, copy: &JobOutcome, from: usize) -> bool {
         matches!(self.run.stop, Stop::Known { .. }) && from < self.cold_steps(copy)
     }
@@ -164,14 +165,14 @@ impl Outcome {
 }
 
 impl JobOutcome {
-    /// Whether a node keeps what was read, so that later epochs differ from the first one.
+    /// Whether a node caches what was read, so that later epochs differ from the first one.
     fn keeps_data(&self) -> bool {
         !(self.cache.is_empty() && self.tiers.is_empty() && self.decoded.is_empty())
     }
 }
 
-/// Returns the number of steps that end by `until`. If a tenth of the steps or more end later, it returns all of them: then
-/// copies do not just finish one after the other.
+/// Returns the number of steps that end by `until`. If a tenth of all steps or more end later, returns the number of all steps:
+/// the copies then do not just finish shortly after one another.
 fn last_before(copy: &JobOutcome, until: f64) -> usize {
     let all = copy.steps.len();
     let inside = copy.steps.partition_point(|step| step.end <= until);
@@ -185,7 +186,7 @@ fn cold_epoch(copy: &JobOutcome, rule: Rule, end: usize) -> usize {
     if matches!(rule.run.stop, Stop::Known { .. }) && first < end { first } else { 0 }
 }
 
-/// Returns the ends of the warm-up to try, in ascending order.
+/// Returns the steps to try as the end of the warm-up, in ascending order.
 fn places(least: usize, end: usize) -> impl Iterator<Item = usize> {
     let most = (end / 2).max(least);
     let mut tried: Vec<usize> = (0..=PLACES).map(|i| least + (most - least) * i / PLACES).collect();
@@ -209,7 +210,7 @@ mod tests {
     use super::super::fixture::copy;
     use super::*;
 
-    /// A copy of 200 steps of 0.1 s that take 10 samples each; `read` gives the samples read in a step.
+    /// Returns a copy of 200 steps of 0.1 s that take 10 samples each; `read` gives the number of samples read in a step.
     fn reading(read: impl Fn(usize) -> u64) -> JobOutcome {
         let mut copy = copy(200, 0.1);
         let mut started = 0;

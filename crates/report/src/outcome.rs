@@ -39,7 +39,7 @@ pub struct Outcome {
     pub energy: Option<EnergyOutcome>,
     /// Timeline; `None` if it was not asked for.
     pub trace: Option<Trace>,
-    /// Why jobs did not finish, though nobody interrupted the run; `None` if they did, and always in runs for a duration.
+    /// Why the run ended before its jobs were done; `None` if all jobs finished, and always in runs for a duration.
     pub unfinished: Option<Unfinished>,
 }
 
@@ -116,7 +116,7 @@ pub struct JobOutcome {
 
 /// Bytes that all GPUs of a job copy sent in all of its steps that count (whose work no failure destroyed) [B].
 ///
-/// For collectives these are the least bytes that each rank must send: for n bytes among r ranks 2 (r − 1) ÷ r × n in an
+/// For collectives these are the minimum bytes that each rank must send: for n bytes among r ranks 2 (r − 1) ÷ r × n in an
 /// allreduce, and half of that in a reduce-scatter or an allgather.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ParallelOutcome {
@@ -162,8 +162,8 @@ pub struct SyncOutcome {
     pub pushed: u64,
     /// Bytes whose transfer from servers was started [B].
     pub pulled: u64,
-    /// Number of updates by staleness. The staleness of an update is the number of other updates that servers received after they
-    /// had sent the model copy its parameters and before its update; 0 for all updates that are applied together.
+    /// Number of updates by staleness. The staleness of an update is the number of other updates that servers received between
+    /// sending the model copy its parameters and receiving its update; it is 0 for all updates that are applied together.
     pub staleness: BTreeMap<u64, u64>,
 }
 
@@ -172,7 +172,7 @@ pub struct SyncOutcome {
 pub struct Tuned {
     /// Name of the stage.
     pub stage: String,
-    /// Workers that may work at once.
+    /// Number of workers that may work at once.
     pub workers: u32,
 }
 
@@ -253,7 +253,7 @@ pub struct StepOutcome {
     pub compute: f64,
     /// Samples that the step trained on, all model copies together.
     pub samples: u64,
-    /// Samples among them that no model copy had trained on before in this epoch of the data set.
+    /// Samples of the step that no model copy had trained on before in this epoch of the data set.
     pub fresh: u64,
     /// The queue's running totals at `end`.
     pub queue: QueueTotals,
@@ -315,7 +315,7 @@ pub struct QueueOutcome {
     pub level: u64,
     /// Workers that fill the buffer.
     pub workers: u64,
-    /// Each time that the queue ran empty under a waiting trainer after it had held a batch.
+    /// Exhaustions: periods in which a trainer had to wait because the queue had run empty after it had held a batch.
     pub exhaustions: Vec<Exhaustion>,
     /// Circular queues: samples overwritten, by how often they had been read (the last entry counts
     /// all that were read at least that often).
@@ -365,7 +365,7 @@ pub struct Bin {
 /// some of the enqueued samples are cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SampleCounts {
-    /// Samples that a reader took from the epoch's order.
+    /// Samples that readers have begun to read, in the order of the epoch.
     pub started: u64,
     /// Samples put into the last buffer.
     pub enqueued: u64,
@@ -383,7 +383,7 @@ pub struct SampleCounts {
     pub cleared: u64,
 }
 
-/// A shared resource, or all equal ones of equal nodes.
+/// A shared resource, or all equal resources of equal nodes together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceOutcome {
     /// Name: `hpctmp.bandwidth`, `hpctmp.operations`, `node.nic`, `node.cores`, `node.pcie`, …
@@ -421,7 +421,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Appends another timeline, whose processes are others than this one's.
+    /// Appends another timeline; its processes and tracks are added as new ones.
     pub fn append(&mut self, other: Trace) {
         let (processes, tracks) = (self.processes.len() as u32, self.tracks.len() as u32);
         self.processes.extend(other.processes);

@@ -28,7 +28,7 @@ pub(super) enum Style {
     Warning,
 }
 
-/// Text of a page in the terminal, as far as it is written.
+/// The text written so far of a page for the terminal.
 pub(super) struct Page {
     pub(super) width: usize,
     colour: bool,

@@ -35,8 +35,8 @@ pub struct ParallelReport {
     pub activation_bytes: Option<f64>,
     /// Partial results of split layers that a GPU sends in a step, mean over all GPUs [B].
     pub sum_bytes: Option<f64>,
-    /// How the time of the collectives of split layers is found: "flow", transfer by transfer, or "analytic", as on an idle
-    /// network; `None` if no layer is split.
+    /// How the time of the collectives of split layers is found: "flow", by simulating each transfer, or "analytic",
+    /// computed for an idle network; `None` if no layer is split.
     pub sum_fidelity: Option<&'static str>,
     /// Keys and values of split sequences, and their gradients, that a GPU sends in a step, mean over all GPUs [B].
     pub key_value_bytes: Option<f64>,

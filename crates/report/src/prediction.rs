@@ -5,13 +5,13 @@ use super::{Outcome, summarise};
 use forebay_engine::stats::mean;
 use forebay_scenario::Scenario;
 
-/// One of the runs that a prediction is made of.
+/// One simulated run of a prediction, with its own sampled parameters.
 pub struct Predicted {
     /// Scenario that was simulated.
     pub scenario: Scenario,
     /// Results of the simulation.
     pub outcome: Outcome,
-    /// Factor by which the run's steps take longer than simulated, from the variation between equal runs.
+    /// Factor by which the run's steps take longer than simulated; it represents the variation between equal runs.
     pub slowdown: f64,
 }
 
@@ -55,19 +55,19 @@ pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Repor
     }
     if runs.len() < FEWEST {
         report.warnings.push(format!(
-            "With {} runs an interval holds less than 90 % of them: ask for {FEWEST} or more.",
+            "With {} runs an interval cannot hold 90 % of them: ask for {FEWEST} or more.",
             runs.len()
         ));
     }
     report
 }
 
-/// Fewest runs whose least and greatest values hold 90 % of single runs between them.
+/// Minimum number of runs for which the interval from the smallest to the largest value holds 90 % of single runs.
 const FEWEST: usize = 19;
 
 /// Returns the interval that one more run lies in with a probability of 90 %, given the values of equal runs before it: from
-/// order statistic number 0.05 (n + 1) to 0.95 (n + 1) (Wilks, 1941). With fewer than 19 values it is from the least to the
-/// greatest, which hold less.
+/// order statistic number 0.05 (n + 1) to 0.95 (n + 1) (Wilks, 1941). With fewer than 19 values it goes from the smallest to
+/// the largest value, and the probability is lower.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_unstable_by(f64::total_cmp);
     let n = values.len().max(1) as f64;

@@ -10,7 +10,7 @@ const NEGLIGIBLE: f64 = 0.02;
 /// Stalls are rare if at most one in this many steps is held up.
 const FEW: usize = 8;
 
-/// Number of events from which on the usual intervals hold.
+/// Number of events from which on the usual intervals are valid without widening.
 const MANY: usize = 30;
 
 /// Rare stalls. Consecutive steps that waited longer than the median step count as one event.
@@ -20,10 +20,10 @@ pub(super) struct Rare {
     pub(super) events: usize,
     /// Number of steps observed.
     pub(super) steps: usize,
-    /// Ends of the 95 % interval of the summed waits of all events, less the observed waits, relative to the elapsed time: from
-    /// at most 0 to more.
+    /// Ends of the 95 % interval of the expected wait in all events, minus the observed wait, ÷ the elapsed time. The lower end
+    /// is at most 0, the upper end above 0.
     change: [f64; 2],
-    /// Ends of that interval as factors of the observed waits; `None` if no wait was observed.
+    /// Ends of the 95 % interval of the expected wait in all events, ÷ the observed wait; `None` if no wait was observed.
     factors: Option<[f64; 2]>,
 }
 
@@ -62,7 +62,7 @@ impl Rare {
         })
     }
 
-    /// Returns the upper limit of the share of steps that are events: Poisson's 97.5 % limit.
+    /// Returns the upper limit of events ÷ steps in the long run: the 97.5 % limit for a Poisson count of events.
     pub(super) fn most(&self) -> f64 {
         let [_, most] = rare_sum_interval(&vec![1.0; self.events], 1.0);
         (most / self.steps as f64).min(1.0)

@@ -28,7 +28,7 @@ pub(super) struct Sample {
     /// Windows by batch and copy, within a single replication; empty if there are several replications or too few independent
     /// batches.
     batches: Vec<Vec<Window>>,
-    /// Rare stalls: steps that waited longer than most.
+    /// Rare stalls; `None` if stalls are frequent, or if no step can be held up by chance.
     rare: Option<Rare>,
     /// Durations of all steps [s], ascending.
     durations: Vec<f64>,
@@ -44,7 +44,8 @@ pub(super) type Stretch<'a> = (&'a JobOutcome, Range<usize>);
 pub(super) struct Nature {
     /// Whether a step may be held up by chance.
     pub(super) chance: bool,
-    /// Samples that the workers of a loader make in one round, where each makes whole batches; 0 where they do not.
+    /// Number of samples in one round of the loader, in which each worker makes one whole batch; 0 if workers do not make whole
+    /// batches.
     pub(super) round: u64,
 }
 
@@ -66,7 +67,7 @@ pub(super) enum Ratio {
 }
 
 impl Sample {
-    /// Gathers stretches, given by replication and copy.
+    /// Creates a sample from stretches, given by replication and copy.
     pub(super) fn new(stretches: &[Vec<Stretch>], nature: Nature) -> Sample {
         let whole = |copies: &Vec<Stretch>| {
             copies.iter().filter_map(|(copy, steps)| Window::new(copy, steps.clone())).collect()
@@ -86,7 +87,7 @@ impl Sample {
         Sample { windows, batches, rare, durations, without_intervals: false }
     }
 
-    /// The same sample, whose figures have no intervals.
+    /// Returns the sample with intervals turned off: its figures have none.
     pub(super) fn without_intervals(self) -> Sample {
         Sample { without_intervals: true, ..self }
     }
@@ -96,7 +97,7 @@ impl Sample {
         self.durations.is_empty()
     }
 
-    /// Whether a single replication is too short, or its steps depend on each other for too long, for an interval.
+    /// Whether a single replication is too short for a confidence interval, or its steps are correlated for too long.
     pub(super) fn lacks_batches(&self) -> bool {
         self.windows.len() == 1 && self.batches.is_empty() && !self.is_empty()
     }
@@ -142,8 +143,8 @@ impl Sample {
         Figure { mean: Some(mean), ci95, ..Figure::default() }
     }
 
-    /// Returns the half-width of a ratio's interval from batches, relative to the ratio; for a rate, that of its reciprocal, the
-    /// time per unit.
+    /// Returns the half-width of a ratio's interval, found from batches, relative to the ratio. For a rate it is the relative
+    /// half-width of the reciprocal, the time per unit.
     fn relative_by_batches(
         &self,
         kind: Ratio,
@@ -192,7 +193,7 @@ impl Sample {
 }
 
 impl Ratio {
-    /// Whether the ratio lies from 0 to 1.
+    /// Whether ratios of this kind lie between 0 and 1.
     pub(super) fn is_share(self) -> bool {
         match self {
             Ratio::Busy | Ratio::Waiting | Ratio::Share => true,
@@ -200,7 +201,7 @@ impl Ratio {
         }
     }
 
-    /// Returns the interval around `mean` for a half-width relative to it; `None` if an end is infinite.
+    /// Returns the interval around `mean` whose half-width, relative to `mean`, is `half`; `None` if an end is infinite.
     fn around(self, mean: f64, half: f64) -> Option<[f64; 2]> {
         let linear = [mean * (1.0 - half), mean * (1.0 + half)];
         let found = match self {
@@ -217,7 +218,8 @@ impl Ratio {
     }
 }
 
-/// Returns a half-width relative to a mean; 0 if the mean is 0, which does not vary.
+/// Returns a half-width relative to a mean. It is 0 if the mean is 0: the values are never negative, so all of them are 0 and
+/// do not vary.
 fn relative_to(mean: f64, half: f64) -> f64 {
     if mean > 0.0 { half / mean } else { 0.0 }
 }
@@ -228,12 +230,12 @@ fn over_copies(groups: &[Vec<Window>], of: &impl Fn(&Window) -> Option<f64>) -> 
     groups.iter().filter_map(each).collect()
 }
 
-/// Cuts the stretches of one replication into batches that together are worth at least ten independent ones. Steps that do not
-/// fill a batch are left out at the beginning.
+/// Cuts the stretches of one replication into batches, among which the effective number of independent batches is at least ten;
+/// returns no batches if that is impossible. Steps that do not fill a batch are left out at the beginning.
 ///
-/// Workers that make whole batches deliver them in turn. A late batch is followed by batches that were finished meanwhile, so a
-/// part of a round that takes too long is followed by one that takes too short. Parts of rounds would therefore vary by more than
-/// the run's mean does. So batches consist of whole rounds of `round` samples if there are enough of these.
+/// Workers that make whole batches deliver them in turn. A late batch is followed by batches that other workers finished
+/// meanwhile: one part of the round takes too long, the next part too short. An interval found from parts of rounds would
+/// therefore be too wide. So batches of steps consist of whole rounds of `round` samples if there are enough rounds.
 fn batches(copies: &[Stretch], round: u64) -> Vec<Vec<Window>> {
     let durations = mean_durations(copies);
     let least = durations.len() / durations.len().clamp(1, MOST_BATCHES);
@@ -257,7 +259,8 @@ fn batches(copies: &[Stretch], round: u64) -> Vec<Vec<Window>> {
     (0..count).map(batch).collect()
 }
 
-/// Returns the durations of the last steps, as many as all copies have, mean over copies [s].
+/// Returns the mean duration over the copies for each step [s]. Steps are counted from the end, and there are as many as the
+/// shortest copy has.
 fn mean_durations(copies: &[Stretch]) -> Vec<f64> {
     let each: Vec<Vec<f64>> = copies
         .iter()

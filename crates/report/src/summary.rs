@@ -22,8 +22,8 @@ use super::{CacheRequests, JobOutcome, Outcome, ResourceOutcome, World};
 use forebay_engine::stats::mean;
 use forebay_scenario::{Scenario, Stop};
 
-/// Summarises the replications of a scenario, given in their order, which took `wall_time` [s] to
-/// run. Reductions go in order of index: the same outcomes give the same bytes.
+/// Summarises the replications of a scenario, given in their order, which took `wall_time` [s] to run. Sums are
+/// formed in order of index, so that the same outcomes give the same bytes.
 pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> Report {
     let jobs: Vec<JobReport> =
         (0..scenario.jobs.len()).map(|job| job_report(scenario, outcomes, job)).collect();
@@ -153,7 +153,7 @@ fn copies_of(outcome: &Outcome, job: usize) -> Vec<&JobOutcome> {
     outcome.jobs.iter().filter(|copy| copy.job == job).collect()
 }
 
-/// Returns the copies of a job by replication, each with the steps that its figures are about.
+/// Returns the copies of a job by replication, each with its measured steps.
 pub(super) fn measured<'o>(
     scenario: &Scenario,
     outcomes: &'o [Outcome],
@@ -190,7 +190,8 @@ fn stalled_steps(behind: &Sample) -> Option<StalledSteps> {
     Some(StalledSteps { events: rare.events, steps: rare.steps, at_most: rare.most() })
 }
 
-/// Returns the least and the greatest mean step time of the copies, each copy's mean taken over its replications.
+/// Returns the minimum and the maximum of the copies' mean step times; each copy's mean is taken over its
+/// replications.
 fn spread(sample: &Sample) -> Option<Spread> {
     let copies = sample.windows.iter().map(Vec::len).min()?;
     let step_time = |copy: usize| {

@@ -10,7 +10,7 @@ fn assert_close(figure: Figure, expected: f64) {
     assert!((mean - expected).abs() < 1e-9 * expected.abs().max(1.0), "{mean} for {expected}");
 }
 
-/// Step times 0.1 and 0.05 s: every figure is the mean of the two copies'.
+/// System: copies with step times of 0.1 and 0.05 s. Expectation: every figure is the mean of both copies' figures.
 #[test]
 fn figures_are_means_over_copies() {
     let report = summarise(&scenario(), &[outcome([0.1, 0.05])], 0.5);
@@ -135,7 +135,7 @@ fn circular_queues_report_age_and_reuse() {
     assert_eq!((reuse.mean, &reuse.histogram), (Some(1.0), &vec![1, 6, 1]));
 }
 
-/// Replication means 0.1 and 0.2: Student's interval 0.15 ± 12.706 · 0.0707 / √2.
+/// System: replications with means of 0.1 and 0.2. Expectation: Student's interval 0.15 ± 12.706 · 0.0707 / √2.
 #[test]
 fn several_replications_give_students_interval() {
     let report = summarise(&scenario(), &[outcome([0.1, 0.1]), outcome([0.2, 0.2])], 0.0);
@@ -147,8 +147,8 @@ fn several_replications_give_students_interval() {
     assert_eq!((report.events, report.flows), (200, 20));
 }
 
-/// Steps that take 0.1 or 0.2 s by the toss of a coin, and 32 batches of two: Student's interval of their means, which is
-/// widened where neighbours depend on each other.
+/// System: steps that take 0.1 or 0.2 s by the toss of a coin, in 32 batches of two. Expectation: Student's interval of the
+/// batch means, which is widened if neighbouring steps depend on each other.
 #[test]
 fn one_replication_gives_the_interval_of_batch_means() {
     let tosses = 0x1b3a_77c4_5d02_e96f_u64;
@@ -177,7 +177,7 @@ fn steps_that_depend_on_each_other_for_too_long_have_no_interval_and_the_reason_
     }
     let report = summarise(&scenario(), &[outcome], 0.0);
     assert_eq!(report.jobs[0].figures.step_time.ci95, None);
-    let said = |warning: &String| warning.contains("fewer than ten stretches");
+    let said = |warning: &String| warning.contains("fewer than ten independent batches");
     assert!(report.warnings.iter().any(said), "{:?}", report.warnings);
 }
 

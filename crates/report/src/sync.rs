@@ -80,7 +80,7 @@ fn text(job: &Job, sync: &Sync, own: u64) -> String {
     let whose = match servers.filter(|servers| !servers.is_synchronous()) {
         None => format!("a step is one batch of each of {most}{copies} model copies"),
         Some(_) => {
-            format!("a step is {copies} batches, whichever of {copies} model copies has done them")
+            format!("a step is {copies} batches, done by any of {copies} model copies")
         }
     };
     let when = match interval(sync) {
@@ -91,14 +91,16 @@ fn text(job: &Job, sync: &Sync, own: u64) -> String {
         Some(servers) => with_servers(servers),
         None => format!("by {}", sync.operation().name()),
     };
-    format!("{whose}; {when} of its own a {each} has {} to exchange {how}", bytes(own as f64))
+    format!("{whose}; {when} of its own steps a {each} exchanges {} {how}", bytes(own as f64))
 }
 
 fn with_servers(servers: &Servers) -> String {
     let how = match servers.slack {
         Some(0) => "all together".to_owned(),
-        Some(slack) => format!("at most {} exchanges ahead of the slowest", number(slack as f64)),
-        None => "each by itself".to_owned(),
+        Some(slack) => {
+            format!("at most {} exchanges ahead of the slowest model copy", number(slack as f64))
+        }
+        None => "each model copy by itself".to_owned(),
     };
     let plural = if servers.number() == 1 { "server" } else { "servers" };
     format!("with {} {plural}, {how}", servers.number())

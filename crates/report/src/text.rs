@@ -138,15 +138,15 @@ fn answer(report: &Report) -> String {
     format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
 }
 
-/// Share of time computing from which trainers count as busy.
+/// Share of the time spent computing from which on trainers count as busy.
 const BUSY: f64 = 0.95;
 
 /// Whether a job's trainers have what they need.
 enum Standing {
     Busy,
-    /// They wait mostly for input.
+    /// The trainers wait mostly for input.
     Starving,
-    /// They wait mostly for something other than input.
+    /// The trainers wait mostly for something other than input.
     Waiting,
 }
 
@@ -165,7 +165,7 @@ fn standing(job: &JobReport) -> Standing {
     if input >= other { Standing::Starving } else { Standing::Waiting }
 }
 
-/// Writes a figure with its interval; without the interval if the run is too short to say anything of a longer one.
+/// Writes a figure with its interval; without the interval if the run is too short to predict a longer run.
 fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> String {
     match job.length.why {
         None => with_error(figure, quantity),
@@ -181,7 +181,7 @@ fn too_short(job: &JobReport) -> Option<String> {
     let long = job.length.long_run_samples_per_second.filter(slower).map(|lasting| {
         let found = shown(job.figures.samples_per_second.mean, |value| rate(value, "samples"));
         format!(
-            " Its storage and loader keep up {} in the long run, not {found}.",
+            " In the long run its storage and loader sustain {}, not {found}.",
             rate(lasting, "samples")
         )
     });
@@ -253,7 +253,7 @@ fn jobs_legend(jobs: &[JobReport]) -> String {
         step.p99.zip(step.mean).is_some_and(|(p99, mean)| p99 < 0.999 * mean)
     };
     if jobs.iter().any(rare) {
-        text += "; where that is below the mean, the others take much longer";
+        text += "; where p99 is below the mean, the other 1 % take much longer";
     }
     if several(jobs) {
         text += "; each: of one copy of the job, all its ranks together";
@@ -261,13 +261,13 @@ fn jobs_legend(jobs: &[JobReport]) -> String {
     if repeats(jobs) {
         text += "; new/s: samples that this epoch had not trained on";
     }
-    text + "; computing: share of the time of a GPU, or of what trains."
+    text + "; computing: share of time that GPUs or other trainers compute."
 }
 
 /// Returns the legend of the columns of the table of resources, and names what the table leaves out.
 fn resources_legend(jobs: &[JobReport]) -> String {
-    let mut text = "used: share of the capacity over the whole run, mean of all that are alike, and of the most used; in \
-                    use by: transfers or requests at one of them at a time, on average."
+    let mut text = "used: share of the capacity over the whole run, mean over all equal resources, and of the most used one; \
+                    in use by: mean number of concurrent transfers or requests at one of them."
         .to_owned();
     let is_analytic = |job: &&JobReport| {
         let gradients = job.sync.as_ref().and_then(|sync| sync.fidelity);
@@ -278,7 +278,7 @@ fn resources_legend(jobs: &[JobReport]) -> String {
         jobs.iter().filter(is_analytic).map(|job| format!("`{}`", job.name)).collect();
     if !names.is_empty() {
         text += &format!(
-            " Collectives with `fidelity = \"analytic\"` ({}) take their time and are not counted here.",
+            " Collectives with `fidelity = \"analytic\"` ({}) take time, but are not counted here.",
             names.join(", ")
         );
     }

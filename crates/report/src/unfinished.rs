@@ -2,13 +2,14 @@
 
 use super::Outcome;
 
-/// Why a run ended while a job still had work left: its figures up to then are no answer.
+/// Why a run ended while a job still had work left. The figures of such a run are not valid
+/// results.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfinished {
     /// The simulation reached the end of its clock, 213 days of whole picoseconds after the start.
     #[error(
-        "job {job:?} takes longer than can be simulated, 213 days; look for a rate of it that is too low \
-         or a time that is too long, or write a shorter run"
+        "job {job:?} takes longer than 213 days, the most that can be simulated; look for a rate that is too low or a time \
+         that is too long in it, or write a shorter run"
     )]
     TooLong {
         /// Name of the first job that had work left.
@@ -16,8 +17,8 @@ pub enum Unfinished {
     },
     /// The job kept failing before it could write a checkpoint or end.
     #[error(
-        "job {job:?} fails more often than it gets on: write a longer `mtbf`, or a `checkpoint` that is \
-         written sooner and faster"
+        "job {job:?} fails too often to make progress: write a longer `mtbf`, or a `checkpoint` that is written sooner and \
+         faster"
     )]
     Failing {
         /// Name of the job.

@@ -11,8 +11,7 @@ pub struct Verdict {
     pub long_run: Option<LongRun>,
     /// Limits that speed the job up when they are lifted, most helpful first.
     pub limits: Vec<Limit>,
-    /// Resources that the awaited data passes through, that are used over 95 %, and that were not lifted because the budget ended
-    /// before.
+    /// Resources used over 95 % on the path of the awaited data that were not lifted, because the budget ended before.
     pub saturated: Vec<String>,
     /// Names of the limits that were lifted and did not help.
     pub without_effect: Vec<String>,
@@ -46,7 +45,7 @@ pub struct Limit {
     /// Identifier of what was lifted, for programs: `operations`, `nic`, `workers`, …; two limits that bind together are joined
     /// by `+`.
     pub lever: String,
-    /// Name of the resource, as in the report's list of resources if it is one of them.
+    /// Name of the resource that sets the limit; the same name as in the report's list of resources, if it is listed there.
     pub resource: String,
     /// Key of the scenario that sets the limit.
     pub key: String,

@@ -9,10 +9,10 @@ use forebay_scenario::{
     Scenario, ServerPlace, Servers, Unit,
 };
 
-/// Fewest steps after the warm-up from which on figures count as reliable.
+/// Minimum number of steps after the warm-up for figures to count as reliable.
 pub(super) const FEWEST_STEPS: usize = 20;
 
-/// Returns the remarks on a scenario that need no run of it, one sentence each.
+/// Returns the remarks on a scenario that can be made without running it, one sentence each.
 #[must_use]
 pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
     let mut found = scenario.remarks.clone();
@@ -41,9 +41,8 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
     }
     if scenario.cluster.node.pcie.is_finite() && !scenario.jobs.iter().any(uses_pcie) {
         found.push(
-            "`cluster.node.pcie` has no effect, because no loader copies to the device and no \
-             gradients go through the host: write stages of which one has the work \"copy\", or \
-             leave it out."
+            "`cluster.node.pcie` has no effect, because no loader copies to the device and no gradients go through the host: \
+             write a loader stage with the work \"copy\", or remove `pcie`."
                 .to_owned(),
         );
     }
@@ -60,10 +59,10 @@ fn length_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<Strin
     let name = &job.name;
     match copies.iter().map(|(_, measured)| measured.steps.len()).min() {
         None | Some(0) => Some(format!(
-            "No step of `{name}` is left behind the warm-up: run longer, or leave out less."
+            "No step of `{name}` is left after the warm-up: run longer, or write a shorter `run.warm_up`."
         )),
         Some(steps) if steps < FEWEST_STEPS => Some(format!(
-            "Only {steps} steps of `{name}` are left behind the warm-up: its figures are rough."
+            "Only {steps} steps of `{name}` are left after the warm-up: its figures are rough."
         )),
         Some(_) => None,
     }
@@ -75,8 +74,8 @@ fn exchange_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<Str
     let (steps, interval) = (copies.iter().map(left).min()?, job.interval());
     (steps < interval).then(|| {
         format!(
-            "Model copies of `{}` exchange something every {interval} steps, and {steps} are left behind the \
-             warm-up: its figures may leave that out.",
+            "Model copies of `{}` exchange every {interval} steps, but only {steps} steps are left after the warm-up: its \
+             figures may not include an exchange.",
             job.name
         )
     })
@@ -118,7 +117,7 @@ fn in_lockstep(scenario: &Scenario) -> bool {
         && !scenario.datasets.iter().any(|dataset| table(&dataset.sizes))
 }
 
-/// Returns how the steps of a job vary: whether by chance, and with which round of its workers.
+/// Returns how the steps of a job vary: whether by chance, and how many samples its workers make in one round.
 pub(super) fn nature(scenario: &Scenario, job: &Job) -> Nature {
     let stages = job.loader.stages.iter();
     let whole = stages.filter(|stage| stage.unit == Unit::Batch);
@@ -137,7 +136,7 @@ fn varies(scenario: &Scenario, job: &Job) -> bool {
     job.loader.stages.iter().any(works) && (sizes || distributions(scenario).iter().any(drawn))
 }
 
-/// Returns every distribution of a scenario with a name for what it describes.
+/// Returns every distribution of a scenario, with the name of the quantity that it describes.
 fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
     let mut all = Vec::new();
     for dataset in &scenario.datasets {

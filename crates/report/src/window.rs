@@ -6,13 +6,13 @@ use std::ops::Range;
 /// What one job copy did in a stretch of its steps: sums, from which every figure is a ratio.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Window {
-    /// Time from the end of the step before the first one to the end of the last one [s].
+    /// Time from the start of the first step to the end of the last step [s].
     pub(super) elapsed: f64,
     /// Number of steps.
     pub(super) steps: f64,
     /// Samples trained on.
     pub(super) samples: f64,
-    /// Samples among them that the epoch had not trained on before.
+    /// Samples that were trained on for the first time in their epoch.
     pub(super) fresh: f64,
     /// Time that accelerators computed [s].
     pub(super) compute: f64,
@@ -81,8 +81,9 @@ impl Window {
         unblocked_rate(self.enqueued, self.elapsed, self.blocked)
     }
 
-    /// Returns the samples taken out of the queue, per second in which no trainer waited for input [samples/s]. With `several`
-    /// loaders each has a queue, and all trainers wait until the trainer whose queue was empty has got its batch and computed.
+    /// Returns the samples taken out of the queue, per second in which no trainer waited for input [samples/s]. `several` says
+    /// that the copy has several loaders, each with its own queue. If one of these queues is empty, all trainers wait until
+    /// its trainer has got a batch and computed the step.
     pub(super) fn unstalled_dequeue_rate(&self, several: bool) -> Option<f64> {
         let for_input =
             |of: &StallCause| of.cause.is_input() || *of == StallCause::peer(Cause::Compute);
@@ -106,7 +107,8 @@ pub(super) fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
-/// Returns `part ÷ whole`, clamped to 0 to 1: the sum over steps and the difference of times are rounded differently.
+/// Returns `part ÷ whole`, clamped to 0 to 1, because `part` is a sum over steps and `whole` a difference of times, which are
+/// rounded differently.
 pub(super) fn share(part: f64, whole: f64) -> Option<f64> {
     // A sum of nothing is −0.
     ratio(part, whole).map(|share| share.clamp(0.0, 1.0) + 0.0)
@@ -132,7 +134,7 @@ fn stalls(copy: &JobOutcome, steps: &Range<usize>) -> Vec<(StallCause, f64)> {
     sums
 }
 
-/// Durations of all steps of a copy [s].
+/// Returns the durations of all steps of a copy [s].
 pub(super) fn durations(copy: &JobOutcome) -> Vec<f64> {
     let starts = std::iter::once(copy.start).chain(copy.steps.iter().map(|step| step.end));
     starts.zip(&copy.steps).map(|(start, step)| step.end - start).collect()

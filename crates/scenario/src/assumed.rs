@@ -1,8 +1,8 @@
-//! Defaults that a run used because keys were not written: each key, its value, and the source of the default.
+//! Defaults that a scenario uses for keys that its file does not set: each key, its value, and the source of the default.
 //!
-//! In each table that is written, every key that is left out and whose description in the schema states a default is recorded: no
-//! place that uses a default can forget to. If the value depends on other keys, the place that uses it records the value itself
-//! ([`super::check::Check::assume`]).
+//! For every table in the file, the walk over the schema records each key that the table leaves out and whose description states
+//! a default. So no code that uses a default can forget to record it. If a default's value depends on other keys, the code that
+//! uses the default records the value itself ([`super::check::Check::assume`]).
 
 mod sources;
 
@@ -13,10 +13,10 @@ use serde_json::{Map, Value as Json};
 
 use super::document::{Document, Kind, NodeId, ROOT};
 
-/// A key that is not written, and the default used for it.
+/// A key that the scenario file does not set, and the default used for it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Assumed {
-    /// The key, as `--set` takes it.
+    /// The key, in the form that `--set` takes.
     pub key: String,
     /// Default value of the key.
     pub value: String,
@@ -24,8 +24,8 @@ pub struct Assumed {
     pub source: String,
 }
 
-/// Defaults that a scenario uses, in the order of the schema. They do not count in comparisons: scenarios that run alike are
-/// equal, however many of their keys are written.
+/// Defaults that a scenario uses, in the order of the schema. Comparisons ignore them: two scenarios with the same values are
+/// equal, no matter which of the values are defaults.
 #[derive(Debug, Clone, Default)]
 pub struct Assumptions(pub Vec<Assumed>);
 
@@ -35,8 +35,8 @@ impl PartialEq for Assumptions {
     }
 }
 
-/// Returns the defaults of all keys that `document` leaves out. Defaults in `said`, recorded where they were used, take
-/// precedence over the schema's.
+/// Returns the defaults of all keys that `document` leaves out. A default in `said`, recorded by the code that uses it, replaces
+/// the schema's default for the same key.
 pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Assumptions {
     static SCHEMA: OnceLock<Json> = OnceLock::new();
     let schema = SCHEMA.get_or_init(super::settings::schema);
@@ -62,7 +62,7 @@ pub fn default_in(description: &str) -> Option<String> {
     Some(inside[..end].to_owned())
 }
 
-/// Returns the position of the parenthesis that closes the one which `text` begins inside of.
+/// Returns the position in `text` of the closing parenthesis whose opening parenthesis lies before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 1;
     text.char_indices().find_map(|(at, c)| {
@@ -79,7 +79,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Walks through the value at node `at` with its schema `of`; `class` is the path of its key without names.
+    /// Walks through the value at document node `at` together with its schema `of`, and records defaults. `class` is the path of
+    /// the value's key, without the names of named tables.
     fn value(&mut self, of: &'a Json, at: NodeId, class: &str) {
         let of = self.target(of);
         if let Some(properties) = of["properties"].as_object() {
@@ -116,7 +117,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the value at node `at` has this form.
+    /// Returns whether the value at document node `at` fits the alternative `form` of a schema.
     fn fits(&self, form: &'a Json, at: NodeId) -> bool {
         let form = self.target(form);
         match &self.document.node(at).kind {
@@ -136,7 +137,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns a key of the table at node `table`, as `--set` takes it.
+/// Returns the full path of `key` in the table at document node `table`, in the form that `--set` takes.
 pub(super) fn key_in(document: &Document, table: NodeId, key: &str) -> String {
     if table == ROOT { key.to_owned() } else { format!("{}.{key}", document.path(table)) }
 }

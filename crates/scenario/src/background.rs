@@ -11,7 +11,7 @@ use forebay_model::units::{Bandwidth, Rate, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A load on a storage that is not from the jobs: write one of `streams` and `requests`.
+/// A load on a storage that does not come from the scenario's jobs: write one of `streams` and `requests`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BackgroundSettings {
@@ -51,7 +51,7 @@ struct RequestSettings {
 }
 
 impl BackgroundSettings {
-    /// Returns the checked load of the table at node `at`.
+    /// Checks the table at document node `at` and returns its load; `None` if the table is invalid.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -69,9 +69,9 @@ impl BackgroundSettings {
         };
         if let Some(storage) = of.filter(|of| !takes_load(of)) {
             let what = match storage.path.is_remote() {
-                true => format!("no load from elsewhere is simulated on {:?}", storage.name),
+                true => format!("background load on {:?} is not simulated", storage.name),
                 false => {
-                    format!("{:?} is in each node, where no load from elsewhere is", storage.name)
+                    format!("{:?} is local to each node, so nothing outside loads it", storage.name)
                 }
             };
             let remedy = "name a file server, or write the load as another `[[job]]`";

@@ -1,4 +1,4 @@
-//! Tools that every check of settings needs: the document, to point into, and the log.
+//! Context that every check of settings needs: the parsed document, the log of problems, and the profile.
 
 use super::assumed::{Assumed, key_in};
 use super::distribution::FilesOfValues;
@@ -11,40 +11,41 @@ use forebay_model::input::unsafe_to_show;
 use std::fmt::Display;
 use std::path::Path;
 
-/// A check in progress.
+/// Context of the checks of one scenario.
 #[derive(Clone, Copy)]
 pub(super) struct Check<'d> {
     pub(super) document: &'d Document,
     pub(super) log: &'d Log,
     /// Directory in which files that the scenario names are looked up.
     pub(super) directory: &'d Path,
-    /// Files of values that were read already.
+    /// Cache of the files of values that have been read.
     pub(super) values: &'d FilesOfValues,
     /// Profile of the machine, if any.
     pub(super) profile: Option<&'d Profile>,
-    /// Whether keys that only a simulation needs may be missing.
+    /// Whether keys that only a simulation needs may be missing, as in live runs.
     pub(super) lenient: bool,
 }
 
 impl Check<'_> {
-    /// Records that something is wrong with the value of a node.
+    /// Records a problem with the value of a document node: what is wrong, and a remedy.
     pub(super) fn wrong(self, at: NodeId, what: impl Display, remedy: impl Display) {
         self.log.value(at, what, remedy);
     }
 
-    /// Returns the table of a value's kind, in which missing keys are to be written.
+    /// Returns the inner table of a value such as `{ lognormal = { … } }`: keys that the kind needs are reported there if they
+    /// are missing.
     pub(super) fn inside(self, at: NodeId) -> NodeId {
         self.document.children(at).first().copied().unwrap_or(at)
     }
 
-    /// Remarks that a key has no effect, if it is written.
+    /// Remarks that a key has no effect, if the file sets the key.
     pub(super) fn no_effect<T>(self, field: &Field<T>, why: &str) {
         if let Some(at) = field.at {
             self.remark(format!("`{}` has no effect: {why}.", self.document.path(at)));
         }
     }
 
-    /// Records that the key `key` of `table` is not written, and that the default `value` from `source` is used.
+    /// Records that the key `key` of `table` is not set, and that the default `value` from `source` is used.
     pub(super) fn assume(self, table: NodeId, key: &str, value: &str, source: &str) {
         let key = key_in(self.document, table, key);
         self.log.assume(Assumed { key, value: value.to_owned(), source: source.to_owned() });
@@ -72,8 +73,8 @@ impl Check<'_> {
         self.log.key(table, format!("the key `{key}` is missing"), remedy);
     }
 
-    /// Records that neither `table` nor the profile gives `key`; `part` is the part of the profile that could have given it.
-    /// Returns `None`, or `Some` if the key may be missing.
+    /// Reports that neither `table` nor the profile gives `key`, and returns `None`; `part` is the part of the profile that could
+    /// have given the value. If keys may be missing, reports nothing and returns `Some`.
     pub(super) fn unsaid(self, table: NodeId, key: &str, example: &str, part: &str) -> Option<()> {
         if self.lenient {
             return Some(());
@@ -89,7 +90,7 @@ impl Check<'_> {
         None
     }
 
-    /// Adds a remark for readers of the results, in a sentence.
+    /// Records a remark for readers of the results: one sentence.
     pub(super) fn remark(self, sentence: String) {
         self.log.remark(sentence);
     }
@@ -109,8 +110,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the index of the alternative that is written; one that an override changed takes precedence. Records a problem if
-    /// none is written, or several.
+    /// Returns the index of the only alternative that is set, or of the only one that an override sets. Reports a problem if
+    /// there is no such alternative.
     pub(super) fn one_of(
         self,
         table: NodeId,
@@ -144,15 +145,15 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the node to report for a contradiction between some nodes: the first that an override changed, or else the first
-    /// one.
+    /// Returns the document node at which to report that several settings contradict each other: the first that an override
+    /// changed, otherwise the first that is set, otherwise `table`.
     pub(super) fn blame(self, nodes: &[Option<NodeId>], table: NodeId) -> NodeId {
         let written = || nodes.iter().flatten().copied();
         let changed = written().find(|&at| self.document.node(at).origin.is_some());
         changed.or_else(|| written().next()).unwrap_or(table)
     }
 
-    /// Checks that a name can be shown: not empty, not too long, without control characters.
+    /// Checks that a name can be shown: it is not empty, not too long, and without control characters.
     pub(super) fn name(self, at: NodeId, name: &str) {
         const LONGEST: usize = 200;
         if name.trim().is_empty() {
@@ -165,7 +166,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the node at a path of keys, if it is written.
+    /// Returns the document node at a path of keys; `None` if the file does not set this key.
     pub(super) fn find(self, path: &[&str]) -> Option<NodeId> {
         path.iter().try_fold(ROOT, |table, key| self.document.member(table, key))
     }

@@ -29,17 +29,18 @@ pub use page_cache::PageCache;
 pub use power::Power;
 pub use smt::Smt;
 
-/// Most threads over all nodes, if the speed of cores depends on the number of threads.
+/// Maximum number of threads of all nodes together, if the speed of cores depends on the number of threads.
 const MOST_THREADS: u64 = 100_000_000;
 
 /// A cluster of nodes on one switch, or in racks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
-    /// Number of nodes, of all kinds.
+    /// Number of nodes, those of groups included.
     pub nodes: u32,
-    /// Whether all job copies are on the same nodes, from the first on; if not, each has its own.
+    /// Whether all job copies run on the same nodes, beginning with the first node; otherwise each copy has its own
+    /// nodes.
     pub share_nodes: bool,
-    /// Hardware of the first nodes: all but the nodes of groups.
+    /// Hardware of the first nodes, which belong to no group.
     pub node: Node,
     /// Groups of nodes with other hardware, which come after the first nodes.
     pub groups: Vec<Group>,
@@ -56,7 +57,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns the bandwidth at which data from storage come in to a node [B/s]; may be infinite.
+    /// Returns the bandwidth at which a node receives data from storage [B/s]; may be infinite.
     #[must_use]
     pub fn data_nic(&self) -> f64 {
         self.storage_nic.unwrap_or(self.nic)
@@ -77,7 +78,8 @@ pub struct Racks {
 pub struct Node {
     /// Number of CPU cores that threads can run on at once.
     pub cores: u32,
-    /// Core-seconds per second that all threads get together: less than `cores` where a quota leaves part of a core.
+    /// Core-seconds per second that all threads together get: less than `cores` if a CPU quota allows only a part of
+    /// one core.
     pub usable_cores: f64,
     /// Speed of a core while n cores are busy, relative to a core that is busy alone: entry n − 1, and the last
     /// entry for more cores. Empty if cores do not slow each other down.
@@ -99,8 +101,8 @@ pub struct Node {
     pub gpu_memory_bandwidth: f64,
     /// Main memory [B]; infinite where not given.
     pub memory: f64,
-    /// Bandwidth of main memory, which cores that work for loaders and copies to devices share [B/s]; infinite
-    /// where not given.
+    /// Bandwidth of main memory, shared by the loaders' cores and by copies to devices [B/s]; infinite where not
+    /// given.
     pub memory_bandwidth: f64,
     /// Host-to-device bandwidth of each GPU [B/s]; infinite where not given.
     pub pcie: f64,
@@ -129,10 +131,11 @@ pub enum Scheduling {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClusterSettings {
-    /// Number of nodes like `node`.
+    /// Number of nodes with the hardware `node`; nodes of groups come in addition.
     #[schemars(required)]
     nodes: Field<Count<1, 1_000_000>>,
-    /// Whether all job copies are on the same nodes, from the first node on (default: false, each has its own).
+    /// Whether all job copies run on the same nodes, beginning with the first node (default: false, each copy has its
+    /// own).
     share_nodes: Field<bool>,
     /// Hardware of each node (default: as the profile says).
     node: Field<NodeSettings>,
@@ -147,8 +150,8 @@ pub(super) struct ClusterSettings {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NodeSettings {
-    /// Number of CPU cores, which may be a fraction, such as 1.5 under a quota (default: those of the profile's
-    /// machine). Threads run on whole cores, and together they get no more core time than this number of cores has.
+    /// Number of CPU cores, possibly fractional, such as 1.5 under a quota (default: those of the profile's machine).
+    /// Threads run on whole cores; together they get at most this many core-seconds per second.
     cores: Field<Cores>,
     /// Speed of a core while 1, 2, 3 … cores are busy, relative to a core that is busy alone; the last value holds
     /// for more (default: as the profile says, or 1).
@@ -161,8 +164,8 @@ struct NodeSettings {
     gpus: Field<Count<1, 10_000>>,
     /// Speed of an accelerator relative to the one that step times are given for (default: 1).
     gpu_speed: Field<Factor>,
-    /// Name of the accelerator in the catalogue of GPUs, such as "v100-sxm2" (default: not said; its step times
-    /// are).
+    /// Name of the accelerator in the catalogue of GPUs, such as "v100-sxm2" (default: not said; its step times are
+    /// given instead).
     gpu: Field<GpuName>,
     /// Memory of each accelerator, into which everything that trains on it must fit (default: that of `gpu`, or
     /// infinite).
@@ -172,8 +175,8 @@ struct NodeSettings {
     gpu_memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Main memory (default: infinite).
     memory: Field<Positive<Size>>,
-    /// Bandwidth of main memory, which cores that work for loaders (by their jobs' `memory_traffic`) and copies to
-    /// devices share (default: infinite).
+    /// Bandwidth of main memory, shared by the loaders' cores (according to their jobs' `memory_traffic`) and by
+    /// copies to devices (default: infinite).
     memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Host-to-device bandwidth of each GPU (default: as the profile says, or infinite).
     pcie: Field<Positive<Bandwidth>>,
@@ -182,9 +185,9 @@ struct NodeSettings {
     /// Number of NICs that collectives use, each of bandwidth `cluster.network.nic`; GPUs are distributed among
     /// them, and NCCL's rings and trees have a channel for each NIC (default: 1).
     nics: Field<Count<1, 1_000>>,
-    /// Page cache for the files that the node reads, or "none": the files are larger than the memory, are read past
-    /// it, or were measured cold (default: where `memory` is written, all that workers, buffers and data in memory
-    /// leave of it, otherwise "none").
+    /// Page cache for the files that the node reads. Write "none" if files are larger than the memory, bypass the
+    /// page cache, or were measured cold (default: if `memory` is set, the part of it that workers, buffers and data
+    /// in memory leave free; otherwise "none").
     page_cache: Field<PageCacheWritten>,
     /// Power that the node draws: `{ idle = "300 W", gpu = "250 W", core = "8 W" }` (default: not said).
     power: Field<PowerSettings>,
@@ -225,7 +228,7 @@ impl RackSettings {
 }
 
 impl ClusterSettings {
-    /// Checks the table at node `at` and returns its cluster; `None` if it is wrong.
+    /// Checks the table at document node `at` and returns its cluster; `None` if the table is invalid.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Cluster> {
         let nodes = check.required(at, &self.nodes, "nodes", "write `nodes = 16`");
         let remedy = "write `[cluster.node]` with `cores = 20` and `gpus = 4`";
@@ -262,8 +265,8 @@ impl ClusterSettings {
         })
     }
 
-    /// Checks that the nodes do not run too many threads in all: the simulator keeps the capacity of a node's cores
-    /// for each number of threads.
+    /// Checks that all nodes together do not run too many threads: the simulator tabulates the capacity of each
+    /// node's cores by number of threads.
     fn check_threads(
         &self,
         check: Check<'_>,
@@ -277,7 +280,9 @@ impl ClusterSettings {
         let all = all.map(|(nodes, node)| nodes.saturating_mul(node.most_threads().into()));
         let all = all.fold(0, u64::saturating_add);
         if all > MOST_THREADS {
-            let what = format!("the cores of all nodes run {all} threads, which slow each other");
+            let what = format!(
+                "the cores of all nodes run {all} threads that slow each other: too many to simulate"
+            );
             let remedy = format!("write fewer nodes or cores: at most {MOST_THREADS} threads");
             check.wrong(at, what, remedy);
         }
@@ -288,13 +293,14 @@ impl ClusterSettings {
         self.share_nodes.get().copied().unwrap_or(false)
     }
 
-    /// Returns where a page cache is written; `None` if none is.
+    /// Returns the document node that sets a page cache, for the first nodes or for a group; `None` if none is set.
     pub(super) fn page_cache(&self) -> Option<NodeId> {
         let first = self.node.get().and_then(|node| node.page_cache.at);
         first.or_else(|| self.groups().find_map(GroupSettings::page_cache))
     }
 
-    /// Returns the number of all nodes, and where the number of the first nodes is written.
+    /// Returns the document node that sets the number of the first nodes, and the number of all nodes, groups
+    /// included.
     pub(super) fn nodes(&self) -> Option<(NodeId, u64)> {
         let of_groups = self.groups().map(GroupSettings::nodes).fold(0, u64::saturating_add);
         self.nodes.given().map(|(at, nodes)| (at, nodes.0.saturating_add(of_groups)))
@@ -307,7 +313,7 @@ impl ClusterSettings {
 }
 
 impl NodeSettings {
-    /// Returns these settings, with the keys that are not written taken from `base`.
+    /// Returns these settings, with the keys that are not set taken from `base`.
     fn over(&self, base: &NodeSettings) -> NodeSettings {
         NodeSettings {
             cores: self.cores.or(&base.cores),
@@ -340,8 +346,9 @@ impl NodeSettings {
         let usable_cores = self.cores(check, at)?;
         let scheduling = self.scheduling.get().copied().unwrap_or(Scheduling::Shared);
         if scheduling == Scheduling::Fifo && usable_cores.fract() != 0.0 {
-            let what =
-                format!("cores in \"fifo\" order are taken whole, and there are {usable_cores}");
+            let what = format!(
+                "\"fifo\" scheduling needs a whole number of cores, and there are {usable_cores}"
+            );
             let remedy = "write a whole number of `cores`, or `scheduling = \"shared\"`";
             check.wrong(self.cores.at.unwrap_or(at), what, remedy);
         }
@@ -376,7 +383,7 @@ impl NodeSettings {
     }
 }
 
-/// Combines two fields: by `over` if both are written, otherwise the one that is written.
+/// Combines two fields with `over` if both are set; otherwise returns the one that is set.
 fn both<T: Clone>(own: &Field<T>, base: &Field<T>, over: fn(&T, &T) -> T) -> Field<T> {
     match (own.given(), base.get()) {
         (Some((at, own)), Some(base)) => Field { at: Some(at), value: Some(over(own, base)) },
@@ -400,8 +407,8 @@ impl NodeSettings {
         self.gpu_memory_bandwidth.get().map_or(of_gpu, |bandwidth| bandwidth.0)
     }
 
-    /// Returns the number of cores, maybe a fraction, that all threads together may use; reports a problem and
-    /// returns `None` if it is unknown.
+    /// Returns the number of cores that all threads together may use, possibly fractional; reports a problem and
+    /// returns `None` if neither the file nor the profile gives this number.
     fn cores(&self, check: Check<'_>, at: NodeId) -> Option<f64> {
         if self.cores.is_written() {
             return Some(self.cores.get()?.0);
@@ -417,7 +424,7 @@ impl NodeSettings {
     fn core_speed(&self, check: Check<'_>, cores: u32, scheduling: Scheduling) -> Vec<f64> {
         if let Some((at, list)) = self.core_speed.given() {
             if scheduling == Scheduling::Fifo {
-                let what = "cores in \"fifo\" order keep their speed from start to end of a piece";
+                let what = "with \"fifo\" scheduling the speed of a core cannot depend on how many are busy";
                 check.wrong(at, what, "remove `core_speed`, or write `scheduling = \"shared\"`");
             }
             if list.0.is_empty() {
@@ -425,7 +432,7 @@ impl NodeSettings {
             }
             let given = list.0.iter().filter_map(Field::given);
             for (at, speed) in given.clone().filter(|(_, speed)| speed.0 > 1.0) {
-                let what = format!("a core is no faster for others being busy: {}", speed.0);
+                let what = format!("a core cannot be faster while others are busy: {}", speed.0);
                 check.wrong(at, what, "write speeds of at most 1");
             }
             return given.map(|(_, speed)| speed.0).collect();
@@ -439,9 +446,9 @@ impl NodeSettings {
     }
 }
 
-/// Returns the measured speed of a core while 1, 2, … cores are busy, linear between the measured numbers of cores.
-/// There is an entry for each number up to `cores` if `whole`, otherwise up to the largest measured one. Empty if
-/// every speed is 1.
+/// Returns the measured speed of a core while 1, 2, … cores are busy, interpolated linearly between the measured
+/// numbers of cores. The result has an entry for each number of cores up to `cores` if `whole`, otherwise up to the
+/// largest measured number. It is empty if every speed is 1.
 fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
     let parameters = profile.cores.iter().flat_map(|fit| &fit.parameters);
     let known = parameters.filter_map(|(name, speed)| {
@@ -461,8 +468,8 @@ fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
     if speeds.iter().all(|speed| *speed == 1.0) { Vec::new() } else { speeds }
 }
 
-/// Returns the value at `x` by linear interpolation between `points` in ascending order; outside of them, the value
-/// of the nearest point.
+/// Returns the value at `x` by linear interpolation between `points`, which are in ascending order. Outside of their
+/// range, returns the value of the nearest point.
 fn between(points: &[(f64, f64)], x: f64) -> f64 {
     let above = points.partition_point(|(at, _)| *at < x);
     match (above.checked_sub(1).and_then(|below| points.get(below)), points.get(above)) {

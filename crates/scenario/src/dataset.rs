@@ -23,11 +23,11 @@ pub struct Dataset {
     pub samples: u64,
     /// Size of each sample as stored.
     pub sizes: SampleSizes,
-    /// Size of a sample after decoding, for copies to the device [B]; `None` if as stored.
+    /// Size of a sample after decoding, for copies to the device [B]; `None`: the size as stored.
     pub decoded_size: Option<f64>,
     /// How samples are packed into files.
     pub layout: Layout,
-    /// How a sample that is read by itself is fetched; `None` if in one request.
+    /// Requests in which a sample that is read by itself is fetched; `None`: a single request.
     pub ranges: Option<Ranges>,
     /// Order in which an epoch visits samples.
     pub order: SampleOrder,
@@ -42,7 +42,7 @@ pub struct Image {
     pub width: u32,
     /// Height as stored [pixels].
     pub height: u32,
-    /// Width and height that decoding resizes to [pixels], if it does.
+    /// Width and height to which decoding resizes images [pixels]; `None`: images keep their size.
     pub resize: Option<u32>,
 }
 
@@ -87,7 +87,7 @@ pub enum SampleSizes {
     /// Sampled at random once per sample: a sample has the same size in every epoch, job and replication.
     Drawn(Distribution),
     /// Looked up in a table: the `i`-th sample that job copy `j` reads has size `table[(j·job_stride + i·sample_stride) mod
-    /// table.len()]`. Only the library offers this, to feed two engines the same sizes.
+    /// table.len()]`. No scenario file can set this; programs use it to feed two engines the same sizes.
     Table {
         /// Sizes [B]; not empty.
         table: Arc<[f64]>,
@@ -114,8 +114,7 @@ pub(super) struct DatasetSettings {
     layout: Field<LayoutSettings>,
     /// Order in which an epoch visits samples or shards (default: "shuffled").
     order: Field<SampleOrder>,
-    /// Samples are JPEG images of this size, and decoding them costs what the profile says
-    /// (default: opaque bytes).
+    /// Size of the JPEG images, if samples are images; decoding then costs what the profile says (default: opaque bytes).
     image: Field<ImageSettings>,
 }
 
@@ -142,7 +141,7 @@ impl ImageSettings {
     }
 }
 
-/// Returns the checked data sets of a scenario; `None` for those with a mistake, which has been recorded.
+/// Checks and returns the data sets of a scenario; `None` for each invalid one, whose problems are recorded.
 pub(super) fn resolve(check: Check<'_>, settings: &Named<DatasetSettings>) -> Vec<Option<Dataset>> {
     let one = |(name, field): &(String, Field<DatasetSettings>)| {
         let (at, settings) = field.given()?;
@@ -173,7 +172,7 @@ impl DatasetSettings {
             && !matches!(size, None | Some(Distribution::Constant(_)))
         {
             let remedy = "write one size, or `layout.shards = { samples = 1000 }`";
-            check.wrong(at, "an array has samples of one size", remedy);
+            check.wrong(at, "`layout.raw` needs samples of one size", remedy);
         }
         let ranges = self.layout.get().and_then(|layout| layout.ranges(check, size.as_ref()));
         let image = match self.image.given() {

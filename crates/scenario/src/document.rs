@@ -1,32 +1,32 @@
-//! A scenario file as a tree whose every node knows where it was written.
+//! A parsed scenario file as a tree; every node of the tree knows its position in the file.
 
 use super::value::{Tree, Value};
 use std::ops::Range;
 
-/// Index of a node in the document.
+/// Index of a document node.
 pub(super) type NodeId = usize;
 
 /// The root table.
 pub(super) const ROOT: NodeId = 0;
 
-/// A key with its value, or an element of an array.
+/// A document node: a key with its value, or an element of an array.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    /// The table or array that holds it; the root holds itself.
+    /// Table or array that contains the node; the root's parent is the root itself.
     pub(super) parent: NodeId,
     /// Key of the node; empty for elements of arrays.
     pub(super) key: String,
-    /// Where the key is written [B from the start of the file].
+    /// Position of the key in the file [B from the start].
     pub(super) key_span: Range<usize>,
-    /// Where the value is written [B from the start of the file].
+    /// Position of the value in the file [B from the start].
     pub(super) span: Range<usize>,
-    /// Index of the override that put the node there; `None` if the file has it.
+    /// Index of the override that added or changed the node; `None` if the node is as in the file.
     pub(super) origin: Option<usize>,
     /// Value of the node.
     pub(super) kind: Kind,
 }
 
-/// A value; tables keep the order of the file.
+/// Value of a document node; tables keep the order of the file.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
     Text(String),
@@ -38,14 +38,14 @@ pub(super) enum Kind {
     Table(Vec<NodeId>),
 }
 
-/// All nodes of a file; never empty.
+/// All nodes of a parsed scenario file; never empty, because there is a root.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     nodes: Vec<Node>,
 }
 
 impl Document {
-    /// Creates a document with an empty root table that covers `span`.
+    /// Creates a document with an empty root table that spans the bytes `span` of the file.
     pub(super) fn new(span: Range<usize>) -> Self {
         let root = Node {
             parent: ROOT,
@@ -128,8 +128,8 @@ impl Document {
         }
     }
 
-    /// Replaces or adds the value at `path`, in every element of the arrays along the path unless the path names one element.
-    /// Nodes that this creates are marked as coming from override `origin`.
+    /// Sets the value at `path`, and adds tables that are missing on the way. If an array lies on the path, sets the value in
+    /// every element, unless the path names one. Changed and added nodes are marked with `origin`, the index of the override.
     pub(super) fn set(&mut self, path: &[String], value: &Value, origin: usize) {
         let mut at = vec![ROOT];
         for key in path {
@@ -161,7 +161,7 @@ impl Document {
         vec![self.add(id, key, Kind::Table(Vec::new()), origin)]
     }
 
-    /// Returns the element that `key` names, or else the one whose number (from 0) it is.
+    /// Returns the element with the name `key`, otherwise the element whose index (from 0) is `key`.
     fn element(&self, elements: &[NodeId], key: &str) -> Option<NodeId> {
         let named = |&&id: &&NodeId| {
             self.member(id, "name").and_then(|name| self.text(name)).is_some_and(|n| n == key)
@@ -227,8 +227,8 @@ impl Document {
         }
     }
 
-    /// Returns a document with only the tables and arrays along `path`, which is enough to read an override by itself. Also
-    /// returns the path in that document: names of elements are left out, as it has only one element of each array.
+    /// Returns a document with only the tables and arrays along `path`, which is enough to check one override by itself. Also
+    /// returns the path in this document: it leaves out names of elements, because each array has only one element.
     pub(super) fn skeleton(&self, path: &[String]) -> (Self, Vec<String>) {
         let mut rest = Vec::new();
         let mut skeleton = Self::new(self.node(ROOT).span.clone());
@@ -273,7 +273,7 @@ impl Document {
     }
 }
 
-/// Returns a key as it is written in TOML.
+/// Returns a key as TOML writes it: quoted if necessary.
 fn quoted(key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !key.is_empty() && key.chars().all(bare) {

@@ -13,8 +13,8 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Least share of its speed that a fault may leave to a part that serves requests one after the other: a request is served at the
-/// speed of the instant when its service begins.
+/// Minimum share of its speed that a fault must leave to a part that serves requests one after the other: such a part serves a
+/// whole request at the speed that it has when the service begins.
 const LEAST: f64 = 1e-3;
 
 /// A part of the cluster that is slower than it should be, for a while. If several faults overlap, each of them counts.
@@ -35,13 +35,13 @@ pub struct Fault {
 /// A part of the cluster that a fault may slow down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Faulty {
-    /// A storage, by index: its bandwidth, its targets, and its operations.
+    /// A storage, by index: its bandwidth, its targets and its operations are slower.
     Storage(usize),
     /// Links of nodes or racks.
     Link(FaultyLink),
-    /// The nodes' cores: other programs have taken the rest of them.
+    /// Cores of nodes: other programs use the rest of the cores.
     Cores,
-    /// The nodes' GPUs: steps that begin during the fault take longer by the factor.
+    /// GPUs of nodes: steps that begin during the fault run at the reduced speed.
     Gpus,
 }
 
@@ -60,7 +60,7 @@ pub enum FaultyLink {
 }
 
 impl FaultyLink {
-    /// Returns the names that reports give to the resources of this kind.
+    /// Returns the names that reports use for the resources of these links.
     #[must_use]
     pub fn resources(self) -> &'static [&'static str] {
         match self {
@@ -82,7 +82,7 @@ impl FaultyLink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum NodePart {
-    /// The node's cores: other programs take the rest of them.
+    /// Cores of nodes: other programs use the rest of the cores.
     Cores,
     /// The node's GPUs.
     Gpus,
@@ -92,11 +92,11 @@ enum NodePart {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultSettings {
-    /// Name of the storage that is slow: its bandwidth and its operations.
+    /// Name of the slow storage: its bandwidth and its operations are slower.
     storage: Field<String>,
     /// Links that are slow or down: "nic", "intra", "pcie" or "uplink".
     link: Field<FaultyLink>,
-    /// Part of the nodes that is slow: "gpus", or "cores", if other programs take the rest of them.
+    /// Part of the nodes that is slow: "gpus", or "cores" if other programs use the rest of the cores.
     node: Field<NodePart>,
     /// Nodes that are affected, counted from 0 in the order of the jobs; racks if `link` is "uplink" (default: all).
     nodes: Field<List<Count<0, 999_999>>>,
@@ -110,7 +110,7 @@ pub(super) struct FaultSettings {
 }
 
 impl FaultSettings {
-    /// Returns the checked fault of the table at node `at`.
+    /// Checks the table at document node `at` and returns its fault; `None` if the table is invalid.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -138,7 +138,7 @@ impl FaultSettings {
         self.check_effect(check, what, parts);
         if until <= from {
             let at = check.blame(&[self.until.at, self.from.at], at);
-            let what = format!("it ends at {until} s, and begins at {from} s");
+            let what = format!("the fault ends at {until} s, but begins at {from} s");
             check.wrong(at, what, "write an `until` after `from`");
         }
         Some(Fault { what, nodes: nodes?, factor, from, until })
@@ -153,29 +153,33 @@ impl FaultSettings {
         let index = check.reference(&self.storage, "storage", names)?;
         let of = storage.get(index).and_then(Option::as_ref);
         if of.is_some_and(|of| of.path.service != Service::Link) {
-            let what = "how fast a measured storage is, or a disk with an arm, is not changed";
-            let remedy = "name another storage, or write its bandwidth";
+            let what = "faults of a measured storage or of a disk with `seek` are not simulated";
+            let remedy = "name another storage, or describe it by `bandwidth` alone";
             check.wrong(self.storage.at?, what, remedy);
         }
         Some(Faulty::Storage(index))
     }
 
-    /// Checks that only links are (nearly) down: a part that serves requests one after the other must keep at least [`LEAST`] of
-    /// its speed.
+    /// Checks that no part except links is (nearly) down: parts that serve requests one after the other must keep at least
+    /// [`LEAST`] of their speed.
     fn check_factor(&self, check: Check<'_>, what: Faulty, factor: f64) {
         let (Some(at), false) = (self.factor.at, matches!(what, Faulty::Link(_))) else {
             return self.check_end(check, factor);
         };
         if factor < LEAST {
-            let remedy = format!("write at least {LEAST}, or the `link` that is down");
-            check.wrong(at, format!("{factor} of its speed is as good as none"), remedy);
+            let remedy = format!("write at least {LEAST}, or name a `link` that is down");
+            check.wrong(at, format!("{factor} of the normal speed is as good as none"), remedy);
         }
     }
 
-    /// Checks that a link that is down comes up again: otherwise no job would end.
+    /// Checks that a fault with a link down has an end: otherwise no job would end.
     fn check_end(&self, check: Check<'_>, factor: f64) {
         if let (Some(at), true, false) = (self.factor.at, factor < LEAST, self.until.is_written()) {
-            check.wrong(at, "what is down for ever lets no job end", "write `until = \"2 min\"`");
+            check.wrong(
+                at,
+                "a link that is down for ever lets no job end",
+                "write `until = \"2 min\"`",
+            );
         }
     }
 
@@ -191,14 +195,19 @@ impl FaultSettings {
             _ => cluster.nodes,
         });
         if list.0.is_empty() {
-            check.wrong(at, "the list is empty", "write `nodes = [0]`, or leave it out for all");
+            check.wrong(
+                at,
+                "the list is empty",
+                "write `nodes = [0]`, or leave it out for all nodes",
+            );
             return None;
         }
         let places: Option<Vec<u32>> = list.0.iter().map(|n| n.get().map(|n| n.small())).collect();
         let places = places?;
         if let Some(beyond) = places.iter().find(|place| **place >= number) {
-            let what = format!("there is no {beyond}: they are counted from 0 to {}", number - 1);
-            check.wrong(at, what, "write others, or a larger cluster");
+            let what =
+                format!("there is no node or rack {beyond}: numbers go from 0 to {}", number - 1);
+            check.wrong(at, what, "write other node numbers, or increase `cluster.nodes`");
         }
         Some(places)
     }

@@ -1,4 +1,4 @@
-//! Parts of settings that remember where they were written, and with which reading goes on after a mistake.
+//! Fields of settings: each remembers its position in the file, and lets the reader go on after a mistake.
 
 use super::document::NodeId;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -7,15 +7,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Name with which a field asks the reader for its position.
+/// Newtype name by which a field asks the reader for its document node.
 pub(super) const FIELD: &str = "$forebay::Field";
 
 /// A key that may be missing or have a wrong value. The reader records a wrong value and reads the rest of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field<T> {
-    /// Node of the key; `None` if it is missing.
+    /// Document node of the key; `None` if the key is missing.
     pub(super) at: Option<NodeId>,
-    /// Value of the key; `None` if it is missing or wrong.
+    /// Value of the key; `None` if the key is missing or its value is invalid.
     pub(super) value: Option<T>,
 }
 
@@ -26,17 +26,17 @@ impl<T> Default for Field<T> {
 }
 
 impl<T> Field<T> {
-    /// Returns the value, if it is there and right.
+    /// Returns the value; `None` if the key is missing or its value is invalid.
     pub(super) fn get(&self) -> Option<&T> {
         self.value.as_ref()
     }
 
-    /// Returns the value with its position, if it is there and right.
+    /// Returns the key's document node and its value; `None` if the key is missing or its value is invalid.
     pub(super) fn given(&self) -> Option<(NodeId, &T)> {
         Some((self.at?, self.value.as_ref()?))
     }
 
-    /// Returns this field, or `other` if this one is not written.
+    /// Returns this field if its key is set, otherwise `other`.
     pub(super) fn or(&self, other: &Self) -> Self
     where
         T: Clone,
@@ -44,7 +44,7 @@ impl<T> Field<T> {
         if self.is_written() { self.clone() } else { other.clone() }
     }
 
-    /// Whether the key is written at all.
+    /// Returns whether the key is set, even to an invalid value.
     pub(super) fn is_written(&self) -> bool {
         self.at.is_some()
     }
@@ -107,7 +107,7 @@ impl<T: JsonSchema> JsonSchema for Field<T> {
     }
 }
 
-/// An array each of whose elements may be wrong by itself.
+/// An array in which single elements may be invalid.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct List<T>(pub(super) Vec<Field<T>>);
 
@@ -149,7 +149,7 @@ impl<T: JsonSchema> JsonSchema for List<T> {
     }
 }
 
-/// Tables by the names that the user gives them, in the order of the file.
+/// Tables under names that the user chooses, in the order of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Named<T>(pub(super) Vec<(String, Field<T>)>);
 

@@ -1,4 +1,4 @@
-//! Scenario files: TOML is parsed here, and nowhere else.
+//! Scenario files; no other module parses the TOML of scenarios.
 
 use super::distribution::FilesOfValues;
 use super::document::{Document, Kind, Node, NodeId, ROOT};
@@ -17,9 +17,9 @@ pub struct ScenarioFile {
     pub(super) directory: PathBuf,
     pub(super) text: String,
     pub(super) document: Document,
-    /// Files of values that the scenario names, as far as they were read.
+    /// Cache of the files of values that the scenario names.
     pub(super) values: FilesOfValues,
-    /// Profiles that were read for the scenario.
+    /// Cache of the profiles that were read for the scenario.
     pub(super) profiles: Cache,
 }
 
@@ -41,7 +41,8 @@ impl ScenarioFile {
         Ok(file)
     }
 
-    /// Parses a text. Messages name it `name`, and files that it refers to are looked up beside `name`.
+    /// Parses a text. Messages call it `name`, and files that the text refers to are looked up in the directory of
+    /// `name`.
     ///
     /// # Errors
     /// If the text is not TOML.
@@ -82,7 +83,8 @@ impl ScenarioFile {
     }
 }
 
-/// Returns the bytes of a file that holds at most `largest` bytes; otherwise what is wrong, and a remedy.
+/// Returns the bytes of a file of at most `largest` bytes; if it cannot be read or is larger, returns what is wrong,
+/// and a remedy.
 pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, (String, String)> {
     input::bytes(path, largest).map_err(|error| (error.to_string(), error.remedy()))
 }
@@ -100,7 +102,7 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Problem {
     .at(&text, start..end)
 }
 
-/// Returns the problem of a text that is too large to build a tree of.
+/// Returns the problem for a text that is too large to be parsed into a tree.
 fn crowded(name: &str, text: &str, error: &InputError) -> Problem {
     let problem = Problem::new(name, error.to_string(), error.remedy());
     match error {
@@ -109,7 +111,8 @@ fn crowded(name: &str, text: &str, error: &InputError) -> Problem {
     }
 }
 
-/// Returns a problem for each list with more entries than are read, before each entry becomes a node with its settings.
+/// Returns a problem for each list with too many entries. Such lists are refused before their entries become document
+/// nodes.
 fn too_many(name: &str, text: &str, table: &DeTable<'_>) -> Vec<Problem> {
     let length = |value: &DeValue<'_>| match value {
         DeValue::Array(entries) => entries.len(),
@@ -156,7 +159,7 @@ fn syntax_remedy(message: &str) -> &'static str {
     }
 }
 
-/// Returns the value of a text in TOML syntax; otherwise what is wrong.
+/// Returns the value of a text in TOML syntax; if the text is invalid, returns what is wrong.
 pub(super) fn parse_value(text: &str) -> Result<Tree, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
     let mut document = Document::new(0..0);

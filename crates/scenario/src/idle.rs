@@ -1,5 +1,5 @@
-//! Remarks on keys of the cluster that have no effect with the scenario's jobs, on idle or crowded GPUs, and on page caches that
-//! are missing or that are left out because they would not fit into this program's memory.
+//! Remarks on a cluster that does not suit the scenario's jobs: keys without effect, idle or crowded GPUs, and page caches that
+//! are missing or are left out because they would not fit into this program's memory.
 
 use super::check::Check;
 use super::document::NodeId;
@@ -9,7 +9,7 @@ use super::tiers::Parts;
 use super::{Cluster, Device, Job, Scenario};
 
 impl ScenarioSettings {
-    /// Remarks on links that no data crosses.
+    /// Remarks on network and GPU links that are set although no data crosses them.
     pub(super) fn remark_links(&self, check: Check<'_>, parts: Parts<'_>) {
         if check.lenient || parts.jobs.len() < entries(&self.job).len() {
             return;
@@ -34,7 +34,7 @@ impl ScenarioSettings {
         }
     }
 
-    /// Returns the cluster without those default page caches that would have to track too many files and requests.
+    /// Returns the cluster, without its default page caches if they would have to track too many files and requests.
     pub(super) fn bound_page_caches(&self, check: Check<'_>, parts: Parts<'_>) -> Option<Cluster> {
         let mut cluster = parts.cluster?.clone();
         let units = page_units(parts, cluster.share_nodes);
@@ -43,7 +43,7 @@ impl ScenarioSettings {
             if units > MOST_ASSUMED_UNITS && node.page_cache.as_ref().is_some_and(|of| of.assumed) {
                 node.page_cache = None;
                 let why = format!(
-                    "nodes would tell {units} files and requests apart; write `page_cache = {{}}` to have that"
+                    "nodes would track {units} files and requests; write `page_cache = {{}}` to simulate it"
                 );
                 if let Some(at) = check.find(&["cluster", "node"]) {
                     check.assume(at, "page_cache", "none", &why);
@@ -54,7 +54,7 @@ impl ScenarioSettings {
     }
 }
 
-/// Adds a remark that the key at a node has no effect.
+/// Remarks that the key at document node `at` has no effect, if the key is set.
 fn no_effect(check: Check<'_>, at: Option<NodeId>, why: &str) {
     if let Some(at) = at {
         let path = check.document.path(at);
@@ -105,15 +105,16 @@ impl Scenario {
         let first = crowded.find(|(used, there)| *used > u64::from(*there));
         let told = first.map(|(used, there)| {
             format!(
-                "Jobs train on {used} GPUs of a node together, which has {there}: each is simulated as if it had GPUs of its \
-                 own. Write `cluster.node.gpus = {used}`, or fewer `copies`; models share a GPU as learners of one job \
+                "Jobs together train on {used} GPUs of a node that has {there}: each job is simulated with GPUs of its own. \
+                 Write `cluster.node.gpus = {used}`, or fewer `copies`; to share a GPU, write learners of one job \
                  (`parallel.data.learners`)."
             )
         });
         told.into_iter().collect()
     }
 
-    /// Returns a remark for each data set that would fit into the memory of nodes which keep nothing of what they read.
+    /// Returns a remark for each data set that would fit into a node's memory, but that every epoch reads again because nodes
+    /// have no page cache.
     pub(super) fn uncached(&self) -> Vec<String> {
         let node = &self.cluster.node;
         let one = |job: &Job| {
@@ -139,7 +140,7 @@ impl Scenario {
     }
 }
 
-/// Returns a number of bytes rounded to three digits, so that it is written `141 GB` and not `140928370 kB`.
+/// Rounds a number of bytes to three digits, so that it is shown as `141 GB` and not as `140928370 kB`.
 fn to_three_digits(bytes: f64) -> f64 {
     let unit = 10_f64.powf((bytes.max(1.0).log10().floor() - 2.0).max(0.0));
     (bytes / unit).round() * unit

@@ -68,9 +68,9 @@ pub struct Job {
     pub nodes: u32,
     /// Jobs whose copies must all have ended before this job starts: indices into [`super::Scenario::jobs`].
     pub after: Vec<usize>,
-    /// Start time of the first copy [s]; with `after`, the delay after the last of those jobs has ended.
+    /// Start time of the first copy [s]; with `after`, the delay after the last job in that list has ended.
     pub start: f64,
-    /// Time from the start of one copy to the start of the next [s]; its mean if copies arrive at random.
+    /// Time from the start of one copy to the start of the next [s]; the mean of this time if copies arrive at random.
     pub stagger: f64,
     /// Whether copies start at regular or random times.
     pub arrivals: Arrivals,
@@ -119,7 +119,7 @@ pub struct Job {
     pub accumulation: u64,
     /// Time of one step of one model copy, forward, backward and update.
     pub step: StepTime,
-    /// Share of the step and GPU occupancy of each sort of kernels, in the order in which a step runs them; empty if
+    /// Share of the step and GPU occupancy of each kind of kernels, in the order in which a step runs them; empty if
     /// they are not known, and each step then has its GPU to itself.
     pub kernels: Vec<Kernels>,
     /// Precision in which the GPUs compute, if the step time follows from the peak FLOP/s of the cluster's first kind
@@ -213,12 +213,13 @@ pub enum BatchInterval {
     /// Every `k ≥ 1` steps. If `k` is a fraction, a fresh batch comes at the steps where `⌊step / k⌋` grows, which are
     /// `1/k` of all steps in the long run.
     Every(f64),
-    /// When the queue holds at least `level` samples, and at the latest after `max` steps on one
+    /// A fresh batch is taken when the queue holds at least `level` samples, and at the latest after `max` steps on one
     /// batch.
     Adaptive {
-        /// Samples that must be in the queue for a fresh batch before `max` steps have passed.
+        /// Number of samples in the queue at which a model copy takes a fresh batch before it has done `max` steps on
+        /// its last one.
         level: u64,
-        /// Most steps on one batch.
+        /// Maximum number of steps on one batch.
         max: u64,
     },
 }
@@ -237,7 +238,7 @@ pub enum QueueKind {
 /// Split of the model over consecutive stages, each on a GPU of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
-    /// Share of the step time that each stage takes; they sum to 1.
+    /// Share of the step time that each stage takes; the shares sum to 1.
     pub shares: Vec<f64>,
     /// Whether stages work on different batches at once. If not, one batch passes all stages before
     /// the next one starts.

@@ -1,7 +1,6 @@
 //! How samples are packed into files, and which requests a storage gets when samples are read.
 //!
-//! Packing does not say whether samples are stored decoded: the data set has the sizes as stored and after
-//! decoding.
+//! A layout does not say whether samples are stored decoded: the data set has the sizes as stored and after decoding.
 
 pub(super) mod settings;
 
@@ -13,9 +12,9 @@ use forebay_model::random::Visits;
 pub enum Layout {
     /// Each sample is a file: one open operation, one request latency and its bytes.
     FilePerSample,
-    /// All samples are in one file; each sample is read by a request of its own, at its place in the file.
+    /// All samples are in one file; each sample is read by a request of its own, at its offset in the file.
     OneFile {
-        /// Bytes around a sample in the file, which its request reads too.
+        /// Framing of a sample in the file, which is read along with the sample.
         record: Framing,
         /// Whether each worker opens the file once an epoch; otherwise it is open from the start.
         opened: bool,
@@ -28,14 +27,14 @@ pub enum Layout {
         samples_per_shard: u64,
         /// Bytes of one request.
         request: f64,
-        /// Bytes around a sample in its shard.
+        /// Framing of a sample in its shard.
         record: Framing,
     },
-    /// Files of row groups, as Parquet's.
+    /// Files of row groups, as in Parquet.
     RowGroups(RowGroups),
 }
 
-/// Bytes around a record in its file.
+/// Framing of a record in its file: a header before the record, and padding after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framing {
     /// Bytes in addition to the record's own [B].
@@ -45,7 +44,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// No bytes around records: each lies right behind the one before.
+    /// No framing: each record begins where the one before ends.
     pub const NONE: Framing = Framing { header: 0, block: 0 };
 
     /// Returns the bytes that a record of `size` bytes takes in its file [B].
@@ -62,7 +61,8 @@ impl Framing {
         f64::from(self.header) + padded
     }
 
-    /// Returns the size of the largest record that takes at most `taken` bytes in its file, and at least 1 [B].
+    /// Returns the size of the largest record that takes at most `taken` bytes in its file with its framing, but at
+    /// least 1 [B].
     #[must_use]
     pub fn inside(self, taken: u64) -> u64 {
         let bytes = taken.saturating_sub(self.header.into());
@@ -76,7 +76,7 @@ impl Framing {
 pub struct Ranges {
     /// Bytes of one request; the last may be shorter [B].
     pub request: f64,
-    /// Requests of a reader that are in progress at once.
+    /// Number of requests that a reader has in progress at once.
     pub readahead: u32,
 }
 
@@ -103,8 +103,8 @@ impl RowGroups {
         self.samples.saturating_mul(u64::from(self.per_file))
     }
 
-    /// Returns which row group of its file `sample` is in, and the range of samples in that row group, for a data
-    /// set of `samples` samples.
+    /// Returns the index of the row group of `sample` within its file, and the range of samples in this row group.
+    /// The data set has `samples` samples.
     #[must_use]
     pub fn group_of(&self, sample: u64, samples: u64) -> (u64, std::ops::Range<u64>) {
         let of_file = self.samples_per_file();
@@ -117,7 +117,7 @@ impl RowGroups {
 }
 
 impl Layout {
-    /// Returns the name in a profile's table of reads.
+    /// Returns the name of this layout in a profile's tables of reads.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -133,8 +133,8 @@ impl Layout {
         matches!(self, Self::FilePerSample | Self::OneFile { .. })
     }
 
-    /// Returns the samples in one place of an epoch's order: all samples of a file that is read from beginning to
-    /// end, or one sample if each is read by itself.
+    /// Returns the number of samples in one entry of an epoch's order: all samples of a file that is read from
+    /// beginning to end, or 1 if samples are read one by one.
     #[must_use]
     pub fn samples_per_place(self) -> u64 {
         match self {
@@ -144,7 +144,7 @@ impl Layout {
         }
     }
 
-    /// Returns the bytes around a sample in its file.
+    /// Returns the framing of a sample in its file.
     #[must_use]
     pub fn record(self) -> Framing {
         match self {
@@ -155,7 +155,7 @@ impl Layout {
 }
 
 impl Dataset {
-    /// Returns the number of places in an epoch's order: samples if each is read by itself, otherwise files.
+    /// Returns the number of entries in an epoch's order: samples if they are read one by one, otherwise files.
     #[must_use]
     pub fn places(&self) -> u64 {
         self.samples.div_ceil(self.layout.samples_per_place())
@@ -189,8 +189,8 @@ impl Dataset {
         }
     }
 
-    /// Returns the most page-cache units that one place of an epoch's order is cut into: a unit is a request, and
-    /// shards may be larger than the mean one.
+    /// Returns the maximum number of page-cache units in one entry of an epoch's order. A unit is one request, and
+    /// shards may be larger than the mean shard.
     #[must_use]
     pub fn units_per_place(&self) -> u64 {
         match self.layout {
@@ -204,7 +204,7 @@ impl Dataset {
         }
     }
 
-    /// Returns the mean bytes that are read from the storage for each sample, with the bytes around it [B].
+    /// Returns the mean number of bytes that are read from the storage for each sample, framing included [B].
     #[must_use]
     pub fn mean_read(&self) -> f64 {
         match self.layout {
@@ -249,7 +249,8 @@ impl Dataset {
         }
     }
 
-    /// Returns the mean number of latencies that pass one after the other while a sample is read.
+    /// Returns the mean number of request latencies that a reader waits for, one after the other, while it reads a
+    /// sample.
     #[must_use]
     pub fn latencies_per_sample(&self) -> f64 {
         let ahead = self.ranges.map_or(1.0, |ranges| f64::from(ranges.readahead));
@@ -257,7 +258,7 @@ impl Dataset {
         requests / ahead.min(requests.max(1.0))
     }
 
-    /// Returns the mean number of opens for each sample; 0 if one file serves a whole epoch.
+    /// Returns the mean number of opens for each sample; 0 if all samples are in one file.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     pub fn opens_per_sample(&self) -> f64 {

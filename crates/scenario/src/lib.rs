@@ -97,7 +97,7 @@ pub struct Scenario {
     pub datasets: Vec<Dataset>,
     /// Training jobs.
     pub jobs: Vec<Job>,
-    /// Loads on storages that are not from the jobs.
+    /// Loads on storages that do not come from the jobs.
     pub background: Vec<Background>,
     /// Parts of the cluster that are slower than they should be, for a while.
     pub faults: Vec<Fault>,
@@ -124,19 +124,19 @@ pub struct Run {
 /// When a job ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stop {
-    /// After this many steps of each job.
+    /// Each job ends after this many steps.
     Steps(u64),
-    /// After this many passes of each job over its data set, which may be a fraction. The job runs the number of steps that these
+    /// Each job ends after this many passes over its data set, possibly fractional. It runs the number of steps that this many
     /// fresh samples take, rounded up.
     Epochs(f64),
-    /// At this simulated instant [s]; the step in progress is not counted.
+    /// Each job ends at this simulated time [s]; the step in progress is not counted.
     Duration(f64),
-    /// As soon as every job's throughput is known: as many samples go into its buffers as come out, and the half-width of its 95
-    /// % interval is at most `precision` of the mean. At the latest after `most` events.
+    /// Each job ends as soon as every job's throughput is known: as many samples enter its loader's buffers as leave them, and
+    /// the half-width of its 95 % interval is at most `precision` of the mean. Each job ends after `most` events at the latest.
     Known {
-        /// Half-width of the interval ÷ mean.
+        /// Maximum half-width of the interval ÷ mean.
         precision: f64,
-        /// Largest number of events of one replication.
+        /// Maximum number of events of one replication.
         most: u64,
     },
 }
@@ -144,27 +144,27 @@ pub enum Stop {
 /// Warm-up: what to leave out at the beginning of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
-    /// As many steps as MSER-5 finds from the step times.
+    /// The number of steps that MSER-5 finds from the step times.
     Auto,
-    /// This many steps.
+    /// The given number of steps.
     Steps(u64),
     /// Nothing is left out, because the transient is of interest.
     Off,
 }
 
-/// A load on a storage that is not from the scenario's jobs.
+/// A load on a storage that does not come from the scenario's jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Background {
     /// Name, for reports.
     pub name: String,
     /// Index into [`Scenario::storage`].
     pub storage: usize,
-    /// What the load asks of the storage.
+    /// Transfers or requests that load the storage.
     pub load: BackgroundLoad,
 }
 
-/// What a background load asks of a storage. It uses the storage's operations, latency, per-stream
-/// cap and bandwidth as a job does, but no node's NIC or cores.
+/// Transfers or requests that load a storage. As for a job, the storage's operations, latency, per-stream cap and bandwidth limit
+/// them; unlike a job, they use no node's NIC or cores.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BackgroundLoad {
     /// Endless transfers, each as fast as sharing allows.

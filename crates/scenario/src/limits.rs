@@ -10,11 +10,11 @@ use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
 use super::{BatchInterval, CacheUnit, Dataset, Job, Run, Stop};
 
-/// Largest number of storages, data sets, jobs, background loads and faults, each.
+/// Maximum number of entries in each list of a scenario: storages, data sets, jobs, background loads and faults.
 pub(super) const MOST_ENTRIES: usize = 1000;
-/// Keys whose lists may have that many entries.
+/// Keys of the lists that may have at most [`MOST_ENTRIES`] entries.
 pub(super) const LISTS: [&str; 5] = ["storage", "dataset", "job", "background", "fault"];
-/// Largest number of workers and model copies of a whole scenario, each counted with all of its threads.
+/// Maximum number of workers and model copies of a whole scenario; each counts with all of its threads.
 const MOST_ACTORS: u64 = 10_000_000;
 /// Largest number of units (files and requests) that default page caches may track.
 pub(super) const MOST_ASSUMED_UNITS: u64 = 1 << 26;
@@ -22,10 +22,10 @@ pub(super) const MOST_ASSUMED_UNITS: u64 = 1 << 26;
 /// program's memory.
 const MOST_UNITS: u64 = 1 << 30;
 
-/// Returns the problem of a list with too many entries, and a remedy.
+/// Returns the problem that a list has `number` entries, which is too many, and a remedy.
 pub(super) fn too_many_entries(number: usize) -> (String, String) {
     let what = format!("there are {number} entries here, and at most {MOST_ENTRIES} are read");
-    (what, format!("write at most {MOST_ENTRIES}; jobs that are alike are one with `copies`"))
+    (what, format!("write at most {MOST_ENTRIES}; write equal jobs as one job with `copies`"))
 }
 
 impl ScenarioSettings {
@@ -88,7 +88,7 @@ impl ScenarioSettings {
         firsts.collect()
     }
 
-    /// Checks that names can be shown, and that jobs, and background loads, have different names.
+    /// Checks that names can be shown, and that no two jobs and no two background loads have the same name.
     pub(super) fn check_names(&self, check: Check<'_>) {
         let jobs = entries(&self.job).iter().filter_map(|job| job.get()?.name.given());
         let loads = entries(&self.background).iter().filter_map(|load| load.get()?.name.given());
@@ -135,10 +135,14 @@ impl ScenarioSettings {
         }
         if actors > MOST_ACTORS {
             let what = format!(
-                "all jobs have {actors} workers and model copies together, with their requests ahead"
+                "all jobs together have {actors} workers and model copies, requests ahead included"
             );
             let at = self.job.at.unwrap_or(ROOT);
-            check.wrong(at, what, format!("write jobs with at most {MOST_ACTORS} in all"));
+            check.wrong(
+                at,
+                what,
+                format!("use fewer workers and devices: at most {MOST_ACTORS} over all jobs"),
+            );
         }
         #[expect(clippy::cast_precision_loss, reason = "the limit is a round number")]
         let most_steps = MOST_STEPS as f64;
@@ -167,7 +171,7 @@ impl ScenarioSettings {
             let caches = parts.storage.iter().flatten().filter(|storage| storage.cache.is_some());
             let tier = caches.map(|of| check.find(&["storage", &of.name])).next().flatten();
             let at = page_cache.or(tier).or(self.job.at).unwrap_or(ROOT);
-            let what = format!("the caches would have to tell {all} files and requests apart");
+            let what = format!("the caches would have to track {all} files and requests");
             let remedy = format!(
                 "write fewer samples, larger requests or fewer nodes: at most {MOST_UNITS} in all"
             );
@@ -213,7 +217,7 @@ fn nodes(parts: Parts<'_>, shared: bool) -> u64 {
     nodes.unwrap_or(0).max(1)
 }
 
-/// Returns the number of samples that all nodes keep decoded, at most.
+/// Returns the maximum number of samples that all nodes together keep decoded.
 fn decoded(parts: Parts<'_>) -> u64 {
     let keep = parts.jobs.iter().flatten().filter(|job| job.decoded_cache.is_some());
     keep.fold(0, |sum: u64, job| {
@@ -223,7 +227,7 @@ fn decoded(parts: Parts<'_>) -> u64 {
     })
 }
 
-/// Returns the number of steps of one copy of a job, as far as it is known before the run.
+/// Returns the number of steps of one copy of a job, estimated before the run; 0 if it cannot be known.
 #[expect(clippy::cast_precision_loss, reason = "a limit is checked, not a number counted")]
 fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
     match (job.stop.or(run.map(|run| run.stop)), dataset) {
@@ -244,7 +248,7 @@ fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
     }
 }
 
-/// Returns the names in a table of names, with their nodes.
+/// Returns the names of tables that the user names, each with its document node.
 fn named<T>(field: &Field<Named<T>>) -> impl Iterator<Item = (NodeId, &str)> {
     let members = field.get().map_or(&[][..], |named| &named.0);
     members.iter().filter_map(|(name, field)| Some((field.at?, name.as_str())))

@@ -1,12 +1,13 @@
 //! Suggestions for a name that is not known.
 
-/// Largest number of names that are suggested if several begin with the written one.
+/// Maximum number of names that are suggested if several known names begin with the unknown one.
 const MOST_OFFERED: usize = 4;
-/// Fewest letters of a known name that is suggested because the written name begins with it.
+/// Minimum length of a known name that is suggested because the unknown name begins with it.
 const TELLING: usize = 3;
 
-/// Returns the names that are likely meant, if any is near: one that differs by a letter, those that begin with `name`, the
-/// longest that `name` begins with, or the one that differs least.
+/// Returns the known names that `name` probably stands for: one that differs by a letter; otherwise those that begin with
+/// `name`; otherwise the longest that `name` begins with; otherwise the most similar one. Returns none if no known name is
+/// similar.
 fn near<'n>(name: &str, known: &[&'n str]) -> Vec<&'n str> {
     let name: String = name.chars().take(64).collect::<String>().to_lowercase();
     let distance = |known: &&&str| strsim::damerau_levenshtein(&known.to_lowercase(), &name);
@@ -28,7 +29,7 @@ fn near<'n>(name: &str, known: &[&'n str]) -> Vec<&'n str> {
     if is_near { vec![nearest] } else { longer.into_iter().take(1).collect() }
 }
 
-/// Returns a remedy for a name that is not known: the likeliest names, and all known ones.
+/// Returns a remedy for an unknown name: the known names that are most likely meant, and all known names.
 #[must_use]
 pub fn choose(name: &str, known: &[&str]) -> String {
     let all: Vec<_> = known.iter().take(30).map(|known| format!("`{known}`")).collect();

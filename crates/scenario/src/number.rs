@@ -1,4 +1,4 @@
-//! Numbers and quantities that refuse nonsense when they are read.
+//! Numbers and quantities that are checked when they are read.
 
 use forebay_model::units::{self, Dimension, Quantity, accepted};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -16,7 +16,7 @@ pub(super) struct Amount<D>(pub(super) f64, PhantomData<D>);
 pub(super) struct Positive<D>(pub(super) f64, PhantomData<D>);
 
 impl<D: Dimension> Amount<D> {
-    /// The value of a quantity that is whole.
+    /// Returns the value as an integer, for quantities that are whole numbers.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -28,14 +28,15 @@ impl<D: Dimension> Amount<D> {
 }
 
 impl<D: Dimension> Positive<D> {
-    /// The value of a quantity that is whole.
+    /// Returns the value as an integer, for quantities that are whole numbers.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above 0")]
     pub(super) fn whole(self) -> u64 {
         self.0 as u64
     }
 }
 
-/// Returns the value of a quantity in SI units, or what is wrong with it, with the remedy on a second line.
+/// Parses a quantity and returns its value in SI units; if the text is invalid, returns what is wrong, with the
+/// remedy on a second line. `zero` tells whether 0 is valid.
 fn check<D: Dimension>(text: &str, zero: bool) -> Result<f64, String> {
     let example = format!("write {} with its unit: \"{}\"", D::WHAT, D::EXAMPLE);
     let shown: String = text.chars().take(80).collect();
@@ -86,7 +87,7 @@ impl<D: Dimension> Visitor<'_> for QuantityText<D> {
     }
 }
 
-/// Writes a number in few digits: as it is, or with a power of ten if it would be long.
+/// Formats a number in few characters: plainly, or with a power of ten if the plain number would be long.
 fn shown(value: f64) -> String {
     let long = value != 0.0 && !(1e-6..1e15).contains(&value.abs());
     if long { format!("{value:e}") } else { value.to_string() }
@@ -221,7 +222,7 @@ pub(super) struct Cores(pub(super) f64);
 
 impl Cores {
     pub(super) const MOST: f64 = 1e5;
-    /// CPU quotas are counted in thousandths of a core.
+    /// Valid range; CPU quotas are counted in thousandths of a core.
     const RANGE: Range = Range {
         least: 0.001,
         most: Cores::MOST,
@@ -259,12 +260,12 @@ impl Share {
     const RANGE: Range = Range { least: 0.0, most: 1.0, what: "a number from 0 to 1", rest: "" };
 }
 
-/// A relative half-width of an interval.
+/// Half-width of a confidence interval relative to the mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Precision(pub(super) f64);
 
 impl Precision {
-    /// Narrower intervals would ask for hundreds of millions of steps.
+    /// Valid range; narrower intervals would need hundreds of millions of steps.
     const RANGE: Range = Range {
         least: 1e-5,
         most: 0.5,
@@ -294,7 +295,7 @@ impl JsonSchema for Precision {
     }
 }
 
-/// Range of the numbers that are accepted, also in words.
+/// Valid range of a number, and a description of the range in words.
 #[derive(Clone, Copy)]
 struct Range {
     least: f64,

@@ -10,9 +10,9 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::Range;
 
-/// Largest number of problems that are kept; further ones are only counted.
+/// Maximum number of problems that are kept; further ones are only counted.
 const MOST: usize = 100;
-/// Largest number of characters of a line that are shown on each side of the caret.
+/// Maximum number of characters that are shown on each side of the marked text.
 const AROUND: usize = 60;
 
 /// One problem: what is wrong, where, and what to write instead.
@@ -33,7 +33,7 @@ pub struct Problem {
     excerpt: Option<Excerpt>,
 }
 
-/// The part of a line that is shown.
+/// The part of a line that a message shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Excerpt {
     text: String,
@@ -61,7 +61,7 @@ impl Problem {
         }
     }
 
-    /// Returns this problem, placed at a range of bytes of the file's text.
+    /// Returns this problem with a position: a range of bytes of the file's text.
     #[must_use]
     pub(super) fn at(mut self, text: &str, span: Range<usize>) -> Self {
         let start = floor(text, span.start);
@@ -80,7 +80,7 @@ impl Problem {
         if self.key.is_empty() { self.what.clone() } else { format!("{}: {}", self.key, self.what) }
     }
 
-    /// Writes the problem with its excerpt and remedy, in several lines without a line end after the last.
+    /// Returns the problem as text with its excerpt and remedy: several lines, without a line end after the last.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let file = self.file.as_str();
@@ -161,7 +161,8 @@ impl Problems {
         self.0.iter()
     }
 
-    /// Writes all problems with their excerpts and remedies, with an empty line between them and a line end after the last.
+    /// Returns all problems as text with their excerpts and remedies, with an empty line between problems and a line end
+    /// after the last.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let texts: Vec<_> = self.iter().map(|problem| problem.render(colour) + "\n").collect();
@@ -201,7 +202,7 @@ pub(super) struct Log {
     assumed: RefCell<Vec<Assumed>>,
 }
 
-/// A problem at a node, or in another file that a node names.
+/// A problem at a document node, or in another file that the node names.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) at: NodeId,
@@ -212,12 +213,12 @@ pub(super) struct Found {
 }
 
 impl Log {
-    /// Records that something is wrong with the value of a node.
+    /// Records a problem with the value of a document node.
     pub(super) fn value(&self, at: NodeId, what: impl fmt::Display, remedy: impl fmt::Display) {
         self.add(at, false, what, remedy);
     }
 
-    /// Records that something is wrong with the key of a node.
+    /// Records a problem with the key of a document node.
     pub(super) fn key(&self, at: NodeId, what: impl fmt::Display, remedy: impl fmt::Display) {
         self.add(at, true, what, remedy);
     }
@@ -227,7 +228,7 @@ impl Log {
         self.push(Found { at, on_key, what, remedy, elsewhere: None });
     }
 
-    /// Records that something is wrong in another file, which this node names.
+    /// Records a problem in another file that document node `at` names.
     pub(super) fn elsewhere(&self, at: NodeId, problem: Problem) {
         let (what, remedy) = (problem.what.clone(), problem.remedy.clone());
         self.push(Found { at, on_key: false, what, remedy, elsewhere: Some(problem) });
@@ -246,7 +247,7 @@ impl Log {
         self.remarks.take()
     }
 
-    /// Records that a key is not written, and the default used for it.
+    /// Records that a key is not set, and the default used for it.
     pub(super) fn assume(&self, assumed: Assumed) {
         self.assumed.borrow_mut().push(assumed);
     }
@@ -265,12 +266,12 @@ impl Log {
         })
     }
 
-    /// Whether nothing is wrong.
+    /// Returns whether no problem has been recorded.
     pub(super) fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }
 
-    /// Whether further problems are only counted, so that they need no wording.
+    /// Returns whether the maximum number of problems is reached: further ones are only counted and need no wording.
     pub(super) fn is_full(&self) -> bool {
         self.found.borrow().len() >= MOST
     }
@@ -300,7 +301,7 @@ impl Log {
     }
 }
 
-/// Sources of the nodes of a document: the file and the overrides.
+/// Where document nodes come from: the file and the overrides.
 pub(super) struct Source<'a> {
     pub(super) file: &'a str,
     pub(super) text: &'a str,

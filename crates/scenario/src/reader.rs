@@ -1,7 +1,7 @@
 //! Reads settings from a document through serde, and goes on after a mistake.
 //!
-//! Every problem is recorded at the node where it is. [`Field`](super::field::Field) then stops it from spreading, so that one
-//! pass finds all problems. Unknown keys and kinds are refused here, for all settings alike.
+//! Every problem is recorded at its document node. [`Field`](super::field::Field) catches the mistake in one value, so that
+//! one pass over the document finds all problems. Unknown keys and kinds are refused here, for all settings alike.
 
 mod access;
 
@@ -15,38 +15,38 @@ use serde::de::{self, Expected, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
-/// Kinds that are assumed for a value written without a kind: `"3 ms"` for `{ constant = "3 ms" }`.
+/// Kinds that are assumed for a value without a kind: `"3 ms"` for `{ constant = "3 ms" }`.
 const UNSAID_KINDS: [&str; 2] = ["constant", "every"];
-/// Key that is assumed for a text where a table is expected: `"3 ms"` for `{ fixed = "3 ms" }`.
+/// Key that is assumed for a text in place of a table: `"3 ms"` for `{ fixed = "3 ms" }`.
 const UNSAID_KEY: &str = "fixed";
 
-/// Name with which settings that can be written in several forms ask the reader for their form.
+/// Struct name by which settings that have several forms ask the reader which form the file uses.
 pub(super) const FORM: &str = "$forebay::Form";
 
-/// Form in which settings of several forms are written.
+/// Form of a value, for settings that have several forms.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// Only the name of the settings' key: `"decode"`.
+    /// A text that is only the name of the settings' key: `"decode"`.
     Word,
-    /// A table with some of the keys that the settings asked for.
+    /// A table with at least one of the keys that the settings asked for.
     Keys,
-    /// Anything else.
+    /// Any value that is neither a text nor such a table.
     Other,
     /// Any other text.
     Text,
 }
 
-/// Reads the value of one node.
+/// Deserializer of the value at one document node.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'d> {
     pub(super) document: &'d Document,
     pub(super) at: NodeId,
     pub(super) log: &'d Log,
-    /// Whether the value is only the name of its kind.
+    /// Whether the value is a text that only names its kind.
     named: bool,
 }
 
-/// An error: what is wrong, with the remedy on a second line; `None` once it is recorded.
+/// A read error: what is wrong, with the remedy on a second line; `None` once the problem is recorded.
 #[derive(Debug)]
 pub(super) struct ReadError(Option<String>);
 
@@ -94,7 +94,7 @@ fn words(found: Unexpected<'_>) -> String {
 }
 
 impl<'d> Reader<'d> {
-    /// Creates a reader of the value at node `at`.
+    /// Creates a reader of the value at document node `at`.
     pub(super) fn new(document: &'d Document, at: NodeId, log: &'d Log) -> Self {
         Self { document, at, log, named: false }
     }
@@ -107,7 +107,7 @@ impl<'d> Reader<'d> {
         Self { at, named: false, ..self }
     }
 
-    /// Records the error of `result` at this node, unless it is recorded already.
+    /// Records the error of `result` at this document node, unless the error is recorded already.
     fn settle<T>(self, result: Result<T, ReadError>) -> Result<T, ReadError> {
         result.map_err(|error| {
             if let Some(message) = error.0 {
@@ -148,7 +148,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// Visits the members of a table of settings, and records those that are unknown.
+    /// Visits the members of a table of settings, and records a problem for each unknown key.
     fn visit_known<V: Visitor<'d>>(
         self,
         fields: &'static [&'static str],
@@ -195,7 +195,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// Returns the kind of a value and the node of its settings.
+    /// Returns the kind that a value names, and the document node of the settings of this kind.
     fn choice(self, kinds: &'static [&'static str]) -> Result<(&'d str, NodeId), ReadError> {
         let children = self.document.children(self.at);
         let unsaid = UNSAID_KINDS.iter().find(|kind| kinds.contains(kind));
@@ -210,7 +210,7 @@ impl<'d> Reader<'d> {
             }
             (Kind::Table(_), _, &[]) => {
                 let remedy = format!("write one of {}", kinds.join(", "));
-                Err(de::Error::custom(format!("no kind is said\n{remedy}")))
+                Err(de::Error::custom(format!("no kind is written\n{remedy}")))
             }
             (Kind::Table(_), _, &[_, second, ..]) => self.two_kinds(second, kinds),
             (_, Some(kind), _) => Ok((kind, self.at)),
@@ -250,7 +250,7 @@ impl<'d> Reader<'d> {
             let keys =
                 self.document.children(self.at).iter().map(|&id| &self.document.node(id).key);
             let keys = keys.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ");
-            self.log.key(second, format!("two kinds are said: {keys}"), "keep one of them");
+            self.log.key(second, format!("two kinds are written: {keys}"), "keep one of them");
         }
         Err(ReadError(None))
     }

@@ -1,4 +1,4 @@
-//! The profile that a scenario names, read once per file, however many points a sweep has.
+//! The profile that a scenario names; each file is read once, however many grid points a sweep has.
 
 use super::document::{Document, NodeId, ROOT};
 use super::file::ScenarioFile;
@@ -16,11 +16,11 @@ pub struct Reading<'p> {
     /// Profile of the machine, used instead of the profile that the file names.
     pub profile: Option<&'p Profile>,
     /// Whether the scenario is read for a live run. Then a key that only a simulation needs may be missing from both the file and
-    /// the profile; its value is infinite or 0, or 1 for a number.
+    /// the profile; its value is then infinite or 0, or 1 for a number.
     pub live: bool,
 }
 
-/// Profiles that were read, by path, or why they cannot be read.
+/// Cache of profiles, by path; for a profile that cannot be read, the cache has the error.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cache(Arc<Mutex<BTreeMap<PathBuf, Read>>>);
 
@@ -62,7 +62,7 @@ impl ScenarioFile {
         document.text(at).map(|name| self.directory.join(name))
     }
 
-    /// Returns the document with these overrides.
+    /// Returns the document with these overrides applied.
     pub(super) fn changed(&self, overrides: &[Override]) -> Document {
         let mut document = self.document.clone();
         for (index, change) in overrides.iter().enumerate() {
@@ -96,13 +96,13 @@ fn unreadable<T>(log: &Log, at: NodeId, error: &str) -> Option<T> {
     None
 }
 
-/// Returns a time that a law can have, limited to 0 to 1e7 s: fitted or sampled parameters near zero may be negative, and files
-/// may hold anything.
+/// Returns a time that is valid in a law, limited to 0 to 1e7 s: fitted or sampled parameters near zero may be negative, and
+/// files may hold anything.
 pub(super) fn time(value: f64) -> f64 {
     if value > 0.0 { value.min(1e7) } else { 0.0 }
 }
 
-/// Returns a rate that a law can have; a value that is not positive means no limit.
+/// Returns a rate that is valid in a law; a value that is not positive means no limit.
 fn rate(value: f64) -> f64 {
     if value > 0.0 { value.max(1e-6) } else { f64::INFINITY }
 }

@@ -14,10 +14,10 @@ use std::fmt;
 /// Largest number of steps of a job: their times must fit into memory.
 pub(super) const MOST_STEPS: u64 = 1_000_000_000;
 
-/// Largest number of events that a replication may be given: hours of wall-clock time.
+/// Maximum number of events of a replication that may be set: hours of wall-clock time.
 const MOST_EVENTS: u64 = 1_000_000_000_000;
 
-/// Default number of replications if the length of the run is written.
+/// Default number of replications if the scenario sets the length of the run.
 const REPLICATIONS: u32 = 5;
 
 /// Length, replications and seed of the run.
@@ -31,22 +31,22 @@ pub(super) struct RunSettings {
     pub(super) epochs: Field<Factor>,
     /// Simulated time after which all jobs stop.
     pub(super) duration: Field<Positive<Time>>,
-    /// Half-width of the 95 % interval of each job's throughput, relative to its mean, at which a run without a written length
-    /// ends (default: 0.005).
+    /// Half-width of the 95 % interval of each job's throughput, relative to its mean, at which a run ends if its length is not
+    /// set (default: 0.005).
     precision: Field<Precision>,
-    /// Number of events of a replication after which a run without a written length ends at the latest (default: 20 million).
+    /// Number of events of a replication after which a run ends at the latest if its length is not set (default: 20 million).
     most: Field<Count<10_000, MOST_EVENTS>>,
     /// Warm-up, left out at the beginning of each job: "auto" (until the loader's buffers are in balance, and as MSER-5 finds
     /// from the step times), a number of steps, or "off" (default: "auto").
     warm_up: Field<WarmUp>,
-    /// Number of independent replications (default: 5; 1 where the length of the run is not written).
+    /// Number of independent replications (default: 5; 1 if the length of the run is not set).
     replications: Field<Count<1, 100_000>>,
     /// Seed of all random numbers (default: 1).
     seed: Field<Count<0, { u64::MAX }>>,
 }
 
 impl RunSettings {
-    /// Returns the checked run of the table at node `at`.
+    /// Checks the table at document node `at` and returns its run; `None` if the table is invalid.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Run> {
         let choices =
             [("steps", self.steps.at), ("epochs", self.epochs.at), ("duration", self.duration.at)];
@@ -79,7 +79,7 @@ impl RunSettings {
         })
     }
 
-    /// Returns how a run without a written length ends.
+    /// Returns how a run ends if its length is not set.
     fn until_known(&self) -> Stop {
         let Stop::Known { precision, most } = Run::default().stop else {
             return Run::default().stop;

@@ -49,7 +49,7 @@ pub(super) struct ScenarioSettings {
     /// Training jobs.
     #[schemars(required)]
     pub(super) job: Field<List<JobSettings>>,
-    /// Loads on storages that are not from the jobs (default: nobody).
+    /// Loads on storages that do not come from the jobs (default: nobody).
     pub(super) background: Field<List<BackgroundSettings>>,
     /// Faults: parts of the cluster that are slower than they should be, for a while (default: nothing).
     pub(super) fault: Field<List<FaultSettings>>,
@@ -63,7 +63,7 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(ScenarioSettings).to_value()
 }
 
-/// Reads the settings of a document; mistakes are recorded, and the settings lack these values.
+/// Reads the settings of a document; mistakes are recorded, and the values with mistakes are missing from the settings.
 pub(super) fn read(document: &Document, log: &Log) -> Option<ScenarioSettings> {
     ScenarioSettings::deserialize(Reader::new(document, ROOT, log)).ok()
 }
@@ -129,14 +129,14 @@ impl ScenarioFile {
                 Ok(scenario)
             }
             (None, None) => {
-                let what = "it is wrong in a way that has no message";
+                let what = "the scenario is invalid, but no reason was found";
                 Err(Problem::new(&self.name, what, "report this as a bug of forebay").into())
             }
         }
     }
 }
 
-/// Returns the names in a table of names.
+/// Returns the names of tables that the user names.
 fn names<T>(settings: &Named<T>) -> Vec<&str> {
     settings.0.iter().map(|(name, _)| name.as_str()).collect()
 }
@@ -211,7 +211,8 @@ impl ScenarioSettings {
         })
     }
 
-    /// Returns the name of the layout of the data sets that jobs read from a storage; that of records if any of them has records.
+    /// Returns the name of the layout of the data sets that jobs read from a storage: "records" if at least one of them has
+    /// records.
     fn layout_on(
         &self,
         storage: &str,
@@ -248,13 +249,14 @@ impl ScenarioSettings {
         entries(&self.fault).iter().map(resolve).collect()
     }
 
-    /// Checks that every job that waits for other jobs begins at some time.
+    /// Checks that every job that waits for other jobs eventually begins.
     fn check_order(&self, check: Check<'_>, run: Option<&Run>, jobs: &[Option<Job>]) {
         let Some(index) = endless(run, jobs) else { return };
         let settings = entries(&self.job).get(index).and_then(Field::get);
         let at = settings.and_then(JobSettings::after_at).or(self.job.at).unwrap_or(ROOT);
-        let what = "it never begins: what it waits for does not end, or waits for it";
-        let remedy = "name jobs that end by `steps` or `epochs`, and do not come after it";
+        let what =
+            "the job never begins: a job that it waits for never ends, or waits for this one";
+        let remedy = "name jobs that end by `steps` or `epochs` and do not wait for this one";
         check.wrong(at, what, remedy);
     }
 

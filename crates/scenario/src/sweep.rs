@@ -9,12 +9,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 use std::borrow::Cow;
 
-/// Largest number of keys in `[sweep]`.
+/// Maximum number of keys in `[sweep]`.
 const MOST_AXES: usize = 100;
-/// Largest number of values of one key.
+/// Maximum number of values of one key.
 const MOST_VALUES: usize = 100_000;
 
-/// The values of a key; [`ScenarioFile::axes`] reads them.
+/// Placeholder for the values of a key of `[sweep]`; [`ScenarioFile::axes`] reads them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AxisSettings;
 
@@ -39,7 +39,8 @@ impl JsonSchema for AxisSettings {
 }
 
 impl ScenarioFile {
-    /// Returns the lines of `[sweep]`, in the order of the file; none if the file has no `[sweep]`.
+    /// Returns the axes of the sweep, one for each line of `[sweep]`, in the order of the file; none if the file has no
+    /// `[sweep]`.
     ///
     /// # Errors
     /// If a key is unknown, or a value is not one that `--set` would accept for it.
@@ -47,8 +48,8 @@ impl ScenarioFile {
         self.axes_with(&[])
     }
 
-    /// Returns the lines of `[sweep]`, with the lists of values in `varied` added. Each replaces the file's values for its key,
-    /// or follows after the file's lines.
+    /// Returns the axes of the sweep, changed by the lists of values in `varied`. Each list replaces the file's values for its
+    /// key, or comes after the file's axes.
     ///
     /// # Errors
     /// As [`ScenarioFile::axes`].
@@ -105,7 +106,7 @@ impl ScenarioFile {
         Some(Axis { key: node.key.clone(), values })
     }
 
-    /// Whether the key is known; records a value that is refused.
+    /// Returns whether the key is known; records a problem if the value is refused.
     fn accepts(
         &self,
         path: &[String],

@@ -46,7 +46,8 @@ pub use transport::Transport;
 pub struct Sync {
     /// Buckets of gradients, in the order in which they are ready and reduced.
     pub buckets: Vec<Bucket>,
-    /// Most bytes of waiting buckets that are fused into one reduction [B]; 0: each bucket is reduced by itself.
+    /// Maximum number of bytes of waiting buckets that are fused into one reduction [B]; 0 if each bucket is reduced
+    /// by itself.
     pub buffer: u64,
     /// How each bucket is reduced.
     pub reduction: Reduction,
@@ -61,16 +62,17 @@ pub struct Sync {
     pub chosen_by: Option<f64>,
     /// When models are averaged, if the job averages models instead of adding up gradients.
     pub averaging: Option<Averaging>,
-    /// The first rank's work as a root, to which buckets are reduced; `None`: every rank gets the sum.
+    /// Work of the first rank as the root that buckets are reduced to; `None` if every rank gets the sum.
     pub root: Option<Root>,
-    /// Servers that model copies exchange with, each by itself; then `reduction` does not matter.
+    /// Parameter servers, with which each model copy exchanges by itself, if there are any; then `reduction` does
+    /// not matter.
     pub servers: Option<Servers>,
     /// Steps from one exchange to the next; in between, each model copy trains by itself.
     pub interval: u64,
     /// Whether each rank gathers the compressed gradients of all ranks, because sparse gradients cannot be added up
     /// on their way.
     pub sparse: bool,
-    /// Time of each GPU to decompress what it receives in a step [s].
+    /// Time that each GPU needs to decompress the gradients that it receives in a step [s].
     pub decompress: f64,
 }
 
@@ -85,7 +87,7 @@ pub struct Averaging {
 /// (Awan, Hamidouche, Hashmi and Panda, *S-Caffe*, PPoPP 2017).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Root {
-    /// Parameters, in the order in which forward needs them and they are broadcast.
+    /// Parameters in the order in which they are broadcast, which is the order in which forward needs them.
     pub parameters: Vec<Parameters>,
     /// How the parameters are broadcast.
     pub broadcast: Reduction,
@@ -125,8 +127,8 @@ impl Sync {
         }
     }
 
-    /// Returns the most bytes that are reduced together: the largest bucket, or as many waiting buckets as fit into
-    /// the buffer [B].
+    /// Returns the maximum number of bytes that are reduced together: the largest bucket, or as many waiting buckets
+    /// as fit into the buffer [B].
     #[must_use]
     pub fn most_together(&self) -> u64 {
         gradients::most_together(&self.buckets, self.buffer)
@@ -146,9 +148,10 @@ impl Sync {
 /// How gradients are reduced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reduction {
-    /// By the algorithm that a library chooses for this size, number of ranks and number of nodes.
+    /// Gradients are reduced by the algorithm that a library chooses for their size, the number of ranks and the
+    /// number of nodes.
     Auto(Library),
-    /// By this algorithm.
+    /// Gradients are reduced by the given algorithm.
     By {
         /// Algorithm of the collective.
         algorithm: Algorithm,
@@ -173,7 +176,7 @@ pub enum Fidelity {
 }
 
 impl Fidelity {
-    /// Returns the name in scenarios.
+    /// Returns the fidelity's name in scenario files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -185,8 +188,8 @@ impl Fidelity {
 }
 
 impl Reduction {
-    /// Returns the reduction by the algorithm of this name, with rings at both levels of a hierarchy; NCCL's choice
-    /// if there is no name or it is "auto".
+    /// Returns the reduction by the algorithm `name`, with rings at both levels of a hierarchy; NCCL's choice if
+    /// `name` is `None` or "auto".
     pub(super) fn named(name: Option<&AlgorithmName>) -> Reduction {
         match name.and_then(|name| name.0) {
             None => Reduction::Auto(Library::Nccl),
@@ -226,7 +229,7 @@ impl Reduction {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum SyncSettings {
-    /// Gradients are added up among all model copies of a job copy, and each updates its own model.
+    /// Gradients are added up among all model copies of a job copy, and each model copy updates its own model.
     Allreduce(Field<AllreduceSettings>),
     /// Parameters are broadcast from the first model copy, gradients are reduced to it, and it alone updates the
     /// parameters.
@@ -254,8 +257,8 @@ impl SyncSettings {
         }
     }
 
-    /// Checks the settings of the table at node `at` for the model that `of` describes, and returns them; `None` if
-    /// they are wrong.
+    /// Checks the settings of the table at document node `at` for the model that `of` describes, and returns them;
+    /// `None` if they are wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
         let inside = check.inside(at);
         match self {

@@ -45,7 +45,7 @@ impl ScenarioSettings {
         let of_node = of_node.filter(|_| storage.path.is_memory());
         match tier.capacity.or(of_node) {
             None if parts.is_copied(index) && !storage.path.is_remote() => {
-                let what = format!("how much {:?} holds is not said", storage.name);
+                let what = format!("the capacity of {:?} is not written", storage.name);
                 check.wrong(at, what, "write its `capacity = \"1 TB\"`");
             }
             Some(capacity) if staged + caches > capacity => {
@@ -82,8 +82,8 @@ impl ScenarioSettings {
 /// a table of throughput: copies and caches use a bandwidth only.
 fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
     let own = match storage.path.service {
-        Service::DiskHead { .. } => "a disk's arm",
-        Service::Measured(_) => "a table of throughput",
+        Service::DiskHead { .. } => "a disk with `seek`",
+        Service::Measured(_) => "a storage with a table of throughput",
         Service::Link => return,
     };
     let copied = |job: &Job| {
@@ -95,7 +95,7 @@ fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Sto
     }
     let Some(at) = check.find(&["storage", &storage.name]) else { return };
     let what = format!("copies and caches on {own} are not simulated");
-    check.wrong(check.inside(at), what, "write the `bandwidth` that is left with seeks");
+    check.wrong(check.inside(at), what, "describe the storage by the `bandwidth` that it reaches");
 }
 
 /// Checks that a job with a cache on a tier, or with parts of the data set on other nodes, reads whole files or shards in order.
@@ -111,12 +111,12 @@ fn check_reading(check: Check<'_>, parts: Parts<'_>, job: &Job) {
         return;
     }
     let Some(at) = check.find(&["dataset", &dataset.name]) else { return };
-    let what = "caches on tiers and of other nodes hold files and shards, read in order";
+    let what = "caches on tiers and on other nodes need files or shards that are read in order";
     let remedy = "write `layout.shards = { samples = 1000 }`, or remove the cache";
     check.wrong(at, what, remedy);
 }
 
-/// Remarks which keys of the tier at `at` have no effect because nothing is copied there.
+/// Remarks on keys of the tier at document node `at` that have no effect because nothing is copied there.
 fn remark(check: Check<'_>, at: NodeId) {
     for key in ["capacity", "write_bandwidth"] {
         let Some(written) = check.document.member(at, key) else { continue };
@@ -135,8 +135,8 @@ impl Parts<'_> {
         self.jobs.iter().flatten().any(staged)
     }
 
-    /// Returns the bytes on tier `index` of data sets that jobs stage there or keep their parts on, for one node or for all nodes
-    /// if they share the tier [B].
+    /// Returns the bytes of data sets on tier `index` that jobs stage there, or of which they keep parts there [B]: for one node,
+    /// or for all nodes if they share the tier.
     fn staged(&self, index: usize) -> f64 {
         let there = self.jobs.iter().flatten().filter(|job| {
             job.reads_from() == index && (job.staging.is_some() || job.reads_parts())
@@ -158,7 +158,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Returns the capacity of all caches on tier `index` together [B].
+    /// Returns the total capacity of all caches on tier `index` [B].
     fn caches(&self, index: usize) -> f64 {
         let caches = self.storage.iter().flatten().filter_map(|storage| storage.cache);
         let there = caches.filter(|cache| cache.on == index);

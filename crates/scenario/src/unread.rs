@@ -1,4 +1,4 @@
-//! Checks of overrides whose keys nothing reads.
+//! Checks that overrides set only keys that are read.
 
 use super::document::{Document, Kind, NodeId, ROOT};
 use super::file::ScenarioFile;
@@ -11,8 +11,8 @@ const TOP: [&str; 8] =
     ["name", "profile", "run", "cluster", "storage", "dataset", "job", "background"];
 
 impl ScenarioFile {
-    /// Refuses overrides that no command reads: of `sweep`, which is read from the file, and of keys of a storage or data set
-    /// that is not in the file and that nothing names.
+    /// Refuses overrides that nothing reads: overrides of `sweep`, which is read from the file only, and overrides of a
+    /// storage or data set that is not in the file and that nothing in the scenario names.
     pub(super) fn check_overrides(&self, document: &Document, overrides: &[Override], log: &Log) {
         for change in overrides {
             match change.path() {
@@ -58,7 +58,7 @@ impl ScenarioFile {
     }
 }
 
-/// Returns the last node on a path that exists.
+/// Returns the deepest document node on a path that exists.
 fn deepest(document: &Document, path: &[String]) -> NodeId {
     let mut at = ROOT;
     for key in path {
@@ -70,7 +70,7 @@ fn deepest(document: &Document, path: &[String]) -> NodeId {
     at
 }
 
-/// Whether some text below node `at` is `name`.
+/// Returns whether `name` is a text at document node `at` or below it.
 fn names(document: &Document, at: NodeId, name: &str) -> bool {
     match &document.node(at).kind {
         Kind::Text(text) => text == name,

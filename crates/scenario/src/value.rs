@@ -1,4 +1,4 @@
-//! Values without positions, which `--set` and `[sweep]` put in place of the file's values.
+//! Values without positions, which replace the file's values: `--set` and `[sweep]` provide them.
 
 use super::file;
 use super::problem::{Problem, Problems};
@@ -18,7 +18,7 @@ pub(super) enum Tree {
     Table(Vec<(String, Tree)>),
 }
 
-/// A TOML value; shown as it is written in a file.
+/// A TOML value; displayed in TOML syntax.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value(pub(super) Tree);
 
@@ -138,9 +138,9 @@ impl Serialize for Tree {
     }
 }
 
-/// Command-line option that puts one value in place of another.
+/// Command-line option that replaces the value of a key.
 const SET: &str = "--set";
-/// Command-line option that gives a key several values, one after the other.
+/// Command-line option that gives a key several values in turn.
 const VARY: &str = "--vary";
 
 /// One value in place of the file's: `--set key=value`; or a list of values to sweep: `--vary key=[1, 2]`.

@@ -1,5 +1,5 @@
-//! The immediate end of everything that a job copy has in progress, because a node of it failed. What it held (cores, slots,
-//! bandwidth) passes to others, and no event of it comes later.
+//! The immediate end of everything that a job copy has in progress, because one of its nodes failed. The cores, slots and
+//! bandwidth that the job copy held pass to other activities, and none of its scheduled events happens later.
 
 use super::communication::Communicators;
 use super::device::Device;

@@ -26,20 +26,20 @@ const OWN_PASSES: f64 = 5.0;
 /// corrections, and writes the new reference model.
 const SHARED_PASSES: f64 = 4.0;
 
-/// The state of model averaging of a job copy.
+/// The state of the model averaging that the learners of a job copy do.
 #[derive(Debug)]
 pub(super) struct AveragingRun {
     /// Steps from one averaging to the next.
     period: u64,
     /// Bytes that a learner's correction moves in its GPU's memory [B].
     own: f64,
-    /// Time to update a GPU's reference model.
+    /// Time of one update of a GPU's reference model.
     shared: Delay,
     /// Number of times that the reference models have been averaged among GPUs.
     over: u64,
     /// Number of learners that have corrected their models since the last average.
     drawn: u32,
-    /// Time when the last of these learners did so.
+    /// Time when the last learner corrected its model for the current average.
     all_drawn: Time,
     /// Learners that wait for the average before their next correction.
     waiting: VecDeque<DeviceId>,
@@ -59,28 +59,30 @@ impl AveragingRun {
         }
     }
 
-    /// Returns the number of each learner's steps that the reference models include.
+    /// Returns the number of steps of each learner whose results are in the reference models.
     pub(super) fn averaged_steps(&self) -> u64 {
         self.over * self.period
     }
 
-    /// Restarts from reference models that were averaged after `steps` steps, and which all learners have.
+    /// Restarts after a failure: all learners have the reference models that were averaged after `steps` steps.
     pub(super) fn restart(&mut self, steps: u64) {
         (self.over, self.drawn) = (steps / self.period, 0);
         self.waiting.clear();
     }
 
-    /// Returns whether a learner corrects its model after `steps` steps.
+    /// Returns whether a learner that has done `steps` steps corrects its model now.
     pub(super) fn is_due(&self, steps: u64) -> bool {
         steps.is_multiple_of(self.period)
     }
 
-    /// Returns whether learners that are held after `steps` steps are all standing still: the models were averaged that often.
+    /// Returns whether all learners that are held after `steps` steps stand still: all averages due up to that step have been
+    /// made.
     pub(super) fn rests_at(&self, steps: u64) -> bool {
         steps / self.period == self.over
     }
 
-    /// Returns the first number of steps after which every learner can be held, if the slowest one has completed `completed`.
+    /// Returns the earliest step count at which every learner can be held, if the slowest learner has completed `completed`
+    /// steps.
     pub(super) fn rest_after(&self, completed: u64) -> u64 {
         (completed / self.period + 2) * self.period
     }
@@ -141,8 +143,8 @@ impl Jobs {
         env.notices.push_back(Notice::GoOn(d));
     }
 
-    /// Adds up the learners' corrections among the GPUs of job copy `j`, if there are several, since all learners have made
-    /// theirs.
+    /// Starts the allreduce of the learners' corrections among the GPUs of job copy `j`, now that all learners have corrected
+    /// their models; with a single GPU there is nothing to reduce.
     fn average_among_gpus(&mut self, env: &mut Env, j: JobId) {
         match &self.jobs[j].sync {
             None => self.exchanged(env, j),

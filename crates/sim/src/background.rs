@@ -48,7 +48,7 @@ impl Background {
         }
     }
 
-    /// Returns the time between the arrivals of request number `ordinal` of `load` and of the one before.
+    /// Returns the interarrival time before request number `ordinal` of `load`.
     fn gap(&self, env: &Env, load: LoadId, ordinal: u64) -> Delay {
         let mut generator = env.streams.at(Purpose::Arrival, u64::from(load.number()), ordinal, 0);
         Delay::once(self.loads[load].gap.draw(&mut generator))

@@ -8,7 +8,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Returns a barrier of `parties` parties whose rounds `r` and `r + window` never overlap.
+    /// Returns a barrier for `parties` parties; round `r` must be over before any party arrives at round `r + window`.
     pub fn new(parties: u32, window: u32) -> Barrier {
         Barrier { parties, arrived: vec![0; window.max(1) as usize] }
     }
@@ -29,7 +29,7 @@ impl Barrier {
         self.arrived.fill(0);
     }
 
-    /// Sets the number of parties from the next round on, at which no party may have arrived yet.
+    /// Sets the number of parties from the next round on; no party may have arrived at that round yet.
     pub fn set_parties(&mut self, parties: u32) {
         self.parties = parties;
     }

@@ -8,7 +8,7 @@ use super::index::{DeviceId, Ids, LoaderId, WorkerId};
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// Lets device `d` take a batch, or wait for one if there is none.
+    /// Lets device `d` take a batch; if the queue has none, the device begins to wait for one.
     pub(super) fn want_batch(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
         if self.loaders.has_batch_for(env, l) {
@@ -63,7 +63,7 @@ impl Jobs {
         }
     }
 
-    /// Lets waiting devices take the batches that worker `w` has completed in the queue of loader `l`.
+    /// Lets waiting devices take the batches that are ready in the queue of loader `l`; worker `w` made the last sample.
     pub(super) fn serve(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         while let Some(d) = self.loaders.next_served(l) {
             self.end_starving(env, d, w, None);
@@ -73,7 +73,7 @@ impl Jobs {
         self.loaders.hand_out(env, l, w);
     }
 
-    /// Lets device `d`, which has slept, take the batch that was promised to it.
+    /// Lets device `d` take the batch that was promised to it, at the end of its sleep between polls.
     pub(super) fn awake(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
         let Some(found) = self.loaders.find_promised(l, d) else { return };
@@ -82,8 +82,8 @@ impl Jobs {
         self.loaders.unblock_last(env, l);
     }
 
-    /// Ends the wait of device `d` for a batch, which worker `w` has completed; `slept` is the part of the wait after that, if
-    /// the device polls.
+    /// Ends the wait of device `d` for a batch, which worker `w` has completed. If the device polls, `slept` is the time from
+    /// the completion of the batch to the poll that found it.
     pub(super) fn end_starving(
         &mut self,
         env: &mut Env,

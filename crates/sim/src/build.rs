@@ -66,24 +66,24 @@ struct Builder<'s> {
     scenario: &'s Scenario,
     env: Env,
     lanes: Lanes,
-    /// The part of each storage that all nodes share, once it has been built.
+    /// Components of each storage that all nodes share; `None` until the storage has been built.
     shared: Vec<Option<Backend>>,
     resources: Vec<Resource>,
-    /// For each stage of the current job, the first of its operations.
+    /// The first operation of each stage of the current job.
     first_operations: Vec<WorkId>,
-    /// The node being built.
+    /// Number of the node being built.
     node: u32,
-    /// Components of each node that job copies share, if they share nodes.
+    /// Components of each node that the job copies on it share.
     on_nodes: BTreeMap<u32, OnNode>,
     /// Links between GPUs and between racks.
     links: BTreeMap<sync::LinkPlace, LinkId>,
-    /// For each data set, how it is cut into units of a page cache; and the total number of units.
+    /// Division of each data set into units of a page cache, and the total number of units.
     units: (Vec<Units>, u32),
-    /// For each data set, how it is cut into units of a cache of whole files; and the total number of units.
+    /// Division of each data set into units of a cache of whole files, and the total number of units.
     files: (Vec<Units>, u32),
-    /// For each data set, the mean bytes of a request; kept because a table of sizes is long.
+    /// Mean bytes of a request, for each data set; computed once, because a table of sizes is long.
     requests: Vec<f64>,
-    /// Lists of which node keeps which unit, by storage and by the first of the nodes.
+    /// Lists that record the node that keeps each unit, by storage and by first node of the job copy.
     lists: BTreeMap<(usize, u32), HoldersId>,
     replication: u32,
     /// Node of each device.
@@ -91,7 +91,7 @@ struct Builder<'s> {
     parts: Parts,
 }
 
-/// The components, as they are added job copy by job copy.
+/// The components that belong to job copies, collected while the job copies are added.
 #[derive(Default)]
 struct Parts {
     jobs: IdVec<JobRun>,
@@ -147,7 +147,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// Adds all job copies, each on nodes of its own unless they share them.
+    /// Adds all job copies. Each gets its own nodes, unless the cluster's nodes are shared by jobs.
     fn jobs(&mut self) {
         let mut node = 0;
         for (index, job) in self.scenario.jobs.iter().enumerate() {
@@ -207,12 +207,13 @@ impl<'s> Builder<'s> {
         self.env.stations.push(service)
     }
 
-    /// Adds a group of flows over the links of `route`, each of at most `cap`.
+    /// Adds a group of flows over the links of `route`; each flow has a rate of at most `cap` [B/s].
     fn group(&mut self, route: &[LinkId], cap: f64) -> GroupId {
         self.way(route.iter().map(|link| Use { link: *link, per_unit: 1.0 }).collect(), cap)
     }
 
-    /// Adds a group of flows over links that the flows use by more or less than their bytes.
+    /// Adds a group of flows over `route`, where each link may carry more or less than one byte for each byte of a flow; each
+    /// flow has a rate of at most `cap`.
     fn way(&mut self, route: Vec<Use>, cap: f64) -> GroupId {
         self.env.network.group(Demand { route: route.into(), weight: 1.0, cap })
     }

@@ -26,11 +26,11 @@ pub(super) struct CacheUse {
     /// Id of the page cache in the world's table.
     pub(super) cache: PageCacheId,
     pub(super) units: Units,
-    /// Hits and misses of each epoch of the reading.
+    /// Hits and misses in each pass (epoch) over the data set.
     pub(super) requests: Vec<CacheRequests>,
 }
 
-/// How a data set's files are cut into units of a cache, and where its units begin.
+/// The division of a data set's files into units of a cache, and the number of the first unit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Units {
     first: u32,
@@ -40,7 +40,7 @@ pub(super) struct Units {
     request: Option<f64>,
     /// Framing around each sample, if units are samples or files.
     record: Framing,
-    /// Samples of one unit: 1, or those of a file if units are whole files.
+    /// Samples in one unit: 1, or all samples of a file if units are whole files.
     samples: u64,
     /// Number of samples in the data set.
     all: u64,
@@ -71,8 +71,7 @@ impl Units {
         (units, dataset.files())
     }
 
-    /// Returns the unit of request number `request` of `file`; all requests beyond the last unit of the file belong to that
-    /// unit.
+    /// Returns the unit of request number `request` of `file`. Requests beyond the file's last unit count as that last unit.
     pub(super) fn of(self, file: u64, request: u32) -> u32 {
         self.first + file as u32 * self.per_file + request.min(self.per_file - 1)
     }
@@ -91,7 +90,7 @@ impl Units {
     }
 }
 
-/// Returns the bytes of `unit`, given the units of all data sets, which are numbered one data set after the other.
+/// Returns the bytes of `unit`; `all` holds the units of each data set, numbered through all data sets.
 pub(super) fn bytes_of(
     all: &[Units],
     sizes: &mut IdVec<Sizes>,
@@ -103,8 +102,8 @@ pub(super) fn bytes_of(
 }
 
 impl Loaders {
-    /// Looks up what worker `w` requests in `epoch` in the page cache of its loader; returns whether it is there, and counts
-    /// the hit or miss.
+    /// Looks up in the loader's page cache what worker `w` requests in `epoch`; counts the hit or miss, and returns true for a
+    /// hit.
     pub(super) fn look_up(&mut self, env: &mut Env, w: WorkerId, epoch: u64) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
@@ -120,7 +119,7 @@ impl Loaders {
         hit
     }
 
-    /// Keeps what worker `w` has read in the page cache.
+    /// Inserts what worker `w` has read into the page cache.
     pub(super) fn keep(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         let unit = worker.unit;

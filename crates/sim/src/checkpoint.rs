@@ -21,27 +21,27 @@ use super::lineage::Trained;
 pub(super) struct Saved {
     /// Number of complete steps.
     pub(super) steps: u64,
-    /// Number of complete steps of each model copy, and histogram of the staleness of their updates, if they exchange with
-    /// parameter servers and thus may be at different steps.
+    /// Number of complete steps of each model copy, if model copies exchange with parameter servers and thus may be at
+    /// different steps; `staleness` is the histogram of the staleness of updates.
     pub(super) own: Vec<u64>,
     pub(super) staleness: BTreeMap<u64, u64>,
     /// Numbers of samples and batches that were trained on, for each loader.
     pub(super) taken: Vec<(u64, u64)>,
-    /// The same samples one by one, for each loader, if the job may fail.
+    /// Samples that were trained on, one by one, for each loader, if the job may fail.
     pub(super) trained: Vec<Trained>,
-    /// Time when the job had this state, and time when training went on from there.
+    /// Time when the job copy was in this state; `ready` is the time when training went on from there.
     pub(super) begun: Time,
     pub(super) ready: Time,
-    /// For each device, number of samples that are missing in the batch it trains on next, if that is a batch it keeps.
+    /// For each device, the number of samples that its next batch lacks, if the device keeps its batch for further steps.
     pub(super) missing: Vec<u64>,
-    /// Number of fresh samples that steps after the saved ones have taken already.
+    /// Number of fresh samples that steps after the saved state had already taken.
     pub(super) ahead: u64,
-    /// Number of saved steps that repeated earlier steps.
+    /// Number of steps in the saved state that repeated earlier steps.
     pub(super) replayed: u64,
-    /// Number of batches in a loader's epoch, if the loader counts batches, and number of samples in a batch.
+    /// Number of batches in a loader's epoch, if the loader counts batches; `batch` is the number of samples in a batch.
     pub(super) epoch: u64,
     pub(super) batch: u64,
-    /// What the job copy's GPUs had sent, if a model is spread over several GPUs.
+    /// Bytes that the job copy's GPUs had sent, if a model is spread over several GPUs.
     pub(super) sent: ParallelOutcome,
 }
 
@@ -56,7 +56,8 @@ impl Saved {
         self.own.get(model as usize).copied().unwrap_or(self.steps)
     }
 
-    /// Returns the stalls of a device that restarts from this state, from the `end` of its last step until `now`.
+    /// Returns the stalls of a device that restarts from this state at `now`: they cover the time from the `end` of its last
+    /// step on.
     pub(super) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
         let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
         [
@@ -82,10 +83,12 @@ pub(super) struct CheckpointRun {
     pub(super) writers: Vec<Writer>,
     pub(super) asynchronous: bool,
     pub(super) pause: Delay,
-    /// Time at which the next checkpoint is due, and number of steps after which it is due; one of them applies.
+    /// Time at which the next checkpoint is due, if checkpoints are periodic in time; otherwise `due_steps` is the number of
+    /// steps after which it is due.
     due: Time,
     due_steps: u64,
-    /// State being written, time when its checkpoint began, and its transfers, of which `left` are in progress.
+    /// State being written; `since` is the time when its checkpoint began, and `flows` are its transfers, of which `left` are
+    /// in progress.
     writing: Option<Saved>,
     since: Time,
     flows: Vec<FlowId>,
@@ -121,7 +124,7 @@ impl CheckpointRun {
         self.waits
     }
 
-    /// Schedules the next checkpoint, counting from now and from `steps` complete steps.
+    /// Schedules the next checkpoint one interval later, counted from `now` or from `steps` complete steps.
     pub(super) fn schedule(&mut self, now: Time, steps: u64) {
         match self.every {
             Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
@@ -140,7 +143,7 @@ impl CheckpointRun {
 }
 
 impl JobRun {
-    /// Returns the number of steps of model copy `model` that a checkpoint begun now contains.
+    /// Returns the number of steps of model copy `model` that a checkpoint would contain if it began now.
     pub(super) fn saved_steps(&self, model: u32) -> u64 {
         let averaged = self.averaging.as_ref().map(|averaging| averaging.averaged_steps());
         averaged.unwrap_or_else(|| self.steps_of(model))
@@ -154,22 +157,22 @@ impl JobRun {
         }
     }
 
-    /// Returns whether the last step that all have completed left a state that a checkpoint can save: one on which model
-    /// copies that train independently agreed, or that servers hold. Learners that average their models begin checkpoints
-    /// after averages instead.
+    /// Returns whether the last complete step left a state that a checkpoint can save: a state on which independently training
+    /// model copies agreed, or one that parameter servers hold. Learners that average models begin their checkpoints after
+    /// averages instead.
     pub(super) fn has_state(&self) -> bool {
         let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
         let agreed = !together || self.steps.completed().is_multiple_of(self.plan.period);
         self.averaging.is_none() && agreed
     }
 
-    /// Returns whether model copies may take batches for steps before other copies have completed the steps that a checkpoint
-    /// contains.
+    /// Returns whether a model copy may take batches for later steps while other model copies have not completed the steps that
+    /// a checkpoint contains.
     pub(super) fn takes_ahead(&self) -> bool {
         self.plan.window > 1 || self.servers.is_some()
     }
 
-    /// Returns whether fresh samples count when they are taken, and not only when their step is complete.
+    /// Returns whether fresh samples are counted when a device takes them, instead of when their step is complete.
     pub(super) fn counts_taken(&self) -> bool {
         self.plan.period == 1 && self.averaging.is_none() && self.servers.is_none()
     }
@@ -301,7 +304,7 @@ impl Jobs {
         }
     }
 
-    /// Makes the written state of job copy `j` the one from which it would restart.
+    /// Makes the written state the state from which job copy `j` would restart.
     fn checkpoint_saved(&mut self, now: Time, j: JobId) {
         let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
@@ -332,8 +335,8 @@ impl Jobs {
         self.next_step(env, j);
     }
 
-    /// Records the wait of device `d` for a checkpoint that began at `since`; in an overlapping pipeline, only from when the
-    /// device had finished its work.
+    /// Records the wait of device `d` for a checkpoint that began at `since`. In an overlapping pipeline, the wait begins only
+    /// when the device has finished its work.
     fn end_saving(&mut self, now: Time, d: DeviceId, since: Time) {
         let device = &self.devices[d];
         let (j, idle, from) = (device.job, device.state == State::Idle, device.since);

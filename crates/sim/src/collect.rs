@@ -66,7 +66,8 @@ impl Jobs {
         outcome
     }
 
-    /// Returns the samples that the completed steps of a job copy trained on, one by one, if they are recorded.
+    /// Returns each sample that the completed steps of a job copy trained on, if such samples are recorded; otherwise an empty
+    /// list.
     fn trained_on(&mut self, env: &Env, job: &JobRun) -> Vec<TrainedSample> {
         let mut all = Vec::new();
         for loader in &mut self.loaders[job.parts.loaders] {

@@ -1,4 +1,4 @@
-//! Steps on the node's cores, where the loader works too.
+//! Training steps that run on the node's cores, which the loader uses too.
 
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
@@ -10,12 +10,13 @@ use super::worker::{Cores, Waiting};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuThreads {
     pub(super) number: u32,
-    /// Speed of a core when these threads have the node to themselves, as they had when the step time was measured.
+    /// Speed of a core when these threads have the node to themselves, as they had when the step time was measured; relative to
+    /// one undisturbed core.
     pub(super) speed: f64,
 }
 
 impl Jobs {
-    /// Begins a step of device `d` with its threads side by side on the node's cores.
+    /// Begins a step of device `d`: its threads run in parallel on the node's cores.
     pub(super) fn compute_on_cores(
         &mut self,
         env: &mut Env,

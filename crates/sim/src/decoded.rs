@@ -14,13 +14,13 @@ pub(super) struct Decoded {
     pub(super) cache: CacheId,
     /// Bytes of a decoded sample [B].
     pub(super) bytes: f64,
-    /// Hits and misses of each epoch of the reading.
+    /// Hits and misses in each pass (epoch) over the data set.
     pub(super) requests: Vec<CacheRequests>,
 }
 
 impl Loaders {
-    /// Looks up the sample that worker `w` is to read in the cache of decoded samples; returns whether it is there, and counts
-    /// the hit or miss.
+    /// Looks up the next sample of worker `w` in the cache of decoded samples; counts the hit or miss, and returns true for a
+    /// hit.
     #[cold]
     pub(super) fn is_decoded(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
@@ -40,7 +40,7 @@ impl Loaders {
         hit
     }
 
-    /// Keeps the sample that worker `w` has read in the cache of decoded samples.
+    /// Inserts the sample that worker `w` has read into the cache of decoded samples.
     #[cold]
     pub(super) fn keep_decoded(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];

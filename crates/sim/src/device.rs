@@ -21,13 +21,13 @@ pub(super) struct Device {
     pub(super) learner: u32,
     /// Number of its pipeline stage.
     pub(super) stage: u32,
-    /// Number of its program within the job copy's programs.
+    /// Number of the device's program within the job copy's programs.
     pub(super) program: u32,
-    /// Position in its program.
+    /// Position of the device in its program.
     pub(super) op: Position,
     /// Number of the step to begin next.
     pub(super) next: u64,
-    /// Time since when it has been in its present state.
+    /// Time since when the device has been in its present state.
     pub(super) since: Time,
     pub(super) state: State,
     pub(super) input: DeviceInput,
@@ -35,7 +35,7 @@ pub(super) struct Device {
     pub(super) times: Times,
     /// Host-side work of its trainer for the step, if there is any.
     pub(super) launching: Launching,
-    /// Its track on the timeline, where one is recorded.
+    /// Track of the device in the timeline, if one is recorded.
     pub(super) track: Option<u32>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Device {
 pub(super) struct Position {
     /// Index of the current op; 0 between steps.
     pub(super) at: u32,
-    /// Whether the device waits for what this op needs.
+    /// Whether the device waits for the input that the current op needs.
     pub(super) waits: bool,
 }
 
@@ -53,28 +53,30 @@ pub(super) struct Position {
 pub(super) struct DeviceInput {
     /// Number of batches whose activations the stage before has handed over.
     pub(super) received: u64,
-    /// Times when the activations were sent that have arrived or are on their way and are not used yet, oldest first.
+    /// Send times of the activations that have been sent and not used yet, oldest first.
     pub(super) sent: VecDeque<Time>,
-    /// Whether its batch occupies a buffer of a GPU whose buffers are counted.
+    /// Whether the device's batch occupies a buffer of its GPU; only set if the GPU's buffers are counted.
     pub(super) holds_input: bool,
     /// Number of steps on the current batch so far.
     pub(super) on_batch: u64,
     /// Number of samples that the current batch lacks.
     pub(super) missing: u64,
-    /// Batches taken for steps beyond those that a checkpoint would contain, if there can be any and the job may fail: each
-    /// with its step, its samples and its fresh samples.
+    /// Batches taken for steps beyond those that a checkpoint would contain, each with its step, its samples and its fresh
+    /// samples. Only kept if such steps can occur and the job may fail.
     pub(super) ahead: Vec<(u64, u64, u64)>,
-    /// Its recent waits for input, each with its step, in order of time; stalls of devices that waited for it refer to them.
+    /// Recent waits of the device for input, each with its step, in order of time. They explain the stalls of other devices
+    /// that waited for this one.
     pub(super) waits: Vec<(u64, Segment)>,
 }
 
 /// A step of a device on a GPU that several devices share.
 #[derive(Debug)]
 pub(super) struct OnGpu {
-    /// Time of the current step if nothing else uses the GPU [s]; `kernels` is the index of the kind of kernels that runs now.
+    /// Time that the current step would take on an otherwise unused GPU [s]; `kernels` is the index of the kind of kernels that
+    /// runs now.
     pub(super) alone: f64,
     pub(super) kernels: u32,
-    /// Share of its speed that faults leave the GPU.
+    /// Speed of the GPU relative to its speed without faults.
     pub(super) pace: f64,
 }
 
@@ -131,7 +133,7 @@ impl Device {
 }
 
 impl Jobs {
-    /// Records in the timeline what the wait of device `d` was for.
+    /// Records the causes of the wait of device `d` in the timeline.
     pub(super) fn trace_causes(&mut self, env: &mut Env, d: DeviceId, segments: &[Segment]) {
         if let (Some(recorder), Some(track)) = (&mut env.recorder, self.devices[d].track) {
             recorder.causes(track, segments);

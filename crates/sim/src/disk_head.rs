@@ -1,4 +1,5 @@
-//! A hard disk's head: it serves one request after the other, with a seek before each that does not follow the last one.
+//! A hard disk's head: it serves one request after the other. Each request that does not begin where the one before ended needs
+//! a seek first.
 
 use std::collections::VecDeque;
 
@@ -12,14 +13,14 @@ use super::event::{ActivityId, Delay, Event};
 use super::index::{DatasetId, DiskHeadId, WorkerId};
 use super::loaders::Loaders;
 
-/// Position of a request on a disk on which data sets lie in the order of their files.
+/// Position of a request on a disk. The files of a data set lie one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     dataset: DatasetId,
     file: u64,
     /// Number of the request within its file.
     number: u32,
-    /// Whether it is the last request of the file.
+    /// Whether the request is the last one of its file.
     last: bool,
 }
 
@@ -62,7 +63,7 @@ impl DiskHead {
         DiskHead { seek, rate, head: None, visits, now: Time::ZERO, usage }
     }
 
-    /// Returns the head's use up to `now`; its capacity is 1.
+    /// Returns the busy time and queue length of the head up to `now`; its capacity is 1.
     pub(super) fn usage(&mut self, now: Time) -> LinkUse {
         let seconds = now.since(self.now).seconds();
         self.now = now;
@@ -74,8 +75,8 @@ impl DiskHead {
         self.usage
     }
 
-    /// Removes the waiting requests for whose activity `is` returns true; one that is being served goes on, but resumes
-    /// nobody.
+    /// Removes the waiting requests for whose activity `is` returns true. Such a request that is already being served is served
+    /// to its end, but resumes no activity.
     pub(super) fn forget(&mut self, now: Time, is: impl Fn(&ActivityId) -> bool) {
         self.usage(now);
         let first = self.visits.pop_front();
@@ -88,7 +89,7 @@ impl DiskHead {
         }
     }
 
-    /// Returns the service time of the first request, seek included [s], and moves the head there.
+    /// Returns the service time of the first request [s], seek included, and moves the head to the request's position.
     fn service(&mut self) -> Option<f64> {
         let visit = self.visits.front()?;
         let there = self.head.is_some_and(|head| visit.spot.follows(head));
@@ -139,7 +140,7 @@ impl Loaders {
         }
     }
 
-    /// Records the wait of worker `w` up to now as latency, except for the last `seconds`, which were transfer.
+    /// Splits the recorded wait of worker `w`: the last `seconds` before `now` were transfer, the time before them latency.
     fn split_latency(&mut self, now: Time, w: WorkerId, seconds: f64) {
         let worker = &mut self.workers[w];
         let Some(since) = worker.timeline.last_start() else { return };
@@ -149,7 +150,7 @@ impl Loaders {
         }
     }
 
-    /// Returns the position on its disk of the request that worker `w` makes now.
+    /// Returns the disk position of the current request of worker `w`.
     pub(super) fn spot(&self, w: WorkerId) -> Spot {
         let worker = &self.workers[w];
         let (source, shard) = (&self.loaders[worker.loader].source, &self.shards[w]);
@@ -165,7 +166,7 @@ impl Loaders {
         }
     }
 
-    /// Returns the position on its disk of range `number` of the file that worker `w` reads.
+    /// Returns the disk position of range `number` of the file that worker `w` reads.
     pub(super) fn spot_of_range(&self, w: WorkerId, number: u32, last: bool) -> Spot {
         Spot { number, last, ..self.spot(w) }
     }

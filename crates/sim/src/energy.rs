@@ -11,8 +11,8 @@ use super::jobs::Jobs;
 use super::resource::Resources;
 
 impl Resources {
-    /// Returns the energy that all nodes used until now. Nodes of parameter servers count too, with the power settings of the
-    /// first node. `None` if the power of a node is not given.
+    /// Returns the energy that all nodes have used until now; `None` if the power of any node is not set. Nodes of parameter
+    /// servers count too, with the power settings of the first node.
     pub(super) fn energy(
         &self,
         env: &mut Env,
@@ -42,8 +42,9 @@ impl Resources {
 }
 
 impl Jobs {
-    /// Returns the time that a GPU computed as device `d` up to `now` [s], for each GPU if several split the device's layers.
-    /// For a GPU that several learners share, counts only the time that is not simulated as a flow on that GPU.
+    /// Returns the time up to `now` that a GPU has computed as device `d` [s]; if several GPUs split the device's layers, the
+    /// time is that of each. For a GPU that several learners share, only the time is counted that is not simulated as flows on
+    /// the GPU.
     fn gpu_seconds(&self, now: Time, d: DeviceId) -> f64 {
         let device = &self.devices[d];
         if self.jobs[device.job].plan.threads.is_some() {

@@ -36,7 +36,7 @@ pub(super) enum ActivityId {
     Load(DeviceId),
     /// A transfer of a collective.
     Message(MessageId),
-    /// The communication of a job copy's current gradient bucket.
+    /// The update of a job copy's parameters at a root, or the decompression of its gradients on every device.
     Update(JobId),
     /// A device's delay before it pushes gradients to parameter servers.
     Push(DeviceId),
@@ -61,7 +61,7 @@ pub(super) enum Event {
     JobStarted(JobId),
     /// A station of operations at a storage has finished serving an activity.
     Opened(ActivityId),
-    /// A latency or another delay is over.
+    /// The latency or other delay of an activity is over.
     Waited(ActivityId),
     /// A core of a FIFO station has done a worker's computation.
     Computed(WorkerId),
@@ -82,7 +82,7 @@ pub(super) enum Event {
     Failed { job: JobId, node: u32 },
 }
 
-/// A time span, with its lane of the calendar if the span recurs.
+/// A time span, and the lane of the calendar for events scheduled this span ahead, if the span recurs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Delay {
     pub(super) span: Span,
@@ -90,13 +90,14 @@ pub(super) struct Delay {
 }
 
 impl Delay {
-    /// Returns a delay that occurs only once, without a lane.
+    /// Returns a delay without a lane, for a span that does not recur.
     pub(super) fn once(seconds: f64) -> Delay {
         Delay { span: Span::from_seconds(seconds), lane: None }
     }
 }
 
-/// The calendar's lanes for recurring delays: events scheduled the same span ahead are already in order.
+/// The calendar's lanes for recurring delays. Events that are scheduled the same span ahead are in order of time, so their lane
+/// is a FIFO queue.
 #[derive(Debug, Default)]
 pub(super) struct Lanes(Vec<(Span, LaneId)>);
 
@@ -104,7 +105,7 @@ impl Lanes {
     /// Maximum number of lanes: beyond it, searching all lanes costs more than the calendar's heap.
     const MOST: usize = 12;
 
-    /// Returns a delay that will be used many times, with a lane if one is available.
+    /// Returns a delay for a span that recurs, with a lane of the calendar if one is available.
     pub(super) fn recurring(&mut self, calendar: &mut Calendar<Event>, seconds: f64) -> Delay {
         let span = Span::from_seconds(seconds);
         let known = self.0.iter().find(|(s, _)| *s == span).map(|(_, lane)| *lane);

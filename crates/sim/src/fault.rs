@@ -8,15 +8,15 @@ use super::event::{Delay, Event};
 use super::index::{DeviceId, FaultId, IdVec, LoaderId, StationId};
 use super::notice::Notice;
 
-/// A fault and everything that it slows.
+/// A fault, and the components that it slows.
 #[derive(Debug)]
 pub(super) struct FaultRun {
     pub(super) from: Time,
     pub(super) until: Time,
     pub(super) factor: f64,
-    /// Links, with their capacity without faults.
+    /// Links that the fault slows, each with its capacity without faults.
     pub(super) links: Vec<(LinkId, Capacity)>,
-    /// Stations, with their service time without faults.
+    /// Stations that the fault slows, each with its service time without faults.
     pub(super) stations: Vec<(StationId, Delay)>,
     pub(super) devices: Vec<DeviceId>,
     /// Loaders whose kernels run on slower GPUs.
@@ -71,7 +71,7 @@ impl Faults {
         }
     }
 
-    /// Returns the share of its speed that all active faults leave a component; `slows` says which of them slow it.
+    /// Returns the relative speed of a component under all active faults; `slows` returns whether a fault slows the component.
     fn left(&self, slows: impl Fn(&FaultRun) -> bool) -> f64 {
         self.0.iter().filter(|of| of.active && slows(of)).map(|of| of.factor).product()
     }

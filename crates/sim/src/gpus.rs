@@ -1,5 +1,5 @@
-//! GPUs that several devices and loaders use at once. Their kernels are flows over one link; the rate of each is at most the
-//! part of the GPU that its kernels fill.
+//! GPUs that several devices and loaders use at once. Their kernels are flows over one link; the rate of each flow is at most
+//! the part of the GPU that the kernels of its kind fill.
 
 use forebay_engine::Time;
 use forebay_engine::fluid::GroupId;
@@ -14,7 +14,7 @@ use super::index::DeviceId;
 use super::jobs::Jobs;
 use super::occupied::Occupied;
 
-/// The uses of a shared GPU.
+/// The flows, buffers and occupancy of a GPU that several users share.
 #[derive(Debug)]
 pub(super) struct Gpu {
     /// Kinds of kernels of a step, which run one after the other.
@@ -25,17 +25,18 @@ pub(super) struct Gpu {
     pub(super) memory: Option<GroupId>,
     /// Sums of the learners' gradients, if learners add them up on the GPU.
     pub(super) sums: Sums,
-    /// Buffers for batches that learners train on, and for activations that forward keeps for backward.
+    /// Buffers for the batches that learners train on; `activations` are buffers for the activations that forward keeps for
+    /// backward.
     pub(super) inputs: Buffers,
     pub(super) activations: Buffers,
-    /// Used part of the GPU over time.
+    /// Part of the GPU that is busy, over time.
     pub(super) occupied: Occupied,
 }
 
 /// Kernels of one kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sort {
-    /// Share of these kernels in a step's time.
+    /// Share of the step's time that these kernels take.
     pub(super) share: f64,
     /// Part of the GPU that these kernels fill.
     pub(super) occupancy: f64,
@@ -53,7 +54,7 @@ impl Gpu {
 }
 
 impl Jobs {
-    /// Returns the GPU of device `d` among the GPUs of its loader.
+    /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
     pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
         let gpus = &mut self.loaders[device.loader].gpus;
@@ -61,7 +62,8 @@ impl Jobs {
         gpus.get_mut(device.model as usize % number)
     }
 
-    /// Puts the batch of device `d` into a buffer of its GPU; it overwrites the batch before if the device kept that.
+    /// Puts the batch of device `d` into a buffer of its GPU. If the device still has a buffer from its last batch, the batch
+    /// overwrites that one.
     pub(super) fn hold_input(&mut self, d: DeviceId) {
         let held = std::mem::replace(&mut self.devices[d].input.holds_input, true);
         if let (false, Some(gpu)) = (held, self.gpu_of(d)) {
@@ -81,7 +83,8 @@ impl Jobs {
         }
     }
 
-    /// Begins the computation of device `d` on its GPU, beside others. Only the first stage of each model copy shares its GPU.
+    /// Begins the computation of device `d` on its GPU, which other devices and loaders may use at the same time. Only the
+    /// first stage of a model copy shares its GPU.
     pub(super) fn compute_on_gpu(&mut self, env: &mut Env, d: DeviceId, delay: Delay) {
         let device = &mut self.devices[d];
         if device.stage > 0 {

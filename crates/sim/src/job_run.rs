@@ -28,19 +28,20 @@ pub(super) struct JobRun {
     /// Index into the scenario's jobs.
     pub(super) job: usize,
     pub(super) copy: u32,
-    /// Start time; if data sets are copied to its nodes first, the time when that copying ended, once it has.
+    /// Start time. If data sets are copied to the job copy's nodes first, this is the time when that copying ended, once it has
+    /// ended.
     pub(super) start: Time,
     pub(super) parts: Parts,
     pub(super) plan: Plan,
-    /// Gradient synchronisation between its model copies, if they synchronise.
+    /// Synchronisation of gradients between model copies by collectives, if there is any.
     pub(super) sync: Option<Box<SyncRun>>,
-    /// Averaging of its learners' models, if they average.
+    /// Averaging of the learners' models, if learners average their models.
     pub(super) averaging: Option<Box<AveragingRun>>,
-    /// Its learners on each GPU, and the policy that chooses their number.
+    /// The number of learners on each GPU, and the policy that chooses it.
     pub(super) learners: LearnersRun,
-    /// State of its exchange with parameter servers, if it uses them.
+    /// State of the exchange with parameter servers, if the job copy uses them.
     pub(super) servers: Option<Box<ServerRun>>,
-    /// Programs and state of its GPUs, if each model copy is spread over several GPUs and simulated op by op.
+    /// State of the GPUs, if each model copy is spread over several GPUs and simulated op by op.
     pub(super) parallel: Option<Box<ParallelRun>>,
     /// Failures, checkpoints and restarts, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
@@ -53,7 +54,7 @@ pub(super) struct JobRun {
 /// The parts of a job copy, as ranges of the world's tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Parts {
-    /// Copies of its data sets to its nodes before training.
+    /// Copying of data sets to the job copy's nodes before training.
     pub(super) stagings: Ids<Staging>,
     pub(super) loaders: Ids<LoaderRun>,
     pub(super) devices: Ids<Device>,
@@ -73,13 +74,13 @@ pub(super) struct Plan {
     /// Time of each pipeline stage before jitter.
     pub(super) stage_times: Vec<Delay>,
     pub(super) jitter: Option<Sampler>,
-    /// The program that each of its devices runs in a step.
+    /// The programs that the job copy's devices run in each step.
     pub(super) programs: Programs,
     /// Threads of each model copy on the node's cores, if it trains on cores.
     pub(super) threads: Option<CpuThreads>,
     /// Host-side work of each trainer on the node's cores, such as launching kernels, if there is any.
     pub(super) launch: Option<Box<LaunchRun>>,
-    /// Bytes from one pipeline stage to the next; `hand_over` is the latency before they flow.
+    /// Bytes of activations from one pipeline stage to the next [B]; `hand_over` is the latency before their transfer.
     pub(super) activations: f64,
     pub(super) hand_over: Delay,
     pub(super) goal: Goal,
@@ -104,7 +105,7 @@ pub(super) struct OpenSteps {
 pub(super) struct SmallerBatch {
     model: u32,
     step: u64,
-    /// Samples that the batch has fewer than a full one.
+    /// Number of samples that the batch lacks, compared with a full one.
     missing: u64,
 }
 
@@ -130,8 +131,7 @@ impl JobRun {
         self.open.smaller.iter().find(of).map_or(0, |smaller| smaller.missing)
     }
 
-    /// Returns the time that a batch with `missing` samples too few takes for an operation that takes `full` with a full
-    /// batch.
+    /// Returns the time of an operation on a batch that lacks `missing` samples; on a full batch it takes `full`.
     pub(super) fn time_of_smaller(&self, full: Delay, missing: u64) -> Delay {
         let of = |batch: u64| self.plan.step.seconds(batch as f64);
         let part = of(self.plan.batch - missing) / of(self.plan.batch);
@@ -141,8 +141,8 @@ impl JobRun {
         Delay::once(full.span.seconds() * part)
     }
 
-    /// Returns whether the job copy has one device that always takes the batch it waits for before anything else happens to
-    /// that device.
+    /// Returns whether the job copy has a single device, and each wait of this device for a batch ends before anything else
+    /// happens to the device.
     pub(super) fn waits_alone(&self) -> bool {
         self.parts.devices.len() == 1 && !self.ranks_may_diverge() && self.averaging.is_none()
     }
@@ -160,39 +160,41 @@ impl JobRun {
         }
     }
 
-    /// Returns whether a model copy may begin `step`, given how far the other model copies are.
+    /// Returns whether a model copy may begin `step`, given the progress of the other model copies.
     pub(super) fn may_begin(&self, step: u64) -> bool {
         let round = step - step % self.plan.period;
         let others = self.servers.is_some() || round < self.steps.completed() + self.plan.window;
         others && step < self.learners.held_at
     }
 
-    /// Returns whether all model copies wait for each other after `steps` complete steps.
+    /// Returns whether all model copies wait for each other when `steps` steps are complete.
     pub(super) fn meets_after(&self, steps: u64) -> bool {
         self.plan.window == 1
             && (steps.is_multiple_of(self.plan.period) || steps == self.plan.goal.steps)
     }
 
-    /// Returns whether no model copy has begun the step after the last complete one.
+    /// Returns whether all model copies have waited for each other after the last complete step, so that none has begun a later
+    /// step.
     pub(super) fn is_in_step(&self) -> bool {
         self.servers.is_none() && self.meets_after(self.steps.completed())
     }
 
-    /// Returns whether `step` lies beyond the last step of every model copy.
+    /// Returns whether `step` lies beyond the job's last step, which no model copy may begin.
     pub(super) fn is_beyond(&self, step: u64) -> bool {
         let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
         together && step == self.plan.goal.steps
     }
 
-    /// Returns the number of samples in `step` of `model`, which is done, and forgets that its batch was smaller.
+    /// Returns the number of samples in `step` of `model`, which has ended, and drops the entry for a smaller batch in that
+    /// step.
     pub(super) fn take_samples(&mut self, model: u32, step: u64) -> u64 {
         let missing = self.missing(model, step);
         self.open.smaller.retain(|smaller| smaller.model != model || smaller.step != step);
         self.plan.batch - missing
     }
 
-    /// Returns the number of samples in the step that all model copies have just done, and forgets which of its batches were
-    /// smaller.
+    /// Returns the number of samples in the step that all model copies have just completed, and drops the entries for smaller
+    /// batches in that step.
     pub(super) fn samples_of_step(&mut self) -> u64 {
         let step = self.steps.completed();
         let full = self.plan.batch * self.barrier.parties() as u64;

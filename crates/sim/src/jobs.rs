@@ -13,7 +13,7 @@ use super::job_run::JobRun;
 use super::loaders::Loaders;
 use super::workflow::Waiting;
 
-/// The tables of all job copies.
+/// The tables of all job copies and their devices, loaders and communicators.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     pub(super) jobs: IdVec<JobRun>,
@@ -24,7 +24,7 @@ pub(super) struct Jobs {
     pub(super) waiting: Vec<Waiting>,
     /// Number of job copies that are not finished.
     pub(super) unfinished: usize,
-    /// A job copy that will never end, because it failed too often in a row without progress; it ended the run.
+    /// A job copy that is assumed never to end, because it failed too often in a row without progress; it ends the run.
     pub(super) hopeless: Option<JobId>,
     /// Scratch space for the causes of a stall.
     pub(super) segments: Vec<Segment>,

@@ -12,7 +12,7 @@ use forebay_metrics::launch_waits;
 use forebay_model::random::{Purpose, Sampler};
 use forebay_report::Cause;
 
-/// The host-side work of the trainers of a job.
+/// The settings of the host-side work that each trainer of a job does for a step.
 #[derive(Debug, Clone)]
 pub(super) struct LaunchRun {
     /// Core-seconds of each thread for a step [s].
@@ -22,13 +22,13 @@ pub(super) struct LaunchRun {
     pub(super) overlap: bool,
 }
 
-/// The host-side work of a trainer in progress.
+/// The host-side work that a trainer is doing for a step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Launching {
     since: Time,
     /// Core-seconds of each thread [s].
     work: f64,
-    /// Whether the threads have not finished yet.
+    /// Whether the threads are still working.
     open: bool,
 }
 

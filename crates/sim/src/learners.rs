@@ -16,18 +16,18 @@ const NEVER: u64 = u64::MAX;
 /// The learners of a job copy.
 #[derive(Debug)]
 pub(super) struct LearnersRun {
-    /// Current and maximum number of learners on each GPU.
+    /// Current number of learners on each GPU; `most` is the maximum.
     pub(super) number: u32,
     most: u32,
-    /// The tuning policy; `None` once it has decided.
+    /// The policy that chooses the number of learners; `None` once it has decided.
     tuning: Option<Tuning>,
     /// Time and step at which the current throughput window began.
     since: (Time, u64),
-    /// Throughput with one learner less [samples/s].
+    /// Throughput measured with one learner fewer on each GPU [samples/s].
     before: Option<f64>,
     /// Number of learners on each GPU after the next change, which happens when all learners stand still.
     next: u32,
-    /// The first step that no learner begins before that change.
+    /// Step that no learner begins before the next change of the number of learners.
     pub(super) held_at: u64,
     tried: Vec<LearnersTried>,
 }
@@ -69,7 +69,7 @@ impl LearnersRun {
         }
     }
 
-    /// Returns the learners' part of the outcome.
+    /// Returns the final number of learners and the numbers tried, as parts of the outcome.
     pub(super) fn outcome(&self) -> LearnersOutcome {
         LearnersOutcome {
             per_gpu: self.number,
@@ -80,7 +80,7 @@ impl LearnersRun {
 }
 
 impl Jobs {
-    /// Lets the policy of job copy `j` decide, from the throughput of the last window.
+    /// Lets the policy of job copy `j` decide on the number of learners, from the throughput of the last window.
     pub(super) fn look_at_throughput(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let completed = job.steps.completed();
@@ -105,8 +105,8 @@ impl Jobs {
         }
     }
 
-    /// Changes the number of learners of job copy `j` if all learners stand still for that, and lets them go on. Models have
-    /// just been averaged.
+    /// Changes the number of learners of job copy `j` after an average of models, if all learners stand still for the change;
+    /// then lets the learners go on.
     pub(super) fn resume_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &self.jobs[j];
         let averages = job.averaging.as_ref();
@@ -125,7 +125,7 @@ impl Jobs {
         }
     }
 
-    /// Changes the number of learners of job copy `j` to the one decided on, while all learners stand still.
+    /// Sets the number of learners of job copy `j` to the number that the policy decided on; all learners stand still.
     fn change_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let (completed, number) = (job.steps.completed(), job.learners.next);

@@ -12,7 +12,7 @@ use super::index::{LimiterId, WorkerId};
 use super::loaders::Loaders;
 use super::worker::Phase;
 
-/// Number of attempts of one request whose random samples differ.
+/// Number of attempts of one request that have random numbers of their own; further attempts reuse them.
 const ATTEMPTS: u64 = 64;
 
 /// The limiter of requests to an object store: a token bucket.
@@ -48,8 +48,8 @@ impl Limiter {
         true
     }
 
-    /// Returns the random time that a request has to wait after it was refused, given its number of refusals so far, or `None`
-    /// if it is admitted.
+    /// Asks to admit a request. Returns `None` if it is admitted; otherwise returns the random back-off time before the next
+    /// attempt, and counts the refusal in `refusals`.
     pub(super) fn ask(
         &mut self,
         now: Time,

@@ -14,25 +14,25 @@ use super::read::Source;
 /// Maximum number of recorded samples.
 const MOST_RECORDED: usize = 1_000_000;
 
-/// The samples of a loader, from reading to the end of their steps.
+/// The samples of a loader, tracked one by one from reading to the end of the step that trains on them.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
-    /// For each item that was gathered from several, by the turn at which its first sample was read: the turns of all its
-    /// samples.
+    /// For each item that was gathered from several items, by the turn at which its first sample was read: the turns at which
+    /// all its samples were read.
     gathered: BTreeMap<u64, Vec<Range<u64>>>,
-    /// For each turn, the position of its sample, if the sample belongs to a shard and is not in the queue yet: workers read
-    /// several shards at once.
+    /// Position of the sample read at each turn, for samples of shards that are not in the queue yet; workers read several
+    /// shards at once, so turns are not in the order of positions.
     located: BTreeMap<u64, u64>,
     /// Positions of samples that can be taken from the loader's queue.
     queue: VecDeque<Range<u64>>,
-    /// Number of samples that can be taken before those in `queue` and were not read: the loader's queue was filled at the
-    /// start.
+    /// Number of samples at the front of the loader's queue that were never read, because the queue was filled at the start.
     unread: u64,
     /// Positions of samples taken for steps that may not be complete, each with its model copy and step; `keeps` says whether
-    /// they are needed.
+    /// this list is needed.
     recent: VecDeque<(u32, u64, Range<u64>)>,
     keeps: bool,
-    /// Positions of all samples of complete steps; `record` has the same in the order of training, if samples are recorded.
+    /// Positions of all samples of complete steps. If samples are recorded, `record` holds the same positions in the order of
+    /// training.
     trained: Intervals,
     record: Option<Vec<u64>>,
 }
@@ -41,13 +41,13 @@ pub(super) struct Lineage {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trained {
     pub(super) samples: Intervals,
-    /// Number of samples in the record at that time.
+    /// Length of the record when the state was saved.
     recorded: usize,
 }
 
 impl Lineage {
-    /// Returns a lineage that knows only of `prefill` samples in the queue at the start; `saved` says whether the job is
-    /// checkpointed, `recorded` whether samples are recorded.
+    /// Returns a lineage whose queue holds `prefill` samples that were not read. `saved` says whether the job is checkpointed,
+    /// `recorded` whether samples are recorded.
     pub(super) fn new(prefill: u64, saved: bool, recorded: bool) -> Lineage {
         let record = recorded.then(Vec::new);
         Lineage { unread: prefill, keeps: saved || recorded, record, ..Lineage::default() }
@@ -100,7 +100,7 @@ impl Lineage {
         }
     }
 
-    /// Records that `samples` samples are taken for `step` of model copy `model`, as its device counts steps.
+    /// Records that `samples` samples are taken for `step` of model copy `model`; a step's number is that of the device.
     pub(super) fn take(&mut self, model: u32, step: u64, mut samples: u64) {
         let unread = samples.min(self.unread);
         self.unread -= unread;
@@ -117,7 +117,8 @@ impl Lineage {
         }
     }
 
-    /// Records that `steps` steps of each model copy are complete; returns the samples trained on in all complete steps.
+    /// Moves the samples of completed steps to the trained ones; `steps` returns the number of complete steps of each model
+    /// copy. Returns all samples trained on in complete steps.
     pub(super) fn settle(&mut self, steps: impl Fn(u32) -> u64) -> Trained {
         for (model, step, run) in std::mem::take(&mut self.recent) {
             if step >= steps(model) {
@@ -133,8 +134,8 @@ impl Lineage {
         Trained { samples: self.trained.clone(), recorded }
     }
 
-    /// Restarts from the saved state: nothing is in progress, and of the samples trained on then only `kept` do not come
-    /// again.
+    /// Restarts from the saved state: nothing is in progress. Of the samples trained on in the saved state, those in `kept` do
+    /// not come again.
     pub(super) fn restart(&mut self, saved: &Trained, kept: Intervals) {
         self.gathered.clear();
         self.located.clear();

@@ -10,7 +10,7 @@ use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
 impl Jobs {
-    /// Begins to copy the batch of device `d` to the device, if its trainer does that; otherwise begins the step.
+    /// Begins to copy the batch of device `d` to the device, if its trainer copies batches; otherwise begins the step.
     pub(super) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let loader = &self.loaders[device.loader];

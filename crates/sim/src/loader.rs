@@ -56,39 +56,39 @@ pub(super) struct LoaderRun {
     pub(super) queue: Queue,
     /// Factor by which steps take longer on this loader's accelerators than on the cluster's first nodes.
     pub(super) slowness: f64,
-    /// Tiers that its reads pass through, if there are any.
+    /// Tiers in which reads look for data before they go to the storage, if there are any.
     pub(super) tiers: Option<Box<Tiers>>,
     /// The node's cache of decoded samples, if there is one.
     pub(super) decoded: Option<Box<Decoded>>,
     /// Devices that sleep between polls, if devices and workers poll instead of being woken.
     pub(super) polling: Option<Box<Polling>>,
-    /// Tuner of the number of workers that work at once, if it is tuned.
+    /// Tuner of the number of workers that work at the same time, if that number is tuned.
     pub(super) tuner: Option<Box<Tuner>>,
     /// Route between the node's GPUs, if its bandwidth is limited.
     pub(super) intra: Option<GroupId>,
-    /// Route to each GPU, if their bandwidth is limited.
+    /// Route to the GPU of each model copy; empty if its bandwidth is not limited.
     pub(super) pcie: Vec<GroupId>,
-    /// The GPU of each model copy, where the loader uses it too.
+    /// The GPU of each model copy, if GPUs are simulated as shared.
     pub(super) gpus: Vec<Gpu>,
     /// Factor by which the loader's own kernels take longer on these GPUs than on the cluster's first nodes.
     pub(super) kernel_slowness: f64,
-    /// Share of their speed that faults leave the loader's kernels.
+    /// Speed of the loader's GPU kernels relative to their speed without faults.
     pub(super) kernel_pace: f64,
     pub(super) decoded_size: Option<f64>,
-    /// The loader's stages and workers, as ranges of the world's tables.
+    /// The loader's stages, as a range of the world's table; `workers` is the range of its workers.
     pub(super) stages: Ids<StageRun>,
     pub(super) workers: Ids<Worker>,
     /// First worker of each stage.
     pub(super) first_worker: Vec<WorkerId>,
     pub(super) level_track: Option<u32>,
-    /// Bytes of a batch that its trainers copy to their devices themselves, if they do [B].
+    /// Bytes of a batch, if trainers copy their batches to their devices themselves [B].
     pub(super) load: Option<f64>,
-    /// How its trainers get the node's cores.
+    /// How the trainers that the loader feeds get the node's cores.
     pub(super) trainer: Cores,
-    /// Lineage of the samples that it has handed out, if its job may fail.
+    /// Record of the samples that the loader has handed out, if its job may fail.
     pub(super) lineage: Option<Box<Lineage>>,
-    /// Whether the workers' timelines are notified of each wait that begins; only if there are no more workers than samples in
-    /// a full batch.
+    /// Whether the workers' timelines are notified when a device begins to wait; only if there are no more workers than samples
+    /// in a full batch.
     pub(super) tells: bool,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Loaders {
     pub(super) devices: usize,
     /// Whether there are so many workers that their state does not fit the caches, so that prefetching pays.
     pub(super) is_far: bool,
-    /// If prefetching: for each group of flows, the stage that reads through it.
+    /// For each group of flows, the stage that reads through it; only filled if prefetching pays.
     pub(super) readers: Vec<Option<Reader>>,
 }
 
@@ -90,8 +90,8 @@ impl Loaders {
         }
     }
 
-    /// Returns whether there is a batch for one more trainer of loader `l`. A loader that makes batches on request is asked
-    /// for one first.
+    /// Returns whether the queue of loader `l` has a batch for one more trainer. If the loader makes batches on request,
+    /// requests a batch first.
     pub(super) fn has_batch_for(&mut self, env: &mut Env, l: LoaderId) -> bool {
         if self.loaders[l].requests.is_some() {
             self.want_request(env, l);
@@ -154,8 +154,8 @@ impl Loaders {
         self.hand_out(env, l, w);
     }
 
-    /// Puts finished batches of loader `l` into its queue in their order; worker `w` has made the last one. Stops after a
-    /// batch for which a device waits, so that the device takes it before the next batch is put in.
+    /// Puts finished batches of loader `l` into its queue, in their order; worker `w` has made the last one. Stops after a
+    /// batch for which a device waits, so that the device takes this batch before the next one is put in.
     pub(super) fn hand_out(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         while let Some(requests) = &mut self.loaders[l].requests
             && let Some(batch) = requests.hand_out()
@@ -166,8 +166,8 @@ impl Loaders {
         }
     }
 
-    /// Puts `samples` samples of worker `w`, in turn from position `first` on, into the queue of loader `l`. Returns whether a
-    /// waiting device is to be notified of a batch.
+    /// Puts `samples` samples of worker `w` into the queue of loader `l`; they were read from position `first` on. Returns
+    /// whether a waiting device is to be notified of a batch.
     #[inline(always)]
     fn enqueue(
         &mut self,
@@ -197,7 +197,7 @@ impl Loaders {
         served && self.loaders[l].polling.is_none()
     }
 
-    /// Stops worker `w`, which loses its item.
+    /// Stops worker `w`; its current item is lost.
     pub(super) fn stop_worker(&mut self, env: &mut Env, w: WorkerId) {
         self.note(env, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
         self.shards[w] = Default::default();
@@ -216,8 +216,8 @@ impl Loaders {
         }
     }
 
-    /// Appends to `causes` what worker `w` of a last stage, and the workers that it waited for, did from `since` to `until`,
-    /// which explains a device's wait in that time; latest first.
+    /// Appends to `causes` the stall causes of a device that waited from `since` to `until` for worker `w` of a last stage:
+    /// what the worker, and the workers that it waited for, did in that time. The latest cause comes first.
     pub(super) fn causes(&self, w: WorkerId, since: Time, until: Time, causes: &mut Vec<Segment>) {
         let timeline = |w| &self.workers[WorkerId::new(w)].timeline;
         blame(timeline, w.number(), since, until, causes);

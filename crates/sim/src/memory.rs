@@ -24,7 +24,8 @@ const PLACE: f64 = 40.0;
 const STEP: f64 = 150.0;
 /// Memory of each unit (a file or a page) of a cache [B].
 const UNIT: f64 = 12.0;
-/// Maximum memory that one request makes the operating system give a cache: a page for each of its three tables [B].
+/// Maximum memory that the operating system provides to a cache because of one request: a page for each of the cache's three
+/// tables [B].
 const TOUCH: f64 = 3.0 * 4096.0;
 
 /// Memory that one replication needs [B].

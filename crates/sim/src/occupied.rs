@@ -3,10 +3,11 @@
 use forebay_engine::Time;
 use forebay_report::Occupancy;
 
-/// Used part of a GPU on a link that all its users share: the sum of the parts that their kernels can fill, at most 1.
+/// Occupancy of a GPU over time, on a link that all users of the GPU share. The occupancy is the sum of the parts that all
+/// running kernels fill, at most 1.
 #[derive(Debug)]
 pub(super) struct Occupied {
-    /// Part of the GPU that a kernel of its loader fills, and number of such kernels running.
+    /// Part of the GPU that one kernel of the loader fills, and number of its kernels running.
     loader: (f64, u32),
     /// For each kind of learners' kernels: the part of the GPU that one learner's kernels fill, and the number of learners
     /// running them.
@@ -17,8 +18,8 @@ pub(super) struct Occupied {
 }
 
 impl Occupied {
-    /// Returns an unused GPU, given the part of it that each kind of learners' kernels fills, and the part that a loader's
-    /// kernel fills.
+    /// Returns the occupancy of an unused GPU. `parts` holds the part of the GPU that each kind of learners' kernels fills, and
+    /// `loader` the part that a kernel of the loader fills.
     pub(super) fn new(parts: impl Iterator<Item = f64>, loader: f64) -> Occupied {
         Occupied {
             loader: (loader, 0),
@@ -28,25 +29,25 @@ impl Occupied {
         }
     }
 
-    /// Begins kernels of kind `sort` of one learner.
+    /// Records that one learner begins kernels of kind `sort`.
     pub(super) fn enter(&mut self, now: Time, sort: u32) {
         self.pass(now);
         self.sorts[sort as usize].1 += 1;
     }
 
-    /// Ends kernels of kind `sort` of one learner.
+    /// Records that one learner's kernels of kind `sort` end.
     pub(super) fn leave(&mut self, now: Time, sort: u32) {
         self.pass(now);
         self.sorts[sort as usize].1 -= 1;
     }
 
-    /// Begins a kernel of the loader.
+    /// Records that a kernel of the loader begins.
     pub(super) fn begin(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 += 1;
     }
 
-    /// Ends a kernel of the loader.
+    /// Records that a kernel of the loader ends.
     pub(super) fn end(&mut self, now: Time) {
         self.pass(now);
         self.loader.1 -= 1;
@@ -66,7 +67,7 @@ impl Occupied {
         self.seconds.add(sum.min(1.0), now.since(since).seconds());
     }
 
-    /// Returns the time at each level of occupancy until the last change.
+    /// Returns the time spent at each level of occupancy, up to the last change.
     pub(super) fn seconds(&self) -> Occupancy {
         self.seconds
     }

@@ -8,7 +8,7 @@ use super::index::DeviceId;
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// Begins to hand a batch's activations from the stage before to device `d`.
+    /// Begins the hand-over of a batch's activations from the previous stage to device `d`.
     pub(super) fn hand_over(&mut self, env: &mut Env, d: DeviceId) {
         self.devices[d].input.sent.push_back(env.now);
         let job = &self.jobs[self.devices[d].job];
@@ -31,8 +31,8 @@ impl Jobs {
         }
     }
 
-    /// Takes the activations for the next step of device `d`, if they have arrived, and records how long it waited; false if
-    /// they have not.
+    /// Takes the activations for the next step of device `d`, if they have arrived, and records the device's wait for them;
+    /// returns false if they have not arrived.
     pub(super) fn receive_batch(&mut self, now: Time, d: DeviceId) -> bool {
         let device = &self.devices[d];
         let there = device.input.received > device.next;

@@ -10,7 +10,8 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 
 impl Loaders {
-    /// Returns whether worker `w` finds enough batches in its loader's queue; it then sleeps before it looks again.
+    /// Returns whether the queue of the loader of worker `w` holds enough batches; if so, the worker sleeps before it looks
+    /// again.
     #[cold]
     pub(super) fn finds_enough(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &mut self.loaders[self.workers[w].loader];
@@ -25,7 +26,7 @@ impl Loaders {
         true
     }
 
-    /// Lets worker `w` look again after its sleep.
+    /// Lets worker `w` look at the queue again after its sleep.
     pub(super) fn look_again(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &mut self.workers[w];
         worker.phase = Phase::Ready;
@@ -33,8 +34,8 @@ impl Loaders {
         self.run_worker(env, w);
     }
 
-    /// Promises the batch that worker `w` has put in to a sleeping device, and schedules the poll at which that device will
-    /// find it.
+    /// Promises a sleeping device the batch that worker `w` has put into the queue, and schedules the poll at which that device
+    /// will find the batch.
     #[cold]
     pub(super) fn promise(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         let loader = &mut self.loaders[l];
@@ -48,8 +49,8 @@ impl Loaders {
         }
     }
 
-    /// Returns the batch that was promised to device `d`, which has slept and waits no more; `None` if nothing was promised or
-    /// its job is over.
+    /// Returns the batch that was promised to device `d` and removes the device from the waiting ones. `None` if nothing was
+    /// promised or the device no longer waits.
     pub(super) fn find_promised(&mut self, l: LoaderId, d: DeviceId) -> Option<Promise> {
         let loader = &mut self.loaders[l];
         let found = loader.polling.as_mut()?.find(d.number())?;

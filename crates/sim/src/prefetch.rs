@@ -11,7 +11,7 @@ use super::loaders::Loaders;
 use super::stages::StageRun;
 use super::worker::Cores;
 
-/// Number of workers from which on their state does not fit the caches.
+/// Minimum number of workers whose state does not fit the CPU's caches.
 const MANY: usize = 4096;
 
 /// Returns the worker that an event is about, if it is about one.
@@ -25,7 +25,7 @@ fn worker_of(event: Option<Event>) -> Option<WorkerId> {
 }
 
 impl Loaders {
-    /// Turns prefetching on for the rest of the run if there are so many workers that it pays.
+    /// Turns prefetching on for the rest of the run, if there are so many workers that prefetching pays.
     pub(super) fn look_ahead(&mut self) {
         self.is_far = self.workers.len() >= MANY;
         if self.is_far {
@@ -33,8 +33,8 @@ impl Loaders {
         }
     }
 
-    /// Prefetches for the next events of the calendar: for the most distant one its worker, for nearer ones what that worker
-    /// uses, and then what these objects use in turn.
+    /// Prefetches for the next four events of the calendar: the worker for the most distant event; for nearer events, first the
+    /// objects that the worker uses, then the objects that these use in turn.
     pub(super) fn fetch_for_events(&self, env: &Env) {
         if let Some(w) = worker_of(env.calendar.peek_event(3)) {
             self.fetch_worker(w);
@@ -59,7 +59,7 @@ impl Loaders {
         }
     }
 
-    /// Prefetches for the completion of a flow that comes after the next one.
+    /// Prefetches the state that the completion after the next flow completion will need.
     pub(super) fn fetch_for_flows(&self, env: &Env) {
         let Some((group, activity)) = env.network.peek_second() else { return };
         if let ActivityId::Worker(w) = activity {
@@ -79,7 +79,7 @@ impl Loaders {
         prefetch(&self.workers[w].request);
     }
 
-    /// Prefetches what worker `w`, which was prefetched before, uses.
+    /// Prefetches the stage and the timeline of worker `w`, which itself was prefetched before.
     #[inline]
     fn fetch_beside(&self, w: WorkerId) {
         let worker = &self.workers[w];

@@ -16,7 +16,7 @@ pub struct Progress {
     events: AtomicU64,
     /// Simulated time [ps].
     time: AtomicU64,
-    /// Share of its steps that the job furthest behind has done, multiplied by [`WHOLE`].
+    /// Share of its steps done by the job that is furthest behind, multiplied by [`WHOLE`].
     share: AtomicU64,
 }
 
@@ -36,8 +36,8 @@ impl Progress {
         Time(self.time.load(Ordering::Relaxed)).seconds()
     }
 
-    /// Returns the share of the run that is done, from 0 to 1: the share of the steps of the job furthest behind, or of the
-    /// run's time, whichever is larger; 0 if neither is known.
+    /// Returns the share of the run that is done, from 0 to 1. It is the larger of two shares: that of the steps done by the
+    /// job that is furthest behind, and that of the run's simulated time. Returns 0 if neither is known.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.share.load(Ordering::Relaxed) as f64 / WHOLE

@@ -10,12 +10,12 @@ use super::loaders::Loaders;
 use super::read::ServiceModel;
 use super::worker::{Phase, Waiting, Worker};
 
-/// A worker's fetch in ranges, and its progress.
+/// The fetch of a worker's request in several range requests, and its progress.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fetch {
     /// Bytes not yet requested [B].
     left: f64,
-    /// Number of requests made.
+    /// Number of range requests made so far.
     pub(super) number: u32,
     /// Number of requests in progress.
     in_progress: u32,
@@ -23,25 +23,25 @@ pub(super) struct Fetch {
     moving: u32,
 }
 
-/// A request for a range.
+/// A range request that is in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     worker: WorkerId,
     bytes: f64,
     /// Number of the range within its sample.
     number: u32,
-    /// Its route to storage targets or through an I/O queue, if there are several routes.
+    /// Number of the range's route to storage targets or through an I/O queue, if there are several routes.
     way: u32,
     state: State,
     refusals: u8,
-    /// Whether it is the last of its sample.
+    /// Whether the range is the last one of its sample.
     last: bool,
-    /// Number of parts of the transfer still to be done: over the network, and by the storage's service.
+    /// Number of unfinished parts of the transfer: over the network, and by the storage's service model.
     parts: u8,
 }
 
 impl Range {
-    /// Returns whether the range has passed the wait for a slot of its I/O queue, and thus holds one if there is a queue.
+    /// Returns whether the range has got a slot of its I/O queue, or needs none because there is no queue.
     fn is_in_queue(&self) -> bool {
         self.state != State::Queued
     }
@@ -50,11 +50,11 @@ impl Range {
 /// What a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A slot of its I/O queue.
+    /// The request waits for a slot of its I/O queue.
     Queued,
-    /// The station of operations.
+    /// The request is at the storage's station of operations.
     Opening,
-    /// Admission by the request limiter.
+    /// The request was refused by the request limiter, and waits until it asks again.
     Refused,
     FirstByte,
     Bytes,
@@ -73,7 +73,7 @@ impl Fetches {
         self.ranges.add(range)
     }
 
-    /// Returns the worker that range `r` is for.
+    /// Returns the worker that fetches range `r`.
     pub(super) fn worker(&self, r: RangeId) -> WorkerId {
         self.ranges[r].worker
     }
@@ -109,7 +109,8 @@ impl Loaders {
         self.ask_ahead(env, w) && self.part_done(env, w)
     }
 
-    /// Keeps as many range requests of worker `w` in progress as readahead allows; returns true if all are over.
+    /// Makes range requests of worker `w` until as many are in progress as readahead allows; returns true if all ranges have
+    /// been fetched.
     fn ask_ahead(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let source = &self.loaders[self.workers[w].loader].source;
         let Some(Ranges { request, readahead }) = source.ranges else { return true };
@@ -266,7 +267,8 @@ impl Loaders {
         self.fetches.ranges.remove(r);
     }
 
-    /// Records that worker `w` waits for a transfer while the bytes of any range are coming, and for `cause` otherwise.
+    /// Records that worker `w` waits for a transfer if bytes of any of its ranges are being transferred, and that it waits for
+    /// `cause` otherwise.
     fn note_fetch(&mut self, env: &mut Env, w: WorkerId, cause: Cause) {
         let moving = self.fetches.of[w].moving;
         match (cause, moving) {

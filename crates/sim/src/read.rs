@@ -39,7 +39,7 @@ impl Loaders {
         self.fetch(env, w)
     }
 
-    /// Requests the next bytes of the current sample; returns true if none are missing.
+    /// Requests the next bytes of the current sample of worker `w`; returns true if the sample is complete.
     #[inline(always)]
     fn fetch(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
@@ -180,7 +180,8 @@ impl Loaders {
         false
     }
 
-    /// Returns the latency to the first byte of one more request of worker `w`, if there is one, and counts the request.
+    /// Returns the latency to the first byte of one more request of worker `w`, and counts that request; returns `None` if the
+    /// storage has no latency.
     #[inline(always)]
     pub(super) fn first_byte_after(&mut self, env: &mut Env, w: WorkerId) -> Option<Delay> {
         let delay = match &self.mount_of(w).latency {
@@ -254,7 +255,7 @@ impl Loaders {
         self.begin_compute(env, w, cores, seconds, Delay::once(seconds), Phase::Receiving)
     }
 
-    /// Hands the received bytes to the worker; returns true if the sample is complete.
+    /// Hands the received bytes to worker `w`; returns true if the sample is complete.
     #[inline(always)]
     pub(super) fn received(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &self.loaders[self.workers[w].loader];
@@ -300,7 +301,8 @@ impl Loaders {
         true
     }
 
-    /// Adds the bytes of a finished request to the shard's buffer and requests more; returns true if the sample is complete.
+    /// Adds the bytes of a finished request to the shard's buffer, and requests more bytes if the sample needs them; returns
+    /// true if the sample is complete.
     pub(super) fn requested(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (worker, shard) = (&self.workers[w], &mut self.shards[w]);
         // The request may have fetched a whole file into a tier, including bytes that were read before.

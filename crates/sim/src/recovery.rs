@@ -38,17 +38,17 @@ pub(super) struct RecoveryRun {
     pub(super) books: RecoveryOutcome,
     /// Initial state of each loader, for restarts.
     restored: Vec<Restored>,
-    /// Number of steps that repeat earlier steps because epochs begin again.
+    /// Number of steps that repeat earlier steps because epochs begin again after failures.
     replayed: u64,
     /// Time of the last restart.
     resumed: Time,
 }
 
-/// Number of failures and of checkpoints from which on their mean cost is considered known.
+/// Number of failures, and number of checkpoints, after which their mean costs are considered known.
 const ENOUGH: u64 = 10;
 
 impl RecoveryRun {
-    /// Returns whether as many failures and checkpoints have happened as a run needs whose length the scenario does not give.
+    /// Returns whether enough failures and checkpoints have happened to end a run whose length the scenario does not give.
     pub(super) fn is_shown(&self) -> bool {
         let asked = self.failures.as_ref().map_or(0, |of| match &of.when {
             FailureTimes::At(times) => times.len() as u64,
@@ -67,12 +67,12 @@ pub(super) struct FailureRun {
     pub(super) resume: Resume,
     /// Number of failures of each node.
     pub(super) number: Vec<u64>,
-    /// Time since when the job is down and time at which it will restart; `None` if it is up.
+    /// Time since when the job has been down, and time when it will restart; `None` while the job is up.
     pub(super) down: Option<(Time, Time)>,
     pub(super) failures_without_progress: u32,
-    /// Position in the first loader's reading at which the last checkpointed epoch began.
+    /// Number of samples that the first loader had handed out before the last checkpointed epoch began.
     pub(super) begun: u64,
-    /// Samples of an epoch, and batches and steps of the goal if that is a number of epochs.
+    /// The size of an epoch, and whether the goal is a number of epochs.
     pub(super) epoch: EpochRun,
 }
 
@@ -93,7 +93,7 @@ impl RecoveryRun {
         }
     }
 
-    /// Returns the number of steps, past and planned, that repeat earlier steps.
+    /// Returns the number of steps, done and still to be done, that repeat earlier steps.
     pub(super) fn replayed(&self) -> u64 {
         self.replayed
     }
@@ -118,15 +118,16 @@ impl RecoveryRun {
         failures.failures_without_progress = 0;
     }
 
-    /// Returns how many of the `taken` samples that loader number `loader` has just handed out were not trained on before;
-    /// `dequeued` is the number of all samples that it has handed out.
+    /// Returns how many of the last `taken` samples of loader number `loader` had not been trained on before; `dequeued` is the
+    /// number of all samples that the loader has handed out so far.
     pub(super) fn fresh(&self, loader: u32, dequeued: u64, taken: u64) -> u64 {
         let of = &self.restored[loader as usize];
         let position = dequeued - of.base;
         position.saturating_sub(of.known.max(position - taken))
     }
 
-    /// Counts the time lost by a failure at `failed`: everything back to the last saved step, which ended at `end`.
+    /// Counts the time lost by a failure at `failed`: all time after the last saved step, which ended at `end`, except for the
+    /// time that training waited for the checkpoint of that step.
     fn lose(&mut self, failed: Time, end: Time) {
         let Saved { begun, ready, .. } = self.saved;
         self.books.lost_seconds += failed.since(ready.max(self.resumed)).seconds();
@@ -136,7 +137,7 @@ impl RecoveryRun {
         }
     }
 
-    /// Adds the samples that were thrown away to `counts`.
+    /// Adds the samples that failures threw away to `counts`.
     pub(super) fn count(&self, counts: &mut SampleCounts) {
         for loader in &self.restored {
             counts.started += loader.counts.started;
@@ -147,7 +148,8 @@ impl RecoveryRun {
 }
 
 impl JobRun {
-    /// Sets the job copy's books back to its last checkpoint, after a failure at `failed`.
+    /// Sets the job copy's steps, exchanges with servers, averages and bytes sent back to its last checkpoint, after a failure
+    /// at `failed`.
     fn go_back(&mut self, failed: Time) {
         let Some(recovery) = &mut self.recovery else { return };
         self.steps.roll_back(recovery.saved.steps, self.start);
@@ -168,7 +170,7 @@ impl JobRun {
 }
 
 impl Jobs {
-    /// Returns what the GPUs of job copy `j` have sent, if its model copies are spread over several GPUs.
+    /// Returns the bytes that the GPUs of job copy `j` have sent; `None` if its model copies are not spread over GPUs.
     pub(super) fn sent(&self, j: JobId) -> Option<ParallelOutcome> {
         let job = &self.jobs[j];
         let books = job.parallel.as_ref()?.books;
@@ -204,7 +206,7 @@ impl Jobs {
         }
     }
 
-    /// Samples when node `node` of job copy `j` fails next, and schedules that.
+    /// Samples the time of the next failure of node `node` of job copy `j`, and schedules the failure.
     fn next_failure(&mut self, env: &mut Env, j: JobId, node: u32) {
         let Some(recovery) = &mut self.jobs[j].recovery else { return };
         let Some(failures) = &mut recovery.failures else { return };
@@ -297,8 +299,8 @@ impl Jobs {
         self.set_going(env, j);
     }
 
-    /// Sets the books of job copy `j`, which has been down since `since`, back to its last checkpoint, and records the time
-    /// after it as lost.
+    /// Sets the records of job copy `j`, which has been down since `since`, back to its last checkpoint, and records the time
+    /// after that checkpoint as lost.
     fn roll_back(&mut self, now: Time, j: JobId, since: Time) {
         let job = &mut self.jobs[j];
         job.go_back(since);
@@ -332,7 +334,7 @@ impl Jobs {
         }
     }
 
-    /// Handles the end of the run at `end`: job copies that are down lose what they had not saved.
+    /// Handles the end of the run at `end` for job copies that are down: they lose the steps that were not saved.
     pub(super) fn end_down(&mut self, end: Time) {
         for job in &mut self.jobs {
             let failures = job.recovery.as_ref().and_then(|recovery| recovery.failures.as_ref());

@@ -10,7 +10,7 @@ use super::loaders::Loaders;
 use super::worker::{Item, Phase};
 
 impl Loaders {
-    /// Records that a trainer of loader `l` wants a batch, and requests what is due.
+    /// Records that a trainer of loader `l` wants a batch, and makes the requests that are due.
     pub(super) fn want_request(&mut self, env: &mut Env, l: LoaderId) {
         let Some(requests) = &mut self.loaders[l].requests else { return };
         requests.want(env.now);
@@ -24,7 +24,7 @@ impl Loaders {
         self.ask(env, l);
     }
 
-    /// Requests all batches from loader `l` that are due, and lets idle workers begin.
+    /// Makes all requests to loader `l` that are due, and lets idle workers begin on them.
     pub(super) fn ask(&mut self, env: &mut Env, l: LoaderId) {
         while let Some(requests) = &mut self.loaders[l].requests
             && let Some(inbox) = requests.ask(env.now)
@@ -49,8 +49,8 @@ impl Loaders {
         }
     }
 
-    /// Gives worker `w` of a first stage its next requested batch; returns false if there is none or the worker is still
-    /// starting.
+    /// Gives worker `w` of a first stage its next requested batch; returns false if no batch is requested from the worker, or
+    /// if the worker is still starting.
     pub(super) fn take_request(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let (s, l) = (worker.stage, worker.loader);

@@ -8,20 +8,20 @@ use super::device::Device;
 use super::env::Env;
 use super::index::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 
-/// A shared resource as reports name it: like resources of like nodes together.
+/// A shared resource as reports name it: the similar resources of all nodes, under one name.
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) name: String,
     pub(super) unit: &'static str,
     /// Capacity of the first member.
     pub(super) capacity: f64,
-    /// The members, each with its capacity relative to that of the first.
+    /// The members of the resource, each with its capacity relative to that of the first member.
     pub(super) members: Vec<(Member, f64)>,
     /// For each member, the number of its node or rack, if it belongs to one.
     pub(super) nodes: Vec<u32>,
 }
 
-/// One of the like links, stations, limiters, tables or disk heads of a resource.
+/// A member of a resource: a link, station, limiter, table or disk head.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Member {
     Link(LinkId),
@@ -102,7 +102,8 @@ impl Resources {
         self.all.iter().map(|resource| resource.outcome(env, beside)).collect()
     }
 
-    /// Returns what the members of the resource called `name` have served until now, each weighted by its node's `weight`.
+    /// Returns the sum of what the members of the resource called `name` have served until now, each multiplied by the `weight`
+    /// of its node.
     pub(super) fn served_by_node(
         &self,
         env: &mut Env,

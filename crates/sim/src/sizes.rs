@@ -15,14 +15,14 @@ pub(super) enum Sizes {
     Table { table: Arc<[f64]>, job_stride: u64, stride: u64 },
 }
 
-/// Sizes that are sampled from a distribution for each sample, and are the same whenever it is read again.
+/// Sizes that are sampled from a distribution, one for each sample; a sample has the same size each time it is read.
 #[derive(Debug)]
 pub(super) struct Drawn {
     sampler: Sampler,
     /// Number of the data set.
     id: u64,
-    /// Sizes sampled so far, by sample; 0 for those not sampled yet. Empty for data sets with more than [`Drawn::MOST_KEPT`]
-    /// samples.
+    /// Sizes sampled so far, by sample; 0 if a sample's size has not been sampled yet. Empty for data sets with more than
+    /// [`Drawn::MOST_KEPT`] samples.
     known: Vec<f64>,
 }
 
@@ -45,7 +45,7 @@ impl Sizes {
         }
     }
 
-    /// Returns whether the sizes depend on which sample is read when.
+    /// Returns whether a size depends on which sample is read, so that the order of samples must be known.
     pub(super) fn need_order(&self) -> bool {
         matches!(self, Sizes::Drawn(_))
     }
@@ -70,7 +70,8 @@ impl Sizes {
         }
     }
 
-    /// Returns the size [B] of `sample` whichever job reads it, or the mean size if sizes are not known by sample.
+    /// Returns the size [B] of `sample` for any job that reads it; returns the mean size if sizes come from a table, where they
+    /// depend on the job.
     pub(super) fn of_sample(&mut self, sample: u64, streams: &Streams) -> f64 {
         match self {
             Sizes::Constant(size) => *size,

@@ -1,4 +1,4 @@
-//! Hand-over of items between stages: input, order and room.
+//! Hand-over of items between stages: input, order, and room in buffers.
 
 use forebay_metrics::{Activity, NOBODY, StageBuffer};
 use forebay_report::Cause;
@@ -19,9 +19,9 @@ pub(super) struct StageRun {
     /// Its first operation in the world's table. The operations on each sample of an item come first, then the operations on
     /// the item as a whole.
     pub(super) first_operation: WorkId,
-    /// Number of its operations.
+    /// Number of the stage's operations.
     pub(super) operations: u32,
-    /// Number of its operations on each sample.
+    /// Number of the stage's operations on each sample.
     pub(super) per_sample: u32,
     pub(super) cores: Cores,
     /// The stage before; `None` for the first stage, which reads.
@@ -32,7 +32,7 @@ pub(super) struct StageRun {
 }
 
 impl StageRun {
-    /// Returns whether one more item fits behind the stage.
+    /// Returns whether there is room for one more item in the buffer behind the stage.
     #[inline]
     fn has_room(&self, loaders: &IdVec<LoaderRun>) -> bool {
         match self.next {
@@ -43,7 +43,7 @@ impl StageRun {
 }
 
 impl LoaderRun {
-    /// Takes the next samples of the reading; returns `None` if the job needs no more.
+    /// Takes the next samples of the reading order as one item; returns `None` if the job needs no more samples.
     #[inline]
     fn next_samples(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
         let samples = u64::from(buffer.samples()).min(self.quota - self.started);
@@ -95,7 +95,8 @@ impl Loaders {
         }
     }
 
-    /// Takes the parts of one item from the buffer of stage `previous`; returns `None` if they are not complete.
+    /// Takes the parts of one item from the buffer of stage `previous`, and joins them; returns `None` if some parts are
+    /// missing.
     fn gather(
         &mut self,
         env: &mut Env,
@@ -179,8 +180,8 @@ impl Loaders {
         }
     }
 
-    /// Lets an idle worker of stage `s` look for input, which worker `by` has made; returns false if there is not enough input
-    /// or no idle worker.
+    /// Lets an idle worker of stage `s` look for the input that worker `by` has made; returns false if there is not enough
+    /// input or no idle worker.
     fn wake(&mut self, s: StageId, by: WorkerId) -> bool {
         let stage = &self.stages[s];
         let ready = stage.previous.map_or(0, |p| self.stages[p].buffer.ready());
@@ -199,7 +200,8 @@ impl Loaders {
         self.runnable.push_back(w);
     }
 
-    /// Lets workers that were blocked behind stage `s` go on while there is room, which worker `by` has made.
+    /// Lets workers that are blocked because the buffer behind stage `s` was full go on, as long as there is room; worker `by`
+    /// has made the room.
     pub(super) fn unblock(&mut self, env: &mut Env, s: StageId, by: WorkerId) {
         loop {
             let stage = &mut self.stages[s];
@@ -221,7 +223,7 @@ impl Loaders {
         }
     }
 
-    /// Puts held items of stage `s` into the buffer whose turn has come.
+    /// Puts the items that stage `s` has held back into the buffer, as far as it is their turn.
     fn release_held(&mut self, env: &mut Env, s: StageId) {
         loop {
             let Some(w) = self.stages[s].buffer.release() else { return };

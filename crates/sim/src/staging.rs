@@ -19,9 +19,9 @@ use super::worker::Waiting;
 #[derive(Debug)]
 pub(super) struct Staging {
     pub(super) job: JobId,
-    /// Route of the bytes from the storage to the node's tier.
+    /// The storage as this node sees it, with the route of the bytes to the node's tier.
     pub(super) mount: Mount,
-    /// Conversion of its files into those of another data set, or writing to a shared storage, if there is any.
+    /// Conversion of the files into those of another data set, or writing of the files to a shared storage, if there is any.
     pub(super) convert: Option<Box<Conversion>>,
     pub(super) files: Files,
     /// Number of streams, each of which copies one file at a time; `busy` of them are copying.
@@ -33,12 +33,13 @@ pub(super) struct Staging {
     pub(super) bytes: f64,
 }
 
-/// Conversion of files of one data set into those of another on a node, or their writing to a storage that nodes share.
+/// Conversion of files of one data set into those of another on a node, or writing of the files to a storage that all nodes
+/// share.
 #[derive(Debug)]
 pub(super) struct Conversion {
     /// The data set that is written.
     pub(super) dataset: DatasetId,
-    /// Framing around its samples, and number of samples in each file.
+    /// Framing around each sample that is written; `samples_per_file` is the number of samples in each written file.
     pub(super) record: Framing,
     pub(super) samples_per_file: u64,
     /// Core-seconds of converting a sample [s].
@@ -51,12 +52,12 @@ pub(super) struct Conversion {
     pub(super) to: Option<Mount>,
 }
 
-/// The files to be copied to a node, and the next of them.
+/// The files to be copied to a node, and the number of the next one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Files {
     pub(super) dataset: DatasetId,
     pub(super) next: u64,
-    /// Which nodes copy which files; `node` is this node.
+    /// The assignment of files to nodes; `node` is the number of this node.
     pub(super) of: Replicas,
     pub(super) node: u64,
     pub(super) end: u64,
@@ -66,7 +67,7 @@ pub(super) struct Files {
     pub(super) record: Framing,
 }
 
-/// A stream of a node, with the file that it copies.
+/// A stream of a staging, and the file that it copies.
 #[derive(Debug)]
 pub(super) struct Copying {
     staging: StagingId,
@@ -123,7 +124,7 @@ impl Stagings {
         }
     }
 
-    /// Goes on with stream `c` after the end of what it waited for.
+    /// Continues stream `c` when what it waited for has come.
     pub(super) fn resume_copy(&mut self, env: &mut Env, c: CopyId) {
         let over = match self.copies[c].phase {
             Phase::Opening => {
@@ -240,8 +241,8 @@ impl Stagings {
         false
     }
 
-    /// Handles the arrival of the bytes of stream `c`: the file is copied, or its conversion begins. Returns true if the file
-    /// is copied already.
+    /// Handles the arrival of the bytes of stream `c`: the file is copied, or its conversion begins. Returns true if the stream
+    /// has finished the file.
     fn read_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
         let Copying { staging, file, writes, .. } = self.copies[c];
         if writes {

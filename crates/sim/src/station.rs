@@ -21,7 +21,7 @@ pub struct Station<C> {
     served: u64,
     in_service: Integral,
     in_queue: Integral,
-    /// Empty unless all servers are busy.
+    /// Waiting customers; empty unless all servers are busy.
     waiting: VecDeque<C>,
 }
 
@@ -98,7 +98,8 @@ impl<C: Copy> Station<C> {
     }
 }
 
-/// A station and the constant service time of its customers: one cache line, and another one for those who wait.
+/// A station, and the constant service time of its customers. It occupies one cache line, and a second one that is used only
+/// while customers wait.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Service {

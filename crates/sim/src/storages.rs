@@ -14,14 +14,15 @@ use super::table::Table;
 pub(super) struct Storages {
     /// Sample sizes of each data set.
     pub(super) sizes: IdVec<Sizes>,
-    /// For each data set, how it is cut into units of a page cache.
+    /// Division of each data set into units of a page cache.
     pub(super) units: Vec<Units>,
     pub(super) caches: IdVec<PageCache>,
-    /// For each data set, how it is cut into units of a cache of whole files.
+    /// Division of each data set into units of a cache of whole files.
     pub(super) files: Vec<Units>,
     /// The nodes' caches on tiers, and their caches of decoded samples.
     pub(super) node_caches: IdVec<Cache>,
-    /// Lists with an entry for each unit: one more than the rank of the node that keeps it or kept it last; 0 for none.
+    /// Lists with an entry for each cache unit: the rank of the node that keeps the unit, or kept it last, plus one; 0 if no
+    /// node has kept it.
     pub(super) holders: IdVec<Vec<u32>>,
     pub(super) limiters: IdVec<Limiter>,
     pub(super) tables: IdVec<Table>,

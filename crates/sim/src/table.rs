@@ -32,7 +32,7 @@ pub(super) struct Table {
 #[derive(Debug, Clone, Copy)]
 struct Serving {
     activity: ActivityId,
-    /// Where the request's size lies between the sizes of the table.
+    /// Position of the request's size among the sizes of the table.
     size: Between,
     /// Bytes still to be served [B].
     left: f64,
@@ -41,7 +41,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Returns whether the bytes left are fewer than arrive in a picosecond or two, and thus may be only a rounding error.
+    /// Returns whether the request is done: the bytes left arrive within a picosecond or two, and may be only a rounding error.
     fn is_done(&self) -> bool {
         self.left <= self.rate * 2e-12
     }
@@ -89,7 +89,7 @@ impl Table {
         Some(activity)
     }
 
-    /// Removes all requests of this table, number `t`, for whose activity `is` returns true.
+    /// Removes all requests for whose activity `is` returns true; this table has number `t`.
     pub(super) fn forget(
         &mut self,
         (now, calendar): (Time, &mut Calendar<Event>),
@@ -125,7 +125,7 @@ impl Table {
         Some(Time(self.now.0.saturating_add(Span::from_seconds(soonest).0).saturating_add(1)))
     }
 
-    /// Schedules the completion of the next request of this table, number `t`.
+    /// Schedules the completion of the next request; this table has number `t`.
     fn plan(&mut self, calendar: &mut Calendar<Event>, t: TableId) {
         let next = self.next().unwrap_or(Time::NEVER);
         if next != self.planned {

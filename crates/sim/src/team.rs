@@ -13,7 +13,7 @@ pub(super) struct Team {
     /// The computation of a single thread.
     pub(super) work: Work,
     pub(super) threads: u32,
-    /// Speed-up of all threads together over one thread, with a core for each.
+    /// Speed-up of all threads together over one thread, if each has a core of its own.
     pub(super) speed: f64,
 }
 

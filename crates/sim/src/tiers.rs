@@ -1,4 +1,4 @@
-//! Tiers of nodes that reads pass on their way to the storage: each node's cache, and data that other nodes hold.
+//! Tiers in which nodes look for data before they read from the storage: each node's cache, and data that other nodes hold.
 
 use forebay_model::cache::Cache;
 use forebay_report::{LocalReads, TierRequests};
@@ -10,21 +10,21 @@ use super::index::{CacheId, HoldersId, IdVec, WorkerId};
 use super::loaders::Loaders;
 use super::read::Mount;
 
-/// Where the bytes of a worker's request come from.
+/// The source of the bytes of a worker's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Origin {
-    /// The storage that the loader reads.
+    /// The bytes come from the storage that the loader reads.
     #[default]
     Storage,
-    /// The node's page cache.
+    /// The bytes come from the node's page cache.
     PageCache,
-    /// The node's cache on a tier.
+    /// The bytes come from the node's cache on a tier.
     Tier,
-    /// The tier of another node, whose rank is the worker's `way`.
+    /// The bytes come from the tier of another node; the worker's `way` is the rank of that node.
     Peer,
-    /// The storage; the bytes are also written to the node's cache.
+    /// The bytes come from the storage, and are also written to the node's cache.
     Filling,
-    /// Nowhere: the sample is in the cache of decoded samples.
+    /// No bytes are read: the sample is in the cache of decoded samples.
     Decoded,
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Tiers {
     pub(super) rank: u32,
     /// For each node of the job, the mount of its tier, if nodes read from each other; `None` for the loader's own node.
     pub(super) peers: Vec<Option<Mount>>,
-    /// The node's cache; `None` if each node holds a fixed part of the data set instead.
+    /// The node's cache on a tier; `None` if each node holds a fixed part of the data set instead.
     pub(super) cache: Option<CacheWays>,
-    /// Which nodes hold which files, if each node holds a fixed part of the data set.
+    /// The assignment of files to nodes, if each node holds a fixed part of the data set.
     pub(super) parts: Replicas,
     /// Bytes read from the own node and from peers, if each node holds a fixed part of the data set.
     pub(super) read: LocalReads,
-    /// Hits and misses of each epoch of the reading.
+    /// Hits, peer reads and misses in each pass (epoch) over the data set.
     pub(super) requests: Vec<TierRequests>,
 }
 
@@ -57,12 +57,12 @@ pub(super) struct Tiers {
 pub(super) struct CacheWays {
     /// Id of the cache in the world's table.
     pub(super) cache: CacheId,
-    /// Ids of the caches of the job's nodes; only this node's if nodes do not read from each other.
+    /// Ids of the caches of all the job's nodes if nodes read from each other; otherwise only the id of this node's cache.
     pub(super) of_nodes: Vec<CacheId>,
-    /// Id of the list of which node holds which unit, if nodes read from each other.
+    /// Id of the list that records which node keeps each unit, if nodes read from each other.
     pub(super) holders: Option<HoldersId>,
     pub(super) units: Units,
-    /// Whether units are whole files; otherwise they are cut as for page caches.
+    /// Whether cache units are whole files; otherwise files are cut into units as for page caches.
     pub(super) whole: bool,
     /// Mount for reading from the tier.
     pub(super) tier: Mount,
@@ -70,7 +70,7 @@ pub(super) struct CacheWays {
     pub(super) filling: Mount,
 }
 
-/// Where a file was found at its first request.
+/// The place where a request was found: its source, and its route or node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     origin: Origin,
@@ -92,7 +92,7 @@ impl Loaders {
         }
     }
 
-    /// Finds where the file is that worker `w` requests.
+    /// Determines the source of the file that worker `w` requests.
     #[cold]
     pub(super) fn find_file(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
@@ -102,9 +102,9 @@ impl Loaders {
         self.take_from(w, found);
     }
 
-    /// Finds where request number `number` of the shard is that worker `w` reads. If whole shards are kept, only the first
-    /// request of a shard is looked up and the later ones go to the same place; a first request that misses brings the whole
-    /// shard.
+    /// Determines the source of request number `number` of the shard that worker `w` reads. If nodes keep whole shards, only
+    /// the first request of a shard is looked up; later requests have the same source, and a first request that misses brings
+    /// the whole shard.
     #[cold]
     pub(super) fn find_request(&mut self, env: &mut Env, w: WorkerId, number: u32) {
         let shard = &self.shards[w];
@@ -138,7 +138,8 @@ impl Loaders {
         (worker.origin, worker.way) = (found.origin, found.way);
     }
 
-    /// Returns where request number `number` of `file`, of `bytes` bytes, is found, and counts it.
+    /// Returns the source of request number `number` of `file`, which asks for `bytes` bytes, and counts the request as hit,
+    /// peer read or miss.
     fn find(
         &mut self,
         env: &mut Env,
@@ -165,7 +166,7 @@ impl Loaders {
         found
     }
 
-    /// Keeps what worker `w` has read in its node's cache if it was missing there.
+    /// Inserts what worker `w` has read into its node's cache on a tier, if it was missing there.
     #[cold]
     pub(super) fn fill(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
@@ -192,7 +193,8 @@ impl Loaders {
 }
 
 impl Tiers {
-    /// Returns the mount for bytes from `origin` if they do not come from the storage alone.
+    /// Returns the mount for bytes from `origin`; `None` if they come from the storage alone, the page cache, or the cache of
+    /// decoded samples.
     #[cold]
     fn mount(&self, origin: Origin, way: u32) -> Option<&Mount> {
         match origin {
@@ -203,8 +205,8 @@ impl Tiers {
         }
     }
 
-    /// Returns which node serves `bytes` bytes of `file`, if each node holds a fixed part of the data set, and counts the
-    /// bytes.
+    /// Returns the node that serves `bytes` bytes of `file`, in a job in which each node holds a fixed part of the data set;
+    /// counts the bytes.
     fn part_with(&mut self, file: u64, bytes: f64) -> Found {
         let way = self.parts.source(self.rank.into(), file) as u32;
         let own = way == self.rank;
@@ -232,7 +234,7 @@ impl CacheWays {
         self.units.of(file, if self.whole { 0 } else { number })
     }
 
-    /// Returns where `unit`, of `bytes` bytes, is found.
+    /// Returns the source of `unit`, which has `bytes` bytes: this node's cache, the cache of another node, or the storage.
     fn look_up(
         &self,
         caches: &mut IdVec<Cache>,

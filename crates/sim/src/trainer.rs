@@ -72,7 +72,7 @@ impl Jobs {
         may
     }
 
-    /// Lets device `d` take a batch, or keep the one that it has.
+    /// Lets device `d` take its next batch, or keep its present batch for one more step.
     pub(super) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let job = &self.jobs[device.job];
@@ -175,7 +175,7 @@ impl Jobs {
         }
     }
 
-    /// Ends `step` of device `d`, which exchanges with servers; what it pushes after that may still be on its way.
+    /// Ends `step` of device `d`, whose model copy exchanges with servers; its pushes may still be in transfer.
     fn end_step_by_itself(&mut self, env: &mut Env, d: DeviceId, step: u64) {
         let Device { job, model, .. } = self.devices[d];
         let servers = self.jobs[job].servers.as_ref();
@@ -185,7 +185,7 @@ impl Jobs {
         }
     }
 
-    /// Handles the end of a step on all devices of job copy `j`, of which `last` was the last to finish.
+    /// Handles the completion of a step by all devices of job copy `j`; `last` was the last device to finish.
     fn complete_step(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let job = &self.jobs[j];
         let done = job.steps.completed() + 1;
@@ -199,7 +199,8 @@ impl Jobs {
         }
     }
 
-    /// Ends a step of job copy `j`: all devices have done it and have the same model again.
+    /// Ends a step of job copy `j`, which all devices have finished: records the step, and then ends the job, begins a
+    /// checkpoint or goes on to the next step.
     pub(super) fn end_of_step(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let samples = job.samples_of_step();
@@ -241,7 +242,7 @@ impl Jobs {
         over
     }
 
-    /// Lets all devices of job copy `j` go on to the next step as soon as they may.
+    /// Lets all devices of job copy `j` begin the next step, each as soon as it may.
     pub(super) fn next_step(&mut self, env: &mut Env, j: JobId) {
         let in_step = self.jobs[j].is_in_step();
         self.begin_collectives(env, j);

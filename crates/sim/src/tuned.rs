@@ -1,4 +1,4 @@
-//! Stages in which not all workers work at once, because their number is tuned.
+//! Stages in which only a part of the workers work at the same time, because the number of active workers is tuned.
 
 use forebay_engine::Time;
 use forebay_metrics::{Activity, NOBODY};
@@ -22,7 +22,7 @@ impl Loaders {
         may
     }
 
-    /// Tells the tuner whether worker `w`, which has looked for input, `found` some.
+    /// Tells the tuner whether worker `w` has `found` input when it looked for some.
     #[cold]
     pub(super) fn tuned_input(&mut self, now: Time, w: WorkerId, found: bool) {
         let (stage, place) = self.place(w);

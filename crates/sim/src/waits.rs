@@ -11,8 +11,8 @@ use super::index::{DeviceId, JobId, WorkerId};
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// Records the stalls of all devices that finished before `last`: they waited for what `last` waited for, or for its
-    /// computation.
+    /// Records the stalls of all devices that finished before `last`. Within the model copy of `last`, the cause is the
+    /// pipeline. In other model copies, the causes are the waits of that model copy for input, and otherwise its computation.
     pub(super) fn blame_peers(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let first_stage = self.chain_of(last);
         let mut pieces: Vec<Segment> = Vec::new();
@@ -41,8 +41,8 @@ impl Jobs {
         d - self.devices[d].stage
     }
 
-    /// Appends to `pieces` the causes of a wait for `peer` from `from` to `to`: the peer's own waits for input; otherwise its
-    /// computation, from `began` on, or its communication before.
+    /// Appends to `pieces` the causes of a wait for `peer` from `from` to `to`: while `peer` itself waited for input, the
+    /// causes of that wait; otherwise the computation of `peer` from `began` on, and communication before `began`.
     fn wait_for_peer(
         &self,
         peer: DeviceId,
@@ -93,9 +93,9 @@ impl Jobs {
         self.trace_causes(env, d, &pieces);
     }
 
-    /// Records the causes of the wait of device `d`, in a later pipeline stage, for its input: the time since the input was
-    /// sent is communication. Before that, the cause is the first stage's wait for a batch as long as it lasted, and otherwise
-    /// the pipeline itself.
+    /// Records the causes of the wait of device `d`, in a later pipeline stage, for its input. The time since the input was
+    /// sent is communication. Before that, the cause is the first stage's wait for a batch while that wait lasted, and the
+    /// pipeline itself at other times.
     pub(super) fn end_stage_wait(&mut self, now: Time, d: DeviceId) {
         let device = &mut self.devices[d];
         let sent = device.input.sent.pop_front().unwrap_or(now).max(device.since);
@@ -104,8 +104,8 @@ impl Jobs {
         self.end_wait_for_stage(sent, d);
     }
 
-    /// Records the causes of the wait of idle device `d` in an overlapping pipeline up to `now`, whatever it waits for after
-    /// that.
+    /// Records the causes of the wait of idle device `d` in an overlapping pipeline up to `now`; the device may wait for
+    /// something else after that.
     pub(super) fn end_wait_in_pipeline(&mut self, now: Time, d: DeviceId) {
         match self.devices[d].stage {
             0 => self.end_gate_wait(now, d),
@@ -128,8 +128,8 @@ impl Jobs {
         self.jobs[j].steps.add_stall(Segment { start: at, end: now, cause: bubble });
     }
 
-    /// Records the wait of device `d` at the gate of its next step: a first stage waited until an earlier step had left the
-    /// pipeline, a learner until the others had come as far.
+    /// Records the wait of device `d` for the permission to begin its next step. In a pipeline, a first stage has waited until
+    /// an earlier step left the pipeline; with averaged models, a learner has waited for other learners.
     pub(super) fn end_gate_wait(&mut self, now: Time, d: DeviceId) {
         let device = &mut self.devices[d];
         let job = &mut self.jobs[device.job];
@@ -141,9 +141,9 @@ impl Jobs {
         device.since = now;
     }
 
-    /// Accounts for the activities of job copy `j` at the end of its last complete step, if pipeline stages overlap or model
-    /// copies are at different steps: devices that work on further steps are cut off there, devices that have finished early
-    /// have nothing left to do.
+    /// Accounts for the activities of job copy `j` up to the end of its last complete step, if pipeline stages overlap or model
+    /// copies can be at different steps. Activities for later steps are cut off there; devices that finished early have nothing
+    /// left to do.
     pub(super) fn close_open(&mut self, j: JobId) {
         let end = self.jobs[j].steps.last_end();
         self.close_until(j, end);
@@ -193,8 +193,8 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// Records the wait of device `d` for a batch from `start` to `end`, which goes on after that; the cause is what a worker
-    /// of its loader did meanwhile.
+    /// Records the wait of device `d` for a batch from `start` to `end`; the wait itself lasts longer. The causes are what a
+    /// worker of the device's loader did in that time.
     fn close_starving(&mut self, d: DeviceId, start: Time, end: Time) {
         let device = &self.devices[d];
         let loader = &self.loaders[device.loader];

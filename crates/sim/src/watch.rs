@@ -1,4 +1,4 @@
-//! Periodic checks of a run: whether it was interrupted, and whether its answer is known.
+//! Periodic checks of a run: whether it was interrupted, and whether its result is known accurately enough.
 
 use super::env::Env;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +18,10 @@ const OFTEN: u64 = 65_536;
 /// Number of events before the first check.
 const FIRST: u64 = 1_024;
 
-/// When a run is checked, and what ends it.
+/// The times at which a run is checked, and the conditions that end it.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
-    /// Number of events handled, plus groups of transfers ended.
+    /// Number of events handled, plus number of groups of transfers that ended together.
     pub(super) handled: u64,
     /// Number of groups of like transfers that ended together; they are included in `handled`.
     pub(super) transfers: u64,
@@ -29,27 +29,27 @@ pub(super) struct Watch<'a> {
     pub(super) next: u64,
     /// Rule that ends a run whose length the scenario does not give.
     pub(super) known: Option<Known>,
-    /// Number of events and transfers, as outcomes count them, at which the run ends at the latest.
+    /// Maximum number of events and transfers, counted as in outcomes, after which the run ends.
     pub(super) most: u64,
-    /// Value of `handled` from which on a check tests whether the answer is known.
+    /// Value of `handled` from which on a check tests whether the result is known.
     ask: u64,
-    /// Expected value of `handled` when the answer will be known, as estimated at the last test; `u64::MAX` if there is no
+    /// Value of `handled` at which the result is expected to be known, as estimated at the last test; `u64::MAX` if there is no
     /// estimate.
     expected: u64,
-    /// Whether the answer is known, or the run became too long.
+    /// Whether the run has ended because its result is known, or because it became too long.
     pub(super) ended: bool,
     /// Number of events of the calendar, once the run is over.
     pub(super) events: u64,
-    /// Ends the run when it becomes true.
+    /// Flag that ends the run when it becomes true.
     pub(super) stop: Option<&'a AtomicBool>,
-    /// Receives how far the run has come.
+    /// Object that receives the progress of the run.
     pub(super) progress: Option<&'a Progress>,
-    /// Time at which the run ends, unless it ends before.
+    /// Maximum simulated time of the run, at which it ends.
     pub(super) until: Time,
 }
 
 impl<'a> Watch<'a> {
-    /// Returns the watch of a run that ends at `until`, unless it ends before or its answer is `known` before.
+    /// Returns the watch of a run that ends at time `until`, or earlier if the rule `known` says that its result is known.
     pub(super) fn new(options: &Options<'a>, until: Time, known: Option<Known>) -> Watch<'a> {
         Watch {
             handled: 0,
@@ -85,8 +85,7 @@ impl Watch<'_> {
         self.handled >= self.next && self.look(env, jobs, faults)
     }
 
-    /// Reports progress, and returns whether the run ends now: because it was interrupted, is too long, or its answer is
-    /// known.
+    /// Reports progress; returns whether the run ends now, because it was interrupted, is too long, or its result is known.
     #[cold]
     fn look(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
         if let Some(progress) = self.progress {
@@ -145,7 +144,7 @@ impl Jobs {
         known.times_as_long(job, &so_far)
     }
 
-    /// Returns the part of a job copy's outcome so far that decides how long it runs.
+    /// Returns the part of a job copy's outcome so far from which the necessary length of the run is estimated.
     fn so_far(&self, job: &JobRun) -> JobOutcome {
         let loaders = &self.loaders[job.parts.loaders];
         let keeps = loaders.iter().any(|loader| {

@@ -12,41 +12,41 @@ use super::index::{LoaderId, StageId, StationId, WorkerId};
 use super::team::Team;
 use super::tiers::Origin;
 
-/// A worker of a stage. The fields needed for every sample come first and fill two cache lines, up to the timeline's sums of
-/// the usual causes.
+/// A worker of a stage. The fields needed for every sample come first; together with the timeline's sums of the usual causes,
+/// they fill two cache lines.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Worker {
     pub(super) stage: StageId,
     pub(super) loader: LoaderId,
-    /// Index within the item of the sample being worked on.
+    /// Index of the current sample within the item.
     pub(super) sample: u32,
     /// Index of the stage's next operation.
     pub(super) operation: u32,
     pub(super) phase: Phase,
-    /// Where the bytes being read come from.
+    /// The source of the bytes being read.
     pub(super) origin: Origin,
-    /// How often the request in progress was refused.
+    /// Number of times that the request in progress was refused.
     pub(super) refusals: u8,
-    /// Parts of the request in progress still to be done, if it has several parts.
+    /// Number of unfinished parts of the request in progress, if it has several parts.
     pub(super) parts: u8,
-    /// Requests made for the current sample.
+    /// Number of requests made for the current sample.
     pub(super) requests: u32,
     pub(super) item: Item,
     /// Size of the sample being read [B].
     pub(super) size: f64,
-    /// Bytes that the request in progress asked for [B].
+    /// Bytes of the request in progress [B].
     pub(super) request: f64,
-    /// Address of the current sample's random samples: its position in the job's reading.
+    /// Position of the current sample in the job's reading order, which is also its random-number key.
     pub(super) position: u64,
     pub(super) timeline: Timeline,
     /// Core-seconds of the computation in progress [s].
     pub(super) work: f64,
-    /// Number of the file being read. `way` is the route of its request to storage targets, through an I/O queue or to another
-    /// node, if the request has several routes to choose from.
+    /// Number of the file being read. `way` is the number of its request's route (to storage targets, through an I/O queue, or
+    /// to another node), if there are several routes.
     pub(super) file: u64,
     pub(super) way: u32,
-    /// Unit of the page cache being read, if reading goes through one.
+    /// Page-cache unit being read, if the loader reads through a page cache.
     pub(super) unit: u32,
 }
 
@@ -65,10 +65,10 @@ impl Worker {
 /// The unit of work that a stage hands to the next.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Item {
-    /// Position of the item's first sample in the loader's reading.
+    /// Position of the item's first sample in the loader's reading order.
     pub(super) first: u64,
     pub(super) samples: u32,
-    /// Bytes as stored [B].
+    /// Stored (encoded) bytes of the item's samples [B].
     pub(super) bytes: f64,
     /// Position of the item in the order of its stage's inputs.
     pub(super) sequence: u64,
@@ -76,43 +76,43 @@ pub(super) struct Item {
     pub(super) worker: WorkerId,
 }
 
-/// What a worker waits for.
+/// The phase of a worker: what it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Phase {
-    /// Input.
+    /// The worker waits for input.
     #[default]
     Idle,
-    /// Its turn in the runnable list: it has room for new input.
+    /// The worker has room for new input, and waits for its turn in the list of runnable workers.
     Ready,
-    /// Its start-up to end.
+    /// The worker waits for the end of its start-up.
     Starting,
-    /// The end of its sleep, when it looks for room in the queue again.
+    /// The worker sleeps; then it looks for room in the queue again.
     Asleep,
-    /// The end of its back-off, when its refused request is sent again.
+    /// The worker waits for the end of its back-off; then it sends its refused request again.
     Refused,
-    /// A slot of its I/O queue.
+    /// The worker waits for a slot of its I/O queue.
     Queued,
     Opening,
     Latency,
-    /// The bytes of a file.
+    /// The worker waits for the bytes of a request, in data sets other than shards.
     Transfer,
-    /// The bytes of a plain read: nothing else has to be done when they have arrived.
+    /// The worker waits for the bytes of a plain read, after which nothing else has to be done.
     File,
-    /// Some bytes of a shard.
+    /// The worker waits for the bytes of a request for a part of a shard.
     Request,
-    /// All parts of a request that a table, a disk head or several ranges serve.
+    /// The worker waits for all parts of a request that a table, a disk head or several ranges serve.
     Served,
-    /// A core for the CPU work of receiving bytes.
+    /// The worker uses a core, or waits for one, for the CPU work of receiving bytes.
     Receiving,
-    /// A core to decompress a row group before its first sample.
+    /// The worker uses a core, or waits for one, to decompress a row group before its first sample.
     Unpacking,
     Computing,
     Delayed,
     Copying,
     OnGpu,
-    /// Earlier items to be handed over first, since the stage keeps the order.
+    /// The worker waits until earlier items have been handed over, because its stage keeps the order.
     Held,
-    /// Room in the buffer behind its stage.
+    /// The worker waits for room in the buffer behind its stage.
     Blocked,
 }
 
@@ -129,34 +129,34 @@ impl Phase {
 pub(super) enum Work {
     Read,
     Compute(Draw),
-    /// Decoding time from the sample's bytes and the given number of pixels.
+    /// Decoding, whose time follows from the sample's bytes and the given number of pixels.
     Decode(DecodeLaw, f64),
     Delay(Draw),
     Copy,
     CopyStored,
-    /// Time on a GPU for each sample [s].
+    /// A GPU kernel, with its time for each sample [s].
     Kernel(f64),
-    /// Core-seconds for each of the item's decoded bytes [s/B].
+    /// A copy in memory, with its core-seconds for each of the item's decoded bytes [s/B].
     Memcpy(f64),
     /// A computation that several threads share.
     Team(Box<Team>),
 }
 
 impl Work {
-    /// Returns a computation with the same core-seconds each time.
+    /// Returns a computation that always takes the same core-seconds.
     pub(super) fn constant(seconds: f64, delay: impl FnOnce(f64) -> Delay, index: u64) -> Work {
         let sampler = Sampler::new(&Distribution::Constant(seconds));
         Work::Compute(Draw::new(sampler, delay, Purpose::Compute, index))
     }
 }
 
-/// A duration that is sampled at each use, or is constant.
+/// A duration that is either constant or sampled anew at each use.
 #[derive(Debug)]
 pub(super) struct Draw {
     pub(super) sampler: Sampler,
     pub(super) constant: Option<(f64, Delay)>,
     pub(super) purpose: Purpose,
-    /// Distinguishes the random samples of several operations on one sample.
+    /// Number of the operation, which is a part of its random-number key.
     pub(super) index: u64,
 }
 

@@ -11,11 +11,11 @@ use super::loaders::Loaders;
 use super::tiers::Origin;
 use super::worker::{Cores, Draw, Phase, Waiting, Work, Worker};
 
-/// Number of items that a worker makes at one instant after which it is checked for an endless loop.
+/// Maximum number of items that a worker may make at one instant before it is checked for an endless loop.
 const SOME_ITEMS: u64 = 1 << 20;
 
 impl Loaders {
-    /// Carries on with worker `w` until it waits for something.
+    /// Runs worker `w` until it waits for something.
     pub(super) fn run_worker(&mut self, env: &mut Env, w: WorkerId) {
         let (mut made, mut ready) = (0_u64, self.workers[w].phase == Phase::Ready);
         loop {
@@ -38,8 +38,8 @@ impl Loaders {
         }
     }
 
-    /// Asserts that what worker `w` has made at this instant fits into the buffer behind it or was taken at once; otherwise
-    /// the worker loops for ever.
+    /// Asserts that the `made` items of worker `w` at this instant fit into the buffer behind it or were taken at once;
+    /// otherwise the worker would loop for ever.
     #[cold]
     fn assert_progress(&self, w: WorkerId, made: u64) {
         let stage = &self.stages[self.workers[w].stage];
@@ -55,7 +55,7 @@ impl Loaders {
         );
     }
 
-    /// Goes on with worker `w` after the end of what it waited for.
+    /// Continues worker `w` when what it waited for has come.
     #[inline]
     pub(super) fn resume(&mut self, env: &mut Env, w: WorkerId) {
         let done = match self.workers[w].phase {
@@ -268,8 +268,8 @@ impl Loaders {
         }
     }
 
-    /// Splits the time of a computation on shared cores that took longer than its core-seconds: the excess, during which other
-    /// activities had the cores, is recorded first, as CPU wait.
+    /// Splits the time of a computation of worker `w` on shared cores that took longer than its core-seconds. The excess,
+    /// during which other activities used the cores, is recorded first, as CPU wait.
     pub(super) fn split_cpu_wait(&mut self, now: Time, w: WorkerId) {
         let worker = &mut self.workers[w];
         let cause = worker.phase.on_core();
@@ -282,7 +282,7 @@ impl Loaders {
         }
     }
 
-    /// Copies the item of worker `w` to its GPU, `decoded` or as stored; returns true if that takes no time.
+    /// Begins to copy the item of worker `w` to its GPU, `decoded` or as stored; returns true if the copy takes no time.
     fn begin_copy(&mut self, env: &mut Env, w: WorkerId, decoded: bool) -> bool {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
@@ -305,7 +305,7 @@ impl Loaders {
         }
     }
 
-    /// Puts worker `w` into `phase`, which its timeline records as doing `cause`.
+    /// Puts worker `w` into `phase`, and records in its timeline that it does `cause`.
     #[inline]
     pub(super) fn enter(&mut self, env: &mut Env, w: WorkerId, phase: Phase, cause: Cause) {
         self.note(env, w, Activity::Doing(cause)).phase = phase;
@@ -323,7 +323,7 @@ impl Loaders {
         &mut self.workers[w]
     }
 
-    /// Makes room for `activity` in the timeline of worker `w`: forgets what lies before the oldest wait in progress, which no
+    /// Makes room for `activity` in the timeline of worker `w`: drops entries from before the oldest wait in progress, which no
     /// stall needs any more.
     #[cold]
     fn forget(&mut self, now: Time, w: WorkerId, activity: Activity) {

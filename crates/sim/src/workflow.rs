@@ -9,18 +9,18 @@ use super::index::JobId;
 use super::jobs::Jobs;
 use super::notice::Notice;
 
-/// A job copy that waits for others to end.
+/// A job copy that waits for other jobs to end.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) job: JobId,
     /// Jobs of the scenario of which all copies must have ended.
     pub(super) after: Vec<usize>,
-    /// Time from then until the job copy begins.
+    /// Time from the end of those jobs until the job copy begins.
     pub(super) delay: Delay,
 }
 
 impl Jobs {
-    /// Begins the job copies that waited only for the job copy that has just ended.
+    /// Schedules the start of the job copies that waited only for the job copy that has just ended.
     #[cold]
     pub(super) fn release_jobs(&mut self, env: &mut Env) {
         let jobs = &self.jobs;
@@ -48,7 +48,7 @@ impl Jobs {
         self.start_job(env, j);
     }
 
-    /// Sets the start of job copy `j`, which was not known before, to `now`.
+    /// Sets the start time of job copy `j` to `now`, because the time was not known before.
     fn begin_late(&mut self, now: Time, j: JobId) {
         let job = &mut self.jobs[j];
         job.start = now;

@@ -24,14 +24,14 @@ use super::watch::Watch;
 pub struct Options<'a> {
     /// Whether to record a timeline.
     pub trace: bool,
-    /// Whether to simulate every transfer of every collective, even on links that nothing else uses, where simulating one
-    /// transfer of each kind is enough to know the time of all.
+    /// Whether to simulate every transfer of every collective, even on links that nothing else uses. On such links, otherwise
+    /// only the first collective of each kind is simulated transfer by transfer, and later ones take the same time.
     pub every_transfer: bool,
-    /// Receives from time to time how far the run has come.
+    /// Object that receives the progress of the run from time to time.
     pub progress: Option<&'a Progress>,
     /// Ends the run early when it becomes true; the outcome then holds what was complete.
     pub stop: Option<&'a AtomicBool>,
-    /// Ends the run early after this number of [`Outcome::events`]; the outcome then holds what was complete.
+    /// Maximum number of [`Outcome::events`], after which the run ends early; the outcome then holds what was complete.
     pub most_events: Option<u64>,
 }
 

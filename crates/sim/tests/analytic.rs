@@ -1,5 +1,5 @@
-//! The station and the link of the simulator against queueing theory (Kleinrock, Queueing Systems I and II; Harchol-Balter,
-//! Performance Modeling and Design of Computer Systems, ch. 14 and 30).
+//! The shipped station and the shipped link against queueing theory (Kleinrock, Queueing Systems
+//! I and II; Harchol-Balter, Performance Modeling and Design of Computer Systems, ch. 14 and 30).
 //!
 //! Each test simulates independent replications and asks that the closed form lies inside the
 //! 99.9 % Student-t interval of the mean and that this interval's half-width is at most 1 %. Seeds
@@ -15,7 +15,7 @@ use forebay_sim::Station;
 use rayon::prelude::*;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Customers that arrive at a server as a Poisson process and leave when they have been served.
+/// Customers that arrive as a Poisson process at a server and leave when they are done.
 struct System<S> {
     calendar: Calendar<Event>,
     server: S,
@@ -34,16 +34,16 @@ enum Event {
     Departure(u32),
 }
 
-/// The operations in which the two servers differ.
+/// What differs between a FIFO station and a shared link.
 trait Server {
     fn arrive(&mut self, now: Time, work: f64, customer: u32, calendar: &mut Calendar<Event>);
-    /// Ends a scheduled service, and schedules the departure of the customer whose service begins.
+    /// Handles a scheduled departure and schedules the departure of the customer whose service begins.
     fn leave(&mut self, now: Time, calendar: &mut Calendar<Event>);
     fn pending(&mut self) -> Option<Time>;
     fn finished(&mut self, now: Time) -> Option<u32>;
 }
 
-/// A server that serves customers in order of arrival.
+/// First come, first served.
 struct Fifo {
     station: Station<(u32, Span)>,
 }
@@ -68,7 +68,7 @@ impl Server for Fifo {
     }
 }
 
-/// A server that is shared evenly among all customers, each at a rate of at most 1.
+/// Processor sharing: a link shared evenly among all customers, none served faster than rate 1.
 struct Shared {
     network: Network<u32>,
     group: GroupId,
@@ -149,7 +149,7 @@ fn shared(servers: u32) -> Shared {
     Shared { network, group }
 }
 
-/// Returns the mean response time and its 99th percentile in each replication.
+/// Returns the mean response time and its 99th percentile for each replication.
 fn simulate<S: Server>(
     server: impl Fn() -> S + Sync,
     size: &Distribution,
@@ -204,7 +204,7 @@ fn p99s(results: &[(f64, f64)]) -> Vec<f64> {
     results.iter().map(|r| r.1).collect()
 }
 
-/// Probability of waiting in M/M/c (Erlang C) at offered load `a = λ/μ`.
+/// Returns the probability of waiting in M/M/c (Erlang C) at offered load `a = λ/μ`.
 fn erlang_c(servers: u32, a: f64) -> f64 {
     let c = servers as f64;
     let mut b = 1.0;
@@ -217,14 +217,14 @@ fn erlang_c(servers: u32, a: f64) -> f64 {
 const EXPONENTIAL: Distribution = Distribution::Exponential { mean: 1.0 };
 const CONSTANT: Distribution = Distribution::Constant(1.0);
 
-/// Lognormal with mean 1 and squared coefficient of variation 1.5.
+/// Returns a lognormal distribution with mean 1 and squared coefficient of variation 1.5.
 fn lognormal() -> Distribution {
     let sigma2 = 2.5_f64.ln();
     Distribution::Lognormal { mu: -sigma2 / 2.0, sigma: sigma2.sqrt() }
 }
 
 #[test]
-fn m_m_1() {
+fn m_m_1_response_times_match_theory() {
     // System: one server, ρ = 0.6. Expectation: mean response 1/(μ − λ), from the birth-death process.
     let results = simulate(|| fifo(1), &EXPONENTIAL, 0.6, 400_000);
     assert_agrees("M/M/1 mean", &means(&results), 1.0 / (1.0 - 0.6));
@@ -234,16 +234,15 @@ fn m_m_1() {
 }
 
 #[test]
-fn m_m_c() {
+fn m_m_c_response_times_match_erlang_c() {
     // System: 8 servers, ρ = 0.8. Expectation: 1 + C(8, 6.4)/(8 − 6.4).
     let results = simulate(|| fifo(8), &EXPONENTIAL, 6.4, 400_000);
     assert_agrees("M/M/8", &means(&results), 1.0 + erlang_c(8, 6.4) / (8.0 - 6.4));
 }
 
 #[test]
-fn m_d_1_and_m_g_1() {
-    // System: one server with constant or lognormal service, ρ = 0.7 or 0.5. Expectation: Pollaczek–Khinchine, W = ρ(1 +
-    // C²)/(2(1 − ρ)) + 1.
+fn m_d_1_and_m_g_1_response_times_match_pollaczek_khinchine() {
+    // Expectation: Pollaczek–Khinchine, W = ρ(1 + C²)/(2(1 − ρ)) + 1.
     let formula = |rho: f64, c2: f64| 1.0 + rho * (1.0 + c2) / (2.0 * (1.0 - rho));
     let constant = simulate(|| fifo(1), &CONSTANT, 0.7, 400_000);
     assert_agrees("M/D/1", &means(&constant), formula(0.7, 0.0));
@@ -252,8 +251,8 @@ fn m_d_1_and_m_g_1() {
 }
 
 #[test]
-fn response_of_m_g_1_ps_depends_only_on_the_mean_size() {
-    // System: a link of capacity 1 shared evenly. Expectation: mean response 1/(1 − ρ), whatever the distribution of sizes.
+fn m_g_1_ps_response_times_depend_on_the_mean_service_only() {
+    // System: a link of capacity 1 shared evenly. Expectation: 1/(1 − ρ) whatever the sizes.
     for (name, size) in [("M/D/1-PS", CONSTANT), ("M/M/1-PS", EXPONENTIAL)] {
         assert_agrees(name, &means(&simulate(|| shared(1), &size, 0.6, 400_000)), 2.5);
     }
@@ -262,10 +261,10 @@ fn response_of_m_g_1_ps_depends_only_on_the_mean_size() {
 }
 
 #[test]
-fn constant_service_distinguishes_fifo_from_sharing() {
-    // System: 8 cores, ρ = 0.9, constant service: as a FIFO station, and shared with at most one core for each customer.
-    // Expectation: mean 1.45 and 1.88, p99 3.4 and 5.7 (computed once by an independent program). M/M/8 would have the same
-    // mean in both.
+fn constant_service_distinguishes_fifo_from_processor_sharing() {
+    // System: 8 cores, ρ = 0.9, constant service; once as FIFO slots, once shared with at most one core for
+    // each customer. Expectation: means 1.45 and 1.88, 99th percentiles 3.4 and 5.7 (computed once by an
+    // independent program). The means of M/M/8 would not distinguish the two.
     let slots = simulate(|| fifo(8), &CONSTANT, 7.2, 600_000);
     let cores = simulate(|| shared(8), &CONSTANT, 7.2, 600_000);
     let near = |what, values: &[f64], expected: f64| {
@@ -282,7 +281,7 @@ fn constant_service_distinguishes_fifo_from_sharing() {
 }
 
 #[test]
-fn customers_are_served_in_order_of_arrival() {
+fn a_station_serves_customers_in_order_of_arrival() {
     let mut order = VecDeque::new();
     let mut station = Station::new(1);
     for customer in 0..5 {

@@ -1,4 +1,4 @@
-//! Fletcher's system (2018), simulated and calculated independently.
+//! Compares forebay's simulation of Fletcher's system (2018) with an independent calculation.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use forebay_scenario::{Override, ScenarioFile};
 
-/// Returns the mean step time of all job copies after the first `skip` steps of the shipped scenario with some settings
-/// changed [s].
+/// Returns the mean step time [s] of all job copies after the first `skip` steps of the shipped scenario with
+/// some keys changed.
 fn step_time(changes: &[(&str, &str)], skip: usize) -> f64 {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/fletcher-lenet.toml");
     let file = ScenarioFile::open(&path).unwrap_or_else(|problems| panic!("{problems}"));
@@ -25,7 +25,7 @@ fn step_time(changes: &[(&str, &str)], skip: usize) -> f64 {
 }
 
 #[test]
-fn an_independent_calculation_agrees() {
+fn step_times_of_fletchers_system_match_an_independent_calculation() {
     let base = Plain::default();
     type Changes = Vec<(&'static str, &'static str)>;
     let cases: [(&str, Plain, Changes); 6] = [
@@ -56,8 +56,8 @@ fn an_independent_calculation_agrees() {
     }
 }
 
-/// The same system in a few lines that share nothing with forebay: floating-point seconds, its own random numbers, and the
-/// rates of all transfers computed anew at every change.
+/// The same system in one page of code that shares nothing with forebay: times are floating-point seconds,
+/// random numbers come from its own generator, and the rate of every transfer is recomputed at every change.
 #[derive(Clone, Copy)]
 struct Plain {
     jobs: usize,
@@ -98,7 +98,7 @@ impl Plain {
         let mut ends: Vec<Vec<f64>> = vec![Vec::new(); self.jobs];
         let mut idle: Vec<usize> = (0..workers).collect();
         while ends.iter().any(|e| e.len() < steps) {
-            // Idle threads send requests to the station of operations, which serves them one after the other.
+            // Idle threads ask the operation station, which serves one after the other.
             for worker in idle.drain(..) {
                 server_free = server_free.max(now) + 1.0 / self.operations;
                 plan.push(Reverse((at(server_free), Next::Opened, worker)));
@@ -125,7 +125,7 @@ impl Plain {
             let Some(Reverse((_, next, who))) = plan.pop() else { break };
             match next {
                 Next::Opened => {
-                    // Latency: median 0.92 ms, 99th percentile 9.2 ms; plus a network latency of 5 µs in each direction.
+                    // Latency has a median of 0.92 ms and a 99th percentile of 9.2 ms; 5 µs each way.
                     let sigma = 10.0_f64.ln() / 2.326_347_874;
                     let latency = 0.92e-3 * (sigma * normal(&mut random)).exp() + 10e-6;
                     plan.push(Reverse((at(now + latency), Next::FirstByte, who)));
@@ -162,9 +162,9 @@ impl Plain {
         ends.iter().map(mean).sum::<f64>() / self.jobs as f64
     }
 
-    /// Returns the fair rates of transfers: no stream above its cap, no node above its NIC, and all together within the
-    /// server's bandwidth. From the slowest stream on, each takes an equal part of what is left, or less if it cannot take
-    /// that much.
+    /// Returns max-min fair rates: no stream exceeds its cap, no node its NIC, and all together the server's
+    /// bandwidth. From the slowest stream on, each gets an equal part of the remaining bandwidth, or less if
+    /// its own limit is lower.
     fn rates(&self, transfers: &[(usize, f64)]) -> Vec<f64> {
         let mut of_node = vec![0.0; self.jobs];
         transfers.iter().for_each(|(worker, _)| of_node[worker / self.threads] += 1.0);
@@ -183,7 +183,7 @@ impl Plain {
     }
 }
 
-/// Returns a standard normal sample by Box–Muller over a xorshift generator; a sum of twelve uniform samples would have too
+/// Returns a normal deviate (Box–Muller over a xorshift generator); a sum of twelve uniforms would have too
 /// short a tail.
 fn normal(state: &mut u64) -> f64 {
     let mut uniform = || {

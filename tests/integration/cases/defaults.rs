@@ -1,4 +1,4 @@
-//! Cases: defaults.
+//! Cases about default values of settings.
 
 use super::super::runs::repository;
 use super::{case, report_of};
@@ -6,9 +6,9 @@ use forebay::scenario::{Override, Scenario, ScenarioFile, schema};
 use serde_json::Value as Json;
 
 #[test]
-fn a_step_of_a_model_copy_takes_the_same_time_however_it_is_cut() {
-    // System: steps of 0.8 s, layers split over eight GPUs. Expectation: 0.1 s, in one micro-batch or 64; where the time
-    // is that of a micro-batch, 64 take 64 times as long.
+fn step_time_does_not_depend_on_micro_batches_unless_it_is_that_of_a_micro_batch() {
+    // System: steps of 0.8 s, layers split over eight GPUs. Expectation: 0.1 s in one micro-batch or in 64;
+    // where `step` is the time of a micro-batch, 64 take 64 times as long.
     let step = |micro_batches: &str, of: &str| {
         let micro_batches = ("job.parallel.pipeline.micro_batches", micro_batches);
         let report = report_of(&case("sem", &[micro_batches, ("job.model.step_of", of)]));
@@ -21,7 +21,7 @@ fn a_step_of_a_model_copy_takes_the_same_time_however_it_is_cut() {
         ("64", "\"micro-batch\"", 6.4),
     ] {
         let found = step(micro_batches, of);
-        // Allreduces of a kilobyte take some microseconds.
+        // Allreduces of a kilobyte take a few microseconds.
         assert!((found - expected).abs() < 2e-3 * expected, "{micro_batches} {of}: {found}");
     }
     let unsaid = report_of(&case("sem", &[]));
@@ -29,10 +29,10 @@ fn a_step_of_a_model_copy_takes_the_same_time_however_it_is_cut() {
 }
 
 #[test]
-fn epochs_of_ragged_ranks_are_equal() {
-    // System: 8,001 samples for eight ranks with loaders of their own, batches of 100, three epochs. Expectation
-    // (`torch.utils.data.DistributedSampler`): each rank has 1,001 samples, 11 batches, in every epoch; with `drop_last`
-    // of the loader ten.
+fn epochs_of_ranks_with_uneven_shares_have_equal_steps() {
+    // System: 8,001 samples for eight ranks with loaders of their own, batches of 100, three epochs.
+    // Expectation (`torch.utils.data.DistributedSampler`): each rank has 1,001 samples, 11 batches, in every
+    // epoch; with the loader's `drop_last`, ten batches.
     let ragged = [
         ("dataset.x.samples", "8001"),
         ("cluster.node.gpus", "8"),
@@ -58,7 +58,7 @@ fn epochs_of_ragged_ranks_are_equal() {
     }
 }
 
-/// The mean step of a case with these changes [s], and what is said of it.
+/// Returns the mean step time of a case with these changes [s], and its remarks.
 fn step_of(name: &str, changes: &[(&str, &str)]) -> (f64, String) {
     let scenario = case(name, changes);
     let report = report_of(&scenario);
@@ -68,9 +68,10 @@ fn step_of(name: &str, changes: &[(&str, &str)]) -> (f64, String) {
 const BUCKETS: &str = "job.sync.allreduce.buckets";
 
 #[test]
-fn gradients_of_pytorch_are_reduced_in_buckets_while_backward_goes_on() {
-    // System: 102 MB of gradients of which only the bytes are known, data in memory. Expectation: by default, and in
-    // buckets that are written, most of their reduction is hidden; all together it comes after the step of 210 ms.
+fn pytorch_reduces_gradients_in_buckets_beside_the_backward_pass() {
+    // System: 102 MB of gradients of which only the total bytes are known, data in memory. Expectation: by
+    // default and with explicit buckets, most of the reduction is hidden; with one bucket for all, it follows
+    // the step of 210 ms.
     let memory = ("storage.nfs", "{ memory = {} }");
     let decode = ("job.loader.pytorch.decode", "\"1 us\"");
     let of = |changes: &[(&str, &str)]| step_of("t2", &[&[memory, decode], changes].concat());
@@ -81,13 +82,13 @@ fn gradients_of_pytorch_are_reduced_in_buckets_while_backward_goes_on() {
     assert!(exposed > 5e-3, "{together}");
     assert!(by_default - 0.21 < 0.6 * exposed, "{by_default} and {together}");
     assert!((written - by_default).abs() < 0.2 * exposed, "{written} and {by_default}");
-    // What is known to be one tensor is not cut, and that is said.
+    // Gradients that are one tensor are not cut into buckets, and a remark says so.
     let (one, said) = of(&[(BUCKETS, "\"25 MiB\""), ("job.sync.allreduce.tensors", "1")]);
     assert!((one - together).abs() < 1e-6, "{one} and {together}");
     assert!(said.contains("buckets` has no effect"), "{said}");
 }
 
-/// What is assumed of a key of a case.
+/// Returns the default value of a key of a case with its source, or `None` if the key is written.
 fn assumed(name: &str, changes: &[(&str, &str)], key: &str) -> Option<(String, String)> {
     let scenario = case(name, changes);
     let found = scenario.assumed.0.iter().find(|of| of.key == key);
@@ -95,7 +96,7 @@ fn assumed(name: &str, changes: &[(&str, &str)], key: &str) -> Option<(String, S
 }
 
 #[test]
-fn the_loader_and_the_transport_say_whose_defaults_are_taken() {
+fn loader_and_transport_select_the_defaults_of_gradient_exchange() {
     const LIBRARY: &str = "job.resnet.sync.allreduce.library";
     let buckets = |loader: &str| {
         let changes = [("job.loader", loader)];
@@ -118,7 +119,8 @@ fn the_loader_and_the_transport_say_whose_defaults_are_taken() {
     let (value, source) =
         assumed("t2", &gloo, "job.resnet.sync.allreduce.algorithm").expect("assumed");
     assert!(value == "ring" && source.contains("Gloo"), "{value}: {source}");
-    // System: latencies that count, little to reduce. Expectation: MPI's ranks do it as Open MPI does, not as NCCL.
+    // System: high latencies and few bytes to reduce. Expectation: ranks of MPI use the algorithm of Open MPI,
+    // not that of NCCL.
     let sync = |library: &str| {
         let of = format!(
             "{{ gradients = \"1 kB\", overlap = false, transport.mpi.latency = \"1 ms\" {library} }}"
@@ -132,7 +134,7 @@ fn the_loader_and_the_transport_say_whose_defaults_are_taken() {
     assert!((by_default - nccl).abs() > 1e-3, "{by_default} and {nccl}");
 }
 
-/// A disk that is read three times.
+/// Three epochs from a disk.
 const THRICE: &[(&str, &str)] = &[
     ("run.epochs", "3"),
     ("run.warm_up", "\"off\""),
@@ -140,10 +142,11 @@ const THRICE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn nodes_whose_memory_is_known_keep_what_they_read() {
-    // System: 100 MB on a disk of 100 MB/s, read three times. Expectation: of 1 GB of memory what workers and buffers
-    // leave holds them, so that only the first epoch waits for the disk; where nothing of memory is written, or it is
-    // said that nothing is kept, all epochs do; and the latter is told where they would fit.
+fn nodes_with_known_memory_have_a_page_cache_by_default() {
+    // System: 100 MB on a disk of 100 MB/s, read three times. Expectation: with 1 GB of memory, the page cache
+    // beside workers and buffers holds all files, so that only the first epoch waits for the disk; without
+    // known memory, or with `page_cache = "none"`, all epochs do; in the latter case a remark says that the
+    // files would fit.
     let of = |changes: &[(&str, &str)]| {
         let scenario = case("ep", &[THRICE, changes].concat());
         let time = report_of(&scenario).makespan.mean.expect("an end");
@@ -162,7 +165,7 @@ fn nodes_whose_memory_is_known_keep_what_they_read() {
     assert!(small == unknown && !said.contains("would fit"), "{small}: {said}");
     let (small, _) = of(&[("cluster.node.memory", "\"95 MB\"")]);
     assert!(small > kept + 0.3, "{small}");
-    // Reads past the page cache, and of objects over HTTP, leave it alone.
+    // Direct reads, and reads of objects over HTTP, bypass the page cache.
     let direct =
         ("storage.d", "{ local-disk = { bandwidth = \"100 MB/s\", access = \"direct\" } }");
     assert!(of(&[memory, direct]).0 > 2.9);
@@ -173,7 +176,7 @@ fn nodes_whose_memory_is_known_keep_what_they_read() {
 }
 
 #[test]
-fn changes_that_nothing_reads_are_refused() {
+fn overrides_of_unused_keys_are_refused() {
     let file = repository("tests/data/cases/ep.toml");
     for (change, words) in [
         ("sweep.foo=1", "no command reads `sweep` from `--set`"),
@@ -193,9 +196,9 @@ fn changes_that_nothing_reads_are_refused() {
 }
 
 #[test]
-fn links_that_nothing_crosses_are_told() {
-    // System: one GPU on one node with a disk. Expectation: what is written of the network and between GPUs is said to
-    // have no effect, and has none; with a file server, or two GPUs, it is not.
+fn settings_of_unused_links_are_reported_without_effect() {
+    // System: one GPU on one node with a disk. Expectation: settings of the network and of links between GPUs
+    // are reported as without effect, and have none; with a file server, or two GPUs, they are not reported.
     let links = [
         ("cluster.network", "{ nic = \"1 kB/s\", latency = \"1 s\" }"),
         ("cluster.node.intra", "{ kind = \"switch\", bandwidth = \"1 kB/s\" }"),
@@ -213,8 +216,8 @@ fn links_that_nothing_crosses_are_told() {
     assert!(!of(&two).1.contains("intra"), "two GPUs");
 }
 
-/// Keys that may be left out and have no default, by their last parts: alternatives of which one is written, kinds, and
-/// parts of what is written.
+/// Optional keys without a default, by their last parts: alternatives of which one is written, kinds, and parts
+/// of written values.
 const NO_DEFAULT: [&str; 46] = [
     "background.requests",
     "background.streams",
@@ -264,7 +267,7 @@ const NO_DEFAULT: [&str; 46] = [
     "measured.throughput",
 ];
 
-/// Calls `visit` with each key of a schema that may be left out, and its description.
+/// Calls `visit` with the path and the description of each optional key of a schema.
 fn optional(
     schema: &Json,
     node: &Json,
@@ -295,7 +298,7 @@ fn optional(
 }
 
 #[test]
-fn every_key_that_may_be_left_out_says_its_default() {
+fn every_optional_key_documents_its_default() {
     let schema = schema();
     let mut silent = Vec::new();
     optional(&schema, &schema, "", &mut Vec::new(), &mut |path, description| {
@@ -308,7 +311,7 @@ fn every_key_that_may_be_left_out_says_its_default() {
     assert!(silent.is_empty(), "{} keys:\n{}", silent.len(), silent.join("\n"));
 }
 
-/// The literal that a default is in words, as `--set` takes it.
+/// Returns the literal of a default for `--set`, or `None` if the default is a description in words.
 fn literal(value: &str) -> Option<String> {
     let quoted = value.starts_with('"') && value.ends_with('"') && value.matches('"').count() == 2;
     let plain = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
@@ -319,8 +322,8 @@ fn literal(value: &str) -> Option<String> {
 }
 
 #[test]
-fn every_default_that_is_a_value_can_be_written_and_changes_nothing() {
-    // System: shipped scenarios. Expectation: what they assume as a value, written out, gives the same scenario.
+fn writing_out_a_default_value_changes_nothing() {
+    // System: shipped scenarios. Expectation: their default values, written out, give the same scenario.
     let names =
         ["fletcher-lenet", "gradients", "cloud-storage", "checkpoints", "split-model", "energy"];
     let mut wrong = Vec::new();
@@ -331,7 +334,7 @@ fn every_default_that_is_a_value_can_be_written_and_changes_nothing() {
         let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
         assert!(scenario.assumed.0.len() > 10, "{name}");
         for of in &scenario.assumed.0 {
-            // No time at all is an operation of no time where it is written.
+            // A default of "0 s" means that there is no such operation; writing it adds an operation that takes no time.
             let Some(value) = literal(&of.value).filter(|of| of != "\"0 s\"") else { continue };
             let change: Override = format!("{}={value}", of.key).parse().expect("a change");
             match file.resolve(std::slice::from_ref(&change)) {

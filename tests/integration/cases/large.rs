@@ -1,4 +1,4 @@
-//! Cases: large.
+//! Cases with many GPUs, nodes and jobs.
 
 use forebay::report::Outcome;
 use forebay::scenario::Scenario;
@@ -10,7 +10,7 @@ use crate::runs::written;
 /// Changed keys and their values.
 type Changes<'a> = &'a [(&'a str, &'a str)];
 
-/// Every transfer of case t4 is a flow, of fewer nodes, micro-batches and steps.
+/// Case t4 with every transfer as a flow and with fewer nodes, micro-batches and steps.
 const SMALL: [(&str, &str); 9] = [
     ("cluster.nodes", "8"),
     ("job.nodes", "8"),
@@ -23,7 +23,8 @@ const SMALL: [(&str, &str); 9] = [
     ("job.parallel.tensor.allreduces", "16"),
 ];
 
-/// With collectives on links of their own followed once, and with every transfer of every collective.
+/// Returns two outcomes: with one transfer simulated for all alike where a collective has its links to itself,
+/// and with every transfer of every collective.
 fn both(scenario: &Scenario) -> [Outcome; 2] {
     [false, true].map(|every_transfer| {
         sim::run(scenario, 0, &Options { every_transfer, ..Options::default() })
@@ -36,7 +37,7 @@ fn close(one: f64, other: f64, what: &str) {
     assert!((one - other).abs() <= 1e-9 * scale, "{what}: {one}, not {other}");
 }
 
-/// The same steps, stalls and use of resources.
+/// Checks that two outcomes have equal steps, stalls and utilisation of resources.
 #[track_caller]
 fn same([one, other]: &[Outcome; 2], what: &str) {
     assert_eq!(one.jobs.len(), other.jobs.len(), "{what}");
@@ -70,10 +71,10 @@ fn same([one, other]: &[Outcome; 2], what: &str) {
 }
 
 #[test]
-fn collectives_on_links_of_their_own_are_followed_once_and_change_nothing() {
-    // System: two model copies of four stages of eight GPUs. Expectation: steps, stalls and the use of links as
-    // with every transfer, of which many times fewer are followed; also where nodes differ, steps vary, checkpoints
-    // use the NICs, links are slower for a while, and nodes fail in the middle of a collective.
+fn simulating_one_transfer_for_all_alike_on_exclusive_links_changes_no_result() {
+    // System: two model copies of four stages of eight GPUs. Expectation: steps, stalls and link utilisation as
+    // with every transfer, of which many times fewer are simulated; also where nodes differ, steps vary,
+    // checkpoints use the NICs, links are slower for a while, and nodes fail in the middle of a collective.
     let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.2 } }");
     let slow = ("cluster.group.old", "{ nodes = 4, node = { gpu_speed = 0.5 } }");
     let fault =
@@ -103,8 +104,9 @@ fn collectives_on_links_of_their_own_are_followed_once_and_change_nothing() {
 }
 
 #[test]
-fn failures_in_the_middle_of_a_collective_leave_what_its_links_did() {
-    // System: sums take most of the time, and nodes fail. Expectation: something failed, and links did what they did.
+fn failures_during_a_collective_keep_the_use_of_its_links() {
+    // System: allreduces take most of the time, and nodes fail. Expectation: failures occur, and the links have
+    // served the same bytes as with every transfer.
     let changes = [
         ("job.checkpoint", "{ steps = 1, bytes = \"1 MB\", storage = \"lustre\" }"),
         ("job.failures", "{ mtbf = \"20 s\", restart = \"10 ms\" }"),
@@ -118,9 +120,9 @@ fn failures_in_the_middle_of_a_collective_leave_what_its_links_did() {
 }
 
 #[test]
-fn links_that_stages_and_sums_share_are_shared() {
-    // System: two stages of four GPUs on each node, whose activations go over the ports of the sums, large enough to
-    // matter. Expectation: the same with every transfer, and each is one.
+fn pipeline_stages_and_tensor_allreduces_share_links() {
+    // System: two stages of four GPUs on each node, with large activations that use the same GPU ports as the
+    // allreduces. Expectation: the same outcome as with every transfer, and every transfer is simulated.
     let changes = [
         ("job.parallel.tensor.ranks", "4"),
         ("job.parallel.pipeline.stages_per_node", "2"),
@@ -132,7 +134,7 @@ fn links_that_stages_and_sums_share_are_shared() {
     assert_eq!(found[0].flows, found[1].flows);
 }
 
-/// Model copies on four nodes of eight, whose gradients go over NICs.
+/// Returns model copies on four of eight nodes, whose gradients go over NICs.
 fn copies(jobs: &str, changes: Changes<'_>) -> Scenario {
     let text = format!(
         r#"name = "copies"
@@ -163,9 +165,10 @@ fn job(name: &str, storage: &str, loader: &str) -> String {
 }
 
 #[test]
-fn gradients_are_followed_once_where_nothing_else_uses_the_nics_and_one_by_one_elsewhere() {
-    // System: gradients over NICs that samples use too, or those of another job, or nothing else. Expectation: the
-    // same as with every transfer; only alone, fewer are followed.
+fn one_gradient_transfer_is_simulated_for_all_alike_only_on_exclusive_nics() {
+    // System: gradients over NICs that samples use too, or gradients of another job, or nothing else.
+    // Expectation: the same outcome as with every transfer; fewer transfers are simulated only without other
+    // traffic.
     let memory = job("m", "memory", "in-memory = {}");
     let reads = job("r", "server", "pytorch = { workers = 4, decode = \"1 ms\" }");
     let two = format!("{memory}{}", memory.replace("\"m\"", "\"n\""));
@@ -185,9 +188,10 @@ fn gradients_are_followed_once_where_nothing_else_uses_the_nics_and_one_by_one_e
 }
 
 #[test]
-fn fidelity_is_chosen_by_the_number_of_transfers_and_said() {
-    // System: gradients in a ring of n ranks, 2 (n - 1) phases of n transfers, in four buckets. Expectation: each transfer
-    // up to a million in a step, the time on an idle network above, with a word and in JSON; what is written stays.
+fn default_fidelity_follows_the_number_of_transfers_and_is_reported() {
+    // System: gradients in a ring of n ranks, 2 (n - 1) phases of n transfers, in four buckets. Expectation:
+    // `flow` up to a million transfers in a step and `analytic` above, with a remark and in JSON; a written
+    // fidelity is kept.
     let of = |ranks: u32, more: &str| {
         let gradients = format!(
             "gradients = \"100 MB\", buckets = \"25 MB\", tensors = 100, algorithm = \"ring\"{more}"
@@ -198,7 +202,7 @@ fn fidelity_is_chosen_by_the_number_of_transfers_and_said() {
             [("cluster.nodes", &ranks[..]), ("job.nodes", &ranks), ("job.sync.allreduce", &ring)];
         let scenario = copies(&job("m", "memory", "in-memory = {}"), &changes);
         let sync = scenario.jobs[0].sync.as_ref().expect("it is written");
-        let said = scenario.remarks.join("\n").contains("take as long as on an idle network");
+        let said = scenario.remarks.join("\n").contains("are timed as on an idle network");
         (sync.fidelity.name(), said)
     };
     assert_eq!(of(350, ""), ("flow", false), "8 x 349 x 350 transfers");
@@ -215,9 +219,9 @@ fn fidelity_is_chosen_by_the_number_of_transfers_and_said() {
 }
 
 #[test]
-fn a_step_of_512_gpus_follows_few_of_its_transfers() {
-    // System: case t4, every transfer a flow: 18 million transfers of sums in a step. Expectation: a hundred times fewer
-    // are followed, so that twenty steps take seconds.
+fn a_step_of_512_gpus_simulates_few_of_its_transfers() {
+    // System: case t4, every transfer a flow: 18 million transfers of allreduces in a step. Expectation: a
+    // hundred times fewer are simulated, so that twenty steps take seconds.
     let flows = [
         ("job.sync.allreduce.fidelity", "flow"),
         ("job.parallel.tensor.fidelity", "flow"),
@@ -231,9 +235,9 @@ fn a_step_of_512_gpus_follows_few_of_its_transfers() {
 }
 
 #[test]
-fn a_run_ends_at_the_events_that_it_may_have() {
-    // System: forty jobs whose files are read from a server, cut off at half of their events. Expectation: ends of transfers
-    // count once, as in the outcome.
+fn a_run_ends_at_its_limit_of_events() {
+    // System: forty jobs whose files are read from a server, cut off at half of their events. Expectation: the
+    // end of a transfer counts as one event, as in the outcome.
     let changes = [("job.copies", "40"), ("run.steps", "20"), ("run.warm_up", "off")];
     let scenario = case("t5", &changes);
     let all = sim::run(&scenario, 0, &Options::default()).events;
@@ -243,7 +247,7 @@ fn a_run_ends_at_the_events_that_it_may_have() {
 }
 
 #[test]
-fn a_run_tells_how_far_it_is() {
+fn a_run_reports_its_progress() {
     let flows = [("run.steps", "2"), ("run.warm_up", "off")];
     let progress = Progress::default();
     let options = Options { progress: Some(&progress), ..Options::default() };
@@ -257,8 +261,9 @@ fn a_run_tells_how_far_it_is() {
 }
 
 #[test]
-fn reports_have_no_epoch_that_the_run_does_not_have() {
-    // System: case t3 with fewer samples, whose readers are ahead of its last step. Expectation: three epochs of tiers.
+fn reports_list_only_epochs_of_the_run() {
+    // System: case t3 with fewer samples, whose readers are ahead of its last step. Expectation: three epochs
+    // in the report on tiers.
     let changes = [("dataset.imagenet.samples", "100001")];
     let report = report_of(&case("t3", &changes));
     let job = &report.jobs[0];
@@ -270,7 +275,7 @@ fn reports_have_no_epoch_that_the_run_does_not_have() {
 }
 
 #[test]
-fn words_of_a_report_are_explained_and_rates_of_copies_told_apart() {
+fn reports_explain_their_terms_and_separate_rates_of_one_copy_and_of_all() {
     let report = report_of(&case("t5", &[("job.copies", "3"), ("run.warm_up", "10")]));
     let text = forebay::report::text::render(&report, 120, false);
     for gone in ["fresh/s", "busiest", "flows", "if never held up", "-0.0 "] {
@@ -284,7 +289,7 @@ fn words_of_a_report_are_explained_and_rates_of_copies_told_apart() {
 }
 
 #[test]
-fn nothing_is_said_of_lockstep_where_failures_are_drawn() {
+fn random_failures_suppress_the_lockstep_warning() {
     let lockstep = |changes: Changes<'_>| {
         let few = [("run.steps", "3"), ("job.parallel.pipeline.micro_batches", "4")];
         let report = report_of(&case("t4", &[&few[..], changes].concat()));

@@ -1,4 +1,4 @@
-//! Cases of runs that are too short, and of intervals that cannot be.
+//! Cases of runs that are too short, and of confidence intervals that are impossible.
 
 use super::super::runs::written;
 use super::{case, report_of};
@@ -12,7 +12,7 @@ fn mean(figure: &Figure) -> f64 {
     figure.mean.expect("a mean")
 }
 
-/// A case of which nobody says how long it runs.
+/// Returns a case without the settings of its length.
 fn of_unwritten_length(name: &str, changes: &[(&str, &str)]) -> Scenario {
     let path = repository(&format!("tests/data/cases/{name}.toml"));
     let text = fs::read_to_string(path).expect("a case");
@@ -21,7 +21,7 @@ fn of_unwritten_length(name: &str, changes: &[(&str, &str)]) -> Scenario {
     written(&text.lines().filter(keeps).collect::<Vec<_>>().join("\n"), changes)
 }
 
-/// Every interval of a job with a name.
+/// Returns every figure of a job with a confidence interval, by name.
 fn intervals(job: &JobReport) -> Vec<(String, Figure)> {
     let figures = &job.figures;
     let mut all = vec![
@@ -39,7 +39,8 @@ fn intervals(job: &JobReport) -> Vec<(String, Figure)> {
     all
 }
 
-/// Shares lie from 0 to 1, all else is not below 0, and each mean lies in its interval.
+/// Checks that shares lie from 0 to 1, that other figures are not negative, and that each mean lies in its
+/// interval.
 fn assert_possible(report: &Report, what: &str) {
     for job in &report.jobs {
         for (name, figure) in intervals(job) {
@@ -53,9 +54,10 @@ fn assert_possible(report: &Report, what: &str) {
 }
 
 #[test]
-fn buffers_that_drain_are_said_to_drain() {
-    // System: forty jobs that could train on 1,219 samples/s each; the server opens 40,000 files a second. Expectation: the
-    // twenty steps that are measured are fed by what was read before, and too few to tell what lasts.
+fn draining_buffers_are_reported() {
+    // System: forty jobs that could train on 1,219 samples/s each; the server opens 40,000 files a second.
+    // Expectation: the report says that the twenty measured steps used samples read earlier, and that the run
+    // is too short for the steady rate.
     let report = report_of(&case("t5", &[("job.copies", "40")]));
     let job = &report.jobs[0];
     assert!(!job.length.enough && job.length.drained, "{:?}", job.length);
@@ -64,8 +66,8 @@ fn buffers_that_drain_are_said_to_drain() {
 }
 
 #[test]
-fn a_run_of_unwritten_length_finds_the_rate_that_lasts() {
-    // System: the same, whose length nobody says. Expectation: 1,000 samples/s for each job to 1 %.
+fn a_run_of_default_length_finds_the_steady_rate() {
+    // System: the same forty jobs in a run of default length. Expectation: 1,000 samples/s for each job to 1 %.
     let scenario = of_unwritten_length("t5", &[("job.copies", "40"), ("run.precision", "0.01")]);
     let report = report_of(&scenario);
     let rate = mean(&report.jobs[0].figures.samples_per_second);
@@ -73,7 +75,7 @@ fn a_run_of_unwritten_length_finds_the_rate_that_lasts() {
 }
 
 #[test]
-fn no_work_in_progress_drains_within_the_measured_steps() {
+fn measured_throughput_does_not_exceed_the_storage_limit() {
     // System: two jobs share 3,000 operations a second. Expectation: 1,500 samples/s each at most.
     let report = report_of(&case("operations-bound", &[]));
     let rate = mean(&report.jobs[0].figures.samples_per_second);
@@ -81,7 +83,7 @@ fn no_work_in_progress_drains_within_the_measured_steps() {
 }
 
 #[test]
-fn intervals_of_short_runs_are_possible() {
+fn intervals_of_short_runs_stay_within_possible_values() {
     for seed in 1..=30 {
         let seed = seed.to_string();
         let changes = [("run.seed", seed.as_str()), ("run.replications", "1")];
@@ -94,9 +96,9 @@ fn intervals_of_short_runs_are_possible() {
 }
 
 #[test]
-fn intervals_allow_for_stalls_that_were_not_seen() {
-    // System: steps of 16 ms and a loader that is late once in a few hundred steps; five replications of 62 steps.
-    // Expectation: the interval holds the mean of long runs in 93 of 100 seeds or more.
+fn intervals_allow_for_rare_unobserved_stalls() {
+    // System: steps of 16 ms and a loader that is late once in a few hundred steps; five replications of 62
+    // steps. Expectation: the interval contains the mean of a long run for at least 93 of 100 seeds.
     let slow = ("job.model.step", "16 ms");
     let long = case("neg", &[slow, ("run.steps", "20000"), ("run.replications", "5")]);
     let truth = mean(&report_of(&long).jobs[0].figures.step_time);
@@ -112,17 +114,17 @@ fn intervals_allow_for_stalls_that_were_not_seen() {
 }
 
 #[test]
-fn the_scenario_of_the_readme_settles() {
+fn the_readme_scenario_reaches_a_steady_state() {
     let report = report_of(&case("readme30", &[]));
     assert!(report.jobs[0].length.enough, "{:?}", report.jobs[0].length);
 }
 
-/// A job of 10 ms steps that vary, whose length nobody says.
+/// Returns a job with steps of 10 ms that vary, in a run of default length.
 fn steady(more: &str) -> Scenario {
     steady_with("", more)
 }
 
-/// The same with something under `[run]`.
+/// Returns the job of `steady` with `run` under `[run]`.
 fn steady_with(run: &str, more: &str) -> Scenario {
     let text = format!(
         r#"# How long does it run?
@@ -154,9 +156,9 @@ model = {{ step = "10 ms", jitter.lognormal.cv = 0.1 }}
 }
 
 #[test]
-fn a_run_of_unwritten_length_waits_for_faults_failures_and_the_second_epoch() {
-    // System: a server that is slow from 200 s to 210 s; nodes that fail at 300 s; a data set of 200 steps that a page cache
-    // keeps. Expectation: the run ends behind each of these, and the first epoch is not measured.
+fn a_run_of_default_length_covers_faults_failures_and_the_second_epoch() {
+    // System: a server that is slow from 200 s to 210 s; nodes that fail at 300 s; a data set of 200 steps that
+    // a page cache holds. Expectation: the run ends after each of these, and the first epoch is not measured.
     let end = |more: &str| report_of(&steady(more)).makespan.mean.expect("an end");
     let fault = "[[fault]]\nstorage = \"s\"\nfrom = \"200 s\"\nuntil = \"210 s\"\nfactor = 0.5";
     let fails = "failures = { at = [\"300 s\"], restart = \"1 s\" }\ncheckpoint = { interval = \"20 s\", bytes = \"1 MB\" }";
@@ -172,9 +174,9 @@ fn a_run_of_unwritten_length_waits_for_faults_failures_and_the_second_epoch() {
 }
 
 #[test]
-fn a_written_warm_up_of_a_run_of_unwritten_length_ends_behind_the_first_epoch_too() {
-    // System: a data set of 200 steps that a page cache keeps, and ten steps to leave out. Expectation: the first epoch is not
-    // measured, and the run is long enough.
+fn an_explicit_warm_up_of_a_run_of_default_length_still_covers_the_first_epoch() {
+    // System: a data set of 200 steps that a page cache holds, and a warm-up of ten steps. Expectation: the
+    // first epoch is not measured, and the run is long enough.
     let report = report_of(&steady_with("warm_up = 10", ""));
     let job = &report.jobs[0];
     let shown = (job.warm_up_steps, &job.length);
@@ -183,9 +185,9 @@ fn a_written_warm_up_of_a_run_of_unwritten_length_ends_behind_the_first_epoch_to
 }
 
 #[test]
-fn jobs_of_one_node_that_train_on_more_gpus_than_it_has_are_told() {
-    // System: two jobs on one node of so many GPUs, each of which trains on one. Expectation: a word where there is one GPU
-    // only, because each is simulated with its own.
+fn jobs_with_more_gpus_than_their_shared_node_are_reported() {
+    // System: two jobs that train on one GPU each, on one node of one or two GPUs. Expectation: a remark if the
+    // node has only one GPU, because each job is simulated with a GPU of its own.
     let text = r#"name = "crowd"
 [run]
 steps = 5
@@ -214,7 +216,7 @@ loader.in-memory = {}
 }
 
 #[test]
-fn a_run_that_ends_within_its_first_epoch_says_that_caches_are_cold() {
+fn a_run_shorter_than_its_first_epoch_reports_cold_caches() {
     let text = fs::read_to_string(repository("tests/data/cases/t5.toml")).expect("a case");
     assert!(text.contains("memory"));
     let most = [("run.most", "300000"), ("job.copies", "2")];

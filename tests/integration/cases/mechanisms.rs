@@ -1,17 +1,18 @@
-//! Cases: mechanisms.
+//! Cases about collective algorithms and file striping.
 
 use super::{case, report_of};
 
-/// Mean time of a step of the first job [s].
+/// Returns the mean step time of the first job of a case [s].
 fn step(name: &str, changes: &[(&str, &str)]) -> f64 {
     report_of(&case(name, changes)).jobs[0].figures.step_time.mean.expect("steps")
 }
 
 #[test]
-fn halving_doubling_keeps_large_pieces_inside_nodes() {
-    // System: 1 GB among m nodes of g GPUs with 50 GB/s each inside and 10 GB/s a node across; latencies of 5 and 20 us; a
-    // step of 100 ms, nothing overlaps. Expectation: 2 (1 - 1/g) n inside and 2 (1 - 1/m) n across, and a latency for each
-    // of log g and log m exchanges, there and back: 170, 180 and 135 ms.
+fn halving_doubling_exchanges_its_largest_messages_inside_nodes() {
+    // System: 1 GB among m nodes of g GPUs with 50 GB/s for each GPU inside a node and 10 GB/s for each node
+    // across; latencies of 5 and 20 us; a step of 100 ms without overlap. Expectation: 2 (1 - 1/g) n bytes
+    // inside and 2 (1 - 1/m) n across, and a latency for each of log g and log m exchanges in both phases: 170,
+    // 180 and 135 ms.
     for (name, nodes, gpus) in [("hd4x2", 4.0, 2.0), ("hd4x4", 4.0, 4.0), ("hd2x8", 2.0, 8.0)] {
         let (g, m): (f64, f64) = (gpus, nodes);
         let bytes = 2.0 * (1.0 - 1.0 / g) / 50.0 + 2.0 * (1.0 - 1.0 / m) / 10.0;
@@ -28,9 +29,10 @@ fn halving_doubling_keeps_large_pieces_inside_nodes() {
 }
 
 #[test]
-fn trees_over_nodes_take_no_longer_for_more_gpus_in_a_node() {
-    // System: 4 nodes of 4 GPUs, double binary trees in chunks of 4 MB. Expectation: a node's network carries the buffer
-    // twice each way, up and down at once: 200 ms, as the chunks pass behind each other; trees over GPUs took 305.
+fn time_of_trees_over_nodes_does_not_grow_with_gpus_per_node() {
+    // System: 4 nodes of 4 GPUs, double binary trees in chunks of 4 MB. Expectation: a node's NIC carries the
+    // buffer twice in each direction, up and down at once: 200 ms, as the chunks are pipelined; trees over GPUs
+    // would take 305 ms.
     let trees = [
         ("job.sync.allreduce.algorithm", "\"double-binary-tree\""),
         ("job.sync.allreduce.chunk", "\"4 MB\""),
@@ -40,9 +42,10 @@ fn trees_over_nodes_take_no_longer_for_more_gpus_in_a_node() {
 }
 
 #[test]
-fn files_are_read_from_all_targets_whatever_their_stripe_count() {
-    // System: 64 workers, 10 targets of 100 MB/s, files of 1 MB in one stripe, in random order. Expectation: a closed
-    // network of 64 customers at 10 stations that share, all visited alike, does 64 / (64 + 10 - 1) of 1,000 files a second.
+fn one_stripe_files_are_read_from_all_storage_targets() {
+    // System: 64 workers, 10 targets of 100 MB/s, files of 1 MB in one stripe, in random order. Expectation: a
+    // closed network of 64 customers at 10 equally visited processor-sharing stations serves 64 / (64 + 10 - 1)
+    // of 1,000 files a second.
     let storage = |count: u32| {
         format!(
             "{{ parallel-fs = {{ targets = 10, target_bandwidth = \"100 MB/s\", stripe_count = {count} }} }}"

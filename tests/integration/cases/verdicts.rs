@@ -1,27 +1,27 @@
-//! Cases: verdicts.
+//! Cases about verdicts: the limits that a report names.
 
 use super::{case, report_of};
 use crate::verdicts::judged;
 
-/// Striped over all ten targets of a parallel file system.
+/// Files striped over all ten targets of a parallel file system.
 const STRIPED: (&str, &str) = (
     "storage.s",
     "{ parallel-fs = { targets = 10, target_bandwidth = \"100 MB/s\", stripe_count = 10, stripe_size = \"100 kB\" } }",
 );
 
 #[test]
-fn storage_targets_that_are_full_are_named_rather_than_workers() {
-    // System: requests over ten targets of 100 MB/s, which are 99 % used. Expectation: they are what binds, and more
-    // workers are no advice.
+fn saturated_storage_targets_are_named_rather_than_workers() {
+    // System: requests over ten targets of 100 MB/s, which are 99 % used. Expectation: the targets are the
+    // named limit, and more workers are not advised.
     let (_, verdict) = judged(&case("w", &[STRIPED]));
     assert_eq!(verdict.limits[0].resource, "s.target", "{}", verdict.text);
     assert!(!verdict.limits.iter().any(|limit| limit.lever == "workers"), "{}", verdict.text);
 }
 
 #[test]
-fn operations_of_a_server_are_named_rather_than_the_decoding_behind_them() {
-    // System: 40 jobs at 96 % of a server's operations. Expectation: as many again give 225 ms a step, and half the
-    // work of decoding gives nothing.
+fn saturated_server_operations_are_named_rather_than_decoding() {
+    // System: 40 jobs at 96 % of a server's operations. Expectation: twice the operations give 225 ms a step,
+    // and half of the decoding work gives no improvement.
     let (_, verdict) = judged(&case("t5", &[("job.copies", "40"), ("run.steps", "400")]));
     let first = &verdict.limits[0];
     assert_eq!(first.resource, "nfs.operations", "{}", verdict.text);
@@ -30,9 +30,9 @@ fn operations_of_a_server_are_named_rather_than_the_decoding_behind_them() {
 }
 
 #[test]
-fn a_run_out_of_full_buffers_says_the_rate_at_which_they_are_filled() {
-    // System: steps that take out of buffers what was put in before. Expectation: the report says so, and the verdict
-    // the rate of 40 k operations a second: 40 · 256 samples each 256 ms.
+fn a_run_that_drains_buffers_reports_the_rate_at_which_they_fill() {
+    // System: steps that take samples read before from full buffers. Expectation: the report says that the run
+    // is too short, and the verdict gives the rate at 40 k operations a second: 40 · 256 samples each 256 ms.
     let scenario = case("t5", &[("job.copies", "40")]);
     let (report, (_, verdict)) = (report_of(&scenario), judged(&scenario));
     assert!(!report.jobs[0].length.enough, "{:?}", report.jobs[0].length);
@@ -43,9 +43,9 @@ fn a_run_out_of_full_buffers_says_the_rate_at_which_they_are_filled() {
 }
 
 #[test]
-fn draining_buffers_do_not_hide_the_server_that_fills_them() {
-    // System: 64 ranks that train out of 48 batches each, which a server of 40 k operations a second fills.
-    // Expectation: 64 · 256 samples each 410 ms, and the server is named.
+fn draining_buffers_do_not_hide_the_saturated_server() {
+    // System: 64 ranks that train from buffers of 48 batches each, which a server of 40 k operations a second
+    // fills. Expectation: 64 · 256 samples each 410 ms, and the server is named.
     let (_, verdict) = judged(&case("t2", &[("job.loader.pytorch.workers", "24")]));
     let long = verdict.long_run.expect("known");
     assert!((long.step_time / 0.4096 - 1.0).abs() < 0.05, "{}", verdict.text);

@@ -1,4 +1,4 @@
-//! Random scenarios of all that threads share with the cores: the same must hold in all of them.
+//! Random scenarios of all features by which threads share cores: the same invariants hold in all of them.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
@@ -8,7 +8,7 @@ use crate::base::changed;
 
 type Change = (&'static str, String);
 
-/// One of these changes, or none.
+/// Returns a strategy for this change or none.
 fn maybe(change: impl Strategy<Value = Vec<Change>>) -> impl Strategy<Value = Vec<Change>> {
     prop_oneof![Just(Vec::new()), change]
 }
@@ -108,7 +108,7 @@ fn runs() -> impl Strategy<Value = Vec<Change>> {
 }
 
 #[test]
-fn everything_balances_whatever_threads_share() {
+fn samples_bytes_and_times_are_conserved_in_random_scenarios_of_shared_cores() {
     let config = Config {
         cases: 400,
         failure_persistence: None,

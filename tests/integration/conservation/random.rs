@@ -1,4 +1,4 @@
-//! Random scenarios: the same must hold in all of them.
+//! Random scenarios: the same invariants hold in all of them.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
@@ -6,7 +6,7 @@ use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
 use super::audit;
 use crate::runs::written;
 
-/// Text of a random valid scenario.
+/// Returns a strategy for the text of a random valid scenario.
 fn scenarios() -> impl Strategy<Value = String> {
     let time = || {
         prop_oneof![
@@ -163,7 +163,8 @@ fn scenarios() -> impl Strategy<Value = String> {
     )
 }
 
-/// The same with learners in place of pipelines: so many or a policy, in step, averaged, or with one model.
+/// Returns a strategy for scenarios with learners in place of pipelines: a fixed number or a tuning policy, in
+/// step, averaged, or with one model.
 fn with_learners() -> impl Strategy<Value = String> {
     let learners = prop_oneof![
         3 => (1..5_u32).prop_map(|number| number.to_string()),
@@ -174,7 +175,7 @@ fn with_learners() -> impl Strategy<Value = String> {
     let averaging = prop_oneof![
         1 => Just(String::new()),
         3 => (1..5_u32, 1..2000_u32).prop_map(|(period, kb)| {
-            // Links are then for data alone, whose bytes are counted.
+            // Averaging stays off the links, whose bytes of data are checked.
             let keys = format!("period = {period}, parameters = \"{kb} kB\"");
             format!("sync.model-averaging = {{ {keys}, fidelity = \"analytic\" }}\n")
         }),
@@ -214,7 +215,7 @@ fn with_learners() -> impl Strategy<Value = String> {
                 "gpus = 6" => format!("gpus = 6\n{memory}").trim_end().to_owned(),
                 line => line.to_owned(),
             });
-            // How much is launched depends on how many learners a policy finds.
+            // The number of launches would depend on the number of learners that a policy finds.
             let none = tuned || text.contains("fifo");
             let launch = if none { String::new() } else { launch };
             let text = lines.collect::<Vec<String>>().join("\n");
@@ -244,11 +245,11 @@ fn balances(strategy: &impl Strategy<Value = String>, cases: u32) {
 }
 
 #[test]
-fn everything_balances_in_random_scenarios() {
+fn samples_bytes_and_times_are_conserved_in_random_scenarios() {
     balances(&scenarios(), 400);
 }
 
 #[test]
-fn everything_balances_with_learners() {
+fn samples_bytes_and_times_are_conserved_in_random_scenarios_with_learners() {
     balances(&with_learners(), 300);
 }

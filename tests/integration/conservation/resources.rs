@@ -1,4 +1,4 @@
-//! Resources: what they served is what was asked of them.
+//! Resources: they served what jobs asked of them.
 
 use super::models;
 use forebay::report::{JobOutcome, Outcome, ResourceOutcome};
@@ -13,8 +13,8 @@ fn assert_between(what: &str, low: f64, value: f64, high: f64) {
     assert!(low - slack <= value && value <= high + slack, "{what}: {low} ≤ {value} ≤ {high}");
 }
 
-/// Bytes and operations served are those of the samples read, between those that have reached the
-/// queue and those that were begun.
+/// Checks that the bytes and operations served lie between those of the samples that have reached the queue and
+/// those of the samples that were begun.
 pub(super) fn audit_resources(name: &str, scenario: &Scenario, outcome: &Outcome) {
     for resource in &outcome.resources {
         let name = format!("{name}: {}", resource.name);
@@ -42,7 +42,7 @@ pub(super) fn audit_resources(name: &str, scenario: &Scenario, outcome: &Outcome
     let copies = outcome.jobs.iter().filter(|c| remote(&scenario.jobs[c.job]));
     if let (Some(nic), Some((low, high))) = (named(outcome, "node.nic"), asked(scenario, copies).0)
     {
-        // What GPUs send may pass them too.
+        // Traffic between GPUs may use the NICs too.
         let sent = outcome.jobs.iter().filter_map(|copy| copy.parallel);
         let sent: f64 = sent.map(|of| of.activations + of.sums + of.gradients).sum();
         assert_between(&format!("{name}: bytes of NICs"), low, nic.served, high + sent);
@@ -50,7 +50,7 @@ pub(super) fn audit_resources(name: &str, scenario: &Scenario, outcome: &Outcome
     audit_cores(name, scenario, outcome);
 }
 
-/// Least and most bytes (for constant sizes) and operations of some job copies.
+/// Returns the least and most bytes (for constant sizes) and operations of some job copies.
 fn asked<'o>(
     scenario: &Scenario,
     copies: impl Iterator<Item = &'o JobOutcome>,
@@ -62,7 +62,7 @@ fn asked<'o>(
         let (least, most) = (copy.samples.enqueued as f64, copy.samples.started as f64);
         let readers = f64::from(job.loader.stages[0].workers) * f64::from(job.nodes);
         let all = dataset.samples as f64;
-        // The last shard of an epoch may be short: one in so many that are opened.
+        // The last shard of an epoch may be short: one of all shards of the epoch.
         let opens_of = |samples: u64| {
             let n = samples.min(dataset.samples) as f64;
             let files = (all / n).ceil();
@@ -95,7 +95,7 @@ fn asked<'o>(
     (bytes, opens)
 }
 
-/// Core-seconds are those of the samples, where their work is constant.
+/// Checks that the core-seconds served are those of the samples, where their work is constant.
 fn audit_cores(name: &str, scenario: &Scenario, outcome: &Outcome) {
     let (mut low, mut high) = (0.0, 0.0);
     for copy in &outcome.jobs {

@@ -1,4 +1,4 @@
-//! Samples: what is read is put in, taken out, or still inside.
+//! Samples: each sample read is enqueued, and then taken out or still inside.
 
 use forebay::report::JobOutcome;
 use forebay::scenario::{BatchInterval, Job, QueueKind, Scenario, Stop};
@@ -27,7 +27,7 @@ pub(super) fn audit_samples(name: &str, scenario: &Scenario, job: &Job, copy: &J
     assert!(fresh <= counts.dequeued, "{name}: {fresh} fresh");
     let open = window(job) * models(job) * job.batch;
     assert!(counts.dequeued - fresh <= open, "{name}: {} of {fresh}", counts.dequeued);
-    // A policy begins with one learner on each GPU.
+    // A tuning policy begins with one learner on each GPU.
     let fewest = if job.learners.tuning.is_some() { u64::from(job.ranks()) } else { models(job) };
     let least = smaller.first().unwrap_or(&job.batch) * fewest;
     let sizes = least..=job.batch * models(job);
@@ -55,7 +55,7 @@ pub(super) fn audit_samples(name: &str, scenario: &Scenario, job: &Job, copy: &J
         }
         let read = counts.started + copy.queue.initial;
         assert!(read >= fresh, "{name}");
-        // Of runs of so many steps loaders do not know when they end.
+        // In a run of a number of steps, loaders do not know the last sample.
         if matches!(scenario.run.stop, Stop::Epochs(_)) && !copy.steps.is_empty() {
             assert!(read <= expected.max(copy.queue.initial), "{name}: reads more than it needs");
         }
@@ -78,7 +78,7 @@ pub(super) fn audit_queue(name: &str, job: &Job, copy: &JobOutcome) {
         if job.queue == QueueKind::Circular {
             continue;
         }
-        // Little's law: exactly when nobody is inside, and short by those inside otherwise.
+        // Little's law: exact when no sample is inside, and otherwise short by the samples inside.
         let inside = copy.queue.initial + now.enqueued - now.dequeued;
         let short = now.level_seconds - now.residence_seconds;
         let rounding = 1e-12 * nodes * (1.0 + now.level_seconds);

@@ -1,4 +1,4 @@
-//! Time: every instant of a step is computed or waited.
+//! Times: every instant of a step is compute or stall.
 
 use forebay::report::JobOutcome;
 use forebay::scenario::{Job, Scenario};
@@ -26,13 +26,14 @@ pub(super) fn audit_times(name: &str, scenario: &Scenario, job: &Job, copy: &Job
     }
     assert!(stalls.next().is_none(), "{name}: a stall of a step that is not there");
     let elapsed = start - copy.start;
-    // Stall and utilisation are all there is.
+    // Stalls and compute make up the whole time.
     let (sum, rounding) = (stalled + computed, 1e-12 * (1 + copy.steps.len()) as f64);
     let near = (sum - elapsed).abs() <= 1e-9 * elapsed + rounding;
     assert!(near, "{name}: {elapsed} s and accounts for {sum}");
     let step =
         (job.step.fixed + job.step.per_sample * job.batch as f64) / scenario.cluster.node.gpu_speed;
-    // Learners slow each other down, and steps that overlap may be cut off.
+    // Learners slow each other down, and overlapping steps may be cut off, so their compute time has no closed
+    // form.
     let alone = job.learners.is_one() && job.averaging().is_none();
     if job.step.jitter.is_none() && job.pipeline.is_none() && alone {
         let expected = step * copy.steps.len() as f64;

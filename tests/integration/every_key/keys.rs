@@ -4,20 +4,20 @@ use forebay::scenario::schema;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// What tables of names hold in all scenarios here, by the key of the table.
+/// Entry names in tables of named entries in all scenarios here, by the key of the table.
 const NAMES: [(&str, &str); 4] =
     [("dataset", "d"), ("group", "g"), ("storage", "s"), ("sweep", "NAME")];
 
 /// A key that has a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Key {
-    /// As an override takes it; elements of lists by the key of the list.
+    /// Path as an override takes it; elements of a list have the path of the list.
     pub(super) path: String,
-    /// Keys of one class need one row between them.
+    /// Class of the key: keys of one class share one row.
     pub(super) class: String,
 }
 
-/// All of them, in order.
+/// Returns all keys of the schema, in order.
 pub(super) fn of_schema() -> Vec<Key> {
     let schema = schema();
     let mut walk = Walk { schema: &schema, keys: BTreeMap::new() };
@@ -27,12 +27,12 @@ pub(super) fn of_schema() -> Vec<Key> {
 
 struct Walk<'s> {
     schema: &'s Json,
-    /// Classes by path.
+    /// Class of each key, by its path.
     keys: BTreeMap<String, String>,
 }
 
 impl<'s> Walk<'s> {
-    /// Follows references, kinds, lists and tables from `node`, which is at `path`, down to single values.
+    /// Adds every key with a single value below `node`, which is at `path`: follows references, kinds, lists and tables.
     fn visit(&mut self, node: &'s Json, path: &str, class: &str) {
         let (node, class) = match node["$ref"].as_str() {
             Some(to) => (self.target(to), shared(to).unwrap_or(class).to_owned()),
@@ -63,7 +63,7 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// What is the same wherever it is written: distributions, and the law of decoding.
+/// Returns the class of settings that are alike wherever they occur: distributions, and the law of decoding.
 fn shared(reference: &str) -> Option<&'static str> {
     let name = reference.rsplit('/').next()?.trim_end_matches(char::is_numeric);
     ["Kinds", "LawSettings"].into_iter().find(|shared| *shared == name)
@@ -73,7 +73,7 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// What a table of names at `path` holds here.
+/// Returns the entry name in the table of named entries at `path`.
 fn name_in(path: &str) -> &'static str {
     let table = path.rsplit('.').next().unwrap_or_default();
     NAMES.iter().find(|(key, _)| *key == table).map_or("NAME", |(_, name)| name)

@@ -1,31 +1,32 @@
-//! What a row looks at: a number that a run shows.
+//! The quantity of a row: a number in the outcome or report of a run.
 
 use forebay::report::{JobOutcome, Outcome, summarise};
 use forebay::scenario::Scenario;
 use forebay::sim;
 use serde_json::Value as Json;
 
-/// A number that a run shows.
+/// A number in the outcome or report of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Quantity {
     /// `step`: mean time of a step, over the second half of all steps [s].
     Step,
-    /// `time`: until the last step of all jobs [s].
+    /// `time`: end of the last step of all jobs [s].
     Time,
-    /// `steps`: of all jobs.
+    /// `steps`: number of steps of all jobs.
     Steps,
-    /// `served NAME`: what resources of this name served; 0 where there is none.
+    /// `served NAME`: amount that resources of this name served; 0 if there is none.
     Served(String),
-    /// `stall CAUSE`: share of the first job's time that its accelerators waited for this; 0 where they never did.
+    /// `stall CAUSE`: share of the first job's time that its accelerators stalled for this cause; 0 if they
+    /// never did.
     Stall(String),
-    /// `remarks`: sentences on what has no effect, or is not known.
+    /// `remarks`: number of sentences on settings without effect or unknown quantities.
     Remarks,
     /// `/jobs/0/queue/capacity`: a number of the report, by JSON pointer.
     Report(String),
 }
 
 impl Quantity {
-    /// The quantity of this name; nothing where it is none.
+    /// Returns the quantity of this name, or `None` if there is none.
     pub(super) fn named(text: &str) -> Option<Quantity> {
         let words = text.split_once(' ');
         Some(match (text, words) {
@@ -40,7 +41,7 @@ impl Quantity {
         })
     }
 
-    /// What the replications of a scenario show of it.
+    /// Returns the quantity over the replications of a scenario.
     pub(super) fn of(&self, scenario: &Scenario) -> Result<f64, String> {
         let run = |replication| sim::run(scenario, replication, &sim::Options::default());
         let outcomes: Vec<Outcome> = (0..scenario.run.replications).map(run).collect();
@@ -64,7 +65,7 @@ impl Quantity {
     }
 }
 
-/// Mean over job copies; not a number where one has too few steps.
+/// Returns the mean over job copies; NaN if one has too few steps.
 fn step(outcome: &Outcome) -> f64 {
     let of = |job: &JobOutcome| {
         let half = &job.steps[job.steps.len() / 2..];

@@ -1,15 +1,15 @@
-//! The tables: scenarios as blocks of code, and rows that change a key of one of them.
+//! The tables: scenarios as code blocks, and rows that change a key of a scenario.
 //!
 //! A row is `key | scenario | values | quantity | expected | with | why`:
-//!
-//! - `key`: as an override takes it; `{a,b}` in place of a part stands for each of these, `*` for any, and `$1`, `$2`
-//!   elsewhere in the row and in its scenario for what was in the first such place and the second.
+//! - `key`: as an override takes it; `{a,b}` in place of a part stands for each of these names, `*` for any
+//!   name, and `$1`, `$2` elsewhere in the row and in its scenario for the name at the first and the second such
+//!   part.
 //! - `values`: `from → to`; `-`: the key is not written.
-//! - `quantity`: see `quantity`. `expected`: what becomes of it, `<` and `>` (by 0.1 % at least), `=`, `≠`, `×2`
-//!   (within 3 %); or `refused: words` of the message, of the second value.
-//! - `with`: other changes before this one, `key=value`, with `;` between. Where `$v` is in one of them, the value is
-//!   put there, and the key itself is left alone.
-//! - `why`: why the quantity stays (`=`), goes no certain way (`≠`), or is what is remarked on.
+//! - `quantity`: see `quantity`. `expected`: the change of the quantity, `<` and `>` (by 0.1 % at least), `=`,
+//!   `≠`, `×2` (within 3 %); or `refused: words` for a message that refuses the second value.
+//! - `with`: other changes before this one, `key=value`, separated by `;`. If one of them contains `$v`, the
+//!   value is put there, and the key itself is not changed.
+//! - `why`: why the quantity stays (`=`), changes in no certain direction (`≠`), or is the number of remarks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,9 +20,9 @@ use super::{Key, Quantity};
 
 /// Columns of a row.
 const COLUMNS: usize = 7;
-/// Share by which what falls or rises does so at least.
+/// Least relative change that counts as a fall or a rise.
 const LEAST: f64 = 1e-3;
-/// How far off a ratio may be.
+/// Relative tolerance of an expected ratio.
 const TOLERANCE: f64 = 0.03;
 
 /// The rows of an area.
@@ -43,7 +43,7 @@ pub(super) struct Row {
     line: usize,
 }
 
-/// What becomes of the quantity.
+/// Expected change of the quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expected {
     Falls,
@@ -54,22 +54,22 @@ pub(super) enum Expected {
     Refused(String),
 }
 
-/// A row for one of the keys that it stands for.
+/// A row for one of its keys.
 pub(super) struct Case<'r> {
     pub(super) row: &'r Row,
     pub(super) key: &'r str,
-    /// What `$1`, `$2` … stand for.
+    /// The names for `$1`, `$2` …
     places: Vec<String>,
 }
 
 impl Table {
-    /// The table of an area.
+    /// Reads the table of an area.
     pub(super) fn read(area: &str) -> Table {
         let path = repository(&format!("tests/integration/every_key/{area}.md"));
         Table::parse(&fs::read_to_string(&path).expect("a table"))
     }
 
-    /// The table of a text; a line that looks like a row and is none is refused.
+    /// Parses a table; panics at a line that looks like a row but is malformed.
     pub(super) fn parse(text: &str) -> Table {
         let mut bases: BTreeMap<&str, String> = BTreeMap::new();
         let (mut rows, mut name, mut inside) = (Vec::new(), "", false);
@@ -115,13 +115,13 @@ impl Row {
         }
     }
 
-    /// Whether nothing is said to become larger or smaller, which must have a reason.
+    /// Returns whether the row needs a reason because it expects neither a fall nor a rise.
     pub(super) fn needs_a_reason(&self) -> bool {
         let aside = self.quantity == Quantity::Remarks;
         aside || matches!(self.expected, Expected::Same | Expected::Differs)
     }
 
-    /// What is in the places of its key where several may be, if the row is of `key` too.
+    /// Returns the names at the variable parts of the row's key if it matches `key`, and `None` otherwise.
     pub(super) fn matches(&self, key: &Key) -> Option<Vec<String>> {
         let (wanted, parts) = (self.key.split('.'), key.path.split('.'));
         if wanted.clone().count() != parts.clone().count() {
@@ -142,7 +142,7 @@ impl Row {
         Some(places)
     }
 
-    /// A case for each key that it is of.
+    /// Returns a case for each key that the row matches.
     pub(super) fn cases<'r>(&'r self, keys: &'r [Key]) -> impl Iterator<Item = Case<'r>> {
         let case =
             |key: &'r Key| Some(Case { row: self, key: &key.path, places: self.matches(key)? });
@@ -165,7 +165,7 @@ impl Expected {
         })
     }
 
-    /// Whether it is what became of a quantity; rounding is no change.
+    /// Returns whether the change from `before` to `after` is the expected one; rounding is no change.
     pub(super) fn holds(&self, before: f64, after: f64) -> bool {
         let change = (after - before) / before.abs().max(after.abs()).max(f64::MIN_POSITIVE);
         let same = change.abs() <= 1e-9;
@@ -181,12 +181,12 @@ impl Expected {
 }
 
 impl Case<'_> {
-    /// The scenario that it changes.
+    /// Returns the text of the scenario that the case changes.
     pub(super) fn base(&self, value: &str) -> String {
         self.filled(&self.row.base, value)
     }
 
-    /// Its changes, with this value of the key.
+    /// Returns the case's changes with this value of the key.
     pub(super) fn changes(&self, value: &str) -> Vec<String> {
         let row = self.row;
         let elsewhere = row.base.contains("$v") || row.with.iter().any(|of| of.contains("$v"));

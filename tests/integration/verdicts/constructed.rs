@@ -1,10 +1,10 @@
-//! Scenarios in which one thing binds.
+//! Scenarios with one bottleneck.
 
 use super::{broken, judged};
 use crate::runs::written;
 use forebay::verdict;
 
-/// A job on one GPU whose loader could feed it three times.
+/// A job on one GPU whose loader could deliver three times its throughput.
 const INPUT: &str = r#"
 name = "input"
 [run]
@@ -65,7 +65,7 @@ parallel.data.copies_per_node = 2
 loader.in-memory = {}
 "#;
 
-/// A name, a base, its changes, and what binds: any of these levers.
+/// Name, base, changes, and the levers that count as the bottleneck.
 type Row =
     (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
@@ -363,7 +363,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// What is wrong with the verdict of a row, if anything is.
+/// Returns an error message if the verdict of a row is wrong, and `None` otherwise.
 fn wrong((name, base, changes, expected): &Row) -> Option<String> {
     let scenario = written(base, changes);
     let (report, verdict) = judged(&scenario);
@@ -380,9 +380,9 @@ fn wrong((name, base, changes, expected): &Row) -> Option<String> {
 }
 
 #[test]
-fn the_verdict_names_the_one_limit_of_a_constructed_scenario() {
-    // System: scenarios in which one thing binds. Expectation: it is named first, with what a long run with it
-    // lifted shows.
+fn the_verdict_names_the_only_bottleneck_of_a_constructed_scenario() {
+    // System: scenarios with one bottleneck. Expectation: the verdict names it first, with the step time of a
+    // long run in which it is lifted.
     let found: Vec<String> = ROWS.iter().filter_map(wrong).collect();
     assert!(found.is_empty(), "{} of {}:\n{}", found.len(), ROWS.len(), found.join("\n"));
 }

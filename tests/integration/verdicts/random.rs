@@ -1,4 +1,4 @@
-//! Scenarios from a seeded generator, judged by brute force.
+//! Verdicts on scenarios from a seeded generator, checked by brute force.
 
 use super::{broken, judged, long_step};
 use crate::runs::written;
@@ -6,12 +6,12 @@ use forebay::scenario::Scenario;
 use forebay::verdict::all_lifted;
 
 const SCENARIOS: u64 = 20;
-/// How many times as long as a run a judging run is.
+/// Length of a checking run, relative to the run.
 const TIMES: u64 = 3;
-/// Gains that differ by less are equal.
+/// Largest difference of gains that count as equal.
 const EQUAL: f64 = 0.03;
 
-/// Numbers that look random (Vigna's splitmix64).
+/// Pseudo-random numbers (Vigna's splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -27,14 +27,14 @@ impl Numbers {
         values[(self.next() % values.len() as u64) as usize]
     }
 
-    /// Between two numbers, evenly by logarithm.
+    /// Returns a log-uniform random number between two bounds.
     fn between(&mut self, low: f64, high: f64) -> f64 {
         let share = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         low * (high / low).powf(share)
     }
 }
 
-/// A job behind a server, with limits drawn so that any may be the one.
+/// Returns a job that reads from a server, with random limits, so that any of them may be the bottleneck.
 fn scenario(seed: u64) -> Scenario {
     let mut draw = Numbers(seed);
     let (cores, nic) = (draw.one_of(&[2, 4, 16]), draw.between(1e8, 4e9));
@@ -78,13 +78,13 @@ decode = {{ gamma = {{ mean = "{decode} s", cv = 0.5 }} }}
     written(&text, &[])
 }
 
-/// What is wrong with the verdict on a scenario, if anything is.
+/// Returns an error message if the verdict on a scenario is wrong, and `None` otherwise.
 fn wrong(seed: u64) -> Option<String> {
     let scenario = scenario(seed);
     let (report, verdict) = judged(&scenario);
     let now = long_step(&scenario, TIMES);
-    // Of a resource and the work that it does, the resource is what binds; and computing only where GPUs do
-    // little else.
+    // Between a resource and the work on it, the resource counts as the bottleneck; compute counts only where
+    // GPUs do little else.
     let busy = report.jobs[0].figures.accelerator_utilisation.mean.unwrap_or(0.0) >= 0.9;
     let counts = |lever: &str| lever != "decode" && (busy || lever != "compute");
     let gains: Vec<(&str, f64)> = all_lifted(&scenario)
@@ -95,7 +95,7 @@ fn wrong(seed: u64) -> Option<String> {
     let (best, most) = *gains.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("something");
     let named = verdict.limits.first().map_or("nothing", |limit| limit.lever.as_str());
     let gain = gains.iter().find(|(lever, _)| *lever == named).map(|(_, gain)| *gain);
-    // Where nothing helps by itself, nothing is to be named, or two together.
+    // Where lifting a single limit does not help, the verdict may name none, or two together.
     let right = match gain {
         Some(gain) => gain > most - EQUAL,
         None => most < EQUAL,
@@ -110,9 +110,10 @@ fn wrong(seed: u64) -> Option<String> {
 }
 
 #[test]
-fn the_verdict_on_random_scenarios_is_that_of_brute_force() {
-    // System: a job behind a server, each of whose limits may be the one. Expectation: named first is what saves most
-    // when each thing that can be lifted is, in a run three times as long, and as much as promised.
+fn the_verdict_on_random_scenarios_matches_brute_force() {
+    // System: a job that reads from a server, with several limits that may be the bottleneck. Expectation: the
+    // verdict names first the limit that saves most time when each is lifted in a run three times as long, with
+    // the saving as predicted.
     let found: Vec<String> = (1..=SCENARIOS).filter_map(wrong).collect();
     assert!(found.len() <= 1, "{} of {SCENARIOS}:\n{}", found.len(), found.join("\n"));
 }

@@ -14,8 +14,9 @@ const SEED: u64 = 0x000f_04eb_a700;
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// Returns bootstrap draws of a vector of values. `centre` has the values fitted to the means themselves. Returns no draws if the
-/// noise of the means is unknown. `fit` returns `None` for a draw that cannot be fitted; it is left out.
+/// Returns up to `count` bootstrap draws. For each draw, `fit` fits values to randomly moved means of the cells; their distances
+/// from `centre`, the values fitted to the unmoved means, are widened by Student's t. Draws for which `fit` returns `None` are
+/// left out. Returns no draws if the noise of the means is unknown (`freedom` below 1).
 pub(super) fn draws(
     cells: &Cells,
     misfit: f64,
@@ -45,14 +46,15 @@ pub(super) fn draws(
     all
 }
 
-/// Returns the degrees of freedom of the noise. They come from equal trials and from deviations of cells from the law, limited by
-/// the number of blocks of time.
+/// Returns the degrees of freedom of the noise: those between equal trials plus the number of cells less `coefficients`, but at
+/// most the number of blocks of time less 1.
 pub(super) fn freedom(cells: &Cells, coefficients: usize) -> f64 {
     let about_law = cells.cells.len().saturating_sub(coefficients) as f64;
     (cells.freedom + about_law).min(cells.blocks as f64 - 1.0)
 }
 
-/// Returns the 95 % interval of value number `index`, widened to contain `value`.
+/// Returns the 95 % interval over the draws of value number `index`, widened if it does not contain `value`; `None` without
+/// draws.
 pub(super) fn interval(draws: &[Vec<f64>], index: usize, value: f64) -> Option<[f64; 2]> {
     let mut all: Vec<f64> = draws.iter().map(|draw| draw[index]).collect();
     all.sort_by(f64::total_cmp);
@@ -66,7 +68,8 @@ fn normal(generator: &mut Generator) -> f64 {
     (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
-/// Returns draws of the statistic `figure` by the plain bootstrap: each draw samples as many values with replacement.
+/// Returns `count` draws of the statistic `figure` by the plain bootstrap: each draw computes it for as many values, sampled with
+/// replacement. The spread of the draws is widened by Student's t for the number of values.
 pub(super) fn plain_draws(
     values: &[f64],
     count: usize,

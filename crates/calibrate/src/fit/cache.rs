@@ -1,4 +1,4 @@
-//! Fits the page cache: the policy and the size that explain the hits of second passes.
+//! Fits the policy and the size of the page cache to the hits of second passes over working sets.
 
 use super::bootstrap;
 use super::estimate::{KEPT, rounded};
@@ -7,19 +7,19 @@ use forebay_model::law::{CachePolicy, PassOrder};
 use forebay_scenario::profile::{Fit, Parameter};
 use std::collections::BTreeMap;
 
-/// Share of hits above which a set counts as kept whole.
+/// Share of hits from which on the page cache counts as having kept the whole working set.
 const WHOLE: f64 = 0.95;
 /// A policy explains the hits as well as the best one if its error is at most this many times the best error, or at most
 /// [`SMALL`].
 const AS_WELL: f64 = 1.5;
-/// Root mean square error of hits that noise of the trials may cause.
+/// Root mean square error of the share of hits that the noise of trials alone may cause.
 const SMALL: f64 = 0.03;
-/// Root mean square error above which a policy does not explain the hits.
+/// Root mean square error of the share of hits above which a policy does not explain the hits.
 const UNLIKE: f64 = 0.12;
-/// Number of sizes that are tried in each round, at equal ratios.
+/// Number of cache sizes that are tried in each round of the search; neighbouring sizes have the same ratio.
 const STEPS: u32 = 240;
 
-/// Hits in the second pass over a set.
+/// The second pass over a working set, with its share of hits.
 #[derive(Debug, Clone, Copy)]
 struct Pass {
     order: PassOrder,
@@ -29,7 +29,7 @@ struct Pass {
 }
 
 /// Returns the fitted size of the cache for each policy that explains the hits: one policy if the hits identify it, several if
-/// they do not; `any` if all sets were kept.
+/// they do not. The only key is `any` if the cache kept all sets.
 pub(super) fn cache(samples: &[&Sample], draws: usize) -> BTreeMap<String, Fit> {
     let passes: Vec<Pass> = samples.iter().filter_map(|sample| pass(sample)).collect();
     let Some(largest) = passes.iter().map(|pass| pass.bytes).reduce(f64::max) else {
@@ -71,8 +71,8 @@ fn pass(sample: &Sample) -> Option<Pass> {
 /// Returns the fit for a cache that kept all sets: it is at least as large as the largest set.
 fn whole(passes: &[Pass], largest: f64) -> Fit {
     let why = format!(
-        "the page cache kept all of {:.1} MB: its size is at least that, and its policy cannot be told; \
-         a larger `disk` in the plan's [cache] would tell",
+        "the page cache kept all of {:.1} MB: its size is at least that, and its policy is unknown; write a larger `disk` in \
+         the plan's [cache] to find it",
         largest / 1e6
     );
     let size = parameter(rounded(largest), None, Some(why));
@@ -89,7 +89,7 @@ fn doubt(candidates: &[(CachePolicy, f64, f64)], least: f64) -> Option<String> {
         ));
     }
     let names: Vec<&str> = candidates.iter().map(|(policy, ..)| policy.name()).collect();
-    (names.len() > 1).then(|| format!("{} explain the hits alike", names.join(" and ")))
+    (names.len() > 1).then(|| format!("{} explain the hits equally well", names.join(" and ")))
 }
 
 fn fit(
@@ -138,7 +138,7 @@ fn range(passes: &[Pass]) -> BTreeMap<String, [f64; 2]> {
     [("bytes".to_owned(), ends)].into()
 }
 
-/// Returns the root mean square difference between a policy's hits and the measured hits.
+/// Returns the root mean square difference between the share of hits that a policy predicts and the measured one.
 fn error(policy: CachePolicy, size: f64, passes: &[Pass], picked: &[usize]) -> f64 {
     let square = |&index: &usize| {
         let Pass { order, bytes, hits } = passes[index];
@@ -214,7 +214,7 @@ mod tests {
                     fits.retain(|name, fit| {
                         let doubt =
                             &mut fit.parameters.get_mut("size").expect("a size").unidentified;
-                        *doubt = doubt.take().filter(|why| !why.contains("alike"));
+                        *doubt = doubt.take().filter(|why| !why.contains("equally well"));
                         name == policy.name()
                     });
                 }
@@ -245,7 +245,7 @@ mod tests {
         assert!(fits.len() > 1, "{fits:?}");
         for fit in fits.values() {
             let why = fit.parameters["size"].unidentified.as_ref().expect("a reason");
-            assert!(why.contains("explain the hits alike"), "{why}");
+            assert!(why.contains("explain the hits equally well"), "{why}");
         }
     }
 

@@ -38,9 +38,9 @@ pub(super) struct Cell {
     pub(super) values: Vec<f64>,
     /// Relative standard deviation of one observation, from this cell alone.
     pub(super) spread: Option<f64>,
-    /// For each block of time, its influence on the mean, relative to the mean.
+    /// For each block of time (by its number), the influence of its observations on the mean, relative to the mean.
     shifts: Vec<(usize, f64)>,
-    /// Additional standard deviation of the mean, relative to the mean, that the blocks do not show.
+    /// Standard deviation of the mean, relative to the mean, in addition to the variation between blocks.
     extra: f64,
 }
 
@@ -56,7 +56,8 @@ pub(super) struct Cells {
 }
 
 impl Cell {
-    /// Returns a random alternative to the mean: the blocks and the cell itself are moved by normal deviates.
+    /// Returns the mean with random shifts, for a bootstrap draw. `blocks` has a normal deviate for each block of time, `own` is
+    /// a normal deviate for this cell alone.
     pub(super) fn perturbed(&self, blocks: &[f64], own: f64, misfit: f64) -> f64 {
         let shift: f64 = self.shifts.iter().map(|(block, size)| size * blocks[*block]).sum();
         let own = own * self.extra.hypot(misfit);
@@ -122,8 +123,8 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// Returns the relative standard deviation of equal trials, pooled over all cells, from the median of deviations. The smallest
-/// deviation of each cell has no information (it belongs to the value that is the median) and is left out.
+/// Returns the relative standard deviation of equal trials, pooled over all cells and estimated from the median of absolute
+/// deviations. The smallest deviation of each cell is left out: it belongs to the median itself, so it has no information.
 fn pooled_scale(groups: &[&[(usize, Observation)]]) -> f64 {
     let mut deviations = Vec::new();
     for group in groups.iter().filter(|group| group.len() > 1) {
@@ -136,7 +137,7 @@ fn pooled_scale(groups: &[&[(usize, Observation)]]) -> f64 {
     if deviations.is_empty() { 0.0 } else { 1.4826 * median(&mut deviations) }
 }
 
-/// A cell before its noise is moderated by that of the other cells.
+/// A cell with the variance of its own trials only, before the noise of the other cells is included.
 struct Rough {
     x: Vec<f64>,
     mean: f64,
@@ -184,8 +185,8 @@ impl Rough {
         }
     }
 
-    /// Returns the cell with moderated variance. A variance from few values is uncertain, so the pooled noise of all cells is
-    /// included with a weight in degrees of freedom (Smyth, 2004).
+    /// Returns the cell; its variance becomes the average of its own variance and `noise`, the pooled variance of all cells,
+    /// because a variance from few values is uncertain. The weights are degrees of freedom (Smyth, 2004).
     fn moderated(mut self, noise: f64, freedom: f64) -> Cell {
         let prior = PRIOR.min(freedom);
         let sum = (prior + self.freedom).max(1e-9);

@@ -8,9 +8,9 @@ use forebay_model::random::Generator;
 use forebay_scenario::profile::Fit;
 use rand::{RngExt, SeedableRng};
 
-/// Bootstrap draws for an interval in these tests.
+/// Number of bootstrap draws for an interval in these tests.
 const DRAWS: usize = 120;
-/// Synthetic measurements of each law.
+/// Number of synthetic measurements of each law.
 const RUNS: u64 = 200;
 
 /// Disturbances of a series of trials: noise of 1–3 %, 5 % outliers that are up to three times slower, and a drift over the whole

@@ -8,7 +8,8 @@ use forebay_model::random::Generator;
 use forebay_scenario::profile::{Fit, Host, Provenance};
 use rand::{RngExt, SeedableRng};
 
-/// Returns steps of learners beside each other, five trials of each kind, which vary by `noise`.
+/// Returns steps of one, two and four learners that train at the same time, five trials for each batch and number of learners.
+/// Step times vary randomly by up to ±`noise`.
 fn steps(
     slowdown: impl Fn(f64, f64) -> f64,
     batches: &[f64],
@@ -90,8 +91,8 @@ fn the_occupancy_of_a_known_gpu_is_recovered() {
     }
 }
 
-/// System: half of the GPU is occupied with batches of 24, 100 calibrations. Expectation: the 95 % interval contains the true
-/// value in at least 88 of them (five standard errors below 95 are 84; the interval may be as wide as a factor of 1.5).
+/// System: 100 calibrations of a GPU of which batches of 24 samples occupy half. Expectation: the 95 % interval contains 24 in at
+/// least 88 of them (five standard errors below 95 are 84; the interval may be as wide as a factor of 1.5).
 #[test]
 fn intervals_of_the_occupancy_hold_the_truth() {
     let law = OccupancyLaw::Saturating { half: 24.0 };

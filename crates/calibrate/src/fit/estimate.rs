@@ -9,36 +9,37 @@ use forebay_scenario::profile::{Fit, Parameter};
 pub(super) struct Law<'a> {
     /// Sums whose maximum is the law's value.
     pub(super) pieces: &'a [Piece],
-    /// Meanings of the coefficients.
+    /// The parameters that are computed from the coefficients.
     pub(super) terms: &'a [Term],
     /// Names of the settings.
     pub(super) settings: &'a [&'static str],
 }
 
-/// Meaning of a coefficient.
+/// A parameter of a law, and the coefficient from which it is computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Term {
     /// Name of the parameter.
     pub(super) name: &'static str,
-    /// Its unit.
+    /// Unit of the parameter.
     pub(super) unit: &'static str,
     /// Index of the coefficient: piece and column.
     pub(super) at: (usize, usize),
     /// Whether the parameter is the reciprocal of the coefficient: a rate, while the coefficient is a time.
     pub(super) rate: bool,
-    /// Explanation if no trial shows the parameter; empty if the law always needs it.
+    /// Explanation for the user if no trial depends on the parameter; empty if the law always needs the parameter.
     pub(super) unseen: &'static str,
 }
 
 /// Significant digits of values: more than any measurement has, but few enough to read.
 const DIGITS: i32 = 6;
-/// Number of draws that a profile keeps.
+/// Number of bootstrap draws that are stored in a profile.
 pub(super) const KEPT: usize = 40;
-/// Largest width of an interval that identifies a parameter, relative to the value.
+/// Largest width of an interval, relative to the value, with which a parameter counts as identified.
 const WIDE: f64 = 1.0;
 
 impl Law<'_> {
-    /// Fits the law, starting from each of `starts` (the piece that binds each cell). Returns `None` if there are no cells.
+    /// Fits the law to the cells. `starts` has assignments of cells to pieces (for each cell, the index of the largest piece)
+    /// from which the fit starts. Returns `None` if there is no solution, such as without cells.
     pub(super) fn fit(&self, cells: &Cells, starts: &[Vec<usize>], draws: usize) -> Option<Fit> {
         let settings: Vec<&[f64]> = cells.cells.iter().map(|cell| &cell.x[..]).collect();
         let variances = cells.cells.iter().map(|cell| cell.variance).collect();
@@ -60,7 +61,8 @@ impl Law<'_> {
         Some(estimates.fit(told))
     }
 
-    /// Returns the coefficients of the terms; coefficients that the solution lacks are taken from `other`, or 0.
+    /// Returns the coefficient of each term. If the solution lacks the term's piece, the coefficient is taken from `other`, or is
+    /// 0.
     fn coefficients(&self, solution: &Solution, other: Option<&[f64]>) -> Vec<f64> {
         let value = |(index, term): (usize, &Term)| match &solution.pieces[term.at.0] {
             Some(found) => found[term.at.1],
@@ -132,12 +134,12 @@ impl Estimates<'_> {
         };
         let ci95 = interval.map(ends);
         let limited = value.is_finite() && ci95.is_none_or(|ends| ends[1].is_finite());
-        let fast = || Some("faster than the trials can tell".to_owned());
+        let fast = || Some("too fast for the trials to measure".to_owned());
         let unidentified = unidentified.or_else(|| if limited { None } else { fast() });
         Parameter { value, unit, ci95, unidentified }
     }
 
-    /// Returns the other terms of the same piece.
+    /// Returns the indices of the other terms of the same piece.
     fn partners(&self, index: usize) -> impl Iterator<Item = usize> {
         let piece = self.law.terms[index].at.0;
         (0..self.law.terms.len()).filter(move |i| *i != index && self.law.terms[*i].at.0 == piece)
@@ -149,7 +151,7 @@ impl Estimates<'_> {
         format!("cannot be told apart from {}: the trials do not vary enough", others.join(" and "))
     }
 
-    /// Returns why the data do not identify this value; `None` if they do.
+    /// Returns why the data do not identify the value of a parameter; `None` if they do.
     fn doubt(&self, index: usize, interval: Option<[f64; 2]>) -> Option<String> {
         let value = self.centre[index];
         let Some([low, high]) = interval else {
@@ -164,12 +166,12 @@ impl Estimates<'_> {
                 "cannot be told apart from `{}`: where one is larger, the other is smaller",
                 self.law.terms[other].name
             ),
-            None if value == 0.0 => "too small to be seen".to_owned(),
+            None if value == 0.0 => "too small to measure".to_owned(),
             None => "its interval is wider than the value".to_owned(),
         })
     }
 
-    /// Returns the correlation of two terms over the draws.
+    /// Returns the correlation of the coefficients of two terms over the bootstrap draws.
     fn correlation(&self, a: usize, b: usize) -> f64 {
         let count = self.all.len() as f64;
         let mean = |i: usize| self.all.iter().map(|draw| draw[i]).sum::<f64>() / count;

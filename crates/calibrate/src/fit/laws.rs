@@ -7,7 +7,7 @@ use crate::measurement::Sample;
 use forebay_scenario::profile::Fit;
 use std::collections::BTreeMap;
 
-/// Shares of the highest observed rate above which trials may be bound by this rate.
+/// A fit may start with the assumption that trials above this share of the highest observed rate are limited by this rate.
 const NEAR: [f64; 3] = [0.97, 0.9, 0.75];
 
 /// Groups samples into cells by `settings`.
@@ -37,7 +37,7 @@ const STEP: Law<'static> = Law {
             unit: "s",
             at: (1, 0),
             rate: false,
-            unseen: "no batch was small enough for a step to take a shortest time",
+            unseen: "no batch was small enough to show a shortest step time",
         },
     ],
     settings: &["batch"],
@@ -72,8 +72,9 @@ const DECODE: Law<'static> = Law {
     settings: &["bytes", "pixels"],
 };
 
-/// Law of decoding if bytes and pixels are proportional. Settings are bytes, pixels, and the mean of both relative to their
-/// means. The cost that depends on this size is divided equally between bytes and pixels.
+/// Law of decoding if bytes and pixels of the images are proportional. Its third setting is the size of an image: the mean of
+/// bytes and pixels, each relative to its mean over all cells. Bytes and pixels each get half of the cost that depends on the
+/// size.
 const DECODE_TOGETHER: Law<'static> = Law {
     pieces: &[Piece { columns: 2, features: |x| [1.0, x[2], 0.0] }],
     terms: &[
@@ -120,8 +121,8 @@ fn together(mut cells: Cells, draws: usize) -> Option<Fit> {
         part.value = super::estimate::rounded(size.value * factor);
         part.ci95 = size.ci95.map(|ends| ends.map(|end| super::estimate::rounded(end * factor)));
         part.unidentified = Some(format!(
-            "cannot be told apart from `{other}`: bytes go with pixels in these images; each is \
-             given half of what their size costs"
+            "cannot be told apart from `{other}`: bytes are proportional to pixels in these images; each gets half of the \
+             cost"
         ));
         fit.parameters.insert(name.to_owned(), part);
     }
@@ -136,9 +137,9 @@ fn together(mut cells: Cells, draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Explanation if no trial shows the time of a request that waits for no other.
-const NEVER_ALONE: &str = "all trials were bound by a limit of all readers together: none is assumed \
-                           to a request that is alone; fewer readers would tell";
+/// Explanation if no trial shows the time of a single request, because all trials were bound by a limit of all readers together.
+const NEVER_ALONE: &str = "all trials were bound by the total limit of all readers: no limit is assumed for a single \
+                           request; measure with fewer readers to find it";
 
 const READ: Law<'static> = Law {
     pieces: &[
@@ -154,7 +155,7 @@ const READ: Law<'static> = Law {
             unit: "B/s",
             at: (1, 0),
             rate: true,
-            unseen: "no trial was bound by the bytes of all readers together: no limit is assumed",
+            unseen: "no trial was bound by the total bandwidth of all readers: no limit is assumed",
         },
         Term {
             name: "operations",
@@ -190,8 +191,9 @@ pub(super) fn read(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Returns start assignments of limits to cells. Cells near the highest observed rate of bytes or of requests may be bound by it.
-/// If several numbers of readers were tried, cells with the fewest readers may be bound too.
+/// Returns assignments of cells to pieces from which the fit of reads starts. Cells near the highest observed rate of bytes or of
+/// requests may be limited by this rate. Cells with the fewest readers may be limited too, but only if several numbers of readers
+/// were tried.
 fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
     let rate = |cell: &super::cell::Cell, bytes: bool| {
         if bytes { cell.x[0] / cell.mean } else { 1.0 / cell.mean }
@@ -217,8 +219,8 @@ fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
     starts
 }
 
-/// Adds the parameters of another fit to the same trials. Draws with the same number belong together, as both fits use the same
-/// random deviates.
+/// Adds to `fit` the parameters of `other`, a fit to the same trials. Draws with the same number belong together, as both fits
+/// use the same random deviates.
 pub(super) fn join(fit: &mut Fit, other: Fit) {
     let names = |fit: &Fit| fit.parameters.keys().cloned().collect::<Vec<_>>();
     let (first, second) = (names(fit), names(&other));

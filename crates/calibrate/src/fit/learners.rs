@@ -8,11 +8,11 @@ use crate::measurement::Sample;
 use forebay_model::law::{OccupancyLaw, learners_gain};
 use forebay_scenario::profile::Fit;
 
-/// Deviation of logarithms above which the loss is linear (Huber).
+/// Deviation of the logarithm of a slowdown above which Huber's loss is linear.
 const LINEAR: f64 = 0.03;
-/// Number of steps in the first search for the best value.
+/// Number of steps of the grid on which the best value is searched first.
 const GRID: usize = 240;
-/// Tolerance within which learners do not slow each other down, or fill the GPU.
+/// Relative tolerance within which learners count as not slowing each other down, or one learner as filling the GPU.
 const NEAR: f64 = 0.02;
 
 /// A comparison of one learner with several at the same batch.
@@ -109,18 +109,19 @@ fn best(slowdowns: &[[f64; 3]], [low, high]: [f64; 2]) -> f64 {
     (from * to).sqrt()
 }
 
-/// Returns why the trials do not identify the value, apart from noise; `None` if they do.
+/// Returns why the trials only bound the value on one side: learners never slowed each other down, or one learner always filled
+/// the GPU. Returns `None` otherwise.
 fn untold(pairs: &[Pair], half_batch: f64) -> Option<&'static str> {
     let law = OccupancyLaw::Saturating { half: half_batch };
     let free = |pair: &Pair| pair.learners * law.of(pair.batch) < 1.0 + NEAR;
     let full = |pair: &Pair| law.of(pair.batch) > 1.0 - NEAR;
     if pairs.iter().all(free) {
         return Some(
-            "learners never slowed each other down: it may be larger; larger batches or more learners \
-             would tell",
+            "learners never slowed each other down: the value may be larger; measure larger batches or more learners to find \
+             it",
         );
     }
     pairs.iter().all(full).then_some(
-        "one learner filled the GPU with every batch: it may be smaller; smaller batches would tell",
+        "one learner filled the GPU with every batch: the value may be smaller; measure smaller batches to find it",
     )
 }

@@ -32,7 +32,7 @@ use crate::measurement::Sample;
 use forebay_scenario::profile::{Fit, Host, Profile, Provenance};
 use std::collections::BTreeMap;
 
-/// Bootstrap draws for every interval.
+/// Number of bootstrap draws for every interval.
 const DRAWS: usize = 400;
 
 /// Returns the profile of everything that the samples determine. Samples that are marked as excluded, or whose time is no
@@ -113,8 +113,9 @@ fn by<T>(
     groups.into_iter().map(|(key, group)| (key, turn(&group))).collect()
 }
 
-/// Returns fits by the first half of a two-part key. If a first half has several second halves, the fit with the second half
-/// `usual` is named by the first half alone, and the others by both halves: `direct` and `direct-file-per-sample`.
+/// Returns fits by the first part of a two-part key, such as `direct`. If several keys have the same first part, only the fit
+/// with the second part `usual` (or the first fit, if none has it) is named so. The other fits are named by both parts, such as
+/// `direct-file-per-sample`.
 fn fits<T: Clone>(
     samples: &[&Sample],
     key: impl Fn(&Sample) -> String,
@@ -149,7 +150,7 @@ fn steps(samples: &[&Sample]) -> BTreeMap<String, BTreeMap<String, Fit>> {
     by_two(samples, names, |group| laws::step(group, DRAWS))
 }
 
-/// Returns how a GPU trained, without the number of learners; empty for training on cores.
+/// Returns the device of a training on a GPU, without the number of learners; empty for training on cores.
 fn way(sample: &Sample) -> String {
     let device = sample.label("device");
     if !sample.settings.contains_key("gpu") {
@@ -159,7 +160,7 @@ fn way(sample: &Sample) -> String {
     device.strip_suffix(&several).unwrap_or(device).to_owned()
 }
 
-/// Returns fits by two names; samples that lack a name are left out.
+/// Returns fits by the two names that `names` gives a sample; samples that lack a name are left out.
 fn by_two(
     samples: &[&Sample],
     names: impl Fn(&Sample) -> (String, String),

@@ -93,7 +93,7 @@ pub(super) fn noise(groups: &[Cells], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Adds the spread of steps within a trial, if trials observed it.
+/// Adds the spread of step times within a trial, if the samples contain it.
 pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     let jitter = |s: &&Sample| s.observed.get("jitter").copied();
     let usable = |value: &f64| value.is_finite() && (0.0..1e6).contains(value);
@@ -103,8 +103,8 @@ pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     super::laws::join(fit, jitter);
 }
 
-/// Adds the spread of the time of requests that wait for no other: the standard deviation of its logarithm, from the median and
-/// the 99 % quantile as for a lognormal distribution.
+/// Adds the spread of the latency in the trials with the fewest readers: the standard deviation of the latency's logarithm,
+/// computed from the median and the 99 % quantile as for a lognormal distribution.
 pub(super) fn add_latency_spread(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     /// 99 % quantile of the standard normal distribution.
     const Z99: f64 = 2.326_347_874;

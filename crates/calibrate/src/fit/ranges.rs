@@ -1,4 +1,4 @@
-//! Converts lines over ranges of sizes to parameters with intervals.
+//! Converts lines, each over a range of sizes, to parameters with intervals.
 
 use super::bootstrap;
 use super::cell::{Cells, median};
@@ -6,17 +6,17 @@ use super::estimate::{KEPT, rounded};
 use super::transport::line;
 use forebay_scenario::profile::{Fit, Parameter};
 
-/// Explanation of the slope of a line through one size.
+/// Explanation for the parameters of a line on which only one size was measured.
 const ONE_SIZE: &str =
-    "only one size was measured: the line is that of all sizes, faster or slower as a whole";
+    "only one size was measured: the line is that of all sizes, scaled to this size";
 
-/// Assignment of cells to lines.
+/// The cells of a collective, and the lines to which they are assigned.
 pub(super) struct Lines<'a> {
     /// All cells, in ascending order of sizes.
     pub(super) cells: &'a Cells,
     /// Indices of the cells on each line.
     pub(super) lines: Vec<Vec<usize>>,
-    /// Relative standard deviation of a size's mean about its line.
+    /// Relative standard deviation of a size's mean time about its line.
     pub(super) noise: f64,
 }
 
@@ -55,7 +55,8 @@ impl Lines<'_> {
         })
     }
 
-    /// Returns the offset [s] and slope [s/B] of each line. A line with one size is the line through all sizes, scaled.
+    /// Returns the offset [s] and slope [s/B] of each line. A line with only one size is the line through all sizes, scaled to
+    /// the time at this size.
     fn coefficients(&self, means: &[f64]) -> Option<Vec<[f64; 2]>> {
         let all: Vec<usize> = (0..means.len()).collect();
         let of = |cells: &[usize]| {
@@ -71,7 +72,8 @@ impl Lines<'_> {
         self.lines.iter().map(each).collect()
     }
 
-    /// Returns the ranges in ascending order: each with its line, and the sizes [B] on both sides of its lower border.
+    /// Returns the ranges in ascending order of sizes. Each has the index of its line, and the measured sizes [B] on both sides
+    /// of its lower border.
     fn ranges(&self) -> Vec<(usize, [f64; 2])> {
         let mut of: Vec<(usize, usize)> = Vec::new();
         for (number, cells) in self.lines.iter().enumerate() {
@@ -89,7 +91,8 @@ impl Lines<'_> {
         ranges
     }
 
-    /// Returns the values of the parameters in the order of `names`: two for the first range, three for each other range.
+    /// Returns the values of the parameters in the order of `names`: offset and slope of the first range; offset, slope and lower
+    /// border of each further range.
     fn values(&self, ranges: &[(usize, [f64; 2])], lines: &[[f64; 2]]) -> Vec<f64> {
         let mut values = Vec::new();
         for (number, (line, [below, above])) in ranges.iter().enumerate() {
@@ -121,7 +124,7 @@ impl Lines<'_> {
             _ if self.lines[line].len() == 1 => Some(ONE_SIZE.to_owned()),
             None => Some("too few trials for an interval".to_owned()),
             Some([low, high]) if high - low <= value => None,
-            Some(_) if value == 0.0 => Some("too small to be seen".to_owned()),
+            Some(_) if value == 0.0 => Some("too small to measure".to_owned()),
             Some(_) => Some("its interval is wider than the value".to_owned()),
         };
         Parameter { value: rounded(value), unit, ci95, unidentified }
@@ -143,8 +146,8 @@ impl Lines<'_> {
         median(&mut self.errors(lines))
     }
 
-    /// Returns the relative standard deviation of sizes about their lines, beyond their own noise. If the lines go through all
-    /// sizes, returns the standard deviation about neighbouring sizes.
+    /// Returns the relative standard deviation of sizes about their lines, beyond the noise of the sizes themselves. Returns the
+    /// field `noise` if every line goes through its sizes exactly, because it has as many coefficients.
     fn misfit(&self, lines: &[[f64; 2]]) -> f64 {
         let cells = &self.cells.cells;
         let free = cells.len().saturating_sub(2 * self.lines.len());
@@ -169,7 +172,7 @@ impl Lines<'_> {
     }
 }
 
-/// Returns range (from 0) and part (0: offset, 1: slope, 2: border) of parameter number `index`.
+/// Returns the range (from 0) of parameter number `index`, and its kind (0: offset, 1: slope, 2: border).
 fn place(index: usize) -> (usize, usize) {
     if index < 2 { (0, index) } else { ((index - 2) / 3 + 1, (index - 2) % 3) }
 }

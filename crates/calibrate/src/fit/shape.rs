@@ -11,7 +11,7 @@ const LEAST: f64 = 1e-7;
 /// Largest number of rounds of reweighting.
 const ROUNDS: usize = 12;
 
-/// One of the sums whose maximum is the law's value.
+/// One of the sums whose maximum is the law's value. The largest sum for a cell is said to bind the cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
     /// Number of coefficients.
@@ -30,10 +30,10 @@ pub(super) struct Problem<'a> {
     variances: Vec<f64>,
 }
 
-/// Coefficients of the pieces that bind at least one cell.
+/// Result of a fit: the coefficients of the pieces, and the piece that binds each cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Solution {
-    /// Coefficients of each piece; `None` if it binds no cell.
+    /// Coefficients of each piece; `None` if the piece binds no cell and the law does not need it.
     pub(super) pieces: Vec<Option<Coefficients>>,
     /// Index of the piece that binds each cell.
     pub(super) bound: Vec<usize>,
@@ -42,7 +42,7 @@ pub(super) struct Solution {
 }
 
 impl Solution {
-    /// Returns the number of coefficients that the cells determine.
+    /// Returns the number of coefficients of all pieces in the solution.
     fn size(&self, pieces: &[Piece]) -> usize {
         let found = self.pieces.iter().zip(pieces).filter(|(found, _)| found.is_some());
         found.map(|(_, piece)| piece.columns).sum()
@@ -53,7 +53,7 @@ impl Solution {
         mean * (1.0 - self.residuals[cell])
     }
 
-    /// Returns the Huber loss.
+    /// Returns Huber's loss, summed over all cells; `deviations` has the relative standard deviation of each cell.
     pub(super) fn loss(&self, deviations: &[f64]) -> f64 {
         let loss = |(r, sd): (&f64, &f64)| {
             let z = (r / sd).abs();
@@ -81,8 +81,8 @@ impl<'a> Problem<'a> {
         self.variances.iter().map(|v| (v + misfit * misfit).sqrt().max(LEAST)).collect()
     }
 
-    /// Returns the best of the solutions that start from each of `starts`, with its misfit (the deviation of cells from the law
-    /// beyond their own noise). Schwarz's criterion (1978) prefers simple solutions.
+    /// Returns the best solution and its misfit (the deviation of cells from the law beyond their own noise). Each of `starts`
+    /// gives one solution; Schwarz's criterion (1978) selects among them and prefers solutions with few coefficients.
     pub(super) fn best(&self, means: &[f64], starts: &[Vec<usize>]) -> Option<(Solution, f64)> {
         let solve = |misfit: f64| {
             let solve = |start: &Vec<usize>| self.refine(means, start, misfit);
@@ -106,7 +106,7 @@ impl<'a> Problem<'a> {
         Some((settled, misfit))
     }
 
-    /// Returns whether the cells that piece number `piece` binds can distinguish its coefficients.
+    /// Returns whether the cells that piece number `piece` binds determine each of its coefficients separately.
     pub(super) fn tells_apart(&self, solution: &Solution, piece: usize, means: &[f64]) -> bool {
         let mut sums = Sums::default();
         for (c, mean) in means.iter().enumerate().filter(|(c, _)| solution.bound[*c] == piece) {
@@ -132,9 +132,9 @@ impl<'a> Problem<'a> {
         (scale * scale - noise).max(0.0).sqrt()
     }
 
-    /// Improves a solution iteratively: each cell is assigned to the piece with the greatest value for it, and each piece is
-    /// fitted to its cells by Huber's reweighted least squares on relative residuals. Returns `None` if there is no valid
-    /// solution.
+    /// Fits the pieces to the `means` of the cells, starting from the assignment `start` of cells to pieces. Each round fits each
+    /// piece to its cells by Huber's reweighted least squares on relative residuals, then assigns each cell to the piece with the
+    /// largest value for it. Returns `None` if there is no valid solution.
     pub(super) fn refine(&self, means: &[f64], start: &[usize], misfit: f64) -> Option<Solution> {
         let deviations = self.deviations(misfit);
         let mut bound = start.to_vec();
@@ -175,7 +175,8 @@ impl<'a> Problem<'a> {
         Some(Solution { pieces, bound, residuals })
     }
 
-    /// Returns the piece with the greatest value for a cell, and this value; the piece `before` if several are equal.
+    /// Returns the piece with the largest value for a cell, and this value. Among equal values it prefers `before`, the piece to
+    /// which the cell was assigned so far.
     fn greatest(
         &self,
         pieces: &[Option<Coefficients>],

@@ -49,7 +49,7 @@ impl Sums {
         best.0
     }
 
-    /// Returns whether the rows can distinguish the first `columns` columns.
+    /// Returns whether the rows determine the coefficients of the first `columns` columns separately.
     pub(super) fn tells_apart(&self, columns: usize) -> bool {
         self.solve_set((1 << columns) - 1).is_some()
     }

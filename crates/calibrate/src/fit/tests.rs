@@ -59,7 +59,7 @@ const READ: ReadLaw = ReadLaw {
 };
 
 /// System: a disk that serves 500 requests or 100 MB per second, whatever the number of readers, as throttles and quotas do.
-/// Expectation: this limit is found, and nothing about a request alone.
+/// Expectation: this limit is identified; the time of a single request is not, and a reason is given.
 #[test]
 fn a_limit_that_binds_every_trial_is_identified() {
     let requests = ReadLaw { operations: 500.0, bandwidth: f64::INFINITY, ..READ };
@@ -159,7 +159,7 @@ fn bytes_proportional_to_pixels_identify_only_their_total_cost() {
     let fit = &fitted(&decodes(&points)).decode["jpeg"];
     for (name, other) in [("per_byte", "per_pixel"), ("per_pixel", "per_byte")] {
         assert!(
-            why(fit, name).contains(&format!("from `{other}`: bytes go with pixels")),
+            why(fit, name).contains(&format!("from `{other}`: bytes are proportional to pixels")),
             "{fit:?}"
         );
         assert!(fit.value(name).unwrap() > 0.0);

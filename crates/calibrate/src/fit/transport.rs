@@ -1,4 +1,4 @@
-//! Fits messages and collectives: ranges of sizes, each with a line.
+//! Fits the times of messages and collectives as a function of size: sizes are split into ranges, and each range has a line.
 //!
 //! If tables name algorithms, the sizes of each algorithm have lines of their own. Within an algorithm, the borders of ranges
 //! minimise Huber's loss plus Schwarz's penalty (1978) for each further range; they are found by dynamic programming (Jackson et
@@ -18,18 +18,18 @@ use forebay_scenario::profile::Fit;
 use std::collections::BTreeMap;
 
 const LINE: [Piece; 1] = [Piece { columns: 2, features: |x| [1.0, x[0], 0.0] }];
-/// Smallest number of sizes in a range within an algorithm: two are always on a line.
+/// Smallest number of sizes in a range of one algorithm: two sizes are always on a line.
 const FEWEST: usize = 3;
-/// Number of sizes beyond a jump at the end of a table.
+/// Number of sizes in a short last range, which follows a jump of the times at the end of a table.
 const BEYOND: usize = 2;
-/// Smallest relative distance of these sizes from the line of the range before.
+/// Smallest relative distance of the times after a jump from the line of the range before.
 const JUMP: f64 = 0.2;
-/// Largest number of sizes that are used.
+/// Maximum number of sizes that are used; if there are more, every second, third or n-th size is used.
 const MOST: usize = 200;
 /// Smallest relative noise that is assumed for a table.
 const FLOOR: f64 = 0.01;
 
-/// Returns fits by transport, and by collective with its number of ranks: `allreduce-8`.
+/// Returns fits by transport, then by collective with its number of ranks, such as `allreduce-8`.
 pub(super) fn transports(
     samples: &[&Sample],
     draws: usize,
@@ -77,7 +77,7 @@ pub(super) fn fit(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Lines { cells: &cells, lines, noise }.fit(draws)
 }
 
-/// Returns, for each size, the trials of the algorithm that was fastest, with its name.
+/// Returns, for each size, the trials of the fastest algorithm at this size, with the algorithm's name.
 fn fastest<'a>(samples: &[&'a Sample]) -> Vec<(&'a Sample, &'a str)> {
     let mut sizes: BTreeMap<u64, BTreeMap<&str, Vec<&Sample>>> = BTreeMap::new();
     for &sample in samples {
@@ -95,7 +95,7 @@ fn fastest<'a>(samples: &[&'a Sample]) -> Vec<(&'a Sample, &'a str)> {
     sizes.into_values().filter_map(best).flatten().collect()
 }
 
-/// Returns the relative standard deviation of a size about the line between its neighbours of the same algorithm.
+/// Returns the relative standard deviation of a size's mean time about the line between its two neighbours of the same algorithm.
 fn noise<'a>(cells: &[Cell], algorithms: impl Iterator<Item = &'a Vec<usize>>) -> f64 {
     let off = |three: &[usize]| {
         let [a, b, c] = [0, 1, 2].map(|index| &cells[three[index]]);
@@ -108,7 +108,7 @@ fn noise<'a>(cells: &[Cell], algorithms: impl Iterator<Item = &'a Vec<usize>>) -
     if all.is_empty() { 0.0 } else { 1.4826 * median(&mut all) }
 }
 
-/// Returns the line through the cells `of`, and its loss.
+/// Returns the line through the cells with the indices `of`, and its loss.
 pub(super) fn line(
     cells: &Cells,
     of: &[usize],
@@ -124,7 +124,7 @@ pub(super) fn line(
     Some((solution, loss))
 }
 
-/// Splits the cells of one algorithm into ranges, so that the sum of loss and penalty is least.
+/// Splits the cells of one algorithm into ranges, so that the sum of loss and penalty is minimal.
 fn split(cells: &Cells, of: &[usize], noise: f64) -> Option<Vec<Vec<usize>>> {
     let means = cells.means();
     // Penalty of a further range: a border, and two coefficients of another line.

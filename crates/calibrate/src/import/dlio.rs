@@ -74,21 +74,21 @@ pub enum Times {
         /// Standard deviation.
         sd: f64,
     },
-    /// Uniform.
+    /// Uniform distribution.
     Uniform {
-        /// Least.
+        /// Lower bound.
         low: f64,
-        /// Greatest.
+        /// Upper bound.
         high: f64,
     },
-    /// Gamma.
+    /// Gamma distribution.
     Gamma {
         /// Shape.
         shape: f64,
         /// Scale.
         scale: f64,
     },
-    /// Exponential.
+    /// Exponential distribution.
     Exponential {
         /// Mean.
         mean: f64,
@@ -120,7 +120,7 @@ impl Times {
     }
 }
 
-/// Where a workload runs; its file does not contain this.
+/// Accelerators and storage with which a workload runs; the workload's file does not contain them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
     /// Number of accelerators in all.

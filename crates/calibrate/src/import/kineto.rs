@@ -36,16 +36,16 @@ pub struct TracedStep {
 /// Why a trace cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It is not valid JSON of this kind.
+    /// The file is not valid JSON, or not a PyTorch trace.
     #[error("it is no PyTorch trace: {0}")]
     Malformed(serde_json::Error),
-    /// It cannot be read, or exceeds the limits for memory.
+    /// The file cannot be read, or exceeds the limits for memory.
     #[error("{inner}; {}", inner.remedy())]
     Unreadable {
         /// Reason.
         inner: InputError,
     },
-    /// It has no steps.
+    /// The trace has no steps.
     #[error(
         "it has no steps ({events} events, {waits} of them waits for a DataLoader); give \
          `torch.profiler.profile` a `schedule` and call its `step()` at the end of each training step, \
@@ -90,7 +90,7 @@ pub fn steps(mut from: impl BufRead) -> Result<Vec<TracedStep>, TraceError> {
 }
 
 fn read(from: impl Read) -> Result<Spans, serde_json::Error> {
-    /// The parts of the file that matter.
+    /// The fields of a trace file that are used.
     #[derive(Deserialize)]
     struct File {
         #[serde(rename = "traceEvents")]
@@ -140,7 +140,7 @@ impl Spans {
         }
     }
 
-    /// Defines a step as the time from one wait to the next in the same thread.
+    /// Makes steps from waits: each step is the time from the start of one wait to the start of the next wait in the same thread.
     fn between_waits(&mut self) {
         self.waits.sort_by(|a, b| a.thread.cmp(&b.thread).then(a.start.total_cmp(&b.start)));
         let pairs = self.waits.windows(2).filter(|pair| pair[0].thread == pair[1].thread);
@@ -149,7 +149,7 @@ impl Spans {
         self.steps = steps.collect();
     }
 
-    /// Returns every step with the time that waits of its thread take within it.
+    /// Returns every step with the time that its thread waited for the loader during the step.
     fn attributed(mut self) -> Vec<TracedStep> {
         self.steps.sort_by(|a, b| a.start.total_cmp(&b.start));
         self.waits.sort_by(|a, b| a.start.total_cmp(&b.start));

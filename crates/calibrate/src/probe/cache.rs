@@ -92,8 +92,7 @@ impl Probe for CacheProbe {
         self.file = Some(file);
         if disk < 3.0 * memory {
             return Ok(vec![
-                "page cache not measured: memory and disk are too alike here to be told apart \
-                 by time; name another --directory"
+                "page cache not measured: reads from memory and from disk take about as long here; name another --directory"
                     .to_owned(),
             ]);
         }

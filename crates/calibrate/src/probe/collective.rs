@@ -1,4 +1,4 @@
-//! How long collectives among this machine's GPUs take.
+//! The probe `collective`: measures how long collectives among this machine's GPUs take.
 
 use super::gpu::{Exchange, Ranks};
 use super::step::process_core_seconds;
@@ -27,7 +27,7 @@ pub struct CollectiveProbe {
     settings: CollectiveSettings,
     /// Number of the machine's GPUs; `None` before `prepare`.
     there: Option<usize>,
-    /// Number of ranks and the ranks of the last trial, kept because joining them takes long.
+    /// The NCCL ranks of the last trial with their number; they are kept, because opening them takes long.
     ranks: Option<(usize, Ranks)>,
 }
 
@@ -101,15 +101,14 @@ impl Probe for CollectiveProbe {
 fn notes(there: usize, version: &str, asked: &List<Count>) -> Vec<String> {
     let mut notes = vec![format!("NCCL {version} among {there} GPUs")];
     if there == 1 {
-        let what = "with one GPU only the floor of a single rank is measured: what a collective costs \
-                    that sends nothing; the rest needs more GPUs";
+        let what = "with one GPU only the cost of a collective that sends nothing is measured; the rest needs more GPUs";
         notes.push(what.to_owned());
     }
     let lacking: Vec<String> =
         asked.iter().filter(|gpus| gpus.0 > there).map(|gpus| gpus.0.to_string()).collect();
     if !lacking.is_empty() {
         let lacking = lacking.join(", ");
-        notes.push(format!("not measured: {lacking} GPUs, of which there are {there}"));
+        notes.push(format!("not measured: {lacking} GPUs, as there are only {there}"));
     }
     notes
 }
@@ -138,7 +137,7 @@ mod tests {
     fn gpu_counts_that_cannot_be_measured_are_reported() {
         let asked = List(vec![Count(1), Count(2), Count(4)]);
         let one = notes(1, "2.28.9", &asked).join("\n");
-        for part in ["2.28.9", "floor of a single rank", "not measured: 2, 4 GPUs"] {
+        for part in ["2.28.9", "a collective that sends nothing", "not measured: 2, 4 GPUs"] {
             assert!(one.contains(part), "{part}: {one}");
         }
         let eight = notes(8, "2.28.9", &asked);

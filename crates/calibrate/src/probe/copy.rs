@@ -1,4 +1,4 @@
-//! How long copies from the host to a GPU take.
+//! The probe `copy`: measures how long copies from the host to a GPU take.
 
 use super::gpu::{Board, Copied, Copies, Precision, Task};
 use super::step::{DeviceName, process_core_seconds};

@@ -1,4 +1,4 @@
-//! What it costs to turn a stored image into a tensor.
+//! The probe `decode`: measures what it costs to turn a stored image into a tensor.
 
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use forebay_image::{Decoder, Generated, QUALITY};
@@ -78,7 +78,7 @@ impl Set {
         self.pixels as f64 / self.images.len().max(1) as f64
     }
 
-    /// Returns a set of generated images of one width and of the scene's JPEG quality.
+    /// Returns a set of generated images of one width, with the JPEG quality of `scene`.
     fn generated(scene: &Generated, width: usize) -> Set {
         let height = (width * 3).div_ceil(4);
         let count = (PIXELS / (width * height)).clamp(2, IMAGES) as u64;

@@ -4,7 +4,7 @@ use forebay_model::input::{self, InputError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a probe ends early; the message continues "forebay: ".
+/// Why a probe ends early; the message is shown after "forebay: ".
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// A file or directory cannot be used.
@@ -60,7 +60,7 @@ pub enum ProbeError {
     #[error("{0}")]
     Machine(String),
     /// The probe's time ended before its first trial.
-    #[error("its time ended while it prepared: give it a longer `budget` in the plan")]
+    #[error("its time ended during preparation: write a longer `budget` in the plan")]
     Time,
     /// The user interrupted the run.
     #[error("interrupted")]

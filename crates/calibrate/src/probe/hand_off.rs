@@ -1,4 +1,5 @@
-//! What it costs to hand a sample from a worker to a trainer, with the queue rules and the lock of live runs.
+//! The probe `queue`: measures what it costs to hand a sample from a worker to a trainer, with the queue rules and
+//! the lock of live runs.
 
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use forebay_engine::Time;
@@ -108,7 +109,7 @@ impl Probe for QueueProbe {
     }
 }
 
-/// Time since an instant.
+/// A clock that shows the time since an instant.
 #[derive(Debug, Clone, Copy)]
 struct Elapsed(Instant);
 

@@ -1,4 +1,4 @@
-//! What this machine has, and how fast it copies memory.
+//! Describes this machine, and measures how fast it copies memory (the probe `host`).
 
 use super::limits::{self, after};
 use super::{Cell, Context, Count, Probe, ProbeError, Seconds, Trial, team};

@@ -99,8 +99,8 @@ impl Controls {
         Controls::find(Path::new(GROUPS), &groups)
     }
 
-    /// Returns the tightest limits of the control groups that `groups`, a text in the format of
-    /// `/proc/self/cgroup`, names below `root`, and of their parents.
+    /// Returns the tightest limits of control groups below `root` and of their parents. `groups` names the control
+    /// groups in the format of `/proc/self/cgroup`.
     fn find(root: &Path, groups: &str) -> Controls {
         let mut found = Controls::default();
         for line in groups.lines() {

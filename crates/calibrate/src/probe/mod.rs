@@ -57,14 +57,14 @@ use std::time::{Duration, Instant};
 /// A kind of trial, which is repeated until its median is known well enough.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// Values that distinguish the cell and are no numbers, such as `access = "direct"`.
+    /// Labels that distinguish the cell, such as `access = "direct"`.
     pub labels: BTreeMap<String, String>,
     /// Numbers that distinguish the cell, in SI units, such as `size` and `readers`.
     pub settings: BTreeMap<String, f64>,
 }
 
 impl Cell {
-    /// A cell with these labels and settings.
+    /// Returns a cell with these labels and settings.
     #[must_use]
     pub fn new(labels: &[(&str, &str)], settings: &[(&str, f64)]) -> Cell {
         let label = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
@@ -107,7 +107,7 @@ pub struct Trial {
     pub excluded: Option<String>,
 }
 
-/// What a probe is given for its preparation and for a trial.
+/// Directory, times, seed and other values that a probe gets for its preparation and for each trial.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// Empty directory for everything that this probe writes; it is removed after the probe.

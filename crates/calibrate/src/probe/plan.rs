@@ -102,7 +102,7 @@ impl Watching {
     }
 }
 
-/// The error that a plan cannot be used: names the place and what to write instead.
+/// The error that a plan cannot be used; its message names the place in the plan and says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {message}")]
 pub struct PlanError {

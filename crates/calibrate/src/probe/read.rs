@@ -1,5 +1,5 @@
-//! Reads of real files, by threads that each read one request after the other: `pread` on files
-//! opened as a loader opens them.
+//! The probe `read`: times reads of real files by threads that each read one request after the other. They call
+//! `pread` on files opened as a loader opens them.
 
 mod data;
 mod files;
@@ -61,7 +61,7 @@ impl Layout {
 }
 
 impl ReadSettings {
-    /// Returns the disk space that each layout may use [B].
+    /// Returns the disk space for the files of each layout [B].
     fn share(&self) -> u64 {
         self.disk.0 / self.layout.0.len() as u64
     }

@@ -1,10 +1,11 @@
-//! When repetitions are enough, and whether they drift.
+//! Decides whether a trial has been repeated often enough, and whether its times drift.
 
 use forebay_engine::stats::quantile;
 
-/// Returns the median of values in any order and its 95 % confidence interval between order statistics, which
-/// needs no assumption about the distribution of the values (Conover, *Practical Nonparametric Statistics*,
-/// section 3.2). The interval is `None` for fewer than six values; the result is `None` if there are no values.
+/// Returns the median of values in any order and its 95 % confidence interval. The interval lies between two order
+/// statistics and needs no assumption about the distribution of the values (Conover, *Practical Nonparametric
+/// Statistics*, section 3.2). The interval is `None` for fewer than six values; the result is `None` if there are
+/// no values.
 #[must_use]
 pub fn median_interval(values: &[f64]) -> Option<(f64, Option<[f64; 2]>)> {
     let mut sorted = values.to_vec();
@@ -25,9 +26,9 @@ pub(super) fn relative_half_width(values: &[f64]) -> f64 {
     }
 }
 
-/// Returns how many of `n` sorted values lie outside the confidence interval at each end. With a probability of
-/// at most 2.5 % the true median lies beyond such an end: the number of values below the median is binomial
-/// with probability ½. `None` for fewer than six values.
+/// Returns how many of `n` sorted values lie outside the median's 95 % confidence interval at each end; `None` for
+/// fewer than six values. The true median lies beyond each end of the interval with a probability of at most 2.5
+/// %: the number of values below the true median is binomial with probability ½.
 fn outside(n: usize) -> Option<usize> {
     let mut chance = 0.5_f64.powi(i32::try_from(n).ok()?);
     let (mut below, mut outside) = (0.0, None);
@@ -42,9 +43,9 @@ fn outside(n: usize) -> Option<usize> {
     outside
 }
 
-/// Returns whether values, in the order in which they were taken, have a trend and rise or fall by more than
-/// `least` of their median. A trend is what Mann and Kendall's test finds at 1 % (Mann, *Nonparametric tests
-/// against trend*, 1945).
+/// Returns whether values, in the order in which they were taken, drift: they have a trend, and rise or fall by
+/// more than the share `least` of their median. The trend is found by Mann and Kendall's test at the 1 % level
+/// (Mann, *Nonparametric tests against trend*, 1945).
 #[must_use]
 pub(super) fn drifts(values: &[f64], least: f64) -> bool {
     let n = values.len();

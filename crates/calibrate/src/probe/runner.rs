@@ -202,7 +202,7 @@ impl Runner<'_> {
         let excluded = if state.session < probe.rules(self.rules).warm_up {
             Some("warm-up".to_owned())
         } else if trial.operations == 0 || !trial.seconds.is_finite() {
-            Some("no operation came to an end".to_owned())
+            Some("no operation was completed".to_owned())
         } else {
             trial.excluded.clone().or_else(judged)
         };

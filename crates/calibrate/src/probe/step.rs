@@ -1,4 +1,4 @@
-//! How long a training step takes, on cores or on a GPU.
+//! The probe `step`: measures how long a training step takes, on cores or on a GPU.
 
 mod device;
 

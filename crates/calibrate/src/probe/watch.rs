@@ -1,4 +1,4 @@
-//! Who else used the machine during a trial.
+//! Measures how much others used the machine during a trial.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
@@ -78,10 +78,10 @@ fn ticks(stat: &str) -> [f64; 2] {
 }
 
 impl Limits {
-    /// Returns why a trial must not be used; `None` if it may be. The trial kept `threads` threads busy for
-    /// `core_seconds` and had them wait for cores for `waited`. Others may use half of the cores that the trial
-    /// does not need, but not all, because they share caches and memory. Processor time is counted in ticks, so
-    /// that two ticks prove nothing.
+    /// Returns why a trial must not be used; `None` if it may be used. The trial's `threads` threads used the
+    /// processor for `core_seconds` and waited for cores for `waited` seconds, all together. Other processes may
+    /// use half of the cores that the trial does not need, but not all of them, because cores share caches and
+    /// memory. Processor time is counted in ticks, so a difference of two ticks proves nothing.
     #[must_use]
     pub fn judge(
         &self,

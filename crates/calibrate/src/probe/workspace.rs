@@ -100,8 +100,8 @@ impl Drop for Workspace {
     }
 }
 
-/// Removes a workspace, its marker last: if this process is killed meanwhile, the marker tells the next process
-/// whose the rest is.
+/// Removes a workspace, its marker last: if this process is killed meanwhile, the marker still tells the next
+/// process which process made the workspace.
 fn remove(path: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -186,7 +186,8 @@ fn remove_leftovers(parent: &Path, here: &Identity) -> Result<Vec<String>, Probe
     Ok(notes)
 }
 
-/// Age at which a workspace that is still being made belongs to a dead process: making one takes milliseconds.
+/// Age from which on an unfinished workspace is taken to belong to a dead process, because making a workspace
+/// takes milliseconds.
 const MADE_BY_THEN: Duration = Duration::from_hours(24);
 
 /// Removes a workspace whose making was never finished, if its process is surely dead; returns a note on what

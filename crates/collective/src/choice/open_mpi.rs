@@ -19,8 +19,8 @@ impl Line {
     }
 }
 
-/// A long broadcast goes along a chain if it has fewer ranks than a line gives for its bytes. The chunk size [B] is
-/// the one beside the first such line.
+/// Decision lines for long broadcasts, each with a chunk size [B]. A long broadcast goes along a chain if it has
+/// fewer ranks than one of the lines gives for its bytes; the first such line sets the chunk size.
 const BROADCAST: [(Line, u64); 3] = [
     (Line(1.6134e-6, 2.1102), 128 * KIB),
     (Line(2.3679e-6, 1.1787), 64 * KIB),
@@ -30,8 +30,8 @@ const BROADCAST_SMALL: u64 = 2_048;
 const BROADCAST_MIDDLE: u64 = 370_728;
 const BROADCAST_FEW: u64 = 13;
 
-/// A reduction takes the algorithm and the chunk size [B] beside the first line that gives fewer ranks for its bytes
-/// than it has.
+/// Decision lines for reductions, each with an algorithm and a chunk size [B]. The first line that gives fewer ranks
+/// for the reduction's bytes than the reduction has sets both.
 const REDUCE: [(Line, Algorithm, u64); 4] = [
     (Line(0.6016 / 1024.0, 1.3496), Algorithm::BinomialTree, KIB),
     (Line(0.0410 / 1024.0, 9.7128), Algorithm::Ring, KIB),

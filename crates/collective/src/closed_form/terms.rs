@@ -15,7 +15,7 @@ pub(super) struct Terms<'a> {
     ranks: u64,
     bytes: u64,
     n: f64,
-    /// Longest and shortest part of a rank [B].
+    /// Length of the longest and of the shortest part that belongs to a rank [B].
     part: f64,
     least: f64,
     chunk: Option<u64>,
@@ -152,7 +152,8 @@ impl<'a> Terms<'a> {
         self.l * self.cost.alpha + self.others() * self.cost.beta
     }
 
-    /// Returns the bytes that a rank receives in an allgather, with the bytes that folding ranks in adds.
+    /// Returns the bytes that a rank receives in an allgather, including the bytes sent to fold in ranks beyond a
+    /// power of two.
     fn gathered(&self, algorithm: Algorithm) -> f64 {
         match algorithm {
             Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => self.doubled(),

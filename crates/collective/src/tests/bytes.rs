@@ -3,10 +3,11 @@
 use super::super::{Algorithm, Collective, Kind, Operation};
 use super::cases::ranks;
 
-/// Divisible by every number up to 17 and by 64.
+/// Size of buffers [B]: divisible by every number up to 17 and by 64.
 const BYTES: u64 = 720_720 * 17 * 4;
 
-/// Bytes of one collective: sent by all ranks together, most sent by one rank, most reduced by one rank.
+/// Bytes of one collective: the sum sent by all ranks, the maximum sent by one rank, and the maximum reduced by
+/// one rank.
 #[derive(Debug, PartialEq, Eq)]
 struct Sent {
     all: u64,
@@ -33,7 +34,8 @@ fn sent(operation: Operation, algorithm: Algorithm, ranks: u64) -> Sent {
     Sent { all: out.iter().sum(), most: most(&out), reduced: most(&reduced) }
 }
 
-/// Returns what an algorithm sends by the textbook; `None` if that depends on more than the number of ranks.
+/// Returns the bytes that an algorithm sends by the textbook; `None` if they depend on more than the number of
+/// ranks.
 fn textbook(operation: Operation, algorithm: Algorithm, p: u64) -> Option<Sent> {
     use Algorithm::*;
     use Operation::*;

@@ -51,7 +51,7 @@ fn spans(transfer: &Transfer) -> [Span; 2] {
     }
 }
 
-/// Checks a collective of which all ranks have a common buffer.
+/// Checks a collective in which all ranks have a common buffer: any but an all-to-all.
 fn follow(collective: &Collective, schedule: &Schedule) {
     let ends = schedule.ranks() + schedule.switches();
     let mut sums: Vec<Vec<Sum>> = (0..ends).map(|id| before(collective, id)).collect();

@@ -4,8 +4,8 @@ use super::super::{Algorithm, Collective, Content, Kind, Operation};
 
 const BYTES: u64 = 1 << 20;
 
-/// Returns two numbers for each phase: the most bytes that one rank sends to others of its node, and the most that
-/// the ranks of one node send to other nodes.
+/// Returns two numbers for each phase: the maximum number of bytes that one rank sends to others of its node, and the
+/// maximum number that the ranks of one node send to other nodes.
 fn loads(collective: &Collective, per_node: u32) -> Vec<[u64; 2]> {
     let schedule = collective.schedule().expect("a case can be done");
     let (ranks, nodes) = (collective.ranks, collective.ranks.div_ceil(per_node));

@@ -127,7 +127,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Links that a stage uses.
+    /// Returns the links that a transfer uses in its present stage.
     fn route(&self, active: &Active) -> Vec<usize> {
         let (transfer, ranks) = (self.all[active.transfer].1, self.schedule.ranks());
         let links = match active.stage {
@@ -139,8 +139,8 @@ impl<'a> Execution<'a> {
         ours.map(|(end, kind)| 3 * end as usize + kind).collect()
     }
 
-    /// Returns the max-min fair rates, by progressive filling: the link that gives the least share
-    /// is filled first.
+    /// Returns the max-min fair rates, by progressive filling: the link that gives the smallest
+    /// share is filled first.
     fn rates(&self) -> Vec<f64> {
         let routes: Vec<Vec<usize>> = self.active.iter().map(|active| self.route(active)).collect();
         let mut rates: Vec<Option<f64>> =

@@ -4,9 +4,9 @@ use super::super::{Across, Algorithm, Collective, Cost, Levels, Operation, close
 use super::cases::{collectives, ranks};
 use super::reference::execute;
 
-/// Divisible by every number up to 17 and by 64.
+/// Size of buffers [B]: divisible by every number up to 17 and by 64.
 const BYTES: u64 = 720_720 * 17 * 4;
-/// Messages of some kilobytes take as long as their latency.
+/// Costs at which a message of some kilobytes takes as long to send as its latency.
 const COST: Cost = Cost { alpha: 2e-6, beta: 1e-9, gamma: 3e-10 };
 
 fn executed(collective: &Collective) -> f64 {

@@ -10,18 +10,20 @@ use crate::Time;
 const NOISE: f64 = 2e-15;
 /// Distance from a whole picosecond up to which an instant counts as whole [ps].
 const WHOLE: f64 = 1e-6;
-/// From here on every `f64` is a whole number.
+/// Number from which on every `f64` is a whole number.
 const FRACTIONAL: f64 = (1u64 << 53) as f64;
 
-/// The integral of a level over time, and the groups that rise with it. Laid out so that its own numbers and its
-/// first entry are in one cache line; the number of entries and the other entries lie beyond.
+/// A virtual clock: the integral over time of a level (rate ÷ weight), and the groups that rise with it. Laid out so
+/// that the clock's own numbers and its first entry are in one cache line; the number of entries and the other
+/// entries lie beyond.
 #[derive(Debug, Clone, Default)]
 #[repr(C, align(64))]
 pub(super) struct Clock {
     value: f64,
     rate: f64,
     since: Time,
-    /// The largest value at which a rebase moved the origin: rounding errors of keys are relative to it.
+    /// Largest value of the clock at which a rebase has moved the origin; rounding errors of keys are relative to
+    /// this value.
     reach: f64,
     /// The rate from the next `refresh` on [1/ps].
     pub(super) target: f64,
@@ -31,7 +33,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that is to run at `rate` [1/ps].
+    /// Creates a clock that runs at `rate` [1/ps].
     pub(super) fn new(rate: f64) -> Clock {
         Clock { rate, target: rate, ..Clock::default() }
     }
@@ -100,7 +102,8 @@ impl Clock {
         due(now, key, self.value, self.rate, key + self.reach)
     }
 
-    /// Returns the value up to which entries are due at `now`, given that the first one is.
+    /// Returns the clock's value up to which entries are due at `now`, with an allowance for rounding errors; the
+    /// first entry must be due.
     #[inline]
     pub(super) fn ripe(&mut self, now: Time) -> f64 {
         let value = self.advance(now);
@@ -133,7 +136,8 @@ pub(super) fn due(now: Time, key: f64, value: f64, rate: f64, scale: f64) -> Tim
     far(now, left, rate, exact)
 }
 
-/// Returns what `due` does for an instant so far away that every `f64` is whole, for an infinite rate, and for NaN.
+/// Returns the result of `due` in the special cases: the instant is so far away that every `f64` is whole, the rate
+/// is infinite, or a number is NaN.
 #[cold]
 fn far(now: Time, left: f64, rate: f64, exact: f64) -> Time {
     if rate.is_infinite() && left.is_finite() {

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// rebase.
 const REBASE: u64 = 64_000_000_000_000;
 
-/// Number of times that one link is solved in one settling, after which its component is solved by progressive
-/// filling.
+/// Number of times that one link is solved in one settling; after that, all links connected with it are solved
+/// together by progressive filling.
 const PATIENCE: u32 = 64;
 
 /// Key of a flow that is done and has left its group's heap, but that `finish` has not returned yet.
@@ -60,7 +60,7 @@ pub(super) struct Core<T> {
     pub(super) groups: Vec<Group>,
     pub(super) uses: Vec<UseState>,
     pub(super) clocks: Vec<Clock>,
-    /// For each group, its place in the heap of its home; `NONE` without a home.
+    /// For each group, its place in the heap of its home, which is the clock that it rides; `NONE` without a home.
     pub(super) places: Vec<u32>,
     /// Clocks in order of the instant at which their first flow is due; a clock whose flows never end is not among
     /// them.
@@ -73,7 +73,7 @@ pub(super) struct Core<T> {
     sequence: u64,
     /// Groups in which flows started or ended since the last settling.
     pub(super) dirty: Vec<u32>,
-    /// Links whose level must be found again.
+    /// Links whose level, the rate ÷ weight to which they limit groups, must be found again.
     pub(super) queue: Vec<u32>,
     pub(super) settlings: u64,
     pub(super) touched_groups: Vec<u32>,
@@ -272,7 +272,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Returns a flow that is done at `now`, in order of start; `None` if there is no other.
+    /// Returns the next flow that is done at `now`, in order of start; `None` if all of them have been returned.
     #[inline(always)]
     pub(super) fn finish(&mut self, now: Time) -> Option<Finished<T>> {
         self.reach(now);

@@ -85,7 +85,7 @@ pub struct Use {
 pub struct Demand {
     /// The links used, in any order; a link that appears twice is used twice.
     pub route: Box<[Use]>,
-    /// Share relative to other flows; positive.
+    /// Weight of the flow's rate relative to other flows; positive.
     pub weight: f64,
     /// Largest rate of one flow [unit of work/s]; may be infinite.
     pub cap: f64,

@@ -1,9 +1,9 @@
 //! The usual changes of the number of flows in a group, done in O(1). They apply if at most one
-//! link of the group's route is contended, no member changes sides there, and no other link must
-//! learn of a new level.
+//! link of the group's route is contended, no group begins or ceases to be limited by that link,
+//! and no other link must be updated to a new level.
 //!
-//! A link that a group has alone learns of such a change only when its level is needed; until then
-//! the group is stale.
+//! An uncontended link of the route is updated only when its level is needed; until then the group
+//! is stale.
 
 use super::core::Core;
 use super::group::{Path, Route, UseState};
@@ -41,8 +41,8 @@ impl<T: Copy> Core<T> {
         if after == 0 { self.exit(group) } else { self.readjust(group) }
     }
 
-    /// Changes the number of flows of a group that stays active, and that the same link or cap
-    /// limits as before. Returns false, with nothing changed, if that is not so.
+    /// Changes the number of flows of a group that stays active, if the same link or cap limits it
+    /// as before. Otherwise returns false, with nothing changed.
     #[inline]
     fn readjust(&mut self, group: u32) -> bool {
         let Core { groups, links, clocks, places, touched_clocks, .. } = self;
@@ -96,7 +96,7 @@ impl<T: Copy> Core<T> {
     }
 
     /// Makes a group active, on links that are either empty or contended. Returns false, with
-    /// nothing changed, if that is not simple.
+    /// nothing changed, if the change is not simple.
     fn enter(&mut self, group: u32) -> bool {
         if !self.knows_path(group) {
             self.find_path(group);
@@ -135,8 +135,8 @@ impl<T: Copy> Core<T> {
         true
     }
 
-    /// Enters a group at a link that was empty. `coupled` says whether the route has a hub, to
-    /// which the level here must be passed on.
+    /// Makes a group the first member of a link that was empty. `coupled` says whether the group's
+    /// route has a hub (a contended link), to which the level of this link must be passed on.
     fn enter_alone(&mut self, at: u32, flows: f64, coupled: bool) {
         let u = &mut self.uses[at as usize];
         let link = &mut self.links[u.link as usize];
@@ -149,8 +149,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Makes a group inactive after its last flow has ended, if the hub stays contended. Returns
-    /// false, with nothing changed, if that is not simple.
+    /// Makes a group inactive after its last flow has ended, if the hub, the contended link of its
+    /// route, stays contended. Returns false, with nothing changed, if the change is not simple.
     fn exit(&mut self, group: u32) -> bool {
         let g = &self.groups[group as usize];
         let (hub, uses, home) = (g.hub, g.uses.clone(), g.home);
@@ -218,7 +218,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Tells the links that a stale group has alone how many of its flows are active.
+    /// Updates the uncontended links of a stale group's route to its number of active flows.
     #[inline]
     pub(super) fn freshen(&mut self, group: u32) {
         let g = &mut self.groups[group as usize];

@@ -7,7 +7,7 @@ use super::core::Core;
 #[derive(Debug, Clone, Copy, Default)]
 struct Filling {
     left: f64,
-    /// Σ load of the members that still rise, and their number.
+    /// Σ load of the members that still rise, and the number of these members.
     load: f64,
     rising: usize,
 }
@@ -69,7 +69,8 @@ impl<T: Copy> Core<T> {
         (links, groups)
     }
 
-    /// Returns the level of each of `links`, which are whole components together with `groups`.
+    /// Returns the level of each of `links`. No link or group outside `links` and `groups` may be
+    /// connected with them.
     fn filled_levels(&self, links: &[u32], groups: &[u32]) -> Vec<f64> {
         let mut filling = vec![Filling::default(); self.links.len()];
         let mut levels = vec![f64::INFINITY; self.links.len()];

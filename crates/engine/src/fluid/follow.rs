@@ -58,7 +58,7 @@ impl Cohort {
 
 impl<T: Copy> Core<T> {
     /// Makes the link of use `other` follow the link of use `at` of the same group. Returns false, with nothing
-    /// changed, if it cannot.
+    /// changed, if the link cannot follow.
     #[inline]
     pub(super) fn follow(&mut self, at: u32, other: u32) -> bool {
         let (lead, own) = (self.uses[at as usize], self.uses[other as usize]);
@@ -98,8 +98,8 @@ impl<T: Copy> Core<T> {
         link.as_follower(own.member, rides)
     }
 
-    /// Returns the number of the leader's cohort that is like `cohort`, which is added if need be; `None` if the
-    /// leader has too many.
+    /// Returns the number of the leader's cohort with the `limit`, `low` and `high` of `cohort`; adds the cohort if
+    /// there is none. `None` if the leader has too many cohorts.
     fn place_in(&mut self, leader: u32, cohort: Cohort) -> Option<u32> {
         let cohorts = &mut self.links[leader as usize].cohorts;
         let known = cohorts.iter().position(|known| known.is_like(&cohort));
@@ -117,7 +117,7 @@ impl<T: Copy> Core<T> {
         Some(place as u32)
     }
 
-    /// Sets the clocks of the links that follow `link` by its present level.
+    /// Updates the clocks of the links that follow `link` to its present level.
     #[inline]
     pub(super) fn lead(&mut self, link: u32) {
         for place in 0..self.links[link as usize].cohorts.len() {
@@ -130,7 +130,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Ends the following of each link of a group's route; a link that followed another is solved again.
+    /// Makes each link of a group's route stop following its leader; a link that had a leader is solved again.
     #[inline]
     pub(super) fn part_all(&mut self, group: u32) {
         for at in self.groups[group as usize].uses.clone() {
@@ -138,7 +138,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Ends the following of a link; it is solved again if it followed another.
+    /// Makes a link stop following its leader; the link is solved again if it had a leader.
     #[inline]
     pub(super) fn part(&mut self, link: u32) {
         if let Some((leader, number)) = self.links[link as usize].leader.take() {

@@ -6,14 +6,14 @@ use super::core::{DONE, Slot};
 use super::indexed_heap::{HeapEntry, NONE};
 use crate::{Heap, Time};
 
-/// A flow in its group's heap. Flows with equal keys are returned in order of start, which their slots know.
+/// A flow in its group's heap. Flows with equal keys are returned in order of start, which is stored in their slots.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlowRef {
     pub(super) slot: u32,
     pub(super) generation: u32,
 }
 
-/// A group at one of its links. Aligned to lie in one cache line.
+/// State of a group at one link of its route. Aligned to lie in one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(super) struct UseState {
@@ -23,9 +23,9 @@ pub(super) struct UseState {
     pub(super) load: f64,
     /// Place among the link's members; `NONE` while the group is inactive.
     pub(super) member: u32,
-    /// Place among the link's coupled uses; `NONE` if it is not coupled.
+    /// Place in the link's list of coupled uses; `NONE` if the use is not coupled.
     pub(super) coupled: u32,
-    /// Whether the use is among the link's tied uses.
+    /// Whether the use is in the link's list of tied uses.
     pub(super) tied: bool,
 }
 
@@ -67,23 +67,23 @@ impl Path {
 pub(super) struct Group {
     /// The flows, ordered by key.
     pub(super) flows: Heap<f64, FlowRef>,
-    /// The group's value minus the value of its home.
+    /// The group's value minus the value of its home, the clock that it rides.
     pub(super) offset: f64,
     /// Key of the first flow, as last filed at the home.
     pub(super) head: f64,
     /// The clock that the group rides; `NONE` while it is inactive.
     pub(super) home: u32,
-    /// Place among the members of the path's hub.
+    /// The group's place among the members of its path's hub, the contended link.
     pub(super) member: u32,
     /// Number of active flows.
     pub(super) active: u32,
-    /// Number of active flows that the links know of.
+    /// Number of active flows with which the links calculate; it is updated when the group is settled.
     pub(super) settled: u32,
     /// Number of cancelled flows that are still in the heap.
     pub(super) cancelled: u32,
     pub(super) dirty: bool,
     pub(super) touched: bool,
-    /// Whether the links that the group has alone have yet to learn how many flows are active.
+    /// Whether the uncontended links of the route have yet to be updated to the group's number of active flows.
     pub(super) stale: bool,
     pub(super) route: Route,
     /// Account of the time that flows were active [flow·ps]: each flow adds the instant of its end minus the instant
@@ -104,7 +104,7 @@ pub(super) struct Group {
     pub(super) uses: std::ops::Range<u32>,
     /// Number of contended links of which the group is a member.
     pub(super) contended: u32,
-    /// Sum of the `turns` of the route's links when the path was found.
+    /// Sum of the `turns` of the route's links when the path was found; if it differs now, the path is outdated.
     pub(super) turns: u64,
 }
 
@@ -198,8 +198,8 @@ impl Group {
         }
     }
 
-    /// Returns the level that `flows` flows reach on a plain route without the hub, and the clock that limits them
-    /// then.
+    /// Returns the level that `flows` flows reach on a plain route if its hub, the contended link, is left out, and
+    /// the clock of the link or cap that limits them.
     #[inline]
     pub(super) fn beside(&self, flows: f64) -> (f64, u32) {
         let alone = self.path.limit / (self.path.load * flows);

@@ -6,7 +6,7 @@ use crate::Time;
 /// The number that stands for no place, clock or member.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What entries are sorted by.
+/// A key by which entries are sorted.
 pub(super) trait Order: Copy + PartialOrd {
     /// The largest key.
     const LAST: Self;
@@ -99,8 +99,8 @@ impl<K: Order> IndexedHeap<K> {
         self.root
     }
 
-    /// Returns the entry with the second-smallest key, and all children of the root, which include it. Removed
-    /// entries show as `EMPTY`; `None` if there never was a second entry.
+    /// Returns the entry with the second-smallest key, and all children of the root, among which this entry is.
+    /// Removed entries show as `EMPTY`; `None` if there never was a second entry.
     #[inline]
     pub(super) fn next(&self) -> Option<(HeapEntry<K>, &[HeapEntry<K>])> {
         self.nodes.first().map(|node| (smallest(&node.0).1, &node.0[..]))
@@ -234,8 +234,8 @@ impl<K: Order> IndexedHeap<K> {
     }
 }
 
-/// Returns the index and the entry of the smallest key, the first of equal ones. Two semifinals and a final need no
-/// branches.
+/// Returns the index and the entry of the smallest key, the first of equal ones. The entries are compared in two
+/// pairs, then the smaller ones with each other, which needs no branches.
 #[inline]
 fn smallest<K: Order>(node: &[HeapEntry<K>; ARITY]) -> (usize, HeapEntry<K>) {
     let semifinal = |a: usize, b: usize| if node[b].key < node[a].key { b } else { a };

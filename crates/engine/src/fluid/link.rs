@@ -9,17 +9,17 @@ use super::follow::Cohort;
 use super::{Capacity, LinkUse};
 use crate::{PS_PER_SECOND, Span, Time};
 
-/// Relative difference up to which two levels count as equal, because it is rounding.
+/// Relative difference up to which two levels count as equal, because it may come from rounding.
 pub(super) const SAME: f64 = 1e-14;
 
 /// An active group at one of its links.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member {
-    /// The lowest level on the rest of the group's route, with its ceiling.
+    /// The lowest level that the rest of the group's route and the group's cap allow.
     pub(super) elsewhere: f64,
     /// Capacity that all flows of the group use per unit of level.
     pub(super) load: f64,
-    /// The use, in the network's list: which group this is, at which of its links.
+    /// Index of the use in the network's list: it says which group this is, and at which of its links.
     pub(super) of: u32,
     /// Whether this link limits the group, not the rest of its route.
     pub(super) high: bool,
@@ -42,7 +42,7 @@ pub(super) struct Link {
     pub(super) leader: Option<(u32, u32)>,
     /// Cohorts of the links that follow this link.
     pub(super) cohorts: Vec<Cohort>,
-    /// Uses whose group has another contended link, to which a change of level here must be passed on.
+    /// Uses whose group has another contended link, to which a change of this link's level must be passed on.
     pub(super) coupled: Vec<u32>,
     /// Uses whose group is limited equally by this link and elsewhere, up to rounding.
     pub(super) tied: Vec<u32>,
@@ -152,9 +152,10 @@ impl Link {
         matches!(self.capacity, Capacity::Fixed(_))
     }
 
-    /// Gives the member at `place` another load and `elsewhere`, and the link the level that follows. `stays` says on
-    /// which side the member must be before and after: high or low. Returns false, with nothing changed, if a member
-    /// would change sides or another link would have to learn the level.
+    /// Sets the load and `elsewhere` of the member at `place`, and updates the link's level. `stays` says on which
+    /// side the member must be before and after: true for high (limited by this link), false for low (limited
+    /// elsewhere). Returns false, with nothing changed, if a member would change sides or another link would have to
+    /// be updated to the level.
     #[inline]
     pub(super) fn recheck(&mut self, place: u32, load: f64, elsewhere: f64, stays: bool) -> bool {
         let old = self.members[place as usize];
@@ -173,8 +174,8 @@ impl Link {
         simple
     }
 
-    /// Adds a member to a contended link; returns its place, and whether it is high. `None`, with nothing changed, if
-    /// a member would change sides or another link would have to learn the level.
+    /// Adds a member to a contended link; returns its place, and whether it is high (limited by this link). `None`,
+    /// with nothing changed, if a member would change sides or another link would have to be updated to the level.
     #[inline]
     pub(super) fn try_join(&mut self, of: u32, load: f64, elsewhere: f64) -> Option<(u32, bool)> {
         let low = self.low.with(load * elsewhere, self.low.bound.max(elsewhere));
@@ -187,7 +188,7 @@ impl Link {
     }
 
     /// Removes a member from a contended link, if it is on the side `is_high`. Returns false, with nothing changed,
-    /// if a member would change sides or another link would have to learn the level.
+    /// if a member would change sides or another link would have to be updated to the level.
     #[inline]
     pub(super) fn try_leave(&mut self, place: u32, is_high: bool) -> bool {
         let member = self.members[place as usize];
@@ -204,8 +205,9 @@ impl Link {
         simple
     }
 
-    /// Takes over both sides and the level that follows from them. Returns false, with nothing changed, if a member
-    /// would change sides, another link would have to learn the level, or the sums are to be made anew.
+    /// Sets both sides, and the level that follows from them. Returns false, with nothing changed, if a member would
+    /// change sides, another link would have to be updated to the level, or the sums have been edited so often that
+    /// they must be computed anew.
     #[inline]
     fn adopt(&mut self, low: Side, high: Side) -> bool {
         let open = high.count == 0;
@@ -289,8 +291,9 @@ impl Link {
         stay.then(|| Cohort::new(self.limit, self.members[place as usize].load, load))
     }
 
-    /// Counts the low member with the level that the link shows, because the link follows no other from now on.
-    /// Returns the place of this member, which the leader limited.
+    /// Records that the link no longer follows its leader: `elsewhere` of the one low member, which the leader
+    /// limited, becomes the level that this link shows, and the low side is summed anew. Returns the place of the low
+    /// member.
     pub(super) fn stop_following(&mut self) -> u32 {
         let place = self.members.iter().position(|member| !member.high);
         let place = place.expect("one member is limited by the leader");
@@ -300,8 +303,8 @@ impl Link {
         place as u32
     }
 
-    /// Marks the sums as outdated, because they are not kept while nobody competes: the next solution makes them
-    /// anew.
+    /// Marks the sums as outdated: they are not kept while the link has no competing members, so the next solution
+    /// computes them anew.
     pub(super) fn forget_sums(&mut self) {
         self.edits = usize::MAX / 2;
     }
@@ -427,8 +430,8 @@ impl Link {
         }
     }
 
-    /// Divides the members into sides and makes the sums anew, after progressive filling has set the level and each
-    /// `elsewhere`.
+    /// Divides the members into high and low ones and computes the sums anew, after progressive filling has set the
+    /// level and each `elsewhere`.
     pub(super) fn impose(&mut self) {
         let level = self.level;
         for member in &mut self.members {

@@ -30,8 +30,8 @@ pub fn max_min_shares(capacity: &[f64], demands: &[(Demand, u32)]) -> Vec<f64> {
     rates.into_iter().flatten().collect()
 }
 
-/// Returns the rate ÷ weight at which the demands without a rate so far fill the link; infinite if
-/// none of them uses it.
+/// Returns the rate ÷ weight at which the demands that have no rate yet would fill the link;
+/// infinite if no such demand uses the link.
 fn fill_level(link: usize, capacity: f64, demands: &[(Demand, u32)], rates: &[Option<f64>]) -> f64 {
     let (mut left, mut slope) = (capacity, 0.0);
     for ((demand, count), rate) in demands.iter().zip(rates) {

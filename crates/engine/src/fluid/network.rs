@@ -21,7 +21,7 @@ impl<T: Copy> Default for Network<T> {
 }
 
 impl<T: Copy> Network<T> {
-    /// A network without links.
+    /// Creates a network without links.
     pub fn new() -> Self {
         Network { core: Core::new() }
     }

@@ -58,7 +58,7 @@ impl<T: Copy> Network<T> {
         self.core.groups[group.index()].prefetch();
     }
 
-    /// Prefetches the flows of a group, after `prefetch`, if a flow of it will start at once.
+    /// Prefetches the flows of a group in which a flow will start at once; to be called after `prefetch`.
     #[inline]
     pub fn prefetch_flows(&self, group: GroupId) {
         self.core.groups[group.index()].prefetch_flows();

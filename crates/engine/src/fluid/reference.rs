@@ -38,7 +38,7 @@ impl<T> Default for Reference<T> {
 }
 
 impl<T: Copy> Reference<T> {
-    /// A network without links.
+    /// Creates a network without links.
     pub(super) fn new() -> Self {
         Self::default()
     }
@@ -117,7 +117,8 @@ impl<T: Copy> Reference<T> {
         Some(Finished { token: flow.token, flow: flow.id, count: flow.count })
     }
 
-    /// Rate of one flow of the group [unit of work/s]; zero if none is active.
+    /// Returns the rate of one flow of the group [unit of work/s]; zero if no flow of the group is
+    /// active.
     pub(super) fn rate(&self, group: GroupId) -> f64 {
         self.rates.as_ref().map_or(0.0, |rates| rates[group.index()])
     }
@@ -133,7 +134,7 @@ impl<T: Copy> Reference<T> {
         self.links[link.index()].1
     }
 
-    /// Time until the flow is done, rounded up [ps].
+    /// Returns the time until the flow is done, rounded up [ps].
     fn left_ps(&self, flow: &Flow<T>) -> f64 {
         let rate = self.rate(flow.group);
         if flow.left <= 0.0 || (rate.is_infinite() && flow.left.is_finite()) {

@@ -1,10 +1,12 @@
-//! Finds the levels of links again after a change, as far as the change can matter.
+//! Finds the levels of links again after a change, for those links whose level the change can
+//! affect.
 //!
-//! If the level of a link changes, its members reach another level elsewhere, as seen from the
-//! other links of their routes. Each of these links is solved again if that level was below the
-//! link's own level or is so now. The state in which nothing changes any more is max-min fair,
-//! because every group is at its ceiling or at a full link where no other group has a higher level
-//! (Charny, Clark and Jain, "Congestion control with explicit rate indication", ICC 1995).
+//! If the level of a link changes, this can change the level that its groups reach elsewhere, as
+//! seen from the other links of their routes. Each of these links is solved again if the level
+//! reached elsewhere was below the link's own level before the change, or is below it now. The
+//! state in which nothing changes any more is max-min fair, because every group is at its ceiling
+//! or at a full link where no other group has a higher level (Charny, Clark and Jain, "Congestion
+//! control with explicit rate indication", ICC 1995).
 
 use super::Capacity;
 use super::core::Core;
@@ -81,7 +83,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Tells the links how many flows of the group are active.
+    /// Updates the links of the group's route to its number of active flows.
     #[inline]
     fn apply(&mut self, group: u32) {
         let g = &mut self.groups[group as usize];
@@ -119,7 +121,7 @@ impl<T: Copy> Core<T> {
     }
 
     /// Changes the number of flows on links where the group is a member already. The links that it
-    /// has alone come first, because they decide what it reaches elsewhere.
+    /// has alone come first, because they decide which level the group reaches elsewhere.
     #[inline]
     fn reload(&mut self, group: u32, before: u32, after: u32) {
         let flows = f64::from(after);
@@ -171,8 +173,8 @@ impl<T: Copy> Core<T> {
         self.contend(u.link);
     }
 
-    /// Updates the places after the member of use `at` has left its link: the last member has its
-    /// place now.
+    /// Updates the recorded places after the member of use `at` has left its link: the link's last
+    /// member has moved to the free place.
     #[inline]
     pub(super) fn vacate(&mut self, at: u32) {
         let u = &mut self.uses[at as usize];
@@ -187,8 +189,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Updates whether groups compete at the link. If they do, each member must know what it
-    /// reaches elsewhere; a member without competitors need not.
+    /// Updates whether groups compete at the link. If they do, the level that each member reaches
+    /// elsewhere must be up to date; it is not kept for a member without competitors.
     fn contend(&mut self, link: u32) {
         let l = &self.links[link as usize];
         let contended = l.members.len() > 1 && l.limit.is_finite();
@@ -211,8 +213,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Lists each use of the group as coupled if the group has another contended link, and only
-    /// then.
+    /// Updates the links' lists of coupled uses: each use of the group is in the list of its link
+    /// if the group has another contended link, and only then.
     fn recouple(&mut self, group: u32) {
         self.part_all(group);
         let g = &mut self.groups[group as usize];
@@ -273,8 +275,8 @@ impl<T: Copy> Core<T> {
         least
     }
 
-    /// Updates what the member of use `at` reaches elsewhere; queues its link to be solved again if
-    /// that matters.
+    /// Updates the level that the member of use `at` reaches elsewhere; queues the member's link to
+    /// be solved again if its level may change.
     #[inline]
     fn refresh_member(&mut self, at: u32) {
         let u = self.uses[at as usize];
@@ -331,7 +333,8 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Makes the link's level the target of its clock, and sets the clocks of its followers by it.
+    /// Makes the link's level the target of its clock, and updates the clocks of the links that
+    /// follow it.
     #[inline]
     pub(super) fn publish(&mut self, link: u32) {
         let l = &self.links[link as usize];

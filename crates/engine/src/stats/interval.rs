@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(t_interval(&[3.0, f64::INFINITY]), None);
     }
 
-    /// Share of 4000 intervals that hold the true mean 0.
+    /// Returns the share of 4000 intervals that hold the true mean 0.
     fn coverage(interval: impl Fn(&mut Xoshiro256PlusPlus) -> [f64; 2]) -> f64 {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(1);
         let hits = (0..4000).filter(|_| {

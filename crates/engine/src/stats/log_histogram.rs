@@ -16,7 +16,7 @@ pub struct LogHistogram {
 }
 
 impl LogHistogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     pub fn new() -> LogHistogram {
         LogHistogram::default()
     }
@@ -53,8 +53,8 @@ impl LogHistogram {
         (count > 0.0).then(|| self.iter().map(|(value, n)| value * (n as f64 / count)).sum())
     }
 
-    /// Returns the least value at or below which a share `q` in 0–1 of the values lies, exact to 1
-    /// %; `None` if there are no values.
+    /// Returns the smallest value at or below which a share `q` in 0–1 of the values lies, exact to
+    /// 1 %; `None` if there are no values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let values: Vec<_> = self.iter().map(|(value, count)| (value, count as f64)).collect();
         weighted_quantile(&values, q)

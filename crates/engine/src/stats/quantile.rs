@@ -1,8 +1,8 @@
 //! Quantiles.
 
-/// Returns the quantile `q` in 0–1 of values in ascending order, between neighbours by linear
-/// interpolation (type 7 of Hyndman and Fan, 1996, the default of R and NumPy); `None` if there are
-/// no values.
+/// Returns the quantile `q` in 0–1 of values in ascending order, with linear interpolation between
+/// neighbours (type 7 of Hyndman and Fan, 1996, the default of R and NumPy); `None` if there are no
+/// values.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = q.clamp(0.0, 1.0) * last as f64;
@@ -13,7 +13,7 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(if part == 0.0 || low == high { low } else { low + part * (high - low) })
 }
 
-/// Returns the least value at or below which a share `q` in 0–1 of the total weight lies, given
+/// Returns the smallest value at or below which a share `q` in 0–1 of the total weight lies, given
 /// (value, weight) in ascending order of value; `None` if the total weight is 0. For time-weighted
 /// figures and histograms.
 pub fn weighted_quantile(sorted: &[(f64, f64)], q: f64) -> Option<f64> {

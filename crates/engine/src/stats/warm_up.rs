@@ -10,8 +10,8 @@ const BATCH: usize = 5;
 pub struct Truncation {
     /// Number of values to leave out at the beginning; a multiple of 5, at most half of the series.
     pub values: usize,
-    /// Whether the series looks stationary behind that point: `false` where the best point lies at
-    /// the very end of the permitted half, so that the warm-up may well last longer.
+    /// Whether the series looks stationary after the truncation point. It is `false` if the best point lies at the
+    /// very end of the permitted half, because the warm-up may then last longer.
     pub settled: bool,
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 #[derive(Default)]
 pub(super) struct OneFile {
     file: Option<OwnedFd>,
-    /// Epoch in which it was opened.
+    /// Epoch in which the file was opened.
     epoch: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Reader {
         Ok(size)
     }
 
-    /// Opens the file, once in each epoch.
+    /// Opens the file when a new epoch begins.
     fn open_once(&mut self, log: &mut Log) -> Result<(), ReadError> {
         let epoch = Some(self.order.epoch());
         if self.one.epoch == epoch {

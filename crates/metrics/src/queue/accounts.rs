@@ -17,8 +17,8 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Returns the totals in the units of reports, up to `now`; the level, blocked workers and waiting model copies are those
-    /// since the last change.
+    /// Returns the totals up to `now`, in the units of reports. `level`, `blocked` and `waiting` are the samples in the
+    /// queue, the blocked workers and the waiting model copies since the last change.
     #[inline]
     pub(super) fn totals(&self, now: Time, level: u64, blocked: u32, waiting: u32) -> QueueTotals {
         QueueTotals {

@@ -6,7 +6,7 @@ use forebay_engine::stats::LogHistogram;
 /// Largest number of reads of a sample that is counted separately.
 const MOST_READS: usize = 1024;
 
-/// A ring that producers overwrite and the trainer reads round and round.
+/// The slots of a circular queue: producers overwrite the oldest sample, and the trainer reads the slots round and round.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     slots: Vec<Slot>,

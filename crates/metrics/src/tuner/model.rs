@@ -54,8 +54,8 @@ impl Pipeline {
         self.batch + batch * sample
     }
 
-    /// Raises, step by step, the parallelism that helps most, until the pipeline is as fast as all cores together could make it,
-    /// or at its limits. Returns the parallelism of reads and of calls.
+    /// Raises the parallelism of reads or of calls, whichever helps more, by one at a time, until the pipeline is as fast as
+    /// all cores together could make it, or until both are at their limits. Returns the parallelism of reads and of calls.
     pub(super) fn climb(mut self, batch: f64, cores: f64) -> (u32, u32) {
         let total = self.batch + batch * (self.reads.time + self.calls.time);
         while self.output_time(batch) >= total / cores {

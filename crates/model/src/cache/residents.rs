@@ -50,9 +50,9 @@ impl Random {
 /// A set in order of last use: a doubly linked list whose links are stored per unit.
 #[derive(Debug)]
 pub(super) struct Recent {
-    /// For each unit, one more than the unit that was used next after it; 0 if there is none.
+    /// For each unit, the index of the unit that was used next after it, plus one; 0 if there is none.
     newer: Vec<u32>,
-    /// For each unit, one more than the unit that was used last before it; 0 if there is none.
+    /// For each unit, the index of the unit that was used last before it, plus one; 0 if there is none.
     older: Vec<u32>,
     here: Bits,
     oldest: u32,

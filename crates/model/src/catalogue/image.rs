@@ -2,7 +2,7 @@
 
 use super::layer::{Input, Layer};
 
-/// Window of a convolution or a pool.
+/// Window of a convolution or a pooling layer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     /// Rows and columns of the window.
@@ -13,7 +13,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Returns a window that is as high as wide.
+    /// Returns a square window of `size` × `size`, with the same stride and padding in both directions.
     pub(super) const fn square(size: u64, stride: u64, padding: u64) -> Window {
         Window { size: [size; 2], stride, padding: [padding; 2] }
     }
@@ -83,7 +83,7 @@ impl Network {
         self.channels = channels;
     }
 
-    /// Adds a convolution in groups of channels.
+    /// Adds a convolution whose channels are divided into `groups`.
     fn grouped(&mut self, name: &str, to: u64, of: Window, groups: u64, bias: u64) -> &mut Network {
         let weights = of.area() * (self.channels / groups) * to;
         self.look(of, to);
@@ -136,7 +136,7 @@ impl Network {
         self
     }
 
-    /// Adds a pool.
+    /// Adds a pooling layer.
     pub(super) fn pool(&mut self, name: &str, of: Window) -> &mut Network {
         self.look(of, self.channels);
         self.push(name, 0, 0)
@@ -171,7 +171,7 @@ impl Network {
         self
     }
 
-    /// Adds a branch whose output nothing here reads: the next layer reads the current output.
+    /// Adds a branch whose output no later layer reads: the layer after the branch reads the current output.
     pub(super) fn aside(&mut self, branch: impl Fn(&mut Network)) -> &mut Network {
         let mut network = Network { layers: Vec::new(), ..self.clone() };
         branch(&mut network);

@@ -5,16 +5,16 @@
 pub enum Input {
     /// An image.
     Image {
-        /// Channels: 3 for colours.
+        /// Number of channels: 3 for a colour image.
         channels: u64,
-        /// Rows of pixels.
+        /// Number of rows of pixels.
         height: u64,
-        /// Columns of pixels.
+        /// Number of columns of pixels.
         width: u64,
     },
-    /// A sequence of this many tokens.
+    /// A sequence with the given number of tokens.
     Tokens(u64),
-    /// This many random numbers.
+    /// A vector with the given number of random values.
     Noise(u64),
 }
 

@@ -25,7 +25,7 @@ impl Precision {
     pub const ALL: [Precision; 4] =
         [Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16];
 
-    /// Returns the name in scenarios.
+    /// Returns the format's name in scenarios.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

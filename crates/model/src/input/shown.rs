@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-/// Characters that are shown of a long word.
+/// Number of characters to which a long word is shortened.
 const WORD: usize = 80;
-/// Longest word that may be a file name, which is shown whole [characters].
+/// Length of the longest word that may be a file name, which is shown whole [characters].
 const LONGEST_NAME: usize = 255;
 
 /// Returns whether `c` is a control character or invisible, or changes the direction of the text after it.

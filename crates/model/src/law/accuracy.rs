@@ -3,7 +3,7 @@
 /// Passes over the data (epochs) that training needs to reach a target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EpochsLaw {
-    /// This many epochs, whatever the batch.
+    /// A fixed number of epochs, independent of the batch size.
     Fixed(f64),
     /// `least · (1 + batch ÷ critical_batch)`. In small batches each sample counts in full. A batch of the critical size needs
     /// twice as many epochs; beyond it, larger batches save hardly any steps (McCandlish et al., *An Empirical Model of

@@ -33,7 +33,7 @@ impl CachePolicy {
     /// Policies that a probe with two passes can tell apart.
     pub const TOLD: [CachePolicy; 3] = [CachePolicy::Lru, CachePolicy::Random, CachePolicy::Minio];
 
-    /// Returns the name in scenarios and profiles.
+    /// Returns the policy's name in scenarios and profiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl CachePolicy {
         }
     }
 
-    /// Returns the share of the second pass that hits in a cache that holds the share `kept` of the set: 0 to 1.
+    /// Returns the hit rate of the second pass, 0 to 1, for a cache that holds the share `kept` of the set.
     #[must_use]
     pub fn hits(self, order: PassOrder, kept: f64) -> f64 {
         if kept >= 1.0 {
@@ -104,7 +104,7 @@ mod tests {
     const ALL: [CachePolicy; 4] =
         [CachePolicy::Lru, CachePolicy::Random, CachePolicy::Fifo, CachePolicy::Minio];
 
-    /// Returns the share of hits in a second pass over `items` items through a cache for `most` items.
+    /// Returns the hit rate of a second pass over `items` items through a cache with room for `most` items.
     fn simulated(policy: CachePolicy, order: PassOrder, items: u32, most: usize) -> f64 {
         let streams = Streams::new(1, 0);
         let evictions = streams.at(Purpose::Eviction, 0, 0, 0);

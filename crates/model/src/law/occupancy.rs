@@ -1,9 +1,9 @@
-//! How much of a GPU the kernels of one learner occupy, and the gain in throughput from several learners.
+//! The part of a GPU that the kernels of one learner occupy, and the gain in throughput from several learners.
 
-/// Part of a GPU that a learner's kernels occupy while they run, by batch.
+/// Part of a GPU that a learner's kernels occupy while they run, by batch size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OccupancyLaw {
-    /// This part, whatever the batch.
+    /// A fixed part, independent of the batch size.
     Constant(f64),
     /// `batch ÷ (batch + half)`: a batch of `half` samples occupies half of the GPU. If a step takes `fixed + per_sample · batch`
     /// and the GPU is idle for the fixed part, `half` is `fixed ÷ per_sample` (the n½ of Hockney and Jesshope, *Parallel

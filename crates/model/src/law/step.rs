@@ -3,7 +3,7 @@
 /// Step time: `max(floor, fixed + per_sample · batch)`. Small batches are bound by kernel launches, large ones by arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepLaw {
-    /// Shortest step [s].
+    /// Minimum step time [s].
     pub floor: f64,
     /// Cost that does not depend on the batch [s].
     pub fixed: f64,

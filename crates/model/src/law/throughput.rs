@@ -1,11 +1,11 @@
 //! Measured throughput of a storage, by size of requests and number of concurrent requests.
 
-/// Throughput that closed loops of requests reached together, for each size and each number of concurrent requests.
+/// Throughput that closed loops of requests reached in total, for each request size and each number of concurrent requests.
 ///
 /// Between entries the logarithm of the throughput is linear in the logarithms of size and number, so that power laws are exact.
 /// Requests smaller than the smallest size reach as many requests per second as that size; requests larger than the largest size
-/// reach as many bytes per second. With fewer requests than the fewest measured, each request is as fast as one of those; with
-/// more than the most, the total throughput stays the same.
+/// reach as many bytes per second. Below the smallest measured number of requests, the throughput is proportional to the number;
+/// above the largest, it is constant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throughput {
     /// Logarithms of the sizes [B], ascending.
@@ -16,12 +16,13 @@ pub struct Throughput {
     rates: Box<[f64]>,
 }
 
-/// Position of a value among entries: after entry `below`, by the part `share` of the distance to the next entry.
+/// Position of a value in a sorted list: between entry `below` and the next entry, at the fraction `share` of the distance
+/// between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Between {
     below: usize,
     share: f64,
-    /// Logarithm of first entry ÷ value, if the value is below the first entry; otherwise 0.
+    /// Logarithm of (first entry ÷ value) if the value is below the first entry; otherwise 0.
     short: f64,
 }
 

@@ -13,9 +13,9 @@ pub struct SizeRange {
     pub gamma: f64,
 }
 
-/// Ranges of sizes with one line each, because libraries switch protocols and algorithms for larger messages (R. Hockney, *The
-/// Communication Challenge for MPP*, 1994, for the line; R. Thakur et al., *Optimization of Collective Communication Operations
-/// in MPICH*, 2005, for the switches).
+/// A piecewise linear law: each range of sizes has its own linear function, because libraries switch protocols and algorithms for
+/// larger messages (R. Hockney, *The Communication Challenge for MPP*, 1994, for the linear function; R. Thakur et al.,
+/// *Optimization of Collective Communication Operations in MPICH*, 2005, for the switches).
 ///
 /// The time may jump, or even fall, from one range to the next, as measured times do.
 #[derive(Debug, Clone, PartialEq)]

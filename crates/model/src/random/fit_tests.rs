@@ -1,4 +1,4 @@
-//! Compares samplers with closed forms, and the streams of different addresses with each other.
+//! Compares samplers with closed forms, and tests that the streams of different addresses are unrelated.
 
 use super::{Generator, Purpose, Sampler, Streams};
 use crate::distribution::Distribution;
@@ -51,7 +51,7 @@ fn kolmogorov_smirnov(mut values: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     distance * n.sqrt()
 }
 
-/// Returns the first sample at each of many neighbouring addresses.
+/// Returns the first sample of each of many streams whose addresses are neighbours.
 fn drawn(distribution: &Distribution, address: impl Fn(u64) -> Generator) -> Vec<f64> {
     let sampler = Sampler::new(distribution);
     (0..N).map(|i| sampler.draw(&mut address(i))).collect()

@@ -28,9 +28,9 @@ pub enum Split {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SampleOrder {
-    /// A new seeded permutation each epoch, different for each job copy.
+    /// Files are visited in a new seeded permutation each epoch, different for each job copy.
     Shuffled,
-    /// In stored order.
+    /// Files are visited in stored order.
     Sequential,
 }
 
@@ -59,7 +59,7 @@ pub struct FileOrder {
     /// Visits by all ranks in an epoch: the number of files, rounded up to a multiple of the ranks if each file is one sample.
     /// The added visits repeat the epoch's first files.
     places: u64,
-    /// Epoch of the last requested visit, and the number of its first visit.
+    /// Epoch of the last requested visit, and the number of that epoch's first visit.
     epoch: u64,
     epoch_start: u64,
     /// The epoch's shuffled order, sampled at the epoch's first visit.
@@ -125,8 +125,8 @@ impl FileOrder {
         FileOrder::of(visits, own, rank, ranks)
     }
 
-    /// Returns the order of visits of rank `rank` of `ranks` that read only files on their own nodes. Each node has equally many
-    /// ranks; `of` says which nodes store which files.
+    /// Returns the order of visits of rank `rank` of `ranks`, where each rank reads only files that its own node stores. Each
+    /// node has equally many ranks; `of` says which nodes store which files.
     #[must_use]
     pub fn local(visits: Visits, of: Replicas, rank: u32, ranks: u32) -> FileOrder {
         let (files, ranks) = (visits.files, ranks.max(1));

@@ -90,7 +90,7 @@ fn kind(distribution: &Distribution) -> Option<Kind> {
     }
 }
 
-/// Samples a normal distribution with mean ≥ 0 until the value is not negative: at most twice on average.
+/// Samples a normal distribution with mean ≥ 0 until the value is not negative, which takes at most two attempts on average.
 #[inline]
 fn normal(mean: f64, sd: f64, generator: &mut Generator) -> f64 {
     loop {
@@ -102,8 +102,9 @@ fn normal(mean: f64, sd: f64, generator: &mut Generator) -> f64 {
     }
 }
 
-/// Samples by how much a standard normal value exceeds `from > 0`, given that it does: rejection sampling from a shifted
-/// exponential (Robert, *Simulation of truncated normal variables*, 1995), which accepts three of four samples for any `from`.
+/// Samples the amount by which a standard normal value exceeds `from` (above 0), conditional on exceeding it: rejection sampling
+/// from a shifted exponential (Robert, *Simulation of truncated normal variables*, 1995), which accepts three of four samples for
+/// any `from`.
 fn normal_excess(from: f64, generator: &mut Generator) -> f64 {
     let rate = (from + from.hypot(2.0)) / 2.0;
     loop {

@@ -1,4 +1,4 @@
-//! Random number generators by address.
+//! Random number generators, each determined by an address: purpose, owner, entity and index.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -19,17 +19,17 @@ pub enum Purpose {
     Latency = 3,
     /// Core-seconds; owner: job copy, entity: ordinal of the sample, index: stage and operation.
     Compute = 4,
-    /// A delay; addressed as `Compute`.
+    /// A delay; owner, entity and index as for `Compute`.
     Delay = 5,
     /// Jitter of a step; owner: job copy, entity: model copy, index: step.
     Jitter = 6,
     /// Inter-arrival time of a background load; owner: the load, entity: ordinal of the request.
     Arrival = 7,
-    /// Size of a background request; addressed as `Arrival`.
+    /// Size of a background request; owner and entity as for `Arrival`.
     RequestSize = 8,
-    /// Latency of a background request; addressed as `Arrival`.
+    /// Latency of a background request; owner and entity as for `Arrival`.
     RequestLatency = 9,
-    /// A measurement: order of trials, places of reads; owner: probe, entity: round or trial.
+    /// Choices of a measurement, such as the order of trials and the offsets of reads; owner: probe, entity: round or trial.
     Trial = 10,
     /// Which of a law's bootstrap samples a run uses; owner: the law.
     Parameters = 11,
@@ -39,17 +39,17 @@ pub enum Purpose {
     Eviction = 13,
     /// Back-off time of a refused request; owner: job copy, entity: ordinal of the sample, index: request and attempt.
     BackOff = 14,
-    /// Core-seconds of a trainer's thread; addressed as `Jitter`.
+    /// Core-seconds of a trainer's thread; owner, entity and index as for `Jitter`.
     Launch = 15,
     /// Latency of a file that is staged (copied) to a node; owner: the node's staging, entity: the file.
     StagingLatency = 20,
-    /// Back-off time of a staged file whose request was refused; addressed as `StagingLatency`, index: attempt.
+    /// Back-off time of a staged file whose request was refused; owner and entity as for `StagingLatency`, index: attempt.
     StagingBackOff = 21,
     /// Random eviction from a cache on a storage tier; owner: the cache.
     TierEviction = 22,
     /// Core-seconds to convert a sample during staging; entity: the sample.
     StagingCompute = 23,
-    /// Time until a node fails; owner: job copy, entity: node, index: failure.
+    /// Time until a node fails; owner: job copy, entity: node, index: number of the failure.
     Failure = 30,
     /// Time from the start of one job copy to the start of the next; owner: job, index: copy.
     JobArrival = 31,

@@ -5,7 +5,7 @@ use forebay_model::random::Generator;
 use rand::Rng;
 
 /// An operator with its gradients. Batches are slices, sample after sample. Parameters and their gradients are
-/// kept outside, so that several threads share the parameters and each has gradients of its own.
+/// kept outside of the operator, so that several threads share the parameters and each has gradients of its own.
 pub(super) trait Layer<F: Real>: Send {
     /// Returns the number of output values for each sample.
     fn outputs(&self) -> usize;
@@ -42,7 +42,7 @@ pub(super) struct Gradient<'a, F> {
     pub(super) output: &'a [F],
     /// Gradient of the parameters, to which the layer adds.
     pub(super) parameters: &'a mut [F],
-    /// Gradient of the input, which the layer sets; `None` if no layer before has parameters.
+    /// Gradient of the input, which the layer sets; `None` if no earlier layer has parameters.
     pub(super) input: Option<&'a mut [F]>,
 }
 

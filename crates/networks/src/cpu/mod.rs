@@ -59,7 +59,7 @@ pub trait Network: Send {
     fn lacked_threads(&mut self) -> Option<std::io::Error>;
 }
 
-/// What operators compute, and their gradients, in `f64`.
+/// Output and gradients of operators, computed in `f64`.
 pub struct Reference {
     /// Output of the last operator.
     pub output: Vec<f64>,

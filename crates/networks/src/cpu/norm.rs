@@ -6,7 +6,7 @@ use super::sums::{Sums, sum};
 use forebay_model::random::Generator;
 use std::ops::Range;
 
-/// Keeps the square root of a variance away from zero.
+/// Added to a variance, so that its square root is not zero.
 const EPSILON: f64 = 1e-5;
 
 /// Batch norm with the statistics of the batch (Ioffe and Szegedy, 2015). Where threads split a

@@ -22,13 +22,13 @@ pub(super) trait Real:
     + Sum
     + 'static
 {
-    /// The nearest value to `x`.
+    /// Returns the number nearest to `x`.
     fn of(x: f64) -> Self;
     /// Returns the same value as `f64`.
     fn wide(self) -> f64;
     /// Returns e to the power of this number.
     fn exp(self) -> Self;
-    /// The square root.
+    /// Returns the square root.
     fn sqrt(self) -> Self;
     /// Runs loops compiled for the vector instructions of the processor at hand; all that they call must
     /// be inlined.
@@ -86,7 +86,8 @@ impl Real for f32 {
     /// is that at −60, so that softmax gives no subnormal numbers, with which processors compute slowly.
     #[inline]
     fn exp(self) -> f32 {
-        /// Adding this number rounds to a whole number, which then stands in the lowest bits.
+        /// Adding this constant to a number rounds the number to a whole number, which is then in the lowest bits
+        /// of the sum.
         const ROUND: f32 = 12_582_912.0;
         let x = self.clamp(-60.0, 88.0);
         let shifted = x * std::f32::consts::LOG2_E + ROUND;

@@ -50,7 +50,7 @@ impl<F: Real> Sums<F> {
     }
 }
 
-/// The sum of these values.
+/// Returns the sum of these values.
 #[inline(always)]
 pub(super) fn sum<F: Real>(values: &[F]) -> F {
     let mut sums = Sums::new();
@@ -58,7 +58,7 @@ pub(super) fn sum<F: Real>(values: &[F]) -> F {
     sums.total()
 }
 
-/// The largest of at least one value.
+/// Returns the largest of at least one value.
 #[inline(always)]
 pub(super) fn largest<F: Real>(values: &[F]) -> F {
     let mut tops = [values[0]; LANES];

@@ -21,7 +21,7 @@ pub(super) struct Training<F> {
     optimiser: Optimiser<F>,
     /// Parts of the batch, one for each thread.
     pub(super) parts: Vec<Part<F>>,
-    /// Why the system has refused a thread.
+    /// Error with which the system refused to start a thread; `None` if it refused none.
     refused: Option<std::io::Error>,
 }
 
@@ -91,8 +91,8 @@ impl<F: Real> Training<F> {
         })
     }
 
-    /// Replaces the inputs of the batch by `values`, of which each sample gets evenly spaced ones. Tokens also
-    /// get new targets.
+    /// Replaces the inputs of the batch by values evenly spaced in `values`, which has the samples one after
+    /// another. Tokens also get new targets.
     pub(super) fn feed(&mut self, values: &[f32]) {
         let (feed, batch) = (self.feed, self.batch);
         let (length, top) = (values.len() / batch, feed.kinds() as f64 - 1.0);

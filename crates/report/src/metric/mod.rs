@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 /// One metric of a report: a row of the table.
 #[derive(Debug, Clone)]
 pub struct Metric {
-    /// The column of rows that holds the metric; empty if only JSON has it.
+    /// Name of the column that holds the metric in rows; empty if only JSON reports have the metric.
     pub column: Cow<'static, str>,
     /// Path of the metric in a JSON report, such as `jobs.queue.occupancy`, without the indices of lists. Empty if only rows have
     /// the metric.
@@ -61,8 +61,8 @@ pub enum Value {
     Text(fn(&JobReport) -> Option<String>),
     /// A figure of each resource of a report.
     Resource(fn(&ResourceReport) -> Figure),
-    /// A value that reports do not have: the rows with the column compute it, such as the instant of a series or the ordinate of
-    /// a distribution.
+    /// A value that reports do not contain; the code that writes the rows computes it, such as the instant of a series or the
+    /// ordinate of a distribution.
     Row,
 }
 
@@ -79,7 +79,7 @@ impl Better {
 }
 
 impl Metric {
-    /// Makes a metric with this accessor; the rest of its row is set by the methods that follow.
+    /// Makes a metric whose value is found by `value`; the methods `at`, `called` and `means` set the rest of its row.
     fn new(
         column: impl Into<Cow<'static, str>>,
         unit: Unit,
@@ -100,7 +100,7 @@ impl Metric {
         Metric::new(name, unit, better, Value::Job(find))
     }
 
-    /// Makes a metric that only JSON reports have, at this place.
+    /// Makes a metric that only JSON reports have, at the path `place`.
     fn json(
         place: &'static str,
         unit: Unit,
@@ -139,11 +139,11 @@ impl Metric {
     }
 }
 
-/// The column with the cause of stalls that takes most time.
+/// Name of the column with the cause of stalls that takes the most time.
 pub const LARGEST_STALL: &str = "largest_stall";
 
 /// Returns every metric: first the columns of sweeps in their order, then the metrics that only JSON reports have, then the
-/// columns that only other rows have.
+/// columns that only rows over time or rows of a distribution have.
 #[must_use]
 pub fn all() -> &'static [Metric] {
     static ALL: OnceLock<Vec<Metric>> = OnceLock::new();

@@ -19,7 +19,7 @@ pub fn report_schema() -> Json {
     schema
 }
 
-/// Writes the meaning, unit and direction of a metric into its node of the schema.
+/// Writes the meaning, unit and direction of a metric into `node`, the JSON object that describes the metric in the schema.
 fn describe(node: &mut Json, metric: &Metric) {
     let Some(node) = node.as_object_mut() else { return };
     node.insert("description".to_owned(), json!(metric.meaning));
@@ -27,8 +27,8 @@ fn describe(node: &mut Json, metric: &Metric) {
     node.insert("x-better".to_owned(), json!(metric.better.word()));
 }
 
-/// Returns the JSON pointer, in the schema of reports, of a dotted path of reports; `None` if the schema has no such place.
-/// References, lists and values that may be null are followed.
+/// Returns the JSON pointer of the schema that describes a dotted path of reports, such as `jobs.queue.occupancy`; `None` if
+/// the schema has no such path. References, lists and values that may be null are followed.
 fn place(schema: &Json, dotted: &str) -> Option<String> {
     // A cause of stalls may have a dot in its name.
     let (parents, last) = match dotted.split_once(".stall.") {
@@ -42,7 +42,8 @@ fn place(schema: &Json, dotted: &str) -> Option<String> {
     schema.pointer(&at).map(|_| at)
 }
 
-/// Returns the pointer of the object schema that the node at pointer `at` is or refers to.
+/// Returns the JSON pointer of the object schema at the pointer `at`, following references, lists and alternatives; `None` if
+/// there is none.
 fn table(schema: &Json, at: &str) -> Option<String> {
     let node = schema.pointer(at)?;
     if node.get("properties").is_some() {

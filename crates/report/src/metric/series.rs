@@ -4,10 +4,11 @@ use super::Better::Neither;
 use super::{Metric, Unit, Value};
 use crate::SeriesReport;
 
-/// Finds a column in a job's series.
+/// A function that returns one column of a job's series.
 pub type OverTime = fn(&SeriesReport) -> &[Option<f64>];
 
-/// Columns of a run over time, after `job` and `time`. Each is the column of sweeps with the same name, for stretches of the run.
+/// Columns of a run over time, after `job` and `time`. Each has the name and the meaning of a column of sweeps, but its values
+/// are those of single stretches of the run.
 pub const OVER_TIME: [(&str, OverTime); 5] = [
     ("step_time", |series| &series.step_time),
     ("queue_occupancy", |series| &series.occupancy),

@@ -21,9 +21,9 @@ pub enum Unit {
     EpochsPerSecond,
     /// A share, from 0 to 1.
     Share,
-    /// A number of things that the meaning names.
+    /// A number of things; the meaning of the metric names the things.
     Count,
-    /// How many times as much.
+    /// A factor: how many times as much as something else.
     Ratio,
     /// Energy.
     Joules,
@@ -34,8 +34,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit as tables write it, such as `samples/s`; `0 to 1` for a share, `number` for a count or a ratio, `text` for a
-    /// name.
+    /// Returns the unit as tables write it, such as `samples/s`; `0 to 1` for a share, `number` for a count or a ratio,
+    /// `text` for a name.
     #[must_use]
     pub fn symbol(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! Sources of defaults.
 
-/// Sources of the defaults that frameworks and libraries have, by key without the names of tables.
+/// Sources of defaults that frameworks and libraries have, by key; a key here is without the names of named tables.
 const FRAMEWORKS: [(&str, &str); 33] = [
     ("job.accumulation", "each step updates"),
     ("job.loader.dali.prefetch", "DALI: Pipeline(prefetch_queue_depth=2)"),
@@ -60,7 +60,7 @@ pub(super) fn source(class: &str, value: &str) -> &'static str {
     "forebay"
 }
 
-/// Whether a default means that nothing is there which would take time or room.
+/// Returns whether a default means that something is absent, so that it takes no time and no space.
 fn is_neutral(value: &str) -> bool {
     const NOTHING: [&str; 10] = [
         "infinite",

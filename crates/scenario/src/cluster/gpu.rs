@@ -1,4 +1,4 @@
-//! How `cluster.node.gpu` is written.
+//! Setting `cluster.node.gpu`: the name of a GPU in the catalogue.
 
 use crate::names::choose;
 use forebay_model::catalogue::{self, GPUS, Gpu};

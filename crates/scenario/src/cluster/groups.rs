@@ -1,4 +1,4 @@
-//! Groups of nodes: their hardware is that of the cluster's first nodes except for the keys that the group writes.
+//! Groups of nodes: their hardware is that of the cluster's first nodes, except for the keys that a group sets.
 
 use super::{Cluster, Node, NodeSettings, Scheduling};
 use crate::Device;
@@ -12,10 +12,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
 
-/// Most groups.
+/// Maximum number of groups.
 const MOST_GROUPS: usize = 100;
 
-/// A group of nodes with other hardware; it comes after the nodes before it.
+/// A group of nodes whose hardware differs from that of the cluster's first nodes. Node numbers continue from group
+/// to group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// Name of the group.
@@ -50,13 +51,13 @@ impl Cluster {
         self.group_of(node).map_or(self.nic, |group| group.nic)
     }
 
-    /// Returns the bandwidth at which data from storage come in to node number `node` [B/s]; may be infinite.
+    /// Returns the bandwidth at which node number `node` receives data from storage [B/s]; may be infinite.
     #[must_use]
     pub fn data_nic_at(&self, node: u32) -> f64 {
         self.storage_nic.unwrap_or_else(|| self.nic_at(node))
     }
 
-    /// Splits `nodes` into ranges of neighbours with the same hardware, in order.
+    /// Splits `nodes` into ranges of consecutive nodes with the same hardware, in order.
     #[must_use]
     pub fn alike(&self, nodes: Range<u32>) -> Vec<Range<u32>> {
         let mut all = Vec::new();
@@ -74,7 +75,8 @@ impl Cluster {
         all
     }
 
-    /// Returns where "fifo" scheduling is written for the first of `nodes` that has it; `None` if none has.
+    /// Returns the document node that sets "fifo" scheduling for the first of `nodes` with this scheduling; `None` if
+    /// none has it.
     pub(crate) fn fifo(&self, check: Check<'_>, nodes: Range<u32>) -> Option<NodeId> {
         let kinds = self.alike(nodes).into_iter().map(|alike| alike.start);
         let mut fifo = kinds.filter(|node| self.node_at(*node).scheduling == Scheduling::Fifo);
@@ -85,7 +87,7 @@ impl Cluster {
         of_group.or_else(|| check.find(&[&["cluster"], &keys[..]].concat()))
     }
 
-    /// Returns a cluster of like nodes for each kind of hardware among `nodes`.
+    /// Returns, for each kind of hardware among `nodes`, a homogeneous cluster of this hardware.
     #[must_use]
     pub fn kinds(&self, nodes: Range<u32>) -> Vec<Cluster> {
         let kind = |nodes: Range<u32>| {
@@ -95,9 +97,9 @@ impl Cluster {
         self.alike(nodes).into_iter().map(kind).collect()
     }
 
-    /// Returns the time of a step on a `node` divided by its time on the cluster's first nodes. If step times
-    /// follow from the peak FLOP/s of GPUs at a precision, `peak` is this precision, and the GPUs' peaks count in
-    /// addition to their speeds.
+    /// Returns the step time on `node` divided by the step time on the cluster's first nodes. If step times are
+    /// derived from the GPUs' peak FLOP/s, `peak` is the precision of these peaks; the ratio of the peaks then counts
+    /// in addition to the GPUs' speeds.
     #[must_use]
     pub fn slowness(&self, node: &Node, peak: Option<Precision>) -> f64 {
         let of = |node: &Node| node.gpu?.peak(peak?);
@@ -108,15 +110,15 @@ impl Cluster {
         by_peak * (self.node.gpu_speed / node.gpu_speed)
     }
 
-    /// Returns the slowness of the slowest of `nodes`: see [`Cluster::slowness`].
+    /// Returns the largest [`Cluster::slowness`] among `nodes`.
     #[must_use]
     pub fn slowest(&self, nodes: Range<u32>, peak: Option<Precision>) -> f64 {
         let kinds = self.kinds(nodes);
         kinds.iter().map(|kind| self.slowness(&kind.node, peak)).fold(0.0, f64::max)
     }
 
-    /// Returns the factor by which the given time of a step on a `device` is multiplied on the slowest of `nodes`;
-    /// 1 on CPUs, whose cores are equally fast on all nodes.
+    /// Returns the factor by which the given step time on a `device` is multiplied to get the step time on the
+    /// slowest of `nodes`. It is 1 on CPUs, whose cores are equally fast on all nodes.
     #[must_use]
     pub fn step_factor(&self, nodes: Range<u32>, device: Device, peak: Option<Precision>) -> f64 {
         match device {
@@ -125,7 +127,7 @@ impl Cluster {
         }
     }
 
-    /// Returns a cluster of like nodes with, in each quantity, the weakest value among `nodes`.
+    /// Returns a homogeneous cluster in which each quantity has the weakest value found among `nodes`.
     #[must_use]
     pub fn weakest(&self, nodes: Range<u32>) -> Cluster {
         let kinds = self.kinds(nodes);
@@ -153,32 +155,32 @@ impl Cluster {
     }
 }
 
-/// A group of nodes whose hardware differs from `cluster.node`; it comes after the nodes before it.
+/// A group of nodes whose hardware differs from `cluster.node`. Node numbers continue from group to group.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupSettings {
     /// Number of nodes in the group.
     #[schemars(required)]
     nodes: Field<Count<1, 1_000_000>>,
-    /// Hardware of each node: the keys that differ from `cluster.node` (default: as that).
+    /// Hardware of each node: only the keys that differ from `cluster.node` (default: as `cluster.node`).
     node: Field<NodeSettings>,
     /// Bandwidth of a node's NIC in each direction (default: `cluster.network.nic`).
     nic: Field<Positive<Bandwidth>>,
 }
 
 impl GroupSettings {
-    /// Returns the number of nodes; 0 if it is wrong.
+    /// Returns the number of nodes; 0 if the number is invalid or missing.
     pub(super) fn nodes(&self) -> u64 {
         self.nodes.get().map_or(0, |nodes| nodes.0)
     }
 
-    /// Returns where the group's page cache is written; `None` if it is not.
+    /// Returns the document node that sets the group's page cache; `None` if the group does not set one.
     pub(super) fn page_cache(&self) -> Option<NodeId> {
         self.node.get()?.page_cache.at
     }
 
-    /// Checks the table at node `at` and returns its group; keys of nodes and NICs that it does not write are those
-    /// of `base` and `nic`. `None` if it is wrong.
+    /// Checks the table at document node `at` and returns its group; `None` if the table is invalid. Keys that the
+    /// group does not set are taken from `base` for the nodes, and from `nic` for the NICs.
     fn resolve(
         &self,
         check: Check<'_>,
@@ -198,8 +200,8 @@ impl GroupSettings {
     }
 }
 
-/// Checks and returns all groups; keys of nodes and NICs that they do not write are those of `base` and `nic`.
-/// `None` if a group is wrong.
+/// Checks and returns all groups; `None` if a group is invalid. Keys that a group does not set are taken from `base`
+/// for the nodes, and from `nic` for the NICs.
 pub(super) fn resolve(
     groups: &Field<Named<GroupSettings>>,
     check: Check<'_>,
@@ -211,7 +213,11 @@ pub(super) fn resolve(
     };
     if groups.len() > MOST_GROUPS {
         let what = format!("there are {} groups", groups.len());
-        check.wrong(at, what, format!("write at most {MOST_GROUPS}: a group has `nodes`"));
+        check.wrong(
+            at,
+            what,
+            format!("write at most {MOST_GROUPS} groups: each can have several `nodes`"),
+        );
         return None;
     }
     let all = groups.iter().map(|(name, group)| {

@@ -22,10 +22,11 @@ pub struct Intra {
     pub tree: Tree,
 }
 
-/// PCIe switches below a root.
+/// PCIe switches, each with some of the GPUs, below one root.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tree {
-    /// GPUs below each switch, in order of their numbers; the last switch may have fewer.
+    /// Number of GPUs below each switch; GPUs are assigned to switches in order of their numbers, and the last switch
+    /// may have fewer.
     pub switch: u32,
     /// Bandwidth between a switch and the root in each direction [B/s]; may be infinite.
     pub uplink: f64,
@@ -35,21 +36,22 @@ pub struct Tree {
     pub nics: NicsAt,
 }
 
-/// Where NICs are attached if a tree connects the GPUs of a node, and which parts of the tree gradients pass on
-/// their way to a NIC.
+/// Where NICs are attached to a tree of PCIe switches. This decides which parts of the tree gradients pass on their
+/// way to a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NicsAt {
-    /// Beside the tree: gradients pass no part of it.
+    /// NICs are beside the tree: gradients for other nodes pass no part of the tree.
     Apart,
-    /// At each switch: gradients pass the GPU's own port.
+    /// Each switch has a NIC: gradients for other nodes pass only the GPU's own port.
     Switches,
-    /// At the root: gradients pass the GPU's own port, the uplink of its switch, and the root.
+    /// NICs are at the root: gradients for other nodes pass the GPU's own port, the uplink of its switch, and the
+    /// root.
     Root,
 }
 
 impl Tree {
-    /// No tree, for GPUs that are connected otherwise.
+    /// Stands for the missing tree of GPUs that are not connected by one; it limits nothing.
     pub const NONE: Tree =
         Tree { switch: u32::MAX, uplink: f64::INFINITY, root: f64::INFINITY, nics: NicsAt::Apart };
 }
@@ -60,17 +62,16 @@ impl Tree {
 pub enum IntraKind {
     /// All GPUs share one link: PCIe below one root.
     Shared,
-    /// Each GPU has a port of this bandwidth in each direction: NVSwitch.
+    /// Each GPU has a port of the given bandwidth in each direction, as with NVSwitch.
     Switch,
-    /// Each GPU has a link of this bandwidth to the next GPU, and one back: NVLink without a switch.
+    /// Each GPU has a link of the given bandwidth to the next GPU, and one back, as with NVLink without a switch.
     Ring,
-    /// Each GPU has a port of this bandwidth at one of several switches, which a root connects: PCIe.
+    /// Each GPU has a port of the given bandwidth at one of several PCIe switches below one root.
     Tree,
 }
 
 impl Intra {
-    /// Returns the bandwidth that a transfer between any two GPUs gets at least, if there is no other traffic
-    /// [B/s].
+    /// Returns the lowest bandwidth that a transfer between two GPUs can get without other traffic [B/s].
     #[must_use]
     pub fn least(&self) -> f64 {
         self.bandwidth.min(self.tree.uplink).min(self.tree.root)
@@ -83,14 +84,14 @@ impl Intra {
 pub(super) struct IntraSettings {
     /// Topology of the link for gradients: "shared": one link for all GPUs; "switch": each GPU has a port of this
     /// bandwidth in each direction; "ring": each GPU has a link of this bandwidth to the next GPU, and one back;
-    /// "tree": each GPU has a port of this bandwidth at one of several switches below a root (default: "shared", as
-    /// activations always do).
+    /// "tree": each GPU has a port of this bandwidth at one of several switches below a root (default: "shared",
+    /// which activations always use).
     kind: Field<IntraKind>,
     /// Bandwidth of the shared link, or of each GPU's own link (default: infinite).
     bandwidth: Field<Positive<Bandwidth>>,
     /// Latency of the link (default: 0 s).
     latency: Field<Amount<Time>>,
-    /// GPUs below each switch of a "tree", in order of their numbers.
+    /// Number of GPUs below each switch of a "tree"; GPUs are assigned to switches in order of their numbers.
     switch: Field<Count<1, 10_000>>,
     /// Bandwidth from a switch of a "tree" to the root in each direction (default: `bandwidth`).
     uplink: Field<Positive<Bandwidth>>,
@@ -102,7 +103,7 @@ pub(super) struct IntraSettings {
 }
 
 impl IntraSettings {
-    /// Returns these settings, with the keys that are not written taken from `base`.
+    /// Returns these settings, with the keys that are not set taken from `base`.
     pub(super) fn over(&self, base: &IntraSettings) -> IntraSettings {
         // Switches and root belong to a tree: other kinds do not take them from `base`.
         let none = IntraSettings::default();
@@ -119,7 +120,7 @@ impl IntraSettings {
         }
     }
 
-    /// Checks the table at node `at` and returns its link; `None` if it is wrong.
+    /// Checks the table at document node `at` and returns its link; `None` if the table is invalid.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Intra> {
         let kind = self.kind.get().map_or(IntraKind::Shared, |kind| *kind);
         let bandwidth = or_infinite(&self.bandwidth);

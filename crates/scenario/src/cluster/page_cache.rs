@@ -1,4 +1,4 @@
-//! The page cache of a node, and how it is written.
+//! The page cache of a node, and its settings.
 
 use super::or_infinite;
 use crate::check::Check;
@@ -15,22 +15,23 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The page cache of a node: it keeps files that the node's jobs read, in units of whole files or, for shards, of
+/// The page cache of a node. It keeps what the node's jobs read: whole files or, for shards, the bytes of single
 /// requests.
 ///
-/// All jobs of a node share it, whatever storage they read. It is empty at the start. Reads with `access =
+/// All jobs of a node share the cache, whatever storage they read. It is empty at the start. Reads with `access =
 /// "direct"`, reads from memory and reads from object stores bypass it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageCache {
-    /// Bytes that the cache holds, if the node's memory leaves that many [B]: see [`crate::Scenario::page_cache`].
+    /// Maximum number of bytes in the cache [B]; the node's memory may leave fewer: see
+    /// [`crate::Scenario::page_cache`].
     pub capacity: f64,
-    /// Which unit is evicted for a new one; `None`: as page caches behave with the data's layout, at random for
-    /// files, least recently used for shards.
+    /// Eviction policy; `None`: the policy that fits the data's layout, random for files and least recently used for
+    /// shards.
     pub policy: Option<CachePolicy>,
     /// Rate at which all readers of a node together read from the cache [B/s]; may be infinite.
     pub bandwidth: f64,
-    /// Whether the cache is assumed because none is written: Linux keeps files that it reads in otherwise unused
-    /// memory.
+    /// Whether the cache is a default, because the file sets none: Linux keeps files that it reads in otherwise
+    /// unused memory.
     pub assumed: bool,
 }
 
@@ -39,7 +40,7 @@ pub struct PageCache {
 pub(super) enum PageCacheWritten {
     /// No page cache: the files are larger than the memory, are read past it, or were measured cold.
     None,
-    /// This page cache.
+    /// A page cache with the given settings.
     Some(PageCacheSettings),
 }
 
@@ -66,8 +67,8 @@ impl PageCacheWritten {
     }
 }
 
-/// Checks and returns the page cache of the node whose table is at `at`, with this `memory`; `Some(None)` if it has
-/// none, `None` if it is wrong.
+/// Checks and returns the page cache of the node whose table is at document node `at` and whose memory is `memory`.
+/// Returns `Some(None)` if the node has no page cache, `None` if its settings are invalid.
 pub(super) fn resolve(
     written: &Field<PageCacheWritten>,
     check: Check<'_>,
@@ -82,16 +83,16 @@ pub(super) fn resolve(
     }
 }
 
-/// Returns the page cache of a node for which none is written: Linux has one in all memory that nobody else uses.
-/// `None` if the size of the memory is not written.
+/// Returns the default page cache of a node: Linux uses all memory that is otherwise free. Returns `None` if the size
+/// of the memory is not set, or for a live run.
 fn assumed(check: Check<'_>, at: NodeId, memory: &Field<Positive<Size>>) -> Option<PageCache> {
     // The machine of a live run has a page cache of its own.
     if check.lenient || memory.get().is_none() {
-        let why = "how much `memory` a node has is not written";
+        let why = "`memory` of the node is not written";
         check.assume(at, "page_cache", "none", why);
         return None;
     }
-    let value = "the memory that workers, buffers and data in memory leave";
+    let value = "the memory that workers, buffers and in-memory data leave free";
     check.assume(at, "page_cache", value, "Linux keeps files that it reads in free memory");
     let cache = PageCacheSettings::default().resolve(check, at, memory)?;
     Some(PageCache { assumed: true, ..cache })
@@ -136,7 +137,7 @@ impl PageCacheSettings {
     }
 }
 
-/// The word for no page cache.
+/// The word "none": the node has no page cache.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Word {

@@ -13,8 +13,8 @@ use serde::Deserialize;
 pub struct Power {
     /// Power with all parts at rest, GPUs and cores included [W].
     pub idle: f64,
-    /// Additional power for each GPU that computes; if several tasks share a GPU, for the part that they use at
-    /// once [W].
+    /// Additional power for each GPU that computes [W]; for a GPU that several tasks share, in proportion to the part
+    /// of the GPU that they use together.
     pub gpu: f64,
     /// Additional power for each busy core [W].
     pub core: f64,
@@ -34,7 +34,7 @@ pub(super) struct PowerSettings {
 }
 
 impl PowerSettings {
-    /// Returns these settings, with the keys that are not written taken from `base`.
+    /// Returns these settings, with the keys that are not set taken from `base`.
     pub(super) fn over(&self, base: &PowerSettings) -> PowerSettings {
         PowerSettings {
             idle: self.idle.or(&base.idle),
@@ -43,7 +43,7 @@ impl PowerSettings {
         }
     }
 
-    /// Checks the table at node `at` and returns its power settings; `None` if they are wrong.
+    /// Checks the table at document node `at` and returns its power settings; `None` if they are wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Power> {
         let remedy = "write `power = { idle = \"300 W\", gpu = \"250 W\", core = \"8 W\" }`";
         let idle = check.required(at, &self.idle, "idle", remedy)?;

@@ -42,7 +42,8 @@ impl Node {
         (f64::from(busy) * speed.copied().unwrap_or(1.0) * factor).min(most)
     }
 
-    /// Returns the number of threads beyond which further threads do not change the throughput of all cores.
+    /// Returns the number of threads up to which the capacity of the cores must be tabulated. It is 1 if cores have
+    /// one hardware thread each and do not slow each other down.
     #[must_use]
     pub fn most_threads(&self) -> u32 {
         let slowed = self.core_speed.iter().any(|speed| *speed != 1.0)
@@ -74,15 +75,16 @@ impl SmtSettings {
         scheduling: Scheduling,
     ) -> Option<Smt> {
         if scheduling == Scheduling::Fifo {
-            let what = "cores in \"fifo\" order run one piece of work at a time";
+            let what = "with \"fifo\" scheduling a core runs one task at a time";
             check.wrong(at, what, "remove `smt`, or write `scheduling = \"shared\"`");
         }
-        let remedy = "write `yield = 1.25`: what a core gets done with all its threads";
+        let remedy =
+            "write `yield = 1.25`: throughput of a core with all its threads busy, relative to one";
         let threads_per_core = self.threads_per_core.get().map_or(2, |threads| threads.small());
         let gain = check.required(at, &self.r#yield, "yield", remedy)?.0;
         if !(1.0..=f64::from(threads_per_core)).contains(&gain) {
             let what = format!(
-                "{threads_per_core} threads of a core do not get {gain} times as much done"
+                "{threads_per_core} threads of a core cannot get {gain} times as much done as one"
             );
             let remedy = format!("write a number from 1 to {threads_per_core}");
             check.wrong(self.r#yield.at.unwrap_or(at), what, remedy);

@@ -1,4 +1,4 @@
-//! Values from a file.
+//! Empirical distributions: values from a file.
 
 use crate::check::Check;
 use crate::document::NodeId;
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Largest file of values [B].
+/// Maximum size of a file of values [B].
 const LARGEST: u64 = 64 << 20;
-/// Most problems of one file that are reported.
+/// Maximum number of problems that are reported for one file.
 const MOST: usize = 10;
 
 /// Values from a file, all equally likely.
@@ -30,15 +30,15 @@ pub(crate) struct EmpiricalSettings {
     file: Field<String>,
 }
 
-/// Values of the files that were read, by path and physical dimension, so that a sweep reads each file once, not at
-/// every point.
+/// Cache of the values of files, by path and physical dimension, so that a sweep reads each file once and not at
+/// every grid point.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesOfValues(Arc<Mutex<Known>>);
 
 type Known = BTreeMap<(PathBuf, &'static str), Arc<[f64]>>;
 
-/// Returns the values of the file that `settings` at node `at` names [SI unit], at least one; reports a problem and
-/// returns `None` if the file cannot be used.
+/// Returns the values of the file that `settings` at document node `at` names [SI unit]; there is at least one.
+/// Reports a problem and returns `None` if the file cannot be used.
 pub(super) fn read<D: Dimension>(
     settings: &EmpiricalSettings,
     check: Check<'_>,
@@ -70,7 +70,7 @@ pub(super) fn read<D: Dimension>(
     Some(values)
 }
 
-/// Returns the text of a file of values; otherwise what is wrong, and a remedy.
+/// Returns the text of a file of values; if the file cannot be read, returns what is wrong, and a remedy.
 fn text(path: &Path) -> Result<String, (String, &'static str)> {
     let remedy = "name a text file with one value per line, relative to the scenario";
     // A pipe could be read only once.

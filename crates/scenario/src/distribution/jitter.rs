@@ -1,4 +1,4 @@
-//! How jitter is written: a factor with mean 1, of any distribution.
+//! Settings of jitter: a random factor with mean 1, of any distribution.
 
 use super::Distribution;
 use super::empirical::{EmpiricalSettings, read};
@@ -11,9 +11,11 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Largest coefficient of variation of a uniform factor with mean 1 that is never negative: from 0 to 2.
+/// Maximum coefficient of variation of a uniform factor with mean 1: the factor then ranges from 0 to 2, so it is
+/// never negative.
 const MOST_UNIFORM: f64 = 0.577;
-/// Largest coefficient of variation of a normal factor whose mean stays 1, to 0.1 %, when it is truncated at 0.
+/// Maximum coefficient of variation of a normal factor with mean 1: truncation at 0 then changes the mean by at most
+/// 0.1 %.
 const MOST_NORMAL: f64 = 0.3;
 
 /// A random factor with mean 1.
@@ -54,18 +56,19 @@ pub(crate) struct Tail {
     shape: Field<Factor>,
 }
 
-/// No parameters: its mean alone determines the distribution.
+/// No parameters: the mean of 1 alone determines the distribution.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// Returns a lognormal factor with mean 1 and standard deviation `cv`; `None` if that is too small to matter.
+/// Returns a lognormal factor with mean 1 and standard deviation `cv`; `None` if `cv` is too small to matter.
 pub(crate) fn factor(cv: f64) -> Option<Distribution> {
     (cv >= 1e-3).then(|| lognormal(1.0, cv.min(100.0)))
 }
 
 impl Jitter {
-    /// Checks the value at node `at` and returns the distribution of the factor; `None` if it is wrong.
+    /// Checks the value at document node `at` and returns the distribution of the factor; `None` if the value is
+    /// invalid.
     pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Distribution> {
         let at = check.inside(at);
         match self {
@@ -101,8 +104,9 @@ impl Spread {
     fn at_most(&self, check: Check<'_>, table: NodeId, most: f64) -> Option<f64> {
         let cv = spread(check, table, &self.cv)?;
         if cv > most {
-            let what =
-                format!("with a coefficient of variation of {cv} it would be negative at times");
+            let what = format!(
+                "with a coefficient of variation of {cv} some sampled times would be negative"
+            );
             let remedy = format!("write at most {most}, or `gamma = {{ cv = {cv} }}`");
             check.wrong(self.cv.at.unwrap_or(table), what, remedy);
             return None;

@@ -1,4 +1,4 @@
-//! Settings that are written as one time, or as a table.
+//! Settings whose value is either a single time or a table.
 
 use super::settings::Varying;
 use crate::reader::{FORM, Form};
@@ -9,15 +9,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A table in whose place one time may be written.
+/// A table of settings that may be replaced by a single time.
 pub(crate) trait Table: JsonSchema {
     /// Keys of the table.
     const KEYS: &'static [&'static str];
-    /// Meaning of the setting, for its JSON schema.
+    /// Description of the setting in the JSON schema.
     const WHAT: &'static str;
 }
 
-/// One time, or a table of which this time is one key.
+/// A single time, or a table that has this time as one of its keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TimeOr<T> {
     Time(Varying<Time>),

@@ -1,4 +1,4 @@
-//! How distributions are written: `"3 ms"` or `{ lognormal = { median = "2 ms", p99 = "9 ms" } }`.
+//! Settings of distributions, such as `"3 ms"` or `{ lognormal = { median = "2 ms", p99 = "9 ms" } }`.
 
 use super::Distribution;
 use super::empirical::{EmpiricalSettings, read};
@@ -36,7 +36,7 @@ enum Kinds<D> {
     Normal(Normal<D>),
     /// Uniform.
     Uniform(Uniform<D>),
-    /// Pareto (type I), by least value or by mean.
+    /// Pareto (type I), by minimum or by mean.
     Pareto(Pareto<D>),
     /// Values from a file, all equally likely.
     Empirical(EmpiricalSettings),
@@ -98,10 +98,10 @@ struct Normal<D> {
 #[serde(deny_unknown_fields, bound = "D: Dimension")]
 #[schemars(bound = "D: Dimension")]
 struct Uniform<D> {
-    /// Least value.
+    /// Minimum.
     #[schemars(required)]
     low: Field<Amount<D>>,
-    /// Greatest value.
+    /// Maximum.
     #[schemars(required)]
     high: Field<Positive<D>>,
 }
@@ -111,7 +111,7 @@ struct Uniform<D> {
 #[serde(deny_unknown_fields, bound = "D: Dimension")]
 #[schemars(bound = "D: Dimension")]
 struct Pareto<D> {
-    /// Least value.
+    /// Minimum.
     min: Field<Positive<D>>,
     /// Mean.
     mean: Field<Positive<D>>,
@@ -121,7 +121,7 @@ struct Pareto<D> {
 }
 
 impl<D: Dimension> Varying<D> {
-    /// Checks the value at node `at` and returns its distribution; `None` if it is wrong.
+    /// Checks the value at document node `at` and returns its distribution; `None` if the value is invalid.
     pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Distribution> {
         let at = check.inside(at);
         match &self.0 {
@@ -161,7 +161,8 @@ pub(super) fn lognormal(mean: f64, cv: f64) -> Distribution {
     Distribution::Lognormal { mu: mean.ln() - variance / 2.0, sigma: variance.sqrt() }
 }
 
-/// Returns the coefficient of variation if samplers support it; otherwise reports a problem and returns `None`.
+/// Returns the coefficient of variation if samplers support it (0.001 to 100); otherwise reports a problem and
+/// returns `None`.
 pub(super) fn spread(check: Check<'_>, table: NodeId, cv: &Field<Factor>) -> Option<f64> {
     check.required(table, cv, "cv", "write `cv = 0.5`: standard deviation divided by mean");
     let (at, cv) = cv.given()?;
@@ -230,8 +231,8 @@ impl<D: Dimension> Pareto<D> {
     }
 }
 
-/// Returns the Pareto distribution of this `shape`, with the least value that `scale` gives for it; reports a
-/// problem at node `at` and returns `None` if the shape is so small that the mean is infinite.
+/// Returns the Pareto distribution with this `shape` and the minimum `scale(shape)`; reports a problem at document
+/// node `at` and returns `None` if the shape is so small that the mean is infinite.
 pub(super) fn pareto(
     check: Check<'_>,
     at: NodeId,

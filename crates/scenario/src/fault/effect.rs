@@ -8,7 +8,7 @@ use crate::tiers::Parts;
 use crate::{Cluster, Device, Fidelity, Job, Storage};
 
 impl FaultyLink {
-    /// Whether any link of this kind, on any kind of node, has a bandwidth.
+    /// Returns whether any node or rack has a link of this type with a finite bandwidth.
     fn is_limited(self, cluster: &Cluster) -> bool {
         let least = |kind: &Cluster| match self {
             Self::Nic => kind.nic.min(kind.data_nic()),
@@ -21,7 +21,7 @@ impl FaultyLink {
 }
 
 impl FaultSettings {
-    /// Checks that the part can be slowed down, and on single nodes if `nodes` is written.
+    /// Checks that the part can be slowed down and, if `nodes` is set, that it can be slowed down on single nodes.
     pub(super) fn check_possible(
         &self,
         check: Check<'_>,
@@ -40,14 +40,14 @@ impl FaultSettings {
                 check.wrong(self.nodes.at.unwrap_or(at), what, "leave out `nodes`");
             }
             Faulty::Cores if fifo.is_some() => {
-                let what = "cores in \"fifo\" order are not slowed";
+                let what = "faults of cores with \"fifo\" scheduling are not simulated";
                 check.wrong(self.node.at.unwrap_or(at), what, "write `scheduling = \"shared\"`");
             }
             _ => {}
         }
     }
 
-    /// Remarks that a fault has no effect because the part has no limit or is not used.
+    /// Remarks that a fault has no effect, because the part's speed is not limited or no job uses the part.
     pub(super) fn check_effect(&self, check: Check<'_>, what: Faulty, parts: Parts<'_>) {
         let jobs = || parts.jobs.iter().flatten();
         let unlimited = |index| {
@@ -56,11 +56,11 @@ impl FaultSettings {
         };
         match what {
             Faulty::Storage(index) if unlimited(index) => {
-                let why = "all requests together have no limit, of bandwidth or `operations`";
+                let why = "the storage has no limit of total bandwidth or `operations`";
                 check.no_effect(&self.storage, why);
             }
             Faulty::Link(link) if parts.cluster.is_some_and(|on| !link.is_limited(on)) => {
-                check.no_effect(&self.link, "how fast these links are is not limited");
+                check.no_effect(&self.link, "these links have no bandwidth limit");
             }
             Faulty::Link(link) => self.remark_analytic(check, link, jobs()),
             Faulty::Gpus if jobs().all(|job| job.device != Device::Accelerator) => {
@@ -70,7 +70,8 @@ impl FaultSettings {
         }
     }
 
-    /// Remarks that a slow link has no effect on gradients that take as long as on an idle network.
+    /// Remarks that a slow link has no effect on the gradients of jobs whose collectives are modelled analytically:
+    /// they take as long as without faults.
     fn remark_analytic<'j>(
         &self,
         check: Check<'_>,
@@ -82,8 +83,7 @@ impl FaultSettings {
             let sync = job.sync.as_ref().filter(|sync| sync.fidelity == Fidelity::Analytic);
             if sync.is_some_and(|sync| link != FaultyLink::Pcie || sync.transport.through_host) {
                 check.remark(format!(
-                    "`{path}` has no effect on the gradients of `{}`: with `fidelity = \"analytic\"` they take \
-                     as long as without faults.",
+                    "`{path}` has no effect on the gradients of `{}`: `fidelity = \"analytic\"` ignores faults.",
                     job.name
                 ));
             }
@@ -97,7 +97,7 @@ fn is_shared(index: usize, parts: Parts<'_>) -> bool {
     storage.is_some_and(|of| of.path.is_remote() && of.path.measured().is_none())
 }
 
-/// Whether no part of a storage is shared by requests, so that none can be scarce.
+/// Returns whether a storage has no limit that requests share: no limit of bandwidth, operations, targets or writes.
 fn is_unlimited(storage: &Storage) -> bool {
     let path = &storage.path;
     path.bandwidth == Bandwidth::Fixed(f64::INFINITY)

@@ -9,7 +9,7 @@ use crate::number::{Count, Factor, Share};
 use forebay_model::law::{EpochsLaw, useful_samples};
 use schemars::JsonSchema;
 
-/// Most rows of a table.
+/// Maximum number of rows of a table.
 const MOST: usize = 1000;
 
 /// Number of epochs that training needs to reach a target. The number is assumed; the time of the epochs is simulated.
@@ -21,15 +21,15 @@ pub struct Accuracy {
     pub batch: CountedBatch,
     /// Factor on the number of epochs.
     pub factor: f64,
-    /// Share by which each further model that is averaged increases the epochs.
+    /// Relative increase of the number of epochs for each averaged model beyond the first.
     pub per_learner: f64,
-    /// Share by which each further step from one averaging to the next increases the epochs.
+    /// Relative increase of the number of epochs for each step beyond the first from one averaging to the next.
     pub per_step: f64,
     /// Value, relative to a fresh sample, of a sample that was already trained on in the same pass over the data set: 0
     /// to 1.
     pub usefulness: f64,
-    /// Share by which the epochs grow for each unit of mean staleness: the number of updates of others that a model
-    /// copy had not seen when it made its own.
+    /// Relative increase of the number of epochs for each unit of mean staleness. The staleness of an update is the
+    /// number of updates by other model copies that its model copy had not seen when it made the update.
     pub staleness: f64,
 }
 
@@ -37,8 +37,9 @@ pub struct Accuracy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedBatch {
-    /// The batches of all model copies together, whose gradients are averaged in one update. Where each copy updates by
-    /// itself, the batches of as many updates, which use about the same parameters.
+    /// The batches of all model copies together: their gradients are averaged in one update. Where each copy updates
+    /// the parameters by itself, the batches of as many updates as there are copies count together, because these
+    /// updates start from about the same parameters.
     Global,
     /// The batch of one model copy, where each copy trains by itself and models are averaged: Crossbow (Koliousis et
     /// al., VLDB 2019) finds that the number of copies then matters little.
@@ -102,19 +103,22 @@ pub(super) struct AccuracySettings {
     epochs: Field<Factor>,
     /// Number of epochs with the smallest batches; write it together with `critical_batch`.
     least_epochs: Field<Factor>,
-    /// Batch [samples] that needs twice as many epochs: they are `least_epochs` · (1 + batch ÷
-    /// `critical_batch`).
+    /// Batch [samples] that needs twice as many epochs as the smallest batches: a batch needs `least_epochs` · (1 +
+    /// batch ÷ `critical_batch`) epochs.
     critical_batch: Field<Factor>,
     /// Measured numbers of epochs for batches: `{ batches = [64, 512], epochs = [30, 41] }`.
     table: Field<TableSettings>,
-    /// Which batch decides the number of epochs: "global", of all models of a step, or "model-copy", where models are
-    /// averaged instead of gradients (default: "model-copy" with `sync.model-averaging`, otherwise "global").
+    /// Which batch decides the number of epochs: "global", the batches of all models in a step together, or
+    /// "model-copy", the batch of one model copy, where models are averaged instead of gradients (default: "model-copy"
+    /// with `sync.model-averaging`, otherwise "global").
     batch: Field<CountedBatch>,
     /// Factor on the number of epochs, for anything else that costs epochs (default: 1).
     factor: Field<Factor>,
-    /// Share by which each further model that `sync.model-averaging` averages increases the epochs (default: 0).
+    /// Relative increase of the number of epochs for each model beyond the first that `sync.model-averaging` averages
+    /// (default: 0).
     per_learner: Field<Share>,
-    /// Share by which each further step of the `period` of `sync.model-averaging` increases the epochs (default: 0).
+    /// Relative increase of the number of epochs for each step beyond the first of the `period` of
+    /// `sync.model-averaging` (default: 0).
     per_step: Field<Share>,
     /// Share by which stale updates increase the epochs: these are multiplied by 1 + `staleness` · mean staleness. The
     /// staleness of an update is the number of updates of other model copies that its model copy had not seen (default:
@@ -150,7 +154,7 @@ impl AccuracySettings {
                       `table = { batches = [64, 512], epochs = [30, 41] }`";
         let chosen = check.one_of(at, &choices, remedy)?;
         if chosen != 1 {
-            let why = "it belongs to `least_epochs`, and the epochs are said otherwise";
+            let why = "it is used only with `least_epochs`";
             check.no_effect(&self.critical_batch, why);
         }
         let law = match chosen {
@@ -178,7 +182,7 @@ impl AccuracySettings {
         })
     }
 
-    /// Returns whether `staleness` is written.
+    /// Returns whether `staleness` is set.
     pub(super) fn says_staleness(&self) -> bool {
         self.staleness.is_written()
     }
@@ -199,7 +203,7 @@ impl TableSettings {
         let (some, others) = (batches.0.len(), epochs.0.len());
         if some != others || some == 0 || some > MOST {
             let what = format!("there are {some} batches and {others} numbers of epochs");
-            let remedy = format!("write 1 to {MOST} batches, and the epochs with each of them");
+            let remedy = format!("write 1 to {MOST} batches, and one number of epochs for each");
             check.wrong(at, what, remedy);
             return None;
         }
@@ -208,8 +212,8 @@ impl TableSettings {
             rows.map(|(batch, epochs)| Some((batch.get()?.0 as f64, epochs.get()?.0))).collect();
         let rows = rows?;
         if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-            let what = format!("{} does not come after {}", pair[1].0, pair[0].0);
-            check.wrong(batches_at, what, "write batches that become larger");
+            let what = format!("{} is not larger than {} before it", pair[1].0, pair[0].0);
+            check.wrong(batches_at, what, "write `batches` in ascending order");
             return None;
         }
         Some(rows)
@@ -217,8 +221,9 @@ impl TableSettings {
 }
 
 impl Rules<'_> {
-    /// Checks that `accuracy` says all that is needed for how the job trains: repeated samples, learners that a policy
-    /// finds, and its batch.
+    /// Checks that `accuracy` determines the number of epochs: `usefulness` is set if the job trains on samples
+    /// repeatedly, the number does not depend on how many learners a policy finds, and the batch lies within the table.
+    /// Remarks that `staleness` has no effect if all model copies update together.
     pub(super) fn check_accuracy(&self, job: &Job) {
         let (Some((at, settings)), Some(accuracy)) =
             (self.settings.accuracy.given(), &job.accuracy)
@@ -227,18 +232,22 @@ impl Rules<'_> {
         };
         if job.repeats() && !settings.usefulness.is_written() {
             let what = "the key `usefulness` is missing, and the job trains on samples repeatedly";
-            let remedy = "write `usefulness = 0.5`: what a repeated sample is worth of a fresh one";
+            let remedy =
+                "write `usefulness = 0.5`: value of a repeated sample relative to a fresh one";
             self.check.wrong(at, what, remedy);
         }
         let by_number = accuracy.batch == CountedBatch::Global || accuracy.per_learner > 0.0;
         if job.learners.tuning.is_some() && by_number {
-            let what = "how many epochs are needed depends on how many learners a policy finds";
-            let remedy =
-                "write `batch = \"model-copy\"` without `per_learner`, or a number of learners";
+            let what =
+                "the number of epochs would depend on the number of learners that the policy finds";
+            let remedy = "write `batch = \"model-copy\"` without `per_learner`, or a fixed number of learners";
             self.check.wrong(at, what, remedy);
         }
         if !job.is_uneven() {
-            self.check.no_effect(&settings.staleness, "all model copies update together");
+            self.check.no_effect(
+                &settings.staleness,
+                "all model copies update together, so no update is stale",
+            );
         }
         self.check_range(accuracy, accuracy.batch_of(job));
     }
@@ -254,9 +263,9 @@ impl Rules<'_> {
         let table = self.settings.accuracy.get().and_then(|settings| settings.table.at);
         let at = self.check.blame(&[self.settings.batch_at(), table], self.at);
         let what = format!(
-            "how many epochs a batch of {batch} needs is not said: the table is from {} to {}",
+            "the table has no epochs for a batch of {batch}: it covers batches from {} to {}",
             first.0, last.0
         );
-        self.check.wrong(at, what, "write a batch within the table, or a row for this one");
+        self.check.wrong(at, what, "write a batch within the table, or add this batch to it");
     }
 }

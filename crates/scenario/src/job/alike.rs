@@ -26,7 +26,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that all nodes have the same number of cores, if "auto" takes the number of calls from it.
+    /// Checks that all nodes of the job have the same number of cores if some stage has "auto" calls, whose number is
+    /// at most the number of cores.
     fn check_cores(&self, job: &Job, cluster: &Cluster) {
         let alike = cluster.alike(self.nodes(job)).into_iter();
         let mut cores = alike.map(|alike| cluster.node_at(alike.start).cores);
@@ -36,7 +37,7 @@ impl Rules<'_> {
         {
             let at = self.check.blame(&[self.settings.loader.at], self.at);
             let what = format!(
-                "\"auto\" makes at most as many calls as a node has cores, and nodes of this job have {} and {other}",
+                "\"auto\" allows one call for each core of a node, but nodes of this job have {} and {other} cores",
                 first.unwrap_or(0)
             );
             self.check.wrong(at, what, "write the number of calls, or a job for each kind of node");
@@ -49,7 +50,7 @@ impl Rules<'_> {
         let Some((at, CopiesSettings::Gpus)) = self.settings.copies_at() else { return };
         let copies = |first_node| self.settings.copies(Around { first_node, ..self.around });
         if self.differs(job, |nodes| copies(nodes.start)) {
-            let what = "copies of this job are on nodes with other numbers of GPUs";
+            let what = "copies of this job are on nodes with different numbers of GPUs";
             self.check.wrong(at, what, REMEDY);
         }
     }
@@ -61,17 +62,19 @@ impl Rules<'_> {
         let used = job.copies_per_node > 1 && sync.measured.is_none();
         if used && sync.transport.latency_inside == own && self.differs(job, of) {
             let at = self.check.blame(&[self.settings.sync_at()], self.at);
-            let what = "copies of this job are on nodes with other latencies inside";
+            let what = "copies of this job are on nodes with different latencies inside the node";
             self.check.wrong(at, what, REMEDY);
         }
     }
 
-    /// Checks that steps of all job copies take equally long, if cycles of fusion are shares of a step.
+    /// Checks that a step takes equally long in all job copies if gradients are fused, because fusion cycles are given
+    /// as shares of a step.
     fn check_cycles(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let fused = sync.buffer > 0;
         if fused && self.differs(job, |nodes| cluster.slowest(nodes, job.peak)) {
             let at = self.check.blame(&[self.settings.sync_at()], self.at);
-            let what = "copies of this job have other steps, and so other cycles of `fusion`";
+            let what =
+                "copies of this job have different step times, and so different cycles of `fusion`";
             self.check.wrong(at, what, REMEDY);
         }
     }

@@ -5,7 +5,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 
 impl JobSettings {
-    /// Returns the samples of each model copy and step; `None` if the setting is wrong.
+    /// Returns the number of samples of each model copy in a step; `None` if the setting is wrong.
     pub(super) fn checked_batch(
         &self,
         check: Check<'_>,
@@ -14,28 +14,31 @@ impl JobSettings {
     ) -> Option<u64> {
         let choices = [("batch", self.batch.at), ("global_batch", self.global_batch.at)];
         let remedy =
-            "write `batch = 64`, of each model copy, or `global_batch = 256`, of all together";
+            "write `batch = 64` (for each model copy) or `global_batch = 256` (for all together)";
         if check.one_of(at, &choices, remedy)? == 0 {
             return Some(self.batch.get()?.0);
         }
         let (at, all) = self.global_batch.given()?;
         let Some(learners) = self.number_of_learners() else {
-            let what = "how many models share it changes with the learners that a policy tries";
-            check.wrong(at, what, "write `batch`, of each learner, or a number of `learners`");
+            let what = "`global_batch` cannot be divided, because the policy changes the number of learners";
+            check.wrong(
+                at,
+                what,
+                "write `batch` (for each learner), or a fixed number of `learners`",
+            );
             return None;
         };
         let models = u64::from(self.ranks(around)) * u64::from(learners);
         if !all.0.is_multiple_of(models) {
             let each = if learners > 1 { "learners" } else { "model copies" };
-            let what =
-                format!("{} samples are not the same number for each of {models} {each}", all.0);
+            let what = format!("{} samples cannot be divided equally among {models} {each}", all.0);
             check.wrong(at, what, format!("write {}", nearest(all.0, models)));
             return None;
         }
         Some(all.0 / models)
     }
 
-    /// Returns the document node of `batch` or `global_batch`, if one is written.
+    /// Returns the document node of `batch` or `global_batch`, if one of them is set.
     pub(super) fn batch_at(&self) -> Option<NodeId> {
         self.global_batch.at.or(self.batch.at)
     }

@@ -66,24 +66,23 @@ impl Rules<'_> {
             return dataset;
         };
         if convert.from == job.dataset {
-            let what = format!("{:?} is not made from itself", dataset.name);
+            let what = format!("{:?} cannot be converted from itself", dataset.name);
             let remedy = "name the data set that is on the storage, or remove `convert`";
             self.check.wrong(at, what, remedy);
         }
         if from.samples != dataset.samples {
             let what = format!(
-                "{:?} has {} samples, and {:?}, which is made from it, {}",
+                "{:?} has {} samples, but {:?}, which is converted from it, has {}",
                 from.name, from.samples, dataset.name, dataset.samples
             );
-            self.check.wrong(at, what, "write as many samples for both");
+            self.check.wrong(at, what, "write the same number of samples for both");
         }
         if staging.share == Share::Part && job.nodes > 1 {
-            let what =
-                "nodes that convert parts of a data set would not have those of its new files";
+            let what = "a node that has only part of a data set cannot convert it";
             self.check.wrong(at, what, "write `share = \"all\"`, or remove `convert`");
         }
         if self.fifo(job).is_some() {
-            let what = "conversion shares the cores, which are in \"fifo\" order";
+            let what = "conversion shares cores, which \"fifo\" scheduling does not allow";
             self.check.wrong(at, what, "write `scheduling = \"shared\"`, or remove `convert`");
         }
         from

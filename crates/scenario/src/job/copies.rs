@@ -17,14 +17,14 @@ use std::ops::Range;
 /// Number of model copies on a node.
 type Copies = Count<1, 10_000>;
 
-/// Model copies of nodes, as they are written.
+/// Number of model copies on each node, as set in the scenario file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CopiesSettings {
-    /// The same number on each node.
+    /// The same number of model copies on each node.
     All(Copies),
-    /// A number for each node, in node order.
+    /// A number of model copies for each node, in node order.
     Each(Vec<Field<Copies>>),
-    /// As many as the GPUs of each node allow.
+    /// As many model copies as the GPUs of each node allow.
     Gpus,
 }
 
@@ -42,7 +42,7 @@ impl CopiesSettings {
         (most, if alike { Vec::new() } else { each })
     }
 
-    /// Returns the number of nodes in the list; `None` if no list is written.
+    /// Returns the length of the list, which has one number for each node; `None` if the setting is not a list.
     fn nodes(&self) -> Option<usize> {
         match self {
             Self::All(_) | Self::Gpus => None,
@@ -130,17 +130,18 @@ impl Rules<'_> {
         first..first.saturating_add(copies.saturating_mul(job.nodes))
     }
 
-    /// Checks that a list has a number for each node, and that nodes with unequal numbers do not need unequal shares of
-    /// the data.
+    /// Checks that a list of numbers of model copies has one number for each node. Checks that each model copy has a
+    /// loader of its own if the numbers differ: with one loader on each node, nodes would need unequal shares of the
+    /// data.
     pub(super) fn check_copies(&self, job: &Job) {
         let Some((at, copies)) = self.settings.copies_at() else { return };
         if let Some(nodes) = copies.nodes().filter(|nodes| *nodes != job.nodes as usize) {
             let what =
-                format!("there are numbers for {nodes} nodes, and the job has {}", job.nodes);
+                format!("the list has numbers for {nodes} nodes, but the job has {}", job.nodes);
             self.check.wrong(at, what, "write one number for each of its `nodes`");
         } else if !job.copies_each.is_empty() && !job.loader_per_copy {
-            let what = "nodes with more model copies would need a larger share of the data";
-            self.check.wrong(at, what, "write `parallel.data.loaders = \"per-rank\"` beside");
+            let what = "nodes with more model copies need a larger share of the data";
+            self.check.wrong(at, what, "also write `parallel.data.loaders = \"per-rank\"`");
         }
     }
 
@@ -177,7 +178,7 @@ impl Rules<'_> {
         let gpus = cluster.kinds(self.nodes(job)).into_iter().filter_map(|kind| kind.node.gpu);
         for gpu in gpus.filter(|gpu| gpu.peak(precision).is_none()) {
             let at = self.check.blame(&[self.settings.model_at()], self.at);
-            let what = format!("`{}` has no {}", gpu.name, precision.name());
+            let what = format!("the GPU `{}` has no peak rate in {}", gpu.name, precision.name());
             self.check.wrong(at, what, "write another `model.precision`, or `model.step`");
         }
     }
@@ -195,7 +196,8 @@ impl Rules<'_> {
             copies * job.gpus_per_copy()
         );
         let fewer = "write fewer copies or stages, or more `cluster.node.gpus`";
-        let apart = "write fewer `ranks`, copies or stages, `stages_per_node`, `ranks_per_node`, or more `cluster.node.gpus`";
+        let apart = "write fewer `ranks`, copies or stages, fewer of them on a node by `stages_per_node` or \
+                     `ranks_per_node`, or more `cluster.node.gpus`";
         self.check.wrong(at, what, if job.parallelism.is_some() { apart } else { fewer });
     }
 }

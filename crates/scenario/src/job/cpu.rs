@@ -18,12 +18,12 @@ const SLOWEST: f64 = 1e6;
 /// How the threads of a job use cores, apart from their CPU time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuUse {
-    /// Cores that each copy may use on each node, as a control group's quota [cores]; infinite if not written. The
-    /// group's periods are not simulated, only their mean.
+    /// Cores that each copy may use on each node, as a control group's quota [cores]; infinite if not set. The periods
+    /// of the control group are not simulated, only their mean.
     pub quota: f64,
     /// Threads that share a worker's computing for one sample; `None` if one thread does all of it.
     pub inner: Option<InnerThreads>,
-    /// Bytes that a core at work for the loader moves to and from memory [B/core-s].
+    /// Memory traffic of a core while it works for the loader: bytes moved to and from memory [B/core-s].
     pub traffic: f64,
 }
 
@@ -59,7 +59,8 @@ impl JobSettings {
         if let Some((at, quota)) = self.cpu_quota.given()
             && quota.0 < LEAST_QUOTA
         {
-            let what = format!("{} cores are less than a control group can be held to", quota.0);
+            let what =
+                format!("{} cores are less than the smallest quota of a control group", quota.0);
             check.wrong(at, what, format!("write at least {LEAST_QUOTA}"));
         }
         let inner = self.inner_threads.given();
@@ -78,7 +79,7 @@ impl InnerSettings {
         if let Some((at, Share(share))) = self.efficiency.given()
             && *share < 1e-3
         {
-            let what = format!("threads of an efficiency of {share} get nothing done");
+            let what = format!("with an efficiency of {share} the threads get nothing done");
             check.wrong(at, what, "write a number from 0.001 to 1");
             return None;
         }
@@ -92,20 +93,19 @@ impl Rules<'_> {
     pub(super) fn check_cpu(&self, job: &Job) {
         let settings = self.settings;
         if job.cpu.quota.is_finite() {
-            let what = "a quota of cores in \"fifo\" order is not simulated";
+            let what = "`cpu_quota` is not simulated with \"fifo\" scheduling";
             self.check_shared(job, settings.cpu_quota.at, what);
         }
         if job.cpu.inner.is_some() {
-            let what = "inner threads on cores in \"fifo\" order would queue one by one";
+            let what = "`inner_threads` are not simulated with \"fifo\" scheduling: they would queue one by one";
             self.check_shared(job, settings.inner_threads.at, what);
         }
         if job.cpu.traffic > 0.0 {
-            let what = "what memory slows does not hold cores in \"fifo\" order";
+            let what = "`memory_traffic` is not simulated with \"fifo\" scheduling";
             self.check_shared(job, settings.memory_traffic.at, what);
         }
         if job.loader.stages.iter().any(|stage| stage.lock > 0.0) {
-            let what =
-                "threads that share an interpreter's lock do not hold cores in \"fifo\" order";
+            let what = "an interpreter's lock (`gil`) is not simulated with \"fifo\" scheduling";
             self.check_shared(job, None, what);
         }
     }
@@ -116,9 +116,9 @@ impl Rules<'_> {
         if slowdown > SLOWEST {
             let bandwidth = self.check.find(&["cluster", "node", "memory_bandwidth"]);
             let at = self.check.blame(&[self.settings.memory_traffic.at, bandwidth], self.at);
-            let what = format!("memory lets a core at work go {slowdown:.0e} times as slowly");
+            let what = format!("memory slows a busy core by a factor of {slowdown:.0e}");
             let remedy = format!(
-                "write a traffic of at most {SLOWEST:.0e} times `cluster.node.memory_bandwidth`"
+                "write a `memory_traffic` of at most {SLOWEST:.0e} times `cluster.node.memory_bandwidth`"
             );
             self.check.wrong(at, what, remedy);
         }

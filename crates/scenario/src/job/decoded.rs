@@ -31,7 +31,7 @@ pub(super) struct DecodedSettings {
     /// Capacity on each node; a sample takes the data set's `decoded_size`.
     #[schemars(required)]
     capacity: Field<Positive<Size>>,
-    /// Which samples are evicted for new ones (default: "minio", nothing).
+    /// Which samples are evicted for new ones (default: "minio", which evicts nothing).
     policy: Field<CachePolicy>,
 }
 
@@ -53,13 +53,12 @@ impl Rules<'_> {
             return;
         };
         if dataset.layout != Layout::FilePerSample {
-            let what = "samples in shards are read whether they were decoded before or not";
+            let what = "samples in shards are read even if they are cached decoded";
             let remedy = "write `layout.file-per-sample = {}`, or remove `decoded_cache`";
             self.check.wrong(at, what, remedy);
         }
         if job.queue == QueueKind::Circular {
-            let what = "a circular queue takes samples as fast as they are made, and decoded ones are \
-                        there in no time";
+            let what = "a circular queue never blocks workers, and decoded samples from the cache take them no time";
             self.check.wrong(at, what, "write `queue = \"bounded\"`, or remove `decoded_cache`");
         }
         let first = job.loader.stages.first().map_or(&[][..], |stage| &stage.per_sample);

@@ -27,7 +27,8 @@ pub(crate) struct MemorySettings {
 }
 
 impl Job {
-    /// Returns what the fullest GPU holds; `None` if that is not known.
+    /// Returns the memory footprint of the stage whose GPUs hold the most bytes; `None` if the model's memory is not
+    /// known.
     #[must_use]
     pub fn footprint(&self) -> Option<Footprint> {
         let fuller = |a: &&Footprint, b: &&Footprint| a.total().total_cmp(&b.total());
@@ -36,7 +37,8 @@ impl Job {
 }
 
 impl ModelSettings {
-    /// Returns what the GPU of each stage holds; empty if that is not known.
+    /// Returns the memory footprint of a GPU of each stage; empty if the steps run on cores, or the model's memory is
+    /// not known.
     pub(super) fn footprints(
         &self,
         check: Check<'_>,
@@ -78,18 +80,19 @@ impl ModelSettings {
         (0..).zip(&portions).map(of).collect()
     }
 
-    /// Returns the part of the model that each of `shares` stands for; `None` if the model's memory is not known.
+    /// Returns the memory of each chunk of the model, given the share of a step that each chunk takes; `None` if the
+    /// model's memory is not known.
     fn portions(&self, check: Check<'_>, shares: &[f64]) -> Option<Vec<Portion>> {
         let known = self.known();
         let Some((at, memory)) = self.memory.given() else {
             if known.is_none() && !self.memory.is_written() {
-                self.remark_memory(check, "what the model takes of a GPU's memory is not known");
+                self.remark_memory(check, "how much GPU memory the model needs is not known");
             }
             return known.map(|model| portions(&model, shares));
         };
         if known.is_none() {
             check.required(at, &memory.parameters, "parameters", "write `parameters = \"102 MB\"`");
-            let remedy = "write `activations = \"89 MB\"`, of a sample";
+            let remedy = "write `activations = \"89 MB\"`, for each sample";
             check.required(at, &memory.activations, "activations", remedy);
         }
         let parameters = memory.parameters.get().map(|size| size.0 / 4.0);
@@ -118,7 +121,7 @@ impl ModelSettings {
     }
 }
 
-/// Returns the part of the model on each of `stages` stages, to which the chunks are dealt in turn.
+/// Returns the memory of each of `stages` stages, where chunk number i is on stage number i modulo `stages`.
 fn of_stages(chunks: &[Portion], stages: usize) -> Vec<Portion> {
     let (first, rest) = chunks.split_at(stages);
     let mut all = first.to_vec();
@@ -134,7 +137,8 @@ fn gib(bytes: f64) -> f64 {
 }
 
 impl Rules<'_> {
-    /// Keeps what does not fit into GPU memory in the nodes' memory, if `model.out_of_core` is true.
+    /// Moves the part of the model that does not fit into GPU memory to the nodes' memory, if `model.out_of_core` is
+    /// true.
     pub(super) fn keep_outside(&self, job: &mut Job) {
         let Some(cluster) = self.around.cluster else { return };
         let node = cluster.weakest(self.nodes(job)).node;
@@ -155,7 +159,7 @@ impl Rules<'_> {
         let written = self.settings.model.get();
         let precision = written.map_or_else(Precision::default, ModelSettings::precision);
         let what = format!(
-            "`{}` takes {:.1} GiB of a GPU's memory in {}, {:.1} GiB of them activations, and a GPU has {:.1} GiB",
+            "`{}` needs {:.1} GiB of GPU memory in {} ({:.1} GiB of them activations), but a GPU has {:.1} GiB",
             job.name,
             gib(full.total()),
             precision.name(),
@@ -185,7 +189,7 @@ impl Rules<'_> {
         if let Some(at) = self.check.find(&["cluster", "node", "gpu_memory"]) {
             let key = self.check.document.path(at);
             self.check.remark(format!(
-                "`{key}` has no effect on `{}`: what its model takes is not known; write `model.memory`.",
+                "`{key}` has no effect on `{}`: how much GPU memory its model needs is not known; write `model.memory`.",
                 job.name
             ));
         }

@@ -6,11 +6,12 @@ use crate::check::Check;
 use crate::document::NodeId;
 use forebay_model::catalogue::Gpu;
 
-/// Smallest share of a GPU's peak that may be written.
+/// Smallest share of a GPU's peak FLOP/s that `efficiency` accepts.
 const LEAST: f64 = 1e-6;
 
 impl ModelSettings {
-    /// Returns the written share of the peak and its document node, if it determines the time of a step.
+    /// Returns the share of the peak FLOP/s that `efficiency` sets, and its document node; `None` if `efficiency` does
+    /// not determine the time of a step.
     pub(super) fn efficiency(&self, check: Check<'_>, table: NodeId) -> Option<(NodeId, f64)> {
         let (at, share) = self.efficiency.given()?;
         let both = [("step", self.step.at), ("efficiency", self.efficiency.at)];
@@ -18,8 +19,8 @@ impl ModelSettings {
         (chosen == Some(1)).then_some((at, share.0))
     }
 
-    /// Returns the time of a step that reaches the share `of` of the peak FLOP/s of `gpu`; reports an error if that is
-    /// not known.
+    /// Returns the time of a step that reaches the share `of` of the peak FLOP/s of `gpu`; reports an error and returns
+    /// `None` if this time cannot be computed.
     pub(super) fn by_arithmetic(
         &self,
         check: Check<'_>,
@@ -33,12 +34,12 @@ impl ModelSettings {
             return None;
         }
         if of < LEAST {
-            wrong("nothing of the peak is reached", "write at least 1e-6, such as 0.4");
+            wrong("`efficiency` is too small", "write at least 1e-6, such as 0.4");
             return None;
         }
         let Some(model) = self.known() else {
             let remedy = "write `catalogue = \"resnet50\"`, or `step = \"3 ms\"`";
-            wrong("what a step computes is not known", remedy);
+            wrong("`efficiency` needs the FLOPs of a step, which are not known", remedy);
             return None;
         };
         let Some(gpu) = gpu else {
@@ -47,16 +48,16 @@ impl ModelSettings {
                 return None;
             }
             let remedy = "write `cluster.node.gpu = \"v100-sxm2\"`, or `step = \"3 ms\"`";
-            wrong("which GPU computes is not known", remedy);
+            wrong("`efficiency` needs the peak rate of a GPU, and no GPU is named", remedy);
             return None;
         };
         let precision = self.precision();
         if !self.precision.is_written() {
-            let source = "frameworks compute in single precision unless told";
+            let source = "frameworks compute in single precision by default";
             check.assume(at, "precision", precision.name(), source);
         }
         let Some(peak) = gpu.peak(precision) else {
-            let what = format!("`{}` has no {}", gpu.name, precision.name());
+            let what = format!("the GPU `{}` has no peak rate in {}", gpu.name, precision.name());
             wrong(&what, "write another `precision`, such as \"fp32\" or \"fp16\"");
             return None;
         };

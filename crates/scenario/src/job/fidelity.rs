@@ -8,8 +8,8 @@ use super::parallel::rules::{
 use super::rules::Rules;
 use crate::{Cluster, Fidelity, Job, Method, Sync, Tensor};
 
-/// Most transfers, in a step of all copies of a job, that are simulated one by one with "auto": simulating them takes
-/// half a second.
+/// Maximum number of transfers, in a step of all copies of a job, that "auto" simulates one by one: simulating as many
+/// takes half a second.
 const AFFORDABLE: f64 = 1e6;
 
 impl Rules<'_> {
@@ -52,14 +52,14 @@ impl Rules<'_> {
 
     fn tell(&self, job: &str, table: &str, what: &str, transfers: f64) {
         self.check.remark(format!(
-            "The {what} of `{job}` take as long as on an idle network, because a step has {transfers:.1e} transfers: \
-             `fidelity = \"flow\"` of its `{table}` follows each."
+            "The {what} of `{job}` are timed as on an idle network, because a step has {transfers:.1e} transfers: write \
+             `fidelity = \"flow\"` in its `{table}` to simulate each transfer."
         ));
     }
 }
 
-/// Chooses the fidelity if it is "auto", by the number of `transfers` in a step; returns true if it chose the time on
-/// an idle network.
+/// Chooses the fidelity if it is "auto", by the number of `transfers` in a step; returns true if the choice is
+/// "analytic", the time on an idle network.
 fn choose((fidelity, by): (&mut Fidelity, &mut Option<f64>), transfers: f64) -> bool {
     if *fidelity != Fidelity::Auto {
         return false;
@@ -70,8 +70,7 @@ fn choose((fidelity, by): (&mut Fidelity, &mut Option<f64>), transfers: f64) -> 
     analytic
 }
 
-/// Returns the numbers of transfers in a step among the ranks that split layers, that split sequences, and that share
-/// experts.
+/// Returns the numbers of transfers in a step of the tensor, context and expert parallel collectives.
 fn of_parts(job: &Job, cluster: &Cluster) -> [f64; 3] {
     let Some(of) = &job.parallelism else { return [0.0; 3] };
     let sums = of.tensor.as_ref().filter(|of| of.ranks > 1);
@@ -84,8 +83,8 @@ fn of_parts(job: &Job, cluster: &Cluster) -> [f64; 3] {
     ]
 }
 
-/// Returns the number of transfers that reduce the gradients of a step; 0 if the collective is impossible, which
-/// another check reports.
+/// Returns the number of transfers that reduce the gradients of a step; 0 if the collective is impossible, because
+/// another check reports this.
 fn of_gradients(job: &Job, cluster: &Cluster, sync: &Sync) -> f64 {
     if job.gradient_ranks() < 2 || sync.servers.is_some() {
         return 0.0;
@@ -96,7 +95,7 @@ fn of_gradients(job: &Job, cluster: &Cluster, sync: &Sync) -> f64 {
     gradients::transfers(sync, &job.fabric(cluster)).unwrap_or(0.0) / job.interval() as f64
 }
 
-/// Returns the number of transfers in a step of the allreduces in layers; 0 if simulating one allreduce gives the time
+/// Returns the number of transfers of a step's tensor parallel allreduces; 0 if simulating one allreduce gives the time
 /// of all.
 fn of_sums(job: &Job, cluster: &Cluster, tensor: &Tensor) -> f64 {
     if sums_are_alone(job, cluster, tensor) {

@@ -6,7 +6,7 @@ use crate::{Scenario, Stop};
 /// Stands for a goal that is never reached, in runs that end at a given time.
 pub const ENDLESS: u64 = u64::MAX;
 
-/// When a job copy ends: it has done these steps or trained on these fresh samples.
+/// Goal after which a job copy ends: a number of steps or a number of fresh samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Goal {
     /// Number of steps, or [`ENDLESS`].
@@ -18,8 +18,8 @@ pub struct Goal {
 }
 
 impl Scenario {
-    /// Returns the samples of an epoch that are trained on, and the number of batches: those that loaders on request
-    /// make, otherwise all samples of the data set.
+    /// Returns the numbers of samples and batches in an epoch of a copy of `job`. Loaders that make batches on request
+    /// may drop or repeat samples; with other loaders, an epoch has all samples of the data set.
     fn of_epoch(&self, job: &Job) -> (f64, f64) {
         let dataset = &self.datasets[job.dataset];
         if job.loader.requests.is_none() {

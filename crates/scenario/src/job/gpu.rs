@@ -12,17 +12,17 @@ use schemars::JsonSchema;
 pub struct RealGpu {
     /// Number of the first model copy's GPU; the others have the next ones.
     pub number: u32,
-    /// Precision in which it computes.
+    /// Floating-point precision in which the GPU computes.
     pub precision: Precision,
     /// Whether a step is recorded once and repeated as a whole, as a CUDA graph.
     pub graph: bool,
-    /// Steps that are queued on the device beyond the one that it computes.
+    /// Number of steps that are queued on the device behind the step in progress.
     pub ahead: u32,
 }
 
 impl RealGpu {
-    /// Returns the name in a profile's table of steps, under which the probe records its trials on the first model
-    /// copy's GPU.
+    /// Returns the name of the first model copy's GPU in a profile's table of steps, under which the probe records its
+    /// trials.
     #[must_use]
     pub fn name(&self) -> String {
         let graph = if self.graph { "-graph" } else { "" };
@@ -38,8 +38,8 @@ pub(crate) struct GpuSettings {
     number: Field<Count<0, 255>>,
     /// Record a step once and repeat it as a whole, as a CUDA graph (default: true).
     graph: Field<bool>,
-    /// Steps that are queued on the device beyond the one that it computes, so that the device does not wait for the
-    /// host. With 0, a step is launched when the one before has ended (default: 1).
+    /// Number of steps that are queued on the device behind the step in progress, so that the device does not wait for
+    /// the host. With 0, a step is launched when the one before has ended (default: 1).
     ahead: Field<Count<0, 64>>,
 }
 
@@ -53,12 +53,12 @@ impl GpuSettings {
         precision: Precision,
     ) -> Option<RealGpu> {
         if precision == Precision::Fp16 {
-            let what = "a GPU is trained on in fp32, tf32 or bf16";
+            let what = "real GPUs train only in fp32, tf32 or bf16";
             check.wrong(at, what, "write `precision = \"bf16\"`, or `device = \"accelerator\"`");
             return None;
         }
         if !check.lenient {
-            check.no_effect(&self.ahead, "only live runs give devices steps ahead");
+            check.no_effect(&self.ahead, "only live runs queue steps on the GPU ahead");
         }
         Some(RealGpu {
             number: self.number.get().map_or(0, |number| number.small()),

@@ -8,10 +8,10 @@ use crate::{BucketShare, Cluster, Fidelity, IntraKind, Servers, Sync};
 use forebay_collective::{Fabric, Generation, Invalid};
 use forebay_model::law::TransportLaw;
 
-/// Most transfers in a step that is simulated transfer by transfer.
+/// Maximum number of transfers in a step that is simulated transfer by transfer.
 const MOST_MESSAGES: f64 = 2e8;
-/// Largest product of the parts of buckets at all servers and the model copies: each part keeps a count for each model
-/// copy.
+/// Maximum of the product of two numbers: parts of buckets at all servers, and model copies. Each part keeps a count
+/// for each model copy.
 const MOST_PARTS: f64 = 1e7;
 
 impl Job {
@@ -79,11 +79,11 @@ impl ModelSettings {
     }
 }
 
-/// Returns what to write in place of an impossible collective.
+/// Returns the advice in the error about an impossible collective.
 pub(super) fn remedy(error: &Invalid) -> &'static str {
     match error {
         Invalid::Bytes(_) => "write fewer bytes, or a smaller `ratio` of `compression`",
-        _ => "write `algorithm = \"ring\"`, or other nodes and copies",
+        _ => "write `algorithm = \"ring\"`, or another number of nodes or copies",
     }
 }
 
@@ -101,7 +101,8 @@ pub(super) fn transfers(sync: &Sync, fabric: &Fabric) -> Result<f64, Invalid> {
 }
 
 impl Rules<'_> {
-    /// Remarks on each link that is slower than the collectives that the profile measured, and makes them take longer.
+    /// Remarks on each link that is too slow for a ring with the bus bandwidth that the profile measured: collectives then
+    /// take longer than measured.
     fn remark_links(&self, job: &Job, cluster: &Cluster, (sync, law): (&Sync, &TransportLaw)) {
         if sync.fidelity == Fidelity::Analytic {
             return;
@@ -115,7 +116,7 @@ impl Rules<'_> {
         let links = self.on_ring(job, cluster, sync);
         for (key, _, _) in links.into_iter().filter(|(_, link, flows)| *link < rate * flows) {
             self.check.remark(format!(
-                "`{key}` is slower than what the profile measured of `{}`'s collectives: they take longer.",
+                "`{key}` is slower than the links on which the profile measured the collectives of `{}`: they take longer.",
                 job.name
             ));
         }
@@ -153,23 +154,25 @@ impl Rules<'_> {
     }
 
     /// Checks that the parts of buckets at servers are few enough to be simulated, and remarks where `staleness` is not
-    /// written although updates can be stale.
+    /// set although updates can be stale.
     fn check_servers(&self, job: &Job, servers: &Servers) {
         let used = |part: &&BucketShare| part.push.max(part.pull) > 0;
         let parts = servers.parts.iter().flatten().filter(used).count();
         let all = parts.max(servers.number() as usize) as f64 * f64::from(job.ranks());
         if all > MOST_PARTS {
             let at = self.check.blame(&[self.settings.sync_at()], self.at);
-            let what =
-                format!("{} model copies exchange {parts} parts of buckets each", job.ranks());
+            let what = format!(
+                "{} model copies exchange {parts} parts of buckets each: too many to simulate",
+                job.ranks()
+            );
             self.check.wrong(at, what, "write larger `buckets`, or fewer `servers`");
         }
         if let (Some(accuracy), true) = (self.settings.accuracy.get(), job.is_uneven())
             && !accuracy.says_staleness()
         {
             self.check.remark(format!(
-                "`accuracy` of `{}` takes stale updates for as good as others: write `staleness = 0.02`, by what \
-                 each update that a model copy has not seen adds to the epochs.",
+                "`accuracy` of `{}` counts stale updates as fully useful: write `staleness = 0.02`, the share by which each \
+                 update that a model copy missed increases the epochs.",
                 job.name
             ));
         }
@@ -189,7 +192,8 @@ impl Rules<'_> {
     pub(super) fn remark_accumulation(&self, job: &Job) {
         let counts = job.accuracy.as_ref().is_some_and(|of| of.batch == CountedBatch::Global);
         if job.interval() == 1 && !counts {
-            let why = "model copies do not exchange anything, and no accuracy counts batches";
+            let why =
+                "model copies exchange nothing, and `accuracy` does not depend on the global batch";
             self.check.no_effect(&self.settings.accumulation, why);
         }
     }
@@ -199,8 +203,8 @@ impl Rules<'_> {
         let Some(sync) = &job.sync else { return };
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         if job.pipeline.is_some() && job.parallelism.is_none() && sync.averaging.is_none() {
-            let what = "gradients of a model that is split over stages are simulated where its micro-batches are \
-                        followed";
+            let what =
+                "`sync` of a model that is split over stages needs a `schedule` of micro-batches";
             let remedy = "write `schedule = \"1f1b\"` and `micro_batches = 8` in `parallel.pipeline`, or \
                           leave out `sync`, or `parallel.pipeline`";
             self.check.wrong(at, what, remedy);
@@ -216,9 +220,8 @@ impl Rules<'_> {
         }
         if job.gradient_ranks() < 2 {
             let what = format!("`{}` has one model copy", job.name);
-            self.check.remark(format!(
-                "`sync` has no effect: {what}, whose gradients stay where they are."
-            ));
+            self.check
+                .remark(format!("`sync` has no effect: {what}, so no gradients are exchanged."));
             return;
         }
         if job.parallelism.is_some() {

@@ -13,9 +13,9 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum IntervalSettings {
-    /// After a fixed number of steps, which may be a fraction.
+    /// A fresh batch is taken after a fixed number of steps, which may be a fraction.
     Every(Factor),
-    /// When the queue holds enough samples.
+    /// A fresh batch is taken when the queue holds enough samples.
     Adaptive(AdaptiveSettings),
 }
 
@@ -23,10 +23,11 @@ pub(crate) enum IntervalSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AdaptiveSettings {
-    /// Samples that must be in the queue for a fresh batch before `max` steps have passed.
+    /// Number of samples in the queue at which a model copy takes a fresh batch before it has done `max` steps on its
+    /// last one.
     #[schemars(required)]
     pub(super) level: Field<Positive<Samples>>,
-    /// Most steps on one batch.
+    /// Maximum number of steps on one batch.
     #[schemars(required)]
     max: Field<Count<1, 1_000_000_000>>,
 }

@@ -58,7 +58,7 @@ impl Table for LaunchSettings {
 pub(super) fn resolve(written: &Written, check: Check<'_>, device: Device) -> Option<Launch> {
     let (at, settings) = written.given()?;
     if device != Device::Accelerator {
-        let what = "a step on cores is the trainer's own work already";
+        let what = "a step on cores already includes the trainer's own work";
         check.wrong(at, what, "remove `launch`, or write `device = \"accelerator\"`");
     }
     match settings {

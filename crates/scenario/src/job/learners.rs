@@ -13,16 +13,16 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Most learners on a GPU.
+/// Maximum number of learners on a GPU.
 const MOST: u64 = 256;
-/// Most learners that a policy tries if `most` is not written.
+/// Maximum number of learners that a policy tries if `most` is not set.
 const MOST_TRIED: u32 = 32;
 
 /// Learners on each GPU: independent models, each of which trains on its own batches in its own stream (Koliousis et
 /// al., *Crossbow: Scaling Deep Learning with Small Batch Sizes on Multi-GPU Servers*, PVLDB 12(11), 2019).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Learners {
-    /// Number of learners on each GPU; if a policy finds the number, the most that it tries.
+    /// Number of learners on each GPU; if a policy finds the number, the maximum that the policy tries.
     pub most: u32,
     /// The policy that finds the number of learners, if there is one.
     pub tuning: Option<Tuning>,
@@ -79,8 +79,9 @@ impl Job {
         unlike.into_iter().filter(|(is, _)| *is).map(|(_, why)| why)
     }
 
-    /// Returns whether learners can be added that train as the job's learners do: no policy finds their number, and
-    /// they do not enlarge the batch because gradients are not added up.
+    /// Returns whether more learners of the same kind can be added: no policy finds their number, learners can be
+    /// simulated with the other settings of the job, and more learners do not enlarge the batch, because their
+    /// gradients are not added up.
     #[must_use]
     pub fn is_open_to_learners(&self) -> bool {
         let alone = self.sync.as_ref().is_none_or(|sync| sync.averaging.is_some());
@@ -101,7 +102,7 @@ impl Job {
         self.averaging().is_some() || self.sums_gradients()
     }
 
-    /// Returns how models are averaged; `None` if they are not, or there is only one.
+    /// Returns how models are averaged; `None` if models are not averaged, or there is only one model.
     #[must_use]
     pub fn averaging(&self) -> Option<Averaging> {
         self.sync.as_ref().and_then(|sync| sync.averaging).filter(|_| self.models() > 1)
@@ -112,9 +113,9 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LearnersSettings {
-    /// A fixed number.
+    /// A fixed number of learners.
     Constant(Count<1, MOST>),
-    /// As many as a policy finds to increase throughput enough.
+    /// As many learners as a policy finds that increase throughput enough.
     Auto(TuningSettings),
 }
 
@@ -126,12 +127,13 @@ pub(crate) struct TuningSettings {
     threshold: Field<Factor>,
     /// Number of steps over which throughput is measured (default: 20).
     window: Field<Count<1, 1_000_000>>,
-    /// Most learners that are tried; fewer where they do not fit into the GPU's memory (default: 32).
+    /// Maximum number of learners that are tried; fewer if this many do not fit into the GPU's memory (default: 32).
     most: Field<Count<1, MOST>>,
 }
 
 impl LearnersSettings {
-    /// Returns the number of learners, or the most that a policy tries, and the policy, if any.
+    /// Returns the number of learners on each GPU; with a policy, returns the policy and the maximum number that it
+    /// tries.
     fn resolve(&self) -> Learners {
         match self {
             Self::Constant(number) => Learners { most: number.small(), tuning: None },
@@ -153,8 +155,8 @@ impl JobSettings {
         learners.tuning.is_none().then_some(learners.most)
     }
 
-    /// Returns the learners on each GPU. A policy tries at most as many as fit into `memory` [B], if each of them holds
-    /// `footprint`.
+    /// Returns the learners on each GPU. A policy tries at most as many learners as fit into `memory` [B], if each of
+    /// them takes `footprint`.
     pub(super) fn learners(
         &self,
         footprint: Option<Footprint>,
@@ -171,8 +173,8 @@ impl JobSettings {
         }
     }
 
-    /// Returns the part of a GPU that the kernels of a step fill, where `learners` share the GPU; empty if that is not
-    /// known.
+    /// Returns the kinds of kernels of a step, each with the part of a GPU that it fills. If `occupancy` is not set,
+    /// that part is found only where several learners share a GPU; empty if it is not known.
     pub(super) fn kernels(
         &self,
         check: Check<'_>,
@@ -216,42 +218,43 @@ impl Rules<'_> {
         };
         let at = [written, self.settings.sync_at()];
         for why in job.unlike_learners() {
-            refuse(at, format!("a job in which {named} is not simulated where {why}"), remedy);
+            refuse(at, format!("a job in which {named} is not simulated if {why}"), remedy);
         }
         if let Some((what, remedy)) = self.unlike_sums(job) {
             refuse(at, what.to_owned(), remedy);
         }
         if job.learners.tuning.is_some() && job.batch_interval != BatchInterval::Every(1.0) {
-            let what = "a learner that is added has no batch to train on again".to_owned();
+            let what = "a learner that the policy adds has no batch to repeat".to_owned();
             refuse([self.settings.interval_at(), written], what, "leave out `batch_interval`");
         }
     }
 
-    /// Returns why gradients of learners that do not average models are not simulated, and what to write instead;
-    /// `None` if they are.
+    /// Returns the reason why an exchange of gradients between learners is not simulated, and what to write instead;
+    /// `None` if the exchange is simulated, or models are averaged instead of gradients.
     fn unlike_sums(&self, job: &Job) -> Option<(&'static str, &'static str)> {
         let sync = job.sync.as_ref().filter(|sync| sync.averaging.is_none())?;
         let apart = job.learners.tuning.is_some() && sync.interval > 1;
         let remedy = "write `[job.sync.allreduce]` or `[job.sync.model-averaging]`";
         if sync.servers.is_some() {
-            Some(("learners exchange nothing with servers: each GPU has one sum of theirs", remedy))
+            Some(("several learners on a GPU are not simulated with parameter servers", remedy))
         } else if apart {
-            let what = "a learner that is added has no model of its own between two exchanges";
-            Some((what, "leave out `period`, or write a number of `learners`"))
+            let what =
+                "a learner that the policy adds between two exchanges has no model of its own";
+            Some((what, "leave out `period`, or write a fixed number of `learners`"))
         } else {
             None
         }
     }
 
-    /// Remarks that settings of exchanges between GPUs have no effect for a job with one GPU, in whose memory its
-    /// learners sum their gradients.
+    /// Remarks that settings of exchanges between GPUs have no effect for a job with one GPU: its learners sum their
+    /// gradients in the memory of that GPU.
     pub(super) fn remark_sums(&self, job: &Job) {
         if !self.settings.sync.get().is_some_and(SyncSettings::names_ways) {
             return;
         }
         self.check.remark(format!(
-            "What `sync` of `{}` says of collectives, fusion and transports has no effect: it has one GPU, in whose memory \
-             its learners add their gradients up.",
+            "Collectives, fusion and transports in `sync` of `{}` have no effect: its learners sum their gradients in the \
+             memory of its one GPU.",
             job.name
         ));
     }
@@ -264,7 +267,7 @@ impl Rules<'_> {
             let key = self.check.document.path(at);
             let name = &job.name;
             self.check.remark(format!(
-                "`{key}` has no effect on `{name}`: it averages no models, and has no learners' gradients to add up."
+                "`{key}` has no effect on `{name}`: it neither averages models nor sums gradients of learners."
             ));
         }
     }

@@ -16,17 +16,17 @@ impl Rules<'_> {
         let pipeline = self.settings.parallel.get().and_then(|parallel| parallel.pipeline.at);
         if job.is_split() {
             let at = self.check.blame(&[pipeline, device], self.at);
-            let what = "a model is split over accelerators, not over cores";
+            let what = "a model can be split over accelerators, not over cores";
             self.check.wrong(at, what, "remove `pipeline`, or write `device = \"accelerator\"`");
         }
         if job.loader.requests.is_some_and(|requests| requests.to_device) {
             let at = self.check.blame(&[device], self.at);
-            let what = "cores use batches where they are, so that nothing is copied to a device";
+            let what = "training on cores copies nothing to a device";
             self.check.wrong(at, what, "remove `to_device`, or write `device = \"accelerator\"`");
         }
         if let Some(scheduling) = self.fifo(job) {
             let at = self.check.blame(&[Some(scheduling), device], self.at);
-            let what = "training on cores in \"fifo\" order would hold them for whole steps";
+            let what = "with \"fifo\" scheduling training would hold cores for whole steps";
             let remedy = "write `scheduling = \"shared\"`, or `device = \"accelerator\"`";
             self.check.wrong(at, what, remedy);
         }
@@ -46,7 +46,7 @@ impl Rules<'_> {
         self.check_shared(
             job,
             Some(launch),
-            "the trainer's work on cores in \"fifo\" order would queue",
+            "`launch` is not simulated with \"fifo\" scheduling: the trainer's work would queue",
         );
     }
 
@@ -55,7 +55,7 @@ impl Rules<'_> {
         self.around.cluster?.fifo(self.check, self.nodes(job))
     }
 
-    /// Checks that no cores of the job's nodes are in "fifo" order, and reports the error `what` if some are.
+    /// Reports the error `what` if some cores of the job's nodes are in "fifo" order.
     pub(super) fn check_shared(&self, job: &Job, written: Option<NodeId>, what: &str) {
         if let Some(fifo) = self.fifo(job) {
             let at = self.check.blame(&[written, Some(fifo)], self.at);
@@ -127,7 +127,7 @@ impl Rules<'_> {
             works().any(|op| matches!((op, law), (Operation::Decode(of), Some(law)) if *of == law))
         }) else {
             if computes && image.resize.is_some() {
-                let why = "what its loader computes is written";
+                let why = "the compute time of its loader is written";
                 self.remark_image(job, dataset, "image.resize", why);
             }
             return;

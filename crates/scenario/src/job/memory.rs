@@ -1,4 +1,4 @@
-//! Memory that jobs take on their nodes, and what that leaves for the page cache.
+//! Memory that jobs take on their nodes, and the memory that is left for the page cache.
 
 use super::Job;
 use super::rules::Rules;
@@ -30,8 +30,9 @@ impl Job {
 }
 
 impl Scenario {
-    /// Returns the capacity of the page cache of a `node` with `job` [B]: as written, but at most the memory that is
-    /// left beside workers, buffers, and data that is kept in memory as storage. `None` without a page cache.
+    /// Returns the capacity of the page cache of a `node` with `job` [B]: the capacity that is set, but at most the
+    /// memory that is left beside workers, buffers, and data that is kept in memory as storage. `None` without a page
+    /// cache.
     #[must_use]
     pub fn page_cache(&self, job: &Job, node: &Node) -> Option<f64> {
         let capacity = node.page_cache.as_ref()?.capacity;
@@ -63,7 +64,7 @@ impl Scenario {
 }
 
 impl Rules<'_> {
-    /// Checks that what a node keeps in memory for this job fits.
+    /// Checks that the buffers, workers and data that this job keeps in the memory of a node fit into it.
     pub(super) fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
         let of = |index: usize| self.around.storage.get(index).and_then(Option::as_ref);
         let is_memory = |index: usize| of(index).is_some_and(|storage| storage.path.is_memory());
@@ -87,7 +88,7 @@ impl Rules<'_> {
         }
         if self.settings.worker_memory.is_written() && node.memory.is_infinite() {
             self.check.remark(format!(
-                "`worker_memory` of `{}` has no effect: how much memory a node has is not written.",
+                "`worker_memory` of `{}` has no effect: `cluster.node.memory` is not written.",
                 job.name
             ));
         }

@@ -30,7 +30,7 @@ pub(crate) struct ModelSettings {
     /// Time of one step of one model copy: forward, backward and update (default: as the profile
     /// says of this model on this device).
     pub(super) step: Field<StepSettings>,
-    /// What `step` is the time of, where `parallel.pipeline` cuts batches into micro-batches: "batch", all samples of a
+    /// What `step` is the time of if `parallel.pipeline` cuts batches into micro-batches: "batch", all samples of a
     /// model copy's step on one device, however they are cut, or "micro-batch", one micro-batch as a function of its
     /// samples (default: "batch").
     pub(super) step_of: Field<StepOf>,
@@ -41,9 +41,9 @@ pub(crate) struct ModelSettings {
     /// "bf16" (default: "fp32").
     pub(super) precision: Field<Precision>,
     /// Part of a GPU that a learner's kernels fill while they run: a number such as `0.4`, the batch that fills half of
-    /// the GPU: `{ half = "24 samples" }`, or a part for each sort of kernels:
+    /// the GPU: `{ half = "24 samples" }`, or a part for each kind of kernels:
     /// `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }` (default: the whole; with several learners, as the profile
-    /// says, or what `step` has beside its fixed part).
+    /// says, or the per-sample part of `step` ÷ the whole `step`).
     pub(super) occupancy: Field<OccupancySettings>,
     /// Optimizer that updates the parameters: "sgd", "momentum" or "adam", which keep 0, 1 or 2 values for each
     /// parameter in the GPU's memory (default: "momentum").
@@ -51,14 +51,14 @@ pub(crate) struct ModelSettings {
     /// GPU memory that the model takes: `{ parameters = "102 MB", activations = "89 MB", workspace = "1 GB" }`
     /// (default: as the catalogue says).
     pub(super) memory: Field<MemorySettings>,
-    /// Keep what does not fit into the GPU's memory in the node's memory, and transfer it over `cluster.node.pcie` for
-    /// each use (default: false, and it is refused).
+    /// Keep the part of the model that does not fit into the GPU's memory in the node's memory, and transfer it over
+    /// `cluster.node.pcie` for each use (default: false, and such a model is refused).
     pub(super) out_of_core: Field<bool>,
     /// Random factor with mean 1 on the step time, sampled for each step and model copy; the slowest copy sets the pace
     /// of all that train together (default: as the profile says where it says the step time, otherwise none).
     jitter: Field<Jitter>,
     /// Name of the model: one that forebay can train itself, or one that it knows layer by layer (default: none, and
-    /// its step takes the time that is written).
+    /// `step` is the time of a step).
     catalogue: Field<ModelName>,
     /// Tokens of each sample, for a model of the catalogue that works on sequences (default: as many as it was trained
     /// with at first).
@@ -207,7 +207,7 @@ impl ModelSettings {
         Some(ResolvedModel { step, device, gpu, launch, catalogue, gradients, measured, peak })
     }
 
-    /// Returns the GPU that a live run trains on, if one is written.
+    /// Returns the GPU that a live run trains on, if the scenario file names one.
     fn real_gpu(
         &self,
         check: Check<'_>,
@@ -216,7 +216,7 @@ impl ModelSettings {
     ) -> Option<RealGpu> {
         let Some(DeviceSettings::Gpu(settings)) = self.device.get() else { return None };
         if catalogue.is_none() && (!self.catalogue.is_written() || self.catalogue.get().is_some()) {
-            let what = "a GPU is to train, but no model is named that is there to be trained";
+            let what = "a real GPU needs a catalogue model that forebay can train";
             check.wrong(
                 at,
                 what,
@@ -239,15 +239,18 @@ impl ModelSettings {
         }
     }
 
-    /// Checks that the model can work on sequences of the written length.
+    /// Checks that the model can work on sequences of the length that `sequence` sets.
     fn check_sequence(&self, check: Check<'_>) {
         let Some((at, tokens)) = self.sequence.given() else { return };
         let name = self.catalogue.get().and_then(|model| model.known);
         let Some(longest) = name.and_then(catalogue::longest_sequence) else {
-            return check.no_effect(&self.sequence, "only transformers of the catalogue have it");
+            return check.no_effect(
+                &self.sequence,
+                "only transformers of the catalogue have a sequence length",
+            );
         };
         if u64::from(tokens.small()) > longest {
-            let what = format!("{:?} works on up to {longest} tokens", name.unwrap_or_default());
+            let what = format!("{:?} accepts at most {longest} tokens", name.unwrap_or_default());
             check.wrong(at, what, format!("write `sequence = {longest}`, or less"));
         }
     }
@@ -268,8 +271,8 @@ impl ModelSettings {
         Some(self.precision().bytes() * elements.filter(|all| *all > 0)? as f64)
     }
 
-    /// Returns the model's mixture of experts, and the bytes of a sample's tokens in one dispatch; `None` if the model
-    /// is not a mixture of the catalogue.
+    /// Returns the model's mixture of experts, and the bytes of a sample's tokens in one dispatch; `None` if the
+    /// catalogue's model has no experts, or the model is not in the catalogue.
     pub(super) fn mixture(&self) -> Option<(catalogue::Mixture, f64)> {
         let mixture = self.known()?.mixture()?;
         let bytes = self.precision().bytes() * mixture.dispatched as f64;
@@ -305,7 +308,7 @@ impl ModelSettings {
     ) -> Option<StepTime> {
         let Some(model) = catalogue else {
             if !self.catalogue.is_written() || self.catalogue.get().is_some() {
-                let remedy = "write `step = \"3 ms\"`, or a `catalogue` model that a profile has, or one with \
+                let remedy = "write `step = \"3 ms\"`, or a `catalogue` model that the profile has measured, or one with \
                               `efficiency = 0.4` on a `cluster.node.gpu`";
                 check.required(at, &self.step, "step", remedy);
             }
@@ -318,8 +321,7 @@ impl ModelSettings {
             if floor + fixed + per_sample == 0.0 {
                 let model = model.name();
                 let what = format!(
-                    "the profile's step of {model} on {device} takes no time, by its parameters or \
-                     by one of its draws"
+                    "the profile's step time of {model} on {device} is 0 by its parameters or one of its draws"
                 );
                 check.wrong(at, what, "calibrate its steps again, or write `step = \"3 ms\"`");
                 return None;

@@ -13,15 +13,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Most sorts of kernels.
+/// Maximum number of kinds of kernels.
 const MOST: usize = 1000;
 
-/// Kernels of one sort, which run one after the other in a step.
+/// Kernels of one kind, which run one after the other in a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kernels {
-    /// Share of the time of a step that has its GPU to itself; the shares of all sorts sum to 1.
+    /// Share of these kernels in the time of a step that has its GPU to itself; the shares of all kinds sum to 1.
     pub share: f64,
-    /// Part of the GPU that they fill, above 0 and at most 1.
+    /// Part of the GPU that these kernels fill, above 0 and at most 1.
     pub occupancy: f64,
 }
 
@@ -33,15 +33,15 @@ pub(crate) enum OccupancySettings {
     Constant(Factor),
     /// Batch that fills half of a GPU; larger batches fill more of it.
     Half(Positive<Samples>),
-    /// A part for each sort of kernels, as a profiler reports them.
+    /// A part for each kind of kernels, as a profiler reports them.
     Kernels(List<KernelsSettings>),
 }
 
-/// Kernels of one sort.
+/// Kernels of one kind.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KernelsSettings {
-    /// Share of a step's time; the shares of all sorts sum to 1.
+    /// Share of a step's time; the shares of all kinds sum to 1.
     #[schemars(required)]
     share: Field<Factor>,
     /// Part of the GPU that these kernels fill: active warps ÷ the warps that the multiprocessors can hold.
@@ -50,7 +50,7 @@ pub(crate) struct KernelsSettings {
 }
 
 impl OccupancySettings {
-    /// Returns the checked sorts of kernels of a step with `batch` samples; `None` if they are wrong.
+    /// Returns the checked kinds of kernels of a step with `batch` samples; `None` if they are wrong.
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, batch: u64) -> Option<Vec<Kernels>> {
         let law = match self {
@@ -97,8 +97,9 @@ fn one_of(check: Check<'_>, one: &Field<KernelsSettings>) -> Option<Kernels> {
     Some(Kernels { share: share?.0, occupancy: whole(check, at, occupancy.0)? })
 }
 
-/// Returns the kernels if `occupancy` is not written: as the profile says of learners of this model on this GPU, or as
-/// follows from the parts of the step time; `None` if neither is known.
+/// Returns the kernels of a step if `occupancy` is not set. Their occupancy is the one that the profile has for
+/// learners of this model on this GPU; otherwise it follows from the parts of the step time. `None` if neither is
+/// known.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
 pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Option<Vec<Kernels>> {
     let of_model = |model: Catalogue| check.profile?.learners.get(model.name());
@@ -114,8 +115,8 @@ pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Opt
     }
 }
 
-/// Returns the occupancy that follows from the parts of the step time: what a step leaves idle in its fixed part, other
-/// learners can fill. `None` if the step time does not have both parts.
+/// Returns the occupancy that follows from the parts of the step time: the per-sample part ÷ the whole, because other
+/// learners can use the GPU during the fixed part. `None` if the step time does not have both parts.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
 fn by_step(step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
     let half = step.fixed / step.per_sample;

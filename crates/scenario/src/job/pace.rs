@@ -29,8 +29,8 @@ impl SamplePath<'_> {
         self.dataset.mean_read() / slowest.min(alone).min(nic)
     }
 
-    /// Returns the throughput of a mean request [B/s]: the lower one of a request that is alone and of one among as
-    /// many as the loader has readers.
+    /// Returns the throughput of a request of mean size [B/s]: the lower of its throughput when it is alone and its
+    /// throughput when every reader of the loader has a request in progress.
     fn alone(&self, table: &Throughput) -> f64 {
         let readers = self.job.loader.stages.first().map_or(1, |stage| stage.workers.max(1));
         let (size, readers) = (self.dataset.mean_request(), f64::from(readers));

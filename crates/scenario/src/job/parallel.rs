@@ -63,8 +63,8 @@ pub(crate) struct ParallelSettings {
     pub(super) context: Field<ContextSettings>,
     /// Expert parallel: the experts of a mixture spread over model copies (default: each copy holds all experts).
     pub(super) expert: Field<ExpertSettings>,
-    /// Data parallel ranks shard their parameters, gradients or optimizer state, as ZeRO does, instead of each holding
-    /// all of it (default: not so).
+    /// Sharding of optimizer state, gradients or parameters over data parallel ranks, as in ZeRO, instead of full
+    /// copies on each rank (default: not so).
     pub(super) zero: Field<ZeroSettings>,
 }
 
@@ -159,15 +159,15 @@ impl PipelineSettings {
         Some(Pipeline { shares, overlap, activations })
     }
 
-    /// Checks that the keys that a schedule requires are written, and remarks on keys that have no effect.
+    /// Checks that the keys that a schedule requires are set, and remarks on keys that have no effect.
     fn remark(&self, check: Check<'_>, at: NodeId) {
         if self.schedule.is_written() {
             let remedy = "write `micro_batches = 8`";
             check.required(at, &self.micro_batches, "micro_batches", remedy);
-            check.no_effect(&self.overlap, "`schedule` says what stages work on at once");
+            check.no_effect(&self.overlap, "`schedule` decides which stages overlap");
             self.remark_schedule(check, at);
         } else {
-            let why = "no `schedule` is written, which follows micro-batches";
+            let why = "no `schedule` is written";
             check.no_effect(&self.micro_batches, why);
             check.no_effect(&self.stages_per_node, why);
             check.no_effect(&self.chunks, why);
@@ -175,21 +175,22 @@ impl PipelineSettings {
         }
     }
 
-    /// Checks that the keys of the written schedule are there, and remarks on keys that belong to other schedules.
+    /// Checks that the keys of the chosen schedule are set, and remarks on keys that belong to other schedules.
     fn remark_schedule(&self, check: Check<'_>, at: NodeId) {
         let written = self.schedule.get().copied();
         if written == Some(ScheduleName::Interleaved) {
             check.required(at, &self.chunks, "chunks", "write `chunks = 2`");
         } else {
-            check.no_effect(&self.chunks, "only stages of \"interleaved-1f1b\" have several");
+            check
+                .no_effect(&self.chunks, "only stages of \"interleaved-1f1b\" have several chunks");
         }
         if written != Some(ScheduleName::ZeroBubble) {
-            let why = "only \"zb-h1\" has a pass of its own for them";
+            let why = "only \"zb-h1\" computes weight gradients in a pass of their own";
             check.no_effect(&self.weight_gradients, why);
         }
     }
 
-    /// Returns the schedule with its settings; `None` if none is written.
+    /// Returns the schedule with its settings; `None` if no schedule is set.
     fn schedule(&self) -> Option<Schedule> {
         Some(match self.schedule.get()? {
             ScheduleName::Gpipe => Schedule::Gpipe,

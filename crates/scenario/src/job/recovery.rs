@@ -47,7 +47,7 @@ pub struct Checkpoint {
 /// How often a job writes a checkpoint; each one begins at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Every {
-    /// Time from when the last checkpoint was written, or the job began, until the next one is due [s].
+    /// Time from the end of the last checkpoint, or from the start of the job, until the next checkpoint is due [s].
     Seconds(f64),
     /// Number of steps from one checkpoint to the next.
     Steps(u64),
@@ -57,12 +57,12 @@ pub enum Every {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writers {
-    /// The nodes of the first model copy write: a single node all of the state, several nodes what their GPUs hold.
-    /// Each node writes its own shards. Of parameter servers, the first one writes everything; how it gets the
-    /// parameters of the others is not counted.
+    /// The nodes of the first model copy write: a single node writes all of the state, and each of several nodes writes
+    /// what its GPUs hold. ZeRO shards are written by each node that holds them. With parameter servers, the first
+    /// server writes everything; how it gets the parameters of the other servers is not counted.
     First,
-    /// All model copies write an equal part: each node a part of the whole, or of what its GPUs hold. Each parameter
-    /// server writes the parameters that it holds.
+    /// All model copies write an equal part of the state: each node writes a part of the whole, or of what its GPUs
+    /// hold. With parameter servers, each server writes the parameters that it holds.
     Each,
 }
 
@@ -97,11 +97,11 @@ pub enum FailureTimes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resume {
-    /// At the first sample that the state of the checkpoint was not trained on. Later samples that it was trained on
-    /// are skipped: none is lost or trained on twice.
+    /// Reading resumes at the first sample that the state of the checkpoint was not trained on. Later samples that this
+    /// state was trained on are skipped, so that no sample is lost or trained on twice.
     Position,
-    /// At the start of the epoch of that first sample, as with samplers whose state is not saved. Samples that are read
-    /// again do not count as fresh.
+    /// Reading resumes at the start of the epoch of the first sample that the state of the checkpoint was not trained
+    /// on, as with samplers whose state is not saved. Samples that are read again do not count as fresh.
     Epoch,
 }
 
@@ -123,9 +123,9 @@ pub(super) struct CheckpointSettings {
     /// Time for which the job does not train in any case, because the state is copied aside (default: 0 s).
     pause: Field<Amount<Time>>,
     /// Which nodes write a checkpoint: "first", the nodes of the first model copy, or "each", all nodes, an equal part
-    /// each. Where a model is split over nodes, each node writes what its GPUs hold, and its own ZeRO shards. Of
-    /// parameter servers, the first one writes, or each writes the parameters that it holds (default: "first", or
-    /// "each" beside parameter servers).
+    /// each. Where a model is split over nodes, each node writes what its GPUs hold, and its own ZeRO shards. With
+    /// parameter servers, "first" is the first server, and "each" all servers, each with the parameters that it holds
+    /// (default: "first", or "each" beside parameter servers).
     writers: Field<Writers>,
 }
 
@@ -148,7 +148,8 @@ pub(super) struct FailureSettings {
     resume: Field<Resume>,
 }
 
-/// What the settings of checkpoints depend on: the job's storage, its parameter servers, and the size of its state.
+/// Facts that the settings of checkpoints depend on: the job's storage, its parameter servers, and the size of its
+/// state.
 pub(super) struct Of<'s> {
     pub(super) storage: Option<usize>,
     pub(super) servers: Option<&'s Servers>,
@@ -208,19 +209,19 @@ impl CheckpointSettings {
     fn check_storage(&self, check: Check<'_>, at: NodeId, around: Around<'_>, storage: usize) {
         let storage = around.storage.get(storage).and_then(Option::as_ref);
         if let Some(storage) = storage.filter(|of| of.path.service != Service::Link) {
-            let what = format!("how fast {:?} is written to is not known", storage.name);
+            let what = format!("the write bandwidth of {:?} is not known", storage.name);
             let remedy = "name another `storage` for checkpoints";
             check.wrong(self.storage.at.unwrap_or(at), what, remedy);
         }
     }
 
-    /// Checks that parameter servers on nodes of their own can reach the storage: it must not be inside the job's
-    /// nodes.
+    /// Checks that the storage for checkpoints is not inside the job's nodes, where parameter servers on nodes of their
+    /// own cannot reach it.
     fn check_reach(&self, check: Check<'_>, at: NodeId, around: Around<'_>, storage: usize) {
         let storage = around.storage.get(storage).and_then(Option::as_ref);
         if let Some(storage) = storage.filter(|of| !of.path.is_remote()) {
             let what = format!(
-                "servers on nodes of their own write checkpoints, and {:?} is on the job's",
+                "servers on nodes of their own write checkpoints, but {:?} is on the job's nodes",
                 storage.name
             );
             let remedy = "name a `storage` for checkpoints that is reached over the network, or write \
@@ -253,7 +254,7 @@ impl FailureSettings {
         let when = match check.one_of(at, &choices, remedy)? {
             0 => FailureTimes::Random { mtbf: self.mtbf.get()?.0, shape: self.shape(check)? },
             _ => {
-                check.no_effect(&self.shape, "it belongs to `mtbf`, and the times are written");
+                check.no_effect(&self.shape, "it is used only with `mtbf`");
                 FailureTimes::At(self.times(check)?)
             }
         };
@@ -264,7 +265,7 @@ impl FailureSettings {
     fn shape(&self, check: Check<'_>) -> Option<f64> {
         let Some((at, Factor(shape))) = self.shape.given() else { return Some(1.0) };
         if !(LEAST_SHAPE..=100.0).contains(shape) {
-            let what = format!("failures of shape {shape} come all at once");
+            let what = format!("the shape {shape} is out of range");
             check.wrong(at, what, format!("write a number from {LEAST_SHAPE} to 100"));
             return None;
         }
@@ -281,8 +282,8 @@ impl FailureSettings {
             return None;
         }
         if let Some(pair) = times.windows(2).find(|pair| pair[0] >= pair[1]) {
-            let what = format!("{} s does not come after {} s", pair[1], pair[0]);
-            check.wrong(at, what, "write times that become later");
+            let what = format!("{} s is not later than {} s before it", pair[1], pair[0]);
+            check.wrong(at, what, "write times in ascending order");
             return None;
         }
         Some(times)
@@ -294,13 +295,13 @@ impl Rules<'_> {
     pub(super) fn remark_writers(&self, job: &Job) {
         if let (Some(settings), false) = (self.settings.checkpoint.get(), job.has_copies_of_state())
         {
-            let why = "no two nodes have the same to write";
+            let why = "no two nodes have the same state to write";
             self.check.no_effect(&settings.writers, why);
         }
     }
 
-    /// Checks, for a job with failures, that the batches trained so far tell which samples of an epoch are left:
-    /// batches out of files must be of equal size, or come in order.
+    /// Checks, for a job with failures, that the number of batches trained so far determines which samples of an epoch
+    /// are left. Batches that are read from files of several samples must therefore be of equal size, or come in order.
     fn check_batches_that_fail(&self, job: &Job) {
         let Some(requests) = job.loader.requests.filter(|_| job.failures.is_some()) else { return };
         let apart = job.ranks_may_diverge() && job.models_per_loader() > 1;
@@ -310,8 +311,7 @@ impl Rules<'_> {
             job.batch > 0 && !requests.drop_last && !of.layout.is_by_sample() && rest()
         };
         if dataset.is_some_and(|of| mixes(&of)) && (!requests.in_order || apart) {
-            let what =
-                "a job that fails is not simulated where smaller batches of files overtake others";
+            let what = "failures are not simulated where a smaller last batch of files can overtake others";
             let remedy = "write `drop_last = true` in the `loader`, or remove `failures`";
             self.check.wrong(self.check.blame(&[self.settings.failures.at], self.at), what, remedy);
         }
@@ -330,15 +330,19 @@ impl Rules<'_> {
         ];
         let why = unlike.iter().find(|(is, _)| *is).map(|(_, why)| why);
         if let (Some(why), true) = (why, job.failures.is_some()) {
-            let what = format!("a job that fails is not simulated where {why}");
+            let what = format!("failures of a job are not simulated if {why}");
             self.check.wrong(self.check.blame(&written, self.at), what, "remove `failures`");
         }
         self.check_batches_that_fail(job);
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {
-            let what = "what comes again of an epoch is not counted in adaptive intervals";
+            let what = "batches that are repeated after a failure are not counted in an adaptive `batch_interval`";
             let at = self.settings.batch_interval.at;
-            self.check.wrong(self.check.blame(&[at], self.at), what, "write a number of steps");
+            self.check.wrong(
+                self.check.blame(&[at], self.at),
+                what,
+                "write `batch_interval` as a number of steps",
+            );
         }
     }
 }

@@ -35,8 +35,7 @@ impl Rules<'_> {
         let needed = job.lock_needed();
         if needed > 0.0 && needed < 1.0 + 1e-9 {
             self.check.remark(format!(
-                "`gil` of job `{}` has no effect: whoever holds the lock, nobody else ever has to wait for \
-                 it.",
+                "`gil` of job `{}` has no effect: no thread ever has to wait for the lock.",
                 job.name
             ));
         }
@@ -67,8 +66,8 @@ pub(crate) fn remark_tier_cache(check: Check<'_>, storage: &Storage, dataset: &D
 }
 
 impl Scenario {
-    /// Returns the remarks about page caches that cannot hold even one request of a job, beside everything else in the
-    /// node's memory.
+    /// Returns the remarks about page caches that cannot hold even one request of a job in the memory that is left on
+    /// the node.
     pub(crate) fn small_page_caches(&self) -> Vec<String> {
         let one = |job: &Job| {
             let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);
@@ -84,12 +83,14 @@ impl Scenario {
     }
 }
 
-/// Returns the remark about a cache that is smaller than a `unit` of `dataset`.
+/// Returns the remark that the cache with the key `key` is smaller than a `unit` of `dataset`.
 fn too_small(key: &str, unit: &str, dataset: &Dataset) -> String {
     let constant = matches!(dataset.sizes, SampleSizes::Drawn(Distribution::Constant(_)));
     let (effect, one) = if constant { ("no", "one") } else { ("hardly any", "a mean") };
     let name = &dataset.name;
-    format!("`{key}` has {effect} effect on `{name}`: it holds less than {one} {unit} of it.")
+    format!(
+        "`{key}` has {effect} effect on `{name}`: it is smaller than {one} {unit} of this data set."
+    )
 }
 
 impl Dataset {

@@ -15,13 +15,13 @@ impl Job {
         (each < nodes).then_some(Replicas { nodes, each })
     }
 
-    /// Returns whether each node has only a part of what its loaders read.
+    /// Returns whether each node has only a part of the files that its loaders read.
     #[must_use]
     pub fn reads_parts(&self) -> bool {
         self.parts().is_some()
     }
 
-    /// Returns the bytes of the data set on a node that holds most of it [B].
+    /// Returns the bytes of the data set on the node that holds the largest part of it [B].
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     pub(crate) fn resident(&self, dataset: &Dataset) -> f64 {
@@ -35,8 +35,8 @@ impl Job {
 }
 
 impl JobSettings {
-    /// Returns the number of nodes that hold each file: as written, or 1 if each node copies only its part; `None`
-    /// otherwise.
+    /// Returns the number of nodes that hold each file: the number that `replicas` sets, or 1 if each node copies only
+    /// its part; `None` otherwise.
     pub(super) fn replicas(&self, around: Around<'_>) -> Option<u32> {
         let stage = self.stage.get();
         let shared = stage.and_then(|stage| stage.to.get()).is_some_and(|to| {
@@ -50,18 +50,20 @@ impl JobSettings {
 }
 
 impl Rules<'_> {
-    /// Checks that `replicas` is written for storage inside the nodes and for no more nodes than the job has, and that
+    /// Checks that `replicas` is set only for storage inside the nodes and is at most the number of nodes, and that
     /// `sampler = "local"` can share the files out evenly.
     pub(super) fn check_replicas(&self, job: &Job) {
         if let Some((at, replicas)) = self.settings.replicas.given() {
             let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);
             let all = job.staging.as_ref().is_some_and(|of| of.share == Share::All && !of.shared);
             if let Some(storage) = storage.filter(|storage| storage.path.is_remote()) {
-                let what =
-                    format!("{:?} is not in the nodes, and all of them share it", storage.name);
+                let what = format!(
+                    "{:?} is shared by all nodes, so its files have no replicas",
+                    storage.name
+                );
                 self.check.wrong(at, what, "name a `local-disk`, or remove `replicas`");
             } else if all {
-                let what = "each node copies all of the data set";
+                let what = "each node copies the whole data set, so every node has every file";
                 self.check.wrong(
                     at,
                     what,
@@ -84,12 +86,13 @@ impl Rules<'_> {
             return;
         };
         if !job.reads_parts() {
-            let what = "every node has every file, so that all reads are alike";
-            let remedy = "write on how many nodes each lies, `replicas = 1`, or another `sampler`";
+            let what = "every node has every file, so all reads are local";
+            let remedy = "write `replicas = 1` (nodes that hold each file), or another `sampler`";
             self.check.wrong(at, what, remedy);
         } else if !job.copies_each.is_empty() {
-            let what = "nodes with more model copies read more than lies on them";
-            let remedy = "write as many `copies_per_node` on all nodes, or `sampler = \"strided\"`";
+            let what = "nodes with more model copies would read more than their own files";
+            let remedy =
+                "write the same `copies_per_node` for all nodes, or `sampler = \"strided\"`";
             self.check.wrong(at, what, remedy);
         }
     }

@@ -78,7 +78,7 @@ impl Rules<'_> {
         self.loader.map_or(empty, |loader| loader.graph.clone())
     }
 
-    /// Returns the document node of the last buffer's size, if it is written.
+    /// Returns the document node of the last buffer's size, if it is set.
     pub(super) fn buffer_at(&self) -> Option<NodeId> {
         self.loader.and_then(|loader| loader.last_buffer)
     }
@@ -130,13 +130,16 @@ impl Rules<'_> {
         }
         if job.kept_in_queue() > 0 {
             let at = self.check.blame(&at, self.at);
-            let what = "a circular queue hands out each of its samples, and none stay in it";
-            self.check.wrong(at, what, "write `queue = \"bounded\"`, or remove what stays");
+            let what = "a circular queue keeps no samples back";
+            self.check.wrong(
+                at,
+                what,
+                "write `queue = \"bounded\"`, or remove `min_after_dequeue` or `kept`",
+            );
         }
         if matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {
             let at = self.check.blame(&[at[0], self.settings.batch_interval.at], self.at);
-            let what =
-                "a circular queue never runs dry, so that an adaptive interval has no effect";
+            let what = "a circular queue never runs empty, so an adaptive interval has no effect";
             self.check.wrong(at, what, "write `queue = \"bounded\"`, or a number of steps");
         }
     }
@@ -164,7 +167,7 @@ impl Rules<'_> {
         let at = self.check.blame(&[self.settings.prefill.at], self.at);
         let grows = job.loader.stages.last().is_some_and(|last| last.grows);
         if grows && job.prefill > 0 {
-            let what = "a prefetch that finds its size by itself begins empty";
+            let what = "a prefetch that tunes its own size begins empty";
             self.check.wrong(
                 at,
                 what,
@@ -187,7 +190,8 @@ impl Rules<'_> {
             return;
         }
         if let (Some(at), 1..) = (self.settings.prefill.at, job.prefill) {
-            let what = "this loader makes batches on request, and none before the first";
+            let what =
+                "this loader makes batches only on request, so its queue cannot be prefilled";
             self.check.wrong(at, what, "remove `prefill`");
         }
         let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
@@ -264,7 +268,7 @@ impl Rules<'_> {
             return;
         }
         let what =
-            format!("{idle} of {} workers have no whole batch of their own files", own.len());
+            format!("{idle} of {} workers have less than one batch in their own files", own.len());
         if idle < own.len() {
             return self.check.remark(format!("In an epoch of `{}`, {what}.", job.name));
         }
@@ -324,8 +328,8 @@ impl Rules<'_> {
         let unheld = self.loader.is_some() && job.queue == QueueKind::Circular;
         if unheld && total(storage).min(tier) < SHORTEST_SAMPLE {
             let at = self.check.blame(&[self.settings.queue.at], self.at);
-            let what = "a circular queue takes samples as fast as they are made, and this loader \
-                        makes them in no time";
+            let what =
+                "a circular queue never blocks workers, and this loader makes samples in no time";
             let remedy = "write a `decode` or `compute` time, a slower storage or page cache, or \
                           `queue = \"bounded\"`";
             self.check.wrong(at, what, remedy);

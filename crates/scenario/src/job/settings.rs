@@ -57,7 +57,7 @@ pub(crate) struct JobSettings {
     pub(crate) nodes: Field<Count<1, 1_000_000>>,
     /// Names of the jobs that must have ended before this job begins (default: none).
     pub(super) after: Field<List<String>>,
-    /// Start time of the first copy; with `after`, the delay after the last of those jobs has ended (default: 0 s).
+    /// Start time of the first copy; with `after`, the delay after the last job in that list has ended (default: 0 s).
     pub(super) start: Field<Amount<Time>>,
     /// Time from one copy's start to the next's (default: 0 s).
     pub(super) stagger: Field<Amount<Time>>,
@@ -77,7 +77,7 @@ pub(crate) struct JobSettings {
     /// How nodes, or ranks with loaders of their own, split the samples of each epoch (default: "strided").
     pub(super) sampler: Field<Split>,
     /// Number of nodes that hold each file of the data set, for storage inside the nodes: the other nodes read the file
-    /// from them, over both NICs (default: all have all).
+    /// from these, over both NICs (default: all nodes hold all files).
     pub(super) replicas: Field<Count<1, 1_000_000>>,
     /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: read where it
     /// is).
@@ -131,8 +131,8 @@ pub(crate) struct JobSettings {
     pub(super) failures: Field<FailureSettings>,
 }
 
-/// What the settings of a job refer to: the cluster, storage, data sets and other jobs; `None` where their settings are
-/// wrong.
+/// Objects that the settings of a job refer to: the cluster, storage, data sets and other jobs; `None` where their
+/// settings are wrong.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
     pub(crate) cluster: Option<&'a Cluster>,
@@ -155,17 +155,17 @@ impl JobSettings {
         self.dataset.get().filter(|_| from == storage).map(String::as_str)
     }
 
-    /// Returns the document node of `model`, if it is written.
+    /// Returns the document node of `model`, if it is set.
     pub(super) fn model_at(&self) -> Option<NodeId> {
         self.model.at
     }
 
-    /// Returns the document node of `sync`, if it is written.
+    /// Returns the document node of `sync`, if it is set.
     pub(super) fn sync_at(&self) -> Option<NodeId> {
         self.sync.at
     }
 
-    /// Returns the document node of `stage`, if it is written.
+    /// Returns the document node of `stage`, if it is set.
     pub(crate) fn stage_at(&self) -> Option<NodeId> {
         self.stage.at
     }
@@ -366,22 +366,22 @@ impl JobSettings {
         self.hand_off.get().map_or_else(measured, |given| given.0)
     }
 
-    /// Returns `parallel.data.copies_per_node` and its document node, if it is written.
+    /// Returns `parallel.data.copies_per_node` and its document node, if it is set.
     pub(super) fn copies_at(&self) -> Option<(NodeId, &CopiesSettings)> {
         self.parallel.get()?.data.get()?.copies_per_node.given()
     }
 
-    /// Returns `parallel.data.learners` and its document node, if it is written.
+    /// Returns `parallel.data.learners` and its document node, if it is set.
     pub(super) fn learners_at(&self) -> Option<(NodeId, &LearnersSettings)> {
         self.parallel.get()?.data.get()?.learners.given()
     }
 
-    /// Returns the settings of `model`, if they are written.
+    /// Returns the settings of `model`, if they are set.
     pub(super) fn model_settings(&self) -> Option<&ModelSettings> {
         self.model.get()
     }
 
-    /// Returns the document node of `batch_interval`, if it is written.
+    /// Returns the document node of `batch_interval`, if it is set.
     pub(super) fn interval_at(&self) -> Option<NodeId> {
         self.batch_interval.at
     }

@@ -11,14 +11,15 @@ impl Rules<'_> {
         let Some(at) = self.settings.sampler.at else { return };
         let files = matches!(dataset.layout, Layout::Shards { .. } | Layout::RowGroups(_));
         if job.split == Split::Shards && !files {
-            let what = format!("the samples of {:?} are in no shards", dataset.name);
+            let what = format!("the data set {:?} has no shards", dataset.name);
             let remedy = "write `sampler = \"contiguous\"`, or `layout.shards` in the data set";
             self.check.wrong(at, what, remedy);
         }
         let (parts, ranks) = (dataset.places(), u64::from(job.loaders()));
         if job.split != Split::Strided && parts < ranks {
             let what = if files { "files" } else { "samples" };
-            let what = format!("{ranks} loaders cannot each own one of {parts} {what}");
+            let what =
+                format!("{ranks} loaders cannot share {parts} {what}: each needs at least one");
             self.check.wrong(at, what, "write fewer nodes or ranks, or `sampler = \"strided\"`");
         }
         if ranks == 1 && !self.check.lenient {

@@ -38,8 +38,8 @@ impl Job {
         self.copies_per_node / self.loaders_per_node()
     }
 
-    /// Returns the samples of which each worker of a loader on request makes batches in an epoch of `dataset`, if each
-    /// worker has files of its own; otherwise one entry for all workers together.
+    /// Returns the number of samples in the batches that a loader on request makes in an epoch of `dataset`: one entry
+    /// for each worker if each worker has files of its own, otherwise one entry for all workers together.
     #[must_use]
     pub fn samples_of_epoch(&self, dataset: &Dataset) -> Vec<u64> {
         let loaders = u64::from(self.loaders());
@@ -120,7 +120,7 @@ impl Job {
         self.loader.stages.last().map_or(0, |last| last.buffer * self.samples_of(last))
     }
 
-    /// Returns the number of samples that stay in the last buffer while more may come.
+    /// Returns the number of samples that the last buffer holds back while more may come, as a shuffle buffer does.
     #[must_use]
     pub fn kept_in_queue(&self) -> u64 {
         let last = self.loader.stages.last();

@@ -108,7 +108,7 @@ impl Job {
 }
 
 impl Rules<'_> {
-    /// Checks that nodes that read from each other have at most `MOST_WAYS` routes between them.
+    /// Checks that loaders that read from other nodes of their job have at most `MOST_WAYS` routes to these nodes.
     pub(super) fn check_peers(&self, job: &Job) {
         let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);
         let Some(storage) = storage else { return };
@@ -121,8 +121,8 @@ impl Rules<'_> {
         if ways > MOST_WAYS {
             let of_storage = self.check.find(&["storage", &storage.name]);
             let at = [self.settings.stage.at, of_storage, self.settings.nodes.at];
-            let what = format!("{loaders} loaders have {ways} ways to each other's nodes");
-            let remedy = format!("write fewer nodes, or no peers: at most {MOST_WAYS} ways");
+            let what = format!("{loaders} loaders have {ways} routes to each other's nodes");
+            let remedy = format!("write fewer nodes, or no peers: at most {MOST_WAYS} routes");
             self.check.wrong(self.check.blame(&at, self.at), what, remedy);
         }
     }
@@ -136,12 +136,12 @@ impl Rules<'_> {
         let at = self.settings.stage.at.unwrap_or(self.at);
         // A conversion may write its files to the shared storage that it reads from.
         if staging.to == job.storage && !(staging.shared && staging.convert.is_some()) {
-            let what = "the data set is there already";
+            let what = "the data set is already on this storage";
             self.check.wrong(at, what, "name another storage in the nodes, or remove `stage`");
         }
         if staging.share == Share::Part && job.nodes == 1 {
             self.check.remark(format!(
-                "`share = \"part\"` of `{}` has no effect: the part of its one node is all.",
+                "`share = \"part\"` of `{}` has no effect: its one node gets the whole data set.",
                 job.name
             ));
         }
@@ -167,7 +167,7 @@ impl Rules<'_> {
         let nodes = u64::from(job.nodes).saturating_mul(u64::from(job.copies));
         let streams = nodes.saturating_mul(u64::from(staging.streams));
         if streams > MOST_STREAMS {
-            let what = format!("{streams} streams would copy at a time");
+            let what = format!("{streams} streams would copy at once");
             let remedy = format!("write fewer `streams` or nodes: at most {MOST_STREAMS} in all");
             self.check.wrong(at, what, remedy);
         }
@@ -180,7 +180,8 @@ impl Rules<'_> {
         let files = dataset.files().max(written).saturating_mul(times);
         if files > MOST_FILES {
             let what = format!("{files} files would have to be copied one by one");
-            let remedy = format!("write shards, or fewer samples or nodes: at most {MOST_FILES}");
+            let remedy =
+                format!("write shards, or fewer samples or nodes: at most {MOST_FILES} files");
             self.check.wrong(at, what, remedy);
         }
     }

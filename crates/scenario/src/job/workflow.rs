@@ -14,9 +14,10 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// One after the other, at equal distances in time.
+    /// Copies start one after the other, at equal intervals.
     Regular,
-    /// As a Poisson process: the times between starts are sampled from an exponential distribution with mean `stagger`.
+    /// Copies start as a Poisson process: the times between starts are sampled from an exponential distribution with
+    /// mean `stagger`.
     Poisson,
 }
 
@@ -60,7 +61,7 @@ impl JobSettings {
         steps.or_else(|| self.epochs.get().map(|epochs| Stop::Epochs(epochs.0)))
     }
 
-    /// Checks that `steps` and `epochs` are not both written.
+    /// Checks that `steps` and `epochs` are not both set.
     pub(super) fn check_stop(&self, check: Check<'_>, at: NodeId) {
         if let (Some(_), Some(epochs)) = (self.steps.at, self.epochs.at) {
             let at = check.blame(&[Some(epochs)], at);
@@ -76,11 +77,11 @@ impl JobSettings {
         if job.copies == 1 {
             check.no_effect(&self.arrivals, "the job has one copy");
         } else if job.stagger == 0.0 {
-            check.no_effect(&self.arrivals, "without `stagger` all copies come at once");
+            check.no_effect(&self.arrivals, "without `stagger` all copies arrive at once");
         }
     }
 
-    /// Returns the document node of `after`, if it is written.
+    /// Returns the document node of `after`, if it is set.
     pub(crate) fn after_at(&self) -> Option<NodeId> {
         self.after.at
     }

@@ -1,4 +1,4 @@
-//! How `layout` of a data set is written.
+//! Settings of a data set's `layout`.
 
 use super::{Framing, Layout, Ranges, RowGroups};
 use crate::check::Check;
@@ -10,15 +10,15 @@ use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Size of a request where none is written [B].
+/// Default size of a request [B].
 const REQUEST: f64 = 1_048_576.0;
-/// Most requests for a mean sample, because simulating each request takes time.
+/// Maximum number of requests for a mean sample, because simulating each request takes time.
 const MOST_REQUESTS: f64 = 1e6;
-/// Length and two checksums of a record in TensorFlow's files [B].
+/// Framing of a record in TensorFlow's files: its length and two checksums [B].
 const TFRECORD: Framing = Framing { header: 16, block: 0 };
 /// Size of a block in a tar file, which is also the size of a header [B].
 const TAR: u32 = 512;
-/// Size of a page of a B-tree where none is written [B].
+/// Default page size of a B-tree [B].
 const PAGE: u64 = 4096;
 
 /// How samples are packed into files.
@@ -47,7 +47,7 @@ pub(crate) enum LayoutSettings {
 pub(crate) struct RangeSettings {
     /// Size of one request: a larger sample is fetched in several requests (default: each sample is one).
     request: Field<Positive<Size>>,
-    /// Requests of a reader that are in progress at once (default: 1, one after the other).
+    /// Number of requests that a reader has in progress at once (default: 1, one after the other).
     readahead: Field<Count<1, 10_000>>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct ParquetSettings {
 }
 
 impl LayoutSettings {
-    /// Checks the table at node `at` and returns its layout; `None` if it is wrong.
+    /// Checks the table at document node `at` and returns its layout; `None` if the table is invalid.
     pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Layout> {
         let inside = check.inside(at);
         match self {
@@ -122,7 +122,7 @@ impl LayoutSettings {
     }
 
     /// Returns the requests that fetch a sample in pieces; `None` if a sample is one request or is not read by
-    /// itself. Remarks on keys that have no effect for samples of these `sizes`.
+    /// itself. Remarks on keys that have no effect if samples have these `sizes`.
     pub(crate) fn ranges(&self, check: Check<'_>, sizes: Option<&Distribution>) -> Option<Ranges> {
         let (Self::FilePerSample(of) | Self::Raw(of)) = self else { return None };
         let useless = |at: Option<NodeId>, why: &str| {
@@ -136,14 +136,14 @@ impl LayoutSettings {
             return None;
         };
         if matches!(sizes, Some(Distribution::Constant(size)) if *size <= request) {
-            useless(of.request.at, "no sample is larger");
+            useless(of.request.at, "no sample is larger than this");
         }
         let readahead = of.readahead.get().map_or(1, |number| number.small());
         Some(Ranges { request, readahead })
     }
 
-    /// Checks that a mean request has at least one byte, and that a mean sample of `dataset`, whose sizes are
-    /// written at `size`, takes no more requests than can be simulated.
+    /// Checks that a mean request has at least one byte, and that a mean sample of `dataset` takes no more requests
+    /// than can be simulated. `size` is the document node of the samples' size.
     pub(crate) fn check(
         &self,
         check: Check<'_>,
@@ -163,8 +163,8 @@ impl LayoutSettings {
         }
     }
 
-    /// Returns what to write for larger requests, in words, and where the key that sets the size of requests is
-    /// written.
+    /// Returns the remedy for requests that are too small, in words, and the document node of the key that sets the
+    /// size of requests.
     fn request_key(&self) -> (&'static str, Option<NodeId>) {
         const REQUEST: &str = "a larger `request`";
         match self {
@@ -176,7 +176,7 @@ impl LayoutSettings {
         }
     }
 
-    /// Returns whether all samples must have the same size.
+    /// Returns whether this layout needs samples that all have the same size.
     pub(crate) fn needs_one_size(&self) -> bool {
         matches!(self, Self::Raw(_))
     }
@@ -199,7 +199,7 @@ impl LmdbSettings {
         let page = self.page.get().map_or(PAGE, |page| page.whole());
         let Ok(block) = u32::try_from(page) else {
             let at = self.page.at.unwrap_or(ROOT);
-            check.wrong(at, "pages are not that large", "write \"4 KiB\" or \"64 KiB\"");
+            check.wrong(at, "the page is too large", "write \"4 KiB\" or \"64 KiB\"");
             return None;
         };
         Some(Layout::OneFile { record: Framing { header: 0, block }, opened: false })
@@ -212,7 +212,7 @@ impl ParquetSettings {
         let samples = check.required(at, &self.row_group, "row_group", remedy)?;
         let read = self.read.get().map_or(1.0, |read| read.0);
         if let Some((at, _)) = self.read.given().filter(|_| read > 1.0) {
-            let what = format!("{read} of a row group is more than all of it");
+            let what = format!("{read} is more than a whole row group");
             check.wrong(at, what, "write a share of at most 1");
         }
         Some(Layout::RowGroups(RowGroups {

@@ -22,8 +22,8 @@ pub(crate) struct Dali {
     threads: Field<Count<1, 100_000>>,
     /// Readers on each node (default: 1).
     readers: Field<Count<1, 100_000>>,
-    /// `prefetch_queue_depth`: batches that the buffer behind the host's stage holds, and as many behind the GPU's
-    /// stage (default: 2).
+    /// `prefetch_queue_depth`: number of batches in the buffer behind the host's stage, and also in the buffer behind
+    /// the GPU's stage (default: 2).
     prefetch_queue_depth: Field<Count<1, 1_000_000>>,
     /// Core-seconds to decode a sample on the host: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images and the GPU decodes none of it, otherwise 0 s).

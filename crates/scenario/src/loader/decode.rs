@@ -1,4 +1,4 @@
-//! How decoding is written: `"50 us"`, a law, or `"decode"` for the profile's law.
+//! Settings of decoding, such as `"50 us"`, a law, or `"decode"` for the profile's law.
 
 use super::Operation;
 use crate::check::Check;
@@ -16,18 +16,18 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What decoding a sample costs.
+/// The cost of decoding a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DecodeSettings {
-    /// By the profile's law.
+    /// The profile's law gives the core-seconds.
     Measured,
-    /// By the sample's bytes and pixels.
+    /// The core-seconds follow from the sample's bytes and pixels.
     Law(LawSettings),
-    /// A core for this time, whatever the size of the sample.
+    /// A core is busy for this time, whatever the size of the sample.
     Time(Varying<Time>),
 }
 
-/// Core-seconds by the sample's stored bytes and pixels.
+/// Core-seconds to decode a sample: the sum of a constant, a part for its stored bytes and a part for its pixels.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LawSettings {
@@ -40,7 +40,8 @@ pub(super) struct LawSettings {
 }
 
 impl DecodeSettings {
-    /// Checks the value at node `at` and returns its operation for samples of `dataset`; `None` if it is wrong.
+    /// Checks the value at document node `at` and returns the decode operation for samples of `dataset`; `None` if
+    /// the value is invalid.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -55,8 +56,8 @@ impl DecodeSettings {
     }
 }
 
-/// Returns the decoding of a loader whose table is at node `at`: as written, or by the profile's law if the samples
-/// are images, otherwise `Some(None)`. `None` if there is a mistake.
+/// Returns the decode operation of a loader whose table is at document node `at`: the one that is set, or the
+/// profile's law if the samples are images. Returns `Some(None)` if nothing is decoded, `None` if there is a mistake.
 pub(super) fn of_sample(
     written: &Field<DecodeSettings>,
     check: Check<'_>,
@@ -73,8 +74,8 @@ pub(super) fn of_sample(
     Some(Some(Operation::Decode(measured(check, at, dataset)?)))
 }
 
-/// Returns the profile's law of decoding the images of `dataset`; reports a problem at node `at` and returns `None`
-/// if the samples are no images or the profile has no such law.
+/// Returns the profile's law of decoding the images of `dataset`. Reports a problem at document node `at` and returns
+/// `None` if the samples are not images or the profile has no such law.
 fn measured(check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> Option<DecodeLaw> {
     if let Some(dataset) = dataset
         && dataset.image.is_none()

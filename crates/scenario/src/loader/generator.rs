@@ -9,12 +9,13 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Time for which the enqueuer sleeps before it looks again if none is written [s].
+/// Default time for which the enqueuer sleeps before it looks again [s].
 const SLEEP: f64 = 0.05;
-/// Shortest sleep that may be written [s]: operating systems do not end a sleep much earlier.
+/// Minimum sleep time that may be set [s]: operating systems do not end a sleep much earlier.
 const SHORTEST: f64 = 100e-6;
 
-/// Keras' old `GeneratorEnqueuer` over a generator: batches come in any order, and are polled for every 50 ms.
+/// Keras' old `GeneratorEnqueuer` over a generator: batches come in any order, and the trainer looks for one every 50
+/// ms.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GeneratorSettings {
@@ -35,8 +36,8 @@ impl GeneratorSettings {
         self.processes.get().copied().unwrap_or(false)
     }
 
-    /// Returns the time for which a trainer or worker sleeps before it looks again [s]; reports a problem if it is
-    /// too short.
+    /// Returns the time for which a trainer or worker sleeps before it looks again [s]; reports a problem if the time
+    /// is too short.
     fn period(&self, check: Check<'_>) -> f64 {
         let period = self.wait_time.get().map_or(SLEEP, |time| time.0);
         if let (Some(at), true) = (self.wait_time.at, period < SHORTEST) {
@@ -49,8 +50,8 @@ impl GeneratorSettings {
         period
     }
 
-    /// Returns the graph of the stage `worker`, which makes batches of `batch` samples, with room for `queue`
-    /// batches.
+    /// Returns the stage graph of this loader: the stage `worker`, which makes batches of `batch` samples, and a
+    /// queue with room for `queue` batches.
     pub(super) fn graph(
         &self,
         check: Check<'_>,
@@ -64,11 +65,15 @@ impl GeneratorSettings {
         let alike = if processes { 1.0 / f64::from(workers.max(1)) } else { 1.0 };
         let distinct = self.distinct.get().map_or(alike, |share| share.0);
         if let (Some(at), true) = (self.distinct.at, distinct > 1.0) {
-            check.wrong(at, "no more than all samples are new", "write `distinct = 1`, or less");
+            check.wrong(
+                at,
+                "the share of distinct samples is at most 1",
+                "write `distinct = 1`, or less",
+            );
         }
         if distinct < 1.0 {
             let (path, again) = (check.document.path(at), 100.0 * (1.0 - distinct));
-            check.remark(format!("`{path}` delivers samples again: {again:.0} % of all."));
+            check.remark(format!("With `{path}`, {again:.0} % of all samples are repeats."));
         }
         // All threads may have found the same free place in the queue, and each then adds a batch.
         let buffer = if processes { queue } else { queue.saturating_add(workers.into()) - 1 };

@@ -15,7 +15,7 @@ use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Time between two looks of Keras whether all batches of an epoch have been taken [s].
+/// Interval at which Keras checks whether all batches of an epoch have been taken [s].
 const POLL: f64 = 0.1;
 
 /// Keras' `OrderedEnqueuer` over a `Sequence`: a pool of workers that each make whole batches, and a bounded queue
@@ -26,7 +26,7 @@ pub(crate) struct Keras {
     /// Workers on each node; 0: the trainer itself makes batches, between its steps.
     #[schemars(required)]
     workers: Field<Count<0, 100_000>>,
-    /// Batches, as futures, that the queue holds (default: 10).
+    /// Maximum number of batches in the queue, which holds them as futures (default: 10).
     max_queue_size: Field<Count<1, 1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
@@ -37,8 +37,8 @@ pub(crate) struct Keras {
     use_multiprocessing: Field<bool>,
     /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
     gil: Field<Share>,
-    /// Rate at which a process hands over the decoded bytes of a batch, as work of its core: pickling, a pipe
-    /// (default: infinite).
+    /// Rate at which a worker process hands over the decoded bytes of a batch through pickling and a pipe, which
+    /// keeps its core busy (default: infinite).
     ipc: Field<Positive<Bandwidth>>,
     /// Time to start each worker, one after the other, at the beginning of each epoch (default: 0 s).
     start: Field<Amount<Time>>,
@@ -102,7 +102,7 @@ impl Keras {
     fn pool(&self, check: Check<'_>, workers: u32) -> Workers<'_> {
         let processes = match self.generator.get() {
             Some(generator) => {
-                let why = "`generator.processes` says what workers are";
+                let why = "`generator.processes` decides whether workers are processes";
                 check.no_effect(&self.use_multiprocessing, why);
                 generator.processes()
             }

@@ -1,4 +1,5 @@
-//! The stages of a loader, to which every preset is compiled and which both the simulator and live runs carry out.
+//! The stages of a loader: every preset is compiled to such stages, and both the simulator and live runs execute
+//! them.
 
 mod dali;
 mod decode;
@@ -26,16 +27,16 @@ pub use requests::{Dealt, NextEpoch, Replaced, Requests};
 pub struct StageGraph {
     /// The stages, from storage to trainer.
     pub stages: Vec<Stage>,
-    /// Requests for batches, if the first stage makes only the batches that it is asked for. Its items are batches
-    /// then, and no worker ever waits for room in a buffer or for its turn.
+    /// Requests for batches, if the first stage makes a batch only on request. All items of the first stage are then
+    /// batches, and no worker ever waits for room in a buffer or for its turn.
     pub requests: Option<Requests>,
-    /// Polling, if workers and trainer look at regular times for room and batches.
+    /// Polling, if the workers poll for room and the trainer polls for batches at regular intervals.
     pub generator: Option<Generator>,
-    /// Kind of table that the job's loader is written as.
+    /// Kind of loader that the scenario file names.
     pub preset: Preset,
 }
 
-/// The kinds of loaders that can be written, each as a table of its name.
+/// Kinds of loaders; the scenario file has a table with the name of the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preset {
     /// TensorFlow 1 queue.
@@ -146,8 +147,8 @@ pub struct Stage {
     pub name: String,
     /// Number of workers; each works on one item at a time.
     pub workers: u32,
-    /// What an item of this stage is. A stage of batches after one of samples gathers `batch`
-    /// samples for each item.
+    /// Items of this stage: samples or batches. A stage of batches behind a stage of samples gathers `batch` samples
+    /// for each item.
     pub unit: Unit,
     /// Work for each sample of an item.
     pub per_sample: Vec<Operation>,
@@ -155,15 +156,14 @@ pub struct Stage {
     pub per_item: Vec<Operation>,
     /// Order in which items enter the buffer.
     pub order: Order,
-    /// Items of this stage that fit into its buffer; at least 1. Where the trainer takes samples
-    /// from the last buffer, at least one batch.
+    /// Number of this stage's items that fit into its buffer, at least 1. If the trainer takes its batches from a
+    /// last buffer of samples, at least one batch fits into that buffer.
     pub buffer: u64,
     /// Items that stay in the buffer while more may come: a shuffle buffer is full whenever an item is taken from
     /// it, and TensorFlow's shuffle queue keeps `min_after_dequeue` items. Which of the items is taken makes no
     /// difference to time, since the size of each sample is sampled independently.
     pub kept: u64,
-    /// Whether the number of workers that work at once is tuned while the job runs, up to `workers` (tf.data's
-    /// `AUTOTUNE`).
+    /// Whether the number of active workers is tuned while the job runs, up to `workers` (tf.data's `AUTOTUNE`).
     pub tuned: bool,
     /// Whether the buffer begins with room for one item, and doubles up to `buffer` whenever it was full and then
     /// is found empty (tf.data's `AUTOTUNE` of a prefetch; last stage only).
@@ -210,7 +210,7 @@ impl StageGraph {
     }
 }
 
-/// What an item of a stage is.
+/// Items of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -224,10 +224,10 @@ pub enum Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// In the order in which they finish.
+    /// Items enter in the order in which they are finished.
     Any,
-    /// In the order in which their inputs were taken: a finished item waits, with its worker, for the items before
-    /// it.
+    /// Items enter in the order in which their inputs were taken: a finished item waits, with its worker, for the
+    /// items before it.
     InOrder,
 }
 

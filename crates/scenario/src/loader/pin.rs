@@ -1,4 +1,4 @@
-//! How `pin_memory` is written, and the stages behind PyTorch's workers: pinning, copies to devices.
+//! Settings of `pin_memory`, and the stages behind PyTorch's workers: pinning, and copies to devices.
 
 use super::{Operation, Order, Stage, Unit};
 use crate::check::Check;
@@ -45,7 +45,8 @@ fn stage(name: &str, per_item: Vec<Operation>, ahead: u64, lock: f64) -> Stage {
     }
 }
 
-/// Returns the stage of the pinning thread; `Some(None)` if there is none, `None` if its settings are wrong.
+/// Returns the stage of the pinning thread; `Some(None)` if there is no such thread, `None` if its settings are
+/// invalid.
 pub(super) fn pinning(
     written: &Field<TimeOr<PinSettings>>,
     check: Check<'_>,

@@ -56,8 +56,8 @@ pub(crate) struct Pytorch {
     worker_kind: Field<WorkerKind>,
     /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
     gil: Field<Share>,
-    /// Rate at which a process hands over the decoded bytes of a batch, as work of its core: pickling, shared
-    /// memory (default: infinite).
+    /// Rate at which a worker process hands over the decoded bytes of a batch through pickling and shared memory,
+    /// which keeps its core busy (default: infinite).
     ipc: Field<Positive<Bandwidth>>,
     /// Time to start each worker, one after the other, at the beginning of each epoch, or only of the first one if
     /// workers are persistent (default: 0 s).

@@ -8,7 +8,7 @@
 pub struct Requests {
     /// Batches that are requested ahead of the trainer.
     pub ahead: u64,
-    /// When a request is replaced by the next one.
+    /// When the loader issues the request that replaces an earlier one.
     pub replaced: Replaced,
     /// Which worker gets the next request.
     pub dealt: Dealt,
@@ -26,35 +26,35 @@ pub struct Requests {
     /// Whether samples that do not fill a batch at the end of an epoch are dropped; otherwise they are a smaller
     /// batch.
     pub drop_last: bool,
-    /// Whether the trainer itself copies each batch to its device, which waits for the copy.
+    /// Whether the trainer itself copies each batch to its device and waits for the copy.
     pub to_device: bool,
 }
 
-/// When a request is replaced by the next one.
+/// When the loader issues the request that replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaced {
-    /// When the trainer has taken its batch.
+    /// When the trainer has taken the batch of the earlier request.
     WhenTaken,
-    /// When the trainer asks for its batch, whether the batch is finished or not.
+    /// When the trainer asks for the batch of the earlier request, whether this batch is finished or not.
     WhenWanted,
 }
 
 /// Which worker gets the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dealt {
-    /// The next worker in turn, however much work it has. If batches are not handed out in order: the next worker
-    /// in turn that has less than its share of the requests ahead.
+    /// The next worker in turn gets the request, however much work it has. If batches may be handed out in any order,
+    /// workers that already have their share of the requests ahead are skipped.
     InTurn,
-    /// The worker that is free first.
+    /// The worker that is free first gets the request.
     AsFree,
 }
 
 /// When the first batches of the next epoch are requested.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NextEpoch {
-    /// When the trainer asks for one.
+    /// When the trainer asks for a batch of the next epoch.
     WhenWanted,
-    /// When the loader finds that the last batch has been taken, for which it looks at this interval [s] from the
-    /// last request on.
+    /// When the loader finds that the last batch of an epoch has been taken. From the last request on, it checks at
+    /// this interval [s].
     Polled(f64),
 }

@@ -1,4 +1,4 @@
-//! How loaders are written, and the rules for every stage graph.
+//! Settings of loaders, and the rules for every stage graph.
 
 use super::dali::Dali;
 use super::in_memory::InMemory;
@@ -18,10 +18,10 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Most workers of one node's loader.
+/// Maximum number of workers of one node's loader.
 const MOST_WORKERS: u64 = 1_000_000;
 
-/// Kind of loader, written as a table of its name: `[job.loader.tf-queue]`, or stages that you define:
+/// Kind of loader, given as a table with its name: `[job.loader.tf-queue]`, or as stages that you define:
 /// `[[job.loader.stages]]`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -42,23 +42,23 @@ pub(crate) enum LoaderSettings {
     Stages(List<StageSettings>),
 }
 
-/// Most stages of a loader.
+/// Maximum number of stages of a loader.
 const MOST_STAGES: usize = 100;
 
-/// A stage with the document's nodes of its parts, for rules about several stages.
+/// A stage with the document nodes of its parts, for rules about several stages.
 pub(super) struct Placed {
     pub(super) stage: Stage,
-    /// Node of the stage's table.
+    /// Document node of the stage's table.
     pub(super) at: NodeId,
-    /// Node where its buffer is written.
+    /// Document node of the size of the stage's buffer.
     pub(super) buffer: Option<NodeId>,
-    /// Nodes of its `per_sample` operations.
+    /// Document nodes of the stage's `per_sample` operations.
     pub(super) per_sample: Vec<NodeId>,
-    /// Nodes of its `per_item` operations.
+    /// Document nodes of the stage's `per_item` operations.
     pub(super) per_item: Vec<NodeId>,
 }
 
-/// A checked loader and where its last buffer is written.
+/// A checked loader, with the document node of the size of its last buffer.
 pub(crate) struct ResolvedLoader {
     pub(crate) graph: StageGraph,
     pub(crate) last_buffer: Option<NodeId>,
@@ -83,7 +83,7 @@ impl LoaderSettings {
         }
     }
 
-    /// Returns the preset that the loader is written as.
+    /// Returns the preset of this loader.
     fn preset(&self) -> Preset {
         match self {
             Self::TfQueue(_) => Preset::TfQueue,
@@ -96,8 +96,8 @@ impl LoaderSettings {
         }
     }
 
-    /// Checks the loader at node `at` and returns its stages on a `node`, for batches of `batch` samples of
-    /// `dataset`; `None` if it is wrong.
+    /// Checks the loader at document node `at` and returns its stages on `node`, for batches of `batch` samples of
+    /// `dataset`; `None` if the loader is invalid.
     pub(crate) fn resolve(
         &self,
         check: Check<'_>,
@@ -129,8 +129,8 @@ impl LoaderSettings {
     }
 }
 
-/// Returns the operation that `make` makes of the written time; `Some(None)` if none is written, `None` if it is
-/// wrong.
+/// Returns the operation that `make` builds from the time that is set; `Some(None)` if none is set, `None` if the
+/// time is invalid.
 pub(super) fn optional(
     written: &Field<Varying<Time>>,
     check: Check<'_>,
@@ -201,12 +201,16 @@ fn check_reads(check: Check<'_>, stages: &[Placed]) {
     }
 }
 
-/// Checks that only single samples are decoded, and that a core copies only whole items.
+/// Checks that samples are decoded one by one (in `per_sample`), and that a core copies whole items (in `per_item`).
 fn check_decodes(check: Check<'_>, stages: &[Placed]) {
     for placed in stages {
         let operations = placed.stage.per_sample.iter().zip(&placed.per_sample);
         for (_, &at) in operations.filter(|(op, _)| matches!(op, Operation::Memcpy(_))) {
-            check.wrong(at, "whole items are copied by a core", "write it in `per_item`");
+            check.wrong(
+                at,
+                "a core copies whole items, not single samples",
+                "write it in `per_item`",
+            );
         }
         let operations = placed.stage.per_item.iter().zip(&placed.per_item);
         for (_, &at) in operations.filter(|(op, _)| matches!(op, Operation::Decode(_))) {
@@ -215,8 +219,8 @@ fn check_decodes(check: Check<'_>, stages: &[Placed]) {
     }
 }
 
-/// Checks that batches are not split into samples again, and that the samples of a batch fit into the buffer before
-/// it.
+/// Checks that no stage of samples follows a stage of batches, and that the buffer before each stage has room for the
+/// items that this stage takes at once.
 fn check_order(check: Check<'_>, stages: &[Placed], batch: u64) {
     for pair in stages.windows(2) {
         let [before, after] = pair else { continue };
@@ -224,7 +228,11 @@ fn check_order(check: Check<'_>, stages: &[Placed], batch: u64) {
             (Unit::Batch, Unit::Sample) => {
                 let remedy = "write `unit = \"batch\"` here, or `unit = \"sample\"` in the stage \
                               before";
-                check.log.key(after.at, "a stage of samples follows one of batches", remedy);
+                check.log.key(
+                    after.at,
+                    "a stage with `unit = \"sample\"` follows one with `unit = \"batch\"`",
+                    remedy,
+                );
             }
             (_, after) => check_room(check, before, if after == Unit::Batch { batch } else { 1 }),
         }

@@ -15,7 +15,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Most items of a buffer.
+/// Maximum number of items of a buffer.
 pub(super) const MOST_ITEMS: u64 = 1_000_000_000;
 
 /// A pool of identical workers and the buffer that they fill.
@@ -28,11 +28,11 @@ pub(crate) struct StageSettings {
     /// Number of workers on each node.
     #[schemars(required)]
     workers: Field<Count<1, 1_000_000>>,
-    /// What an item of this stage is (default: "sample").
+    /// Items of this stage, samples or batches (default: "sample").
     unit: Field<Unit>,
     /// Work for each sample of an item, one after the other (default: none).
     per_sample: Field<List<OperationSettings>>,
-    /// Work for an item as a whole, after that of its samples (default: none).
+    /// Work for an item as a whole, after the work for its samples (default: none).
     per_item: Field<List<OperationSettings>>,
     /// Order in which items enter the buffer (default: "any").
     order: Field<Order>,
@@ -72,7 +72,8 @@ pub(super) enum BufferSize {
 }
 
 impl StageSettings {
-    /// Checks the table at node `at` and returns its stage, for batches of `batch` samples; `None` if it is wrong.
+    /// Checks the table at document node `at` and returns its stage, for batches of `batch` samples; `None` if the
+    /// table is invalid.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -104,7 +105,7 @@ impl StageSettings {
     }
 }
 
-/// Checks a list of operations and returns them with their nodes; `None` if one is wrong.
+/// Checks a list of operations and returns them with their document nodes; `None` if an operation is invalid.
 fn operations(
     check: Check<'_>,
     list: &Field<List<OperationSettings>>,
@@ -135,8 +136,8 @@ fn operations(
 }
 
 impl BufferSize {
-    /// Returns the size in items of a stage whose items are of `unit`; reports a problem and returns `None` if it
-    /// is wrong.
+    /// Returns the size of a buffer as a number of items, each of which is a `unit`; reports a problem and returns
+    /// `None` if the size is invalid.
     fn items(self, check: Check<'_>, at: NodeId, unit: Unit, batch: u64) -> Option<u64> {
         let items = match (self, unit) {
             (Self::Items(items), _)

@@ -15,7 +15,7 @@ use forebay_model::units::{Samples, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Most batches of a prefetch whose size is tuned while the job runs.
+/// Maximum number of batches of a prefetch whose size is tuned while the job runs.
 const LARGEST_PREFETCH: u64 = 1 << 20;
 
 /// TensorFlow's `tf.data`: `interleave` of files, `shuffle`, `map`, `batch` and `prefetch`, over a data set that is
@@ -47,7 +47,8 @@ pub(crate) struct TfData {
 }
 
 impl TfData {
-    /// Checks the table at node `at` and returns its stages on nodes of `cores` cores; `None` if it is wrong.
+    /// Checks the table at document node `at` and returns its stages on nodes of `cores` cores; `None` if the table
+    /// is invalid.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -102,7 +103,7 @@ impl TfData {
         if deterministic { Order::InOrder } else { Order::Any }
     }
 
-    /// Returns the samples that stay in the shuffle buffer, which holds at most the whole data set.
+    /// Returns the number of samples that stay in the shuffle buffer, which holds at most the whole data set.
     fn shuffled(&self, check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> u64 {
         let size = self.shuffle.get().map_or(1, |size| size.whole());
         let most = dataset.map_or(u64::MAX, |dataset| dataset.samples);

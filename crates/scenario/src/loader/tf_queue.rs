@@ -47,7 +47,7 @@ struct Examples {
 }
 
 impl TfQueue {
-    /// Checks the table at node `at` and returns the loader's stages; `None` if it is wrong.
+    /// Checks the table at document node `at` and returns the loader's stages; `None` if the table is invalid.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -86,7 +86,7 @@ impl Examples {
         let kept = kept(&self.min_after_dequeue);
         if kept >= capacity {
             let what = format!(
-                "of the {capacity} samples that fit in, {kept} stay, and none can be taken"
+                "the queue holds {capacity} samples and keeps {kept} back, so none can be taken"
             );
             let remedy = "write a `capacity` above `min_after_dequeue`";
             check.wrong(self.min_after_dequeue.at.unwrap_or(at), what, remedy);
@@ -106,7 +106,7 @@ impl Examples {
     }
 }
 
-/// Returns the samples that stay in a queue; 0 if none are written.
+/// Returns the number of samples that stay in a queue; 0 if the setting is missing.
 fn kept(min_after_dequeue: &Field<Amount<Samples>>) -> u64 {
     min_after_dequeue.get().map_or(0, |samples| samples.whole())
 }

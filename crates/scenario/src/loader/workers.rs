@@ -1,5 +1,5 @@
-//! The kind of a loader's workers, and what it costs: threads share the interpreter's lock, processes hand batches
-//! over through memory.
+//! The kind of a loader's workers, and its cost: threads share the interpreter's lock, and processes copy batches
+//! through memory.
 
 use super::Operation;
 use crate::check::Check;
@@ -31,7 +31,7 @@ impl Workers<'_> {
         if self.threads {
             return self.gil.get().map_or(0.0, |share| share.0);
         }
-        check.no_effect(self.gil, "processes have an interpreter each");
+        check.no_effect(self.gil, "each process has its own interpreter");
         0.0
     }
 

@@ -1,10 +1,10 @@
-//! Rules for profiles beyond the form of their TOML.
+//! Checks of the values of a profile, beyond the structure of its TOML.
 
 use super::{Fit, Parameter, Profile, ProfileProblem, known};
 
-/// Largest value that a profile may have [SI unit]: more than any machine has.
+/// Maximum value in a profile [SI unit]: more than any machine has.
 const GREATEST: f64 = 1e18;
-/// Most bootstrap draws that a fit may have.
+/// Maximum number of bootstrap draws of a fit.
 const DRAWS: usize = 100_000;
 
 /// Returns all problems of a profile, without line numbers.
@@ -31,8 +31,7 @@ impl Log {
         self.0.push(ProfileProblem { line: None, key: key.to_owned(), what, remedy });
     }
 
-    /// Returns whether `value` is a number that can be measured, from 0 to the largest one; otherwise records a
-    /// problem.
+    /// Returns whether `value` is a number from 0 to [`GREATEST`]; otherwise records a problem.
     fn number(&mut self, key: &str, value: f64) -> bool {
         let what = match value {
             v if v.is_nan() => "is not a number",
@@ -65,7 +64,7 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
         let key = format!("{parameters}.{name}");
         match known::unit(kind, name) {
             Ok(unit) if unit != parameter.unit => {
-                let what = format!("is in `{}`, where `{unit}` is meant", parameter.unit);
+                let what = format!("has the unit `{}` instead of `{unit}`", parameter.unit);
                 log.add(&key, what, format!("give the value in {unit}"));
             }
             Ok(_) => check_parameter(&key, parameter, log),
@@ -82,7 +81,7 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
     check_draws(&format!("{path}.draws"), fit, log);
 }
 
-/// Checks that every range of sizes has its parameters, and begins above the range before it.
+/// Checks that every range of message sizes has its parameters, and begins above the range before it.
 fn check_ranges(key: &str, fit: &Fit, log: &mut Log) {
     let numbers = fit.parameters.keys().filter_map(|name| known::of_range(name));
     let last = numbers.map(|(number, _)| number).max().unwrap_or(1);
@@ -115,18 +114,18 @@ fn check_parameter(key: &str, parameter: &Parameter, log: &mut Log) {
     // Only a rate may be infinite, and then `unidentified` gives the reason.
     let unlimited = unidentified.is_some() && unit.ends_with("/s");
     if value.is_infinite() && *value > 0.0 && !unlimited {
-        let remedy = "give a number, or say `unidentified = \"why\"` of a rate without limit";
+        let remedy = "give a number, or write `unidentified = \"why\"` for a rate without limit";
         return log.add(key, "is infinite", remedy);
     }
     if !value.is_infinite() && !log.number(key, *value) {
         return;
     }
     if *value < 0.0 {
-        return log.add(key, "is negative", "give a number that is not");
+        return log.add(key, "is negative", "give a number of at least 0");
     }
     let Some([low, high]) = ci95 else { return };
     if low.is_nan() || high.is_nan() || *low < 0.0 || (high.is_infinite() && !unlimited) {
-        log.add(key, "has an interval that is none", "give two numbers, or leave out ci95");
+        log.add(key, "has an invalid interval", "give two numbers, or leave out ci95");
     } else if low > high {
         log.add(key, "has an interval that ends before it begins", "give the smaller end first");
     } else if !(low..=high).contains(&value) {
@@ -143,7 +142,7 @@ fn check_draws(key: &str, fit: &Fit, log: &mut Log) {
     for (index, draw) in fit.draws.iter().enumerate() {
         if draw.len() != count {
             let what = format!(
-                "number {} has {} values, where the fit has {count} parameters",
+                "draw {} has {} values, but the fit has {count} parameters",
                 index + 1,
                 draw.len()
             );
@@ -155,7 +154,7 @@ fn check_draws(key: &str, fit: &Fit, log: &mut Log) {
             value.is_nan() || *value < 0.0 || (*value > GREATEST && !infinite)
         };
         if draw.iter().enumerate().any(bad) {
-            let what = format!("number {} has a value that is none", index + 1);
+            let what = format!("draw {} has an invalid value", index + 1);
             return log.add(key, what, "leave out the draw");
         }
     }

@@ -15,7 +15,7 @@ pub struct Change {
     pub before: Option<Parameter>,
     /// The parameter in the second profile, if it has it.
     pub after: Option<Parameter>,
-    /// (Second value − first value) ÷ first value; `None` if there is no such number.
+    /// (Second value − first value) ÷ first value; `None` if this is not a finite number.
     pub relative: Option<f64>,
     /// Whether the difference is more than chance.
     pub verdict: Verdict,

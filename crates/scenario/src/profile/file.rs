@@ -87,7 +87,7 @@ fn problem(file: &str, line: Option<usize>, what: String, remedy: &str) -> Profi
     ProfileError { file: file.to_owned(), problems: vec![problem] }
 }
 
-/// Returns the text of a file; otherwise what is wrong, and a remedy.
+/// Returns the text of a file; if the file cannot be used, returns what is wrong, and a remedy.
 fn read(path: &Path) -> Result<String, (String, String)> {
     let anew = "or write a profile with `forebay calibrate`";
     let failed = |error: InputError| match &error {
@@ -112,7 +112,8 @@ fn line_of(text: &str, byte: usize) -> usize {
     text.get(..byte).unwrap_or(text).matches('\n').count() + 1
 }
 
-/// Returns the line number of a key, or of the innermost table around it that the text has; `None` if it has none.
+/// Returns the line number of a key. If the text lacks the key, returns the line of the innermost table around it;
+/// `None` if the text lacks that table too.
 fn locate(text: &str, key: &str) -> Option<usize> {
     let root = DeTable::parse(text).ok()?;
     let mut table = root.get_ref();

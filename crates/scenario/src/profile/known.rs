@@ -1,4 +1,4 @@
-//! Which parameters the laws have.
+//! Parameters of the laws, with their units.
 
 /// A parameter that a fit may have.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,8 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
     }
 }
 
-/// Names of the parameters of each range of sizes of a transport, without the range's number, and their units.
+/// Names and units of the parameters of each range of message sizes of a transport; the range's number follows each
+/// name.
 pub(super) const RANGE: [(&str, &str); 4] =
     [("alpha_", "s"), ("beta_", "s/B"), ("gamma_", "s/B"), ("from_", "B")];
 
@@ -70,7 +71,7 @@ pub(super) fn of_range(name: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// Returns the unit of a parameter; if its name is unknown, a hint with the names that it may have.
+/// Returns the unit of a parameter; if the name is unknown, returns a hint with the valid names.
 pub(super) fn unit(kind: &str, name: &str) -> Result<&'static str, String> {
     if kind == "cores" {
         let threads = name.strip_prefix("speed_").and_then(|n| n.parse::<u32>().ok());

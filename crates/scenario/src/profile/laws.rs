@@ -52,7 +52,7 @@ impl Fit {
         })
     }
 
-    /// Returns the fit as a law of reads; `None` if the latency is missing. Rates that are missing do not limit.
+    /// Returns the fit as a law of reads; `None` if the latency is missing. A missing rate is unlimited.
     #[must_use]
     pub fn read(&self) -> Option<ReadLaw> {
         Some(ReadLaw {

@@ -126,7 +126,7 @@ pub struct Fit {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// The value; infinite for a rate for which no measurement showed a limit.
+    /// The value; infinite for a rate if the measurements showed no limit.
     pub value: f64,
     /// Unit of the value: `s`, `B/s`, `1/s`, `core-s/B`.
     pub unit: String,
@@ -168,7 +168,7 @@ impl Profile {
     }
 }
 
-/// JSON Schema of a profile, from the types that read it.
+/// Returns the JSON Schema of a profile, made from the types that read it.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Profile).to_value()
@@ -204,8 +204,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// Returns the bandwidth of copies of batches to the first GPU that was measured [B/s]: through pinned memory,
-    /// as loaders copy them, or from pinned memory if only that was measured.
+    /// Returns the bandwidth of copies of batches to the first GPU that was measured [B/s]: of copies staged through
+    /// pinned memory, as loaders make them, or of copies from pinned memory if only those were measured.
     #[must_use]
     pub fn copy_bandwidth(&self) -> Option<f64> {
         let of_gpu = self.copy.values().next()?;
@@ -214,7 +214,7 @@ impl Profile {
     }
 }
 
-/// Returns the entry `kind-variant`, or else `kind`, with its name.
+/// Returns the entry named `kind-variant`, otherwise the entry named `kind`, with its name.
 fn named<'a, T>(
     fits: &'a BTreeMap<String, T>,
     kind: &str,

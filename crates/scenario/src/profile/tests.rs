@@ -73,13 +73,13 @@ fn values_that_no_fit_can_have_are_refused_with_line_key_and_remedy() {
         ("value = 6.1e-5", "value = 1e300", "is too large"),
         ("value = 6.1e-5", "value = 1.0", "lies outside of its interval"),
         ("value = 6.1e-5", "value = \"fast\"", "invalid type"),
-        ("unit = \"s\"", "unit = \"ms\"", "is in `ms`, where `s` is meant"),
+        ("unit = \"s\"", "unit = \"ms\"", "has the unit `ms` instead of `s`"),
         ("latency =", "latncy =", "`latency`? it may be one of"),
         ("latency =", "per_stream =", "lacks `latency`"),
         ("residual =", "residul =", "unknown field `residul`"),
         ("size = [4096.0, 1000000.0]", "size = [2.0, 1.0]", "ends before it begins"),
-        ("[6e-5, inf]", "[6e-5]", "number 1 has 1 values, where the fit has 2 parameters"),
-        ("[6.2e-5, 100000.0]", "[-1.0, 100000.0]", "number 2 has a value that is none"),
+        ("[6e-5, inf]", "[6e-5]", "draw 1 has 1 values, but the fit has 2 parameters"),
+        ("[6.2e-5, 100000.0]", "[-1.0, 100000.0]", "draw 2 has an invalid value"),
         ("cores = 1.5", "cores = -1", "`host.cores` is negative"),
         ("[host]", "[hosts]", "unknown field `hosts`"),
         ("[provenance]", "[provenance", "p.toml:2: cannot be used"),
@@ -192,7 +192,7 @@ fn ranges_of_a_transport_are_checked_and_become_its_law() {
         ("gamma_2", "gamma_x", "gamma_x` is no parameter of this law; name it after its range"),
         ("gamma_2", "gamma_99999999999999999999", "is no parameter of this law; name it after"),
         ("gamma_2", "gamma_99999999999999", "parameters` lacks `from_3`; add"),
-        ("unit = \"s/B\"", "unit = \"s\"", "beta_1` is in `s`, where `s/B` is meant"),
+        ("unit = \"s/B\"", "unit = \"s\"", "beta_1` has the unit `s` instead of `s/B`"),
     ] {
         assert!(text.contains(from), "{text}");
         let message =

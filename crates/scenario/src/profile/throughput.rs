@@ -5,9 +5,9 @@ use super::check::Log;
 use super::write::{key, list};
 use serde::{Deserialize, Serialize};
 
-/// Most sizes, and most numbers of readers.
+/// Maximum number of sizes, and maximum number of numbers of readers.
 const MOST: usize = 1000;
-/// Throughput that readers in closed loops reached together: each reader reads one request after the other.
+/// Total throughput of readers in closed loops: each reader reads one request after the other.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThroughputTable {
@@ -29,7 +29,7 @@ impl Profile {
 }
 
 impl ThroughputTable {
-    /// Sizes, numbers of readers and throughputs that a table can have [B, 1, B/s].
+    /// Valid range of the sizes [B], numbers of readers and throughputs [B/s] of a table.
     pub const MEASURABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
 
     pub(super) fn check(&self, path: &str, log: &mut Log) {
@@ -38,14 +38,18 @@ impl ThroughputTable {
             let ascend = values.windows(2).all(|pair| pair[0] < pair[1]);
             let measured = values.iter().all(|value| Self::MEASURABLE.contains(value));
             if !(1..=MOST).contains(&values.len()) || !ascend || !measured {
-                log.add(&format!("{path}.{name}"), "is no list of what was varied", &remedy);
+                log.add(&format!("{path}.{name}"), "is not an ascending list of numbers", &remedy);
             }
         }
         let (rows, columns) = (self.sizes.len(), self.readers.len());
         let whole = self.rates.len() == rows && self.rates.iter().all(|row| row.len() == columns);
         if !whole || !self.rates.iter().flatten().all(|rate| Self::MEASURABLE.contains(rate)) {
             let remedy = format!("give {rows} rows of {columns} throughputs above 0 [B/s]");
-            log.add(&format!("{path}.rates"), "is no throughput for each size and number", remedy);
+            log.add(
+                &format!("{path}.rates"),
+                "does not have one throughput for each size and number of readers",
+                remedy,
+            );
         }
     }
 

@@ -1,4 +1,4 @@
-//! Profiles as TOML that people can read: a line for each parameter, and one for each draw.
+//! Formats profiles as readable TOML: a line for each parameter, and a line for each draw.
 
 use super::{Fit, Parameter, Profile};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Access of serde to the parts of a value.
+//! Access of serde to the parts of a value: members, elements and kinds.
 
 use super::{ReadError, Reader};
 use crate::document::{Kind, NodeId};
@@ -52,8 +52,8 @@ impl<'d> de::MapAccess<'d> for Children<'d> {
     }
 }
 
-/// A number and a value, read one after the other: for a field its position and value, for settings of several forms their form
-/// and value.
+/// A number followed by a value: for a field its document node and its value, for settings of several forms the form and the
+/// value.
 pub(super) struct WithNumber<'d> {
     pub(super) reader: Reader<'d>,
     pub(super) first: u64,
@@ -76,7 +76,7 @@ impl<'d> de::SeqAccess<'d> for WithNumber<'d> {
     }
 }
 
-/// A kind and its settings.
+/// The name of a kind, and a reader of its settings.
 pub(super) struct Choice<'d> {
     pub(super) kind: &'d str,
     pub(super) reader: Reader<'d>,

@@ -25,7 +25,7 @@ pub(crate) struct FileServer {
     latency: Field<Varying<Time>>,
     /// Operations per second of the server (default: infinite).
     operations: Field<Positive<Rate>>,
-    /// Bytes that the server can hold of what jobs stage to it (default: as many as they are).
+    /// Capacity of the server for data that jobs stage on it (default: as much as they stage).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the server (default: as that of reads).
     write_bandwidth: Field<Positive<Bandwidth>>,

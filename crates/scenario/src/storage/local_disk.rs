@@ -37,7 +37,7 @@ pub(crate) struct LocalDisk {
     /// Seek time of a hard disk, for each request that does not begin where the request before ended; the disk's
     /// arm serves one request at a time (default: there is no arm).
     seek: Field<Positive<Time>>,
-    /// Bytes that each node's disk can hold of what is copied to it (default: none).
+    /// Capacity of each node's disk for data that is copied to it (default: none).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of a node's writes, which share the disk with its reads (default: as that of
     /// reads).
@@ -110,12 +110,12 @@ impl Kind for LocalDisk {
 }
 
 impl LocalDisk {
-    /// Returns the seek time if it is written, otherwise `None`. Reports a problem if all files are in memory, and
-    /// remarks on bandwidths that have no effect.
+    /// Returns the seek time; `None` if it is not set. Reports a problem if all files are in memory, and remarks on
+    /// bandwidths that have no effect with a seek time.
     fn seek(&self, check: Check<'_>, access: Access) -> Option<f64> {
         let (at, seek) = self.seek.given()?;
         if access == Access::Warm {
-            let what = "files that are all in the page cache move no arm";
+            let what = "files that are all in the page cache need no seeks";
             check.wrong(at, what, "write `access = \"cold\"` or \"direct\", or no `seek`");
         }
         if let (Some(by), false) = (self.bandwidth.get(), check.lenient)
@@ -124,8 +124,7 @@ impl LocalDisk {
         {
             let path = check.document.path(at);
             check.remark(format!(
-                "`{path}` leaves only the first of the bandwidths any effect: an arm serves one \
-                 request at a time."
+                "With `{path}`, only the first of the bandwidths has an effect: a disk's arm serves one request at a time."
             ));
         }
         Some(seek.0)
@@ -149,8 +148,8 @@ impl LocalDisk {
         Some(Bandwidth::Fixed(f64::INFINITY))
     }
 
-    /// Returns the time from the station of operations to the first byte. The measured latency includes the time in
-    /// the station, which is subtracted if both are the profile's.
+    /// Returns the time from the end of an operation (its turn at `operations` per second) to the first byte. The
+    /// measured latency includes the operation, which is subtracted if both are the profile's.
     fn first_byte(&self, law: ReadLaw) -> f64 {
         let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
         (law.latency - served).max(0.0)
@@ -161,15 +160,14 @@ impl LocalDisk {
         if self.access.is_written() && !decides && !check.lenient {
             let path = check.document.path(at);
             check.remark(format!(
-                "`{path}.access` has no effect here: how fast files are read is written, and \
-                 no profile is asked for it."
+                "`{path}.access` has no effect: the read speed is written, not taken from a profile."
             ));
         }
     }
 }
 
-/// Returns the bandwidth of all transfers together. A law's bandwidth is what many requests reach on average; a
-/// transfer that is alone is as fast as one stream, if that was measured.
+/// Returns the bandwidth of all transfers together. A law's bandwidth is the mean with many requests; a single
+/// transfer is as fast as one stream if that was measured to be faster.
 fn together(law: ReadLaw) -> Bandwidth {
     if law.per_stream > law.bandwidth && law.per_stream.is_finite() {
         Bandwidth::ByTransfers(Box::new([law.per_stream, law.bandwidth]))
@@ -178,8 +176,8 @@ fn together(law: ReadLaw) -> Bandwidth {
     }
 }
 
-/// Returns the lognormal distribution with this mean [s] and standard deviation `sigma` of the logarithm; the mean
-/// alone if `sigma` is too small or too large.
+/// Returns the lognormal distribution with this mean [s] and standard deviation `sigma` of the logarithm; the
+/// constant mean if `sigma` is too small or too large.
 fn spread_out(mean: f64, sigma: f64) -> Distribution {
     if mean > 0.0 && (1e-3..=3.0).contains(&sigma) {
         Distribution::Lognormal { mu: mean.ln() - sigma * sigma / 2.0, sigma }

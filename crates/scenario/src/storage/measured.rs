@@ -1,4 +1,4 @@
-//! A storage as it was measured: throughput by size and number of requests.
+//! Storage with measured throughput, by size and number of requests.
 
 mod file;
 
@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Most sizes, and most numbers of requests, that a table has.
+/// Maximum number of sizes, and maximum number of numbers of requests, in a table.
 const MOST: usize = 1000;
 
 /// Measured throughput of a storage: `sizes`, `requests` and `throughput`, a `file` with these, or a table of the
@@ -40,7 +40,7 @@ pub(crate) struct Measured {
     profile: Field<Access>,
 }
 
-/// A table of throughput: sizes [B], numbers of requests, and throughputs by size, then number [B/s].
+/// A table of throughput: sizes [B], numbers of requests, and throughputs [B/s] ordered by size, then by number.
 struct Table {
     sizes: Vec<f64>,
     numbers: Vec<f64>,
@@ -79,8 +79,7 @@ impl Kind for Measured {
 }
 
 impl Measured {
-    /// Reports a problem for each of `sizes` and `requests` that is written although the file or the profile has
-    /// them.
+    /// Reports a problem for each of `sizes` and `requests` that is set although the file or the profile gives it.
     fn said_elsewhere(&self, check: Check<'_>, what: &str) {
         for at in [self.sizes.at, self.requests.at].into_iter().flatten() {
             check.wrong(at, what, "keep one of them");
@@ -88,7 +87,7 @@ impl Measured {
     }
 
     fn of_profile(&self, check: Check<'_>, layout: &str) -> Option<Table> {
-        self.said_elsewhere(check, "the profile says that");
+        self.said_elsewhere(check, "`profile` already gives these numbers");
         let (at, access) = self.profile.given()?;
         let Some(profile) = check.profile else {
             let remedy =
@@ -108,7 +107,7 @@ impl Measured {
     }
 
     fn read_file(&self, check: Check<'_>) -> Option<Table> {
-        self.said_elsewhere(check, "the file says that");
+        self.said_elsewhere(check, "`file` already gives these numbers");
         let (at, name) = self.file.given()?;
         file::read(check, at, name)
     }
@@ -128,8 +127,8 @@ impl Measured {
         ascend.then_some(Table { sizes, numbers, rates })
     }
 
-    /// Returns the throughputs row by row; reports a problem and returns `None` if they are not one for each size
-    /// and number of requests.
+    /// Returns the throughputs row by row; reports a problem and returns `None` if there is not exactly one for each
+    /// size and number of requests.
     fn rates(
         &self,
         check: Check<'_>,
@@ -147,7 +146,10 @@ impl Measured {
         for row in &rows.0 {
             let (at, row) = row.given()?;
             if row.0.len() != numbers {
-                let what = format!("there are {} throughputs for {numbers} numbers", row.0.len());
+                let what = format!(
+                    "the row has {} throughputs for {numbers} numbers of requests",
+                    row.0.len()
+                );
                 check.wrong(at, what, "write one for each of `requests`");
                 return None;
             }
@@ -157,7 +159,7 @@ impl Measured {
     }
 }
 
-/// Returns the elements of a list as numbers; `None` if one is wrong.
+/// Returns the elements of a list as numbers; `None` if an element is invalid.
 fn values<T>(list: &List<T>, of: impl Fn(&T) -> f64) -> Option<Vec<f64>> {
     list.0.iter().map(|element| element.get().map(&of)).collect()
 }
@@ -168,12 +170,12 @@ fn ascending(check: Check<'_>, at: NodeId, values: &[f64]) -> bool {
     let what = if values.is_empty() {
         "the list is empty".to_owned()
     } else if values.len() > MOST {
-        format!("there are {} of them, more than {MOST}", values.len())
+        format!("the list has {} numbers, more than {MOST}", values.len())
     } else if let Some(pair) = values.windows(2).find(|pair| pair[0] >= pair[1]) {
-        format!("{} does not come after {}", pair[1], pair[0])
+        format!("{} is not larger than {} before it", pair[1], pair[0])
     } else {
         return true;
     };
-    check.wrong(at, what, format!("write 1 to {MOST} of them, each larger than the one before"));
+    check.wrong(at, what, format!("write 1 to {MOST} numbers in ascending order"));
     false
 }

@@ -1,4 +1,4 @@
-//! The node's main memory.
+//! Storage in the main memory of each node.
 
 use super::settings::{BandwidthSettings, Kind};
 use super::tier::Tier;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 pub(crate) struct Memory {
     /// Bandwidth of a node's memory (default: infinite).
     bandwidth: Field<BandwidthSettings>,
-    /// Bytes that each node's memory can hold of what is copied to it (default: the node's memory).
+    /// Capacity of each node's memory for data that is copied to it (default: the node's memory).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of a node's writes, which share the memory with its reads (default: as that of
     /// reads).

@@ -1,4 +1,4 @@
-//! Where data sets are kept.
+//! Storages, on which data sets are kept.
 
 mod file_server;
 mod local_disk;
@@ -19,11 +19,12 @@ pub use tier::{CacheUnit, Tier, TierCache};
 pub struct Storage {
     /// Name, as jobs refer to it.
     pub name: String,
-    /// Kind of table that the storage is written as: `file-server` of `[storage.NAME.file-server]`.
+    /// Kind of the storage, the name of its table in the scenario file: `file-server` for
+    /// `[storage.NAME.file-server]`.
     pub kind: &'static str,
-    /// What a request to the storage passes.
+    /// Resources that a request to the storage passes.
     pub path: RequestPath,
-    /// Which limits of the storage the scenario writes.
+    /// Limits of the storage that the scenario file sets.
     pub written: Written,
     /// Capacity and write bandwidth as a tier, if the storage can be one.
     pub tier: Option<Tier>,
@@ -31,24 +32,24 @@ pub struct Storage {
     pub cache: Option<TierCache>,
 }
 
-/// Which limits of a storage the scenario itself writes: live runs enforce these. The other limits come from the
+/// Limits of a storage that the scenario file itself sets: live runs enforce these. The other limits come from the
 /// profile, and the machine of a live run has them by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Whether the bandwidth of all transfers is written.
+    /// Whether the file sets the bandwidth of all transfers.
     pub bandwidth: bool,
-    /// Whether the bandwidth of one transfer is written.
+    /// Whether the file sets the bandwidth of one transfer.
     pub per_stream: bool,
-    /// Whether the time to the first byte is written.
+    /// Whether the file sets the time to the first byte.
     pub latency: bool,
-    /// Whether the operations per second are written.
+    /// Whether the file sets the operations per second.
     pub operations: bool,
-    /// Whether the I/O queues are written.
+    /// Whether the file sets the I/O queues.
     pub queues: bool,
 }
 
 impl Written {
-    /// Returns whether any limit is written.
+    /// Returns whether the file sets any limit.
     #[must_use]
     pub fn any(self) -> bool {
         self.bandwidth || self.per_stream || self.latency || self.operations || self.queues
@@ -64,11 +65,11 @@ impl Written {
 pub struct RequestLimit {
     /// Requests per second [1/s].
     pub rate: f64,
-    /// Capacity of the token bucket: requests that are served at once.
+    /// Capacity of the token bucket: number of requests that are served in a burst.
     pub burst: f64,
-    /// Longest wait after the first refusal [s].
+    /// Maximum wait after the first refusal [s].
     pub first: f64,
-    /// Longest wait after any refusal [s].
+    /// Maximum wait after any refusal [s].
     pub most: f64,
 }
 
@@ -80,15 +81,15 @@ pub struct Targets {
     pub number: u32,
     /// Bandwidth of each target [B/s].
     pub bandwidth: f64,
-    /// Most targets that a file is on; up to `number`.
+    /// Maximum number of targets that a file is striped over; at most `number`.
     pub stripe_count: u32,
-    /// Bytes on one target before the next [B].
+    /// Stripe size: bytes of a file on one target before the file goes on to the next target [B].
     pub stripe_size: f64,
     /// Target on which each file begins.
     pub stripe_offset: StripeOffset,
 }
 
-/// On which target a file begins.
+/// Target on which a file begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StripeOffset {
     /// As Lustre's `lod_ost_alloc_rr` (`lod_qos.c`) places files: each file begins on the target after the last one
@@ -100,9 +101,9 @@ pub enum StripeOffset {
     Target(u32),
 }
 
-/// After this many files, and `RESEED_EACH` for each target, Lustre's allocator starts again at a random target.
-/// Here it starts again one target further on, so that targets that some stripe counts prefer for a while are used
-/// evenly in the long run.
+/// Number of files, with `RESEED_EACH` more for each target, after which Lustre's allocator starts again at a random
+/// target. This model starts again one target further on, so that targets that some stripe counts prefer for a while
+/// are used evenly in the long run.
 const RESEED: u64 = 2_000;
 const RESEED_EACH: u64 = 30;
 
@@ -128,7 +129,7 @@ impl Targets {
         }
     }
 
-    /// Returns the number of targets that serve a request of `bytes` bytes together.
+    /// Returns the number of targets that together serve a request of `bytes` bytes.
     #[must_use]
     pub fn serving(&self, bytes: f64) -> u32 {
         let stripes = (bytes / self.stripe_size).ceil();
@@ -138,8 +139,8 @@ impl Targets {
 }
 
 impl Storage {
-    /// Returns whether reads go through the node's page cache, which is empty at the start: reads of files that the
-    /// node mounts, or caches on a tier.
+    /// Returns whether reads go through the node's page cache, which is empty at the start. They do for files that
+    /// the node mounts, if `access` is "cold", and for a storage with a cache on a tier.
     #[must_use]
     pub fn passes_page_cache(&self) -> bool {
         self.cache.is_some() || self.path.access == Access::Cold
@@ -152,16 +153,16 @@ impl Storage {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Past the page cache.
+    /// Reads bypass the page cache.
     Direct,
-    /// Through the page cache, which holds none of the files at the start.
+    /// Reads go through the page cache, which holds none of the files at the start.
     Cold,
-    /// From the page cache, which holds all of the files.
+    /// Reads come from the page cache, which holds all of the files.
     Warm,
 }
 
 impl Access {
-    /// Returns the name in scenarios and profiles.
+    /// Returns the name of the access in scenarios and profiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -185,7 +186,7 @@ pub struct ReadCpu {
 /// Aggregate bandwidth [B/s], which may depend on how many transfers run at once.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bandwidth {
-    /// The same for any number; may be infinite.
+    /// The same bandwidth for any number of transfers; may be infinite.
     Fixed(f64),
     /// `table[n − 1]` with `n` transfers, the last entry with more; saturating and falling curves
     /// are allowed. Not empty.

@@ -12,7 +12,8 @@ use forebay_model::units::{Bandwidth, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Requests of a queue that are in progress at once, if no depth is written: `NVMF_DEF_QUEUE_SIZE` of Linux.
+/// Default queue depth, the number of requests of a queue that are in progress at once: `NVMF_DEF_QUEUE_SIZE` of
+/// Linux.
 const DEPTH: u32 = 128;
 
 /// NVMe over fabrics (TCP or RDMA): all nodes share a target, behind their NICs. Each node reads through I/O
@@ -42,7 +43,7 @@ pub(crate) struct NvmeOf {
     access: Field<Access>,
     /// Core time that a request costs the reading node, as part of the request's time (default: nothing).
     cpu: Field<CpuSettings>,
-    /// Bytes that the target can hold of what jobs stage to it (default: as many as they are).
+    /// Capacity of the target for data that jobs stage on it (default: as much as they stage).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the target (default: as that of reads).
     write_bandwidth: Field<Positive<Bandwidth>>,

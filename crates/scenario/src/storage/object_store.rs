@@ -12,10 +12,10 @@ use forebay_model::units::{self, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Longest waits after the first refusal and after any refusal, where none are written [s]: those of Amazon's SDKs.
+/// Default maximum waits after the first refusal and after any refusal [s]: those of Amazon's SDKs.
 const FIRST: f64 = 0.1;
 const MOST: f64 = 20.0;
-/// Smallest `retry.most` that may be written [s].
+/// Minimum value of `retry.most` [s].
 const SHORTEST: f64 = 1e-3;
 
 /// An object store, such as S3 or Azure Blob: each request has a connection of its own, and requests beyond a rate
@@ -31,11 +31,11 @@ pub(crate) struct ObjectStore {
     bandwidth: Field<Positive<units::Bandwidth>>,
     /// Requests per second that are served (default: all).
     requests: Field<Positive<Rate>>,
-    /// Requests that are served at once before the rate limits them (default: those of a second).
+    /// Number of requests that are served in a burst before the rate limits them (default: those of a second).
     burst: Field<Count<1, 1_000_000_000>>,
     /// How refused requests are retried (default: as `first` and `most` are by default).
     retry: Field<Retry>,
-    /// Bytes that the object store can hold of what jobs stage to it (default: as many as they are).
+    /// Capacity of the object store for data that jobs stage on it (default: as much as they stage).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the object store (default: as that of reads).
     write_bandwidth: Field<Positive<units::Bandwidth>>,
@@ -47,9 +47,9 @@ pub(crate) struct ObjectStore {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Retry {
-    /// Longest wait after the first refusal, doubled after each further one (default: 100 ms).
+    /// Maximum wait after the first refusal, doubled after each further one (default: 100 ms).
     first: Field<Positive<Time>>,
-    /// Longest wait after any refusal (default: 20 s).
+    /// Maximum wait after any refusal (default: 20 s).
     most: Field<Positive<Time>>,
 }
 
@@ -76,7 +76,7 @@ impl Kind for ObjectStore {
         }
     }
 
-    /// Returns what a request passes: clients read objects over HTTP, past their page caches.
+    /// Returns the resources that a request passes: clients read objects over HTTP and bypass the page cache.
     fn path(&self, check: Check<'_>, _: NodeId, _: &str) -> Option<RequestPath> {
         Some(RequestPath {
             latency: time_or_none(check, &self.latency)?,
@@ -99,7 +99,7 @@ impl ObjectStore {
         };
         let most = self.retry.get().and_then(|retry| retry.most.given());
         if let Some((at, _)) = most.filter(|(_, most)| most.0 < SHORTEST) {
-            let what = "a refused request that never waits for longer comes again without end";
+            let what = "refused requests that never wait longer than this are retried without end";
             check.wrong(at, what, "write at least \"1 ms\"");
         }
         let retry = |of: fn(&Retry) -> &Field<Positive<Time>>| Some(of(self.retry.get()?).get()?.0);

@@ -14,7 +14,7 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Stripe size where none is written [B]: Lustre's.
+/// Default stripe size [B]: Lustre's.
 const STRIPE: f64 = 1_048_576.0;
 
 /// A parallel file system, such as Lustre, BeeGFS or GPFS: files striped over targets, and a metadata server.
@@ -27,9 +27,9 @@ pub(crate) struct ParallelFs {
     /// Bandwidth of each target.
     #[schemars(required)]
     target_bandwidth: Field<Positive<units::Bandwidth>>,
-    /// Most targets that a file is on (default: 1).
+    /// Maximum number of targets that a file is striped over (default: 1).
     stripe_count: Field<Count<1, 10_000>>,
-    /// Bytes of a file on one target before the next (default: 1 MiB).
+    /// Stripe size: bytes of a file on one target before the file goes on to the next target (default: 1 MiB).
     stripe_size: Field<Positive<Size>>,
     /// Target on which every file begins, counted from 0, or "round-robin": each file begins where the one before
     /// ended, as Lustre places them (default: "round-robin").
@@ -42,7 +42,7 @@ pub(crate) struct ParallelFs {
     latency: Field<Varying<Time>>,
     /// Opens per second of the metadata server (default: infinite).
     operations: Field<Positive<Rate>>,
-    /// Bytes that the file system can hold of what jobs stage to it (default: as many as they are).
+    /// Capacity of the file system for data that jobs stage on it (default: as much as they stage).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the file system (default: as that of reads).
     write_bandwidth: Field<Positive<units::Bandwidth>>,
@@ -111,7 +111,7 @@ impl ParallelFs {
         }
     }
 
-    /// Checks that files begin on a target that exists.
+    /// Checks that the target on which files begin exists.
     fn check_offset(&self, check: Check<'_>, at: NodeId, number: u32) {
         if let StripeOffset::Target(target) = self.offset()
             && target >= number

@@ -1,5 +1,5 @@
-//! The common form into which every kind of storage is compiled: what a request passes, from its issue to its last
-//! byte.
+//! The common form into which every kind of storage is compiled: the resources that a request passes, from its issue
+//! to its last byte.
 
 use super::{Access, Bandwidth, ReadCpu, RequestLimit, Targets};
 use crate::Distribution;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// Where a storage is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Location {
-    /// In the main memory of each node.
+    /// The storage is the main memory of each node.
     NodeMemory,
-    /// In each node, beside its memory.
+    /// The storage is in each node, beside the main memory.
     Node,
-    /// On servers that all nodes share, behind the nodes' NICs.
+    /// The storage is on servers that all nodes share, behind the nodes' NICs.
     Shared,
 }
 
@@ -47,11 +47,11 @@ pub struct Queues {
 }
 
 /// What a request to a storage passes, in this order: the station of `operations` (one server, first come first
-/// served, for opens or for every request); a slot of its I/O queue; the rate limit of requests; the latency; and
-/// the service of its bytes, which may also pass the node's NIC, the I/O queue and storage targets.
+/// served, for opens or for every request); a slot of its I/O queue; the rate limit of requests; the latency; and the
+/// service of its bytes, which may also pass the node's NIC, the I/O queue and storage targets.
 ///
-/// The simulator is built from it, live runs enforce those of its limits that the scenario writes, and rules,
-/// advice and the naive model read it. None of them asks which kind of storage it is.
+/// The simulator is built from this path, live runs enforce the limits in it that the scenario file sets, and rules,
+/// advice and the naive model read it. None of them depends on the kind of storage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestPath {
     /// Where the storage is.
@@ -60,7 +60,7 @@ pub struct RequestPath {
     pub access: Access,
     /// Operations per second [1/s]; may be infinite.
     pub operations: f64,
-    /// Whether every request passes the station of operations; otherwise only opens of files do.
+    /// Whether every request counts as an operation; otherwise only opens of files do.
     pub each_request_operates: bool,
     /// I/O queues of each node, if it has any.
     pub queues: Option<Queues>,
@@ -70,12 +70,12 @@ pub struct RequestPath {
     pub latency: Distribution,
     /// What serves the bytes.
     pub service: Service,
-    /// Bandwidth by number of concurrent transfers: of the storage in each node, or of the storage that all nodes
-    /// share.
+    /// Total bandwidth by number of concurrent transfers: of the storage in each node, or of the storage that all
+    /// nodes share.
     pub bandwidth: Bandwidth,
     /// Highest bandwidth of one transfer [B/s]; may be infinite.
     pub per_stream: f64,
-    /// Storage targets that files are striped over, if they are.
+    /// Storage targets over which files are striped; `None`: files are not striped.
     pub targets: Option<Targets>,
     /// Core time that a request costs the node.
     pub cpu: ReadCpu,
@@ -113,7 +113,7 @@ impl RequestPath {
         self.location == Location::NodeMemory
     }
 
-    /// Returns the table of measured throughput, if it serves the requests.
+    /// Returns the table of measured throughput; `None` if something else serves the requests.
     #[must_use]
     pub fn measured(&self) -> Option<&Arc<Throughput>> {
         match &self.service {
@@ -131,8 +131,8 @@ impl RequestPath {
         }
     }
 
-    /// Returns the highest bandwidth of a request of `bytes` bytes that is alone [B/s]: the least of one
-    /// transfer's, the I/O queue's and the targets' bandwidth, whatever the storage's `bandwidth` is.
+    /// Returns the highest bandwidth of a request of `bytes` bytes that is alone [B/s]: the minimum of the bandwidths
+    /// of one transfer, of the I/O queue and of the targets. The storage's `bandwidth` does not matter.
     #[must_use]
     pub fn most_of_one(&self, bytes: f64) -> f64 {
         let targets = self.targets.map(|of| of.bandwidth * f64::from(of.serving(bytes)));

@@ -17,7 +17,7 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Kind of storage, written as a table of its name: `[storage.NAME.file-server]`.
+/// Kind of storage, given as a table with its name: `[storage.NAME.file-server]`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StorageSettings {
@@ -37,8 +37,8 @@ pub(crate) enum StorageSettings {
     Measured(measured::Measured),
 }
 
-/// Checks and returns the storages of a scenario, with `None` for each wrong one, whose problems are recorded.
-/// `layout` returns the name of the data's layout on the storage of a given name.
+/// Checks and returns the storages of a scenario; `None` for each invalid one, whose problems are recorded. `layout`
+/// returns the name of the layout of the data on the storage with a given name.
 pub(crate) fn resolve(
     check: Check<'_>,
     settings: &Named<StorageSettings>,
@@ -65,16 +65,16 @@ pub(crate) fn resolve(
     all
 }
 
-/// A kind of storage: the trait has all that a new kind must define, beside its variant of [`StorageSettings`].
+/// A kind of storage: a new kind must implement this trait and have a variant of [`StorageSettings`].
 pub(super) trait Kind {
     /// Returns the name of the kind's table.
     fn name(&self) -> &'static str;
 
-    /// Returns what a request to the storage of the table at node `at` passes, with data in files of this `layout`;
-    /// `None` if a key is wrong, whose problem is recorded.
+    /// Returns the resources that a request passes, for the storage whose table is at document node `at` and for data
+    /// in files of this `layout`. Reports a problem and returns `None` if a key is invalid.
     fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath>;
 
-    /// Returns which limits of the storage are written.
+    /// Returns the limits of the storage that the scenario file sets.
     fn written(&self) -> Written {
         Written::default()
     }
@@ -84,12 +84,12 @@ pub(super) trait Kind {
         None
     }
 
-    /// Returns the key for the cache of the storage's files on nodes, if the kind has this key.
+    /// Returns the setting of the cache of the storage's files on nodes, if the kind has this setting.
     fn cache(&self) -> Option<&Field<CacheSettings>> {
         None
     }
 
-    /// Returns whether any key is not written whose value a profile may give.
+    /// Returns whether the file leaves out a key whose value a profile may give.
     fn asks_profile(&self) -> bool {
         false
     }
@@ -109,7 +109,7 @@ impl StorageSettings {
     }
 }
 
-/// Returns, for each storage, whether any key is not written whose value a profile may give.
+/// Returns, for each storage, whether the file leaves out a key whose value a profile may give.
 pub(crate) fn asks_profile(settings: &Named<StorageSettings>) -> Vec<bool> {
     let one = |(_, field): &(String, Field<StorageSettings>)| {
         field.get().is_some_and(|settings| settings.kind().asks_profile())
@@ -117,12 +117,12 @@ pub(crate) fn asks_profile(settings: &Named<StorageSettings>) -> Vec<bool> {
     settings.0.iter().map(one).collect()
 }
 
-/// Returns the written limit, or infinity if none is written.
+/// Returns the limit that is set, or infinity if none is set.
 pub(super) fn or_infinite<D: units::Dimension>(field: &Field<Positive<D>>) -> f64 {
     field.get().map_or(f64::INFINITY, |given| given.0)
 }
 
-/// Returns the written time, or 0 s if none is written; `None` if the written time is wrong.
+/// Returns the time that is set, or 0 s if none is set; `None` if the time is invalid.
 pub(super) fn time_or_none(
     check: Check<'_>,
     field: &Field<Varying<units::Time>>,
@@ -150,7 +150,7 @@ impl CpuSettings {
     }
 }
 
-/// `"2 GB/s"`, or a list by number of concurrent transfers: `["1 GB/s", "1.8 GB/s"]`.
+/// A bandwidth, `"2 GB/s"`, or a list of bandwidths by number of concurrent transfers: `["1 GB/s", "1.8 GB/s"]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum BandwidthSettings {
     Fixed(Positive<units::Bandwidth>),
@@ -158,7 +158,7 @@ pub(super) enum BandwidthSettings {
 }
 
 impl BandwidthSettings {
-    /// Returns the bandwidth; wrong elements of a list are left out, and their problems are recorded.
+    /// Returns the bandwidth; invalid elements of a list are left out, and their problems are recorded.
     pub(super) fn resolve(&self) -> Bandwidth {
         match self {
             Self::Fixed(bandwidth) => Bandwidth::Fixed(bandwidth.0),

@@ -16,13 +16,13 @@ use serde::Deserialize;
 pub struct Tier {
     /// Bytes that the tier can hold [B], if that is given.
     pub capacity: Option<f64>,
-    /// Bandwidth of all writes together [B/s]; `None`: the same as of reads. Writes and reads share the storage's
-    /// time: each takes the part of it that it needs.
+    /// Bandwidth of all writes together [B/s]; `None`: the bandwidth of reads. Writes and reads share the storage's
+    /// time: each takes the part of the time that it needs.
     pub write: Option<f64>,
 }
 
 impl Tier {
-    /// Returns the tier with the written capacity and write bandwidth.
+    /// Returns the tier with the capacity and write bandwidth that are set.
     pub(super) fn new(
         capacity: &Field<Positive<Size>>,
         write: &Field<Positive<Bandwidth>>,
@@ -43,16 +43,16 @@ pub struct TierCache {
     pub on: usize,
     /// Bytes that the cache can hold on each node [B].
     pub capacity: f64,
-    /// Which unit is evicted for a new one.
+    /// Eviction policy.
     pub policy: CachePolicy,
-    /// What is cached and evicted as a whole.
+    /// Unit that is cached and evicted as a whole.
     pub unit: CacheUnit,
-    /// Whether the nodes of a job look into each other's caches before they read from the storage below; then at
-    /// most one of them keeps a unit.
+    /// Whether the nodes of a job look into each other's caches before they read from the storage below; then at most
+    /// one of these nodes keeps a unit.
     pub peers: bool,
 }
 
-/// What is cached and evicted as a whole.
+/// Unit that is cached and evicted as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheUnit {
@@ -81,7 +81,8 @@ pub(super) struct CacheSettings {
 }
 
 impl CacheSettings {
-    /// Checks the table at node `at` and returns its cache, on a tier among `all`; `None` if it is wrong.
+    /// Checks the table at document node `at` and returns its cache; the tier must be one of the storages `all`.
+    /// Returns `None` if the table is invalid.
     fn resolve(
         &self,
         check: Check<'_>,
@@ -128,7 +129,8 @@ pub(crate) fn tier(
     Some(index)
 }
 
-/// Returns, for each storage, its cache on a tier among `all`, if it has one; problems are recorded.
+/// Returns, for each storage, its cache if it has one; the cache's tier must be one of the storages `all`. Problems
+/// are recorded.
 pub(super) fn caches(
     check: Check<'_>,
     settings: &Named<StorageSettings>,

@@ -18,14 +18,14 @@ pub(super) struct Chosen<'s> {
     pub(super) outer: &'s Field<AlgorithmName>,
     pub(super) library: &'s Field<LibraryName>,
     pub(super) chunk: &'s Field<Positive<Size>>,
-    /// Algorithm of a level (inside nodes or across nodes) for which none is written.
+    /// Default algorithm of each level of a hierarchy: inside nodes and across nodes.
     pub(super) level: Algorithm,
-    /// How the operation is done if no key says so, and the source of this default.
+    /// How the operation is done if none of these keys is set, and the source of this default.
     pub(super) auto: (Reduction, &'static str),
 }
 
 impl Chosen<'_> {
-    /// Returns whether any of these keys is written.
+    /// Returns whether any of these keys is set.
     pub(super) fn is_written(&self) -> bool {
         let named = [self.algorithm, self.inner, self.outer].into_iter().any(Field::is_written);
         named || self.library.is_written() || self.chunk.is_written()
@@ -35,7 +35,7 @@ impl Chosen<'_> {
         self.algorithm.get().and_then(|name| name.0)
     }
 
-    /// Returns whether the written algorithm sends a buffer in pieces, so that `chunk` makes a difference.
+    /// Returns whether the chosen algorithm sends a buffer in pieces, so that `chunk` makes a difference.
     fn is_pipelined(&self) -> bool {
         let of = |algorithm: Algorithm| {
             algorithm == Algorithm::Hierarchical || algorithm.is_pipelined(self.operation)
@@ -51,7 +51,7 @@ impl Chosen<'_> {
         };
         let algorithm = name.0.filter(|algorithm| *algorithm != Algorithm::Hierarchical);
         if algorithm.is_none() {
-            let what = "a level has an algorithm of its own";
+            let what = "a level of \"hierarchical\" needs a plain algorithm";
             check.wrong(at, what, "write \"ring\" or \"halving-doubling\"");
         }
         algorithm
@@ -88,7 +88,7 @@ impl Chosen<'_> {
                 if !algorithm.offers(self.operation) {
                     let (name, what) = (algorithm.name(), self.operation.name());
                     let remedy = "write \"ring\", \"halving-doubling\" or \"auto\"";
-                    check.wrong(at, format!("`{name}` does no {what}"), remedy);
+                    check.wrong(at, format!("the algorithm `{name}` cannot do `{what}`"), remedy);
                     return None;
                 }
                 let inner = self.level(check, self.inner)?;
@@ -99,13 +99,13 @@ impl Chosen<'_> {
     }
 }
 
-/// Remarks on keys that have no effect because of other keys, for operations that share them.
+/// Remarks on keys that have no effect because of other keys. The operations `all` share one set of keys.
 pub(super) fn remark(check: Check<'_>, all: &[Chosen<'_>]) {
     let Some(first) = all.first() else { return };
     if all.iter().all(|one| one.named().is_none()) {
-        check.no_effect(first.chunk, "the library says how long pieces are");
+        check.no_effect(first.chunk, "the library chooses the chunk size");
     } else if !all.iter().any(Chosen::is_pipelined) {
-        check.no_effect(first.chunk, "the algorithm does not go on with part of a buffer");
+        check.no_effect(first.chunk, "the algorithm does not work in chunks");
     }
     if all.iter().all(|one| one.named().is_some()) {
         check.no_effect(first.library, "the algorithm is written");

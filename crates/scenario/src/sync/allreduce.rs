@@ -1,4 +1,4 @@
-//! How `[job.sync.allreduce]` is written.
+//! Settings of `[job.sync.allreduce]`.
 
 use super::algorithm::{self, Chosen};
 use super::bucketing::{BucketSize, Bucketing};
@@ -29,8 +29,8 @@ pub(crate) struct AllreduceSettings {
     gradients: Field<Positive<Size>>,
     /// Number of tensors of equal size that the gradients are in (default: not said, and buckets are cut anywhere).
     tensors: Field<Count<1, MOST_TENSORS>>,
-    /// Floating-point format in which the gradients of the catalogue's model are reduced: "fp32" or "fp16"
-    /// (default: in those of `model.precision`).
+    /// Floating-point format in which the gradients of the catalogue's model are reduced: "fp32" or "fp16" (default:
+    /// that of `model.precision`).
     precision: Field<Precision>,
     /// Share of a step's time that backward takes, for gradients that are not the catalogue's (default: 2/3).
     backward: Field<Share>,
@@ -69,7 +69,8 @@ pub(crate) struct AllreduceSettings {
     fidelity: Field<Fidelity>,
 }
 
-/// Horovod's `HOROVOD_FUSION_THRESHOLD` and `HOROVOD_CYCLE_TIME` since version 0.21 [B, s]; 64 MiB and 5 ms before.
+/// Defaults of Horovod's `HOROVOD_FUSION_THRESHOLD` and `HOROVOD_CYCLE_TIME` since version 0.21 [B, s]; before, they
+/// were 64 MiB and 5 ms.
 const FUSION_BUFFER: u64 = 128 << 20;
 const FUSION_CYCLE: f64 = 1e-3;
 
@@ -77,9 +78,9 @@ const FUSION_CYCLE: f64 = 1e-3;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FusionSettings {
-    /// Most bytes that are reduced together (default: 128 MiB).
+    /// Maximum number of bytes that are reduced together (default: 128 MiB).
     buffer: Field<Positive<Size>>,
-    /// Time between two looks for gradients that are ready (default: 1 ms).
+    /// Time from one search for ready gradients to the next (default: 1 ms).
     cycle: Field<Amount<Time>>,
 }
 
@@ -115,7 +116,7 @@ impl AllreduceSettings {
         carried || self.fusion.is_written() || self.chosen(false).is_written()
     }
 
-    /// Updates from one exchange to the next.
+    /// Returns the number of updates from one exchange to the next.
     fn period(&self) -> u64 {
         self.period.get().map_or(1, |period| period.0)
     }
@@ -123,9 +124,9 @@ impl AllreduceSettings {
     fn refuse_sparse(&self, check: Check<'_>, at: NodeId, coding: &Coding) {
         let profile = self.transport.get().and_then(TransportSettings::profile);
         if let (true, Some(profile)) = (coding.sparse, profile) {
-            let what = "the profile has allreduces, and sparse gradients are gathered";
+            let what = "the profile measured allreduces, but sparse gradients use allgather";
             let remedy =
-                "write `compression.quantised`, or what a transfer costs instead of `profile`";
+                "write `compression.quantised`, or `latency` and `per_stream` instead of `profile`";
             check.wrong(profile.at.unwrap_or(at), what, remedy);
         }
     }
@@ -135,8 +136,8 @@ impl AllreduceSettings {
         Sent { key: "gradients", bytes: gradients, tensors, precision, backward }
     }
 
-    /// Returns the profile's law of allreduces if `transport` names a profile's transport, otherwise `Some(None)`;
-    /// `None` if there is a mistake.
+    /// Returns the law that the profile has for the time of allreduces, if `transport` names a transport of the
+    /// profile; otherwise `Some(None)`. `None` if there is a mistake.
     fn measured(
         &self,
         check: Check<'_>,
@@ -155,7 +156,7 @@ impl AllreduceSettings {
     fn remark(&self, check: Check<'_>, of: &OfModel) {
         self.sent().remark(check, of);
         if self.period() > 1 {
-            check.no_effect(&self.overlap, "parameters are averaged when the step is over");
+            check.no_effect(&self.overlap, "parameters are averaged after the step");
         }
         let Some(measured) = self.transport.get().filter(|kind| kind.profile().is_some()) else {
             let sparse = matches!(self.compression.get(), Some(CompressionSettings::Sparse(_)));
@@ -178,7 +179,7 @@ impl AllreduceSettings {
         Chosen { operation, algorithm, inner, outer, library, chunk, level, auto }
     }
 
-    /// Returns the most bytes that fusion reduces together [B]; 0 without fusion.
+    /// Returns the maximum number of bytes that fusion reduces together [B]; 0 without fusion.
     fn buffer(&self) -> u64 {
         let Some(fusion) = self.fusion.get() else { return 0 };
         fusion.buffer.get().map_or(FUSION_BUFFER, |size| size.0.round() as u64)
@@ -197,7 +198,8 @@ impl AllreduceSettings {
         }
     }
 
-    /// Returns the buckets by the key `buckets`, or by the default of the job's framework if that is not written.
+    /// Returns the buckets of the size that the key `buckets` sets; if the key is not set, by the default of the
+    /// job's framework.
     fn bucketed(
         &self,
         check: Check<'_>,
@@ -222,8 +224,8 @@ impl AllreduceSettings {
         let buckets = bucketing.buckets(gradients, divisible);
         if let (Some(BucketSize::Bytes(_)), [_]) = (written, &buckets[..]) {
             let why = match gradients {
-                [_] if divisible.is_none() => "all gradients are one tensor, which is not cut",
-                _ => "all gradients fit into one",
+                [_] if divisible.is_none() => "all gradients are one tensor, which is not split",
+                _ => "all gradients fit into one bucket",
             };
             check.no_effect(&self.buckets, why);
         }

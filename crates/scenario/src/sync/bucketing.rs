@@ -1,4 +1,5 @@
-//! The sizes of buckets of gradients: as written, or the default of the framework whose loader feeds the job.
+//! The sizes of buckets of gradients: as set in the scenario file, or the default of the framework whose loader
+//! feeds the job.
 
 use super::Bucket;
 use super::gradients::{Gradient, cut, filled};
@@ -28,9 +29,9 @@ pub(crate) enum Framework {
 /// The value of `buckets`: when a bucket is full.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum BucketSize {
-    /// At this many bytes [B].
+    /// A bucket is full at this many bytes [B].
     Bytes(f64),
-    /// Never: all gradients are in one bucket.
+    /// A bucket is never full: all gradients are in one bucket.
     All,
 }
 
@@ -50,8 +51,8 @@ impl Bucketing {
     /// for the bucket that backward fills first.
     const PYTORCH: Bucketing = Bucketing { first: MIB, rest: 25.0 * MIB };
 
-    /// Returns the bucketing as written, or the default with its value and source in words (empty if it is
-    /// written). `averages`: whether parameters are averaged in place of gradients.
+    /// Returns the bucketing that `written` sets, or the default. The two texts are the default's value and source,
+    /// and empty if `written` sets the bucketing. `averages`: whether parameters are averaged in place of gradients.
     pub(super) fn new(
         written: Option<BucketSize>,
         framework: Framework,

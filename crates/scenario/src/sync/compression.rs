@@ -8,10 +8,10 @@ use forebay_model::units::Bandwidth;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Smallest ratio of compressed bytes to bytes that may be written.
+/// Smallest ratio of compressed to uncompressed bytes that is accepted.
 const LEAST_RATIO: f64 = 1e-6;
 
-/// A checked compression of gradients: how small it makes them, and how fast the GPU does it.
+/// A checked compression of gradients: its ratio, and how fast the GPU compresses and decompresses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Coding {
     /// Bytes sent ÷ bytes of the gradients.
@@ -63,13 +63,13 @@ impl CompressionSettings {
     /// `update`.
     pub(super) fn remark_servers(&self, check: Check<'_>) {
         if let Some(coding) = self.coding().get() {
-            let why = "servers do it, at the rate of their `update`, and send whole parameters";
+            let why = "servers decompress at the rate of their `update`, and send uncompressed parameters";
             check.no_effect(&coding.decompress, why);
         }
     }
 }
 
-/// Checks and returns the written compression: `Some(None)` if none is written, `None` if it is wrong.
+/// Checks and returns the compression that is set: `Some(None)` if none is set, `None` if it is wrong.
 pub(super) fn resolve(
     settings: &Field<CompressionSettings>,
     check: Check<'_>,
@@ -81,7 +81,7 @@ pub(super) fn resolve(
     let ratio = check.required(at, &coding.ratio, "ratio", "write `ratio = 0.01`")?.0;
     if !(LEAST_RATIO..=1.0).contains(&ratio) {
         let at = coding.ratio.at.unwrap_or(at);
-        check.wrong(at, "nothing of the gradients is left", "write at least 1e-6, such as 0.01");
+        check.wrong(at, "the ratio is out of range", "write a number from 1e-6 to 1, such as 0.01");
         return None;
     }
     let rate = |rate: &Field<Positive<Bandwidth>>| rate.get().map_or(f64::INFINITY, |rate| rate.0);
@@ -91,7 +91,7 @@ pub(super) fn resolve(
 }
 
 impl Coding {
-    /// Sets the bytes of `buckets` to the compressed bytes that each rank sends, and their time of compression.
+    /// Sets, for each of `buckets`, the compressed bytes that each rank sends, and the time to compress them.
     pub(super) fn compress(&self, buckets: &mut [Bucket]) {
         for bucket in buckets {
             let bytes = bucket.bytes as f64;
@@ -100,8 +100,8 @@ impl Coding {
         }
     }
 
-    /// Multiplies the bytes of sparse `buckets` by `ranks`: they cannot be added up, so each rank gathers those of
-    /// all ranks.
+    /// Multiplies the bytes of sparse `buckets` by `ranks`: sparse gradients cannot be added up, so each rank
+    /// gathers the gradients of all ranks.
     pub(super) fn gather(&self, buckets: &mut [Bucket], ranks: u32) {
         if self.sparse {
             let all = |bucket: &mut Bucket| {
@@ -111,7 +111,7 @@ impl Coding {
         }
     }
 
-    /// Returns the time of a GPU to decompress the `buckets` that it receives [s].
+    /// Returns the time that a GPU needs to decompress the `buckets` that it receives [s].
     pub(super) fn decompress(&self, buckets: &[Bucket]) -> f64 {
         buckets.iter().map(|bucket| bucket.bytes as f64 / self.decompress).sum()
     }

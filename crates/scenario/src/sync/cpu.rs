@@ -33,8 +33,8 @@ impl MessageCpu {
 }
 
 /// Core time that a message costs its sender, and again its receiver. It is zero for every transport unless it is
-/// written: NICs with RDMA take no core time, and the cost of sockets depends so much on kernel, packets and NIC
-/// that it has to be measured.
+/// set: NICs with RDMA take no core time, and the cost of sockets depends so much on kernel, packets and NIC that it
+/// has to be measured.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CpuSettings {

@@ -1,4 +1,4 @@
-//! How `[job.sync.elastic-averaging]` is written.
+//! Settings of `[job.sync.elastic-averaging]`.
 
 use super::Sync;
 use super::gradients::{OfModel, filled};
@@ -13,7 +13,7 @@ use forebay_model::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Most steps from one exchange to the next.
+/// Maximum number of steps from one exchange to the next.
 pub(super) const MOST_STEPS: u64 = 1_000_000;
 
 /// Each model copy trains by itself, and every few steps it and a centre, a model that all share, move towards each
@@ -25,7 +25,7 @@ pub(crate) struct ElasticAveragingSettings {
     /// Bytes of all parameters (default: those of the catalogue's model).
     parameters: Field<Positive<Size>>,
     /// Floating-point format in which the parameters of the catalogue's model are sent: "fp32" or "fp16" (default:
-    /// in those of `model.precision`).
+    /// that of `model.precision`).
     precision: Field<Precision>,
     /// Steps from one exchange with the centre to the next.
     #[schemars(required)]
@@ -35,7 +35,7 @@ pub(crate) struct ElasticAveragingSettings {
     consistency: Field<Consistency>,
     /// Number of servers that hold the centre; each holds a part of it (default: 1).
     servers: Field<Number>,
-    /// Placement and hardware of each server (default: a node of its own, like the others).
+    /// Placement and hardware of each server (default: a node of its own, like the cluster's nodes).
     server: Field<ServerSettings>,
     /// Transport that carries the parameters, and what it costs beside the links (default: nothing but the links).
     transport: Field<TransportSettings>,

@@ -6,7 +6,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use forebay_model::catalogue::Precision;
 
-/// Most steps from one exchange to the next.
+/// Maximum number of steps from one exchange to the next.
 const MOST_APART: u64 = 1_000_000;
 
 /// Gradients that are reduced together.
@@ -20,7 +20,7 @@ pub struct Bucket {
     pub tensors: u32,
     /// Share of a step's time after which all gradients of the bucket are ready.
     pub ready: f64,
-    /// Time of a GPU to compress the bucket once it is ready [s].
+    /// Time that a GPU needs to compress the bucket once it is ready [s].
     pub compress: f64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Gradient {
 }
 
 impl Gradient {
-    /// No gradients: joining with them changes nothing.
+    /// An empty set of gradients, with which `joined` returns the other set unchanged.
     const NONE: Gradient = Gradient { bytes: 0.0, tensors: 0, ready: 0.0, needed: f64::INFINITY };
 
     /// Returns both gradients as one: ready when the later one is ready, needed when the earlier one is needed.
@@ -69,7 +69,7 @@ impl Gradient {
     }
 }
 
-/// What is known of a job's model, its steps and its cluster.
+/// Facts about a job's model, its steps and its cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OfModel {
     /// Gradients of each layer in 32 bits, last layer first; empty if the layers are unknown.
@@ -93,8 +93,8 @@ pub(crate) struct OfModel {
 }
 
 impl OfModel {
-    /// Returns the steps from one exchange to the next if there are `period` updates between; reports a problem at
-    /// node `at` and returns `None` if there are too many.
+    /// Returns the number of steps from one exchange to the next, for an exchange every `period` updates; reports a
+    /// problem at document node `at` and returns `None` if there are too many steps.
     pub(super) fn interval(&self, check: Check<'_>, at: NodeId, period: u64) -> Option<u64> {
         let steps = self.accumulation.saturating_mul(period);
         if steps > MOST_APART {
@@ -123,8 +123,8 @@ pub(super) fn even(bytes: f64, tensors: u32, backward: f64) -> Vec<Gradient> {
 }
 
 /// Cuts gradients of `bytes` bytes, whose tensors are unknown, into a piece of `first` bytes and further pieces of
-/// `rest` bytes, the last of what is left. Backward makes them in this order; `backward` is backward's share of a
-/// step.
+/// `rest` bytes; the last piece has the remaining bytes. Backward makes the pieces in this order; `backward` is
+/// backward's share of a step.
 pub(super) fn cut(bytes: f64, (first, rest): (f64, f64), backward: f64) -> Vec<Gradient> {
     let (mut pieces, mut done) = (Vec::new(), 0.0);
     while done < bytes {
@@ -137,8 +137,9 @@ pub(super) fn cut(bytes: f64, (first, rest): (f64, f64), backward: f64) -> Vec<G
     pieces
 }
 
-/// Groups `gradients` into buckets: the first of at least `first` bytes, further ones of at least `rest` bytes, the
-/// last of what is left. The gradient that fills a bucket closes it (PyTorch's `DistributedDataParallel`).
+/// Groups `gradients` into buckets: the first of at least `first` bytes, further ones of at least `rest` bytes, and
+/// a last one of the remaining gradients. The gradient that fills a bucket closes it (PyTorch's
+/// `DistributedDataParallel`).
 pub(super) fn filled(gradients: &[Gradient], first: f64, rest: f64) -> Vec<Bucket> {
     let mut buckets = Vec::new();
     let mut open = Gradient::NONE;
@@ -180,8 +181,8 @@ pub(super) fn fused(gradients: &[Gradient], most: f64, cycle: f64) -> Vec<Bucket
     buckets
 }
 
-/// Returns the most bytes that are reduced together if as many of these buckets as fit into `buffer` bytes may be
-/// fused [B].
+/// Returns the maximum number of bytes that are reduced together if as many of `buckets` as fit into `buffer` bytes
+/// may be fused [B].
 pub(super) fn most_together(buckets: &[Bucket], buffer: u64) -> u64 {
     let sum = buckets.iter().fold(0, |sum: u64, bucket| sum.saturating_add(bucket.bytes));
     let largest = buckets.iter().map(|bucket| bucket.bytes).max().unwrap_or(0);

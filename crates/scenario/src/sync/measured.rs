@@ -9,7 +9,7 @@ use crate::reading::time;
 use forebay_model::law::TransportLaw;
 use std::collections::BTreeMap;
 
-/// Which law is wanted from the profile.
+/// Query for one of the profile's laws of collectives.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeasuredQuery<'a> {
     /// The key that names a transport of the profile.
@@ -17,12 +17,12 @@ pub(super) struct MeasuredQuery<'a> {
     /// The collective: `allreduce`.
     pub(super) collective: &'static str,
     pub(super) ranks: u32,
-    /// Fewest and most bytes that are reduced together [B].
+    /// Minimum and maximum number of bytes that are reduced together [B].
     pub(super) bytes: [u64; 2],
 }
 
 /// Returns the law that the scenario's profile has for a collective of this many ranks; reports a problem and
-/// returns `None` if it has none.
+/// returns `None` if the profile has no such law.
 pub(super) fn law(check: Check<'_>, wanted: MeasuredQuery<'_>) -> Option<TransportLaw> {
     let (at, name) = wanted.transport.given()?;
     let Some(profile) = check.profile else {
@@ -56,8 +56,8 @@ pub(super) fn law(check: Check<'_>, wanted: MeasuredQuery<'_>) -> Option<Transpo
     of_fit(fit)
 }
 
-/// Reports that the profile has no collective of this many ranks, and for which numbers of ranks it has one. Times
-/// between two numbers of ranks are not interpolated, because more ranks may be on one node more.
+/// Reports that the profile has no collective of this many ranks, and lists the numbers of ranks that it has. Times
+/// between two numbers of ranks are not interpolated, because additional ranks may be on another node.
 fn refuse_ranks(
     check: Check<'_>,
     at: NodeId,
@@ -74,7 +74,9 @@ fn refuse_ranks(
         format!("measure and import {collective}")
     } else {
         let known = known.join(", ");
-        format!("write `nodes` and `copies_per_node` of {known} ranks in all, or measure {ranks}")
+        format!(
+            "write `nodes` and `copies_per_node` that make {known} ranks in all, or measure {ranks} ranks"
+        )
     };
     check.wrong(at, what, remedy);
 }

@@ -1,4 +1,4 @@
-//! How `[job.sync.model-averaging]` is written.
+//! Settings of `[job.sync.model-averaging]`.
 
 use super::algorithm::{self, Chosen};
 use super::gradients::OfModel;
@@ -24,9 +24,9 @@ use serde::Deserialize;
 pub(crate) struct AveragingSettings {
     /// Steps from one averaging to the next (default: 1).
     period: Field<Count<1, 1_000_000>>,
-    /// Bytes of one model (default: those of the catalogue's, in 32 bits).
+    /// Bytes of one model (default: those of the catalogue's model, in 32 bits).
     parameters: Field<Positive<Size>>,
-    /// Algorithm of the allreduce that averages reference models: one of those of `sync.allreduce.algorithm`
+    /// Algorithm of the allreduce that averages reference models: one of the names of `sync.allreduce.algorithm`
     /// (default: "auto").
     algorithm: Field<AlgorithmName>,
     /// Algorithm inside nodes, for "hierarchical" (default: "ring").
@@ -71,8 +71,8 @@ impl AveragingSettings {
         Some(bytes.round() as u64)
     }
 
-    /// Returns the profile's law of allreduces if `transport` names a profile's transport, otherwise `Some(None)`;
-    /// `None` if there is a mistake.
+    /// Returns the law that the profile has for the time of allreduces, if `transport` names a transport of the
+    /// profile; otherwise `Some(None)`. `None` if there is a mistake.
     fn measured(&self, check: Check<'_>, bytes: u64, ranks: u32) -> Option<Option<TransportLaw>> {
         let transport = self.transport.get().and_then(TransportSettings::profile);
         let Some(transport) = transport.filter(|_| ranks > 1) else { return Some(None) };

@@ -8,26 +8,26 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A choice that is written by its name.
+/// A choice that a scenario file makes by a name, such as an algorithm.
 pub(crate) trait Called: Copy {
-    /// What is chosen, in words: `algorithm`.
+    /// Word for the kind of choice, such as `algorithm`.
     const WHAT: &'static str;
 
-    /// Returns all names that can be written.
+    /// Returns the names of all choices.
     fn all() -> Vec<&'static str>;
 
-    /// Returns the choice of this name; `None` if no choice has it.
+    /// Returns the choice with this name; `None` if no choice has it.
     fn parse(name: &str) -> Option<Self>;
 }
 
-/// A choice that is written by its name in a scenario.
+/// A value that a scenario file chooses by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name<T>(pub(super) T);
 
-/// An algorithm, or `None` for "auto", where a library chooses.
+/// An algorithm that a scenario file chooses; `None` for "auto", where a library chooses.
 pub(crate) type AlgorithmName = Name<Option<Algorithm>>;
 
-/// A library.
+/// A library that a scenario file chooses.
 pub(super) type LibraryName = Name<Library>;
 
 impl Called for Option<Algorithm> {

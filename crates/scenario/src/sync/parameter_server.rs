@@ -1,4 +1,4 @@
-//! How `[job.sync.parameter-server]` is written.
+//! Settings of `[job.sync.parameter-server]`.
 
 use super::Sync;
 use super::compression::{self, CompressionSettings};
@@ -24,7 +24,7 @@ pub(crate) struct ParameterServerSettings {
     /// Number of tensors of equal size that the parameters are in (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the parameters and gradients of the catalogue's model are sent: "fp32" or
-    /// "fp16" (default: in those of `model.precision`).
+    /// "fp16" (default: that of `model.precision`).
     precision: Field<Precision>,
     /// Share of a step's time that backward takes, for parameters that are not the catalogue's (default: 2/3).
     backward: Field<Share>,
@@ -40,7 +40,7 @@ pub(crate) struct ParameterServerSettings {
     consistency: Field<Consistency>,
     /// Number of servers; each holds a part of the parameters (default: 1).
     servers: Field<Number>,
-    /// Placement and hardware of each server (default: a node of its own, like the others).
+    /// Placement and hardware of each server (default: a node of its own, like the cluster's nodes).
     server: Field<ServerSettings>,
     /// Transport that carries gradients and parameters, and what it costs beside the links (default: nothing but
     /// the links).
@@ -88,7 +88,7 @@ impl ParameterServerSettings {
         let given = self.parameters.is_written() || of.gradients.is_empty();
         let whole = self.overlap.get() == Some(&false) || !self.buckets.is_written();
         if given && whole {
-            check.no_effect(&self.backward, "nothing is sent while it goes on");
+            check.no_effect(&self.backward, "nothing is sent during the backward pass");
         }
     }
 

@@ -1,4 +1,4 @@
-//! How `[job.sync.reduce-broadcast]` is written.
+//! Settings of `[job.sync.reduce-broadcast]`.
 
 use super::algorithm::{self, Chosen};
 use super::gradients::{Gradient, OfModel, Parameters, filled};
@@ -25,7 +25,7 @@ pub(crate) struct ReduceBroadcastSettings {
     /// Number of tensors of equal size that the parameters are in (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the parameters and gradients of the catalogue's model are sent: "fp32" or
-    /// "fp16" (default: in those of `model.precision`).
+    /// "fp16" (default: that of `model.precision`).
     precision: Field<Precision>,
     /// Share of a step's time that backward takes, for parameters that are not the catalogue's (default: 2/3).
     backward: Field<Share>,
@@ -33,9 +33,10 @@ pub(crate) struct ReduceBroadcastSettings {
     /// buffer for each layer of the catalogue's model, or for each tensor (default: "packed").
     buffers: Field<Buffers>,
     /// Whether parameters are broadcast while forward goes on, each layer waiting for its own parameters, and
-    /// gradients are reduced while backward goes on, as in S-Caffe (default: true; what is packed cannot be).
+    /// gradients are reduced while backward goes on, as in S-Caffe (default: true; never for packed buffers).
     overlap: Field<bool>,
-    /// Time of the update at the root, while the other model copies wait (default: 0 s, it is in the step's).
+    /// Time of the update at the root, while the other model copies wait (default: 0 s, the step's time includes the
+    /// update).
     update: Field<Amount<Time>>,
     /// Algorithm that broadcasts the parameters: "flat", "binomial-tree", "scatter-allgather", "ring" (a chain),
     /// "halving-doubling", "double-binary-tree", "hierarchical", "in-switch", or "auto" (default: "auto").
@@ -96,7 +97,7 @@ impl ReduceBroadcastSettings {
 
     fn refuse_accumulation(&self, check: Check<'_>, at: NodeId, of: &OfModel) {
         if of.accumulation > 1 {
-            let what = "a root that gets gradients of several steps at once is not simulated";
+            let what = "`accumulation` is not simulated with a root";
             check.wrong(at, what, "remove `accumulation`, or write `[job.sync.allreduce]`");
         }
     }
@@ -127,10 +128,10 @@ impl ReduceBroadcastSettings {
         self.sent().remark(check, of);
         algorithm::remark(check, &self.both());
         if !self.is_per_layer() {
-            check.no_effect(&self.overlap, "what is packed goes as a whole");
+            check.no_effect(&self.overlap, "packed gradients are sent as a whole");
         }
         if !self.overlaps() && (self.parameters.is_written() || of.gradients.is_empty()) {
-            check.no_effect(&self.backward, "nothing is sent while it goes on");
+            check.no_effect(&self.backward, "nothing is sent during the backward pass");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Bytes of gradients or parameters that are sent: as written, or of the catalogue's model.
+//! Bytes of gradients or parameters that are sent: as set in the scenario file, or of the catalogue's model.
 
 use super::gradients::{Gradient, OfModel, even};
 use crate::check::Check;
@@ -9,10 +9,10 @@ use forebay_model::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Most tensors, and most buckets.
+/// Maximum number of tensors, and of buckets.
 pub(super) const MOST_TENSORS: u64 = 100_000;
 
-/// Floating-point format that is sent.
+/// Floating-point format in which gradients or parameters are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Precision {
@@ -22,9 +22,9 @@ pub(super) enum Precision {
     Fp16,
 }
 
-/// The keys of a sync table that state what is sent.
+/// The keys of a sync table that state which gradients or parameters are sent.
 pub(super) struct Sent<'s> {
-    /// Name of the key `bytes` in the scenario.
+    /// Name in scenario files of the key `bytes`.
     pub(super) key: &'static str,
     pub(super) bytes: &'s Field<Positive<Size>>,
     pub(super) tensors: &'s Field<Count<1, MOST_TENSORS>>,

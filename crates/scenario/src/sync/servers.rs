@@ -1,4 +1,4 @@
-//! Parameter servers: how `[job.sync.….server]` and `consistency` are written.
+//! Parameter servers: the settings `[job.sync.….server]` and `consistency`.
 
 use super::gradients::{Bucket, OfModel};
 use crate::check::Check;
@@ -9,13 +9,13 @@ use forebay_model::units::Bandwidth;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Most servers.
+/// Maximum number of servers.
 const MOST_SERVERS: u64 = 10_000;
-/// Most parts of buckets, over all servers.
+/// Maximum number of parts of buckets, over all servers.
 const MOST_PARTS: usize = 1_000_000;
-/// Most bytes of all parameters.
+/// Maximum number of bytes of all parameters.
 const MOST_BYTES: u64 = 1 << 53;
-/// Most steps that a model copy may be ahead of the slowest one.
+/// Maximum number of steps that a model copy may be ahead of the slowest one.
 const MOST_AHEAD: u64 = 1_000_000_000;
 
 /// Parameter servers: they hold the parameters, model copies push gradients or parameters to them and pull
@@ -45,14 +45,14 @@ pub struct BucketShare {
 /// Nodes that servers run on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServerPlace {
-    /// On nodes of their own beside the cluster's, one server on each.
+    /// Servers run on nodes of their own beside the cluster's nodes, one server on each.
     Own {
         /// Bandwidth of a server's NIC in each direction [B/s]; may be infinite.
         nic: f64,
         /// Number of cores of a server.
         cores: u32,
     },
-    /// On the nodes of the job, round robin.
+    /// Servers run on the nodes of the job, round robin.
     WithWorkers,
 }
 
@@ -88,7 +88,7 @@ impl Servers {
         }
     }
 
-    /// Returns whether the gradients of a step of all model copies make one update.
+    /// Returns whether the gradients that all model copies make in a step are applied in one update.
     #[must_use]
     pub fn is_synchronous(&self) -> bool {
         self.slack == Some(0)
@@ -99,18 +99,19 @@ impl Servers {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Consistency {
-    /// When all model copies have pushed their gradients of the step: all gradients of a step make one update.
+    /// Parameters may be pulled when all model copies have pushed their gradients of the step: all gradients of a
+    /// step make one update.
     Synchronous,
-    /// At once: each model copy goes on by itself.
+    /// Parameters may be pulled at once: each model copy goes on by itself.
     Asynchronous,
-    /// When the slowest model copy is at most this many steps behind: stale-synchronous (Q. Ho et al., *More
-    /// Effective Distributed ML via a Stale Synchronous Parallel Parameter Server*, NIPS 2013).
+    /// Parameters may be pulled when the slowest model copy is at most this many steps behind: stale-synchronous (Q.
+    /// Ho et al., *More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server*, NIPS 2013).
     Stale(Field<Count<0, MOST_AHEAD>>),
 }
 
 impl Consistency {
-    /// Returns the exchanges that a model copy may be ahead of the slowest one, `Some(None)` for any number; `None`
-    /// if the number is wrong.
+    /// Returns the number of exchanges that a model copy may be ahead of the slowest one, `Some(None)` for any
+    /// number; `None` if the setting is wrong.
     fn slack(&self) -> Option<Option<u64>> {
         match self {
             Self::Synchronous => Some(Some(0)),
@@ -124,9 +125,9 @@ impl Consistency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Placement {
-    /// Nodes of the servers' own.
+    /// Servers run on nodes of their own.
     Own,
-    /// Nodes of the job.
+    /// Servers run on the nodes of the job.
     WithWorkers,
 }
 
@@ -136,7 +137,7 @@ enum Placement {
 enum Split {
     /// Each server holds equally many bytes of each bucket.
     Even,
-    /// Each bucket is whole on one server: the one that holds the fewest bytes so far.
+    /// Each bucket is whole on one server: the server that holds the fewest bytes so far.
     Buckets,
 }
 
@@ -162,7 +163,8 @@ pub(super) struct Written<'s> {
     pub(super) number: &'s Field<Count<1, MOST_SERVERS>>,
     pub(super) server: &'s Field<ServerSettings>,
     pub(super) consistency: &'s Field<Consistency>,
-    /// Slack [exchanges] if no consistency is written; `None`: any number.
+    /// Number of exchanges that a model copy may be ahead of the slowest one if `consistency` is not set; `None`:
+    /// any number.
     pub(super) slack: Option<u64>,
     /// Whether messages cost core time.
     pub(super) costly: bool,
@@ -172,8 +174,8 @@ pub(super) struct Written<'s> {
 pub(super) type Number = Count<1, MOST_SERVERS>;
 
 impl Written<'_> {
-    /// Checks the keys of the table at node `at` and returns its servers, for buckets that are pushed as `pushed`
-    /// and pulled as `pulled`; `None` if a key is wrong.
+    /// Checks the keys of the table at document node `at` and returns its servers; `None` if a key is wrong.
+    /// `pushed` and `pulled` are the buckets with the bytes that model copies push and pull.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -204,20 +206,21 @@ impl Written<'_> {
         if split == Split::Buckets && pushed.len() < number {
             let (buckets, idle) = (pushed.len(), number - pushed.len());
             check.remark(format!(
-                "{idle} of {number} servers have nothing to do: {buckets} whole buckets are dealt out."
+                "{idle} of {number} servers have nothing to do: there are only {buckets} buckets, and each goes whole to one \
+                 server."
             ));
         }
         let update = server.update.get().map_or(f64::INFINITY, |rate| rate.0);
         Some(Servers { place, update, slack, parts })
     }
 
-    /// Checks that there are not more parts of buckets, or bytes, than can be simulated; reports a problem and
-    /// returns `None` if there are.
+    /// Checks that the parts of buckets, and the bytes of parameters, are few enough to be simulated; reports a
+    /// problem and returns `None` if not.
     fn check_amount(&self, check: Check<'_>, at: NodeId, buckets: &[Bucket]) -> Option<()> {
         let parts =
             buckets.len().saturating_mul(self.number.get().map_or(1, |n| n.small()) as usize);
         if parts > MOST_PARTS {
-            let what = format!("there are {parts} parts of buckets at servers");
+            let what = format!("the servers have {parts} parts of buckets: too many to simulate");
             check.wrong(at, what, "write larger `buckets`, or fewer `servers`");
             return None;
         }
@@ -234,7 +237,7 @@ impl Written<'_> {
 impl ServerSettings {
     fn place(&self, check: Check<'_>, of: &OfModel, costly: bool) -> ServerPlace {
         if self.placement.get() == Some(&Placement::WithWorkers) {
-            let why = "servers are on the nodes of the job, and use what these have";
+            let why = "servers share the NICs and cores of the job's nodes";
             check.no_effect(&self.nic, why);
             check.no_effect(&self.cores, why);
             return ServerPlace::WithWorkers;
@@ -242,7 +245,7 @@ impl ServerSettings {
         if !self.update.is_written() && !costly {
             check.no_effect(
                 &self.cores,
-                "servers add in no time without `update`, and messages cost no core",
+                "servers do no work: `update` is not written, and messages cost no core time",
             );
         }
         ServerPlace::Own {

@@ -10,7 +10,7 @@ use forebay_model::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Smallest `efficiency` that may be written.
+/// Smallest `efficiency` that is accepted.
 const LEAST_EFFICIENCY: f64 = 1e-6;
 
 /// Costs of a transfer in addition to the time that its bytes take on the links.
@@ -40,17 +40,17 @@ pub struct Transport {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum TransportSettings {
-    /// NCCL: from GPU to GPU.
+    /// NCCL: bytes go from GPU to GPU.
     Nccl(Field<Costs>),
-    /// CUDA-aware MPI, which sends GPU buffers: from GPU to GPU.
+    /// CUDA-aware MPI, which sends GPU buffers: bytes go from GPU to GPU.
     MpiCudaAware(Field<Costs>),
-    /// MPI on host buffers: over PCIe to memory and back.
+    /// MPI on host buffers: bytes go over PCIe through the nodes' memory.
     Mpi(Field<Costs>),
-    /// Gloo: over PCIe to memory and back.
+    /// Gloo: bytes go over PCIe through the nodes' memory.
     Gloo(Field<Costs>),
-    /// gRPC: over PCIe to memory and back.
+    /// gRPC: bytes go over PCIe through the nodes' memory.
     Grpc(Field<Costs>),
-    /// Sockets: over PCIe to memory and back.
+    /// Sockets: bytes go over PCIe through the nodes' memory.
     Tcp(Field<Costs>),
 }
 
@@ -116,12 +116,13 @@ impl TransportSettings {
         }
     }
 
-    /// Returns whether a time for each tensor is written.
+    /// Returns whether a time for each tensor is set.
     pub(super) fn counts_tensors(&self) -> bool {
         self.parts().0.get().is_some_and(|costs| costs.per_tensor.is_written())
     }
 
-    /// Returns the key that names a transport of the profile, if the profile is to give the time of collectives.
+    /// Returns the key that names a transport of the profile, if the scenario takes the time of collectives from the
+    /// profile.
     pub(super) fn profile(&self) -> Option<&Field<String>> {
         let profile = &self.parts().0.get()?.profile;
         profile.is_written().then_some(profile)
@@ -169,8 +170,8 @@ pub(super) fn auto(settings: &Field<TransportSettings>) -> (Reduction, &'static 
     }
 }
 
-/// Returns the library that by default chooses how a root's collectives are done, which depends on their transport,
-/// and the source of this default.
+/// Returns the library whose choice of algorithm a root's collectives follow by default, which depends on their
+/// transport, and the source of this default.
 pub(super) fn library(settings: &Field<TransportSettings>) -> (Reduction, &'static str) {
     match auto(settings) {
         (Reduction::By { .. }, _) => (Reduction::Auto(Library::Nccl), "NCCL 2.20"),
@@ -178,12 +179,12 @@ pub(super) fn library(settings: &Field<TransportSettings>) -> (Reduction, &'stat
     }
 }
 
-/// Reports a problem if `profile` is written with a root or servers: profiles have times of whole allreduces, not
-/// of what a root or servers send and get.
+/// Reports a problem if `profile` is set with a root or servers: profiles have times of whole allreduces, not of the
+/// transfers of a root or of servers.
 pub(super) fn refuse_profile(settings: &Field<TransportSettings>, check: Check<'_>) {
     let profile = settings.get().and_then(TransportSettings::profile);
     if let Some(at) = profile.and_then(|profile| profile.at) {
-        let what = "what a root or servers send and get is not taken from profiles";
+        let what = "transfers of a root or of servers cannot be taken from a profile";
         let remedy =
             "write what a transfer costs: `latency`, `per_stream`; or `[job.sync.allreduce]`";
         check.wrong(at, what, remedy);
@@ -193,13 +194,13 @@ pub(super) fn refuse_profile(settings: &Field<TransportSettings>, check: Check<'
 /// Remarks that the transport's `sum` has no effect with servers, which add at the rate of their `update`.
 pub(super) fn remark_servers(settings: &Field<TransportSettings>, check: Check<'_>) {
     if let Some(costs) = settings.get().and_then(|settings| settings.parts().0.get()) {
-        let why = "servers add what is pushed to them at the rate of their `update`";
+        let why = "servers sum pushed gradients at the rate of their `update`";
         check.no_effect(&costs.sum, why);
     }
 }
 
-/// Checks and returns the transport of `settings`, with the cluster's latencies `of` where none are written; `None`
-/// if it is wrong.
+/// Checks and returns the transport of `settings`, with the latencies of the cluster `of` where no latencies are
+/// set; `None` if the settings are wrong.
 pub(super) fn resolve(
     settings: &Field<TransportSettings>,
     check: Check<'_>,
@@ -218,7 +219,7 @@ pub(super) fn resolve(
     let rate = |rate: &Field<Positive<Bandwidth>>| rate.get().map_or(f64::INFINITY, |rate| rate.0);
     let efficiency = costs.efficiency.get().map_or(1.0, |share| share.0);
     if let (Some((at, _)), true) = (costs.efficiency.given(), efficiency < LEAST_EFFICIENCY) {
-        check.wrong(at, "nothing of the links becomes payload", "write at least 1e-6, such as 0.8");
+        check.wrong(at, "`efficiency` is too small", "write at least 1e-6, such as 0.8");
         return None;
     }
     let cpu = costs.cpu.get().filter(|_| !costs.profile.is_written());

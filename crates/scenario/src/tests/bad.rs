@@ -64,7 +64,7 @@ fn quantities_need_their_unit_and_a_sensible_size() {
     size("^true", "found true", "write a size with its unit");
     size("^[1, 2]", "found an array", "write a size with its unit");
     size("^1979-05-27", "found a date", "write a size");
-    size("^{}", "no kind is said", "lognormal");
+    size("^{}", "no kind is written", "lognormal");
     let nic = |to, what, remedy| {
         check(FLETCHER, ("\"10 Gbit/s\"", to, "cluster.network.nic", what, remedy));
     };
@@ -189,7 +189,7 @@ fn unknown_and_missing_keys_are_named() {
             "layout.file-per-sample = {}",
             "layout.file-per-sample = {}\nlayout.^shards = { samples = 10 }",
             "dataset.mnist.layout.shards",
-            "two kinds are said: `file-per-sample` and `shards`",
+            "two kinds are written: `file-per-sample` and `shards`",
             "keep one",
         ),
         (

@@ -286,9 +286,9 @@ fn background_and_pipeline_and_storage_are_checked() {
         ),
         (
             "[storage.x.memory]\n[[background]]\nname = \"b\"\nstorage = \"x\"\nstreams.streams = 1",
-            "\"x\" is in each node",
+            "\"x\" is local to each node",
         ),
-        ("[storage.x]", "no kind is said"),
+        ("[storage.x]", "no kind is written"),
         ("[storage.x.memory]\nbandwidth = []", "the list is empty"),
         ("[storage.x.memory]\nbandwidth = [\"1 GB/s\", 2]", "the number 2 has no unit"),
         ("[storage.x.local-disk]", "`bandwidth` is missing"),
@@ -325,7 +325,7 @@ fn a_circular_queue_needs_a_loader_that_takes_time() {
     ] {
         let shown = with(storage, decode);
         assert!(
-            shown.contains("error: job.lenet.queue: a circular queue takes"),
+            shown.contains("error: job.lenet.queue: a circular queue never blocks workers"),
             "{decode}\n{shown}"
         );
         assert!(shown.contains("`queue = \"bounded\"`"), "{decode}\n{shown}");

@@ -1,4 +1,4 @@
-//! Tests of settings that may be written and that the example does not have.
+//! Tests of settings that the example scenario does not use.
 
 use super::*;
 use crate::storage::Bandwidth;

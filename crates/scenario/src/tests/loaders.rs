@@ -102,7 +102,7 @@ fn inconsistent_stage_graphs_are_refused() {
     let backwards = STAGES
         .replacen("buffer", "unit = \"batch\"\nbuffer", 1)
         .replace("workers = 4\nunit = \"batch\"", "workers = 4");
-    assert!(wrong(&text(&backwards)).contains("a stage of samples follows one of batches"));
+    assert!(wrong(&text(&backwards)).contains("follows one with `unit = \"batch\"`"));
     let circular = text(STAGES).replace("batch_interval", "queue = \"circular\"\nbatch_interval");
     assert!(wrong(&circular).contains("a circular queue holds samples, not batches"));
     let prefill =

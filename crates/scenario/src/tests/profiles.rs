@@ -268,7 +268,7 @@ fn a_step_that_takes_no_time_in_the_profile_is_reported_as_such() {
     let text = SCENARIO.replace("profile = \"p.toml\"\n", "");
     let file = ScenarioFile::parse("a.toml", text).expect("a scenario");
     let problems = file.resolve_as(&[], reading).expect_err("no time").to_string();
-    assert!(problems.contains("step of lenet5 on cpu-1 takes no time"), "{problems}");
+    assert!(problems.contains("step time of lenet5 on cpu-1 is 0"), "{problems}");
     assert!(!problems.contains("shorter run"), "{problems}");
 }
 

@@ -43,7 +43,8 @@ const LOADER: &str = "{ workers = 2, decode = \"1 ms\" }";
 const SERVER: &str = "[storage.s.file-server]";
 const STEP: &str = "{ step = \"1 ms\" }";
 
-/// Checks that the words are among the remarks with these changes, and are not with `more` changes as well.
+/// Checks that the words are among the remarks with these `changes`, and are not among the remarks if the `more`
+/// changes are made as well.
 fn assert_remarked(changes: &[(&str, &str)], words: &str, more: &[(&str, &str)]) {
     let said = remarks(changes);
     assert!(said.contains(words), "{changes:?}: {said}");
@@ -60,19 +61,19 @@ fn a_cache_that_holds_nothing_is_remarked() {
     let shards = "sample_size = \"1 MB\"\nlayout.shards = { samples = 100, request = \"4 MB\" }";
     let cache = "[storage.s.file-server]\ncache = { on = \"nvme\", capacity = \"99 MB\" }";
     let tier = [(SERVER, cache), ("sample_size = \"1 MB\"", shards)];
-    let words = "`storage.s.cache` has no effect on `d`: it holds less than one file of it";
+    let words = "`storage.s.cache` has no effect on `d`: it is smaller than one file of this";
     assert_remarked(&tier, words, &[("99 MB", "100 MB")]);
     let pages = [tier[0], tier[1], ("\"99 MB\"", "\"3 MB\", unit = \"page\"")];
-    let words = "`storage.s.cache` has no effect on `d`: it holds less than one request of it";
+    let words = "`storage.s.cache` has no effect on `d`: it is smaller than one request of this";
     assert_remarked(&pages, words, &[("\"3 MB\"", "\"4 MB\"")]);
 
     let page_cache = [("gpus = 1", "gpus = 1\npage_cache = { capacity = \"0.9 MB\" }")];
-    let words = "`cluster.node.page_cache` has no effect on `d`: it holds less than one request";
+    let words = "`cluster.node.page_cache` has no effect on `d`: it is smaller than one request";
     assert_remarked(&page_cache, words, &[("0.9 MB", "1 MB")]);
     let varying = "{ lognormal = { median = \"1 MB\", p99 = \"3 MB\" } }";
     let said =
         remarks(&[page_cache[0], ("sample_size = \"1 MB\"", &format!("sample_size = {varying}"))]);
-    assert!(said.contains("hardly any effect on `d`: it holds less than a mean request"), "{said}");
+    assert!(said.contains("hardly any effect on `d`: it is smaller than a mean request"), "{said}");
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn a_data_set_is_not_converted_from_itself() {
         "bandwidth = \"1 GB/s\"\ncapacity = \"1 TB\"\n[storage.s",
     );
     let said = wrong(&own);
-    assert!(said.contains("job.j.stage: \"d\" is not made from itself"), "{said}");
+    assert!(said.contains("job.j.stage: \"d\" cannot be converted from itself"), "{said}");
     assert_eq!(said.matches("error:").count(), 1, "{said}");
 }
 

@@ -11,8 +11,8 @@ use forebay_scenario::{Dataset, Job, Layout};
 
 use super::Builder;
 
-/// Returns how each data set is cut into units by `cut`, if the units of all data sets are numbered one data set after the
-/// other; and the total number of units.
+/// Divides each data set into cache units with `cut`; units are numbered through all data sets. Returns the units of each data
+/// set and the total number of units.
 pub(super) fn units(
     datasets: &[Dataset],
     cut: fn(&Dataset, u64) -> (Units, u64),
@@ -27,7 +27,8 @@ pub(super) fn units(
 }
 
 impl Builder<'_> {
-    /// Returns how the loader of `job` on the node being built uses the page cache there, if it reads through it.
+    /// Returns how the loader of `job` uses the page cache of the node being built; `None` if the node has no page cache or the
+    /// job's reads bypass it.
     pub(super) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
         self.here().page_cache.as_ref()?;
         if !self.scenario.storage[job.reads_from()].passes_page_cache() {

@@ -1,4 +1,4 @@
-//! A node's cores, and what the threads that use them also share: a CPU quota, an interpreter's lock, memory bandwidth.
+//! A node's cores, and the other resources that its threads share: a CPU quota, an interpreter's lock, memory bandwidth.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ use super::storage_model::Coupled;
 
 /// How the threads of one loader and of its trainers get a node's cores.
 pub(super) struct OnCores {
-    /// The cores, if threads share nothing else.
+    /// How threads get the cores if they share no other resource.
     plain: Cores,
-    /// The link of the cores, if threads share them.
+    /// The link that models the cores, if threads share them; `None` if each core is a server of a FIFO station.
     link: Option<LinkId>,
     quota: Option<LinkId>,
     lock: Option<LinkId>,
@@ -45,9 +45,10 @@ impl Builder<'_> {
         OnCores { plain, link, quota, lock, memory }
     }
 
-    /// Returns the cores of the node being built, for `threads` threads, and their link if threads share them. As long as each
-    /// thread can have a core of its own, sharing the cores gives the same times as a FIFO station, and a station does not
-    /// need to solve for rates. A station does not suffice if busy cores slow each other, or if more than cores is `shared`.
+    /// Returns the cores of the node being built, for `threads` threads; also returns the link of the cores if threads share
+    /// them. As long as each thread can have a core of its own, a FIFO station gives the same times as shared cores, and needs
+    /// no computation of rates. A station does not suffice if busy cores slow each other, or if threads also share other
+    /// resources (`shared`).
     pub(super) fn cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
         if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
             return known;
@@ -70,12 +71,12 @@ impl Builder<'_> {
         (Cores::Shared(self.group(&[link], 1.0)), Some(link))
     }
 
-    /// Returns a station for cores that are used one by one.
+    /// Returns a FIFO station with one server for each core of `node`.
     fn core_slots(&mut self, node: &Node) -> Cores {
         self.slots("node.cores", node.cores)
     }
 
-    /// Adds a station of `cores` cores as a resource called `name`; the cores are used one by one.
+    /// Adds a FIFO station with `cores` servers, one for each core, and reports it as a resource called `name`.
     fn slots(&mut self, name: &str, cores: u32) -> Cores {
         // Each visit brings its own service time.
         let service = Delay::once(0.0);
@@ -109,8 +110,8 @@ impl Builder<'_> {
         link
     }
 
-    /// Returns the time of messages on the cores of a job copy on nodes from `first` on, which loaders use too; `None` if
-    /// messages take none.
+    /// Returns the core-seconds of messages of a job copy on nodes from `first` on, whose cores its loaders use too; `None` if
+    /// messages take no core time.
     pub(super) fn overhead(&mut self, job: &Job, copy: JobId, first: u32) -> Option<Overhead> {
         let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
         let update = job.servers().map_or(0.0, |servers| 1.0 / servers.update);
@@ -159,7 +160,7 @@ impl Builder<'_> {
         Cores::Shared(self.group(&route, 1.0))
     }
 
-    /// Returns the link of the memory of the node being built, if its bandwidth is limited.
+    /// Returns the link that models the memory bandwidth of the node being built; `None` if the bandwidth is unlimited.
     pub(super) fn memory(&mut self) -> Option<LinkId> {
         let bandwidth = self.here().memory_bandwidth;
         if bandwidth.is_infinite() {
@@ -186,8 +187,8 @@ impl OnCores {
         self.with(builder, job.launch.as_ref().map_or(0.0, |launch| launch.lock), 0.0)
     }
 
-    /// Returns how threads get cores that hold the lock for the share `lock` of their time, and move `traffic` bytes in memory
-    /// per second of it. While threads wait for lock or memory, they still occupy their cores.
+    /// Returns how threads get cores if they hold the lock for the share `lock` of their time and move `traffic` bytes in
+    /// memory per core-second. Threads that wait for the lock or for memory still occupy their cores.
     fn with(&self, builder: &mut Builder, lock: f64, traffic: f64) -> Cores {
         let Some(link) = self.link else { return self.plain };
         let uses =
@@ -197,8 +198,8 @@ impl OnCores {
         Cores::Shared(builder.env.network.group(Demand { route, weight: 1.0, cap: 1.0 }))
     }
 
-    /// Returns the route of bytes over `route` that use cores too. Transfers compete for cores with threads as equals, by
-    /// their share of a core.
+    /// Returns the group of flows over `route` that also use a core; `None` if the cores are a FIFO station. Transfers and
+    /// threads compete for cores as equals, by their share of a core.
     pub(super) fn coupled(
         &self,
         builder: &mut Builder,
@@ -213,7 +214,7 @@ impl OnCores {
     }
 }
 
-/// Returns the cores of a node on which only messages of `job` are at work.
+/// Returns the cores of a node as they are when only messages of `job` use them.
 fn idle_cores(node: &Node, job: &Job) -> IdleCores {
     match node.scheduling {
         Scheduling::Fifo => IdleCores::Slots(node.cores),
@@ -223,7 +224,7 @@ fn idle_cores(node: &Node, job: &Job) -> IdleCores {
     }
 }
 
-/// Returns the capacity of a node's cores that `threads` threads share.
+/// Returns the total capacity of a node's cores, by the number of threads that share them (at most `threads`).
 fn shared_cores(node: &Node, threads: u32) -> Capacity {
     match node.most_threads() {
         1 => Capacity::Fixed(node.usable_cores),
@@ -244,7 +245,7 @@ fn shares_more(job: &Job) -> bool {
         || job.loader.stages.iter().any(|stage| stage.lock > 0.0)
 }
 
-/// Returns the speed of each of `threads` threads that have the cores to themselves.
+/// Returns the speed of each of `threads` threads that have the node's cores to themselves, relative to one undisturbed core.
 pub(super) fn speed_alone(node: &Node, threads: u32) -> f64 {
     (node.core_capacity(threads) / f64::from(threads)).min(1.0)
 }

@@ -9,7 +9,7 @@ use forebay_scenario::{Device as Processor, Fault, Faulty};
 use super::Builder;
 
 impl Builder<'_> {
-    /// Returns all faults, none of which has begun.
+    /// Returns all faults in their initial state: none has begun.
     pub(super) fn faults(&self) -> Vec<FaultRun> {
         self.scenario.faults.iter().map(|fault| self.fault(fault)).collect()
     }

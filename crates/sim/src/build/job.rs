@@ -90,9 +90,9 @@ impl Builder<'_> {
         self.parts.jobs.push(run);
     }
 
-    /// Makes the workers of loader `l`, which feeds one device, only sum up their activities, if no stall needs the times of
-    /// these: if there is a single stage (no worker waits for another), no polling (batches are found when they come), and the
-    /// timelines are notified of each wait that begins.
+    /// Lets the workers of loader `l`, which feeds one device, record only the sums of their activities instead of a timeline,
+    /// if no stall needs the timeline. This is so if the loader has a single stage (no worker waits for another one) and does
+    /// not poll (devices find batches at once), and if timelines are notified of each wait that begins.
     fn sum_up(&mut self, l: LoaderId) {
         let loader = &self.parts.loaders[l];
         if loader.stages.len() > 1 || loader.polling.is_some() || !loader.tells {
@@ -103,7 +103,7 @@ impl Builder<'_> {
         workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
     }
 
-    /// Returns the time from the start of the first copy of job `index` to that of copy number `copy` [s].
+    /// Returns the time from the start of the first copy of job `index` to the start of copy number `copy` [s].
     fn gaps(&self, index: usize, copy: u32) -> f64 {
         let job = &self.scenario.jobs[index];
         if job.arrivals == Arrivals::Regular || job.stagger == 0.0 {
@@ -117,7 +117,7 @@ impl Builder<'_> {
         (0..copy).map(gap).sum()
     }
 
-    /// Returns the job copy before it has loaders and devices.
+    /// Returns the state of a job copy that has no loaders and devices yet.
     fn job_run(&mut self, of: &JobCopy, index: usize, copy: u32) -> JobRun {
         let job = of.job;
         // Nodes that differ from the first ones have a factor for that: see `slowness`.
@@ -175,7 +175,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the factor by which accelerators of the node being built are slower than those of the cluster's first nodes.
+    /// Returns the factor by which steps take longer on accelerators of the node being built than on those of the cluster's
+    /// first nodes.
     pub(super) fn slowness(&self, job: &Job) -> f64 {
         match job.device {
             Processor::Accelerator => self.scenario.cluster.slowness(self.here(), job.peak),
@@ -189,7 +190,7 @@ impl Builder<'_> {
         job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()
     }
 
-    /// Adds the devices of the last loader, which has number `rank`.
+    /// Adds the devices that the last loader feeds; this loader has number `rank` in the job copy.
     fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
         let l = self.parts.loaders.loaders.next_id() - 1;
         let (own, learners) = (of.job.copies_per_loader(), of.job.learners.most);
@@ -236,7 +237,7 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
     )
 }
 
-/// Returns the steps of a job that starts at `start`, of whose learners not all may be active.
+/// Returns the record of steps of a job that starts at `start`; only a part of the job's learners may be active at first.
 fn steps_of(job: &Job, start: Time) -> Steps {
     let mut steps = Steps::new(start);
     steps.share_among(f64::from(job.learners.first()) / f64::from(job.learners.most));

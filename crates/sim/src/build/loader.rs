@@ -20,7 +20,7 @@ use super::mount::{Client, whole};
 use super::storage_model::{Rest, StorageModel};
 use super::work::operations_of;
 
-/// Returns whether each sample is a file that one request fetches.
+/// Returns whether each sample is a file of its own that one request fetches as a whole.
 fn is_plain(dataset: &Dataset) -> bool {
     matches!(dataset.layout, Layout::FilePerSample) && dataset.ranges.is_none()
 }
@@ -87,8 +87,8 @@ impl Builder<'_> {
         self.parts.loaders.loaders.push(loader);
     }
 
-    /// Returns the requests to loader number `rank`, if it makes batches on request, with their history if a timeline is
-    /// recorded.
+    /// Returns the batch requests of loader number `rank`, if it makes batches on request; their history is recorded for the
+    /// first loader if there is a timeline.
     fn requests(&self, copy: &JobCopy, rank: u32) -> Option<Box<Requests>> {
         let dataset = &self.scenario.datasets[copy.job.dataset];
         let mut requests = Requests::for_job(copy.job, dataset, copy.goal.quota)?;
@@ -116,12 +116,13 @@ impl Builder<'_> {
         (self.couple(mount, route, rest, &cores), cores)
     }
 
-    /// Returns the number of files of the data sets before this one, which were created first.
+    /// Returns the number of files in the data sets listed before data set `dataset`; these files are created first.
     pub(super) fn files_before(&self, dataset: usize) -> u64 {
         self.scenario.datasets[..dataset].iter().map(Dataset::files).fold(0, u64::saturating_add)
     }
 
-    /// Returns the mount of storage `index` on the node being built, for threads on `cores`; its bytes go on over `beyond`.
+    /// Returns the mount of storage `index` on the node being built, for threads on `cores`. If `beyond` is set, the bytes pass
+    /// that link use after the storage's own route.
     pub(super) fn loader_mount(
         &mut self,
         index: usize,
@@ -203,14 +204,14 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the bytes of a batch that the trainers of `job` copy to their devices themselves, if they do.
+/// Returns the bytes of a batch that a trainer of `job` copies to its device itself [B]; `None` if the trainers copy nothing.
 fn loads(job: &Job, dataset: &Dataset) -> Option<f64> {
     job.loader.requests.filter(|requests| requests.to_device)?;
     let sample = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
     Some(sample * job.batch as f64)
 }
 
-/// Returns the last buffer, with its history if reports show it.
+/// Returns the queue between the loader's last stage and the devices; its history is recorded if reports show the job copy.
 fn queue(copy: &JobCopy) -> Queue {
     let mut queue = Queue::for_job(copy.job, copy.goal.quota, copy.start);
     if copy.recorded {

@@ -24,32 +24,33 @@ use super::storage_model::{Rest, StorageModel};
 pub(super) struct Backend {
     pub(super) station: Option<StationId>,
     pub(super) link: Option<LinkId>,
-    /// The link use of each byte that is written to the storage.
+    /// Link use of each byte written to the storage; `None` if writing is not limited.
     pub(super) write: Option<Use>,
-    /// The link of each storage target.
+    /// The links of the storage targets, one for each target.
     targets: Vec<LinkId>,
     limiter: Option<LimiterId>,
     pub(super) service: ServiceModel,
 }
 
-/// The user of a storage.
+/// The user of a storage, which determines the route of the bytes.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Client {
-    /// A node, over its NIC if the storage is remote, with requests of this mean size [B].
+    /// A node that reads over its NIC if the storage is remote, with requests of the given mean size [B].
     Node(f64),
     /// A node that copies from the storage to a tier of its own, over its NIC if the storage is remote.
     Copy,
-    /// A node that writes to the storage, over its NIC in the other direction.
+    /// A node that writes to the storage, over the outgoing direction of its NIC.
     Writer,
-    /// A server on its own node that writes to the storage, over this NIC, if the NIC is limited.
+    /// A parameter server on a node of its own that writes to the storage over the given NIC; `None` if the NIC is not limited.
     Server(Option<LinkId>),
     /// A background load from outside the cluster.
     Background,
 }
 
 impl Builder<'_> {
-    /// Returns the mount of storage `index` for one more client, the link use of its bytes, which go on over `beyond`, and the
-    /// times that are left when core-seconds are taken out.
+    /// Returns the mount of storage `index` for one more client, the route of its bytes, and the latency and core use that
+    /// remain after a request's core-seconds have been taken out of its time. If `beyond` is set, it is the last link use of
+    /// the route.
     pub(super) fn mount(
         &mut self,
         index: usize,
@@ -119,7 +120,8 @@ impl Builder<'_> {
         Striped { targets, before: 0, ways }
     }
 
-    /// Returns the I/O queues of the node being built to storage `index`, each over `route` and a link of its own.
+    /// Returns the I/O queues of the node being built to storage `index`; the route of each queue consists of `route` and the
+    /// queue's own link.
     fn io_queues(
         &mut self,
         index: usize,
@@ -138,7 +140,7 @@ impl Builder<'_> {
         IoQueues { slots: queues.slots, links: queues.links, routes, first: 0, each_operates }
     }
 
-    /// Returns the storage's components, which all nodes share.
+    /// Returns the components of a storage that all nodes share, and adds them at the first call.
     fn server(&mut self, index: usize, model: &StorageModel) -> Backend {
         if let Some(known) = &self.shared[index] {
             return known.clone();
@@ -148,7 +150,8 @@ impl Builder<'_> {
         made
     }
 
-    /// Returns the components of the storage on the node being built.
+    /// Returns the components of a storage that each node has for itself (a local disk), for the node being built; adds them at
+    /// the first call.
     pub(super) fn disk(&mut self, index: usize, model: &StorageModel) -> Backend {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.disks.get(&index));
         if let Some(known) = known {
@@ -160,7 +163,7 @@ impl Builder<'_> {
         made
     }
 
-    /// Returns the latency of the storage's request path plus `more`, which may be less than 0.
+    /// Returns the latency of the storage's request path plus `more` [s], which may be negative.
     pub(super) fn latency(&mut self, model: &StorageModel, more: f64) -> RequestLatency {
         // A measured latency already includes the network.
         let behind = model.remote && model.path.measured().is_none();
@@ -220,8 +223,8 @@ impl Builder<'_> {
         number
     }
 
-    /// Returns the link use of each byte that is written to storage `index`: it keeps the link for reads, which carries
-    /// `most`, busy for as long as the write takes.
+    /// Returns the link use of each byte written to storage `index`. A write occupies the link that reads use, of bandwidth
+    /// `most`, for as long as the write takes.
     fn written(&mut self, index: usize, link: Option<LinkId>, most: f64) -> Option<Use> {
         let storage = &self.scenario.storage[index];
         let rate = storage.tier.and_then(|tier| tier.write);

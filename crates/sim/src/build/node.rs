@@ -22,14 +22,14 @@ use super::sync::LinkPlace;
 /// The components of a node that its loaders share.
 #[derive(Debug, Default)]
 pub(super) struct OnNode {
-    /// How threads get the node's cores, and the link of the cores if threads share them.
+    /// How threads get the node's cores; and the link that models the cores, if threads share them.
     pub(super) cores: Option<(Cores, Option<LinkId>)>,
     pub(super) memory: Option<LinkId>,
-    /// Quota on cores of each job copy, if its use of cores is limited.
+    /// Link of the CPU quota of each job copy that has one.
     pub(super) quotas: BTreeMap<JobId, LinkId>,
-    /// GPUs of the node that job copies up to the one being built use.
+    /// GPUs of the node that the job copies built so far have taken, the current one included.
     gpus: Vec<Taken>,
-    /// First GPU of the job copy being built, and number of GPUs after which numbering starts again from 0.
+    /// First GPU of the job copy being built, and number of GPUs on the node, after which GPU numbers wrap around to 0.
     own_gpus: (u64, u64),
     nic: Option<LinkId>,
     nic_out: Option<LinkId>,
@@ -39,11 +39,11 @@ pub(super) struct OnNode {
     pub(super) node_caches: BTreeMap<usize, CacheId>,
     /// Ids of the node's caches of decoded samples, by job copy.
     pub(super) decoded: BTreeMap<JobId, CacheId>,
-    /// Disks and memory of the node, by storage.
+    /// Components of the node's own storages (disks, memory), by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
-    /// I/O queues to a shared target, by storage.
+    /// I/O queues of the node to a shared target, by storage.
     queues: BTreeMap<usize, NodeQueues>,
-    /// Number of workers that read, in the loaders built so far on the node.
+    /// Number of workers that read from storage, over the loaders built so far on the node.
     readers: u32,
 }
 
@@ -56,7 +56,8 @@ pub(super) struct NodeQueues {
     pub(super) links: Vec<Option<LinkId>>,
 }
 
-/// GPUs of a node that copies of a job use: `number` GPUs from the first on, continuing from 0 after the node's last GPU.
+/// GPUs of a node that copies of a job have taken: `number` GPUs from `first` on; GPU numbers wrap around after the node's last
+/// GPU.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     job: usize,
@@ -65,7 +66,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Returns the begin and end of each range of GPUs, on a node of `all` GPUs.
+    /// Returns the taken GPUs as at most two ranges of begin and end (the second may be empty), on a node of `all` GPUs.
     fn spans(self, all: u64) -> [(u64, u64); 2] {
         let end = self.first + self.number;
         [(self.first, end.min(all)), (0, end.saturating_sub(all).min(all))]
@@ -98,8 +99,8 @@ impl Builder<'_> {
         made
     }
 
-    /// Returns the number of workers that read on the node being built, before those of the loader being built, and adds its
-    /// `readers` to them.
+    /// Returns the number of reading workers in the loaders built before on this node, and adds the `readers` of the loader
+    /// being built.
     pub(super) fn readers_before(&mut self, readers: u32) -> u32 {
         let node = self.on_nodes.entry(self.node).or_default();
         let before = node.readers;
@@ -107,7 +108,7 @@ impl Builder<'_> {
         before
     }
 
-    /// Returns the link into the node being built through its NIC.
+    /// Returns the link of the incoming direction of the NIC of the node being built.
     pub(super) fn nic(&mut self, bandwidth: f64) -> LinkId {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
             return known;
@@ -117,8 +118,8 @@ impl Builder<'_> {
         link
     }
 
-    /// Returns the link through which data from storage come into the node being built, or leave it if `out`; `None` if it is
-    /// not limited.
+    /// Returns the NIC's link for storage data that come into the node being built, or leave the node if `out` is set; `None`
+    /// if it is not limited.
     pub(super) fn data_nic(&mut self, out: bool) -> Option<LinkId> {
         let cluster = &self.scenario.cluster;
         let bandwidth = cluster.data_nic_at(self.node);
@@ -135,7 +136,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns the link out of the node being built through its NIC.
+    /// Returns the link of the outgoing direction of the NIC of the node being built.
     pub(super) fn nic_out(&mut self, bandwidth: f64) -> LinkId {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic_out) {
             return known;
@@ -186,9 +187,9 @@ impl Builder<'_> {
         ((first + place) % all.max(1)) as u32
     }
 
-    /// Assigns GPUs to the model copies of a copy of job `index` on nodes from `first` on, with all their stages: the first
-    /// GPUs that no job uses which may run at the same time. If there are too few, numbering continues from the node's first
-    /// GPU.
+    /// Assigns GPUs to the model copies (with all their stages) of one copy of job `index`, on nodes from `first` on. The job
+    /// copy takes the first GPUs that no job uses which may run at the same time; if too few are free, GPU numbers wrap around
+    /// to 0, and jobs share GPUs.
     pub(super) fn take_gpus(&mut self, index: usize, first: u32) {
         let job = &self.scenario.jobs[index];
         let over = self.over_before(job);
@@ -208,7 +209,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the jobs that are over when `job` begins.
+    /// Returns the jobs that have ended when `job` begins, because it waits for them, directly or indirectly.
     fn over_before(&self, job: &Job) -> BTreeSet<usize> {
         let (mut found, mut next) = (BTreeSet::new(), job.after.clone());
         while let Some(job) = next.pop() {
@@ -249,8 +250,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the group of flows for models or gradients that learners move in the memory of a GPU, if its bandwidth is
-    /// limited.
+    /// Returns the group of flows of models or gradients that learners move in a GPU's memory; `None` if that bandwidth is
+    /// unlimited or unused.
     fn gpu_memory(&mut self, job: &Job) -> Option<GroupId> {
         let bandwidth = self.here().gpu_memory_bandwidth;
         let used = job.uses_gpu_memory() && bandwidth.is_finite();
@@ -268,8 +269,8 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the first of `number` consecutive GPUs that are not taken, on a node of `all` GPUs; if there are none, the GPU
-/// after as many as are taken.
+/// Returns the first of `number` consecutive free GPUs on a node of `all` GPUs. If there is no such range, returns the total
+/// number of taken GPUs, modulo `all`.
 fn first_free(taken: Vec<Taken>, number: u64, all: u64) -> u64 {
     let sum: u64 = taken.iter().map(|taken| taken.number).sum();
     let mut spans: Vec<(u64, u64)> = taken.into_iter().flat_map(|taken| taken.spans(all)).collect();

@@ -1,4 +1,4 @@
-//! Finds the communicators that have their links for themselves.
+//! Finds the communicators whose links nothing else uses.
 
 use crate::communication::CommunicatorRun;
 use crate::index::Ids;
@@ -26,7 +26,7 @@ impl Builder<'_> {
         self.tell_alone(&users);
     }
 
-    /// Marks the links that faults slow as shared.
+    /// Marks the links that faults slow as shared, because their capacity changes.
     fn share_changing(&self, users: &mut LinkUsers) {
         for fault in self.faults() {
             fault.links.iter().for_each(|(link, _)| users.share(*link));

@@ -19,11 +19,11 @@ use super::Builder;
 use super::job::JobCopy;
 use super::sync::LinkPlace;
 
-/// The model copies of a job copy, divided into stages.
+/// The state of a job copy whose model copies are divided into stages.
 pub(super) struct Stages {
     pub(super) run: ParallelRun,
     pub(super) ways: RankRoutes,
-    /// Programs by stage, for one model copy after the other of those whose programs differ.
+    /// The program of each stage, for one model copy after the other; model copies with equal programs share them.
     pub(super) programs: Vec<Vec<Op>>,
 }
 
@@ -43,8 +43,8 @@ struct Laid<'j> {
 }
 
 impl Builder<'_> {
-    /// Builds the stages of a job copy on nodes from `node` on, whose first device has number `first`; `None` if its model
-    /// copies are not spread over GPUs.
+    /// Builds the stages of a job copy on nodes from `node` on; its first device has number `first`. Returns `None` if the
+    /// model copies are not spread over GPUs.
     pub(super) fn parallel(
         &mut self,
         copy: &JobCopy,
@@ -85,8 +85,8 @@ impl Builder<'_> {
         Some(Stages { run, ways: laid.ways, programs })
     }
 
-    /// Adds the communicators of each stage's GPUs with those of other model copies: with all of them, with those that
-    /// together hold all experts, and with those that hold the same experts.
+    /// Adds the communicators that join the GPUs of each stage with those of other model copies: with all model copies, with
+    /// those that together hold all experts, and with those that hold the same experts.
     fn communicators_of_copies(
         &mut self,
         laid: &Laid<'_>,
@@ -125,7 +125,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds communicators for sets of devices, each with the groups of their GPUs; each device takes part in those of its set.
+    /// Adds communicators for sets of devices. Each set comes with the groups of its devices' GPUs, one communicator for each
+    /// group; every device of the set takes part in all of them.
     fn share(
         &mut self,
         laid: &Laid<'_>,
@@ -151,8 +152,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds communicators of groups of ranks that do the same side by side, one for each of `groups`, whose ranks are on
-    /// `devices`; returns their ids.
+    /// Adds one communicator for each of `groups`, whose ranks are on `devices`; all do the same collectives side by side.
+    /// Returns the ids of the communicators.
     fn communicators(
         &mut self,
         laid: &Laid<'_>,
@@ -175,7 +176,7 @@ impl Builder<'_> {
         self.parts.communicators.all.ids_from(begin)
     }
 
-    /// Returns the parts of all model copies, on nodes from `first` on.
+    /// Returns the initial state of all devices (stages of model copies), on nodes from `first` on.
     fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> Vec<ParallelDevice> {
         let (job, mut parts) = (laid.job, Vec::new());
         for model in 0..job.ranks() {
@@ -196,8 +197,8 @@ impl Builder<'_> {
         parts
     }
 
-    /// Returns the factor by which the slowest of these GPUs is slower than those of the cluster's first nodes; the GPUs are
-    /// on nodes from `first` on.
+    /// Returns the slowdown of the slowest of these GPUs relative to the GPUs of the cluster's first nodes; the job copy is on
+    /// nodes from `first` on.
     fn slowest(&mut self, laid: &Laid<'_>, gpus: Members, first: u32) -> f64 {
         let nodes = &laid.nodes[gpus.first as usize..(gpus.first + gpus.ranks) as usize];
         let mut slowness = 0.0_f64;
@@ -208,7 +209,8 @@ impl Builder<'_> {
         slowness
     }
 
-    /// Returns for each GPU the routes from and to its node's memory, if the job swaps; the GPUs are on nodes from `first` on.
+    /// Returns for each GPU the routes from and to its node's memory; empty if the job does not swap. The job copy is on nodes
+    /// from `first` on.
     fn swap_ways(
         &mut self,
         laid: &Laid<'_>,
@@ -238,8 +240,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Adds the communicators of the GPUs of each stage of a model copy: of those that split layers, and of those that split
-    /// sequences.
+    /// Adds the communicators inside each stage of each model copy: those of the ranks that split layers, and those of the
+    /// ranks that split sequences.
     fn communicators_of_parts(
         &mut self,
         laid: &Laid<'_>,
@@ -277,12 +279,12 @@ fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
 }
 
 impl Laid<'_> {
-    /// Returns the model copies whose programs differ.
+    /// Returns the numbers of the model copies that need programs of their own.
     fn experts(&self) -> Range<u32> {
         0..self.job.programs_of_stage()
     }
 
-    /// Returns the programs of all stages of model copy number `expert` of those whose programs differ.
+    /// Returns the programs of all stages for model copy number `expert` among those that need programs of their own.
     fn programs(&self, expert: u32) -> Vec<StageProgram> {
         (0..self.job.shares().len()).map(|stage| self.program(stage, expert)).collect()
     }
@@ -311,7 +313,7 @@ impl Laid<'_> {
         })
     }
 
-    /// Returns the collectives of a program in a communicator; if all are the same, only one of them.
+    /// Returns the collectives that a program starts in a communicator, in order; if all of them are equal, returns only one.
     fn sequence(&self, program: &StageProgram, kind: Communicator) -> Arc<[Planned]> {
         let all = &program.collectives[kind as usize];
         let same = all.iter().all(|started| *started == all[0]);
@@ -331,7 +333,7 @@ impl Laid<'_> {
         all.iter().map(planned).collect()
     }
 
-    /// Returns the maximum bytes of waiting collectives of a communicator that are fused into one [B].
+    /// Returns the maximum size of a fused collective of a communicator [B]; 0 if collectives are not fused.
     fn fusion(&self, kind: Communicator) -> u64 {
         match kind {
             Communicator::Data | Communicator::ExpertData => {
@@ -341,7 +343,8 @@ impl Laid<'_> {
         }
     }
 
-    /// Returns how these collectives are done by `groups` of ranks side by side; `None` if there are no collectives.
+    /// Returns the plan for these collectives, which each of `groups` does at the same time; `None` if there are no
+    /// collectives.
     fn plan(&self, kind: Communicator, all: &[Planned], groups: &[Members]) -> Option<Plan> {
         let (sync, of) = (self.job.sync.as_ref(), self.of);
         let method = match kind {

@@ -1,4 +1,4 @@
-//! A step in pieces, between which parameters are needed and gradients ready.
+//! A training step, cut into pieces at the points where parameters are needed or gradients are ready.
 
 use crate::communication::{Piece, Pieces, Planned};
 use forebay_collective::Operation;
@@ -43,8 +43,8 @@ pub(super) fn pieces(sync: &Sync) -> Pieces {
     Pieces::new(pieces, sync.interval, needed.len() as u32)
 }
 
-/// Returns when parameter buckets are needed, given when each is used: a computation that waits for a bucket waits for all
-/// buckets sent before it, so none is needed later than a bucket sent after it.
+/// Returns the time by which each parameter bucket must have arrived, given the time when it is used. A computation that waits
+/// for a bucket also waits for all buckets sent before it, so no bucket is needed later than one sent after it.
 fn until(mut needed: Vec<f64>) -> Vec<f64> {
     let mut least = f64::INFINITY;
     for at in needed.iter_mut().rev() {
@@ -54,7 +54,8 @@ fn until(mut needed: Vec<f64>) -> Vec<f64> {
     needed
 }
 
-/// Returns when gradients can be reduced: in the order of buckets, so none is ready earlier than those before it.
+/// Returns the time from which each gradient bucket can be reduced. Buckets are reduced in order, so none is ready earlier than
+/// the buckets before it.
 fn from_then(mut ready: Vec<f64>) -> Vec<f64> {
     let mut most = 0.0_f64;
     for at in &mut ready {

@@ -26,7 +26,7 @@ struct Rank {
 }
 
 impl Links<'_, '_> {
-    /// Returns the link at a place, if its bandwidth is limited.
+    /// Returns the link with this name at node or rack `of`, where it has number `index`; empty if its bandwidth is unlimited.
     fn at(&mut self, name: &'static str, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
         let place = LinkPlace { name, index, of };
         let link = bandwidth.is_finite().then(|| self.builder.link_at(place, bandwidth));
@@ -34,7 +34,7 @@ impl Links<'_, '_> {
         link.into_iter().collect()
     }
 
-    /// Returns the links of two names at a place: out and in.
+    /// Returns two links at the same place, one for each direction (out, in), with the given names.
     fn both(
         &mut self,
         names: [&'static str; 2],
@@ -45,7 +45,7 @@ impl Links<'_, '_> {
         names.map(|name| self.at(name, index, of, rate))
     }
 
-    /// Returns the links of GPU number `gpu` of a node towards other GPUs of the node.
+    /// Returns the links over which GPU number `gpu` of a node exchanges data with other GPUs of the node.
     fn inside(&mut self, intra: &Intra, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
         match intra.kind {
             IntraKind::Shared => [self.at("node.intra", 0, node, intra.bandwidth), Vec::new()],
@@ -93,7 +93,8 @@ impl Links<'_, '_> {
         ways
     }
 
-    /// Returns the links between GPU number `own` of a node and servers in the node's memory, if there are any.
+    /// Returns the links between GPU number `own` of a node and servers in the node's memory; empty if the job has no such
+    /// servers.
     fn host(&mut self, rank: Rank, own: u32, node: u32) -> [Vec<LinkId>; 2] {
         if !rank.beside_servers {
             return [const { Vec::new() }; 2];
@@ -102,7 +103,7 @@ impl Links<'_, '_> {
         self.both(["node.pcie.out", "node.pcie"], own, node, pcie)
     }
 
-    /// Returns the links of server number `number` of `job` on nodes from `first` on.
+    /// Returns the links of parameter server number `number` of `job`, whose nodes begin at `first`.
     fn server(&mut self, (job, of): (&Job, &Servers), number: u32, first: u32) -> RankLinks {
         let none = RankLinks { server: true, ..RankLinks::default() };
         match of.place {
@@ -166,7 +167,7 @@ impl Links<'_, '_> {
 }
 
 impl Builder<'_> {
-    /// Returns the routes between the ranks of `job` on nodes from `first` on.
+    /// Returns the routes between the model copies (ranks) and parameter servers of a job copy, on nodes from `first` on.
     pub(super) fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> RankRoutes {
         let job = of.job;
         let latency = [sync.transport.latency_inside, sync.transport.latency];

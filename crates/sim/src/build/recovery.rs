@@ -11,8 +11,8 @@ use super::job::JobCopy;
 use super::mount::Client;
 
 impl Builder<'_> {
-    /// Returns the checkpoints and failures of a job copy on nodes from `node` on, with loaders from `first` on; `servers` are
-    /// the routes to its parameter servers, if it has any. `None` if it has neither checkpoints nor failures.
+    /// Returns the checkpoints and failures of a job copy, on nodes from `node` on and with loaders from `first` on; `servers`
+    /// are the routes to its parameter servers, if it has any. Returns `None` if the job has neither checkpoints nor failures.
     pub(super) fn recovery(
         &mut self,
         of: &JobCopy,
@@ -53,7 +53,7 @@ impl Builder<'_> {
             .collect()
     }
 
-    /// Returns the servers that write a checkpoint: the first one everything, or each its part.
+    /// Returns the servers that write a checkpoint: either the first server writes everything, or each server writes its part.
     fn writing_servers(
         &mut self,
         of: &JobCopy,

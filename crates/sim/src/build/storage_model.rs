@@ -1,4 +1,4 @@
-//! A storage's request path as one client sees it, and the core-seconds included in its times.
+//! A storage's request path for one client, without the core-seconds that the path's measured times include.
 
 use forebay_scenario::storage::Bandwidth;
 use forebay_scenario::{ReadCpu, RequestPath};
@@ -6,7 +6,7 @@ use forebay_scenario::{ReadCpu, RequestPath};
 /// A bandwidth that does not limit transfers.
 const UNLIMITED: &Bandwidth = &Bandwidth::Fixed(f64::INFINITY);
 
-/// A storage's request path as it is built for one client.
+/// A storage's request path, as one client's components are built from it.
 pub(super) struct StorageModel<'s> {
     pub(super) path: &'s RequestPath,
     /// Maximum throughput of a single transfer over links [B/s].
@@ -15,10 +15,10 @@ pub(super) struct StorageModel<'s> {
     pub(super) remote: bool,
 }
 
-/// The parts of a storage's times when the core-seconds of a request are taken out of them.
+/// What remains of a storage's times after the core-seconds of a request have been taken out of them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rest {
-    /// Time to be added to the latency [s]; may be negative.
+    /// Correction of the latency [s]; may be negative.
     pub(super) latency: f64,
     /// Core-seconds that are spent apart from the transfer.
     pub(super) cpu: ReadCpu,
@@ -31,7 +31,7 @@ pub(super) struct Rest {
 pub(super) struct Coupled {
     /// Core-seconds for each byte [s/B].
     pub(super) cpu: f64,
-    /// Time per byte of a request that is alone [s/B].
+    /// Time per byte of a request that has the storage to itself [s/B].
     pub(super) alone: f64,
 }
 
@@ -46,7 +46,7 @@ impl<'s> StorageModel<'s> {
         }
     }
 
-    /// Returns the bandwidth of the link that all transfers share.
+    /// Returns the bandwidth of the link that all transfers share [B/s].
     pub(super) fn bandwidth(&self) -> &'s Bandwidth {
         if self.path.seek().is_some() { UNLIMITED } else { &self.path.bandwidth }
     }
@@ -60,10 +60,10 @@ impl<'s> StorageModel<'s> {
 }
 
 impl StorageModel<'_> {
-    /// Takes the core-seconds of a request, which are included in its time, out of the latency and the time per byte. If the
-    /// core-seconds exceed one of the two, the other one is reduced instead, for requests of `size` bytes. If the links cannot
-    /// be as fast as the remaining time per byte requires, transfers keep a core busy during the transfer; but only if a
-    /// core's work is most of the time per byte, or if the latency is too short to be reduced instead.
+    /// Takes a request's core-seconds, which its measured time includes, out of the latency and the time per byte. If the
+    /// core-seconds exceed one of these two, the other one is reduced instead, for requests of `size` bytes. If the links are
+    /// too slow for the remaining time per byte, transfers keep a core busy while they last; but only if core work is more than
+    /// half of the time per byte, or if the latency is too short to be reduced instead.
     pub(super) fn take_cpu(&mut self, size: f64) -> Rest {
         let cpu = self.path.cpu;
         if cpu == ReadCpu::default() {
@@ -92,15 +92,16 @@ impl StorageModel<'_> {
         Rest { latency: fixed.max(0.0) - latency, cpu, coupled: None }
     }
 
-    /// Lets transfers keep a core busy; a transfer would take `per_byte` without that, and takes at least `least` [s/B].
+    /// Lets a transfer keep a core busy while it lasts. Without core work, a transfer takes `per_byte` [s/B]; the links allow
+    /// no less than `least` [s/B].
     fn couple(&mut self, per_byte: f64, least: f64) -> Coupled {
         let alone = per_byte.max(self.path.cpu.per_byte);
         self.per_stream = 1.0 / alone;
         Coupled { cpu: self.path.cpu.per_byte, alone: alone.max(least) }
     }
 
-    /// Takes a core's part out of `per_byte` [s/B], since it is spent after the bytes have arrived; returns the negative
-    /// remainder if the core's part is larger than `per_byte`, otherwise 0.
+    /// Takes the core's part out of `per_byte` [s/B], since the core works after the bytes have arrived. Returns the difference
+    /// if the core's part is larger than `per_byte` (a negative number), otherwise 0.
     fn keep_apart(&mut self, per_byte: f64) -> f64 {
         let per_byte = per_byte - self.path.cpu.per_byte;
         // With no time left per byte, a stream has no cap.

@@ -19,11 +19,11 @@ use super::Builder;
 use super::job::JobCopy;
 use super::pieces;
 
-/// The place of a link.
+/// The key of a link: its name, and the node or rack where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LinkPlace {
     pub(super) name: &'static str,
-    /// Number of the link among those of that name at its node or rack.
+    /// Number of the link among the links with the same name at its node or rack.
     pub(super) index: u32,
     /// Number of the node or rack.
     pub(super) of: u32,
@@ -42,8 +42,8 @@ impl LinkPlace {
 }
 
 impl Builder<'_> {
-    /// Returns the synchronisation of gradients of copy number `copy` of a job on nodes from `node` on, with devices from
-    /// `device` on, by collectives; `None` if it has none.
+    /// Returns how the model copies of copy number `copy` of a job synchronise gradients by collectives, on nodes from `node`
+    /// on and with devices from `device` on; `None` if they do not.
     pub(super) fn sync(
         &mut self,
         of: &JobCopy,
@@ -102,7 +102,8 @@ impl Builder<'_> {
         Some((Box::new(run), Box::new(ways)))
     }
 
-    /// Returns how the learners of a job copy on nodes from `node` on average their models, if they do.
+    /// Returns the model averaging of the learners of a job copy on nodes from `node` on; `None` if the learners do not average
+    /// models.
     pub(super) fn averaging(&self, job: &Job, node: u32) -> Option<Box<AveragingRun>> {
         let averaging = job.averaging()?;
         let bytes: f64 =
@@ -112,8 +113,8 @@ impl Builder<'_> {
         Some(Box::new(AveragingRun::new(averaging.period, bytes, bandwidth)))
     }
 
-    /// Returns the exchanges of the model copies of a job copy, on nodes from `node` on, with parameter servers, if it has
-    /// any.
+    /// Returns the exchanges of a job copy's model copies with parameter servers, on nodes from `node` on; `None` if the job
+    /// has no parameter servers.
     pub(super) fn servers(
         &mut self,
         of: &JobCopy,
@@ -141,7 +142,8 @@ impl Builder<'_> {
         Some((Box::new(run), Box::new(ways)))
     }
 
-    /// Returns tracks for bytes in transfer to and from servers, and for the lead of model copies, if a timeline is recorded.
+    /// Returns the timeline's tracks for bytes in transfer to and from servers and for the lead of the fastest model copy;
+    /// `None` if no timeline is recorded.
     fn server_tracks(&mut self, process: &str) -> Option<ServerTracks> {
         let process = self.env.recorder.as_mut()?.process(process.to_owned());
         let moving = self.track(Some(process), || "on the way [B]".to_owned())?;
@@ -149,7 +151,8 @@ impl Builder<'_> {
         Some(ServerTracks { moving, ahead })
     }
 
-    /// Returns tracks for collectives of gradients, and for gradients that wait for theirs, if a timeline is recorded.
+    /// Returns the timeline's tracks for gradient collectives and for gradients that wait for their collective; `None` if no
+    /// timeline is recorded.
     fn sync_tracks(&mut self, process: &str) -> Option<SyncTracks> {
         let process = self.env.recorder.as_mut()?.process(process.to_owned());
         let reduction = self.track(Some(process), || "collectives".to_owned())?;
@@ -157,7 +160,7 @@ impl Builder<'_> {
         Some(SyncTracks { reduction, waiting })
     }
 
-    /// Returns the link at a place of a node or rack, which all jobs there share.
+    /// Returns the link at a place of a node or rack, which all jobs there share; adds it at the first call.
     pub(super) fn link_at(&mut self, place: LinkPlace, bandwidth: f64) -> LinkId {
         self.node = place.of;
         match place {
@@ -182,8 +185,8 @@ fn has_cores(node: &Node, job: &Job) -> bool {
     alike && messages <= u64::from(node.cores)
 }
 
-/// Returns whether each rank has its own links, except for NICs that are each shared by the same number of ranks, on a
-/// `cluster` of equal nodes.
+/// Returns whether each rank has its own links on a `cluster` of equal nodes; only NICs may be shared, each by the same number
+/// of ranks.
 fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
     let host = sync.transport.through_host && cluster.node.pcie.is_finite();
     let even = job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
@@ -194,8 +197,8 @@ fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
     apart && alike && own_cores && !host && even
 }
 
-/// Returns the cost of a transfer inside a node, between nodes by itself, and between nodes beside transfers of all other
-/// ranks of its node.
+/// Returns the cost of a transfer inside a node, of a transfer between nodes that has the NIC to itself, and of a transfer
+/// between nodes while all other ranks of the node transfer too.
 fn costs(job: &Job, sync: &Sync, cluster: &Cluster) -> [Cost; 3] {
     let transport = &sync.transport;
     let (gamma, cpu) = (1.0 / transport.sum, transport.cpu);

@@ -1,4 +1,4 @@
-//! Tiers of nodes that reads pass on their way to the storage.
+//! Tiers of nodes, in which reads look for data before they go to the storage.
 
 use crate::decoded::Decoded;
 use crate::index::{CacheId, HoldersId};
@@ -19,8 +19,8 @@ use super::storage_model::StorageModel;
 use super::sync::LinkPlace;
 
 impl Builder<'_> {
-    /// Returns the tiers that a loader of `job`, with threads on `cores`, uses on the node being built, which is number `rank`
-    /// of the job copy; `None` if it uses none.
+    /// Returns the tiers that a loader of `job` uses on the node being built, with threads on `cores`; the node is number
+    /// `rank` of the job copy. Returns `None` if the loader uses no tier.
     pub(super) fn tiers(&mut self, job: &Job, rank: u32, cores: &OnCores) -> Option<Box<Tiers>> {
         let storage = job.reads_from();
         let cache = self.scenario.storage[storage].cache;
@@ -42,7 +42,7 @@ impl Builder<'_> {
         Some(Box::new(Tiers { rank, peers, cache, parts, read, requests: Vec::new() }))
     }
 
-    /// Returns how a loader of `job` uses the `cache` of its node, and the caches of other nodes if there are several `nodes`.
+    /// Returns how a loader of `job` uses the `cache` of its node, and also those of the other `nodes` if there are several.
     fn cache_ways(
         &mut self,
         job: &Job,
@@ -86,7 +86,7 @@ impl Builder<'_> {
         Some(Box::new(Decoded { cache, bytes, requests: Vec::new() }))
     }
 
-    /// Returns the cache for storage `index` on the node being built.
+    /// Returns the cache on the node being built for data of storage `index`; adds the cache at the first call.
     fn node_cache(&mut self, index: usize, described: TierCache) -> CacheId {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.node_caches.get(&index));
         if let Some(known) = known {
@@ -107,7 +107,8 @@ impl Builder<'_> {
         self.env.storages.node_caches.push(Cache::new(policy, capacity, units, generator))
     }
 
-    /// Returns the list of which node keeps which unit of storage `index`, among the nodes from `first` on.
+    /// Returns the list that records which node keeps each unit of storage `index`, for the job copy whose nodes begin at
+    /// `first`; adds the list at the first call.
     fn holders(&mut self, index: usize, first: u32) -> HoldersId {
         let number = self.env.storages.holders.next_id();
         let known = *self.lists.entry((index, first)).or_insert(number);
@@ -120,7 +121,7 @@ impl Builder<'_> {
         known
     }
 
-    /// Returns the links from the rack of one node to that of another, if data pass through them.
+    /// Returns the links between the racks of two nodes, if storage data pass over them.
     fn between_racks(&mut self, from: u32, to: u32) -> Vec<LinkId> {
         let cluster = &self.scenario.cluster;
         let Some(racks) = cluster.racks.filter(|_| cluster.storage_nic.is_none()) else {
@@ -135,7 +136,8 @@ impl Builder<'_> {
         ways.map(|way| self.link_at(way, racks.uplink)).into()
     }
 
-    /// Returns the mount of storage `index` of another `node` on the node being built: over both NICs.
+    /// Returns the mount through which the node being built reads storage `index` of another `node`: over the NICs of both
+    /// nodes.
     fn peer(&mut self, index: usize, node: u32) -> Mount {
         let mut model = StorageModel::new(&self.scenario.storage[index].path);
         let there = self.at_node(node, |on| on.disk(index, &model));
@@ -157,7 +159,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the result of `build`, called with another `node` as the node being built.
+    /// Calls `build` as if `node` were the node being built, and returns its result.
     fn at_node<T>(&mut self, node: u32, build: impl FnOnce(&mut Self) -> T) -> T {
         let back = std::mem::replace(&mut self.node, node);
         let built = build(self);

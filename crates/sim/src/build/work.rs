@@ -7,7 +7,8 @@ use forebay_scenario::{Distribution, InnerThreads, Job, Operation, Stage};
 
 use super::Builder;
 
-/// Maximum number of operations in each list of a stage: random samples are addressed by stage, list and position.
+/// Maximum number of operations in each list of a stage. It keeps the random-number keys of operations distinct, which consist
+/// of stage, list and position in the list.
 const LIST: usize = 128;
 
 impl Builder<'_> {
@@ -54,7 +55,8 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the computation shared by the threads of a team, if there is one; other work stays as it is.
+/// Returns the computation as work that the threads of `team` share, if there is a team; work other than computations is
+/// returned unchanged.
 fn in_team(work: Work, team: Option<InnerThreads>) -> Work {
     match (work, team) {
         (work @ (Work::Compute(_) | Work::Decode(..)), Some(team)) => {

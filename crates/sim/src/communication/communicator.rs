@@ -1,5 +1,5 @@
-//! Communicators: ranks that have collectives with each other, one after the other, in the order in which all ranks start
-//! them.
+//! Communicators: groups of ranks that do collectives together, one after the other, in the order in which all ranks have
+//! started them.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub(crate) struct CommunicatorRun {
     exchange: Exchange,
     /// Lower bound of the bytes that all ranks together have sent [B].
     sent: f64,
-    /// Set if nothing else uses the communicator's links: each collective then takes as long as the first one with the same
-    /// operation and bytes.
+    /// The collectives on links that nothing else uses, if the communicator has such links: each collective then takes as long
+    /// as the first one with the same operation and bytes.
     pub(super) own: Option<OwnLinks>,
     /// Tracks in the timeline, if one is recorded.
     pub(crate) tracks: Option<SyncTracks>,
@@ -42,11 +42,11 @@ pub(crate) struct CommunicatorRun {
 /// The participants of a communicator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranks {
-    /// Its ranks, by their ports within the job copy.
+    /// The communicator's ranks, by their ports within the job copy.
     pub(crate) members: Members,
-    /// The world's devices that wait for its collectives.
+    /// Ids of the devices that wait for the communicator's collectives.
     pub(crate) devices: Members,
-    /// Number of participants that start each collective: devices, or GPUs whose learners sum their gradients before.
+    /// Number of participants that must start each collective: devices, or GPUs on which learners first sum their gradients.
     pub(crate) starters: u32,
 }
 
@@ -55,7 +55,8 @@ pub(crate) struct Ranks {
 pub(crate) struct Sequence {
     /// The collectives in order; if there is only one, every collective is like it.
     pub(crate) collectives: Arc<[Planned]>,
-    /// Number of collectives that count as started when a step begins: broadcasts of a root, which has all parameters then.
+    /// Number of collectives that count as started when a step begins: broadcasts from a root, which has all parameters at that
+    /// time.
     pub(crate) given: u32,
     /// Maximum bytes of waiting collectives that are fused into one [B].
     pub(crate) fusion: u64,
@@ -66,8 +67,8 @@ pub(crate) struct Sequence {
 pub(crate) struct Planned {
     pub(crate) operation: Operation,
     pub(crate) bytes: u64,
-    /// Time from when all ranks have started the collective until the framework looks at it; `overhead` is the time that the
-    /// framework then needs for its tensors.
+    /// Time from the last rank's start of the collective until the framework notices it; `overhead` is the time that the
+    /// framework then needs for the collective's tensors.
     pub(crate) late: Span,
     pub(crate) overhead: Span,
 }
@@ -85,8 +86,8 @@ impl Planned {
 /// Progress of the collectives of a step.
 #[derive(Debug, Default)]
 struct Progress {
-    /// For each number of a collective, how many ranks have started it; `last` has, for each collective that all have started,
-    /// the time when the last rank did, and its device.
+    /// Number of ranks that have started each collective; `last` holds, for each collective that all ranks have started, the
+    /// time of the last rank's start and that rank's device.
     started: Vec<u32>,
     last: Vec<(Time, DeviceId)>,
     begun: u32,
@@ -109,7 +110,7 @@ enum Stage {
 }
 
 impl Communicator {
-    /// Returns the counter in which the bytes of the communicator's collectives are counted.
+    /// Returns the counter of `books` to which the bytes of this communicator's collectives are added.
     fn sent(self, books: &mut ParallelOutcome) -> &mut f64 {
         match self {
             Self::Data | Self::ExpertData => &mut books.gradients,
@@ -145,12 +146,12 @@ impl CommunicatorRun {
         communicator
     }
 
-    /// Returns the ports of its ranks.
+    /// Returns the ports of the communicator's ranks.
     pub(crate) fn members(&self) -> Members {
         self.ranks.members
     }
 
-    /// Records that nothing but these collectives uses the links of its ranks.
+    /// Records that nothing but the communicator's collectives uses the links of its ranks.
     pub(crate) fn has_own_links(&mut self) {
         self.own = Some(OwnLinks::new(self.ranks.members));
     }
@@ -160,17 +161,17 @@ impl CommunicatorRun {
         self.job
     }
 
-    /// Adds the bytes that its ranks have sent to `books`.
+    /// Adds the bytes that the communicator's ranks have sent to `books`.
     pub(super) fn add_sent(&self, books: &mut ParallelOutcome) {
         *self.kind.sent(books) += self.sent;
     }
 
-    /// Resets the count of the bytes that its ranks have sent.
+    /// Resets the count of the bytes that the communicator's ranks have sent.
     pub(super) fn forget_sent(&mut self) {
         self.sent = 0.0;
     }
 
-    /// Returns the devices that wait for its collectives.
+    /// Returns the devices that wait for the communicator's collectives.
     pub(crate) fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
         self.ranks.devices.gpus().map(DeviceId::new)
     }
@@ -208,8 +209,8 @@ impl CommunicatorRun {
         self.restart();
     }
 
-    /// Counts that a rank starts the collectives with these numbers on device `d`; returns whether all ranks have now started
-    /// one of them.
+    /// Counts that a rank on device `d` starts the collectives with these numbers; returns whether all ranks have now started
+    /// at least one of them.
     fn start(&mut self, now: Time, numbers: std::ops::Range<u32>, d: DeviceId) -> bool {
         let Progress { started, last, .. } = &mut self.progress;
         let before = last.len();
@@ -233,14 +234,14 @@ impl CommunicatorRun {
         self.progress.last.resize(self.sequence.collectives.len(), last);
     }
 
-    /// Returns the plan of collective number `number` of a step.
+    /// Returns the operation, bytes and delays of collective number `number` of a step.
     fn planned(&self, number: u32) -> Option<&Planned> {
         let all = &self.sequence.collectives;
         all.get(number as usize % all.len().max(1))
     }
 
-    /// Takes the next collective that all have started, fused with later waiting ones that fit, as the current one; returns
-    /// the delay before it begins. `None` if a collective is in progress or none is waiting.
+    /// Makes the next collective that all ranks have started the current one, fused with later waiting ones if they fit into
+    /// the fusion buffer; returns the delay before it begins. `None` if a collective is in progress or none is waiting.
     fn next(&mut self, now: Time) -> Option<Span> {
         let Progress { begun: first, stage, .. } = self.progress;
         let waiting = self.progress.last.len() as u32;
@@ -281,7 +282,7 @@ impl CommunicatorRun {
         (self.progress.over, self.progress.stage) = (self.progress.begun, Stage::Idle);
     }
 
-    /// Returns the bytes of collectives that all have started and that have not begun [B].
+    /// Returns the total size of the collectives that all ranks have started and that have not begun [B].
     pub(super) fn waiting(&self) -> u64 {
         let waiting = self.progress.begun..self.progress.last.len() as u32;
         waiting.filter_map(|number| self.planned(number)).map(|planned| planned.bytes).sum()
@@ -313,7 +314,7 @@ impl Communicators {
         }
     }
 
-    /// Begins the next collective of communicator `c`, if all ranks have started it and none is in progress.
+    /// Begins the next collective of communicator `c` that all ranks have started, unless another one is in progress.
     pub(crate) fn begin_next(&mut self, env: &mut Env, c: CommunicatorId) {
         let Some(overhead) = self.all[c].next(env.now) else { return };
         self.trace_gradients(env, c);
@@ -369,7 +370,7 @@ impl Communicators {
         }
     }
 
-    /// Lets the current collective of communicator `c` go on by `act`, and ends it if it is over then.
+    /// Runs `act` on the current collective of communicator `c`, and ends the collective if that was its last event.
     pub(super) fn exchange(
         &mut self,
         env: &mut Env,

@@ -66,7 +66,8 @@ impl Communicators {
         }
     }
 
-    /// Lets an exchange of job copy `j` that belongs to no communicator go on by `act`.
+    /// Runs `act` on an exchange of job copy `j` that belongs to no communicator, and gives freed cores to the next activities;
+    /// returns the result of `act`.
     pub(super) fn on_exchange<R>(
         &mut self,
         env: &mut Env,
@@ -96,8 +97,8 @@ impl Communicators {
         Some(ways.way(&mut env.network, from, to))
     }
 
-    /// Cancels the messages and collectives in progress of job copy `j`, which has these communicators; their steps begin
-    /// again.
+    /// Cancels the messages and the collectives in progress of job copy `j`, whose communicators are `communicators`; their
+    /// steps will begin again.
     pub(crate) fn abort(&mut self, env: &mut Env, j: JobId, communicators: Ids<CommunicatorRun>) {
         self.messages.forget(j);
         self.settle_own_links(env, j, communicators);
@@ -108,7 +109,7 @@ impl Communicators {
         }
     }
 
-    /// Returns `books` with the bytes added that ranks have sent in these communicators.
+    /// Returns `books` plus the bytes that the ranks of these communicators have sent.
     pub(crate) fn with_sent(
         &self,
         of: Ids<CommunicatorRun>,

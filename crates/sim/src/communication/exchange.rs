@@ -1,4 +1,4 @@
-//! A collective in progress: each transfer starts when its sender and receiver have got to it.
+//! A collective in progress: each transfer starts when its sender and its receiver have reached the transfer's phase.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use forebay_scenario::Members;
 use super::message::{Messages, Stage};
 use super::ways::RankRoutes;
 
-/// Phase of a party that has not entered any phase yet.
+/// Value of a party's phase before the party has entered its first phase.
 const NOWHERE: u64 = u64::MAX;
 
 /// Port of the first switch; the ports of further switches count down from here.
@@ -27,12 +27,12 @@ pub(crate) struct Exchange {
     /// The ranks that take part, by their ports in the routes.
     members: Members,
     schedule: Option<Arc<Schedule>>,
-    /// The parties: first ranks, then switches. Each has a current phase, and a number of own transfers in it that are not
-    /// finished.
+    /// The participants of the schedule: first the ranks, then the switches. Each party has a current phase and a number of
+    /// unfinished transfers in that phase.
     parties: Vec<Party>,
-    /// Parties that have transfers left.
+    /// Number of parties that have transfers left.
     unfinished: u32,
-    /// Messages that have arrived at this instant and are not accounted for yet.
+    /// Messages that have arrived at this instant and whose senders and receivers have not gone on yet.
     arrived: Vec<MessageId>,
     /// Scratch space for the transfers of a party.
     own: Vec<Hop>,
@@ -49,7 +49,7 @@ pub(super) struct Around<'a> {
     pub(super) env: &'a mut Env,
     pub(super) messages: &'a mut Messages,
     pub(super) ways: &'a mut RankRoutes,
-    /// Activities that have got a core which a message left.
+    /// Activities that have got a core that a message has freed.
     pub(super) admitted: Vec<Waiting>,
 }
 
@@ -67,7 +67,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the port of a party of the schedule.
+    /// Returns the port of a party: of a rank, or of a switch.
     fn port(&self, party: u32) -> u32 {
         match party.checked_sub(self.members.ranks) {
             None => self.members.gpu(party),
@@ -188,7 +188,7 @@ impl Exchange {
         m
     }
 
-    /// Begins the work of message `m` on a core of its sender's or its receiver's node, if it needs any.
+    /// Begins the core work of message `m` on its sender's or its receiver's node, if the message needs any.
     fn pay(&mut self, around: &mut Around<'_>, m: MessageId, stage: Stage) {
         let message = around.messages.get(m);
         message.stage = stage;
@@ -216,7 +216,7 @@ impl Exchange {
         }
     }
 
-    /// Goes on with message `m` after its core work at one of its ends.
+    /// Continues message `m` after the core work at its sender's or its receiver's node.
     fn paid(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Receiving => self.sum(around, m),

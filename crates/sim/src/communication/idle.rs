@@ -1,4 +1,5 @@
-//! Duration of a collective when nothing else is in progress: it is simulated on a network of its own.
+//! Duration of a collective when nothing else is in progress: the collective is simulated on a separate, otherwise idle
+//! network.
 
 use super::communicator::CommunicatorRun;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ struct Idle {
     end: Time,
 }
 
-/// Returns the time of collectives that groups of ranks do side by side, on links that carry nothing else [s].
+/// Returns the time of a collective that each of `groups` does at the same time, on links that carry nothing else [s].
 pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: &[Members]) -> f64 {
     let mut env = nothing();
     let ways = ways.alone(&mut env.network, &mut env.stations);
@@ -37,7 +38,8 @@ pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: 
     idle.end.seconds()
 }
 
-/// Simulates a collective of `members` up to `until`, on copies of its links in `network`, which nothing else uses.
+/// Simulates a collective of `members` from time zero to `until`, on copies of the members' links in `network`, which carry
+/// nothing else.
 pub(super) fn follow(
     ways: &RankRoutes,
     network: &Network<ActivityId>,

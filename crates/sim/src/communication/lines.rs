@@ -1,4 +1,4 @@
-//! Connections between model copies and parameter servers, each of which carries parts of buckets one after the other.
+//! Connections between model copies and parameter servers. Each connection carries parts of buckets one after the other.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ impl Lines {
         Lines { servers, workers, all: vec![Line::default(); lines] }
     }
 
-    /// Returns the connection of `parcel` with `server`; servers are numbered after all model copies.
+    /// Returns the connection that carries `parcel` to or from `server`; servers are numbered after all model copies.
     fn at(&mut self, parcel: Parcel, server: u32) -> &mut Line {
         let pair = parcel.worker as usize * self.servers as usize;
         let pair = pair + (server - self.workers) as usize;
@@ -37,7 +37,7 @@ impl Lines {
         self.all.fill(Line::default());
     }
 
-    /// Puts `parcel` on its connection; returns true if it can set out now, false if it waits for earlier parcels.
+    /// Puts `parcel` on its connection; returns true if its transfer can begin now, false if it waits for earlier parcels.
     pub(super) fn enter(&mut self, parcel: Parcel, server: u32) -> bool {
         let line = self.at(parcel, server);
         if line.busy {
@@ -48,7 +48,8 @@ impl Lines {
         true
     }
 
-    /// Removes `parcel`, whose bytes have arrived, from its connection; returns the parcel that sets out next.
+    /// Removes `parcel`, whose bytes have arrived, from its connection; returns the parcel whose transfer begins next, if one
+    /// waits.
     pub(super) fn leave(&mut self, parcel: Parcel, server: u32) -> Option<Parcel> {
         let line = self.at(parcel, server);
         let next = line.waiting.pop_front();

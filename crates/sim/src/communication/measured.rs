@@ -9,7 +9,7 @@ use forebay_scenario::Fidelity;
 
 use super::plan::Reduction;
 
-/// The pace of transfers that differs from the transport's.
+/// A pace of transfers that is used instead of the transport's: latency and throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pace {
     /// Latency before a transfer's bytes.

@@ -6,14 +6,14 @@ use forebay_collective::{Hop, Kind};
 /// A transfer of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message {
-    /// The job copy that sends the message; `communicator` is the one whose collective it belongs to, `None` for a message
-    /// between a model copy and a parameter server.
+    /// The job copy that sends the message; `communicator` is the communicator whose collective the message belongs to, `None`
+    /// for a message between a model copy and a parameter server.
     pub(super) job: JobId,
     pub(super) communicator: Option<CommunicatorId>,
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) bytes: u64,
-    /// Whether its receiver adds the bytes to its own data.
+    /// Whether the receiver adds the bytes to its own data.
     pub(super) reduces: bool,
     pub(super) stage: Stage,
 }
@@ -25,18 +25,18 @@ impl Message {
     }
 }
 
-/// What a message waits for; a message goes through these stages in order.
+/// The next thing that a message waits for. A message passes through these stages in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
-    /// A core of its sender's node.
+    /// The message waits for a core of its sender's node, or uses it.
     Sending,
-    /// The latency.
+    /// The message waits for its latency to pass.
     Latency,
-    /// The transfer of its bytes.
+    /// The bytes of the message are being transferred.
     Bytes,
-    /// A core of its receiver's node.
+    /// The message waits for a core of its receiver's node, or uses it.
     Receiving,
-    /// The addition at its receiver.
+    /// The receiver adds the bytes to its own data.
     Sum,
 }
 

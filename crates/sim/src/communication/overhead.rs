@@ -1,4 +1,4 @@
-//! Time of messages on the cores of the nodes that they come from and go to.
+//! Core time that messages take on the nodes of their senders and receivers.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use forebay_scenario::MessageCpu;
 #[derive(Debug, Clone)]
 pub(crate) struct Overhead {
     pub(crate) cost: MessageCpu,
-    /// Core-seconds that a server spends for each byte that it receives [core-s/B]; `servers` is the rank from which on ranks
-    /// are servers.
+    /// Core-seconds that a server spends for each byte that it receives [core-s/B]; `servers` is the number of the first rank
+    /// that is a server.
     pub(crate) update: f64,
     pub(crate) servers: u32,
-    /// The cores of each rank, if messages to and from it use any.
+    /// The cores of each rank's node, if messages from and to the rank use any.
     pub(crate) cores: Vec<Option<Cores>>,
-    /// Descriptions of these cores when nothing else uses them.
+    /// For each of these cores, a description from which a copy that nothing else uses can be made.
     pub(crate) idle: BTreeMap<Cores, IdleCores>,
 }
 
-/// The cores of a node which nothing uses.
+/// The cores of a node while nothing else uses them.
 #[derive(Debug, Clone)]
 pub(crate) enum IdleCores {
-    /// Cores that are used one by one, as servers of a station.
+    /// Number of cores that are used one by one, as servers of a FIFO station.
     Slots(u32),
-    /// Shared cores, up to a quota [cores], which may be infinite.
+    /// Cores that threads share, up to a CPU quota [cores], which may be infinite.
     Shared { cores: Capacity, quota: f64 },
 }
 
 impl Overhead {
-    /// Returns how `rank` gets a core for a message of `bytes` bytes that it sends, or receives (`gets`), and for how long
-    /// [core-s]; `None` if it needs none. Switches need no cores of a node.
+    /// Returns the cores that a message of `bytes` bytes uses at `rank`, and for how long [core-s]; `gets` is true at the
+    /// receiver, false at the sender. `None` if it needs no core time. Switches need no cores.
     pub(super) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
         let adds = gets && rank >= self.servers;
         let update = if adds { self.update * bytes as f64 } else { 0.0 };
@@ -44,7 +44,7 @@ impl Overhead {
         (seconds > 0.0).then_some((cores, seconds))
     }
 
-    /// Returns the same overhead on copies of the cores in `network` and `stations`, which nothing else uses.
+    /// Returns the same overhead, on copies of the cores in `network` and `stations` that nothing else uses.
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,

@@ -24,7 +24,7 @@ use forebay_scenario::Members;
 use super::idle::follow;
 use super::ways::RankRoutes;
 
-/// An operation and its bytes [B].
+/// An operation and the bytes on which it is done [B].
 type Key = (Operation, u64);
 
 /// Use of links by transfers that were not simulated as flows of the network.
@@ -77,11 +77,11 @@ impl LinkUsers {
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) takes: Span,
-    /// Use of each of its links during the collective.
+    /// Use of each link of the communicator during the collective.
     pub(super) uses: Vec<(LinkId, LinkUse)>,
 }
 
-/// The collectives of ranks whose links nothing else uses.
+/// The collectives of a communicator whose links nothing else uses.
 #[derive(Debug)]
 pub(crate) struct OwnLinks {
     members: Members,
@@ -94,7 +94,7 @@ pub(crate) struct OwnLinks {
 struct KnownSchedule {
     schedule: Arc<Schedule>,
     followed: Followed,
-    /// Number of such collectives that are over and whose link use has not been added yet.
+    /// Number of completed collectives of this kind whose link use has not been added yet.
     over: u32,
 }
 
@@ -129,8 +129,8 @@ impl OwnLinks {
         }
     }
 
-    /// Adds the link use of all collectives up to `now` to `sums`; a collective in progress counts up to now and is then
-    /// forgotten.
+    /// Adds the link use of all collectives up to `now` to `sums`. For a collective in progress, only the use up to `now` is
+    /// added, and the collective is dropped.
     fn settle(
         &mut self,
         now: Time,
@@ -164,7 +164,8 @@ fn add(sums: &mut LinkUses, uses: &[(LinkId, LinkUse)], times: f64) {
 }
 
 impl Communicators {
-    /// Adds the link use of collectives on own links up to now, for job copy `j`, which has these communicators.
+    /// Adds the link use up to now of those collectives of job copy `j` whose links nothing else uses; `of` are the job copy's
+    /// communicators.
     pub(crate) fn settle_own_links(&mut self, env: &Env, j: JobId, of: Ids<CommunicatorRun>) {
         let Communicators { all, ways, link_uses, .. } = self;
         let Some(ways) = &ways[j] else { return };

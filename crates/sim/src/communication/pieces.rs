@@ -1,4 +1,4 @@
-//! A step in pieces, between which parameters are needed and gradients ready.
+//! A training step, cut into pieces at the points where parameters are needed or gradients are ready.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ pub(crate) struct Piece {
     pub(crate) share: f64,
     /// Time to compress gradients after the piece [s].
     pub(crate) compress: f64,
-    /// Number of buckets that must have been broadcast before the piece.
+    /// Number of parameter buckets that must have been broadcast before the piece can begin.
     pub(crate) needs: u32,
-    /// Number of buckets that are ready after the piece; `bytes` is their size before compression [B].
+    /// Number of gradient buckets that become ready at the end of the piece; `bytes` is their size before compression [B].
     pub(crate) made: u32,
     pub(crate) bytes: f64,
 }
@@ -19,13 +19,14 @@ pub(crate) struct Piece {
 /// The single piece of a step without an exchange.
 const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes: 0.0 };
 
-/// The pieces of steps that end with an exchange, which is one step in `interval`; other steps have a single piece.
+/// The pieces of a step that ends with an exchange. One in `interval` steps ends with an exchange; the other steps have a
+/// single piece.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     all: Vec<Piece>,
     interval: u64,
-    /// Number of parameter buckets that a root broadcasts; `ends` holds, for each piece, the number of these and of gradient
-    /// buckets up to the piece's end.
+    /// Number of parameter buckets that a root broadcasts; `ends` holds for each piece this number plus the number of gradient
+    /// buckets that are ready at the piece's end.
     given: u32,
     ends: Vec<u32>,
 }

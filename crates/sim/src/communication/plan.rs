@@ -21,13 +21,13 @@ const MOST_FOLLOWED: f64 = 4e6;
 /// How a collective is simulated.
 #[derive(Debug, Clone)]
 pub(crate) enum Reduction {
-    /// Transfer by transfer; at its own pace if that was measured.
+    /// The collective is simulated transfer by transfer, at its measured pace if its time was measured.
     Flow(Arc<Schedule>, Option<Pace>),
-    /// As a single delay: its time on an idle network.
+    /// The collective is simulated as a single delay: its time on an idle network.
     Analytic(Delay),
 }
 
-/// The settings by which the collectives of a communicator are done, whatever their bytes.
+/// The settings of a communicator that determine how its collectives are done, for any number of bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) reduction: forebay_scenario::Reduction,
@@ -37,21 +37,23 @@ pub(crate) struct Plan {
     pub(crate) measured: Option<TransportLaw>,
     pub(crate) fidelity: Fidelity,
     pub(crate) fabric: Fabric,
-    /// Cost of a transfer inside a node; `across` is that between nodes by itself, `shared` that between nodes beside
-    /// transfers of the node's other ranks.
+    /// Cost of a transfer inside a node. `across` is the cost of a transfer between nodes that has the NIC to itself, `shared`
+    /// its cost while the node's other ranks transfer too.
     pub(crate) inside: Cost,
     pub(crate) across: Cost,
     pub(crate) shared: Cost,
-    /// Whether these costs are exact: no link is shared, except for the NICs of a node, which are shared evenly.
+    /// Whether the costs `inside`, `across` and `shared` are exact: no link is shared, except for the NICs of a node, which are
+    /// shared evenly.
     pub(crate) uniform: bool,
-    /// Communicators (including this one) that do the same collectives side by side, with transfers over shared links.
+    /// Groups of ranks (this communicator's included) that do the same collectives at the same time, over links that they may
+    /// share.
     pub(crate) side_by_side: Vec<Members>,
-    /// Results found before, by operation and bytes.
+    /// How each collective is simulated, by operation and bytes, once that has been determined.
     pub(crate) known: BTreeMap<(Operation, u64), Reduction>,
 }
 
 impl Plan {
-    /// Returns how `operation` is simulated for `bytes` over `ways`.
+    /// Returns how a collective of `operation` on `bytes` bytes over the routes `ways` is simulated.
     pub(crate) fn reduction_of(
         &mut self,
         operation: Operation,
@@ -103,8 +105,8 @@ impl Plan {
         Reduction::Analytic(Delay::once(seconds))
     }
 
-    /// Returns the time of a collective on an idle network [s], by simulation; for too many transfers by a formula that is not
-    /// exact.
+    /// Returns the time of a collective on an idle network [s], from a simulation. If that takes too many transfers, returns
+    /// the time by a formula that is not exact.
     fn followed(
         &self,
         collective: &Collective,
@@ -119,7 +121,7 @@ impl Plan {
         closed_form(collective, &self.inside, across).unwrap_or(0.0)
     }
 
-    /// Returns the time by the textbook's formula [s]; `None` if the formula is not exact.
+    /// Returns the time of a collective by its closed formula [s]; `None` if the formula is not exact here.
     fn by_formula(&self, collective: &Collective, schedule: &Schedule) -> Option<f64> {
         if !self.uniform {
             return None;
@@ -162,8 +164,8 @@ impl Plan {
         exact.then(|| closed_form(collective, cost, cost).ok())?
     }
 
-    /// Returns the time of a collective without levels [s]: the slowest link determines a ring's time; other algorithms are
-    /// exact only if there is a single kind of link.
+    /// Returns the time of a collective that is not hierarchical [s]; `None` if it is not known exactly. The slowest link
+    /// determines the time of a ring; for other algorithms the time is exact only if all links are of one kind.
     fn in_one_level(&self, algorithm: Algorithm, schedule: &Schedule) -> Option<f64> {
         let (nodes, ranks) = (self.fabric.nodes(), self.fabric.ranks_per_node);
         let costs = match (nodes, ranks) {

@@ -64,7 +64,7 @@ impl Jobs {
         self.carry(env, j, Parcel { worker, shard, pulled: true, moving: true });
     }
 
-    /// Sends a part of a bucket between a model copy and a server, after earlier ones between the same two.
+    /// Sends a part of a bucket between a model copy and a server, after all earlier parts on the same connection.
     fn carry(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
         let Some(servers) = &mut self.jobs[j].servers else { return };
         let server = servers.shard(parcel.shard).server;
@@ -83,7 +83,7 @@ impl Jobs {
         self.free_line(env, j, m);
     }
 
-    /// Lets message `m`, which belongs to an exchange with servers, go on by `act`.
+    /// Runs `act` on message `m`, which belongs to an exchange with servers, and handles what has arrived after that.
     fn parcel_got_on(
         &mut self,
         env: &mut Env,
@@ -145,7 +145,7 @@ impl Jobs {
         self.trace_servers(env, j);
     }
 
-    /// Handles a push that the server has added to its parameters.
+    /// Handles the end of a push: the server has added the pushed part to its parameters.
     fn end_push(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
         let Parcel { worker, shard, .. } = parcel;
         let Some(servers) = &mut self.jobs[j].servers else { return };
@@ -161,7 +161,8 @@ impl Jobs {
         }
     }
 
-    /// Handles a part of the parameters that a model copy has pulled; with the last part the model copy goes on.
+    /// Handles the end of a pull: a part of the parameters has arrived at a model copy. If it was the last part, the model copy
+    /// goes on.
     fn end_pull(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
         let job = &mut self.jobs[j];
         let Some(servers) = &mut job.servers else { return };
@@ -173,7 +174,7 @@ impl Jobs {
         }
     }
 
-    /// Ends `step` of model copy `worker` of job copy `j`; returns true if the job is over by that.
+    /// Ends `step` of model copy `worker` of job copy `j`; returns true if this ends the job.
     pub(crate) fn end_own_step(&mut self, env: &mut Env, j: JobId, worker: u32, step: u64) -> bool {
         let job = &mut self.jobs[j];
         let samples = job.take_samples(worker, step);
@@ -191,8 +192,8 @@ impl Jobs {
         false
     }
 
-    /// Ends the wait of the model copies of job copy `j`, which exchange with servers, for a checkpoint begun at `since`:
-    /// records the stalls of those that were about to begin a step, and lets them go on.
+    /// Ends the wait of the model copies of job copy `j`, which exchange with servers, for a checkpoint that began at `since`.
+    /// Records the stalls of the model copies that were about to begin a step, and lets them begin it.
     pub(crate) fn end_saving_by_servers(&mut self, env: &mut Env, j: JobId, since: Time) {
         for d in self.jobs[j].parts.devices {
             let Device { state, model, next, since: from, .. } = self.devices[d];

@@ -1,4 +1,5 @@
-//! Roots and updates: forward waits for parameters from a root, and all devices wait for the root's update.
+//! Parameters and updates at a root: forward waits for parameters that the root broadcasts, and all devices wait for the root's
+//! update.
 
 use crate::device::{Device, State};
 use crate::env::Env;
@@ -12,8 +13,8 @@ use forebay_report::{Cause, StallCause};
 use super::sync::SyncRun;
 
 impl Jobs {
-    /// Begins the computation of device `d` if it has its parameters from servers; otherwise begins its wait for them and
-    /// returns true.
+    /// Begins the computation of device `d` if its parameters have been pulled from the servers; otherwise begins the wait for
+    /// them and returns true.
     pub(crate) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { job, model, next, .. } = self.devices[d];
         let job = &mut self.jobs[job];
@@ -59,8 +60,8 @@ impl Jobs {
         }
     }
 
-    /// Records an update of job copy `j` that began at `start`: all devices computed, or its root did and the others waited
-    /// for it.
+    /// Records the stalls of an update of job copy `j` that began at `start`: either all devices computed, or the root computed
+    /// and the other devices waited for it.
     pub(super) fn account_for_update(&mut self, now: Time, j: JobId, start: Time) {
         let job = &mut self.jobs[j];
         if start == now {

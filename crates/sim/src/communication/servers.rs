@@ -28,16 +28,16 @@ pub(crate) struct ServerRun {
     slack: u64,
     workers: IdVec<WorkerRun>,
     shards: IdVec<Shard>,
-    /// The first shard of each bucket, and the number of all shards at the end.
+    /// The number of the first shard of each bucket, followed by the number of all shards.
     first: Vec<u32>,
-    /// Time before each bucket is pushed, in which the framework prepares its tensors.
+    /// Time that the framework needs to prepare the tensors of each bucket before it is pushed.
     overhead: Vec<Span>,
     pub(super) exchange: Exchange,
     pub(super) lines: Lines,
     /// The parcel that each message carries.
     pub(super) parcels: BTreeMap<MessageId, Parcel>,
-    /// Number of steps of single model copies done; `samples` counts their samples since the last time that as many steps were
-    /// done as there are model copies.
+    /// Number of steps done, summed over model copies. `samples` counts the samples of the steps that have not yet been
+    /// reported as a step of all model copies.
     done: u64,
     samples: u64,
     pub(crate) books: SyncOutcome,
@@ -47,20 +47,20 @@ pub(crate) struct ServerRun {
 /// Tracks of a job copy's exchanges with servers in the timeline.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerTracks {
-    /// Bytes in transfer to and from servers [B].
+    /// Track that shows the bytes in transfer to and from servers [B].
     pub(crate) moving: u32,
-    /// Number of exchanges by which the fastest model copy is ahead of the slowest.
+    /// Track that shows the number of exchanges by which the fastest model copy is ahead of the slowest.
     pub(crate) ahead: u32,
 }
 
-/// The content of a message: a part of a bucket between a model copy and its server.
+/// A part of a bucket that is sent between a model copy and its server, as the content of a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parcel {
     pub(super) worker: u32,
     pub(super) shard: u32,
     /// Whether the part is pulled from its server; otherwise it is pushed.
     pub(super) pulled: bool,
-    /// Whether its bytes have not arrived yet.
+    /// Whether the part's bytes are still in transfer.
     pub(super) moving: bool,
 }
 
@@ -130,8 +130,8 @@ impl ServerRun {
         self.parcels.clear();
     }
 
-    /// Restarts after a failure: each model copy has done `finished` steps, with updates whose staleness was `staleness`; no
-    /// model copy has parameters, and nothing is in transfer.
+    /// Restarts after a failure. Each model copy has done the number of steps in `finished`, with updates of the given
+    /// `staleness`; no model copy has parameters, and nothing is in transfer.
     pub(crate) fn restart(&mut self, finished: &[u64], staleness: BTreeMap<u64, u64>) {
         let pushes: Vec<u64> = finished.iter().map(|steps| self.pieces.round(*steps)).collect();
         for (worker, (steps, exchanges)) in
@@ -155,8 +155,8 @@ impl ServerRun {
         self.workers[Id::new(worker)].finished
     }
 
-    /// Lets all model copies ask for all parameters; returns the model copies that may pull now, which are the same for all
-    /// shards because all shards have the same pushes.
+    /// Lets all model copies request all parameters; returns the model copies that may pull now. They are the same for all
+    /// shards, because all shards have the same pushes.
     pub(super) fn begin_all(&mut self) -> Vec<u32> {
         let released = self.shards.iter_mut().map(|shard| shard.begin(self.slack));
         released.last().unwrap_or_default()
@@ -193,22 +193,23 @@ impl ServerRun {
         worker.makes(made, buckets)
     }
 
-    /// Queues a bucket of `worker` to be pushed; returns the time before its push if no other bucket is queued.
+    /// Queues a bucket of `worker` for its push. If no other bucket is queued, returns the preparation time before the push.
     pub(super) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
         let queue = &mut self.workers[Id::new(worker)].queue;
         queue.push_back(bucket);
         (queue.len() == 1).then(|| self.overhead[bucket as usize])
     }
 
-    /// Returns the bucket of `worker` to be pushed now, and the time before the push of the next one, if there is one.
+    /// Removes the next bucket of `worker` from the queue of pushes and returns it, with the preparation time of the bucket
+    /// after it, if there is one.
     pub(super) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
         let queue = &mut self.workers[Id::new(worker)].queue;
         let bucket = queue.pop_front()?;
         Some((bucket, queue.front().map(|next| self.overhead[*next as usize])))
     }
 
-    /// Adds what `worker` pushed to `shard`; returns the model copies that may pull it now, and whether the exchange of
-    /// `worker` is over.
+    /// Adds the part that `worker` pushed to `shard`; returns the model copies that may pull the shard now, and whether the
+    /// exchange of `worker` is over.
     pub(super) fn add(&mut self, now: Time, shard: u32, worker: u32) -> (Vec<u32>, bool) {
         let over = self.count(worker);
         let of = &mut self.shards[Id::new(shard)];
@@ -224,7 +225,7 @@ impl ServerRun {
         (released, over)
     }
 
-    /// Counts a part of the push of `worker` as added; returns whether it was the last part.
+    /// Counts one more part that `worker` pushed as added; returns whether it was the last part of the push.
     fn count(&mut self, worker: u32) -> bool {
         let updates = self.books.updates;
         let worker = self.worker(worker);
@@ -238,7 +239,7 @@ impl ServerRun {
         true
     }
 
-    /// Returns the step that the last complete exchange of `worker` ended.
+    /// Returns the last step of `worker` that ended with a completed exchange.
     pub(super) fn exchanged(&self, worker: u32) -> u64 {
         self.pieces.last_of(self.workers[Id::new(worker)].added - 1)
     }
@@ -258,8 +259,8 @@ impl ServerRun {
         Hop { from: server, to: worker, bytes: part.pull, kind: Kind::Copy }
     }
 
-    /// Records that the bytes of message `m` have arrived; returns the parcel that sets out next on its connection, unless
-    /// that was known before.
+    /// Records that the bytes of message `m` have arrived; returns the parcel whose transfer begins next on the same
+    /// connection. `None` if there is none, or if the arrival has been recorded before.
     pub(super) fn arrives(&mut self, m: MessageId) -> Option<Parcel> {
         let parcel = self.parcels.get_mut(&m)?;
         if !std::mem::replace(&mut parcel.moving, false) {
@@ -275,7 +276,7 @@ impl ServerRun {
         self.worker(worker).pulls()
     }
 
-    /// Returns the model copy that `worker` waited for last, and when it computed.
+    /// Returns the model copy that `worker` waited for last, and the time of that model copy's computation.
     pub(crate) fn held(&self, worker: u32) -> Option<Held> {
         self.workers[Id::new(worker)].held
     }
@@ -292,8 +293,8 @@ impl ServerRun {
         self.worker(worker).finish(step)
     }
 
-    /// Returns the samples of a step of all model copies, if as many steps have been done since the last one as there are
-    /// model copies.
+    /// Returns the samples of a step of all model copies, if as many single steps have been done since the last such step as
+    /// there are model copies; `None` otherwise.
     pub(super) fn whole(&mut self) -> Option<u64> {
         let whole = self.done.is_multiple_of(self.workers.len() as u64);
         whole.then(|| std::mem::take(&mut self.samples))

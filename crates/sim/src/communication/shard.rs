@@ -5,12 +5,12 @@ use forebay_scenario::BucketShare;
 /// A server's part of a bucket.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// The server, by its port: servers are numbered after all model copies.
+    /// Port of the server; servers are numbered after all model copies.
     pub(super) server: u32,
     pub(super) part: BucketShare,
     /// Number of pushes of each model copy.
     pushes: Vec<u64>,
-    /// Minimum of these numbers; `slowest` is the number of model copies that have it.
+    /// Minimum number of pushes over model copies; `slowest` is the number of model copies with this minimum.
     least: u64,
     slowest: u32,
     /// Model copies that have pushed and not pulled since, in order of their pushes.
@@ -24,7 +24,7 @@ impl Shard {
         Shard { server, part, pushes, least: 0, slowest: workers, waiting: Vec::new() }
     }
 
-    /// Restarts with the given number of pushes of each model copy, none of which waits.
+    /// Restarts with the given number of pushes of each model copy; no model copy waits to pull.
     pub(super) fn restart(&mut self, pushes: &[u64]) {
         self.pushes.copy_from_slice(pushes);
         self.least = pushes.iter().copied().min().unwrap_or(0);
@@ -32,7 +32,7 @@ impl Shard {
         self.waiting.clear();
     }
 
-    /// Lets all model copies ask to pull; returns those that may.
+    /// Lets all model copies request a pull; returns the model copies that may pull now.
     pub(super) fn begin(&mut self, slack: u64) -> Vec<u32> {
         self.waiting = (0..self.pushes.len() as u32).collect();
         self.release(slack)

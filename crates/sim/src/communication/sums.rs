@@ -1,5 +1,5 @@
-//! Gradients of learners that share a GPU: they are added up in the GPU's memory, so that one sum of each GPU goes to the
-//! others. The sum is compressed before, if gradients are compressed.
+//! Gradients of learners that share a GPU: they are added up in the GPU's memory, and only the sum takes part in the exchange
+//! among GPUs. If gradients are compressed, the sum is compressed before the exchange.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,10 @@ use crate::jobs::Jobs;
 pub(crate) struct Sums {
     /// For each piece of the step, the number of learners that have done it.
     made: Vec<u32>,
-    /// Number of pieces that are added up; `busy` says whether the next one is being added up.
+    /// Number of pieces whose gradients have been summed; `busy` says whether a sum is in progress.
     over: u32,
     busy: bool,
-    /// Pieces whose sums are to be compressed; the first one is being compressed.
+    /// Pieces whose sums wait for compression; the first one is being compressed.
     compressing: VecDeque<u32>,
 }
 
@@ -29,7 +29,7 @@ impl Sums {
         self.made[piece as usize] += 1;
     }
 
-    /// Returns the piece whose sum begins now, if all `learners` have done it and no other sum is in progress.
+    /// Returns the piece whose sum can begin now: all `learners` have done the piece, and no other sum is in progress.
     fn next(&mut self, learners: u32) -> Option<u32> {
         let made = self.made.get(self.over as usize).is_some_and(|made| *made == learners);
         let begins = made && !self.busy;
@@ -47,7 +47,7 @@ impl Sums {
         piece
     }
 
-    /// Begins a new step, while sums of the one before may still be compressed.
+    /// Begins a new step; sums of the step before may still wait for compression.
     fn restart(&mut self) {
         (self.over, self.busy) = (0, false);
         self.made.fill(0);

@@ -16,21 +16,21 @@ pub(crate) struct SyncRun {
     pub(crate) pieces: Pieces,
     /// The communicator in which gradients are reduced.
     pub(crate) communicator: CommunicatorId,
-    /// Time of the update at a root, or the time that each device needs to decompress gradients.
+    /// Duration of the update at a root, or of the decompression of gradients on each device.
     pub(super) update: Span,
     /// Whether the update happens at a root.
     pub(super) root: bool,
-    /// Whether gradients are sums of a GPU's learners, which the GPU compresses.
+    /// Whether gradients are summed over the learners of a GPU, which then compresses the sum.
     pub(super) learners: bool,
-    /// Time when the last model copy had computed.
+    /// Time when the last model copy finished its computation.
     pub(super) computed: Option<Time>,
     /// Time when the update began.
     pub(super) updating: Option<Time>,
 }
 
 impl SyncRun {
-    /// Returns the synchronisation of the gradients of `pieces`: they may be sums of `learners`, are reduced in
-    /// `communicator`, and are followed by an update, at a `root` or on every device.
+    /// Returns the synchronisation of the gradients of `pieces`. Gradients may be sums over `learners`; they are reduced in
+    /// `communicator`; then an update follows, at a `root` or on every device.
     pub(crate) fn new(
         pieces: Pieces,
         communicator: CommunicatorId,
@@ -65,7 +65,7 @@ impl Jobs {
         self.communicators.start(env, c, made, d);
     }
 
-    /// Begins the collectives that job copy `j` has at the begin of a step: broadcasts of a root's parameters.
+    /// Begins the collectives with which a step of job copy `j` starts: broadcasts of a root's parameters.
     pub(crate) fn begin_collectives(&mut self, env: &mut Env, j: JobId) {
         if let Some(sync) = &self.jobs[j].sync {
             self.communicators.begin_next(env, sync.communicator);

@@ -7,9 +7,9 @@ use crate::index::CommunicatorId;
 /// Tracks of a job copy's gradients in the timeline.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SyncTracks {
-    /// The current collective.
+    /// Track that shows the current collective.
     pub(crate) reduction: u32,
-    /// Bytes of buckets that are ready and whose collectives have not begun [B].
+    /// Track that shows the bytes of buckets that are ready and whose collectives have not begun [B].
     pub(crate) waiting: u32,
 }
 

@@ -13,26 +13,27 @@ use super::measured::Pace;
 use super::message::{Message, Stage};
 use super::overhead::Overhead;
 
-/// The place of a rank, and its links in each direction: out of it, and into it.
+/// The place of a rank in the cluster, and its links: outgoing ones, and incoming ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RankLinks {
     pub(crate) node: u32,
     pub(crate) rack: u32,
-    /// Number of its GPU among the `ranks` GPUs of its node that are ranks; `ring` says whether these GPUs form a ring.
+    /// Number of the rank's GPU among those GPUs of its node that are ranks; `ranks` is the number of these GPUs, and `ring`
+    /// says whether they form a ring.
     pub(crate) gpu: u32,
     pub(crate) ranks: u32,
     pub(crate) ring: bool,
-    /// Number of its switch within its node.
+    /// Number of the rank's switch within its node.
     pub(crate) switch: u32,
-    /// Links towards ranks of its own node.
+    /// Links towards other ranks of the same node.
     pub(crate) inside: [Vec<LinkId>; 2],
-    /// Additional links towards ranks at other switches of its node.
+    /// Additional links towards ranks at other switches of the same node.
     pub(crate) above: [Vec<LinkId>; 2],
     /// Links towards ranks of other nodes.
     pub(crate) outside: [Vec<LinkId>; 2],
     /// Additional links towards ranks of other racks.
     pub(crate) uplink: [Vec<LinkId>; 2],
-    /// Links towards servers in its node's memory; `server` says whether the rank is such a server itself.
+    /// Links towards servers in the memory of the rank's node; `server` says whether the rank itself is such a server.
     pub(crate) host: [Vec<LinkId>; 2],
     pub(crate) server: bool,
 }
@@ -60,10 +61,10 @@ impl RankLinks {
     }
 }
 
-/// Sender, receiver, and the bits of the pace's throughput cap.
+/// Key of a route: sender, receiver, and the bits of the throughput cap.
 type Pair = (u32, u32, u64);
 
-/// How transfers go from one rank to another.
+/// The route of transfers from one rank to another.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RankRoute {
     pair: Pair,
@@ -72,10 +73,10 @@ pub(crate) struct RankRoute {
     pub(crate) group: Option<GroupId>,
 }
 
-/// Stands for no pair, since no rank sends to itself.
+/// A key that no route has, since no rank sends to itself.
 const NO_PAIR: Pair = (0, 0, 0);
 
-/// The routes between ranks. The flows from one rank to another share one demand, which is made when it is first needed.
+/// The routes between ranks. The group of flows from one rank to another is made when it is first needed.
 #[derive(Debug)]
 pub(crate) struct RankRoutes {
     ports: Vec<RankLinks>,
@@ -87,15 +88,15 @@ pub(crate) struct RankRoutes {
     latest: Vec<RankRoute>,
     /// Current pace of transfers, if it differs from the transport's.
     pace: Option<Pace>,
-    /// Capacities of the links [B/s]; a link of several ranks occurs several times.
+    /// Capacity of each link [B/s]; a link that several ranks use occurs several times.
     capacities: Vec<(LinkId, f64)>,
-    /// Time of messages on cores, if there is any.
+    /// Core time of messages, if they take any.
     overhead: Option<Overhead>,
 }
 
 impl RankRoutes {
-    /// Returns the routes between `ports`, which are in the order of ranks; `latency` is that inside a node and that between
-    /// nodes.
+    /// Returns the routes between `ports`, which are in the order of ranks; `latency` holds the latency inside a node and the
+    /// latency between nodes.
     pub(crate) fn new(
         ports: Vec<RankLinks>,
         transport: Transport,
@@ -113,7 +114,7 @@ impl RankRoutes {
         &self.ports[rank as usize]
     }
 
-    /// Returns these routes on copies of the links and cores in `network` and `stations`, which nothing else uses.
+    /// Returns the same routes, on copies of the links and cores in `network` and `stations` that nothing else uses.
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,
@@ -130,8 +131,8 @@ impl RankRoutes {
         RankRoutes::new(ports, self.transport, latency, Vec::new(), overhead)
     }
 
-    /// Returns the routes between `members` alone, numbered from 0, on copies in `own` of their links in `network`; and the
-    /// copy of each link.
+    /// Returns the routes between `members`, renumbered from 0, on copies of their links, which are added to the network `own`;
+    /// also returns the copy of each link.
     pub(super) fn among(
         &self,
         members: &Members,
@@ -189,7 +190,7 @@ impl RankRoutes {
         self.route(from, to)
     }
 
-    /// Sets the pace of transfers from now on; `None`: as the transport says.
+    /// Sets the pace of all transfers that begin from now on; `None` means the transport's pace.
     pub(crate) fn keep(&mut self, pace: Option<Pace>) {
         if self.pace != pace {
             // The latest routes have the latency of another pace.
@@ -198,7 +199,8 @@ impl RankRoutes {
         self.pace = pace;
     }
 
-    /// Returns how a message gets a core at its current end, and for how long [core-s]; `None` if it needs none.
+    /// Returns the cores that a message uses at its current end (sender or receiver), and for how long [core-s]; `None` if it
+    /// needs no core time.
     pub(super) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
         let gets = message.stage != Stage::Sending;
         let rank = if gets { message.to } else { message.from };
@@ -218,7 +220,8 @@ impl RankRoutes {
         }
     }
 
-    /// Returns whether two ranks are on different nodes. A switch counts as being on the node of the rank that it talks to.
+    /// Returns whether two ranks are on different nodes. A switch counts as being on the same node as the rank at the other
+    /// end.
     fn across(&self, from: u32, to: u32) -> bool {
         match (self.ports.get(from as usize), self.ports.get(to as usize)) {
             (Some(from), Some(to)) => from.node != to.node,

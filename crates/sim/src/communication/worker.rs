@@ -1,34 +1,35 @@
-//! The progress of a model copy with parameter servers.
+//! The progress of one model copy in its exchanges with parameter servers.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use forebay_engine::Time;
 
-/// A model copy that exchanges the same number of bucket parts with servers in each exchange.
+/// A model copy that exchanges gradients and parameters with servers, in the same number of bucket parts each time.
 #[derive(Debug, Clone)]
 pub(super) struct WorkerRun {
-    /// Number of times that it has pulled all parameters.
+    /// Number of times that the model copy has pulled all parameters.
     informed: u64,
-    /// Number of exchanges that are over: everything that it pushed in them has been added.
+    /// Number of completed exchanges: the servers have added everything that the model copy pushed in them.
     pub(super) added: u64,
-    /// Number of steps that it has done.
+    /// Number of steps that the model copy has done.
     pub(super) finished: u64,
-    /// Parts of the current exchange that are not pulled yet; `unsent` counts those not sent to it yet, `unadded` those of its
-    /// pushes not added yet.
+    /// Parts of the current exchange that the model copy has not pulled yet; `unsent` counts the parts that servers have not
+    /// sent to it yet, `unadded` the pushed parts that servers have not added yet.
     unpulled: Countdown,
     unsent: Countdown,
     unadded: Countdown,
-    /// Number of updates before the last part of its parameters was sent.
+    /// Number of updates that had been made when the last part of the model copy's parameters was sent.
     pub(super) read: u64,
-    /// Time when it began to compute for the current exchange, and time when it had finished that.
+    /// Time when the model copy began to compute for the current exchange; `computed` is the time when it finished.
     pub(super) began: Time,
     pub(super) computed: Option<Time>,
-    /// The model copy that it waited for last.
+    /// The model copy that this one waited for last.
     pub(super) held: Option<Held>,
     /// Fresh samples of each step in progress.
     fresh: VecDeque<(u64, u64)>,
-    /// Number of buckets that it has made for the current exchange; `queue` holds the buckets that wait to be pushed.
+    /// Number of buckets that the model copy has computed for the current exchange; `queue` holds the buckets that wait to be
+    /// pushed.
     made: u32,
     pub(super) queue: VecDeque<u32>,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Held {
     pub(crate) until: Time,
 }
 
-/// Counts down the parts of an exchange, then those of the next one.
+/// Counts down the parts of an exchange, and starts again for the next exchange.
 #[derive(Debug, Clone, Copy)]
 struct Countdown {
     left: u32,
@@ -61,7 +62,7 @@ impl Countdown {
 }
 
 impl WorkerRun {
-    /// Returns a model copy that exchanges `parts` parts each time, before its first exchange.
+    /// Returns a model copy before its first exchange; each exchange has `parts` parts.
     pub(super) fn new(parts: u32) -> WorkerRun {
         let all = Countdown { left: parts, all: parts };
         WorkerRun {
@@ -81,18 +82,19 @@ impl WorkerRun {
         }
     }
 
-    /// Returns a model copy that has done `finished` steps and `exchanges` exchanges, and has no parameters for the next one.
+    /// Returns the model copy as it is after `finished` steps and `exchanges` exchanges, without parameters for the next step.
     pub(super) fn again(&self, finished: u64, exchanges: u64) -> WorkerRun {
         let (informed, added) = (exchanges, exchanges);
         WorkerRun { informed, added, finished, ..WorkerRun::new(self.unadded.all) }
     }
 
-    /// Returns whether it has the parameters for the computation before exchange number `round`.
+    /// Returns whether the model copy has the parameters for the computation before exchange number `round`.
     pub(super) fn may_begin(&self, round: u64) -> bool {
         round < self.informed
     }
 
-    /// Records that it has made `number` more of all `buckets` buckets; returns the numbers of these buckets.
+    /// Records that the model copy has computed `number` more of its `buckets` buckets; returns the numbers of these new
+    /// buckets.
     pub(super) fn makes(&mut self, number: u32, buckets: u32) -> Range<u32> {
         let from = self.made;
         let until = from + number;
@@ -100,33 +102,33 @@ impl WorkerRun {
         from..until
     }
 
-    /// Counts a part of its push as added; returns whether that completes the push.
+    /// Counts one more pushed part as added by its server; returns whether the push is complete now.
     pub(super) fn adds(&mut self) -> bool {
         let all = self.unadded.tick();
         self.added += u64::from(all);
         all
     }
 
-    /// Counts a part as sent to it, after `updates` updates.
+    /// Counts a part as sent to the model copy, after `updates` updates of the parameters.
     pub(super) fn sends(&mut self, updates: u64) {
         if self.unsent.tick() {
             self.read = updates;
         }
     }
 
-    /// Counts a part as pulled; returns whether it has all parts now.
+    /// Counts a part as pulled; returns whether the model copy has all parts now.
     pub(super) fn pulls(&mut self) -> bool {
         let all = self.unpulled.tick();
         self.informed += u64::from(all);
         all
     }
 
-    /// Records that it has taken `samples` fresh samples for `step`.
+    /// Records that the model copy has taken `samples` fresh samples for `step`.
     pub(super) fn add_fresh(&mut self, step: u64, samples: u64) {
         self.fresh.push_back((step, samples));
     }
 
-    /// Records that it has done `step`; returns the fresh samples of that step.
+    /// Records that the model copy has done `step`; returns the fresh samples taken for that step.
     pub(super) fn finish(&mut self, step: u64) -> u64 {
         self.finished = step + 1;
         let mut sum = 0;

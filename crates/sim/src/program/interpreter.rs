@@ -13,7 +13,7 @@ use super::spread::{ParallelDevice, ParallelRun};
 
 /// How an op has begun.
 enum Begun {
-    /// The op takes no time, or waits for something that may be there already.
+    /// The op takes no time, or waits for an input that may be there already.
     Asked,
     /// The op takes time; [`Jobs::end_op`] is called at its end.
     Busy,
@@ -58,7 +58,7 @@ impl Jobs {
         self.run_program(env, d);
     }
 
-    /// Goes on with the program of device `d` if it waits; what it waits for may have come.
+    /// Continues the program of device `d` if it waits, since the input that it waits for may have come.
     pub(crate) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
         if self.devices[d].op.waits {
             self.run_program(env, d);
@@ -119,7 +119,7 @@ impl Jobs {
         Begun::Asked
     }
 
-    /// Begins the wait of device `d` for what its op needs, unless the device waits already.
+    /// Begins the wait of device `d` for the input of `op`, unless the device waits already.
     fn begin_wait(&mut self, env: &mut Env, d: DeviceId, op: Op) {
         let device = &mut self.devices[d];
         if device.op.waits {
@@ -135,7 +135,7 @@ impl Jobs {
         self.trace_device(env, d, name);
     }
 
-    /// Returns whether device `d` has what its op needs.
+    /// Returns whether device `d` has the input that `op` needs.
     fn is_ready(&mut self, d: DeviceId, op: Op) -> bool {
         match op {
             Op::Receive(input) => {
@@ -163,7 +163,7 @@ impl Jobs {
         }
     }
 
-    /// Returns the time of a share of a step on a whole batch, plus the time to compress gradients after it.
+    /// Returns the time of the share `share` of a step on a whole batch, plus the time `compress` for compressing gradients.
     fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
@@ -207,7 +207,8 @@ impl Jobs {
         }
     }
 
-    /// Ends the step of device `d`, which is a part of a model copy; the step of the job copy ends when all parts have.
+    /// Ends the step of device `d`, which is one stage of a model copy; the step of the job copy ends when all its devices have
+    /// ended theirs.
     pub(crate) fn end_part(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
         let Some(parallel) = &mut self.jobs[j].parallel else { return };

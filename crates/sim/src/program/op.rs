@@ -3,8 +3,8 @@
 /// An operation of a rank, or a wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
-    /// Takes the next batch from its loader, once its model copy may begin the step, and has it copied to the device
-    /// where the trainer does that.
+    /// Takes the next batch from the device's loader once the model copy may begin the step; if the trainer copies batches, has
+    /// the batch copied to the device.
     TakeBatch,
     /// Waits for the activations of a whole batch from the stage before.
     ReceiveBatch,
@@ -22,17 +22,18 @@ pub(crate) enum Op {
     Offer { piece: u32 },
     /// Pushes the gradients of a piece of the step to the servers.
     Push { piece: u32 },
-    /// Waits for the input of its next pass of that kind.
+    /// Waits for the input of the next pass on that chunk and in that direction.
     Receive(Input),
     /// Sends the result of a pass to the stage that needs it.
     Send(Input),
-    /// Starts the step's collective of this number in a communicator; it begins when all members have started it.
+    /// Starts the collective with this number in a communicator, counted within the step; it begins when all members have
+    /// started it.
     Start(Communicator, u32),
     /// Waits until this number of the step's collectives in a communicator are over.
     Await(Communicator, u32),
-    /// Starts to copy bytes to the node's memory and from there [B].
+    /// Starts to copy `out` bytes to the node's memory and `into` bytes from there [B].
     Swap { out: f64, into: f64 },
-    /// Waits until these copies are done.
+    /// Waits until the copies that the last swap started are done.
     AwaitSwap,
     /// Waits for the end of the trainer's host-side work.
     AwaitLaunch,
@@ -40,7 +41,7 @@ pub(crate) enum Op {
     EndStep,
 }
 
-/// A set of ranks that have collectives with each other, named by what they have in common.
+/// The kind of a communicator, named by what its ranks have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Communicator {
     /// Ranks of all model copies that have the same part of the model.
@@ -51,12 +52,12 @@ pub(crate) enum Communicator {
     Context,
     /// Ranks that together hold all experts of a stage.
     Expert,
-    /// Ranks that hold the same part of the same experts, whose gradients they reduce.
+    /// Ranks that hold the same part of the same experts, and reduce the gradients of these experts.
     ExpertData,
 }
 
 impl Communicator {
-    /// All kinds, in the order of their numbers.
+    /// All kinds of communicators, in the order of their numbers.
     pub(crate) const ALL: [Communicator; 5] = [
         Communicator::Data,
         Communicator::Tensor,
@@ -66,15 +67,15 @@ impl Communicator {
     ];
 }
 
-/// A computation on a micro-batch with one chunk of the model.
+/// A pass of one micro-batch through one chunk of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
     Forward,
-    /// Gradients of the chunk's input and weights.
+    /// Computes the gradients of the chunk's input and of its weights.
     Backward,
-    /// Gradients of the chunk's input.
+    /// Computes the gradients of the chunk's input only.
     InputGradients,
-    /// Gradients of the chunk's weights, if they are computed in a separate pass.
+    /// Computes the gradients of the chunk's weights, in a schedule with a separate pass for them.
     WeightGradients,
 }
 
@@ -89,7 +90,7 @@ impl Pass {
         }
     }
 
-    /// Returns whether the gradients of the weights are complete after the pass.
+    /// Returns whether the pass computes gradients of weights.
     pub(super) fn makes_gradients(self) -> bool {
         match self {
             Pass::Forward | Pass::InputGradients => false,
@@ -103,9 +104,9 @@ impl Pass {
 pub(crate) struct Input {
     /// The receiving stage.
     pub(crate) stage: u32,
-    /// The chunk of that stage which needs it.
+    /// The chunk of the receiving stage that needs the input.
     pub(crate) chunk: u32,
-    /// Whether these are gradients, which go backward.
+    /// Whether the input is gradients of activations, which go backward.
     pub(crate) back: bool,
 }
 
@@ -116,13 +117,13 @@ impl Input {
     }
 }
 
-/// The programs of a job copy: for each number a program for steps that end with an exchange, and one for the steps between
-/// exchanges.
+/// The programs of a job copy. Each number stands for two programs: one for steps that end with an exchange, and one for the
+/// steps between exchanges.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     exchange: Vec<Vec<Op>>,
     between: Vec<Vec<Op>>,
-    /// Steps from one exchange to the next.
+    /// Number of steps from one exchange to the next.
     interval: u64,
 }
 

@@ -34,13 +34,13 @@ pub(super) fn order(schedule: Schedule, stage: usize, stages: usize, all: usize)
     }
 }
 
-/// Returns one pass for each of `all` micro-batches, on a stage that has one chunk.
+/// Returns `all` equal passes, one for each micro-batch, on a stage that has one chunk.
 fn whole(pass: Pass, all: usize) -> Vec<Turn> {
     vec![Turn { pass, chunk: 0 }; all]
 }
 
-/// Returns one pass for each micro-batch and chunk. A chunk takes as many micro-batches in a row as there are stages, then the
-/// next chunk follows; backward passes start with the last chunk.
+/// Returns one pass for each micro-batch and chunk, in interleaved order: each chunk takes as many micro-batches in a row as
+/// there are stages, then it is the next chunk's turn. Backward passes start with the last chunk.
 fn interleaved(pass: Pass, chunks: usize, stages: usize, all: usize) -> Vec<Turn> {
     let chunk = |turn: usize| match turn / stages % chunks {
         chunk if pass == Forward => chunk,
@@ -58,8 +58,9 @@ fn alternate(ahead: usize, forward: &[Turn], backward: &[Turn]) -> Vec<Turn> {
     first.iter().copied().chain(pairs).chain(last.iter().copied()).collect()
 }
 
-/// Adds passes for gradients of weights to `turns`: one after each pass for gradients of inputs except the first `late` ones,
-/// for the micro-batch that is `late` passes behind; the last `late` ones come at the end.
+/// Adds passes for gradients of weights to `turns`. After the first `late` passes for gradients of inputs, each further one is
+/// followed by a pass for gradients of weights, on the micro-batch that is `late` passes behind; the last `late` passes come at
+/// the end.
 fn defer_weights(turns: &[Turn], late: usize, all: usize) -> Vec<Turn> {
     let weights = Turn { pass: WeightGradients, chunk: 0 };
     let (mut made, mut added) = (0, Vec::new());
@@ -81,8 +82,8 @@ mod tests {
     const INTERLEAVED: Schedule = Schedule::Interleaved { chunks: 2 };
     const ZERO_BUBBLE: Schedule = Schedule::ZeroBubble { weights: 0.5 };
 
-    /// Returns one letter for each turn: F forward, B backward, b gradients of inputs, W gradients of weights; with the
-    /// chunk's number, counted from 1, if there are several.
+    /// Returns a schedule as letters, one for each turn: F forward, B backward, b gradients of inputs, W gradients of weights;
+    /// followed by the chunk's number, counted from 1, if there are several chunks.
     fn shown(schedule: Schedule, stage: usize, stages: usize, all: usize) -> String {
         let letter = |turn: &Turn| {
             let letter = match turn.pass {

@@ -1,4 +1,4 @@
-//! What each pass of a stage takes, waits for and leaves.
+//! What each pass of a stage computes, what it waits for, and what happens after it.
 
 use forebay_collective::Operation;
 use forebay_scenario::{KeyExchange, Parallelism, StageBucket, Swap};
@@ -9,17 +9,17 @@ use super::op::{Input, Pass};
 pub(crate) struct OfStage<'a> {
     pub(crate) parallelism: &'a Parallelism,
     pub(crate) stage: usize,
-    /// Rank of the model copy among the ranks that together hold all experts.
+    /// Number of the model copy among the model copies that together hold all experts.
     pub(crate) expert: u32,
-    /// Share of each stage in the step's time.
+    /// Share of the step's time that each stage takes.
     pub(crate) shares: &'a [f64],
-    /// Gradient buckets of each of its chunks, if there are other ranks to reduce them with; `reduction` is the operation that
-    /// reduces them if they are not sharded.
+    /// Gradient buckets of each chunk of the stage, if other ranks have the same gradients; `reduction` is the operation that
+    /// reduces a bucket if gradients are not sharded.
     pub(crate) buckets: Vec<Vec<StageBucket>>,
     pub(crate) reduction: Operation,
     /// Time to decompress a step's gradients [s].
     pub(crate) decompress: f64,
-    /// Whether its trainer also does host-side work on the node's cores.
+    /// Whether the stage's trainer also does host-side work on the node's cores.
     pub(crate) launches: bool,
 }
 
@@ -51,20 +51,21 @@ impl OfStage<'_> {
         self.parallelism.schedule.chunks() as usize
     }
 
-    /// Returns the number of one of the stage's chunks in the order of the model.
+    /// Returns the position of one of the stage's chunks among all chunks of the model.
     fn place(&self, chunk: usize) -> usize {
         chunk * self.stages() + self.stage
     }
 
-    /// Returns the input of chunk number `place` of the model, from the chunk before or (`back`) from the one after; `None` if
-    /// the model has no chunk `place`.
+    /// Returns the input of the chunk at position `place` of the model: activations from the chunk before, or gradients from
+    /// the chunk after if `back` is set. `None` if the model has no chunk there.
     fn input_of(&self, place: Option<usize>, back: bool) -> Option<Input> {
         let place = place.filter(|place| *place < self.chunks() * self.stages())?;
         let (stage, chunk) = (place % self.stages(), place / self.stages());
         Some(Input { stage: stage as u32, chunk: chunk as u32, back })
     }
 
-    /// Returns what a pass on a chunk waits for: activations from the chunk before, or their gradients from the chunk after.
+    /// Returns the input that a pass on a chunk waits for: activations from the chunk before, or their gradients from the chunk
+    /// after; `None` if it needs none.
     pub(super) fn input(&self, pass: Pass, chunk: usize) -> Option<Input> {
         let place = self.place(chunk);
         let (neighbour, back) = match pass {
@@ -76,7 +77,7 @@ impl OfStage<'_> {
         self.input_of(Some(place), back)
     }
 
-    /// Returns what a pass on a chunk sends, if it sends anything.
+    /// Returns what a pass on a chunk sends to another chunk; `None` if it sends nothing.
     pub(super) fn output(&self, pass: Pass, chunk: usize) -> Option<Input> {
         let place = self.place(chunk);
         match pass {
@@ -86,7 +87,7 @@ impl OfStage<'_> {
         }
     }
 
-    /// Returns the share of a pass on one chunk of this stage in a micro-batch's time.
+    /// Returns the share of a micro-batch's time that a pass on one chunk of this stage takes.
     fn share(&self, pass: Pass) -> f64 {
         let forward = self.parallelism.forward;
         let weights = self.parallelism.schedule.weight_gradients();
@@ -105,9 +106,10 @@ impl OfStage<'_> {
         self.buckets.get(chunk).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns what happens at which share of a pass, in order: sums of a layer's results, exchanges of keys and values,
-    /// all-to-alls of tokens, and reductions of gradient buckets. Buckets are reduced in the `last` pass that makes gradients,
-    /// or in each such pass if ranks keep only shards of them (ZeRO's stages 2 and 3).
+    /// Returns the events within a pass, each with the share of the pass after which it happens, in order: sums of a layer's
+    /// results, exchanges of keys and values, all-to-alls of tokens, and reductions of gradient buckets. Buckets are reduced in
+    /// the `last` pass that computes gradients, or in each such pass if ranks keep only shards of gradients (ZeRO's stages 2
+    /// and 3).
     pub(super) fn ends(&self, pass: Pass, chunk: usize, last: bool) -> Vec<(f64, End)> {
         let sums = self.sums(pass, chunk);
         let mut ends: Vec<(f64, End)> =
@@ -121,8 +123,9 @@ impl OfStage<'_> {
         ends
     }
 
-    /// Returns when ranks that split sequences exchange keys and values in a pass: for each attention either while its block
-    /// computes, or before. Backward exchanges them again, and reduces their gradients.
+    /// Returns the exchanges of keys and values in a pass among ranks that split sequences, each with the share of the pass
+    /// after which it happens. The exchange for an attention block either overlaps the block's computation or precedes it.
+    /// Backward exchanges keys and values again, and reduces their gradients.
     fn keys(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
         let context = self.parallelism.context.as_ref().filter(|context| context.ranks > 1);
         let Some(context) = context else { return Vec::new() };
@@ -151,8 +154,8 @@ impl OfStage<'_> {
         (0..number).flat_map(|place| block(place).into_iter().flatten()).collect()
     }
 
-    /// Returns the all-to-alls of a pass: one before and one after the experts of each layer compute; none in a pass for
-    /// gradients of weights.
+    /// Returns the all-to-alls of a pass, each with the share of the pass after which it happens: one before and one after the
+    /// computation of each layer's experts. A pass for gradients of weights has none.
     fn dispatches(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
         let back = match pass {
             Pass::Forward => false,
@@ -191,7 +194,8 @@ impl OfStage<'_> {
         }
     }
 
-    /// Returns at which shares of a pass parameters are needed that other ranks hold, with their buckets (ZeRO's stage 3).
+    /// Returns the buckets of parameters that a pass has to gather from other ranks (ZeRO's stage 3), each with the share of
+    /// the pass after which it is needed.
     pub(super) fn gathers(&self, pass: Pass, chunk: usize) -> Vec<(f64, StageBucket)> {
         if self.parallelism.zero < 3 {
             return Vec::new();
@@ -218,7 +222,7 @@ impl OfStage<'_> {
     }
 
     /// Returns the bytes that a pass swaps out to the node's memory, and the bytes that it needs from there [B]. The `first`
-    /// pass that makes gradients has no earlier ones to add to.
+    /// pass that computes gradients needs no earlier gradients from there, since there are none to add to.
     pub(super) fn moved(&self, pass: Pass, chunk: usize, first: bool) -> (f64, f64) {
         let of = self.parallelism;
         let Some(swap) = of.swap.get(self.stage) else { return (0.0, 0.0) };

@@ -7,18 +7,18 @@ use super::op::{Communicator, Op};
 /// How a model copy exchanges the gradients that it has computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exchange {
-    /// Not in the step: not at all, or between steps.
+    /// The model copy exchanges no gradients within the step; it may exchange models between steps.
     None,
-    /// With all model copies, in collectives.
+    /// The model copy reduces its gradients with all model copies, in collectives.
     Collectives,
-    /// With parameter servers.
+    /// The model copy exchanges gradients and parameters with parameter servers.
     Servers,
 }
 
-/// The settings that the program depends on.
+/// The settings from which a model copy's program is made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replica {
-    /// Number of its stage within its model copy; `stages` is the number of stages.
+    /// Number of the pipeline stage within its model copy; `stages` is the number of stages.
     pub(crate) stage: usize,
     pub(crate) stages: usize,
     pub(crate) launches: bool,
@@ -27,8 +27,8 @@ pub(crate) struct Replica {
     pub(crate) sums: bool,
 }
 
-/// Returns the program of a step: computation cut into `pieces`, with exchanges of gradients after each; or in one piece if
-/// `pieces` is `None`.
+/// Returns the program of a step. The computation is cut into `pieces`, with an exchange of gradients after each; without
+/// `pieces` it is done as a whole.
 pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
     let mut ops = vec![if of.stage == 0 { Op::TakeBatch } else { Op::ReceiveBatch }];
     if of.launches {

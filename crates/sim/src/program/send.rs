@@ -19,14 +19,14 @@ impl Jobs {
         }
     }
 
-    /// Returns the device that receives what device `d` is sending in this direction, or sends next.
+    /// Returns the device that receives what device `d` is sending, or will send next, in the given direction.
     fn receiver(&mut self, d: DeviceId, back: bool) -> Option<DeviceId> {
         let first = d - self.devices[d].stage;
         let (_, input) = self.part(d)?.sending[usize::from(back)].waiting.front()?;
         Some(first + input.stage)
     }
 
-    /// Begins the first waiting transfer with its latency; if there are no bytes to send, ends it at once.
+    /// Begins the first waiting transfer of device `d` with its latency; if it has no bytes, ends it at once.
     fn begin_sending(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let j = self.devices[d].job;

@@ -18,11 +18,11 @@ pub(crate) struct ParallelRun {
     pub(crate) stages: usize,
     /// Micro-batches of a batch.
     pub(crate) micro_batches: f64,
-    /// What the job's step time refers to.
+    /// The part of a model to which the job's step time refers.
     pub(crate) step_of: StepOf,
-    /// Relative speed of the GPUs of the cluster's first nodes, by which step times are divided.
+    /// Relative speed of the GPUs of the cluster's first nodes; step times are divided by it.
     pub(crate) speed: f64,
-    /// Parts of the model copies, by device of the job copy; `first` is the first of these devices.
+    /// State of each device of the job copy; `first` is the first of these devices.
     pub(crate) parts: Vec<ParallelDevice>,
     pub(crate) first: DeviceId,
     /// Number of GPUs of each device.
@@ -47,13 +47,13 @@ pub(crate) struct ParallelDevice {
     pub(crate) communicators: [Ids<CommunicatorRun>; Communicator::ALL.len()],
     /// For each GPU, the routes from and to the node's memory; `None` if they are not limited.
     pub(crate) pcie: Vec<[Option<GroupId>; 2]>,
-    /// For each [`Input::number`], the times when the inputs were sent that have arrived and are not used yet.
+    /// For each [`Input::number`], the send times of the inputs that have arrived and have not been used yet.
     pub(crate) received: Vec<VecDeque<Time>>,
     /// Transfers of activations, and of their gradients.
     pub(crate) sending: [Sending; 2],
     /// Number of flows from and to the node's memory in progress.
     pub(crate) swapping: u32,
-    /// Time when the last computation of the step, or a later swap, ended; `ended` is the time when the whole step ended.
+    /// Time when the step's last computation, or a later swap, ended; `ended` is the time when the device's whole step ended.
     pub(crate) computed: Time,
     pub(crate) ended: Time,
 }
@@ -78,7 +78,7 @@ impl ParallelRun {
         &mut self.parts[(d - self.first) as usize]
     }
 
-    /// Returns the pairs of GPUs, by number, of which the first sends to the second from stage to stage.
+    /// Returns the pairs of GPU numbers in which the first GPU sends to the second, from stage to stage.
     pub(crate) fn sends(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let pairs = if self.bytes > 0.0 { &self.neighbours[..] } else { &[] };
         let chains = self.parts.chunks(self.stages);
@@ -104,7 +104,7 @@ impl ParallelRun {
 }
 
 impl Jobs {
-    /// Cancels what the parts of job copy `j` have in progress, if its model copies are spread over GPUs.
+    /// Cancels the transfers and swaps of job copy `j`, if its model copies are spread over GPUs.
     pub(crate) fn abort_parts(&mut self, j: JobId) {
         let Some(parallel) = &mut self.jobs[j].parallel else { return };
         parallel.abort();

@@ -21,9 +21,9 @@ pub(crate) struct StageProgram {
 pub(crate) struct Started {
     pub(crate) operation: Operation,
     pub(crate) bytes: u64,
-    /// Tensors, each of which the framework prepares before.
+    /// Number of tensors that the framework prepares before the collective.
     pub(crate) tensors: u32,
-    /// Share of the model's step by which a framework's cycle delays the collective after all ranks have started it.
+    /// Delay of the collective by the framework's cycle, after all ranks have started it, as a share of the model's step.
     pub(crate) late: f64,
 }
 
@@ -61,7 +61,8 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
 }
 
 impl StageProgram {
-    /// Adds a pass, which may be the `first` or the `last` one that makes gradients of its chunk.
+    /// Adds the ops of a pass. `first` and `last` say whether it is the first or the last pass that computes gradients of its
+    /// chunk's weights.
     fn pass(&mut self, of: &OfStage<'_>, turn: Turn, (first, last): (bool, bool)) {
         let Turn { pass, chunk } = turn;
         self.ops.extend(of.input(pass, chunk).map(Op::Receive));
@@ -77,7 +78,7 @@ impl StageProgram {
         self.ops.extend(of.output(pass, chunk).map(Op::Send));
     }
 
-    /// Adds the computation of a pass, cut at each point at which parameters are needed or something else happens.
+    /// Adds the computation of a pass, cut at each point at which parameters are needed or a collective happens.
     fn compute(&mut self, of: &OfStage<'_>, Turn { pass, chunk }: Turn, last: bool) {
         let (ends, gathers) = (of.ends(pass, chunk, last), of.gathers(pass, chunk));
         let (mut at, mut ends) = (0.0, ends.into_iter().peekable());
@@ -104,7 +105,7 @@ impl StageProgram {
         until(self, 1.0);
     }
 
-    /// Adds what happens after a share of a pass has been computed.
+    /// Adds the ops for an event that happens after a share of a pass has been computed.
     fn end(&mut self, of: &OfStage<'_>, end: End) {
         match end {
             End::Sum => {
@@ -153,7 +154,7 @@ impl StageProgram {
         buckets.iter().map(|(_, bucket)| self.gather(bucket)).collect()
     }
 
-    /// Adds the gather of the parameters of a bucket; returns the op that waits for them.
+    /// Adds the allgather of a bucket's parameters; returns the op that waits for these parameters.
     fn gather(&mut self, bucket: &StageBucket) -> Op {
         let among = alike(bucket);
         self.start(among, Started::at_once(Operation::Allgather, bucket.bytes));
@@ -166,7 +167,7 @@ impl StageProgram {
         }
     }
 
-    /// Adds the end of the step: waiting for reduced gradients, and updating parameters.
+    /// Adds the ops at the end of the step, which wait for reduced gradients and update parameters.
     fn finish(&mut self, of: &OfStage<'_>) {
         self.await_gradients();
         if of.decompress > 0.0 {

@@ -1,4 +1,4 @@
-//! Swapping: transfers of what does not fit on a GPU, from and to its node's memory.
+//! Swapping: copies of model state that does not fit on a GPU, from and to its node's memory.
 
 use crate::env::Env;
 use crate::event::ActivityId;
@@ -6,7 +6,8 @@ use crate::index::DeviceId;
 use crate::jobs::Jobs;
 
 impl Jobs {
-    /// Begins to copy `bytes[0]` from the node's memory to each GPU of device `d`, and `bytes[1]` back [B].
+    /// Begins to copy `bytes[0]` from the node's memory to each GPU of device `d`, and `bytes[1]` from each GPU to the node's
+    /// memory [B].
     pub(super) fn begin_swap(&mut self, env: &mut Env, d: DeviceId, bytes: [f64; 2]) {
         let Some(parallel) = self.parallel(d) else { return };
         let (ranks, part) = (f64::from(parallel.ranks), parallel.part(d));

@@ -1,4 +1,4 @@
-//! Causes of the stalls of the parts of a model.
+//! Causes of the stalls of devices that hold parts of a model.
 
 use crate::index::{DeviceId, JobId};
 use crate::jobs::Jobs;
@@ -10,7 +10,7 @@ use forebay_report::{Cause, StallCause};
 use super::op::{Communicator, Op};
 
 impl Jobs {
-    /// Ends the wait of device `d` for what its op needs, if it waited, and records the causes.
+    /// Ends the wait of device `d` for the input of `op`, if it waited, and records the causes of the wait.
     pub(super) fn end_wait(&mut self, now: Time, d: DeviceId, op: Op) {
         let sent = match op {
             Op::Receive(input) => {
@@ -34,14 +34,15 @@ impl Jobs {
         self.devices[d].since = now;
     }
 
-    /// Ends the pipeline bubble of device `d`: its input was sent at `sent`, so the time since then was communication, and the
-    /// time before it was waiting for the stage.
+    /// Ends the pipeline bubble of device `d`. Its input was sent at `sent`, so the time since then was communication, and the
+    /// time before it was a wait for the previous stage.
     fn end_bubble(&mut self, d: DeviceId, sent: Time, now: Time) {
         self.say(d, (sent, now), StallCause::own(Cause::Communication));
         self.end_wait_for_stage(sent, d);
     }
 
-    /// Records that device `d` waited for a swap; the stalls of devices that waited for its model copy refer to that.
+    /// Records that device `d` waited for a swap. The swap also explains the stalls of devices that waited for the model copy
+    /// of `d`.
     fn end_swap(&mut self, d: DeviceId, (start, end): (Time, Time)) {
         let cause = StallCause::own(Cause::Swap);
         self.say(d, (start, end), cause);
@@ -73,7 +74,7 @@ impl Jobs {
         self.say(d, (asked, now), StallCause::own(Cause::Communication));
     }
 
-    /// Records that device `d` waited for `peer`: for what `peer` waited for, or for its computation.
+    /// Records that device `d` waited for `peer`. The cause is what `peer` waited for in that time, or its computation.
     fn blame_peer(&mut self, d: DeviceId, peer: DeviceId, (from, until): (Time, Time)) {
         let first = peer - self.devices[peer].stage;
         let own = d - self.devices[d].stage == first;
@@ -90,8 +91,8 @@ impl Jobs {
         self.say(d, (at, until), rest);
     }
 
-    /// Records the waits at the end of a step of job copy `j`: each part waited until all parts of its own model copy had
-    /// computed, then until all other model copies had, and then for what followed all computation.
+    /// Records the waits at the end of a step of job copy `j`. Each device waited until all devices of its own model copy had
+    /// computed, then until all other model copies had computed, and then for communication or swaps at the end of the step.
     pub(super) fn account_for_ends(&mut self, now: Time, j: JobId) {
         let devices = self.jobs[j].parts.devices;
         let ends: Vec<(Time, Time)> = match &self.jobs[j].parallel {

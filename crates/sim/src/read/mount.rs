@@ -19,15 +19,16 @@ pub(crate) struct Mount {
     /// Station of operations, if operations are limited.
     pub(crate) station: Option<StationId>,
     pub(crate) latency: RequestLatency,
-    /// Routes of which each request takes one, if there are several; `group` is then none of them.
+    /// The routes of which each request takes one, if there are several; they are used instead of `group`.
     pub(crate) routes: Option<Box<Routes>>,
     /// Limiter of requests, if their rate is limited.
     pub(crate) limiter: Option<LimiterId>,
-    /// Model of the storage's service in addition to links; the bytes take the route `group` at the same time.
+    /// Model of the storage's service in addition to links. While the storage serves a request, the bytes also pass the route
+    /// `group`.
     pub(crate) service: ServiceModel,
-    /// Time of the node's cores for a request, in addition to its latency and transfer.
+    /// Core time of a request, in addition to its latency and transfer.
     pub(crate) cpu: ReadCpu,
-    /// If the bytes' route leads over the node's cores too: time per byte of a request that has the route to itself [s/B];
+    /// Time per byte of a request that has its route to itself [s/B], if the route of the bytes includes the node's cores;
     /// otherwise 0.
     pub(crate) alone: f64,
 }
@@ -35,20 +36,20 @@ pub(crate) struct Mount {
 /// Model of how a storage serves requests, in addition to links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceModel {
-    /// Links alone.
+    /// The storage consists of links only.
     None,
-    /// A table of measured throughput.
+    /// The storage is modelled by a table of measured throughput.
     Table(TableId),
-    /// A disk head.
+    /// The storage is modelled by a disk head.
     DiskHead(DiskHeadId),
 }
 
 /// The routes of which each request takes one.
 #[derive(Debug)]
 pub(crate) enum Routes {
-    /// Chosen by the storage targets that serve the request.
+    /// The route depends on the storage targets that serve the request.
     Striped(Striped),
-    /// Chosen by the I/O queue of the worker.
+    /// The route depends on the I/O queue of the worker.
     Queues(IoQueues),
 }
 
@@ -56,14 +57,15 @@ pub(crate) enum Routes {
 #[derive(Debug)]
 pub(crate) struct Striped {
     pub(crate) targets: Targets,
-    /// Number of files that were created before the files that are read or written here.
+    /// Number of files that were created before the files that this mount reads or writes.
     pub(crate) before: u64,
-    /// Routes, indexed by first target and then by the number of targets that serve together.
+    /// Routes, by the first target and by the number of targets that serve a request together.
     pub(crate) ways: Vec<GroupId>,
 }
 
 impl Mount {
-    /// Returns the first step of a request if it consists of an operation, a latency and a transfer at most; `None` otherwise.
+    /// Returns the first step of a request, if a request consists only of an operation, a latency and a transfer (or fewer of
+    /// these); `None` otherwise.
     pub(crate) fn plain(&self) -> Option<First> {
         let first = match (self.station, &self.latency) {
             (Some(_), _) => First::Operation,
@@ -94,7 +96,7 @@ impl Mount {
         self
     }
 
-    /// Returns whether received bytes cost time of a core.
+    /// Returns whether receiving bytes takes core time.
     #[inline]
     pub(super) fn costs_cpu(&self) -> bool {
         self.cpu != ReadCpu::default() || self.alone != 0.0
@@ -127,13 +129,13 @@ impl Striped {
         self.way_from(file, u64::from(request) * u64::from(serving), bytes)
     }
 
-    /// Returns the number of the route that `bytes` bytes at `offset` of `file` take [B].
+    /// Returns the number of the route that a request for `bytes` bytes at position `offset` [B] of `file` takes.
     pub(super) fn way_at(&self, file: u64, offset: f64, bytes: f64) -> u32 {
         // Float-to-integer casts saturate.
         self.way_from(file, (offset / self.targets.stripe_size) as u64, bytes)
     }
 
-    /// Returns the number of the route that `bytes` bytes of `file` take which begin at stripe number `stripe`.
+    /// Returns the number of the route of a request for `bytes` bytes of `file` that begins at stripe number `stripe`.
     fn way_from(&self, file: u64, stripe: u64, bytes: f64) -> u32 {
         let Targets { number, stripe_count, .. } = self.targets;
         let serving = self.targets.serving(bytes);
@@ -153,7 +155,7 @@ pub(crate) enum RequestLatency {
 }
 
 impl Loaders {
-    /// Returns the number of the route of `bytes` bytes at `offset` of what worker `w` reads.
+    /// Returns the number of the route of a range of `bytes` bytes at position `offset` of the request of worker `w`.
     pub(crate) fn way_of_range(&self, w: WorkerId, offset: f64, bytes: f64) -> u32 {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];

@@ -6,7 +6,7 @@ use crate::loaders::Loaders;
 use forebay_scenario::Layout;
 
 impl Loaders {
-    /// Requests the current sample at its position in the file; returns true if it is there at once.
+    /// Requests the current sample of worker `w` at its position in the file; returns true if the sample is complete at once.
     pub(super) fn fetch_place(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &self.loaders[worker.loader];

@@ -10,7 +10,7 @@ use crate::loaders::Loaders;
 use crate::worker::Phase;
 use forebay_report::Cause;
 
-/// The first step of a plain read, which is an operation, a latency and a transfer at most.
+/// The first step of a plain read, which consists of an operation, a latency and a transfer, or fewer of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
     Operation,
@@ -19,7 +19,7 @@ pub(crate) enum First {
 }
 
 impl Loaders {
-    /// Requests the current sample of worker `w`; returns true if it is there already.
+    /// Requests the current sample of worker `w`; returns true if the sample is complete at once.
     #[inline(always)]
     pub(super) fn fetch_plain(&mut self, env: &mut Env, w: WorkerId, first: First) -> bool {
         let worker = &mut self.workers[w];
@@ -31,7 +31,7 @@ impl Loaders {
         }
     }
 
-    /// Begins the transfer of the sample; returns true if no bytes have to be waited for.
+    /// Begins the transfer of the sample of worker `w`; returns true if the transfer takes no time.
     #[inline(always)]
     pub(super) fn transfer_plain(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];

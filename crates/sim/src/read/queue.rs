@@ -18,15 +18,15 @@ pub(crate) struct IoQueues {
     pub(crate) links: Vec<Option<LinkId>>,
     /// For each queue, the route of its bytes; `None` if nothing limits them.
     pub(crate) routes: Vec<Option<GroupId>>,
-    /// The queue of the loader's first worker.
+    /// Number of the queue that the loader's first worker uses.
     pub(crate) first: u32,
     /// Whether every request visits the storage's station of operations; otherwise only opens do.
     pub(crate) each_operates: bool,
 }
 
 impl IoQueues {
-    /// Returns the queue of worker number `worker` of the loader; for files that no worker reads, `worker` is the number of
-    /// the file.
+    /// Returns the number of the queue of the loader's worker number `worker`. For files that no worker reads, `worker` is the
+    /// number of the file.
     pub(crate) fn of(&self, worker: u64) -> u32 {
         ((u64::from(self.first) + worker) % self.slots.len() as u64) as u32
     }
@@ -95,7 +95,8 @@ impl Loaders {
         false
     }
 
-    /// Goes on with the request of worker `w`, which now has a slot: it visits the station of operations, if there is one.
+    /// Continues the request of worker `w`, which has got a slot: it visits the station of operations, if there is one. Returns
+    /// true if the sample is complete.
     pub(crate) fn operate(&mut self, env: &mut Env, w: WorkerId) -> bool {
         match self.mount_of(w).station {
             Some(station) => self.open(env, w, station),
@@ -113,7 +114,8 @@ impl Loaders {
         }
     }
 
-    /// Passes the slot on that the request of worker `w` was given at this instant, because the request is cancelled.
+    /// Passes the slot that the request of worker `w` has just got to the next request, because the request of worker `w` is
+    /// cancelled.
     pub(crate) fn give_slot_back(&self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         if worker.phase == Phase::Queued
@@ -123,7 +125,7 @@ impl Loaders {
         }
     }
 
-    /// Passes the slot on that range `r` was given at this instant, because the range is cancelled.
+    /// Passes the slot that range `r` has just got to the next request, because the range is cancelled.
     pub(crate) fn give_slot_of_range_back(&self, env: &mut Env, r: RangeId) {
         if let Some((w, way)) = self.fetches.entering(r)
             && let Some(slots) = self.slots_of(w, way)

@@ -23,7 +23,7 @@ impl ShardCursor {
 }
 
 impl Loaders {
-    /// Requests the next column chunk of the current sample's row group; returns true if all chunks are there.
+    /// Requests the next column chunk of the row group that worker `w` reads; returns true if the sample is complete.
     pub(super) fn fetch_chunk(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         if shard.missing == 0 {

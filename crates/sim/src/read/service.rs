@@ -10,8 +10,8 @@ use forebay_report::Cause;
 use super::mount::{Mount, ServiceModel};
 
 impl Loaders {
-    /// Sends the current request of worker `w` to the storage's service model; the request ends when it has been served and
-    /// its bytes have come over the network.
+    /// Sends the current request of worker `w` to the storage's service model. The request ends when it has been served and its
+    /// bytes have arrived over the network. Returns true if the sample is complete.
     pub(super) fn ask_service(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Mount { service, group, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w];

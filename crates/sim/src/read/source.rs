@@ -1,4 +1,4 @@
-//! The order in which a loader reads its data set, and the progress of the loader and its workers.
+//! The order in which a loader reads its data set (its reading order), and the progress of the loader and its workers in it.
 
 use crate::env::Env;
 use crate::index::{DatasetId, WorkerId};
@@ -10,33 +10,34 @@ use forebay_scenario::{Dataset, Layout, Ranges};
 
 use super::mount::ServiceModel;
 
-/// The shard that a worker reads, and its progress there.
+/// The shard that a worker reads, and the worker's progress there.
 #[derive(Debug, Default)]
 pub(crate) struct ShardCursor {
-    /// Number in the data set of the next sample to be used; samples up to `end` are read from this shard or row group.
+    /// Number of the next sample to be used, within the data set; the worker reads samples up to `end` from this shard or row
+    /// group.
     pub(super) next: u64,
     pub(super) end: u64,
-    /// Bytes of the shard not yet requested.
+    /// Bytes of the shard that have not been requested yet [B].
     pub(crate) unread: f64,
     /// Bytes that have arrived and are not used yet [B].
     pub(super) buffered: f64,
     pub(super) opened: bool,
     pub(crate) epoch: u64,
-    /// Number of the shard; `requests` counts the requests made for it.
+    /// Number of the shard within the data set; `requests` is the number of requests made for the shard.
     pub(crate) file: u64,
     pub(crate) requests: u32,
-    /// Position of the shard's first sample in the loader's reading.
+    /// Position of the shard's first sample in the loader's reading order.
     pub(crate) place: u64,
-    /// Number of column chunks of the row group still to come, in data sets of row groups; `unread` then holds all bytes of
-    /// the row group.
+    /// In data sets of row groups, number of column chunks of the row group that have not arrived yet; `unread` then holds all
+    /// bytes of the row group.
     pub(super) missing: u32,
     /// Where the first request of the shard was found, if there are tiers.
     pub(crate) found: Option<Found>,
 }
 
 impl ShardCursor {
-    /// Returns the file of the current request, which asks for `request` bytes, the request's number within the file, and
-    /// whether it is the file's last; the data set has `samples` samples.
+    /// Returns the file of the current request, the request's number within the file, and whether it is the file's last
+    /// request. The request asks for `request` bytes; the data set has `samples` samples.
     pub(crate) fn place(&self, request: f64, layout: Layout, samples: u64) -> (u64, u32, bool) {
         let number = self.requests.wrapping_sub(1);
         let Layout::RowGroups(of) = layout else {
@@ -59,32 +60,33 @@ pub(crate) struct Source {
     /// The data set's id.
     pub(crate) dataset: DatasetId,
     pub(crate) layout: Layout,
-    /// Position in the reading from which on all samples are read; before it, only the samples that were left over are read.
+    /// Position in the reading order from which on all samples are read. Before this position, only the samples left over from
+    /// before a restart are read.
     behind: u64,
     pub(crate) order: FileOrder,
     next_file: u64,
     pub(crate) samples: u64,
-    /// Largest request that is not split into ranges [B].
+    /// Maximum size of a request that is not split into ranges [B].
     pub(super) most: f64,
     /// How larger requests are split into ranges.
     pub(crate) ranges: Option<Ranges>,
-    /// What was read before the job restarted; boxed, because it would take room in the cache lines that every sample needs.
+    /// What was read before the job restarted. It is boxed to keep it out of the cache lines that every sample needs.
     before: Box<Before>,
 }
 
 /// What a loader had read before its job restarted.
 #[derive(Debug, Default)]
 struct Before {
-    /// Samples left over, by position; the last of them is read just before position `Source::behind`.
+    /// Positions of the samples left over, in order. The last of them is read just before position `Source::behind`.
     left: Vec<u64>,
-    /// For shards: positions of samples to be skipped, because they were trained on. `complete` counts the files at the start
-    /// that have no other samples.
+    /// For shards: positions of the samples that were trained on and are skipped. `complete` is the number of files at the
+    /// beginning of the reading order in which all samples were trained on.
     trained: Intervals,
     complete: u64,
 }
 
 impl Source {
-    /// Returns the reading of data set number `index` in the given order.
+    /// Returns a source that reads data set number `index` in the given order, from the beginning.
     pub(crate) fn new(dataset: &Dataset, index: usize, order: FileOrder) -> Source {
         Source {
             dataset: DatasetId::new(index as u32),
@@ -118,12 +120,13 @@ impl Source {
         }
     }
 
-    /// Returns the position in the reading from which on samples are read in order.
+    /// Returns the position in the reading order before which only samples left over from before a restart are read.
     pub(crate) fn left_until(&self) -> u64 {
         self.behind
     }
 
-    /// Returns the position of the sample that is read at `turn`, for files of one sample each.
+    /// Returns the position in the reading order of the sample that is read at turn number `turn`, for files of one sample
+    /// each.
     #[inline]
     pub(crate) fn place(&self, turn: u64) -> u64 {
         if turn < self.behind { self.place_left(turn) } else { turn }
@@ -136,14 +139,15 @@ impl Source {
         left.copied().unwrap_or(turn)
     }
 
-    /// Returns the epoch and the number of the sample at position `place`.
+    /// Returns the epoch and the number in the data set of the sample at position `place` of the reading order.
     pub(crate) fn sample(&mut self, place: u64, job: u64, streams: &Streams) -> (u64, u64) {
         let per_file = self.per_file();
         let file = self.order.at(place / per_file, job, streams);
         (self.order.epoch(), file * per_file + place % per_file)
     }
 
-    /// Moves a worker's `current` position to what it reads next: a shard of job copy `job`, or a row group of its shard.
+    /// Moves a worker's cursor `current` to what the worker reads next: the next row group of its shard, or the next shard of
+    /// job copy `job`.
     fn advance(&mut self, current: &mut ShardCursor, job: u64, streams: &Streams) {
         loop {
             let in_file = match self.layout {
@@ -163,7 +167,7 @@ impl Source {
         }
     }
 
-    /// Skips samples that were trained on before the restart.
+    /// Moves the cursor past samples that were trained on before the restart.
     #[inline]
     fn pass(&self, current: &mut ShardCursor) {
         if self.behind > 0 {
@@ -173,7 +177,7 @@ impl Source {
         }
     }
 
-    /// Returns the next file of job copy `job` that has samples not yet trained on.
+    /// Returns a cursor at the next file of job copy `job` with samples that were not trained on.
     fn next_shard(&mut self, job: u64, streams: &Streams) -> ShardCursor {
         loop {
             let file = self.order.at(self.next_file, job, streams);
@@ -285,7 +289,8 @@ mod tests {
     use super::*;
     use forebay_scenario::{Dataset, Framing, RowGroups, Split};
 
-    /// Returns the samples that a worker reads: position in the reading, epoch and number of each.
+    /// Returns the samples that a worker reads, each as its position in the reading order, its epoch and its number in the data
+    /// set.
     fn read(source: &mut Source, samples: usize) -> Vec<(u64, u64, u64)> {
         let (streams, mut current, mut read) =
             (Streams::new(1, 0), ShardCursor::default(), Vec::new());

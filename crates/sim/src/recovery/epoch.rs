@@ -1,4 +1,4 @@
-//! Which samples of an epoch come again if the epoch begins again after a failure.
+//! Determines which samples of an epoch are read again if the epoch begins again after a failure.
 
 use crate::checkpoint::Saved;
 use forebay_scenario::Resume;
@@ -7,21 +7,22 @@ use std::ops::Range;
 /// The size of an epoch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EpochRun {
-    /// Number of samples of all loaders.
+    /// Number of samples in an epoch, over all loaders.
     pub(crate) samples: u64,
-    /// Number of places in the reading order (files, or groups of samples treated as files), and number of samples at each.
+    /// Number of units in the reading order (files, or groups of samples treated as files); `per_place` is the number of
+    /// samples in each.
     pub(crate) places: u64,
     pub(crate) per_place: u64,
     /// Whether the goal is a number of epochs, so that steps on repeated samples are additional steps.
     pub(crate) goal: bool,
-    /// Number of steps on each batch, and number of model copies that a loader feeds.
+    /// Number of steps on each batch; `copies` is the number of model copies that a loader feeds.
     pub(crate) interval: f64,
     pub(crate) copies: u64,
 }
 
 impl EpochRun {
-    /// Returns the numbers of samples and batches that loader number `index` of `loaders` had handed out before the epoch in
-    /// which the state was saved; what it had handed out in that epoch comes again.
+    /// Returns the numbers of samples and batches that loader number `index` of `loaders` had handed out before the epoch of
+    /// the saved state. What the loader has handed out in that epoch comes again.
     pub(super) fn start_of(&self, saved: &Saved, index: usize, loaders: u64) -> (u64, u64) {
         let (taken, batches) = saved.taken[index];
         // Samples left over from the epoch before, which were read at the same time, come first.
@@ -53,8 +54,7 @@ impl EpochRun {
         u64::try_from(first * u128::from(self.per_place)).unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of steps on repeated samples if the job restarts from `saved`: as many as the loader needs that goes
-    /// back furthest.
+    /// Returns the number of steps on repeated samples if the job restarts from `saved`: the maximum over its loaders.
     pub(super) fn steps_again(&self, saved: &Saved, resume: Resume) -> u64 {
         if resume == Resume::Position {
             return 0;

@@ -1,4 +1,4 @@
-//! Initial state of each loader, for restarts, and the part of a checkpoint that concerns loaders.
+//! The state to which loaders are restored at a restart, and the part of a checkpoint that concerns loaders.
 
 use crate::index::{DeviceId, Ids, JobId, LoaderId};
 use crate::jobs::Jobs;
@@ -10,7 +10,7 @@ use forebay_metrics::{Polling, Requests, StageBuffer, Tuner};
 use forebay_report::SampleCounts;
 use forebay_scenario::Resume;
 
-/// A loader's initial state, and the counts of its work that was thrown away.
+/// A loader's initial state, to which restarts restore it, and counts of the work that failures threw away.
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(super) stages: Vec<StageBuffer<Item>>,
@@ -29,7 +29,7 @@ pub(crate) struct Restored {
 }
 
 impl Restored {
-    /// Returns the initial state of `loader`, with these stages and `prefill` samples in its queue.
+    /// Returns the initial state of `loader`, with the buffers `stages` and with `prefill` samples in its queue.
     pub(crate) fn new(
         stages: Vec<StageBuffer<Item>>,
         loader: &LoaderRun,
@@ -50,7 +50,7 @@ impl Restored {
 }
 
 impl Jobs {
-    /// Restores loader `l` of job copy `j` to the saved state, with nothing in its buffers.
+    /// Restores loader `l` of job copy `j` to the saved state; all its buffers are empty then.
     pub(super) fn restore_loader(&mut self, now: Time, j: JobId, l: LoaderId) {
         let job = &mut self.jobs[j];
         let (first, Some(recovery)) = (job.parts.loaders.start, &mut job.recovery) else { return };
@@ -105,8 +105,8 @@ impl Jobs {
         }
     }
 
-    /// Returns the numbers of samples and batches of each loader that job copy `j` has trained on: those handed out, except
-    /// for steps that are not complete.
+    /// Returns the numbers of samples and batches of each loader that job copy `j` has trained on: those handed out, without
+    /// those taken for incomplete steps.
     pub(crate) fn taken(&mut self, j: JobId) -> Vec<(u64, u64)> {
         let job = &self.jobs[j];
         let Some(recovery) = &job.recovery else { return Vec::new() };
@@ -127,8 +127,8 @@ impl Jobs {
         taken
     }
 
-    /// Returns the samples of each loader, one by one, that job copy `j` has trained on in the steps that a checkpoint begun
-    /// now contains; empty if no lineage is kept.
+    /// Returns each sample of each loader that job copy `j` has trained on in the steps that a checkpoint would contain if it
+    /// began now; empty if samples are not tracked.
     pub(crate) fn trained(&mut self, j: JobId) -> Vec<Trained> {
         let job = &self.jobs[j];
         let loaders = &mut self.loaders[job.parts.loaders];
@@ -141,8 +141,8 @@ impl Jobs {
         loaders.iter_mut().map(of).collect()
     }
 
-    /// Returns the number of fresh samples taken by steps of job copy `j` that are not complete, if fresh samples count when
-    /// they are taken.
+    /// Returns the number of fresh samples that incomplete steps of job copy `j` have taken; 0 if fresh samples are counted
+    /// only when their step is complete.
     pub(crate) fn ahead(&self, j: JobId) -> u64 {
         let job = &self.jobs[j];
         let devices = if job.counts_taken() { job.parts.devices } else { Ids::default() };

@@ -60,8 +60,8 @@ impl Stagings {
 }
 
 impl Copying {
-    /// Returns the index of the stream's random samples: the number of the file being read, or, with the top bit set, the
-    /// sample after the part being written.
+    /// Returns the random-number key of the stream: the number of the file being read, or, while the stream writes, the sample
+    /// after the part being written with the top bit set.
     pub(super) fn draw(&self) -> u64 {
         if self.writes { (1 << 63) | self.next } else { self.file }
     }

@@ -8,7 +8,7 @@ use super::text::{bare, begins_with_counts, number, unit, words};
 /// Size of a float [B].
 const FLOAT: f64 = 4.0;
 
-/// Reads the output of its programs: a title, `Num Ranks: N`, a header, and rows with floats, bytes and times.
+/// Reads the output of DeepBench's programs: a title, `Num Ranks: N`, a header, and rows with floats, bytes and times.
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut algorithm = String::new();
     let mut ranks = None;

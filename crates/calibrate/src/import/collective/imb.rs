@@ -60,7 +60,7 @@ fn ranks_of(word: &str, line: usize) -> Result<u32, TableError> {
     })
 }
 
-/// Returns the columns of a header. The time is that of the slowest rank if there is such a column.
+/// Returns the positions of the columns in a header. The time is that of the slowest rank if there is a column for it.
 fn columns_of(words: &[&str]) -> Option<Columns> {
     let find = |begins: &str| {
         words.iter().position(|word| word.trim_start_matches('#').starts_with(begins))
@@ -78,7 +78,7 @@ fn row(line: usize, words: &[&str], table: Table, rows: &mut Rows<'_>) -> Result
     }
     if words.len() != columns.all {
         let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
-        return Err(TableError::at(line, what, "join it with its rest, or remove it"));
+        return Err(TableError::at(line, what, "join it with the rest of the row, or remove it"));
     }
     let collective = rows.collective(line, table.collective)?;
     let ranks = rows.ranks(line, collective, table.ranks)?;

@@ -75,7 +75,8 @@ impl Collective {
         })
     }
 
-    /// Returns whether MPI benchmarks print the bytes of one rank; the total is then this size × ranks.
+    /// Returns whether MPI benchmarks print the bytes of one rank for this operation; the total size is then the printed size ×
+    /// ranks.
     pub(super) fn per_rank(self) -> bool {
         matches!(self, AllGather | AllToAll | Gather | Scatter)
     }

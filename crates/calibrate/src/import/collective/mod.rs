@@ -31,7 +31,7 @@ pub enum Benchmark {
     DeepBench,
 }
 
-/// Settings that files do not contain, or not always.
+/// Settings for files that do not contain them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CollectiveDefaults {
     /// Name of the transport.

@@ -5,7 +5,7 @@ use super::kind::Collective;
 use super::row::{Row, Rows};
 use super::text::{bare, begins_with_counts, is_number, number, words};
 
-/// Names of the programs; a name that ends like another comes before it.
+/// Names of the programs of nccl-tests. A name that contains another one comes before it, because the first match counts.
 const PROGRAMS: [(&str, Collective); 9] = [
     ("all_reduce_perf", Collective::AllReduce),
     ("reduce_scatter_perf", Collective::ReduceScatter),
@@ -17,20 +17,22 @@ const PROGRAMS: [(&str, Collective); 9] = [
     ("gather_perf", Collective::Gather),
     ("scatter_perf", Collective::Scatter),
 ];
-/// Marks in the lines before and after a table.
+/// Texts in the line before a table (`STARTING`) and in the line after a table (`CONCLUDED`).
 const STARTING: &str = "Collective test starting";
 const CONCLUDED: &str = "Collective test concluded";
-/// Algorithm bandwidth from which two decimals suffice for the ratio of bandwidths [GB/s].
+/// Smallest algorithm bandwidth for which the ratio of the bandwidths is checked [GB/s]; below, the two decimals that are printed
+/// do not suffice.
 const TELLING: f64 = 2.0;
-/// Largest relative error of this ratio.
+/// Largest accepted relative error of the ratio of the bandwidths.
 const RATIO: f64 = 0.05;
 
-/// Returns the operation of the program that a line names; `None` if it names none.
+/// Returns the operation of the program of nccl-tests that a line names; `None` if the line names no such program.
 pub(super) fn program(line: &str) -> Option<Collective> {
     PROGRAMS.iter().find(|(name, _)| line.contains(name)).map(|(_, collective)| *collective)
 }
 
-/// Columns of a table: for both halves the column of the time; two bandwidths and a count of errors follow it.
+/// Columns of a table: the columns of the time, out of place and in place (`times`), and the number of columns (`all`). Two
+/// bandwidths and a count of errors follow each time.
 #[derive(Debug, Clone, PartialEq)]
 struct Columns {
     times: Vec<usize>,
@@ -96,7 +98,7 @@ fn row(line: usize, words: &[&str], table: &Table, rows: &mut Rows<'_>) -> Resul
     // With `-S`, the time of day follows the columns.
     if words.len() < columns.all {
         let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
-        return Err(TableError::at(line, what, "join it with its rest, or remove it"));
+        return Err(TableError::at(line, what, "join it with the rest of the row, or remove it"));
     }
     let collective = rows.collective(line, table.collective)?;
     let ranks = rows.ranks(line, collective, (table.ranks > 0).then_some(table.ranks))?;

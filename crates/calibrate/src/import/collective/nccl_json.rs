@@ -64,7 +64,8 @@ fn value(of: &Value, key: &str) -> Option<f64> {
     Some(found).filter(|value: &f64| value.is_finite())
 }
 
-/// Returns the operation of the program that any text names, except in the results and the environment.
+/// Returns the operation of the first program of nccl-tests that a text in the file names. Texts in the results and the
+/// environment are ignored.
 fn named(file: &Value) -> Option<super::kind::Collective> {
     match file {
         Value::String(text) => program(text),

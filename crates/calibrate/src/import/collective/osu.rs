@@ -64,7 +64,8 @@ fn is_header(words: &[&str]) -> bool {
     words.first() == Some(&"Size") && words.len() > 1
 }
 
-/// Returns the columns that a header names. A name ends with its unit, or is one word.
+/// Returns the positions of the columns that a header names. The name of a column either is one word or ends with a unit in
+/// parentheses.
 fn columns_of(words: &[&str]) -> Option<Columns> {
     let mut names: Vec<String> = vec![String::new()];
     for word in words {
@@ -97,7 +98,7 @@ fn row(
 ) -> Result<(), TableError> {
     if words.len() != columns.all {
         let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
-        return Err(TableError::at(line, what, "join it with its rest, or remove it"));
+        return Err(TableError::at(line, what, "join it with the rest of the row, or remove it"));
     }
     let collective = rows.collective(line, said)?;
     let ranks = rows.ranks(line, collective, None)?;

@@ -43,12 +43,13 @@ impl<'a> Rows<'a> {
         Rows { wanted, samples: Vec::new(), left_out: BTreeSet::new() }
     }
 
-    /// Records what is left out.
+    /// Records a description of something that is left out.
     pub(super) fn leave_out(&mut self, what: impl Into<String>) {
         self.left_out.insert(what.into());
     }
 
-    /// Returns the operation that a table times: `said` by the file, otherwise as wanted. An error if they contradict.
+    /// Returns the operation that a table times: `said`, which the file names, otherwise the operation that the user gave.
+    /// Reports an error if file and user contradict each other, or if neither names an operation.
     pub(super) fn collective(
         &self,
         line: usize,
@@ -63,12 +64,13 @@ impl<'a> Rows<'a> {
             (None, None) => {
                 let names: Vec<&str> = Collective::ALL.iter().map(|one| one.name()).collect();
                 let remedy = format!("give --collective: {}", names.join(", "));
-                Err(TableError::at(line, "nothing before this row says what was timed", remedy))
+                Err(TableError::at(line, "no line before this row names the collective", remedy))
             }
         }
     }
 
-    /// Returns the number of ranks: `said` by the file, otherwise as wanted; 2 for messages. An error if they contradict.
+    /// Returns the number of ranks: `said`, which the file contains, otherwise the number that the user gave, otherwise 2 for
+    /// messages. Reports an error if file and user contradict each other, or if the number is missing or impossible.
     pub(super) fn ranks(
         &self,
         line: usize,
@@ -83,14 +85,14 @@ impl<'a> Rows<'a> {
             (Some(ranks), _) | (None, Some(ranks)) => ranks,
             (None, None) if of == Collective::Message => 2,
             (None, None) => {
-                let what = "nothing before this row says on how many ranks it ran";
+                let what = "no line before this row gives the number of ranks";
                 return Err(TableError::at(line, what, "give --ranks"));
             }
         };
         if (1..=MOST_RANKS).contains(&ranks) {
             return Ok(ranks);
         }
-        let what = format!("{ranks} ranks are none that can be");
+        let what = format!("{ranks} is not a possible number of ranks");
         Err(TableError::at(line, what, format!("write 1 to {MOST_RANKS}")))
     }
 
@@ -102,7 +104,7 @@ impl<'a> Rows<'a> {
             [("size", row.bytes, MOST_BYTES), ("time [s]", row.seconds, MOST_SECONDS)]
         {
             if !(0.0..=most).contains(&value) {
-                let what = format!("the {name} {value:.3e} is none that can be");
+                let what = format!("the {name} {value:.3e} is not possible");
                 return Err(TableError::at(row.line, what, "correct or remove the row"));
             }
         }

@@ -170,7 +170,7 @@ fn damaged_rows_are_refused_with_their_line() {
         "NCCL   20.97",
         "line 17: `NCCL` in column 6 is no number; another program's",
     );
-    nccl("    50.00  ", "   -50.00  ", "line 17: the time [s] -5.000e-5 is none that can be");
+    nccl("    50.00  ", "   -50.00  ", "line 17: the time [s] -5.000e-5 is not possible");
     nccl(
         "31.46",
         "41.94",
@@ -179,7 +179,7 @@ fn damaged_rows_are_refused_with_their_line() {
     nccl(
         "# Collective test starting: all_reduce_perf",
         "#",
-        "line 15: nothing before this row says what was timed; give --coll",
+        "line 15: no line before this row names the collective; give --coll",
     );
     nccl("algbw   busbw  #wrong     time", "bw   time", "line 13: the header has no columns");
     nccl("#       size", "#       bytes", "it has no rows that could be used; check that");
@@ -192,12 +192,7 @@ fn damaged_rows_are_refused_with_their_line() {
     let osu = |from: &str, to: &str, words: &str| {
         refused(Benchmark::Osu, &OSU.replace(from, to), Some(4), words);
     };
-    refused(
-        Benchmark::Osu,
-        OSU,
-        None,
-        "line 6: nothing before this row says on how many ranks it ran",
-    );
+    refused(Benchmark::Osu, OSU, None, "line 6: no line before this row gives the number of ranks");
     osu("              6.00        1000", "", "line 6: the row has 5 columns, its header 7");
     osu("420.00         100", "420.00         1.5", "line 8: `1.5` in column 5 is no count");
     osu("420.00", "NaN", "line 8: `NaN` in column 4 is no number");

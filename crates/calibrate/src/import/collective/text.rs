@@ -39,7 +39,7 @@ pub(super) fn is_number(word: &str) -> bool {
         && word.parse::<f64>().is_ok()
 }
 
-/// Returns whether a line is a row of a table that has only numbers; the row may be damaged.
+/// Returns whether a line is a row of a table whose columns are all numbers; the row may be damaged.
 pub(super) fn is_row(words: &[&str]) -> bool {
     let numbers = words.iter().take_while(|word| is_number(word)).count();
     numbers > 0 && (numbers == words.len() || numbers > 1)
@@ -55,7 +55,7 @@ pub(super) fn begins_with_counts(words: &[&str], count: usize) -> bool {
 pub(super) fn number(words: &[&str], column: usize, line: usize) -> Result<f64, TableError> {
     let Some(word) = words.get(column) else {
         let what = format!("the row ends after {} columns", words.len());
-        return Err(TableError::at(line, what, "join it with its rest, or remove it"));
+        return Err(TableError::at(line, what, "join it with the rest of the row, or remove it"));
     };
     word.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
         let what = format!("`{word}` in column {} is no number", column + 1);

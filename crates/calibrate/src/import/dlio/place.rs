@@ -77,7 +77,8 @@ const SOURCES: [(&str, &str); 22] = [
     ("job.model", "train.computation_time"),
 ];
 
-/// Returns the source of the key `scenario` in the scenario; `None` if it has none.
+/// Returns the source of a key of the scenario (`scenario`): a key of the workload, or an option of the command line. Returns
+/// `None` if the key has no source.
 #[must_use]
 pub fn source(scenario: &str) -> Option<&'static str> {
     // The job's name is part of the key.

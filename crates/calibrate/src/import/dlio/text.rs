@@ -3,12 +3,13 @@
 use super::{Deployment, Times, Workload};
 use std::fmt::Write as _;
 
-/// Steps of an accelerator below which the scenario says that the run is short.
+/// Number of steps of each accelerator; the scenario of a run with fewer steps says that the run is too short.
 const FEWEST_STEPS: u64 = 200;
 /// Default size of requests by readers of record files [B]: TensorFlow's buffer.
 const REQUEST: f64 = 262_144.0;
 
-/// Returns the scenario of a workload in a deployment. Each accelerator has its own loader, and all execute each step together.
+/// Returns the scenario of a workload in a deployment. Each accelerator has its own loader, and all accelerators execute each
+/// step together.
 #[must_use]
 pub fn scenario(of: &Workload, at: &Deployment) -> String {
     let Deployment { accelerators, hosts, bandwidth, source } = at;
@@ -104,7 +105,8 @@ fn layout(of: &Workload) -> String {
     }
 }
 
-/// Returns the setting for how ranks split the samples, if it makes a difference and there is a file for each rank.
+/// Returns the line that sets a contiguous sampler if each of several ranks reads a contiguous part of the samples and there are
+/// at least as many files as ranks; otherwise an empty text.
 fn sampler(of: &Workload, accelerators: u32) -> &'static str {
     let several = accelerators > 1 && of.files >= u64::from(accelerators);
     if several && of.contiguous { "sampler = \"contiguous\"\n" } else { "" }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// Why a workload cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DlioError {
-    /// It is not valid YAML.
+    /// The text is not valid YAML.
     #[error("it is no YAML: {what}")]
     Malformed {
         /// Number of the file.
@@ -16,13 +16,13 @@ pub enum DlioError {
         /// The problem.
         what: String,
     },
-    /// It is YAML, but no workload.
+    /// The text is valid YAML, but no DLIO workload.
     #[error("it is no DLIO workload: it has no `dataset` and no `train`")]
     NoWorkload,
     /// A key has a value that cannot be simulated.
     #[error("`{key}` is {value}; {remedy}")]
     Value {
-        /// Key.
+        /// Name of the key.
         key: String,
         /// Value of the key.
         value: String,

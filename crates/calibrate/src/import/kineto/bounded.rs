@@ -9,7 +9,7 @@ const LONGEST: usize = 1 << 20;
 const DEEPEST: usize = 1000;
 
 /// A reader of JSON that fails if a string or number is longer than 1 MiB, or if values are nested deeper than 1000 levels. A
-/// parser keeps these in memory as a whole; it skips everything else.
+/// parser keeps a whole string, a whole number and all open levels in memory; it skips everything else.
 pub(super) struct Bounded<R> {
     inner: R,
     /// Bytes of the current string or number so far.
@@ -55,7 +55,7 @@ impl<R: Read> Read for Bounded<R> {
                 return Err(InputError::Excess("a string or a number of more than 1 MiB").into());
             }
             if self.depth > DEEPEST {
-                return Err(InputError::Excess("more than 1000 values within each other").into());
+                return Err(InputError::Excess("more than 1000 nested values").into());
             }
         }
         Ok(read)
@@ -84,6 +84,6 @@ mod tests {
         assert!(read(&format!("[\"{long}\"]")).unwrap_err().contains("1 MiB"));
         assert!(read(&format!("[\"{}\"]", "\\\"".repeat(LONGEST))).unwrap_err().contains("1 MiB"));
         assert!(read(&long).unwrap_err().contains("1 MiB"));
-        assert!(read(&deep).unwrap_err().contains("1000 values"));
+        assert!(read(&deep).unwrap_err().contains("1000 nested values"));
     }
 }

@@ -17,8 +17,9 @@ pub(super) enum Wanted {
 }
 
 impl Compiler {
-    /// Adds the backward calls of `chain`, from the last operator to the first; `dy` is the gradient of its
-    /// output. Returns the slot of the gradient of its input; `None` if that is not computed.
+    /// Adds the backward calls of the operators in `chain`, from the last to the first; `dy` is the gradient of
+    /// the chain's output. Returns the slot of the gradient of the chain's input; `None` if this gradient is not
+    /// computed.
     pub(super) fn chain_back(
         &mut self,
         chain: &[Done],
@@ -37,9 +38,9 @@ impl Compiler {
         Some(dy)
     }
 
-    /// Adds the backward calls of one operator. `wanted` says whether the gradient of the input is wanted,
-    /// `ours` whether `dy` may be overwritten. Returns the slot of the gradient of the input; `None` if it is
-    /// not computed.
+    /// Adds the backward calls of one operator. `wanted` says whether the gradient of the operator's input is
+    /// wanted, `ours` whether `dy`, the gradient of its output, may be overwritten. Returns the slot of the
+    /// gradient of the input; `None` if this gradient is not computed.
     fn operator_back(&mut self, done: &Done, dy: Slot, wanted: bool, ours: bool) -> Option<Slot> {
         let (x, y, own) = (done.x, done.y, &done.blocks[..]);
         let (n, outputs) =
@@ -238,7 +239,7 @@ impl Compiler {
         self.two_gradients(partial, own, width, splits);
     }
 
-    /// Adds up the partial sums of the gradients of scale and shift.
+    /// Adds the calls that sum up the partial sums of the gradients of a norm's scale and shift.
     fn two_gradients(&mut self, partial: Slot, own: &[Block], channels: usize, splits: usize) {
         let half = 4 * channels * splits;
         for (i, &block) in own.iter().enumerate() {

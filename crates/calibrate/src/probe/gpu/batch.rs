@@ -8,7 +8,7 @@ use forebay_networks::{self as network, cpu};
 /// Initial parameters and an invented batch.
 pub(super) struct Batch {
     pub(super) parameters: Vec<f32>,
-    /// Values of all samples; tokens are whole numbers.
+    /// Input values of all samples; tokens are stored as whole numbers.
     input: Vec<f32>,
     targets: Vec<usize>,
     tokens: bool,

@@ -57,7 +57,7 @@ pub(super) fn compile_in(
     }
 }
 
-/// An operator whose forward calls have been made, with what its backward calls need.
+/// An operator whose forward calls have been added, with the slots and blocks that its backward calls need.
 pub(super) struct Done<'n> {
     pub(super) operator: &'n Operator,
     pub(super) x: Slot,
@@ -74,7 +74,7 @@ pub(super) enum Kept<'n> {
     One(Slot),
     /// Query, key and value, split by head; attention weights.
     Heads(Slot, Slot),
-    /// Body and shortcut of a residual operator.
+    /// Operators of the body and of the shortcut of a residual operator.
     Chains(Vec<Done<'n>>, Vec<Done<'n>>),
 }
 
@@ -269,7 +269,7 @@ impl Compiler {
         }
     }
 
-    /// In BF16, adds the call that converts the parameters to the precision of matrix products.
+    /// Adds the call that converts the parameters to BF16 for matrix products; does nothing in other precisions.
     pub(super) fn settle(&mut self) {
         if self.precision == Precision::Bf16 {
             let n = self.low.bytes() / 2;
@@ -278,20 +278,20 @@ impl Compiler {
     }
 }
 
-/// Returns the number of blocks of 256 threads for `n` elements. It is limited to 4096, enough to fill the
-/// largest device; beyond, each thread processes several elements.
+/// Returns the number of blocks of 256 threads for `n` elements. It is limited to 4096, enough to fill the largest
+/// device; with more elements, each thread processes several of them.
 pub(super) fn blocks_for(n: usize) -> usize {
     n.div_ceil(256).clamp(1, 4096)
 }
 
-/// Returns into how many parts the sum over the `count` values of each channel is split: at most about 2048
-/// blocks in all, each with at least about a thousand values.
+/// Returns the number of parts into which the sum over the `count` values of each channel is split: at most about
+/// 2048 thread blocks in all, each with at least about a thousand values.
 pub(super) fn plane_splits(channels: usize, count: usize) -> usize {
     (2048 / channels).min(count / 1024).max(1)
 }
 
-/// Returns into how many parts the sum over the `rows` of each column is split: at most about 2048 blocks of 32
-/// columns in all, each with at least about 64 rows.
+/// Returns the number of parts into which the sum over the `rows` of each column is split: at most about 2048
+/// thread blocks of 32 columns in all, each with at least about 64 rows.
 pub(super) fn row_splits(columns: usize, rows: usize) -> usize {
     (2048 / columns.div_ceil(32)).min(rows / 64).max(1)
 }

@@ -66,7 +66,8 @@ impl Crew {
         self.learners.iter().filter_map(|of| of.first())
     }
 
-    /// Returns the calls that spread the `bytes` of a batch in the slot `arrival` over the input of a program.
+    /// Returns the calls that fill the input of a program with evenly spaced bytes of the batch in the slot
+    /// `arrival`, which has `bytes` bytes.
     pub(super) fn feed(&self, program: &Program, arrival: Slot, bytes: usize) -> Vec<Call> {
         let n = program.input.bytes() / 4;
         let [from, count, to, values] =

@@ -178,8 +178,8 @@ impl Compiler {
         [0, 1, 2].map(|i| parts.part(i * bytes..(i + 1) * bytes))
     }
 
-    /// Adds the call that splits rows with `parts` parts (such as query, key and value) into a matrix for each
-    /// head, or merges such matrices into rows, as `kernel` says.
+    /// Adds the call of a kernel that splits rows into a matrix for each head (`split_heads`), or merges such
+    /// matrices into rows (`merge_heads`). Each row has `parts` parts, such as query, key and value.
     pub(super) fn heads(
         &mut self,
         kernel: &str,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A lane for each batch that may be on its way to the GPU or wait there at the same time.
+/// The lanes to a GPU: one for each batch that may be on its way to the GPU or wait there at the same time.
 pub struct Lanes {
     lanes: Vec<Mutex<Lane>>,
     bytes: usize,
@@ -28,7 +28,8 @@ struct Lane {
 
 #[derive(Default)]
 struct State {
-    /// Free lanes, each with the mark after which its last batch is needed no more.
+    /// Free lanes, each with the mark after which no call reads its last batch; `None` if the lane had no batch
+    /// yet.
     free: VecDeque<(usize, Option<Mark>)>,
     full: VecDeque<Arrival>,
 }
@@ -41,7 +42,7 @@ pub(super) struct Arrival {
 }
 
 impl Lanes {
-    /// Makes a lane to each of these slots, with streams that use the block of memory of `line`.
+    /// Makes a lane for each of the slots `places`; the lanes' streams use the same block of memory as `line`.
     pub(super) fn new(
         gpu: &Gpu,
         line: &Line,
@@ -93,7 +94,7 @@ impl Lanes {
         self.state().full.pop_front()
     }
 
-    /// Frees a lane, whose batch nobody needs after the mark `taken`.
+    /// Frees a lane; its batch may be overwritten once the GPU has reached the mark `taken`.
     pub(super) fn give(&self, lane: usize, taken: Mark) {
         self.state().free.push_back((lane, Some(taken)));
         self.free.notify_one();
@@ -119,8 +120,8 @@ impl Lanes {
         }
     }
 
-    /// Starts to copy a batch through a lane, after the lane's last batch is needed no more. Returns the mark
-    /// at the end of the copy.
+    /// Starts to copy a batch through a lane. The copy waits for the mark `taken`, from which on the lane's last
+    /// batch may be overwritten. Returns the mark at the end of the copy.
     fn start(&self, (number, taken): (usize, Option<Mark>)) -> Result<Mark, ProbeError> {
         let mut lane = self.lanes[number].lock().unwrap_or_else(PoisonError::into_inner);
         lane.pinned.fill(&self.source)?;

@@ -75,9 +75,9 @@ struct Meeting {
 
 struct State {
     cuda: Cuda,
-    /// Ends of the current step of the learners that have submitted it.
+    /// Ends of the step before the next averaging, for the learners that have submitted this step.
     marks: Vec<Mark>,
-    /// End of the last averaging.
+    /// Mark at the end of the last averaging.
     agreed: Option<Mark>,
 }
 

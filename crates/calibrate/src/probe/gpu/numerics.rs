@@ -20,8 +20,8 @@ pub(super) trait Device {
     /// Executes calls, in order.
     fn run(&mut self, calls: &[Call]) -> Result<(), ProbeError>;
 
-    /// Executes the same calls `times` times; a device that can records them once and repeats them as a whole.
-    /// The calls must have been executed before.
+    /// Executes the same calls `times` times. A device that can do so records the calls once and repeats them as a
+    /// whole. The calls must have been executed before.
     fn repeat(&mut self, calls: &[Call], times: usize) -> Result<(), ProbeError> {
         (0..times).try_for_each(|_| self.run(calls))
     }
@@ -55,7 +55,7 @@ impl Difference {
 impl std::fmt::Display for Difference {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Difference { what, error, limit, .. } = self;
-        write!(to, "{what} is off by {error:.1e}, where {limit:.0e} may be")
+        write!(to, "{what} is off by {error:.1e}, more than {limit:.0e}")
     }
 }
 

@@ -49,8 +49,9 @@ pub(in crate::probe) struct Beat {
 }
 
 impl Beat {
-    /// Returns why times measured between `before` and this beat must not be used: the clock was throttled for
-    /// another reason than the power limit, which occurs in every long computation. `None` if they may be used.
+    /// Returns why times measured between the beat `before` and this beat must not be used; `None` if they may be
+    /// used. They must not be used if the clock was throttled, except by the power limit, which occurs in every
+    /// long computation.
     pub(in crate::probe) fn disturbed(&self, before: &Beat) -> Option<String> {
         let usual = |why: &&String| *why != POWER_LIMIT;
         let why = self.held.iter().chain(&before.held).find(usual)?;

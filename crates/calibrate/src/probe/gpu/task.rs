@@ -95,7 +95,7 @@ pub(in crate::probe) struct Steps {
 pub(in crate::probe) struct Copies<'t> {
     /// Size of each copy [B].
     pub(in crate::probe) bytes: usize,
-    /// Kind of host memory from which is copied.
+    /// Kind of host memory to copy from.
     pub(in crate::probe) memory: HostMemory,
     /// Number of copies.
     pub(in crate::probe) times: u64,

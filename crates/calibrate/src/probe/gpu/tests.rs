@@ -127,7 +127,7 @@ impl Device for Emulated {
     }
 }
 
-/// One test, because the emulator takes long to compile.
+/// Runs all checks in one test, because the emulator takes long to compile.
 #[test]
 fn kernels_compute_what_cores_compute() {
     let Some(emulator) = Emulator::build() else { return };

@@ -66,7 +66,8 @@ impl Board {
         Ok(self.gpu.memory()?.0)
     }
 
-    /// Compares each operator, and small networks as a whole, with the same on cores; returns the differences.
+    /// Compares the results of each operator, and of small networks as a whole, with those of the cores; returns
+    /// the differences.
     pub(in crate::probe) fn check(
         &self,
         precision: Precision,

@@ -65,8 +65,9 @@ pub(super) fn network(
     Ok(differences.into_iter().map(difference).collect())
 }
 
-/// Compares training steps on a device with the same steps on cores by the losses of all steps. The second
-/// difference is the last loss divided by the first, which shows that training lowers the loss.
+/// Compares training steps on a device with the same steps on cores: the first difference is that of the losses of
+/// all steps. The second difference is the last loss divided by the first, which shows that training lowers the
+/// loss.
 pub(super) fn training(
     open: Open<'_>,
     name: &str,
@@ -98,8 +99,8 @@ pub(super) fn training(
     ])
 }
 
-/// Compares steps repeated as a whole, as CUDA graphs are, with the same steps run call by call, by the loss of
-/// the last step.
+/// Compares the last loss of steps that are repeated as a whole, as CUDA graphs are, with the last loss of the
+/// same steps run call by call.
 pub(super) fn repeated(
     open: Open<'_>,
     name: &str,

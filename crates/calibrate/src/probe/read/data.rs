@@ -114,7 +114,7 @@ fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> 
     }
 }
 
-/// Opens a file and reads its first byte: some file systems refuse only then.
+/// Opens a file and reads its first byte, because some file systems refuse access only at the first read.
 fn try_read(path: &Path) -> std::io::Result<()> {
     fs::File::open(path)?.read_exact(&mut [0])
 }

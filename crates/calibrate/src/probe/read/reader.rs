@@ -83,8 +83,9 @@ impl Reads {
     }
 }
 
-/// Reads requests of `set` with `readers` threads for about `context.length`, in random order. A reader reads
-/// no request twice before it has read its whole share of the requests; cold reads end then.
+/// Reads requests of `set` with `readers` threads for about `context.length`, in random order. Each reader has its
+/// own share of the requests and reads all of it before it reads a request again; cold reads end after one pass
+/// over the share.
 ///
 /// # Errors
 ///

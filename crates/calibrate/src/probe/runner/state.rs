@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) cell: Cell,
-    /// Seconds per operation of the trials that count, in their order.
+    /// Seconds per operation of each trial that is not excluded for another reason than a trend, in the order of
+    /// the trials.
     pub(super) values: Vec<f64>,
     /// Number of excluded trials, by reason.
     pub(super) excluded: BTreeMap<String, u32>,
@@ -50,8 +51,8 @@ impl State {
         }
     }
 
-    /// Returns the values without a drifting start, and `true`; or all values and `false` if they drift
-    /// throughout.
+    /// Returns the values after a drifting start, and `true`. If values drift throughout, returns all values and
+    /// `false`.
     pub(super) fn settled(&self) -> (&[f64], bool) {
         match leading_trend(&self.values, DRIFT) {
             Some(from) => (&self.values[from..], true),

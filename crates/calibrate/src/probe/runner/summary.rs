@@ -26,11 +26,11 @@ pub struct CellSummary {
     pub probe: String,
     /// The kind of trials.
     pub cell: Cell,
-    /// Number of trials that count.
+    /// Number of trials from which the median is computed.
     pub used: usize,
-    /// Number of trials that do not count, by reason.
+    /// Number of excluded trials, by reason.
     pub excluded: BTreeMap<String, u32>,
-    /// Median time of an operation [s]; NaN if no trial counts.
+    /// Median time of an operation [s]; NaN if no trial may be used.
     pub median: f64,
     /// 95 % interval of the median [s], from six trials on.
     pub interval: Option<[f64; 2]>,

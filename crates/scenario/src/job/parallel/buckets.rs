@@ -54,9 +54,9 @@ impl Parallelism {
         all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
     }
 
-    /// Returns the time that a GPU of stage number `stage` needs to decompress the gradients received in a
-    /// step [s]: those of its part of the model. Gradients of experts count only if `experts` is true, because other
-    /// copies hold the same experts.
+    /// Returns the time that a GPU of stage number `stage` needs to decompress the gradients that it receives in a step
+    /// for its part of the model [s]. Gradients of experts count only if `experts` is true, which means that other
+    /// model copies hold the same experts.
     #[must_use]
     pub fn decompress(&self, sync: &Sync, stage: usize, experts: bool) -> f64 {
         let share = self.experts_of(stage);

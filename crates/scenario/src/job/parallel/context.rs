@@ -30,8 +30,9 @@ pub struct Context {
 }
 
 impl Context {
-    /// Returns the bytes of the keys and values of a micro-batch in one attention layer, of which each rank has the
-    /// part for its tokens [B]. Where ranks also split layers, only the heads of one such rank are counted.
+    /// Returns the bytes of the keys and values of all tokens of a micro-batch in one attention layer [B]; each rank
+    /// has the part for its own tokens. Where ranks also split layers, only the attention heads of one such rank are
+    /// counted.
     #[must_use]
     pub fn bytes_of_each(&self, of: &Parallelism) -> u64 {
         let parts = f64::from(of.micro_batches) * f64::from(of.tensor_ranks());
@@ -43,12 +44,12 @@ impl Context {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyExchange {
-    /// While the block computes with the keys and values that it already has (H. Liu, M. Zaharia and P. Abbeel, *Ring
-    /// Attention with Blockwise Transformers*, 2023): the block takes the longer of the two times.
+    /// Keys and values are exchanged while the block computes with the ones that it already has (H. Liu, M. Zaharia and
+    /// P. Abbeel, *Ring Attention with Blockwise Transformers*, 2023): the block takes the longer of the two times.
     #[default]
     Overlapped,
-    /// Before the attention, which waits for the keys and values of all ranks (A. Dubey et al., *The Llama 3 Herd of
-    /// Models*, 2024, section 3.3.2); their gradients are exchanged after it.
+    /// Keys and values are exchanged before the attention, which waits for the keys and values of all ranks (A. Dubey
+    /// et al., *The Llama 3 Herd of Models*, 2024, section 3.3.2); their gradients are exchanged after it.
     Exposed,
 }
 
@@ -90,7 +91,7 @@ impl ContextSettings {
         if known.is_none() && ranks > 1 {
             let remedy = "write `attentions = 32`: one for each block of a transformer";
             check.required(at, &self.attentions, "attentions", remedy);
-            let remedy = "write `keys_values = \"16 MB\"`, of a sample in one of them";
+            let remedy = "write `keys_values = \"16 MB\"`, for each sample in one attention";
             check.required(at, &self.keys_values, "keys_values", remedy);
         }
         let attentions = match self.attentions.get() {

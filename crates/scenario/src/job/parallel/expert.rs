@@ -35,18 +35,19 @@ pub struct Expert {
 }
 
 impl Expert {
-    /// Returns the bytes that each GPU of a model copy dispatches for a micro-batch, including those to
-    /// itself [B]. Every rank is assumed to have as many tokens as the busiest rank, which decides how long the
-    /// all-to-all takes.
+    /// Returns the bytes that each GPU of a model copy dispatches for a micro-batch, including bytes that stay on the
+    /// GPU [B]. Every rank is assumed to have as many tokens as the busiest rank, which decides how long the all-to-all
+    /// takes.
     #[must_use]
     pub fn bytes_of_each(&self, of: &Parallelism) -> u64 {
         let parts = f64::from(of.micro_batches) * f64::from(of.ranks());
         (self.load.most() * self.bytes / parts).round() as u64
     }
 
-    /// Returns the time that rank number `rank` needs from share `from` to share `to` of a pass on a chunk, ÷ the time
-    /// of the whole pass with equal loads. Each layer takes an equal part of the pass. A layer's experts compute at the
-    /// end of its part in forward, and at the beginning of its part in backward.
+    /// Returns the time that rank number `rank` needs for a part of a pass on a chunk, ÷ the time of the whole pass
+    /// with equal loads. The part is from share `from` to share `to` of the pass; `back` is true for backward. Each
+    /// layer takes an equal part of the pass. A layer's experts compute at the end of its part in forward, and at the
+    /// beginning of its part in backward.
     #[must_use]
     pub fn time_of(&self, rank: u32, (chunk, back): (usize, bool), (from, to): (f64, f64)) -> f64 {
         let number = f64::from(self.layers[chunk]);
@@ -73,8 +74,8 @@ impl Expert {
         }
     }
 
-    /// Returns the tokens of the busiest rank, in all layers of a chunk together, ÷ the mean over ranks; the largest
-    /// such ratio of any chunk.
+    /// Returns the tokens of the busiest rank ÷ the mean over ranks, both summed over all layers of a chunk; the
+    /// largest ratio of any chunk.
     #[must_use]
     pub fn most_in_all(&self) -> f64 {
         let Load::Busiest(most) = self.load else { return self.load.most() };
@@ -207,7 +208,7 @@ impl ExpertSettings {
                 _ => 0.0,
             };
             let Some(written) = written.get() else { return parts.iter().map(known).collect() };
-            // The written share is of the whole model; chunks without layers of experts have no part of it.
+            // The share that is set is of the whole model; chunks without expert layers have a share of 0.
             let has = |layers: &u32| *layers > 0;
             let having = layers.iter().zip(shares).filter(|(layers, _)| has(layers));
             let all: f64 = having.map(|(_, share)| share).sum();
@@ -232,11 +233,11 @@ impl ExpertSettings {
     fn require(&self, check: Check<'_>, at: NodeId) {
         let remedy = "write `layers = 32`: one for each block that has experts";
         check.required(at, &self.layers, "layers", remedy);
-        let remedy = "write `dispatched = \"64 MB\"`, of a sample in one layer";
+        let remedy = "write `dispatched = \"64 MB\"`, for each sample in one layer";
         check.required(at, &self.dispatched, "dispatched", remedy);
-        let remedy = "write `parameters = 0.9`, the share that is experts'";
+        let remedy = "write `parameters = 0.9`, the experts' share of all parameters";
         check.required(at, &self.parameters, "parameters", remedy);
-        let remedy = "write `time = 0.6`, the share in which experts compute";
+        let remedy = "write `time = 0.6`, the experts' share of the compute time";
         check.required(at, &self.time, "time", remedy);
     }
 
@@ -254,7 +255,8 @@ impl ExpertSettings {
         }
         let Some((at, factor)) = self.imbalance.given() else { return Load::Busiest(1.0) };
         if !(1.0..=f64::from(ranks)).contains(&factor.0) {
-            let what = "`imbalance` is between 1 and `ranks`: the busiest rank has at least the mean, and at most all tokens";
+            let what = "`imbalance` must be between 1 and `ranks`: the busiest rank gets at least the mean and at most all \
+                        tokens";
             check.wrong(at, what, "write a number from 1 to `ranks`");
         }
         Load::Busiest(factor.0)

@@ -10,12 +10,12 @@ pub struct Method {
     pub reduction: Reduction,
     /// Whether each transfer is simulated, or a collective takes its time on an idle network.
     pub fidelity: Fidelity,
-    /// Number of transfers in a step by which the fidelity was chosen; `None` if it was written.
+    /// Number of transfers in a step by which the fidelity was chosen; `None` if the scenario file sets the fidelity.
     pub chosen_by: Option<f64>,
 }
 
 impl Method {
-    /// Returns the method that the settings say; a fidelity that is "auto" or not written is chosen later.
+    /// Returns the method that the scenario file sets; a fidelity that is "auto" or not set is chosen later.
     pub(super) fn written(algorithm: &Field<AlgorithmName>, fidelity: &Field<Fidelity>) -> Method {
         Method {
             reduction: Reduction::named(algorithm.get()),

@@ -50,7 +50,7 @@ pub struct Parallelism {
     pub forward: f64,
     /// Activations that a stage sends to the next one for each batch; as many bytes come back as gradients [B].
     pub activations: f64,
-    /// GPUs of a model copy on each node, in the order of the stages.
+    /// Number of GPUs of a model copy on each node; nodes are filled in the order of the stages.
     pub gpus_per_node: u32,
     /// Ranks that split each layer, if any.
     pub tensor: Option<Tensor>,
@@ -58,11 +58,12 @@ pub struct Parallelism {
     pub context: Option<Context>,
     /// Model copies that hold experts together, if any.
     pub expert: Option<Expert>,
-    /// What data parallel ranks shard: ZeRO's stage, 0 for none.
+    /// Stage of ZeRO, which says what data parallel ranks shard; 0 if they shard nothing.
     pub zero: u32,
     /// Share of the parameters that each chunk of the model has, in the model's order.
     pub weights: Vec<f64>,
-    /// For each stage, what does not fit on its GPU and is kept in the host's memory; empty if everything fits.
+    /// For each stage, the bytes that do not fit on its GPU and are kept in the node's memory; empty if everything
+    /// fits.
     pub swap: Vec<Swap>,
 }
 
@@ -91,7 +92,7 @@ impl Parallelism {
         self.tensor_ranks().saturating_mul(self.context_ranks())
     }
 
-    /// Returns the share of the batch whose activations stage number `stage` holds at once, at most.
+    /// Returns the largest share of the batch whose activations stage number `stage` holds at once.
     pub(crate) fn in_progress(&self, stage: u32, stages: u32) -> f64 {
         let most = self.schedule.in_progress(stage, stages, self.micro_batches);
         f64::from(most) / f64::from(self.micro_batches) / f64::from(self.schedule.chunks())
@@ -127,7 +128,8 @@ impl Parallelism {
         self.weights.len() / self.schedule.chunks() as usize
     }
 
-    /// Returns over how many GPUs each stage is spread, for `ranks` model copies.
+    /// Returns the numbers of ranks that each stage is spread over by each kind of parallelism, for `ranks` model
+    /// copies.
     pub(crate) fn spread(&self, ranks: u32) -> Spread {
         Spread {
             tensor: self.tensor_ranks(),
@@ -256,12 +258,13 @@ impl JobSettings {
 }
 
 fn refuse_unscheduled(check: Check<'_>, at: NodeId) {
-    let what = "stages whose micro-batches are not followed are not simulated beside `tensor`, `context`, `expert`, \
-                `zero` and `out_of_core`";
+    let what = "`pipeline` without a `schedule` is not simulated together with `tensor`, `context`, `expert`, `zero` or \
+                `out_of_core`";
     check.wrong(at, what, "write `schedule = \"1f1b\"` and `micro_batches = 8`");
 }
 
-/// Returns the share of the parameters that each chunk of the model has; its share of the time if they are not known.
+/// Returns the share of the parameters that each chunk of the model has; the chunk's share of the time if the
+/// parameters are not known.
 fn weights(model: Option<&ModelSettings>, shares: &[f64]) -> Vec<f64> {
     let Some(model) = model.and_then(ModelSettings::known) else { return shares.to_vec() };
     let all = (model.parameters() as f64).max(1.0);

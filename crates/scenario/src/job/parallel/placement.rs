@@ -5,7 +5,7 @@
 use crate::{Cluster, Job};
 use forebay_collective::Fabric;
 
-/// The most GPUs that a job copy may have where each of its model copies takes several.
+/// Maximum number of GPUs of a job copy whose model copies take several GPUs each.
 pub(super) const MOST_GPUS: f64 = 1e6;
 
 /// A group of GPUs of a job copy: blocks of GPUs that are `stride` apart, from number `first` on.
@@ -38,13 +38,13 @@ impl Members {
         Members { ranks: self.ranks * blocks, jump, ..self }
     }
 
-    /// Returns the GPU of rank number `rank`.
+    /// Returns the number of the GPU that is rank number `rank` of the group.
     #[must_use]
     pub fn gpu(&self, rank: u32) -> u32 {
         self.first + rank / self.block * self.jump + rank % self.block * self.stride
     }
 
-    /// Returns the rank of a GPU; `None` if it is not in the group.
+    /// Returns the rank of GPU number `gpu` in the group; `None` if the GPU is not in the group.
     #[must_use]
     pub fn rank_of(&self, gpu: u32) -> Option<u32> {
         let offset = gpu.checked_sub(self.first)?;
@@ -147,15 +147,16 @@ impl Job {
     }
 
     /// Returns the GPUs with part `rank` of each layer of stage number `stage`, in all model copies that hold the same
-    /// experts as copy number `model`. Number `model` is one of the first copies that hold all experts together.
+    /// experts as copy number `model`. `model` must be less than the number of model copies that hold all experts
+    /// together.
     #[must_use]
     pub fn expert_data_group(&self, stage: u32, model: u32, rank: u32) -> Members {
         let (first, apart) = (self.context_group(model, stage, rank), self.expert_ranks());
         first.repeated(self.ranks() / apart, apart * self.gpus_of_copy())
     }
 
-    /// Returns GPU number `place` of stage number `stage` in each of the model copies, from number `model` on, that
-    /// hold all experts together.
+    /// Returns the GPUs of an expert parallel group: GPU number `place` of stage number `stage` in each model copy of
+    /// the group, whose first copy is number `model`.
     #[must_use]
     pub fn expert_group(&self, stage: u32, model: u32, place: u32) -> Members {
         let first = self.stage_group(model, stage).first + place;

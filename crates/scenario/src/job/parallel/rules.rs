@@ -12,8 +12,8 @@ use crate::job::rules::Rules;
 use crate::{Cluster, Fidelity, NicsAt, Node, Parallelism, Schedule, Sync};
 use forebay_collective::{Invalid, Operation};
 
-/// Most transfers in a step that is simulated transfer by transfer; `MOST_PIECES` is the most passes and collectives in
-/// a step.
+/// Maximum number of transfers in a step that is simulated transfer by transfer; `MOST_PIECES` is the maximum number of
+/// passes and collectives in a step.
 const MOST_MESSAGES: f64 = 2e8;
 const MOST_PIECES: f64 = 1e7;
 
@@ -23,7 +23,8 @@ impl Rules<'_> {
         let Some(of) = &job.parallelism else { return };
         let (micro, batch) = (u64::from(of.micro_batches), job.batch);
         if !batch.is_multiple_of(micro) {
-            let what = format!("a batch of {batch} is not {micro} equal micro-batches");
+            let what =
+                format!("a batch of {batch} cannot be divided into {micro} equal micro-batches");
             self.wrong_at(
                 "pipeline",
                 what,
@@ -33,11 +34,18 @@ impl Rules<'_> {
         self.check_tensor_nodes(of);
         let span = job.nodes_per_copy();
         if span > 1 && !job.nodes.is_multiple_of(span) {
-            let what = format!("model copies on {span} nodes each do not fill {} nodes", job.nodes);
-            self.wrong_at("pipeline", what, "write `nodes` that are a multiple of that");
+            let what = format!(
+                "a model copy takes {span} nodes, and {} nodes are not a multiple of that",
+                job.nodes
+            );
+            self.wrong_at(
+                "pipeline",
+                what,
+                "write `nodes` as a multiple of the nodes of a model copy",
+            );
         }
         if let (Some((at, _)), true) = (self.settings.copies_at(), span > 1) {
-            let what = "a model copy that is on several nodes has them for itself";
+            let what = "a model copy on several nodes uses them alone";
             let remedy = "leave out `copies_per_node`, or `stages_per_node` and `ranks_per_node`";
             self.check.wrong(at, what, remedy);
         }
@@ -68,13 +76,12 @@ impl Rules<'_> {
                 return true;
             }
             Schedule::Interleaved { .. } if stages < 2 => (
-                "one stage has nothing to interleave its chunks with".to_owned(),
+                "\"interleaved-1f1b\" needs several stages".to_owned(),
                 "write at least 2 `stages`, or `schedule = \"1f1b\"`",
             ),
             Schedule::Interleaved { .. } if !micro.is_multiple_of(stages) => (
                 format!(
-                    "\"interleaved-1f1b\" takes {stages} micro-batches at a time through each chunk of {stages} \
-                     stages, and {micro} are not a multiple of that"
+                    "\"interleaved-1f1b\" needs a multiple of {stages} micro-batches for {stages} stages, not {micro}"
                 ),
                 "write `micro_batches` that are a multiple of the stages",
             ),
@@ -102,8 +109,8 @@ impl Rules<'_> {
         self.check.blame(&[at, model], self.at)
     }
 
-    /// Checks that no `model.occupancy` is written and the loader does not decode on GPUs: GPUs that several kernels
-    /// share are not simulated for a model that is spread over GPUs.
+    /// Checks that `model.occupancy` is not set and the loader does not decode on GPUs: GPUs that several kernels share
+    /// are not simulated for a model that is spread over GPUs.
     fn check_kernels(&self, job: &Job) {
         let unlike = [
             (!job.kernels.is_empty(), "`model.occupancy`", "leave out `model.occupancy`"),
@@ -121,17 +128,17 @@ impl Rules<'_> {
         }
         if job.gradient_ranks() < 2 {
             self.check.remark(format!(
-                "`parallel.zero` has no effect: `{}` has one model copy, which has no one to share with.",
+                "`parallel.zero` has no effect: `{}` has only one model copy.",
                 job.name
             ));
         } else if job.sync.is_none() {
-            let what = "how ranks that shard states exchange them is not written".to_owned();
-            self.wrong_at("zero", what, "write `sync.allreduce = {}`");
+            let what = "`parallel.zero` needs `[job.sync]`".to_owned();
+            self.wrong_at("zero", what, "write `sync.allreduce = {}`, or remove `parallel.zero`");
         }
     }
 
-    /// Checks that gradients are summed in each step and not through servers, which is all that is simulated here;
-    /// returns true if another exchange is written.
+    /// Checks that gradients are summed in each step and without servers: other exchanges are not simulated for a model
+    /// that is spread over GPUs. Returns true if the scenario file sets another exchange.
     fn check_way(&self, sync: &Sync) -> bool {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         let unlike = [
@@ -155,17 +162,15 @@ impl Rules<'_> {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         let sharded = job.parallelism.as_ref().is_some_and(|of| of.zero > 0);
         if sync.root.is_some() {
-            let what =
-                "a root has all parameters, which a model that is spread over GPUs has nowhere";
+            let what = "a root needs all parameters, and no GPU of a model that is spread over GPUs has them";
             self.check.wrong(at, what, "write `sync.allreduce`");
         }
         if sharded && sync.measured.is_some() {
-            let what =
-                "the profile measured allreduces, and ranks that shard gradients scatter them";
+            let what = "the profile measured allreduces, but ranks that shard gradients reduce-scatter them";
             self.check.wrong(at, what, "leave out `transport.….profile`, or `parallel.zero`");
         }
         if sharded && sync.sparse {
-            let what = "sparse gradients cannot be added up, and ranks that shard gradients do";
+            let what = "sparse gradients cannot be summed, but ranks that shard gradients sum them";
             self.check.wrong(
                 at,
                 what,
@@ -178,8 +183,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that ranks that split layers fill the nodes that they are on, and that `stages_per_node` is not written
-    /// too.
+    /// Checks that `ranks_per_node` divides the number of ranks that split layers, and that `stages_per_node` is
+    /// not set too.
     fn check_tensor_nodes(&self, of: &Parallelism) {
         let parallel = self.settings.parallel.get();
         let tensor = parallel.and_then(|parallel| parallel.tensor.get());
@@ -189,10 +194,10 @@ impl Rules<'_> {
         let (ranks, each) = (of.tensor_ranks(), each.small());
         let stages = parallel.and_then(|parallel| parallel.pipeline.get());
         if !ranks.is_multiple_of(each) {
-            let what = format!("{ranks} ranks are not on nodes of {each} each");
+            let what = format!("{ranks} ranks cannot be divided equally into nodes of {each}");
             self.check.wrong(at, what, "write a `ranks_per_node` that divides `ranks`");
         } else if stages.is_some_and(|stages| stages.stages_per_node.is_written()) {
-            let what = "the ranks on a node say how many stages it has";
+            let what = "`ranks_per_node` already determines how many stages a node has";
             self.check.wrong(at, what, "leave out `stages_per_node`, or `ranks_per_node`");
         }
     }
@@ -220,8 +225,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that model copies form groups that hold all experts together, and that the groups are on nodes in the
-    /// same way; returns false and reports an error if not.
+    /// Checks that model copies form whole groups that hold all experts together, and that all groups are distributed
+    /// over nodes in the same way; returns false and reports an error if not.
     fn check_groups(&self, job: &Job, cluster: &Cluster) -> bool {
         let (copies, ranks) = (job.ranks(), job.expert_ranks());
         if ranks == 1 {
@@ -229,8 +234,7 @@ impl Rules<'_> {
         }
         if !copies.is_multiple_of(ranks) {
             let what = format!("{copies} model copies cannot be divided into groups of {ranks}");
-            let remedy =
-                "write `data.copies_per_node` or `nodes` that make them a multiple of `ranks`";
+            let remedy = "write `data.copies_per_node` or `nodes` such that the copies are a multiple of `ranks`";
             self.wrong_at("expert", what, remedy);
             return false;
         }
@@ -241,7 +245,8 @@ impl Rules<'_> {
         let same = groups.all(|copy| fabric(job.expert_group(0, copy, 0)) == first)
             && (0..ranks).all(|copy| fabric(job.expert_data_group(0, copy, 0)) == alike);
         if !same {
-            let what = format!("groups of {ranks} model copies are not all on as many nodes");
+            let what =
+                format!("groups of {ranks} model copies would be on different numbers of nodes");
             let remedy =
                 "write a `data.copies_per_node` that is a multiple or a divisor of `ranks`";
             self.wrong_at("expert", what, remedy);
@@ -262,7 +267,7 @@ impl Rules<'_> {
 
     fn check_messages(&self, messages: f64, fidelity: Fidelity, at: NodeId) {
         if fidelity == Fidelity::Flow && messages > MOST_MESSAGES {
-            let what = format!("a step takes {messages:.1e} transfers");
+            let what = format!("a step takes {messages:.1e} transfers: too many to simulate");
             self.check.wrong(at, what, "write `fidelity = \"analytic\"`");
         }
     }
@@ -274,7 +279,7 @@ impl Rules<'_> {
         let stages = job.shares().len() as f64;
         let gpus = f64::from(job.ranks()) * stages * f64::from(of.ranks());
         if gpus > MOST_GPUS {
-            let what = format!("the model copies have {gpus:.1e} GPUs");
+            let what = format!("the model copies have {gpus:.1e} GPUs: too many to simulate");
             self.wrong_at("pipeline", what, "write fewer copies, stages or ranks");
         }
         let sums = of.tensor.as_ref().map_or(0.0, |tensor| {
@@ -291,13 +296,14 @@ impl Rules<'_> {
         let pieces = passes + chunks * buckets * halves * exchanges;
         let pieces = pieces * f64::from(job.programs_of_stage());
         if pieces > MOST_PIECES {
-            let what = format!("a step has {pieces:.1e} pieces");
+            let what = format!("a step has {pieces:.1e} pieces of work: too many to simulate");
             self.wrong_at("pipeline", what, "write fewer `micro_batches`, stages or buckets");
         }
         pieces <= MOST_PIECES && gpus <= MOST_GPUS
     }
 
-    /// Moves what does not fit into the GPUs' memory to their nodes' memory, if `model.out_of_core` is true.
+    /// Moves the part of the model that does not fit into the GPUs' memory to their nodes' memory, if
+    /// `model.out_of_core` is true.
     pub(crate) fn swap(&self, job: &mut Job, node: &Node) {
         let model = self.settings.model.get();
         let Some((at, true)) = model.and_then(|model| model.out_of_core.given()) else { return };
@@ -305,15 +311,15 @@ impl Rules<'_> {
         let beyond = job.footprint().is_some_and(|full| full.total() > capacity);
         if !beyond {
             let why = if job.footprints.is_empty() {
-                "what the model takes of a GPU's memory is not known"
+                "how much GPU memory the model needs is not known"
             } else {
-                "all of it fits into the GPU's memory"
+                "the model fits into the GPU's memory"
             };
             let key = self.check.document.path(at);
             return self.check.remark(format!("`{key}` has no effect: {why}."));
         }
         if node.pcie.is_infinite() {
-            let what = "how fast bytes come and go is not known";
+            let what = "`out_of_core` needs the bandwidth between GPU and node, which is not known";
             self.check.wrong(at, what, "write `cluster.node.pcie = \"12 GB/s\"`");
         }
         let swap: Vec<Swap> =
@@ -324,7 +330,7 @@ impl Rules<'_> {
     }
 }
 
-/// Returns the number of transfers that reduce a step's gradients of a model that is spread over GPUs.
+/// Returns the number of transfers that reduce the gradients of a step, for a model that is spread over GPUs.
 pub(crate) fn gradient_transfers(
     job: &Job,
     cluster: &Cluster,
@@ -353,7 +359,7 @@ pub(crate) fn gradient_transfers(
     Ok(sum)
 }
 
-/// Returns the number of transfers of a step's allreduces in layers.
+/// Returns the number of transfers of a step's tensor parallel allreduces.
 pub(crate) fn sum_transfers(job: &Job, cluster: &Cluster, tensor: &Tensor) -> Result<f64, Invalid> {
     let Some(of) = &job.parallelism else { return Ok(0.0) };
     let fabric = job.fabric_of(job.tensor_group(0, 0, 0), &job.nodes_of_gpus(), cluster);

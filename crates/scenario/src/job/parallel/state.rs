@@ -24,8 +24,8 @@ impl Job {
         parts
     }
 
-    /// Returns whether it matters which model copies write a checkpoint: they are on several nodes, and hold some of
-    /// the same state.
+    /// Returns whether it matters which model copies write a checkpoint: the model copies are on several nodes, and
+    /// some of them hold the same state.
     pub(crate) fn has_copies_of_state(&self) -> bool {
         let several = self.ranks() > self.expert_ranks();
         let alike = |state: &State| state.whole > 0.0 || (several && state.experts > 0.0);
@@ -74,14 +74,15 @@ impl Job {
 }
 
 impl Parallelism {
-    /// Returns the state of each stage in bytes, for `ranks` model copies whose GPUs hold `held` on each stage.
+    /// Returns the state of each stage in bytes, for `ranks` model copies; `held` is the footprint of a GPU of each
+    /// stage.
     fn states(&self, held: &[Footprint], ranks: u32) -> Vec<State> {
         let spread = self.spread(ranks);
         (0..).zip(held).map(|(stage, held)| spread.state(held, self.experts_of(stage))).collect()
     }
 }
 
-/// Returns the bytes of a model's state, whose GPUs hold `held` on each stage; 0 if that is not known [B].
+/// Returns the size of a model's state [B]; 0 if it is not known. `held` is the footprint of a GPU of each stage.
 pub(crate) fn state_bytes(
     held: &[Footprint],
     parallelism: Option<&Parallelism>,

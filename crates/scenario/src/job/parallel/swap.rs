@@ -1,4 +1,4 @@
-//! What does not fit into a GPU's memory, and is kept in the memory of its node.
+//! Bytes that do not fit into a GPU's memory and are kept in the memory of its node.
 
 use crate::Job;
 use forebay_model::device_memory::Footprint;
@@ -21,7 +21,7 @@ pub struct Swap {
 }
 
 impl Swap {
-    /// Returns the part of `held` that does not fit into `capacity`.
+    /// Returns the bytes of `held` that do not fit into `capacity`.
     pub(super) fn beyond(held: &Footprint, capacity: f64) -> Swap {
         let mut left = (held.total() - capacity).max(0.0);
         let mut take = |all: f64| {

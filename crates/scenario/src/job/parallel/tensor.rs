@@ -64,7 +64,7 @@ impl TensorSettings {
         if known.is_none() && ranks > 1 {
             let remedy = "write `allreduces = 96`: two for each block of a transformer";
             check.required(at, &self.allreduces, "allreduces", remedy);
-            let remedy = "write `activations = \"50 MB\"`, of a sample";
+            let remedy = "write `activations = \"50 MB\"`, for each sample";
             check.required(at, &self.activations, "activations", remedy);
         }
         let reductions = match self.allreduces.get() {

@@ -4,7 +4,7 @@ use crate::field::Field;
 use crate::number::Count;
 use schemars::JsonSchema;
 
-/// Data parallel ranks shard state, instead of each holding all of it (Rajbhandari et al., *ZeRO*, 2020).
+/// Sharding of state over data parallel ranks, instead of full copies on each rank (Rajbhandari et al., *ZeRO*, 2020).
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ZeroSettings {

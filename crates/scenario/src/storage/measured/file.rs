@@ -11,16 +11,16 @@ use forebay_model::units::{Bandwidth, Dimension, Quantity, Size};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Largest file [B].
+/// Maximum size of a file [B].
 const LARGEST: u64 = 64 << 20;
-/// Most requests at once.
+/// Maximum number of concurrent requests.
 const MOST_REQUESTS: f64 = 1e6;
 
 /// A line: size [B], number of requests, throughput [B/s].
 type Line = [f64; 3];
 
-/// Returns the table in the file `name`, which the scenario names at node `at`; reports a problem and returns
-/// `None` if it is wrong.
+/// Returns the table in the file `name`, which the scenario names at document node `at`; reports a problem and
+/// returns `None` if the file is invalid.
 pub(super) fn read(check: Check<'_>, at: NodeId, name: &str) -> Option<Table> {
     let path = check.directory.join(name);
     let bytes = file::read(&path, LARGEST);
@@ -41,8 +41,7 @@ fn table(check: Check<'_>, at: NodeId, file: &str, text: &str) -> Option<Table> 
     // The bits of positive floats have the same order as the numbers, so they can be the keys of a map.
     let mut entries = BTreeMap::new();
     let wrong = |what: String, span: Range<usize>| {
-        let remedy =
-            "write `64 KiB,4,200 MB/s`: a size, requests at once, what they reach together";
+        let remedy = "write `64 KiB,4,200 MB/s`: a size, a number of concurrent requests, their total throughput";
         check.log.elsewhere(at, Problem::new(file, what, remedy).at(text, span));
     };
     let (mut start, mut headings) = (0, true);
@@ -58,7 +57,10 @@ fn table(check: Check<'_>, at: NodeId, file: &str, text: &str) -> Option<Table> 
         match line(content) {
             Ok([size, number, rate]) => {
                 if entries.insert((size.to_bits(), number.to_bits()), rate).is_some() {
-                    wrong("this size and number have come before".to_owned(), span);
+                    wrong(
+                        "this size and number of requests are already in the file".to_owned(),
+                        span,
+                    );
                     return None;
                 }
             }
@@ -90,8 +92,11 @@ fn whole(
     let all = sizes.len() * numbers.len();
     if entries.len() != all || entries.is_empty() || sizes.len().max(numbers.len()) > MOST {
         let (n, sizes, numbers) = (entries.len(), sizes.len(), numbers.len());
-        let what = format!("{file} has {n} throughputs for {sizes} sizes by {numbers} numbers");
-        let remedy = format!("write one for each size with each number, up to {MOST} of either");
+        let what = format!(
+            "{file} has {n} throughputs for {sizes} sizes by {numbers} numbers of requests"
+        );
+        let remedy =
+            format!("write one for each size and number of requests, up to {MOST} of each");
         check.wrong(at, what, remedy);
         return None;
     }

@@ -158,7 +158,8 @@ impl Method {
         Ok(method)
     }
 
-    /// Returns the first algorithm that cuDNN recommends and that runs here, and its workspace [B].
+    /// Returns the first algorithm in cuDNN's recommendations that works for this convolution, and its workspace
+    /// [B].
     fn recommended(
         &self,
         handle: sys::cudnnHandle_t,
