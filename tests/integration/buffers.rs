@@ -207,5 +207,8 @@ fn invalid_buffer_settings_are_refused() {
     let text =
         text(4, "\"1 ms\"", step, "tf-data = { parallel_calls = 1, shuffle = \"5000 samples\" }");
     let remarks = written(&text, &[]).remarks.join("\n");
-    assert!(remarks.contains("holds all of the data set: 1000 samples"), "{remarks}");
+    assert!(
+        remarks.contains("larger than the data set: the buffer holds its 1000 samples"),
+        "{remarks}"
+    );
 }

@@ -262,7 +262,7 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if path.measured().is_some() {
         return refuse(format!(
-            "a live run does not emulate the table of throughput of the storage of `{name}`: write `local-disk` or \
+            "a live run cannot emulate a table of throughput, which the storage of `{name}` has: write `local-disk` or \
              `file-server`"
         ));
     }
@@ -274,7 +274,7 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if job.decoded_cache.is_some() {
         return refuse(format!(
-            "a live run keeps no decoded samples, as `{name}` does: leave out `decoded_cache`"
+            "a live run cannot cache decoded samples, and `{name}` asks for it: leave out `decoded_cache`"
         ));
     }
     let storage = &scenario.storage[job.storage];
@@ -311,7 +311,7 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if matches!(dataset.layout, Layout::RowGroups(_) | Layout::OneFile { opened: false, .. }) {
         return refuse(format!(
-            "a live run writes no Parquet files and no LMDB, which `{}` is in: write \
+            "a live run cannot write Parquet files or LMDB, the layout of `{}`: write \
              `layout.shards = {{ samples = 1000 }}` or `layout.raw = {{}}`",
             dataset.name
         ));

@@ -60,7 +60,7 @@ pub enum ProbeError {
     #[error("{0}")]
     Machine(String),
     /// The probe's time ended before its first trial.
-    #[error("its time ended during preparation: write a longer `budget` in the plan")]
+    #[error("the probe's time was over during preparation: write a longer `budget` in the plan")]
     Time,
     /// The user interrupted the run.
     #[error("interrupted")]

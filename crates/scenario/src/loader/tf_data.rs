@@ -109,7 +109,9 @@ impl TfData {
         let most = dataset.map_or(u64::MAX, |dataset| dataset.samples);
         if let (Some(at), true) = (self.shuffle.at, size > most) {
             let path = check.document.path(at);
-            check.remark(format!("`{path}` holds all of the data set: {most} samples."));
+            check.remark(format!(
+                "`{path}` is larger than the data set: the buffer holds its {most} samples."
+            ));
         }
         let held = size.min(most);
         if held > MOST_ITEMS {
