@@ -147,7 +147,8 @@ fn working_directory() -> PathBuf {
     named.map(PathBuf::from).find(|path| path.is_dir()).unwrap_or_else(|| PathBuf::from("."))
 }
 
-/// Keeps the probes that `only` names.
+/// Removes the probes that `only` does not name; keeps all probes if `only` is empty. Returns an error if the plan does not have
+/// a named probe.
 fn select(probes: &mut Vec<Box<dyn Probe>>, only: &[String]) -> Result<(), Failure> {
     let names: Vec<&str> = probes.iter().map(|probe| probe.name()).collect();
     if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_step_is_seen_while_it_lasts() {
+    fn instants_during_a_long_step_get_the_time_of_that_step() {
         let ended = [Some(1.0), None, None, Some(3.0), None];
         assert_eq!(under_way(&ended), [Some(1.0), Some(3.0), Some(3.0), Some(3.0), None]);
     }

@@ -165,7 +165,8 @@ fn check_memory<'s>(
     }
 }
 
-/// Sets the step time of each point that has `crossover`: this factor times the time that the loader needs for a step's samples.
+/// Sets the step time of each point that has `crossover`: to the value of `crossover` times the time that the loader needs for a
+/// step's samples.
 fn place_crossovers(base: &Base, plan: &mut Plan) -> Result<(), Failure> {
     for point in &mut plan.points {
         let Some(factor) = point.crossover else { continue };

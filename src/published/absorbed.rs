@@ -1,4 +1,4 @@
-//! Compares fitted rates with the rates at which the hardware is sold.
+//! Compares fitted rates with the nominal rates of the hardware.
 //!
 //! A fit chooses whatever values reproduce the results. If a fitted rate is far below the link's rate, the link does not
 //! explain it: the rate then stands for sums on a CPU, copies through the host, an input pipeline or a framework. Such a rate
@@ -31,7 +31,7 @@ pub struct Absorbed {
     pub limit: Limit,
     /// Fitted rate [B/s].
     pub fitted: f64,
-    /// Rate at which the link is sold [B/s].
+    /// Nominal rate of the link [B/s].
     pub sold: f64,
 }
 

@@ -52,7 +52,7 @@ pub struct Cluster {
     pub switch: Option<u32>,
     /// Interconnect between the directly joined groups of a node, by the catalogue's name.
     pub between: Option<String>,
-    /// Network interfaces of a node.
+    /// Number of network interfaces of a node.
     pub nics: u32,
     /// Site of the cluster: clusters of one site share the fit of a transport.
     pub site: String,
@@ -69,7 +69,7 @@ pub struct PublishedResult {
     pub model: String,
     /// Floating-point format in which the model is trained.
     pub precision: Precision,
-    /// Samples of a step on each GPU.
+    /// Number of samples of a step on each GPU.
     pub batch: u32,
     /// Whether samples were read or synthetic.
     pub data: Data,

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_that_are_values_are_code() {
+    fn defaults_that_are_values_are_formatted_as_code() {
         assert_eq!(
             [code("2"), code("\"any\""), code("as the profile says")],
             ["`2`", "`\"any\"`", "as the profile says"]

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn fnv1a_of_known_text() {
+    fn fnv1a_hashes_of_known_texts_are_the_published_values() {
         assert_eq!(fnv1a(b""), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
         assert_eq!(fnv1a(b"a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
     }

@@ -11,7 +11,7 @@ pub struct Choice {
     pub name: &'static str,
     /// Other names that mean the same.
     pub also: &'static [&'static str],
-    /// What it is, in a few words.
+    /// Description of the option, in a few words.
     pub about: &'static str,
 }
 

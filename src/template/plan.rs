@@ -28,7 +28,7 @@ pub struct PlanAnswers {
     pub probes: Vec<String>,
     /// GPUs to measure; 0 for none.
     pub gpus: u64,
-    /// Time for all probes: `5 min`.
+    /// Time limit of all probes together, such as `5 min`.
     pub budget: String,
 }
 

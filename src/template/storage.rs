@@ -60,7 +60,7 @@ pub(super) fn storage(name: &str) -> &'static str {
 
 /// A data set in a first scenario.
 pub(super) struct Data {
-    /// Keys of its table.
+    /// Keys of the data set's table, in TOML.
     pub(super) text: String,
     /// Core time for decoding a sample; `None` if samples are not decoded.
     pub(super) decode: Option<&'static str>,

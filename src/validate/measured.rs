@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_carry_keys_and_figures() {
+    fn rows_are_read_with_keys_use_and_figures() {
         let text = "name,use,job.batch,storage.a.local-disk.bandwidth,samples_per_second,stall,note\n\
                     a,fit,64,\"2 GB/s\",1000,0.5,x\n,,32,,250.5,,\n";
         let rows = read(text).expect("rows");

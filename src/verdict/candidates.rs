@@ -14,7 +14,8 @@ pub(super) const USED: f64 = 0.7;
 pub(super) const FULL: f64 = 0.95;
 /// Minimum share of time spent computing at which the step time is considered.
 const COMPUTING: f64 = 0.9;
-/// Factor on the promise from one lever of a cause of stalls to the cause's next lever, which is less likely to help.
+/// Ratio of the estimated saving of a lever to that of the lever before it, among the levers for one cause of stalls: later
+/// levers are less likely to help.
 const NEXT: f64 = 0.8;
 
 /// A lever and its promise: an estimate of the share of time that relaxing it may save. A full resource has a promise of more

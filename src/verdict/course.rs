@@ -10,13 +10,13 @@ use crate::scenario::{Job, QueueKind, Unit};
 use crate::stats::{mean, t_interval};
 use std::ops::Range;
 
-/// Maximum number of batches of steps from which an interval is computed.
+/// Maximum number of means over successive steps (batch means) from which an interval is computed.
 const MOST_BATCHES: usize = 12;
 /// Relative difference up to which step times count as equal; [`FEWEST_ALIKE`] is the number of equal steps from which a job
 /// counts as steady.
 const ALIKE: f64 = 1e-6;
 const FEWEST_ALIKE: usize = 3;
-/// Minimum number of batches for Student's interval.
+/// Minimum number of batch means for Student's interval.
 const FEWEST_BATCHES: usize = 4;
 /// Minimum number of cycles of all workers that a range of steps must contain.
 pub(super) const ROUNDS: usize = 2;
@@ -25,7 +25,7 @@ pub(super) const ROUNDS: usize = 2;
 const DRAINING: f64 = 0.97;
 /// Minimum half-width of an interval, relative to the mean.
 const LEAST: f64 = 0.005;
-/// Minimum relative half-width of an interval if there are few batches, or if the rate of filling was used.
+/// Minimum relative half-width of an interval if there are few batch means, or if the rate of filling was used.
 const ROUGH: f64 = 0.05;
 
 /// The copies of a job in one run.
@@ -43,7 +43,7 @@ pub(super) struct LongRate {
     pub(super) interval: [f64; 2],
     /// Share of the step time in which accelerators compute.
     pub(super) computing: f64,
-    /// Whether the observed steps were faster, because they drained buffers.
+    /// Whether the observed steps were faster than steps in the long run, because they drained buffers.
     pub(super) draining: bool,
 }
 

@@ -32,12 +32,13 @@ pub use trial::LEAST_BUDGET;
 
 /// Minimum share of the step time that a lever must save to be reported.
 const WORTH: f64 = 0.01;
-/// Maximum share of the step time that a lever reported as without effect may save, at the upper end of its interval.
+/// A lever is reported as without effect if the upper end of the interval of its saving is at most this share of the step time.
 const TELLING: f64 = 0.05;
 /// Minimum share of time spent waiting at which longer runs and pairs of levers are tried if no lever has helped.
 const WAITING: f64 = 0.05;
 
-/// Minimum promise of an untried lever for the verdict to name the lever as not tried, as a share of the job's time.
+/// Minimum estimated saving of an untried lever, as a share of the job's time, at which the verdict names the lever as not
+/// tried.
 const PROMISING: f64 = 0.1;
 /// Maximum number of levers that the verdict names as not tried.
 const MOST_NOT_TRIED: usize = 3;
@@ -367,7 +368,7 @@ impl Finder<'_, '_> {
     }
 }
 
-/// Returns whether the best trial so far saves more than the largest promise of the remaining candidates.
+/// Returns whether the best trial so far saves more than the largest estimated saving (promise) of the remaining candidates.
 fn saves_more(tried: &[Tried], others: &[Candidate]) -> bool {
     let most = tried.iter().filter(|tried| helps(tried)).map(|tried| tried.effect.gain);
     let promised = others.iter().map(|candidate| candidate.promise).fold(0.0, f64::max);

@@ -159,7 +159,7 @@ fn levers_name_their_limit_key_resource_and_amounts() {
 }
 
 #[test]
-fn keys_of_loaders_follow_the_preset() {
+fn keys_of_loader_limits_name_the_preset_and_its_own_settings() {
     // System: presets and stages of a job whose name is the same as a placeholder in keys. Expectation: the placeholder is
     // replaced, the name is not.
     let key = |loader: &str, kind: Kind| {

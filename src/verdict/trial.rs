@@ -43,9 +43,9 @@ const CYCLES: usize = 12;
 const ENOUGH: [usize; 2] = [30, 240];
 /// Half-width of the step time's interval, relative to the step time, at which enough steps are compared.
 const TELL_APART: f64 = 0.01;
-/// Minimum number of batches for an interval of paired differences.
+/// Minimum number of batch means (means over successive steps) for an interval of paired differences.
 const FEWEST_PAIRS: usize = 4;
-/// Minimum number of batches for the slope of the short run's step times over the base run's.
+/// Minimum number of batch means for the slope of the short run's step times over the base run's.
 const FEWEST_FOR_SLOPE: usize = 6;
 /// Deviation of a mean that may be due to chance [half-widths of its interval].
 const CHANCE: f64 = 2.0;
@@ -106,16 +106,16 @@ enum Phase {
 /// Budgets of a verdict's short runs [events].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// Budget of the first short run, if its part of `searching` is too small.
+    /// Budget of the first short run, if its part of `searching` is too small [events].
     first: u64,
-    /// Budget of all short runs until one has shown the bottleneck.
+    /// Budget of all short runs until one has shown the bottleneck [events].
     searching: u64,
-    /// Budget of all short runs once the bottleneck has been shown.
+    /// Budget of all short runs once the bottleneck has been shown [events].
     found: u64,
-    /// Budget of all short runs if none has helped.
+    /// Budget of all short runs if none has helped [events].
     last: u64,
-    /// Budget of all short runs if `searching` was too small for a single one: the events of one replication, but at least
-    /// [`LAST_BUDGET`].
+    /// Budget of all short runs if `searching` was too small for a single one [events]: the events of one replication, but at
+    /// least [`LAST_BUDGET`].
     whole: u64,
 }
 

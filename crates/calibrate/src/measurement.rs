@@ -21,7 +21,7 @@ pub struct Sample {
     pub operations: u64,
     /// Wall time of the trial, less the overhead of measuring it [s].
     pub seconds: f64,
-    /// Imports measurements and configurations of other programs from their files.
+    /// Processor time of the threads that did the work, less the overhead of measuring it [core-s].
     pub core_seconds: f64,
     /// Further observations: `latency_p50`, `bytes`, `loss`.
     #[serde(default)]

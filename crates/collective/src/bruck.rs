@@ -38,7 +38,8 @@ pub(super) struct BruckExchange {
 }
 
 impl BruckExchange {
-    /// Returns the bytes that `rank` sends over `distance`, without a look at each part if all parts are equal.
+    /// Returns the bytes that `rank` sends over `distance`; computed without visiting each part if all parts are
+    /// equal.
     fn bytes(&self, rank: u64, distance: u64) -> u64 {
         let ranks = self.ends();
         if self.shards.bytes().is_multiple_of(ranks) {

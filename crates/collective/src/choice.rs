@@ -37,8 +37,8 @@ pub struct Fabric {
     pub ranks: u32,
     /// Number of ranks on each node; the last node may have fewer.
     pub ranks_per_node: u32,
-    /// Number of ranks on each node, node after node, if `ranks_per_node` does not hold; empty if
-    /// it does.
+    /// Number of ranks on each node, in the order of the nodes, if `ranks_per_node` does not
+    /// describe them; empty if it does.
     pub unequal: Vec<u32>,
     /// Bandwidth of a rank inside a node [B/s].
     pub intra: f64,
@@ -155,7 +155,8 @@ impl Fabric {
     }
 }
 
-/// Returns what `library` chooses for buffers of `bytes`, which count as in [`Collective::bytes`].
+/// Returns the choice of `library` for buffers of `bytes`; [`Collective::bytes`] defines the size
+/// of a buffer.
 #[must_use]
 pub fn choose(library: Library, operation: Operation, bytes: u64, fabric: &Fabric) -> Choice {
     match library {

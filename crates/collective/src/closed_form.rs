@@ -40,7 +40,7 @@ use super::pattern::log_up;
 use super::{Across, Algorithm, Collective, Invalid, Levels, Operation};
 use terms::Terms;
 
-/// What a transfer costs.
+/// Costs of a transfer: latency, time per byte sent, and time per byte reduced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Latency of each transfer [s].
@@ -129,7 +129,7 @@ fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost)
     inside.sum::<f64>() + outside.seconds(levels.outer, across) + gather
 }
 
-/// Returns a lower bound of the bytes that the smallest group has [B].
+/// Returns a lower bound of the bytes that belong to the ranks of the smallest group [B].
 fn smallest(collective: &Collective, levels: &Levels) -> f64 {
     let least = levels.groups.iter().copied().min().unwrap_or(0);
     f64::from(least) * (collective.bytes / u64::from(collective.ranks)) as f64

@@ -19,7 +19,7 @@ use super::two_level::TwoLevel;
 struct Alike {
     /// Number of the first group.
     group: u64,
-    /// First rank of that group.
+    /// First rank of the first group.
     first: u64,
     size: u64,
     count: u64,

@@ -1,6 +1,6 @@
 //! A switch that adds what comes in and sends one message to many (Graham et al., *Scalable hierarchical
 //! aggregation protocol (SHARP)*, 2016; NVLink SHARP). The switch reduces at the rate of its ports; each rank has
-//! one port. In the patterns, the switch is the last end.
+//! one port. In the patterns, the number of the switch follows the numbers of the ranks.
 
 use super::pattern::{Move, Pattern, chunk_at, steady};
 use super::shards::{Shards, chunks, piece};

@@ -175,8 +175,8 @@ impl StepCopies {
     }
 }
 
-/// Returns the sender of the transfer that an end receives in a slot, and the transfer; `None` if
-/// there is none.
+/// Returns the sender of the transfer that an end of the pattern (a rank or the switch) receives in
+/// a slot, and the transfer; `None` if there is none.
 pub(super) fn receive(
     pattern: &dyn Pattern,
     phase: u64,

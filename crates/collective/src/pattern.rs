@@ -76,7 +76,7 @@ pub(super) trait Pattern {
         false
     }
 
-    /// Whether the last end is a switch.
+    /// Whether the last end of the pattern is a switch; all other ends are ranks.
     fn switch(&self) -> bool {
         false
     }

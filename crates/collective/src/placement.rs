@@ -60,7 +60,7 @@ impl Placement {
         Placement { base, ..Placement::whole(size, root.into()) }
     }
 
-    /// Returns the number of pairs of which one rank acts for both.
+    /// Returns the number of pairs of ranks in which one rank takes part in the pattern for both.
     fn pairs(&self) -> u64 {
         if self.folded { extra(self.size) } else { 0 }
     }

@@ -49,8 +49,8 @@ impl Pattern for Exchange {
 /// phase, and the first of a reduce-scatter, carries half of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owned {
-    /// Rank r owns part r, which a separate allgather or reduce-scatter needs. An allgather begins with the nearest
-    /// ranks, and half of the buffer goes to the farthest.
+    /// Rank r owns part r. A separate allgather or reduce-scatter needs this order. An allgather begins with the
+    /// nearest ranks, and half of the buffer goes to the farthest.
     ByRank,
     /// Rank r owns the part whose number is r with its bits reversed, for collectives in which it does not matter
     /// which rank owns which part. Half of the buffer goes to the nearest rank, inside a node, and the smallest

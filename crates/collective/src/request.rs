@@ -20,7 +20,7 @@ pub struct Collective {
     /// Number of ranks.
     pub ranks: u32,
     /// Size of each rank's buffer [B]: for an allgather the buffer with which all ranks end, for a reduce-scatter the
-    /// buffer with which all ranks begin, for an all-to-all all that a rank has for the others and for itself.
+    /// buffer with which all ranks begin, for an all-to-all the data that a rank has for all ranks, itself included.
     pub bytes: u64,
     /// The rank that sends or receives the whole buffer, if the operation has a root.
     pub root: u32,
@@ -259,7 +259,7 @@ impl Collective {
     }
 }
 
-/// Checks that the groups, if there are any, have all ranks, and that none is empty.
+/// Checks that the groups, if there are any, contain all ranks, and that none is empty.
 fn all_in(groups: &[u32], ranks: u32) -> Result<(), Invalid> {
     let in_groups = groups.iter().map(|&size| u64::from(size)).sum();
     let all = in_groups == u64::from(ranks) && !groups.contains(&0);

@@ -43,7 +43,7 @@ impl Run {
         self.repeat as f64 * phase
     }
 
-    /// Returns one run for two runs whose phases go on side by side, on different ranks.
+    /// Returns one run in place of two runs that take place at the same time, on different ranks.
     fn beside(self, other: &Run) -> Run {
         Run {
             transfers: self.transfers + other.transfers,
@@ -57,8 +57,8 @@ impl Run {
     }
 }
 
-/// Returns the runs of steps that go on side by side, from phase `first` on; `None` if they differ in their ranks or
-/// phases, so that they are not in step.
+/// Returns the runs of steps that take place at the same time, from phase `first` on. `None` if the steps differ in
+/// their ranks or phases; their ranks do not go from phase to phase together then.
 pub(super) fn side_by_side(parts: &[StepCopies], first: u64) -> Option<Vec<Run>> {
     let (part, others) = parts.split_first()?;
     let mut runs = runs(part);

@@ -87,9 +87,10 @@ impl Schedule {
         }
     }
 
-    /// Returns the phases as runs of equal phases: few runs however many ranks there are. Each run takes a look at
-    /// each rank, so keep the result for the next buffer of this length. `None` if groups differ or there are several
-    /// channels: ranks are not in step then, and only single transfers determine the time.
+    /// Returns the phases as runs of equal phases: few runs however many ranks there are. Computing a run visits
+    /// every rank, so keep the result for the next buffer of this length. `None` if groups differ or there are
+    /// several channels: ranks do not go from phase to phase together then, and only single transfers determine the
+    /// time.
     #[must_use]
     pub fn runs(&self) -> Option<Vec<Run>> {
         let stages = self.stages.iter().map(|stage| side_by_side(&stage.parts, stage.first));

@@ -25,9 +25,10 @@ pub(super) fn chunks(bytes: u64, chunk: Option<u64>) -> u64 {
 pub(super) struct Shards {
     bytes: u64,
     parts: u64,
-    /// Length of a fair part [B], and number of parts at the beginning that are one byte longer.
+    /// Length of an equal part [B], and number of parts at the beginning that are one byte longer.
     fair: (u64, u64),
-    /// Offsets of the borders between parts [B], if the parts are not fair.
+    /// Offsets of the borders between parts [B], if the lengths of parts differ by more than one
+    /// byte.
     borders: Option<Arc<[u64]>>,
     /// Number of pairs at the beginning whose two parts count as one.
     paired: u64,

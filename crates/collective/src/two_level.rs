@@ -4,8 +4,9 @@ use super::pattern::{Move, Pattern};
 use super::shards::Shards;
 use super::transfer::{Blocks, Content, Kind};
 
-/// An all-to-all in groups of equal size. Inside a group, each rank receives what the group has for all ranks of its
-/// index. Across groups, the ranks of one index exchange what they received.
+/// An all-to-all in groups of equal size. Inside a group, the rank with index i receives all data that the group has
+/// for ranks with index i of any group. Across groups, the ranks with the same index exchange the data that they
+/// received.
 #[derive(Debug, Clone)]
 pub(super) struct TwoLevel {
     pub(super) shards: Shards,

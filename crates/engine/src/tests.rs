@@ -126,7 +126,7 @@ fn timers_that_are_always_cancelled_leave_no_garbage() {
 
 #[test]
 #[should_panic(expected = "in the past")]
-fn an_event_in_the_past_is_a_bug() {
+fn scheduling_an_event_in_the_past_panics() {
     let mut calendar = Calendar::new();
     calendar.schedule(Time(5), 0);
     calendar.pop();
@@ -135,7 +135,7 @@ fn an_event_in_the_past_is_a_bug() {
 
 #[test]
 #[should_panic(expected = "in order")]
-fn a_lane_out_of_order_is_a_bug() {
+fn scheduling_in_a_lane_out_of_order_panics() {
     let mut calendar = Calendar::new();
     let lane = calendar.lane();
     calendar.schedule_in(lane, Time(5), 0);

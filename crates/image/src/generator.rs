@@ -18,7 +18,7 @@ pub const QUALITY: u8 = 90;
 const SIDE: usize = 1024;
 /// Radii of leaves [pixels].
 const RADII: (f64, f64) = (2.0, 300.0);
-/// Area of all leaves over the area of the scene: so much that hardly a point remains uncovered.
+/// Area of all leaves divided by the area of the scene: so large that hardly a point remains uncovered.
 const COVER: f64 = 9.0;
 /// Standard deviations of brightness and of colour among leaves, on a scale up to 255.
 const BRIGHTNESS: f64 = 42.0;
@@ -38,7 +38,7 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// Returns the images of a seed, as JPEG of this quality (1 to 100).
+    /// Returns a generator of the images that belong to `seed`, as JPEG of the given quality (1 to 100).
     #[must_use]
     pub fn new(seed: u64, quality: u8) -> Generated {
         let mut draw = Generator::seed_from_u64(seed);
@@ -115,7 +115,7 @@ impl Generated {
     }
 }
 
-/// 2^64 over the golden ratio.
+/// 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns a uniform random number in [0, 1).

@@ -21,7 +21,7 @@ pub struct Shared<W> {
     state: Mutex<State>,
     /// One condition variable for each worker, then one for each device, so that only threads with something to do are woken.
     sleepers: Vec<Condvar>,
-    /// Wakes the thread that waits for the end.
+    /// Condition variable of the thread that waits for the end of the job.
     done: Condvar,
     /// Latest end of the run.
     until: Time,

@@ -22,7 +22,7 @@ impl Watch for Turns {
 }
 
 #[test]
-fn samples_that_were_enqueued_are_dequeued_or_left() {
+fn every_enqueued_sample_is_dequeued_or_still_in_the_buffer_at_the_end() {
     for (capacity, producers, consumers, batch) in
         [(1, 1, 1, 1), (1, 4, 1, 1), (7, 2, 2, 3), (64, 3, 1, 32)]
     {

@@ -11,7 +11,7 @@
 use forebay_engine::{Span, Time};
 use forebay_scenario::storage::Bandwidth;
 
-/// Stands for the reader of a transfer that its reader has left.
+/// Takes the place of the reader in a transfer whose reader no longer waits.
 const NOBODY: u64 = u64::MAX;
 
 /// State of one storage.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn caps_limit_each_transfer_and_tables_limit_all_together() {
+    fn caps_limit_each_transfer_and_bandwidth_tables_limit_their_sum() {
         let mut books = Books::default();
         near(books.begin(at(0.0), &line(100.0, 40.0), 1, 40.0), 1.0);
         let table = Bandwidth::ByTransfers(Box::new([100.0, 60.0]));

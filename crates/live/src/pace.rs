@@ -1,6 +1,6 @@
 //! Holds storage to the limits that the scenario sets: real reads are delayed accordingly.
 //!
-//! A request goes through what it goes through in a simulation: a slot in its I/O queue, the operation station, the latency (the
+//! A request passes the same stages as in a simulation: a slot in its I/O queue, the operation station, the latency (the
 //! same random numbers), and a transfer over the link that all transfers of all job copies share. The real read happens at the
 //! same time; the request ends when both have ended. Every wait has an absolute end, and the delay of a late wake-up is deducted
 //! from the next wait, so that delays do not add up.
@@ -31,7 +31,7 @@ const SHORTEST: Span = Span(2_000_000);
 pub(super) struct Limits {
     /// Operations per second; `None` if the scenario sets no limit [1/s].
     operations: Option<f64>,
-    /// Whether every request is an operation; if not, each open of a file is one.
+    /// Whether every request counts as an operation; if not, only opening a file does.
     each_request_operates: bool,
     /// I/O queues of a node; `None` if the scenario sets none.
     queues: Option<Queues>,
@@ -204,7 +204,7 @@ pub(super) struct Pace {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     start: Time,
-    /// Time at which its first byte arrives; `None` if the scenario sets no latency.
+    /// Time at which the request's first byte arrives; `None` if the scenario sets no latency.
     first: Option<Time>,
 }
 
@@ -216,7 +216,7 @@ impl Request {
 }
 
 impl Pace {
-    /// Returns the pacing of one more reader.
+    /// Returns the pace of a new reader of the job copy.
     pub(super) fn new(pacer: &Arc<Pacer>) -> Pace {
         let reader = pacer.readers.fetch_add(1, Ordering::Relaxed);
         let latency = pacer.limits.latency.as_ref().map(Sampler::new);
@@ -301,15 +301,15 @@ impl Pace {
         self.late = self.late.min(MOST_OWED);
     }
 
-    /// Starts a transfer on the link.
+    /// Starts the transfer of `bytes` to this reader on the storage's link; does nothing if transfers have no limits.
     fn transfer(&self, bytes: u64, log: &Log) {
         let Pacer { limits, ledger, .. } = &*self.pacer;
         let Some(line) = &limits.line else { return };
         ledger.write(|books| books.begin(log.now(), line, self.reader, bytes as f64));
     }
 
-    /// Waits for the end of the transfer, which later transfers may delay, and returns the time of that end. If `not_awaited`, no
-    /// latency was waited for, and the fixed delay is added here.
+    /// Waits for the end of this reader's transfer, which later transfers may delay, and returns the time of that end. If the
+    /// reader did not wait for a latency (`not_awaited`), the fixed delay is added to the transfer.
     fn receive(&mut self, not_awaited: bool, log: &Log) -> Time {
         let Pacer { limits, ledger, over, .. } = &*self.pacer;
         let more = Span::from_seconds(if not_awaited { limits.more } else { 0.0 });

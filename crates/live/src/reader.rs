@@ -317,7 +317,7 @@ fn copy(memory: &[u8], sample: u64, size: u64, buffer: &mut Buffer) {
 }
 
 impl Buffer {
-    /// Makes room for `size` bytes and a block. The content is lost if the buffer must grow.
+    /// Makes room for `size` bytes and one more block. The content is lost if the buffer must grow.
     fn reserve(&mut self, size: usize) {
         let needed = size.next_multiple_of(BLOCK) + 2 * BLOCK;
         if self.bytes.len() < needed {
@@ -326,7 +326,7 @@ impl Buffer {
         }
     }
 
-    /// Returns whole blocks for `size` bytes from `from` on.
+    /// Returns the part of the buffer that begins at offset `from` and has `size` bytes, rounded up to whole blocks.
     fn space(&mut self, from: usize, size: usize) -> &mut [u8] {
         let start = self.first + from;
         let end = (start + size.next_multiple_of(BLOCK)).min(self.bytes.len());

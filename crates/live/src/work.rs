@@ -192,7 +192,7 @@ impl Hands {
         Ok(())
     }
 
-    /// Decodes an image; for other samples, keeps a core busy for the time that the law gives.
+    /// Decodes an image; for other samples, keeps a core busy for the time that `law` gives for decoding them.
     fn decode(
         &mut self,
         law: DecodeLaw,

@@ -71,7 +71,7 @@ impl Polling {
     }
 
     /// Records that `worker` has put samples into `queue`. If there is now a batch for the next device in the waiting line,
-    /// promises the batch to that device and returns the device. `waiter` returns the device at a place of the line.
+    /// promises the batch to that device and returns the device. `waiter` returns the device at a position in this line.
     pub fn promise(
         &mut self,
         now: Time,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_devices_look_after_whole_periods_and_at_least_one() {
+    fn sleeping_devices_look_after_one_or_more_whole_periods() {
         for (now, look) in [(7, 57), (8, 57), (57, 57), (58, 107), (107, 107)] {
             assert_eq!(polling().next_look(Time(7), Time(now)), Time(look), "{now}");
         }

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_were_taken_out_of_order_are_passed_over() {
+    fn batches_that_were_taken_out_of_order_are_skipped() {
         // System: any 5 of the 22 batches of two epochs are taken. Expectation: the other batches come, in their order.
         let mut whole = requests("pytorch = { workers = 3, in_order = false }");
         whole.start(Time(0));
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_were_trained_on_are_passed_over_and_no_others() {
+    fn only_batches_that_were_trained_on_are_skipped() {
         // System: loaders that had handed out n batches when their state was saved. Expectation: they go on with exactly the
         // batches behind these, to the end, in the same epoch or the next.
         for loader in [

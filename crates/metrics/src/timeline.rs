@@ -241,8 +241,8 @@ pub fn blame<'t>(
     }
 }
 
-/// Maximum number of links between workers that are followed at one instant. A chain with more hand-overs than a loader has
-/// stages would be a circle.
+/// Maximum number of links between workers that are followed at one instant. A longer chain of links would
+/// be a cycle, because a loader has fewer stages.
 const MOST_JUMPS: u32 = 64;
 
 pub(super) fn add(segments: &mut Vec<Segment>, start: Time, end: Time, cause: Cause) {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_keeps_the_current_activity_and_forgets_those_before() {
+    fn beginning_a_wait_removes_all_entries_but_the_current_activity() {
         let mut timeline = Timeline::default();
         timeline.begin_wait(Time(0));
         for t in 0..10 {

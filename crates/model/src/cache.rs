@@ -23,7 +23,7 @@ pub struct Cache {
     kept: Kept,
 }
 
-/// The units in the cache, kept as the replacement policy needs them.
+/// The units in the cache, in the data structure that the replacement policy needs.
 #[derive(Debug)]
 enum Kept {
     Random(Random, Generator),

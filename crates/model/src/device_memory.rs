@@ -9,9 +9,9 @@
 //! | gradients | 4 n | 2 n |
 //! | optimizer | 4 k n | 4 n for weights in 32 bits, and 4 k n |
 //!
-//! Activations are the elements that the catalogue counts, plus the sample itself, for each sample in a batch. How many batches
-//! or micro-batches a pipeline stage holds activations of depends on the schedule. Let i be the stage, counted from 0, s the
-//! number of stages and m the number of micro-batches.
+//! Activations are the elements that the catalogue counts, plus the sample itself, for each sample in a batch. A pipeline
+//! stage holds the activations of several batches or micro-batches; their number depends on the schedule. Let i be the stage,
+//! counted from 0, s the number of stages and m the number of micro-batches.
 //!
 //! - Stages that overlap batches: s − i batches (Narayanan et al., *PipeDream*, 2019, section 3.3).
 //! - GPipe: all m micro-batches. 1F1B: min(s − i, m) micro-batches (Narayanan et al., *Efficient Large-Scale Language Model

@@ -53,7 +53,7 @@ pub enum InputError {
     Crowded {
         /// What exceeds the limit: `"tables"` or `"values"`.
         what: &'static str,
-        /// Limit.
+        /// Maximum number of these tables or values.
         most: usize,
         /// Byte offset of the first table or value beyond the limit.
         at: usize,

@@ -85,8 +85,8 @@ fn bottleneck(from: usize, width: usize, side: usize, stride: usize) -> Operator
     round(&[narrow, middle, wide])
 }
 
-/// Returns the residual network of He et al. (2016) for 32 × 32 pixels with 6n + 2 layers, n = 1; 1 × 1
-/// convolutions where a shortcut changes shape.
+/// Returns the residual network of He et al. (2016) for 32 × 32 pixels with 6n + 2 layers, n = 1. A shortcut
+/// that changes the shape is a 1 × 1 convolution.
 fn resnet_small() -> Network {
     let stem = Shape { from: 3, to: 16, side: 32, kernel: 3, stride: 1, padding: 1 };
     let mut operators = chain(&[stem]);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_take_what_the_ones_before_give() {
+    fn inputs_of_operators_match_outputs_of_their_predecessors() {
         for name in ["lenet5", "resnet-small", "resnet50", "transformer-small", "gpt-small"] {
             let network = model(name).expect("a model");
             fits(&network.operators);

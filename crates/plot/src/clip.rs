@@ -17,13 +17,13 @@ pub(super) fn path(path: &[Place], frame: &Frame) -> Vec<Vec<Place>> {
     parts
 }
 
-/// Returns whether a position is inside, up to rounding.
+/// Returns whether a position is inside `frame`, up to rounding.
 pub(super) fn holds(frame: &Frame, (x, y): Place) -> bool {
     let frame = wider(frame);
     (frame.left..=frame.right).contains(&x) && (frame.top..=frame.bottom).contains(&y)
 }
 
-/// Returns the nearest position inside.
+/// Returns the nearest position inside `frame`.
 fn onto(frame: &Frame, (x, y): Place) -> Place {
     (x.clamp(frame.left, frame.right), y.clamp(frame.top, frame.bottom))
 }

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_close_ends_move_apart_and_bundles_need_a_legend() {
+    fn names_of_close_curves_move_apart_and_names_that_do_not_fit_need_a_legend() {
         let direct = fit(&[0.5, 0.55], "").expect("room");
         let apart = direct.names[1].at - direct.names[0].at;
         assert!((apart * 150.0 - PITCH).abs() < 1e-9, "{apart}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_takes_the_first_line() {
+    fn names_of_curves_leave_the_first_line_to_the_title() {
         let direct = fit(&[0.95, 0.2], "Workers").expect("room");
         assert!((1.0 - direct.names[1].at) * 150.0 >= 1.5 * PITCH - 1e-9);
     }

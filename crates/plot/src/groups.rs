@@ -35,13 +35,13 @@ pub(super) fn groups(recipe: &Recipe, table: &Table) -> Result<Groups, PlotError
         .collect())
 }
 
-/// Returns the kind of a sweep's table: its first key. `None` if the value is no table.
+/// Returns the kind of a TOML table in a sweep: the table's first key, such as `pytorch`. `None` if the value is no table.
 pub(super) fn kind(name: &str) -> Option<&str> {
     Some(name.strip_prefix("{ \"")?.split_once('"')?.0)
 }
 
-/// Returns labels for values: the label that the recipe gives. For a sweep's tables, which are kinds (`{ "pytorch" = { … } }`),
-/// the default is the kind alone if all kinds differ.
+/// Returns a label for each value: the recipe's label if it sets one, otherwise the value itself. If all values are TOML tables,
+/// such as `{ "pytorch" = { … } }`, with different first keys, the first key replaces the value.
 pub(super) fn shown(recipe: &Recipe, names: &[&str]) -> Vec<String> {
     let kinds: Option<Vec<&str>> = names.iter().map(|name| kind(name)).collect();
     let differ = |kinds: &Vec<&str>| kinds.iter().collect::<BTreeSet<_>>().len() == kinds.len();

@@ -8,7 +8,7 @@ use super::shape::{Frame, Place, Shape, Side, Text, dashes, rectangle};
 const SIZE: f64 = 11.0;
 /// Distance from one entry to the next [px].
 const PITCH: f64 = 17.0;
-/// Distance from the panel to the samples, and width of a sample [px].
+/// Distance from the panel to the line samples of the entries, and width of a line sample [px].
 const GAP: f64 = 14.0;
 const SAMPLE: f64 = 18.0;
 

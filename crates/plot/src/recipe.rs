@@ -148,7 +148,7 @@ pub enum DataSource<'a> {
         path: &'a str,
         /// Changes to the scenario, `key=value`.
         set: &'a [String],
-        /// Rows that the scenario gives.
+        /// Kind of rows to make from the scenario.
         rows: Rows,
     },
 }
@@ -156,11 +156,11 @@ pub enum DataSource<'a> {
 /// The kind of rows that a scenario gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// One row for each point of its sweep and each job.
+    /// One row for each job at each point of the scenario's sweep.
     Sweep,
-    /// For each point of its sweep, the rows of a distribution.
+    /// Rows of a distribution for each point of the scenario's sweep.
     Distribution(Distribution),
-    /// Rows of one run over time, at most this many.
+    /// Rows of one run over time; the number is the maximum number of rows.
     Series(usize),
 }
 

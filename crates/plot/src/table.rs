@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_may_have_one_unit() {
+    fn columns_of_numbers_may_have_one_common_unit() {
         let text = "a,b,c,d\n1,2 ms,2 ms,x\n,10 ms,1 s,1\n";
         let table = Table::read(text.as_bytes()).unwrap_or_default();
         assert_eq!(table.numbers(0), Some((vec![Some(1.0), None], "")));

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_written_with_their_multiple() {
+    fn values_are_written_in_a_suitable_multiple_of_their_unit() {
         assert_eq!(Unit::Seconds.write(0.0025), "2.5 ms");
         assert_eq!(Unit::Number.write(20_000.0), "20 k");
         assert_eq!(Unit::Number.write(1000.0), "1000");

@@ -56,7 +56,7 @@ pub(super) fn bottleneck(
 /// Idle share of a GPU up to which one more learner would gain nothing.
 const NEARLY_FULL: f64 = 0.1;
 
-/// Returns the number of model copies of a job copy, which start each step together.
+/// Returns the number of ranks of a job copy: its model copies, which all start each step together.
 fn ranks(job: &Job) -> f64 {
     f64::from(job.models())
 }
@@ -80,7 +80,7 @@ fn by_compute(described: &Job, job: &JobReport) -> Bottleneck {
     }
 }
 
-/// Returns a hint that more learners would find a part of each GPU idle; an empty text if GPUs are nearly full.
+/// Returns a hint that more learners may help, because part of each GPU is idle; an empty text if GPUs are nearly full.
 fn idle_part(described: &Job, job: &JobReport) -> String {
     let learners = job.learners.as_ref().filter(|_| described.is_open_to_learners());
     let idle = learners.and_then(|of| Some((of.per_gpu, 1.0 - of.occupancy.mean?)));
@@ -150,7 +150,7 @@ impl Context<'_> {
         storage.map_or_else(|| self.storage(), |index| &self.scenario.storage[index].name)
     }
 
-    /// Returns the storage's special resource that serves requests, if it has one: a disk arm, or a table of measurements.
+    /// Returns the name of the storage's disk arm or of its table of measured rates; `None` if it has neither.
     fn own(&self) -> Option<String> {
         let names = ["arm", "measured"].map(|part| format!("{}.{part}", self.storage()));
         let there = |name: &String| self.resources.iter().any(|resource| resource.name == *name);
@@ -213,8 +213,8 @@ impl Context<'_> {
         }
     }
 
-    /// Returns a clause on the waits that a late rank causes: the ranks that were in time wait while the late rank computes.
-    /// Empty if these waits are negligible.
+    /// Returns a clause on the share of time that ranks wait for a late rank to compute; an empty text if that share is
+    /// negligible.
     fn followers(&self, of: StallCause) -> String {
         let computing = StallCause::peer(Cause::Compute);
         let part = self.job.figures.stall.share(computing);

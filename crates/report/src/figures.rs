@@ -55,9 +55,9 @@ pub struct Figure {
     /// Mean over replications of the mean over copies; `None` where nothing was observed.
     pub mean: Option<f64>,
     /// 95 % confidence interval of the mean. Over several replications it is Student's interval. Of a single replication it is
-    /// Student's interval over batches: ten or more stretches of steps that are independent of each other; `None` if there are
-    /// fewer. The ends are from 0 to 1 for shares, and above 0 for times and rates. If stalls are rare, the interval is widened
-    /// to allow for stalls that the run was too short to show.
+    /// Student's interval over batch means: means over ten or more independent groups of consecutive steps; `None` if there are
+    /// fewer groups. The ends are from 0 to 1 for shares, and above 0 for times and rates. If stalls are rare, the interval is
+    /// widened to allow for stalls that the run was too short to show.
     pub ci95: Option<[f64; 2]>,
     /// Median of the single observations, such as steps; `None` if the figure has none.
     pub p50: Option<f64>,
@@ -182,7 +182,7 @@ impl JobReport {
     }
 }
 
-/// Figures of one copy of a job over a stretch of its steps.
+/// Figures of one copy of a job over a range of its steps.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct JobFigures {
     /// Throughput in samples trained on [samples/s].

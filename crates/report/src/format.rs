@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_read_well() {
+    fn times_sizes_rates_and_shares_are_rounded_and_have_units() {
         let expected = [
             (seconds(0.0032), "3.2 ms"),
             (seconds(50e-6), "50 us"),

@@ -109,7 +109,8 @@ impl Rule<'_> {
         last_short.filter(|&n| n < most).unwrap_or(0)
     }
 
-    /// Returns by how many samples reads and takes may differ and still be in balance, if `taken` samples are taken.
+    /// Returns the maximum difference between samples read and samples taken for which buffers count as balanced, if `taken`
+    /// samples are taken.
     fn allowed(&self, copy: &JobOutcome, taken: f64) -> f64 {
         // Whole batches come and go.
         let batch = copy.steps.last().map_or(0, |step| step.samples) as f64;

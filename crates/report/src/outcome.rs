@@ -395,9 +395,9 @@ pub struct ResourceOutcome {
     pub capacity: f64,
     /// Unit of the capacity: `B/s`, `1/s`, `cores`.
     pub unit: &'static str,
-    /// Served ÷ (capacity × makespan), mean over all of these resources.
+    /// Work served ÷ (capacity × makespan), mean over all of these resources.
     pub utilisation: f64,
-    /// Served ÷ (capacity × makespan) of the busiest of these resources.
+    /// Work served ÷ (capacity × makespan) at the busiest of these resources.
     pub utilisation_max: f64,
     /// Mean number of flows (or customers) present in one resource.
     pub mean_flows: f64,

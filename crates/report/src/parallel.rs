@@ -16,7 +16,7 @@ pub struct ParallelReport {
     pub tensor: u32,
     /// Context-parallel ranks: GPUs that split each sequence.
     pub context: u32,
-    /// Expert-parallel ranks: model copies that hold all experts together.
+    /// Expert-parallel ranks: number of model copies over which the experts are distributed.
     pub expert: u32,
     /// GPUs of a model copy.
     pub gpus: u32,
@@ -33,12 +33,12 @@ pub struct ParallelReport {
     pub bubble: f64,
     /// Activations, and their gradients, that a GPU sends to neighbouring stages in a step, mean over all GPUs [B].
     pub activation_bytes: Option<f64>,
-    /// Partial results of split layers that a GPU sends in a step, mean over all GPUs [B].
+    /// Partial results that a GPU sends to other tensor-parallel ranks in a step, mean over all GPUs [B].
     pub sum_bytes: Option<f64>,
-    /// How the time of the collectives of split layers is found: "flow", by simulating each transfer, or "analytic",
-    /// computed for an idle network; `None` if no layer is split.
+    /// How the time of tensor-parallel collectives is found: "flow", by simulating each transfer, or "analytic",
+    /// computed for an idle network; `None` without tensor parallelism.
     pub sum_fidelity: Option<&'static str>,
-    /// Keys and values of split sequences, and their gradients, that a GPU sends in a step, mean over all GPUs [B].
+    /// Keys and values, and their gradients, that a GPU sends to other context-parallel ranks in a step, mean over all GPUs [B].
     pub key_value_bytes: Option<f64>,
     /// Tokens that a GPU sends to experts and back in a step, and their gradients, mean over all GPUs [B].
     pub token_bytes: Option<f64>,

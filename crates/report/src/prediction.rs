@@ -86,7 +86,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn order_statistics_hold_one_more_value_as_often_as_they_say() {
+    fn prediction_intervals_end_at_the_right_order_statistics() {
         let values: Vec<f64> = (1..=19).rev().map(f64::from).collect();
         assert_eq!(interval(values), Some([1.0, 19.0]));
         let values: Vec<f64> = (1..=39).map(f64::from).collect();

@@ -28,7 +28,7 @@ pub(super) struct Rare {
 }
 
 impl Rare {
-    /// Finds the rare stalls of some stretches; `None` if stalls are frequent, or there is no step.
+    /// Finds the rare stalls within these ranges of steps; `None` if stalls are frequent, or there is no step.
     pub(super) fn from_stretches(stretches: &[Vec<Stretch>]) -> Option<Rare> {
         let waits: Vec<Vec<(f64, f64)>> = stretches.iter().flatten().map(waits).collect();
         let mut all: Vec<f64> = waits.iter().flatten().map(|(wait, _)| *wait).collect();

@@ -21,22 +21,22 @@ const USUAL: [Cause; 8] = [
     Cause::Bubble,
 ];
 
-/// Windows over the same stretch of steps, for all copies of a job in all replications.
+/// Sums over the same range of steps, for all copies of a job in all replications.
 pub(super) struct Sample {
     /// Windows by replication and copy; copies without a step are missing.
     pub(super) windows: Vec<Vec<Window>>,
-    /// Windows by batch and copy, within a single replication; empty if there are several replications or too few independent
-    /// batches.
+    /// Windows for batch means: by group of consecutive steps, then by copy. Empty if there are several replications, or too
+    /// few independent groups.
     batches: Vec<Vec<Window>>,
     /// Rare stalls; `None` if stalls are frequent, or if no step can be held up by chance.
     rare: Option<Rare>,
     /// Durations of all steps [s], ascending.
     durations: Vec<f64>,
-    /// Whether figures have no intervals, because the stretch is too short for any.
+    /// Whether figures have no intervals, because there are too few steps for any.
     without_intervals: bool,
 }
 
-/// A copy and the stretch of its steps to look at.
+/// A job copy and the range of its steps from which figures are computed.
 pub(super) type Stretch<'a> = (&'a JobOutcome, Range<usize>);
 
 /// How the durations of a job's steps may vary.
@@ -67,7 +67,7 @@ pub(super) enum Ratio {
 }
 
 impl Sample {
-    /// Creates a sample from stretches, given by replication and copy.
+    /// Creates a sample from ranges of steps, given by replication and copy.
     pub(super) fn new(stretches: &[Vec<Stretch>], nature: Nature) -> Sample {
         let whole = |copies: &Vec<Stretch>| {
             copies.iter().filter_map(|(copy, steps)| Window::new(copy, steps.clone())).collect()
@@ -143,7 +143,7 @@ impl Sample {
         Figure { mean: Some(mean), ci95, ..Figure::default() }
     }
 
-    /// Returns the half-width of a ratio's interval, found from batches, relative to the ratio. For a rate it is the relative
+    /// Returns the half-width of a ratio's interval, found from batch means, relative to the ratio. For a rate it is the relative
     /// half-width of the reciprocal, the time per unit.
     fn relative_by_batches(
         &self,
@@ -224,18 +224,18 @@ fn relative_to(mean: f64, half: f64) -> f64 {
     if mean > 0.0 { half / mean } else { 0.0 }
 }
 
-/// Returns, for each replication or batch, the mean over copies of the values that `of` gives.
+/// Returns, for each replication or group of steps, the mean over copies of the values that `of` gives.
 fn over_copies(groups: &[Vec<Window>], of: &impl Fn(&Window) -> Option<f64>) -> Vec<f64> {
     let each = |copies: &Vec<Window>| mean(&copies.iter().filter_map(of).collect::<Vec<f64>>());
     groups.iter().filter_map(each).collect()
 }
 
-/// Cuts the stretches of one replication into batches, among which the effective number of independent batches is at least ten;
-/// returns no batches if that is impossible. Steps that do not fill a batch are left out at the beginning.
+/// Divides the steps of one replication into groups for batch means. The effective number of independent groups is at least ten;
+/// if that is impossible, returns an empty list. Steps that do not fill a group are left out at the beginning.
 ///
-/// Workers that make whole batches deliver them in turn. A late batch is followed by batches that other workers finished
-/// meanwhile: one part of the round takes too long, the next part too short. An interval found from parts of rounds would
-/// therefore be too wide. So batches of steps consist of whole rounds of `round` samples if there are enough rounds.
+/// In one round of `round` samples, each worker delivers one data batch. A late data batch is followed by data batches that other
+/// workers finished meanwhile: one part of the round takes too long, the next part too short. An interval found from parts of
+/// rounds would therefore be too wide. So a group consists of whole rounds if there are enough rounds.
 fn batches(copies: &[Stretch], round: u64) -> Vec<Vec<Window>> {
     let durations = mean_durations(copies);
     let least = durations.len() / durations.len().clamp(1, MOST_BATCHES);
@@ -295,7 +295,7 @@ mod tests {
     use rand_distr::StandardNormal;
 
     #[test]
-    fn batches_of_workers_that_deliver_in_turn_are_whole_rounds() {
+    fn steps_are_grouped_by_whole_rounds_if_workers_deliver_in_turn() {
         // System: four workers whose batches come together, once in about 0.4 s. Expectation: the interval is that of the
         // rounds, which are independent, though steps within a round differ.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -84,7 +84,7 @@ fn queue_figures_are_differences_of_totals() {
 }
 
 #[test]
-fn a_queue_that_only_blocks_has_no_unblocked_rate() {
+fn a_queue_whose_workers_are_always_blocked_has_no_unblocked_rate() {
     let mut outcome = outcome([0.1, 0.1]);
     for copy in &mut outcome.jobs {
         let steps = copy.steps.iter_mut();
@@ -99,7 +99,7 @@ fn a_queue_that_only_blocks_has_no_unblocked_rate() {
 }
 
 #[test]
-fn the_share_of_copies_that_ran_dry_counts_those_that_did_not() {
+fn the_share_of_exhausted_copies_is_relative_to_all_copies() {
     let said = |dry: usize| {
         let mut outcome = outcome([0.1, 0.1]);
         outcome.jobs.iter_mut().skip(dry).for_each(|copy| copy.queue.exhaustions.clear());
@@ -182,7 +182,7 @@ fn steps_that_depend_on_each_other_for_too_long_have_no_interval_and_the_reason_
 }
 
 #[test]
-fn a_run_that_has_not_replaced_what_its_loaders_hold_twice_has_no_interval() {
+fn a_run_with_fewer_samples_than_twice_those_held_by_loaders_has_no_interval() {
     // System: 40 steps of 10 samples in each copy, that wait for input; its loaders hold 150 samples, or 250. Expectation: 400
     // are twice as many as 150, and not twice as many as 250: then there is no interval, and the report says why.
     let report = |held: u64| {
@@ -201,7 +201,7 @@ fn a_run_that_has_not_replaced_what_its_loaders_hold_twice_has_no_interval() {
 }
 
 #[test]
-fn waits_for_peers_are_shown_where_they_occur() {
+fn waits_for_peers_are_reported_if_they_occur() {
     let mut outcome = outcome([0.1, 0.1]);
     let stalls = outcome.jobs.iter_mut().flat_map(|copy| &mut copy.stalls);
     stalls.for_each(|stall| stall.cause = StallCause::peer(Cause::Decode));
@@ -214,7 +214,7 @@ fn waits_for_peers_are_shown_where_they_occur() {
 }
 
 #[test]
-fn first_epoch_is_reported_apart() {
+fn the_first_epoch_is_reported_separately() {
     let mut outcome = outcome([0.1, 0.1]);
     // 300 samples are 30 steps. The rest of the run is twice as slow.
     for copy in &mut outcome.jobs {
@@ -274,7 +274,7 @@ fn series_have_no_value_where_nothing_was_observed() {
 }
 
 #[test]
-fn bottleneck_names_what_to_change() {
+fn the_bottleneck_names_the_limiting_resource_and_gives_advice() {
     let report = summarise(&scenario(), &[outcome([0.335, 0.335])], 0.0);
     let found = report.bottleneck.unwrap();
     assert_eq!((found.cause.as_str(), found.resource.as_str()), ("latency", "nfs.latency"));
@@ -339,7 +339,7 @@ fn transfer_stalls_are_attributed_to_the_resource_that_is_full() {
 }
 
 #[test]
-fn doubts_about_figures_become_warnings() {
+fn unreliable_figures_and_unused_settings_cause_warnings() {
     let warned = |scenario: &Scenario, word: &str| {
         let report = summarise(scenario, &[outcome([0.1, 0.1])], 0.0);
         report.warnings.iter().any(|warning| warning.contains(word))
@@ -382,7 +382,7 @@ fn a_run_without_steps_has_a_report() {
 }
 
 #[test]
-fn json_has_the_keys_of_the_design() {
+fn json_reports_have_all_documented_keys() {
     let report = summarise(&scenario(), &[outcome([0.1, 0.05])], f64::NAN);
     let text = json::render(&report);
     let read: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -401,7 +401,7 @@ fn json_has_the_keys_of_the_design() {
 }
 
 #[test]
-fn text_fits_the_terminal() {
+fn lines_of_text_reports_are_at_most_as_long_as_the_terminal_is_wide() {
     let mut scenario = scenario();
     scenario.run.warm_up = WarmUp::Steps(25);
     scenario.jobs[0].name = "a-name-that-is-much-longer-than-names-should-be\u{1b}[31m".into();

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn staleness_is_counted_in_powers_of_two() {
+    fn the_histogram_of_staleness_has_bins_of_powers_of_two() {
         let all = BTreeMap::from([(0, 4), (1, 2), (2, 1), (3, 1), (7, 4), (8, 4)]);
         let found: Vec<(u64, f64)> =
             distribution(&all).iter().map(|of| (of.from, of.share)).collect();

@@ -11,13 +11,14 @@ pub struct Verdict {
     pub long_run: Option<LongRun>,
     /// Limits that speed the job up when they are lifted, most helpful first.
     pub limits: Vec<Limit>,
-    /// Resources used over 95 % on the path of the awaited data that were not lifted, because the budget ended before.
+    /// Names of resources on the path of the awaited data that are used over 95 %. Their limits were not lifted, because the
+    /// budget for short runs was spent before.
     pub saturated: Vec<String>,
     /// Names of the limits that were lifted and did not help.
     pub without_effect: Vec<String>,
     /// Names of the limits that may help or not: the short runs varied too much to tell.
     pub uncertain: Vec<String>,
-    /// Names of the limits that may help and were not lifted, because the budget ended before.
+    /// Names of the limits that may help and were not lifted, because the budget for short runs was spent before.
     pub not_tried: Vec<String>,
     /// Calendar events and flow completions of the short runs.
     pub events: u64,

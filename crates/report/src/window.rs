@@ -1,9 +1,9 @@
-//! Sums over a stretch of the steps of one job copy.
+//! Sums over a range of the steps of one job copy.
 
 use super::{Cause, JobOutcome, QueueTotals, StallCause, StepOutcome};
 use std::ops::Range;
 
-/// What one job copy did in a stretch of its steps: sums, from which every figure is a ratio.
+/// Sums over a range of the steps of one job copy; figures are ratios of these sums.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Window {
     /// Time from the start of the first step to the end of the last step [s].
@@ -32,7 +32,7 @@ pub(super) struct Window {
     pub(super) blocked: f64,
     /// Time that samples had spent in the queue, summed over the samples taken out [sample·s].
     pub(super) residence_seconds: f64,
-    /// Exhaustions of the queue that began within the stretch.
+    /// Number of exhaustions of the queue that began within these steps.
     pub(super) exhaustions: f64,
 }
 

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_says_its_default() {
+    fn the_default_in_a_description_is_found() {
         let of = |text| default_in(text);
         assert_eq!(of("Steps (default: 5).").as_deref(), Some("5"));
         assert_eq!(of("A kind (of some) (default: \"a\n(b)\").").as_deref(), Some("\"a (b)\""));

@@ -32,8 +32,8 @@ impl Check<'_> {
         self.log.value(at, what, remedy);
     }
 
-    /// Returns the inner table of a value such as `{ lognormal = { … } }`: keys that the kind needs are reported there if they
-    /// are missing.
+    /// Returns the document node of the inner table of a value such as `{ lognormal = { … } }`. If keys of the inner table are
+    /// missing, they are reported at this node.
     pub(super) fn inside(self, at: NodeId) -> NodeId {
         self.document.children(at).first().copied().unwrap_or(at)
     }

@@ -27,7 +27,7 @@ pub struct Dataset {
     pub decoded_size: Option<f64>,
     /// How samples are packed into files.
     pub layout: Layout,
-    /// Requests in which a sample that is read by itself is fetched; `None`: a single request.
+    /// Requests that fetch a sample in pieces, if samples are read one by one; `None`: each sample is a single request.
     pub ranges: Option<Ranges>,
     /// Order in which an epoch visits samples.
     pub order: SampleOrder,

@@ -82,7 +82,7 @@ pub struct Job {
     pub storage: usize,
     /// How the job's loaders split the samples of each epoch among themselves.
     pub split: Split,
-    /// Number of nodes that hold each file of the data set, where a node may hold only a part of the files; `None`
+    /// Number of nodes that hold each file of the data set, if the files are distributed over the job's nodes; `None`
     /// otherwise.
     pub replicas: Option<u32>,
     /// How the data set is copied to the nodes before the first step; `None` if it is not copied.
@@ -115,7 +115,7 @@ pub struct Job {
     /// How model copies exchange gradients or parameters after each step, or every few steps; `None` if that takes no
     /// time.
     pub sync: Option<Sync>,
-    /// Steps of a model copy whose gradients are added up before an update.
+    /// Number of steps from one update to the next. A model copy adds up the gradients of these steps.
     pub accumulation: u64,
     /// Time of one step of one model copy, forward, backward and update.
     pub step: StepTime,
@@ -142,7 +142,7 @@ pub struct Job {
     pub hand_off: f64,
     /// CPU quota, inner threads and memory traffic of the job's threads.
     pub cpu: CpuUse,
-    /// Number of epochs that training needs to reach a target, if it is assumed.
+    /// Assumed number of epochs that training needs to reach a target; `None` if no number is assumed.
     pub accuracy: Option<Accuracy>,
     /// Checkpoints that the job writes, and from which it resumes after a failure, if any.
     pub checkpoint: Option<Checkpoint>,
@@ -153,7 +153,7 @@ pub struct Job {
 /// Hardware that training steps run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
-    /// A GPU of the node for each model copy (and pipeline stage).
+    /// One GPU of the node for each model copy, or for each of its pipeline stages.
     Accelerator,
     /// The node's cores, shared with the loader.
     Cpu {
@@ -210,8 +210,8 @@ impl Catalogue {
 /// How often a model copy takes a fresh batch; until then, it trains on its last batch again.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum BatchInterval {
-    /// Every `k ≥ 1` steps. If `k` is a fraction, a fresh batch comes at the steps where `⌊step / k⌋` grows, which are
-    /// `1/k` of all steps in the long run.
+    /// A fresh batch is taken every `k ≥ 1` steps. If `k` is a fraction, a fresh batch is taken at the steps where
+    /// `⌊step / k⌋` grows. In the long run, these are `1/k` of all steps.
     Every(f64),
     /// A fresh batch is taken when the queue holds at least `level` samples, and at the latest after `max` steps on one
     /// batch.

@@ -37,7 +37,7 @@ pub enum Layout {
 /// Framing of a record in its file: a header before the record, and padding after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framing {
-    /// Bytes in addition to the record's own [B].
+    /// Bytes that the framing adds to each record, padding not included [B].
     pub header: u32,
     /// Block size, to a multiple of which records are padded [B]; 0: no padding.
     pub block: u32,
@@ -169,7 +169,7 @@ impl Dataset {
         Visits { files: self.places(), by_sample, order: self.order }
     }
 
-    /// Returns the number of files that the data set is in.
+    /// Returns the number of files of the data set.
     #[must_use]
     pub fn files(&self) -> u64 {
         match self.layout {

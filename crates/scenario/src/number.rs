@@ -144,7 +144,7 @@ impl<D: Dimension> JsonSchema for Positive<D> {
 pub(super) struct Count<const LEAST: u64, const MOST: u64>(pub(super) u64);
 
 impl<const LEAST: u64, const MOST: u64> Count<LEAST, MOST> {
-    /// Returns the value as `u32`; `MOST` must fit.
+    /// Returns the value as `u32`; `MOST` must be a valid `u32`.
     pub(super) fn small(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }

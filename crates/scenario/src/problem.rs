@@ -257,7 +257,7 @@ impl Log {
         self.assumed.take()
     }
 
-    /// Whether `key` was suggested for an unknown key of `table`.
+    /// Returns whether `key` was suggested for an unknown key of `table`.
     pub(super) fn suggested(&self, document: &Document, table: NodeId, key: &str) -> bool {
         let suggestion = format!("did you mean `{key}`?");
         self.found.borrow().iter().any(|found| {

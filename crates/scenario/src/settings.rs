@@ -141,7 +141,7 @@ fn names<T>(settings: &Named<T>) -> Vec<&str> {
     settings.0.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Returns the parts of a list, or `None` if one of them is wrong.
+/// Returns the values of all `parts`; `None` if a part is `None` because it is invalid.
 fn all<T>(parts: Vec<Option<T>>) -> Option<Vec<T>> {
     parts.into_iter().collect()
 }

@@ -64,8 +64,8 @@ pub struct Sync {
     pub averaging: Option<Averaging>,
     /// Work of the first rank as the root that buckets are reduced to; `None` if every rank gets the sum.
     pub root: Option<Root>,
-    /// Parameter servers, with which each model copy exchanges by itself, if there are any; then `reduction` does
-    /// not matter.
+    /// Parameter servers, if there are any: each model copy exchanges gradients or parameters with them by itself,
+    /// and `reduction` does not matter.
     pub servers: Option<Servers>,
     /// Steps from one exchange to the next; in between, each model copy trains by itself.
     pub interval: u64,

@@ -35,7 +35,7 @@ impl ScenarioSettings {
         parts.jobs.iter().flatten().for_each(|job| check_reading(check, parts, job));
     }
 
-    /// Checks storage `index`, if it is a tier: whether its data fits, and whether anything is copied there.
+    /// If storage `index` is a tier, checks that the data copied to the tier fits, and remarks if nothing is copied to it.
     fn check_tier(&self, check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
         let Some(tier) = storage.tier else { return };
         let Some(table) = check.find(&["storage", &storage.name]) else { return };
@@ -129,14 +129,14 @@ fn remark(check: Check<'_>, at: NodeId) {
 }
 
 impl Parts<'_> {
-    /// Whether a job copies its data set to tier `index`.
+    /// Returns whether a job copies its data set to tier `index`.
     fn is_copied(&self, index: usize) -> bool {
         let staged = |job: &Job| job.staging.as_ref().is_some_and(|staging| staging.to == index);
         self.jobs.iter().flatten().any(staged)
     }
 
-    /// Returns the bytes of data sets on tier `index` that jobs stage there, or of which they keep parts there [B]: for one node,
-    /// or for all nodes if they share the tier.
+    /// Returns the size of the data that jobs keep on tier `index` [B]: data sets that they stage there, and parts of data sets.
+    /// The size is for one node, or for all nodes if they share the tier.
     fn staged(&self, index: usize) -> f64 {
         let there = self.jobs.iter().flatten().filter(|job| {
             job.reads_from() == index && (job.staging.is_some() || job.reads_parts())

@@ -58,7 +58,7 @@ impl ScenarioFile {
     }
 }
 
-/// Returns the deepest document node on a path that exists.
+/// Returns the deepest document node on `path` that exists.
 fn deepest(document: &Document, path: &[String]) -> NodeId {
     let mut at = ROOT;
     for key in path {

@@ -1,5 +1,5 @@
-//! The immediate end of everything that a job copy has in progress, because one of its nodes failed. The cores, slots and
-//! bandwidth that the job copy held pass to other activities, and none of its scheduled events happens later.
+//! Ends all activities in progress of a job copy at once, because one of its nodes failed. The cores, slots and bandwidth that
+//! the job copy held pass to other activities, and none of the job copy's scheduled events happens later.
 
 use super::communication::Communicators;
 use super::device::Device;
@@ -48,7 +48,7 @@ impl Owner {
         }
     }
 
-    /// Returns whether `event` is about something that the job copy has in progress.
+    /// Returns whether `event` continues an activity that the job copy has in progress.
     fn awaits(&self, event: Event, world: Owners<'_>) -> bool {
         match event {
             Event::Opened(activity) | Event::Waited(activity) => self.is(activity, world),

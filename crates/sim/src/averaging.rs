@@ -75,8 +75,8 @@ impl AveragingRun {
         steps.is_multiple_of(self.period)
     }
 
-    /// Returns whether all learners that are held after `steps` steps stand still: all averages due up to that step have been
-    /// made.
+    /// Returns whether all averages due up to step `steps` have been made. If the learners are held after that step, all of them
+    /// then stand still.
     pub(super) fn rests_at(&self, steps: u64) -> bool {
         steps / self.period == self.over
     }

@@ -102,8 +102,8 @@ pub(super) fn bytes_of(
 }
 
 impl Loaders {
-    /// Looks up in the loader's page cache what worker `w` requests in `epoch`; counts the hit or miss, and returns true for a
-    /// hit.
+    /// Looks up the data that worker `w` requests in `epoch` in the loader's page cache; counts the hit or miss, and returns true
+    /// for a hit.
     pub(super) fn look_up(&mut self, env: &mut Env, w: WorkerId, epoch: u64) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
@@ -119,7 +119,7 @@ impl Loaders {
         hit
     }
 
-    /// Inserts what worker `w` has read into the page cache.
+    /// Inserts the unit that worker `w` has read into the page cache.
     pub(super) fn keep(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         let unit = worker.unit;

@@ -15,11 +15,11 @@ use super::launch::Launching;
 pub(super) struct Device {
     pub(super) job: JobId,
     pub(super) loader: LoaderId,
-    /// Number of its model copy within the job copy.
+    /// Number of the device's model copy within the job copy.
     pub(super) model: u32,
-    /// Number of its learner within its GPU.
+    /// Number of the device's learner within the GPU.
     pub(super) learner: u32,
-    /// Number of its pipeline stage.
+    /// Number of the device's pipeline stage.
     pub(super) stage: u32,
     /// Number of the device's program within the job copy's programs.
     pub(super) program: u32,
@@ -33,7 +33,7 @@ pub(super) struct Device {
     pub(super) input: DeviceInput,
     pub(super) on_gpu: OnGpu,
     pub(super) times: Times,
-    /// Host-side work of its trainer for the step, if there is any.
+    /// Host-side work of the device's trainer for the step, if there is any.
     pub(super) launching: Launching,
     /// Track of the device in the timeline, if one is recorded.
     pub(super) track: Option<u32>,

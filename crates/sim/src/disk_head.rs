@@ -75,7 +75,7 @@ impl DiskHead {
         self.usage
     }
 
-    /// Removes the waiting requests for whose activity `is` returns true. Such a request that is already being served is served
+    /// Removes the requests of each activity for which `is` returns true. If such a request is already being served, it is served
     /// to its end, but resumes no activity.
     pub(super) fn forget(&mut self, now: Time, is: impl Fn(&ActivityId) -> bool) {
         self.usage(now);

@@ -42,9 +42,9 @@ impl Resources {
 }
 
 impl Jobs {
-    /// Returns the time up to `now` that a GPU has computed as device `d` [s]; if several GPUs split the device's layers, the
-    /// time is that of each. For a GPU that several learners share, only the time is counted that is not simulated as flows on
-    /// the GPU.
+    /// Returns the time up to `now` that a GPU has computed as device `d` [s]; if the device consists of several GPUs, the time
+    /// is that of each GPU. For a GPU that several learners share, only the time is counted that is not simulated as flows on the
+    /// GPU.
     fn gpu_seconds(&self, now: Time, d: DeviceId) -> f64 {
         let device = &self.devices[d];
         if self.jobs[device.job].plan.threads.is_some() {

@@ -59,7 +59,7 @@ pub(super) enum ActivityId {
 pub(super) enum Event {
     /// A job copy's start time has come.
     JobStarted(JobId),
-    /// A station of operations at a storage has finished serving an activity.
+    /// The queueing station that limits a storage's operations has finished serving an activity.
     Opened(ActivityId),
     /// The latency or other delay of an activity is over.
     Waited(ActivityId),

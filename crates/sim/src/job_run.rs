@@ -179,14 +179,15 @@ impl JobRun {
         self.servers.is_none() && self.meets_after(self.steps.completed())
     }
 
-    /// Returns whether `step` lies beyond the job's last step, which no model copy may begin.
+    /// Returns whether `step` comes right after the job's last step. No model copy may begin such a step. Always false if model
+    /// copies exchange asynchronously with parameter servers.
     pub(super) fn is_beyond(&self, step: u64) -> bool {
         let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
         together && step == self.plan.goal.steps
     }
 
-    /// Returns the number of samples in `step` of `model`, which has ended, and drops the entry for a smaller batch in that
-    /// step.
+    /// Returns the number of samples in `step` of `model` after the step has ended, and drops the entry for a smaller batch in
+    /// that step.
     pub(super) fn take_samples(&mut self, model: u32, step: u64) -> u64 {
         let missing = self.missing(model, step);
         self.open.smaller.retain(|smaller| smaller.model != model || smaller.step != step);

@@ -69,7 +69,7 @@
 //! # How to add
 //!
 //! - *an op*: a variant of `program::Op`, and a line in each match of `program::interpreter`, which names all ops: how the op
-//!   begins, and when what it waits for is there.
+//!   begins, and when its input is there.
 //! - *a communicator*: a variant of `program::Communicator`; which GPUs it joins (`scenario`'s `placement`), by which
 //!   algorithm (`build::parallel`), and where its bytes are counted (`communication::communicator`). Programs start and await
 //!   its collectives; the interpreter does not change.

@@ -1,8 +1,8 @@
 //! Tracks which samples a loader hands out, one by one, if its job may fail.
 //!
-//! Queues only count samples, and samples of several workers come in the order in which they are ready. After a failure,
-//! exactly the samples that were not trained on must come again. So samples are known here by their positions in the loader's
-//! reading: file after file.
+//! Queues only count samples, and samples of several workers come in the order in which they are ready. After a failure, exactly
+//! the samples that were not trained on must come again. So samples are known here by their positions in the loader's reading
+//! order: file after file.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -17,8 +17,8 @@ const MOST_RECORDED: usize = 1_000_000;
 /// The samples of a loader, tracked one by one from reading to the end of the step that trains on them.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
-    /// For each item that was gathered from several items, by the turn at which its first sample was read: the turns at which
-    /// all its samples were read.
+    /// For each item that was gathered from several items: the turns (numbers of reads) at which its samples were read. The key
+    /// is the turn of the item's first sample.
     gathered: BTreeMap<u64, Vec<Range<u64>>>,
     /// Position of the sample read at each turn, for samples of shards that are not in the queue yet; workers read several
     /// shards at once, so turns are not in the order of positions.
@@ -117,8 +117,8 @@ impl Lineage {
         }
     }
 
-    /// Moves the samples of completed steps to the trained ones; `steps` returns the number of complete steps of each model
-    /// copy. Returns all samples trained on in complete steps.
+    /// Moves the samples of completed steps to the list of trained samples; `steps` returns the number of complete steps of each
+    /// model copy. Returns all samples trained on in complete steps.
     pub(super) fn settle(&mut self, steps: impl Fn(u32) -> u64) -> Trained {
         for (model, step, run) in std::mem::take(&mut self.recent) {
             if step >= steps(model) {

@@ -39,7 +39,7 @@ pub(super) struct LoaderRun {
     /// Whether workers may have to rest although there is input: because the number of active workers is tuned, or because
     /// workers poll the queue.
     pub(super) rests: bool,
-    /// Whether the loader's samples are tracked by its lineage.
+    /// Whether `lineage` tracks the loader's samples one by one.
     pub(super) followed: bool,
     /// Number of samples that the first stage may read in the whole run.
     pub(super) quota: u64,

@@ -16,7 +16,7 @@ const NODE: [f64; 2] = [9500.0, 36_000.0];
 const WORKER: [f64; 2] = [950.0, 3000.0];
 /// Memory of each sample of the batch that a worker is making [B].
 const MAKING: f64 = 60.0;
-/// Memory of a model copy that exchanges nothing with others, and of one that does [B].
+/// Memory of a model copy [B]: without exchanges with other model copies, and with exchanges.
 const MODEL: [f64; 2] = [500.0, 4000.0];
 /// Memory of each sample or batch of a buffer's capacity, with the spare room of a buffer that has just grown [B].
 const PLACE: f64 = 40.0;

@@ -16,7 +16,7 @@ pub struct Progress {
     events: AtomicU64,
     /// Simulated time [ps].
     time: AtomicU64,
-    /// Share of its steps done by the job that is furthest behind, multiplied by [`WHOLE`].
+    /// Share of steps done, for the job that is furthest behind, multiplied by [`WHOLE`].
     share: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ impl Progress {
 }
 
 impl Watch<'_> {
-    /// Reports how far the run has come.
+    /// Stores the present progress of the run in `to`.
     #[cold]
     pub(super) fn tell(&self, env: &Env, jobs: &Jobs, to: &Progress) {
         let of_jobs = jobs.jobs.iter().filter(|job| !job.finished).map(share);

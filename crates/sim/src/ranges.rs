@@ -52,7 +52,7 @@ impl Range {
 enum State {
     /// The request waits for a slot of its I/O queue.
     Queued,
-    /// The request is at the storage's station of operations.
+    /// The request is at the station that limits the storage's operations.
     Opening,
     /// The request was refused by the request limiter, and waits until it asks again.
     Refused,
@@ -148,8 +148,8 @@ impl Loaders {
         self.operate_range(env, r)
     }
 
-    /// Sends range `r` to the station of operations, if every request has to visit it; returns true if its bytes are there at
-    /// once.
+    /// Sends range `r` to the station that limits the storage's operations, if every request has to visit that station; returns
+    /// true if its bytes are there at once.
     fn operate_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let range = &mut self.fetches.ranges[r];
         range.state = State::Opening;
@@ -166,7 +166,7 @@ impl Loaders {
         false
     }
 
-    /// Ends the visit of range `r` at the station of operations.
+    /// Ends the visit of range `r` at the station that limits the storage's operations.
     pub(super) fn range_opened(&mut self, env: &mut Env, r: RangeId) {
         let w = self.fetches.ranges[r].worker;
         if let Some(station) = self.mount_of(w).station {

@@ -277,7 +277,7 @@ impl Loaders {
         }
     }
 
-    /// Keeps what worker `w` has read in every cache that keeps it: tier, page cache, decoded samples.
+    /// Inserts the data that worker `w` has read into each cache that keeps them: tier, page cache, decoded samples.
     #[cold]
     fn keep_all(&mut self, env: &mut Env, w: WorkerId) {
         let loader = &self.loaders[self.workers[w].loader];

@@ -102,8 +102,8 @@ impl Resources {
         self.all.iter().map(|resource| resource.outcome(env, beside)).collect()
     }
 
-    /// Returns the sum of what the members of the resource called `name` have served until now, each multiplied by the `weight`
-    /// of its node.
+    /// Returns the total that the members of the resource called `name` have served until now; each member's part is multiplied
+    /// by the `weight` of the member's node.
     pub(super) fn served_by_node(
         &self,
         env: &mut Env,

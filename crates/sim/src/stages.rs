@@ -16,8 +16,8 @@ use super::worker::{Cores, Item, Phase, Worker};
 #[repr(C, align(64))]
 pub(super) struct StageRun {
     pub(super) loader: LoaderId,
-    /// Its first operation in the world's table. The operations on each sample of an item come first, then the operations on
-    /// the item as a whole.
+    /// The stage's first operation in the world's table. The operations on each sample of an item come first, then the operations
+    /// on the item as a whole.
     pub(super) first_operation: WorkId,
     /// Number of the stage's operations.
     pub(super) operations: u32,

@@ -124,7 +124,7 @@ impl Stagings {
         }
     }
 
-    /// Continues stream `c` when what it waited for has come.
+    /// Continues stream `c` after the event that the stream waited for.
     pub(super) fn resume_copy(&mut self, env: &mut Env, c: CopyId) {
         let over = match self.copies[c].phase {
             Phase::Opening => {

@@ -89,7 +89,7 @@ impl Table {
         Some(activity)
     }
 
-    /// Removes all requests for whose activity `is` returns true; this table has number `t`.
+    /// Removes all requests of each activity for which `is` returns true; this table has number `t`.
     pub(super) fn forget(
         &mut self,
         (now, calendar): (Time, &mut Calendar<Event>),

@@ -166,7 +166,7 @@ impl Loaders {
         found
     }
 
-    /// Inserts what worker `w` has read into its node's cache on a tier, if it was missing there.
+    /// Inserts the data that worker `w` has read into its node's cache on a tier, if the data were missing there.
     #[cold]
     pub(super) fn fill(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];

@@ -23,7 +23,7 @@ const FIRST: u64 = 1_024;
 pub(super) struct Watch<'a> {
     /// Number of events handled, plus number of groups of transfers that ended together.
     pub(super) handled: u64,
-    /// Number of groups of like transfers that ended together; they are included in `handled`.
+    /// Number of groups of equal transfers that ended together; they are included in `handled`.
     pub(super) transfers: u64,
     /// Value of `handled` at the next check.
     pub(super) next: u64,

@@ -55,7 +55,7 @@ impl Loaders {
         );
     }
 
-    /// Continues worker `w` when what it waited for has come.
+    /// Continues worker `w` after the event that the worker waited for.
     #[inline]
     pub(super) fn resume(&mut self, env: &mut Env, w: WorkerId) {
         let done = match self.workers[w].phase {
@@ -305,7 +305,7 @@ impl Loaders {
         }
     }
 
-    /// Puts worker `w` into `phase`, and records in its timeline that it does `cause`.
+    /// Puts worker `w` into `phase`, and records in the worker's timeline that its time counts as `cause` from `env.now` on.
     #[inline]
     pub(super) fn enter(&mut self, env: &mut Env, w: WorkerId, phase: Phase, cause: Cause) {
         self.note(env, w, Activity::Doing(cause)).phase = phase;

@@ -13,14 +13,14 @@ use super::notice::Notice;
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) job: JobId,
-    /// Jobs of the scenario of which all copies must have ended.
+    /// Indices of the scenario's jobs whose copies must all have ended.
     pub(super) after: Vec<usize>,
     /// Time from the end of those jobs until the job copy begins.
     pub(super) delay: Delay,
 }
 
 impl Jobs {
-    /// Schedules the start of the job copies that waited only for the job copy that has just ended.
+    /// Schedules the start of the job copies that wait for no unfinished job any more, after a job copy has ended.
     #[cold]
     pub(super) fn release_jobs(&mut self, env: &mut Env) {
         let jobs = &self.jobs;

@@ -9,7 +9,7 @@ use forebay_engine::stats::{quantile, student_975};
 use forebay_model::random::Generator;
 use rand::{RngExt, SeedableRng};
 
-/// Seed of the draws, so that the same samples give the same intervals.
+/// Random seed of the bootstrap draws; it is fixed, so that the same samples give the same intervals.
 const SEED: u64 = 0x000f_04eb_a700;
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_964;
@@ -46,15 +46,15 @@ pub(super) fn draws(
     all
 }
 
-/// Returns the degrees of freedom of the noise: those between equal trials plus the number of cells less `coefficients`, but at
-/// most the number of blocks of time less 1.
+/// Returns the degrees of freedom of the noise: the degrees of freedom between equal trials, plus the number of cells, minus the
+/// number of `coefficients`. The result is at most the number of blocks of time minus 1.
 pub(super) fn freedom(cells: &Cells, coefficients: usize) -> f64 {
     let about_law = cells.cells.len().saturating_sub(coefficients) as f64;
     (cells.freedom + about_law).min(cells.blocks as f64 - 1.0)
 }
 
-/// Returns the 95 % interval over the draws of value number `index`, widened if it does not contain `value`; `None` without
-/// draws.
+/// Returns the 95 % confidence interval of a fitted value: the 2.5 % and 97.5 % quantiles of number `index` over the bootstrap
+/// draws, widened to contain `value`. Returns `None` if there are no draws.
 pub(super) fn interval(draws: &[Vec<f64>], index: usize, value: f64) -> Option<[f64; 2]> {
     let mut all: Vec<f64> = draws.iter().map(|draw| draw[index]).collect();
     all.sort_by(f64::total_cmp);
@@ -68,8 +68,9 @@ fn normal(generator: &mut Generator) -> f64 {
     (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
-/// Returns `count` draws of the statistic `figure` by the plain bootstrap: each draw computes it for as many values, sampled with
-/// replacement. The spread of the draws is widened by Student's t for the number of values.
+/// Returns `count` bootstrap draws of the statistic `figure`. Each draw samples the values with replacement and computes the
+/// statistic of this sample, which has as many values. The spread of the draws is widened by Student's t for the number of
+/// values.
 pub(super) fn plain_draws(
     values: &[f64],
     count: usize,

@@ -7,7 +7,7 @@ use forebay_model::law::{CachePolicy, PassOrder};
 use forebay_scenario::profile::{Fit, Parameter};
 use std::collections::BTreeMap;
 
-/// Share of hits from which on the page cache counts as having kept the whole working set.
+/// Smallest share of hits at which the page cache counts as having kept the whole working set.
 const WHOLE: f64 = 0.95;
 /// A policy explains the hits as well as the best one if its error is at most this many times the best error, or at most
 /// [`SMALL`].
@@ -19,17 +19,17 @@ const UNLIKE: f64 = 0.12;
 /// Number of cache sizes that are tried in each round of the search; neighbouring sizes have the same ratio.
 const STEPS: u32 = 240;
 
-/// The second pass over a working set, with its share of hits.
+/// The second pass over a working set, with the share of its reads that hit the page cache.
 #[derive(Debug, Clone, Copy)]
 struct Pass {
     order: PassOrder,
-    /// Size of the set [B].
+    /// Size of the working set [B].
     bytes: f64,
     hits: f64,
 }
 
-/// Returns the fitted size of the cache for each policy that explains the hits: one policy if the hits identify it, several if
-/// they do not. The only key is `any` if the cache kept all sets.
+/// Returns the fitted size of the page cache for each policy that explains the hits; several policies if the hits do not identify
+/// one. If the cache kept all working sets, the only key is `any`.
 pub(super) fn cache(samples: &[&Sample], draws: usize) -> BTreeMap<String, Fit> {
     let passes: Vec<Pass> = samples.iter().filter_map(|sample| pass(sample)).collect();
     let Some(largest) = passes.iter().map(|pass| pass.bytes).reduce(f64::max) else {
@@ -68,7 +68,7 @@ fn pass(sample: &Sample) -> Option<Pass> {
     ((0.0..=1.0).contains(&hits) && bytes > 0.0).then_some(Pass { order, bytes, hits })
 }
 
-/// Returns the fit for a cache that kept all sets: it is at least as large as the largest set.
+/// Returns the fit for a cache that kept all working sets: the cache is at least as large as the largest working set.
 fn whole(passes: &[Pass], largest: f64) -> Fit {
     let why = format!(
         "the page cache kept all of {:.1} MB: its size is at least that, and its policy is unknown; write a larger `disk` in \
@@ -147,7 +147,7 @@ fn error(policy: CachePolicy, size: f64, passes: &[Pass], picked: &[usize]) -> f
     (picked.iter().map(square).sum::<f64>() / picked.len().max(1) as f64).sqrt()
 }
 
-/// Returns the size with the least error: the best of a coarse grid, then of finer grids around it.
+/// Returns the cache size with the smallest error: the best size on a coarse grid, then on finer grids around this size.
 fn best_size(policy: CachePolicy, passes: &[Pass], picked: &[usize], largest: f64) -> f64 {
     let (mut low, mut high) = (largest / 64.0, largest * 2.0);
     let mut best = low;

@@ -7,11 +7,11 @@ use std::cmp::Ordering;
 const BLOCKS: usize = 12;
 /// Distance at which Tukey's biweight reaches zero [robust standard deviations].
 const REACH: f64 = 4.685;
-/// Weight of the pooled noise of all cells in the noise of one cell, in degrees of freedom.
+/// Weight of the noise pooled over all cells when the noise of one cell is estimated [degrees of freedom].
 const PRIOR: f64 = 4.0;
 /// Range of valid measured values [s].
 const USABLE: std::ops::Range<f64> = 1e-12..1e5;
-/// Range of valid settings, besides 0.
+/// Range of valid settings of a trial; 0 is valid too.
 const SETTINGS: std::ops::Range<f64> = 1e-3..1e12;
 
 /// A measured value at settings `x`.
@@ -21,7 +21,7 @@ pub(super) struct Observation {
     pub(super) x: Vec<f64>,
     /// The value; positive.
     pub(super) value: f64,
-    /// Time of the measurement; any unit.
+    /// When the value was measured; any unit.
     pub(super) at: f64,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Cell {
     pub(super) variance: f64,
     /// The observations.
     pub(super) values: Vec<f64>,
-    /// Relative standard deviation of one observation, from this cell alone.
+    /// Relative standard deviation of one observation, estimated from the observations of this cell alone.
     pub(super) spread: Option<f64>,
     /// For each block of time (by its number), the influence of its observations on the mean, relative to the mean.
     shifts: Vec<(usize, f64)>,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_trials_that_disagree_the_faster_counts() {
+    fn the_faster_of_two_differing_trials_determines_the_mean() {
         let pairs = [(1.0, 1.0), (1.0, 1.01), (2.0, 2.0), (2.0, 2.01), (3.0, 3.0), (3.0, 9.0)];
         let cells = cells(&pairs);
         assert!((cells.cells[2].mean - 3.0).abs() < 0.01);

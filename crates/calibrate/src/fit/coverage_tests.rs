@@ -13,8 +13,8 @@ const DRAWS: usize = 120;
 /// Number of synthetic measurements of each law.
 const RUNS: u64 = 200;
 
-/// Disturbances of a series of trials: noise of 1–3 %, 5 % outliers that are up to three times slower, and a drift over the whole
-/// series of up to the size of the noise. The fit knows none of these sizes.
+/// Disturbances of a series of synthetic trials: noise of 1–3 %, 5 % outliers that are up to three times slower, and a drift over
+/// the whole series. The drift is at most as large as the noise. The fit knows none of these numbers.
 struct Disturbance {
     generator: Generator,
     noise: f64,
@@ -101,7 +101,7 @@ fn assert_honest(shares: &[(String, f64)]) {
 }
 
 #[test]
-fn intervals_of_steps_hold_the_truth() {
+fn intervals_of_step_parameters_contain_the_true_values() {
     let law = StepLaw { floor: 4e-3, fixed: 1e-3, per_sample: 1e-4 };
     let points: Vec<Vec<f64>> = (0..12).map(|i| vec![f64::from(1 << i)]).collect();
     let truth = [("floor", law.floor), ("fixed", law.fixed), ("per_sample", law.per_sample)];
@@ -112,7 +112,7 @@ fn intervals_of_steps_hold_the_truth() {
 }
 
 #[test]
-fn intervals_of_decoding_hold_the_truth() {
+fn intervals_of_decoding_parameters_contain_the_true_values() {
     let law = DecodeLaw { fixed: 1e-4, per_byte: 1.2e-8, per_pixel: 4e-9 };
     let sizes = [64.0, 128.0, 256.0, 512.0, 1024.0];
     let point = |side: f64, quality: f64| vec![side * side * quality, side * side, 1.0];
@@ -128,7 +128,7 @@ fn intervals_of_decoding_hold_the_truth() {
 }
 
 #[test]
-fn intervals_of_reads_hold_the_truth() {
+fn intervals_of_read_parameters_contain_the_true_values() {
     let law = ReadLaw {
         latency: 8e-5,
         per_stream: 1.2e9,
@@ -161,7 +161,7 @@ fn intervals_of_reads_hold_the_truth() {
 }
 
 #[test]
-fn intervals_of_transports_hold_the_truth() {
+fn intervals_of_transport_parameters_contain_the_true_values() {
     let ranges = [
         SizeRange { from: 0.0, alpha: 5e-6, beta: 1e-9, gamma: 0.0 },
         SizeRange { from: 32_769.0, alpha: 6e-5, beta: 1e-10, gamma: 0.0 },
@@ -177,7 +177,7 @@ fn intervals_of_transports_hold_the_truth() {
 }
 
 #[test]
-fn intervals_of_the_queue_and_of_noise_hold_the_truth() {
+fn intervals_of_queue_cost_and_noise_contain_the_true_values() {
     let points: Vec<Vec<f64>> = [1.0, 2.0, 4.0].map(|n| vec![64.0, n, 1.0]).to_vec();
     let names = ["capacity", "producers", "consumers"];
     assert_honest(&coverage(&[("per_item", 2e-7)], |disturbance| {

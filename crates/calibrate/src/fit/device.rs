@@ -1,4 +1,5 @@
-//! Fits the costs of copies to GPUs and the memory of GPUs; both are lines.
+//! Fits the times of copies to GPUs as a linear function of size, and the GPU memory of learners as a linear function of the
+//! batch size.
 
 use super::estimate::{Law, Term, rounded};
 use super::laws::cells;
@@ -24,7 +25,8 @@ pub(super) fn copy(samples: &[&Sample], draws: usize) -> Option<Fit> {
     COPY.fit(&cells, &[vec![0; cells.cells.len()]], draws)
 }
 
-/// Returns the kind of host memory and what runs at the same time: `pinned`, `pinned-beside-step`.
+/// Returns the key of a copy: the kind of host memory, and whether training steps run at the same time. Examples are `pinned` and
+/// `pinned-beside-step`.
 pub(super) fn copy_key(sample: &Sample) -> String {
     match (sample.label("memory"), sample.label("beside")) {
         (memory, "") => memory.to_owned(),
@@ -38,8 +40,8 @@ const MEMORY: Law<'static> = Law {
     settings: &["batch"],
 };
 
-/// Fits the memory of a learner as a function of its batch. It is the memory taken from the GPU if that was observed, otherwise
-/// the size of the allocated block.
+/// Fits the GPU memory of a learner as a function of its batch size. The memory is the decrease of the GPU's free memory if the
+/// trial observed it, otherwise the size of the allocated block.
 pub(super) fn memory(samples: &[&Sample], draws: usize) -> Option<Fit> {
     /// Scale that brings the fitted numbers near 1.
     const GIGA: f64 = 1e9;

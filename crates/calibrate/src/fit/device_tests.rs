@@ -57,7 +57,7 @@ fn occupancy(samples: &[Sample]) -> Option<Fit> {
     fitted(samples).learners.remove("lenet5")?.remove("cuda-0-fp32-graph")
 }
 
-/// Returns the throughput of `learners` learners ÷ that of one.
+/// Returns the throughput of `learners` learners together, divided by the throughput of one learner alone.
 fn gain(law: OccupancyLaw, batch: f64, learners: f64) -> f64 {
     learners_gain(learners, law.of(batch))
 }
@@ -94,7 +94,7 @@ fn the_occupancy_of_a_known_gpu_is_recovered() {
 /// System: 100 calibrations of a GPU of which batches of 24 samples occupy half. Expectation: the 95 % interval contains 24 in at
 /// least 88 of them (five standard errors below 95 are 84; the interval may be as wide as a factor of 1.5).
 #[test]
-fn intervals_of_the_occupancy_hold_the_truth() {
+fn intervals_of_the_occupancy_contain_the_true_value() {
     let law = OccupancyLaw::Saturating { half: 24.0 };
     let held = (0..100).filter(|&seed| {
         let samples = steps(|b, k| slowdown(law, b, k), &BATCHES, 0.03, 100 + seed);

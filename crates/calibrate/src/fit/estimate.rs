@@ -26,7 +26,7 @@ pub(super) struct Term {
     pub(super) at: (usize, usize),
     /// Whether the parameter is the reciprocal of the coefficient: a rate, while the coefficient is a time.
     pub(super) rate: bool,
-    /// Explanation for the user if no trial depends on the parameter; empty if the law always needs the parameter.
+    /// Explanation for the user if no trial's time depends on the parameter; empty if the law always needs the parameter.
     pub(super) unseen: &'static str,
 }
 
@@ -139,7 +139,7 @@ impl Estimates<'_> {
         Parameter { value, unit, ci95, unidentified }
     }
 
-    /// Returns the indices of the other terms of the same piece.
+    /// Returns the indices of the other terms whose coefficients belong to the same piece of the law as term `index`.
     fn partners(&self, index: usize) -> impl Iterator<Item = usize> {
         let piece = self.law.terms[index].at.0;
         (0..self.law.terms.len()).filter(move |i| *i != index && self.law.terms[*i].at.0 == piece)

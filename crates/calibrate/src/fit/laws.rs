@@ -7,7 +7,8 @@ use crate::measurement::Sample;
 use forebay_scenario::profile::Fit;
 use std::collections::BTreeMap;
 
-/// A fit may start with the assumption that trials above this share of the highest observed rate are limited by this rate.
+/// Shares of the highest observed rate. For each share, one start of the fit assumes that the highest rate limits all trials
+/// whose rate is above this share of it.
 const NEAR: [f64; 3] = [0.97, 0.9, 0.75];
 
 /// Groups samples into cells by `settings`.
@@ -56,7 +57,8 @@ pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Returns the core-seconds of one sample, by the CPU clocks of its threads, or by wall time if these are missing.
+/// Returns the core time of one operation of a sample [core-s]: the processor time of its threads, or the wall time if the sample
+/// has no processor time.
 fn cores_each(sample: &Sample) -> f64 {
     let own = sample.core_seconds_each();
     if own > 0.0 { own } else { sample.seconds_each() }

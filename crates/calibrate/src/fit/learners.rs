@@ -10,12 +10,12 @@ use forebay_scenario::profile::Fit;
 
 /// Deviation of the logarithm of a slowdown above which Huber's loss is linear.
 const LINEAR: f64 = 0.03;
-/// Number of steps of the grid on which the best value is searched first.
+/// Number of grid points at which the best value is searched first.
 const GRID: usize = 240;
 /// Relative tolerance within which learners count as not slowing each other down, or one learner as filling the GPU.
 const NEAR: f64 = 0.02;
 
-/// A comparison of one learner with several at the same batch.
+/// A comparison of one learner with several learners at the same batch size.
 struct Pair {
     batch: f64,
     learners: f64,
@@ -54,7 +54,7 @@ pub(super) fn occupancy(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Returns pairs of cells at the same batch: with one learner and with several.
+/// Returns all pairs of a cell with one learner and a cell with several learners at the same batch size.
 fn pairs(cells: &[Cell]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (many, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.x[1] > 1.0) {
@@ -83,7 +83,7 @@ fn errors(slowdowns: &[[f64; 3]], half_batch: f64) -> Vec<f64> {
     slowdowns.iter().map(error).collect()
 }
 
-/// Returns the value with the least Huber loss: the best on a grid, then refined near it.
+/// Returns the half-occupancy batch with the smallest Huber loss: the best value on a grid, then refined near this value.
 fn best(slowdowns: &[[f64; 3]], [low, high]: [f64; 2]) -> f64 {
     let loss = |half: f64| -> f64 {
         let of = |e: f64| {
@@ -109,8 +109,8 @@ fn best(slowdowns: &[[f64; 3]], [low, high]: [f64; 2]) -> f64 {
     (from * to).sqrt()
 }
 
-/// Returns why the trials only bound the value on one side: learners never slowed each other down, or one learner always filled
-/// the GPU. Returns `None` otherwise.
+/// Returns why the trials give only a bound of the half-occupancy batch: learners never slowed each other down, or one learner
+/// always filled the GPU. Returns `None` otherwise.
 fn untold(pairs: &[Pair], half_batch: f64) -> Option<&'static str> {
     let law = OccupancyLaw::Saturating { half: half_batch };
     let free = |pair: &Pair| pair.learners * law.of(pair.batch) < 1.0 + NEAR;

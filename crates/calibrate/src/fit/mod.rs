@@ -100,7 +100,7 @@ fn decode_key(sample: &Sample) -> String {
     format!("{}/{resize}", sample.label("format"))
 }
 
-/// Groups samples by a key and converts each group.
+/// Groups samples by `key` and converts each group by `turn`.
 fn by<T>(
     samples: &[&Sample],
     key: impl Fn(&Sample) -> String,
@@ -150,7 +150,8 @@ fn steps(samples: &[&Sample]) -> BTreeMap<String, BTreeMap<String, Fit>> {
     by_two(samples, names, |group| laws::step(group, DRAWS))
 }
 
-/// Returns the device of a training on a GPU, without the number of learners; empty for training on cores.
+/// Returns the device label of a sample of training on a GPU, without the number of learners in the label; empty for training on
+/// cores.
 fn way(sample: &Sample) -> String {
     let device = sample.label("device");
     if !sample.settings.contains_key("gpu") {

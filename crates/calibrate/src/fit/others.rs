@@ -60,7 +60,8 @@ pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit
     Some(fit)
 }
 
-/// Returns, for each number of threads, pairs of cells with the same work: with one thread and with this number.
+/// Returns, for each number of threads, pairs of cells with the same work: the first cell has one thread, the second has this
+/// number of threads.
 fn pairs(cells: &[Cell]) -> BTreeMap<u64, Vec<(usize, usize)>> {
     let mut pairs: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
     for (many, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.x[3] > 1.0) {
@@ -79,7 +80,7 @@ fn spread(cells: &Cells) -> f64 {
     median(&mut cells.cells.iter().flat_map(of_cell).collect::<Vec<_>>())
 }
 
-/// Fits the relative standard deviation between equal trials in any of these groups.
+/// Fits the relative standard deviation between equal trials, over all `groups` together.
 pub(super) fn noise(groups: &[Cells], draws: usize) -> Option<Fit> {
     let with_equals = |cell: &&Cell| cell.values.len() > 1 && cell.spread.is_some();
     let all: Vec<&Cell> = groups.iter().flat_map(|g| &g.cells).filter(with_equals).collect();
@@ -93,7 +94,7 @@ pub(super) fn noise(groups: &[Cells], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Adds the spread of step times within a trial, if the samples contain it.
+/// Adds the jitter (spread of step times within a trial) to `fit`, if the samples contain it.
 pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     let jitter = |s: &&Sample| s.observed.get("jitter").copied();
     let usable = |value: &f64| value.is_finite() && (0.0..1e6).contains(value);
@@ -103,8 +104,8 @@ pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     super::laws::join(fit, jitter);
 }
 
-/// Adds the spread of the latency in the trials with the fewest readers: the standard deviation of the latency's logarithm,
-/// computed from the median and the 99 % quantile as for a lognormal distribution.
+/// Adds the spread of the read latency to `fit`: the standard deviation of the latency's logarithm in the trials with the fewest
+/// readers. It is computed from the median and the 99 % quantile of a lognormal distribution.
 pub(super) fn add_latency_spread(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     /// 99 % quantile of the standard normal distribution.
     const Z99: f64 = 2.326_347_874;

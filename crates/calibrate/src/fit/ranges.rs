@@ -1,4 +1,4 @@
-//! Converts lines, each over a range of sizes, to parameters with intervals.
+//! Converts the lines fitted to the times of a collective, each over a range of sizes, to parameters with confidence intervals.
 
 use super::bootstrap;
 use super::cell::{Cells, median};
@@ -72,8 +72,8 @@ impl Lines<'_> {
         self.lines.iter().map(each).collect()
     }
 
-    /// Returns the ranges in ascending order of sizes. Each has the index of its line, and the measured sizes [B] on both sides
-    /// of its lower border.
+    /// Returns the ranges in ascending order of sizes. Each range has the index of its line and two measured sizes [B]: the last
+    /// size below the range (0 if there is none) and the first size in the range.
     fn ranges(&self) -> Vec<(usize, [f64; 2])> {
         let mut of: Vec<(usize, usize)> = Vec::new();
         for (number, cells) in self.lines.iter().enumerate() {
@@ -146,8 +146,9 @@ impl Lines<'_> {
         median(&mut self.errors(lines))
     }
 
-    /// Returns the relative standard deviation of sizes about their lines, beyond the noise of the sizes themselves. Returns the
-    /// field `noise` if every line goes through its sizes exactly, because it has as many coefficients.
+    /// Returns the relative standard deviation of the mean times about their lines, beyond the noise of the mean times
+    /// themselves. Returns the field `noise` if every line goes exactly through its points, because it has as many coefficients
+    /// as points.
     fn misfit(&self, lines: &[[f64; 2]]) -> f64 {
         let cells = &self.cells.cells;
         let free = cells.len().saturating_sub(2 * self.lines.len());

@@ -64,7 +64,7 @@ impl Solution {
 }
 
 impl<'a> Problem<'a> {
-    /// Returns the problem of fitting `pieces` to cells with these `settings` and `variances`.
+    /// Returns the problem of fitting `pieces` to cells with the given settings and variances.
     pub(super) fn new(pieces: &'a [Piece], settings: &[&[f64]], variances: Vec<f64>) -> Self {
         let row = |piece: &Piece| settings.iter().map(|x| (piece.features)(x)).collect();
         let features = pieces.iter().map(row).collect();
@@ -115,7 +115,7 @@ impl<'a> Problem<'a> {
         sums.tells_apart(self.pieces[piece].columns)
     }
 
-    /// Returns the relative standard deviation of cells about the law, beyond their noise.
+    /// Returns the relative standard deviation of the cells' means about the law, beyond the noise of the means themselves.
     fn misfit(&self, solution: &Solution) -> f64 {
         let cells = solution.residuals.len();
         let free = cells.saturating_sub(solution.size(self.pieces));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knee_is_found() {
+    fn a_knee_in_the_law_is_found() {
         let batches = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
         let found = solve(&batches.map(|b| f64::max(10.0, 2.0 + b)), &batches);
         let line = found.pieces[0].unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cell_far_off_the_law_does_not_bend_it() {
+    fn one_outlying_cell_does_not_change_the_fitted_law() {
         let batches = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
         let mut times = batches.map(|b| 3.0 + 0.5 * b);
         times[3] *= 1.5;

@@ -3,10 +3,10 @@
 /// Largest number of unknowns.
 pub(super) const MOST: usize = 3;
 
-/// Pivots below this share of the diagonal mean that columns are linearly dependent.
+/// Columns count as linearly dependent if a pivot is below this share of the diagonal.
 const SINGULAR: f64 = 1e-9;
 
-/// One value for each unknown; only the first few are used.
+/// One value for each unknown; a law with fewer unknowns uses only the first values.
 pub(super) type Coefficients = [f64; MOST];
 
 /// The sums over rows that least squares needs (normal equations).
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plane_is_found() {
+    fn coefficients_of_an_exact_plane_are_found() {
         let rows = [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [1.0, 2.0, 5.0], [1.0, 3.0, 1.0]];
         let rows = rows.map(|r| (r, 2.0 + 3.0 * r[1] + 0.5 * r[2]));
         let found = sums(&rows).solve(3);

@@ -256,7 +256,7 @@ fn excluded_samples_have_no_influence() {
 }
 
 #[test]
-fn the_same_samples_give_the_same_bytes_and_the_profile_reads_back() {
+fn equal_samples_give_identical_profiles_that_can_be_parsed() {
     let mut samples = reads(READ, &[1.0, 2.0, 8.0]);
     samples.extend(steps(&[1.0, 2.0, 4.0, 8.0]));
     samples.extend(decodes(&[(1e4, 4e4), (2e4, 5e4), (9e4, 1e5), (1e5, 1e6)]));
@@ -266,7 +266,7 @@ fn the_same_samples_give_the_same_bytes_and_the_profile_reads_back() {
 }
 
 #[test]
-fn few_or_strange_samples_do_no_harm() {
+fn few_or_invalid_samples_give_valid_profiles() {
     let all = [reads(READ, &[1.0, 2.0]), steps(&[1.0, 8.0]), decodes(&[(1e4, 4e4)])].concat();
     assert_eq!(fitted(&[]).fits(), []);
     for one in &all {

@@ -22,7 +22,7 @@ const LINE: [Piece; 1] = [Piece { columns: 2, features: |x| [1.0, x[0], 0.0] }];
 const FEWEST: usize = 3;
 /// Number of sizes in a short last range, which follows a jump of the times at the end of a table.
 const BEYOND: usize = 2;
-/// Smallest relative distance of the times after a jump from the line of the range before.
+/// Smallest relative distance that counts as a jump: between the times after it and the line of the range before it.
 const JUMP: f64 = 0.2;
 /// Maximum number of sizes that are used; if there are more, every second, third or n-th size is used.
 const MOST: usize = 200;
@@ -108,7 +108,7 @@ fn noise<'a>(cells: &[Cell], algorithms: impl Iterator<Item = &'a Vec<usize>>) -
     if all.is_empty() { 0.0 } else { 1.4826 * median(&mut all) }
 }
 
-/// Returns the line through the cells with the indices `of`, and its loss.
+/// Returns the line fitted to the cells with the indices `of`, and the Huber loss of this line.
 pub(super) fn line(
     cells: &Cells,
     of: &[usize],

@@ -100,7 +100,7 @@ fn noise_gives_the_last_two_sizes_no_separate_line() {
 }
 
 #[test]
-fn intervals_of_tables_with_one_trial_of_each_size_hold_the_truth() {
+fn intervals_from_one_trial_of_each_size_contain_the_true_values() {
     // System: a line, one trial of each size, which varies by up to 5 %. Expectation: deviations from the line reveal the noise,
     // so intervals contain the true value.
     let mut generator = generator();

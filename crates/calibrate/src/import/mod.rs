@@ -1,4 +1,4 @@
-//! Imports of what other programs measured, or are configured to do, from their files.
+//! Imports measurements and configurations of other programs from their files.
 
 pub mod collective;
 pub mod dlio;

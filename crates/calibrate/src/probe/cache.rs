@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn working_sets_grow_to_the_bound() {
+    fn working_sets_double_up_to_the_disk_limit() {
         let probe = CacheProbe::new(&CacheSettings { disk: Bytes(16 << 20), budget: None });
         let sizes: Vec<usize> =
             probe.cells().iter().map(|cell| cell.count("bytes") >> 20).collect();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_is_up_ends_a_trial() {
+    fn a_trial_ends_with_an_error_at_the_deadline() {
         use crate::probe::Ruler;
         use std::sync::atomic::AtomicBool;
         let (stop, place) = (AtomicBool::new(false), tempfile::tempdir().expect("a directory"));

@@ -42,7 +42,8 @@ impl Probe for ClockProbe {
     }
 
     fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
-        /// Number of operations timed together: so many that the clock readings around them are negligible.
+        /// Number of operations timed together: so many that the two clock readings around all of them are
+        /// negligible.
         const GO: u32 = 100_000;
         let go = if cell.label("what") == "look" { ruler::looks } else { ruler::turns };
         let team = team(1, |_| {

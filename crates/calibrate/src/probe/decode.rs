@@ -252,8 +252,8 @@ fn own(
     Ok(sets)
 }
 
-/// Adds the JPEG files below `directory` with their sizes [B] to `files`, in order of name, up to [`LOOKED_AT`]
-/// files.
+/// Adds the JPEG files below `directory`, in order of name, to `files`, each with its size [B]. Stops at
+/// [`LOOKED_AT`] files.
 fn find(
     directory: &Path,
     context: &Context<'_>,

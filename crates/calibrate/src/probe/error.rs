@@ -12,7 +12,7 @@ pub enum ProbeError {
     File {
         /// Verb for the operation that failed: `read`, `write`, `make`.
         doing: &'static str,
-        /// File or directory of the operation.
+        /// File or directory that cannot be used.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -28,7 +28,7 @@ pub enum ProbeError {
         path: PathBuf,
         /// Size when the probe first looked [B].
         expected: u64,
-        /// Size now [B].
+        /// Size of the file now [B].
         found: u64,
     },
     /// The file system has too little free space.
@@ -40,9 +40,9 @@ pub enum ProbeError {
     Space {
         /// Directory that needs the space.
         directory: PathBuf,
-        /// Bytes needed, with a margin [B].
+        /// Space needed, including a margin [B].
         needed: u64,
-        /// Bytes free [B].
+        /// Free space [B].
         free: u64,
     },
     /// The operating system starts no more threads.
@@ -56,7 +56,7 @@ pub enum ProbeError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The machine lacks something that the probe needs, or it fails; the text says what.
+    /// The machine lacks something that the probe needs, or a part of the machine fails; the text names it.
     #[error("{0}")]
     Machine(String),
     /// The probe's time ended before its first trial.

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_is_dropped_and_the_next_one_is_whole() {
+    fn an_incomplete_last_line_is_dropped_before_appending() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("samples.jsonl");
         let mut journal = Journal::open(&path).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_replaced_as_a_whole() {
+    fn replaced_samples_keep_their_exclusion_marks() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("samples.jsonl");
         let mut journal = Journal::open(&path).unwrap();

@@ -70,7 +70,7 @@ fn own_memory() -> f64 {
     kibibytes(&text, "VmSize").unwrap_or(0.0)
 }
 
-/// Returns the number of kibibytes after `name` and a colon, converted to bytes [B].
+/// Returns the size in the line that begins with `name` and a colon, such as `VmSize: 1234 kB`, in bytes [B].
 fn kibibytes(text: &str, name: &str) -> Option<f64> {
     let value = after(text, name)?;
     value.split_whitespace().next()?.parse::<f64>().ok().map(|kibibytes| kibibytes * 1024.0)
@@ -86,7 +86,7 @@ pub(super) fn after(text: &str, name: &str) -> Option<String> {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Controls {
     cores: Option<f64>,
-    /// Limit of all memory [B].
+    /// Limit for the memory of all processes in the control group [B].
     memory: Option<f64>,
     /// Memory below the limit that is not in use, counting the page cache as free [B].
     free: Option<f64>,
@@ -119,7 +119,7 @@ impl Controls {
         found
     }
 
-    /// Tightens the limits to those of one group.
+    /// Tightens the limits to the limits of one control group, where these are lower.
     fn tighten(&mut self, group: &Path) {
         let read = |name: &str| fs::read_to_string(group.join(name)).ok();
         let number = |name: &str| read(name)?.trim().parse::<f64>().ok();

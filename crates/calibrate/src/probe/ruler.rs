@@ -33,7 +33,7 @@ impl Ruler {
     }
 }
 
-/// Returns the mean time of a clock reading over `count` of them [s].
+/// Returns the mean time of one clock reading [s], measured over `count` readings.
 pub(super) fn looks(count: u32) -> f64 {
     let start = Instant::now();
     for _ in 0..count {
@@ -42,7 +42,7 @@ pub(super) fn looks(count: u32) -> f64 {
     start.elapsed().as_secs_f64() / f64::from(count)
 }
 
-/// Returns the mean time of an iteration of an empty loop over `count` of them [s].
+/// Returns the mean time of one iteration of an empty loop [s], measured over `count` iterations.
 pub(super) fn turns(count: u32) -> f64 {
     let start = Instant::now();
     for turn in 0..count {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_costs_something_and_is_subtracted() {
+    fn clock_readings_take_time_which_is_subtracted() {
         let ruler = Ruler::measure();
         assert!(ruler.look > 0.0 && ruler.turn >= 0.0);
         let ruler = Ruler { look: 1e-3, turn: 0.0 };

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Drift of a cell's trials that is ignored, as a share of their median.
+/// Largest drift of a cell's trials that is ignored, as a share of the trials' median.
 pub(super) const DRIFT: f64 = 0.03;
 
 /// Runs probes by these rules and limits.
@@ -136,7 +136,7 @@ impl Runner<'_> {
         Ok(directory)
     }
 
-    /// Returns what is known about each cell of a probe from the samples in the journal.
+    /// Returns the state of each cell of a probe, computed from the samples in the journal.
     fn states(&self, probe: &dyn Probe, journal: &Journal) -> Vec<State> {
         let cells = probe.cells().into_iter();
         cells.map(|cell| State::new(probe.name(), cell, journal.samples())).collect()
@@ -241,7 +241,7 @@ impl Runner<'_> {
 
 /// Why a probe's rounds ended.
 enum Stopped {
-    /// The probe cannot go on; others can.
+    /// The probe cannot go on; other probes can.
     Probe(ProbeError),
     /// Samples cannot be written: no probe can go on.
     Journal(ProbeError),

@@ -89,7 +89,7 @@ impl TryFrom<String> for ModelName {
 }
 
 impl StepSettings {
-    /// Returns the cells on cores, without those in which a thread would have no sample.
+    /// Returns the cells for training on cores. Cells in which a thread would have no sample are left out.
     fn on_cores(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for ModelName(model) in &self.model {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_takes_steps_and_says_what_they_were() {
+    fn a_trial_runs_three_steps_and_reports_threads_and_jitter() {
         let text = "model = [\"lenet5\"]\nbatch = [1, 4]\nthreads = [1, 2]";
         let mut probe = StepProbe::new(&toml::from_str(text).unwrap());
         let cells = probe.cells();

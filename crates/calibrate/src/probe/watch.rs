@@ -67,7 +67,8 @@ impl Glance {
     }
 }
 
-/// Returns (user + nice + system + irq + softirq, steal) from the first line of `/proc/stat` [core-s].
+/// Returns the busy time (user + nice + system + irq + softirq) and the stolen time from the first line of
+/// `/proc/stat` [core-s].
 fn ticks(stat: &str) -> [f64; 2] {
     let line = stat.lines().next().unwrap_or_default();
     let fields: Vec<f64> =
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_read_off_the_first_line() {
+    fn processor_times_are_parsed_from_the_first_line() {
         let stat = "cpu  100 20 30 4000 50 6 7 80 0 0\ncpu0 1 1 1 1\n";
         assert_eq!(ticks(stat), [1.63, 0.80]);
         assert_eq!(ticks(""), [0.0, 0.0]);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_is_what_others_had() {
+    fn use_by_others_is_the_difference_of_two_glances() {
         let at = Instant::now();
         let early = Glance { at, busy: 10.0, steal: 1.0, own: 2.0 };
         let late = Glance {
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_refused_for_what_others_took_from_it() {
+    fn trials_disturbed_by_other_processes_are_rejected() {
         let limits = Limits { others: 0.1, steal: 0.02 };
         let judge = |others: f64, steal: f64, waited: f64| {
             let between = Between { seconds: 1.0, others, steal };
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_twice_works_anywhere() {
+    fn use_between_two_glances_is_never_negative() {
         let early = Glance::now();
         let between = Glance::now().since(&early, 1.0);
         assert!(between.others >= 0.0 && between.steal >= 0.0);

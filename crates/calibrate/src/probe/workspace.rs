@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Beginnings of the names of workspaces: of calibrations, of live runs. The number of the process and a number
-/// for the machine follow.
+/// Prefixes of the names of workspaces for calibrations and for live runs. In a name, the number of the process
+/// and a number for the machine follow the prefix.
 const PREFIXES: [&str; 2] = ["forebay-calibration-", "forebay-live-"];
 /// Beginning of the names of workspaces that are still being made.
 const HIDDEN: &str = ".forebay-new-";
@@ -100,8 +100,8 @@ impl Drop for Workspace {
     }
 }
 
-/// Removes a workspace, its marker last: if this process is killed meanwhile, the marker still tells the next
-/// process which process made the workspace.
+/// Removes a workspace, the marker file last: if this process is killed meanwhile, the marker file still tells
+/// the next process which process made the workspace.
 fn remove(path: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -116,7 +116,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(path)
 }
 
-/// A workspace under its hidden name, before its marker is locked.
+/// A workspace under its hidden name, before its marker file is locked.
 struct New {
     path: PathBuf,
     name: String,
@@ -137,7 +137,7 @@ impl New {
         Ok(New { path, name })
     }
 
-    /// Locks the workspace's marker and gives the workspace its final name.
+    /// Locks the workspace's marker file and gives the workspace its final name.
     fn publish(
         self,
         prefix: &str,
@@ -155,7 +155,7 @@ impl New {
     }
 }
 
-/// Makes the marker and locks it. The system releases the lock when the process ends, however it ends.
+/// Makes the marker file and locks it. The system releases the lock when the process ends, however it ends.
 fn mark(path: &Path, here: &Identity) -> std::io::Result<File> {
     let mut marker = File::create_new(path)?;
     writeln!(marker, "{}", here.line())?;
@@ -190,8 +190,8 @@ fn remove_leftovers(parent: &Path, here: &Identity) -> Result<Vec<String>, Probe
 /// takes milliseconds.
 const MADE_BY_THEN: Duration = Duration::from_hours(24);
 
-/// Removes a workspace whose making was never finished, if its process is surely dead; returns a note on what
-/// was done. A workspace that is being made right now may have no marker yet, or a marker without a lock.
+/// Removes an unfinished workspace if its process is surely dead; returns a note on what was done. A workspace
+/// that another process is making right now may have no marker file yet, or a marker file without a lock.
 fn remove_if_never_made(path: &Path, tag: &str, here: &Identity) -> Option<String> {
     let changed = fs::metadata(path).and_then(|at| at.modified()).ok();
     let old = changed.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > MADE_BY_THEN);
@@ -245,14 +245,15 @@ fn elsewhere(path: &Path) -> String {
 /// What is known about the process that made a workspace.
 #[derive(Debug)]
 enum State {
-    /// The process is dead. The value is its marker, which we have locked unless the file system has no locks.
+    /// The process is dead. The value is the workspace's marker file, which we have locked unless the file
+    /// system has no locks.
     Dead(File),
     Alive,
     /// The process ran on another machine, where it may still live.
     Elsewhere,
     /// The workspace has just been removed.
     Gone,
-    /// The workspace has no marker that we can read.
+    /// The workspace has no marker file that we can read.
     Foreign,
 }
 
@@ -320,7 +321,7 @@ impl Identity {
         }
     }
 
-    /// Formats the line of a marker.
+    /// Formats the line in a workspace's marker file.
     fn line(&self) -> String {
         let or_none = |text: &str| if text.is_empty() { "-" } else { text }.to_owned();
         let [boot, machine, numbers] =
@@ -328,7 +329,8 @@ impl Identity {
         format!("{} {boot} {machine} {numbers}", self.process)
     }
 
-    /// Parses the line of a marker; `None` if it does not begin with the number of a process.
+    /// Parses the line in a workspace's marker file; `None` if the line does not begin with the number of a
+    /// process.
     fn parse(line: &str) -> Option<Identity> {
         let mut fields = line.split_whitespace();
         let process = fields.next()?.parse().ok()?;
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_left_is_removed_and_nothing_else() {
+    fn only_workspaces_of_dead_processes_are_removed() {
         let (place, here) = (tempfile::tempdir().unwrap(), Identity::here());
         let parent = place.path();
         let of = |of: Identity| of.line();
@@ -521,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_space_is_reported_with_the_need() {
+    fn too_little_space_is_reported_with_the_needed_space() {
         let parent = tempfile::tempdir().unwrap();
         let (workspace, _) = Workspace::create(parent.path()).unwrap();
         workspace.room(4096).unwrap();

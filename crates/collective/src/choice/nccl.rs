@@ -55,7 +55,7 @@ impl Model<'_> {
         (self.ranks() / self.nodes()).floor()
     }
 
-    /// Returns the index into tables by number of nodes: one, two, more.
+    /// Returns the index into tables whose entries are for one node, two nodes, and more nodes.
     fn few(&self) -> usize {
         (self.fabric.nodes().max(1) as usize - 1).min(2)
     }
@@ -193,7 +193,7 @@ impl Model<'_> {
         }
     }
 
-    /// Returns the share of its bandwidth that a tree reaches at this size.
+    /// Returns the share of the tree's bandwidth that a buffer of this size reaches.
     fn share(&self) -> f64 {
         let doublings = (self.bytes / 64.0).max(1.0).log2().floor() as usize;
         numbers::TREE_SHARE[self.protocol as usize].get(doublings).copied().unwrap_or(1.0)
@@ -235,8 +235,8 @@ impl Model<'_> {
         (self.bytes / least).clamp(1.0, self.channels()) as u32
     }
 
-    /// Returns the chunk of all channels together [B]. With the protocol Simple, the chunks of a tree are halved
-    /// while there are few of them for its depth (`src/enqueue.cc`).
+    /// Returns the chunk of all channels together [B]. With the protocol Simple, the chunks of a tree are halved as
+    /// long as their number is small for the depth of the tree (`src/enqueue.cc`).
     fn chunk(&self, bytes: u64) -> u64 {
         let channels = u64::from(self.fabric.channels.max(1));
         let mut chunk = numbers::CHUNK[self.protocol as usize];

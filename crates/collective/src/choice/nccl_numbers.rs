@@ -14,8 +14,8 @@ pub(super) const STEP_SWITCH_TREE: f64 = 14.0;
 /// Latency that a ring adds for posting to the network [µs].
 pub(super) const POST: f64 = 1.0;
 
-/// Largest bandwidth of LL [GB/s]: on one node by generation, on several nodes for Intel's processors by number of
-/// nodes.
+/// Largest bandwidth of the protocol LL [GB/s]. For one node, the table is by GPU generation. For several nodes
+/// (`MOST_LL_NODES`), it is by number of nodes, with Intel's processors.
 pub(super) const MOST_LL: [f64; 3] = [39.0, 87.7, 87.7];
 pub(super) const MOST_LL_NODES: [f64; 3] = [39.0, 39.0, 20.4];
 /// Largest bandwidth of a channel [GB/s].

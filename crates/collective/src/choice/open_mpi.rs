@@ -10,7 +10,7 @@ use crate::{Algorithm, Operation};
 
 const KIB: u64 = 1024;
 
-/// A line: ranks = slope · bytes + ranks at 0.
+/// A decision line: number of ranks = slope · bytes + intercept. The fields are slope and intercept.
 struct Line(f64, f64);
 
 impl Line {
@@ -30,8 +30,8 @@ const BROADCAST_SMALL: u64 = 2_048;
 const BROADCAST_MIDDLE: u64 = 370_728;
 const BROADCAST_FEW: u64 = 13;
 
-/// Decision lines for reductions, each with an algorithm and a chunk size [B]. The first line that gives fewer ranks
-/// for the reduction's bytes than the reduction has sets both.
+/// Decision lines for reductions, each with an algorithm and a chunk size [B]. A line applies if the reduction has
+/// more ranks than the line gives for its bytes. The first line that applies sets algorithm and chunk size.
 const REDUCE: [(Line, Algorithm, u64); 4] = [
     (Line(0.6016 / 1024.0, 1.3496), Algorithm::BinomialTree, KIB),
     (Line(0.0410 / 1024.0, 9.7128), Algorithm::Ring, KIB),
@@ -44,8 +44,7 @@ const REDUCE_SCATTER_SMALL: u64 = 12 * KIB;
 const REDUCE_SCATTER_LARGE: u64 = 256 * KIB;
 const REDUCE_SCATTER_LINE: Line = Line(0.0012, 8.0);
 const ALLGATHER_SMALL: u64 = 50_000;
-/// Size of the data from each rank to each other rank, below which Bruck's algorithm is taken with more than 12 ranks
-/// [B].
+/// Size of the data from each rank to each other rank [B] below which more than 12 ranks use Bruck's algorithm.
 const ALL_TO_ALL_SMALL: u64 = 200;
 
 pub(super) fn choose(operation: Operation, bytes: u64, ranks: u64) -> Choice {

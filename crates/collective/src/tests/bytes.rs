@@ -90,7 +90,7 @@ fn bytes_are_those_of_the_textbook() {
 }
 
 #[test]
-fn scatter_and_allgather_send_each_part_once_and_then_around() {
+fn scatter_goes_down_a_tree_and_allgather_once_around_the_ring() {
     // System: 16 ranks. Expectation: a part passes as many edges of the binomial tree as it has levels above its
     // rank, 32 in all (half of 16 · 4); then each rank sends 15 parts around the ring.
     let found = sent(Operation::Broadcast, Algorithm::ScatterAllgather, 16);

@@ -121,7 +121,7 @@ fn trees_are_those_in_the_comments_of_nccl_s_source() {
 }
 
 #[test]
-fn trees_over_nodes_are_chains_inside() {
+fn trees_over_nodes_have_chains_inside_nodes() {
     // System: 4 nodes of 3. Expectation: 0 <- 2 <- (1, 3) over nodes. A first child sends to the second rank of its
     // parent's chain, a second child to the first rank.
     let [first, second] = parents(12, vec![3; 4]);

@@ -8,7 +8,7 @@ use super::super::{Cost, Kind, Schedule, Transfer};
 struct Active {
     transfer: usize,
     stage: Stage,
-    /// What is left of the stage: seconds of latency, or bytes.
+    /// Remainder of the transfer's present stage: latency [s], or bytes to send or reduce [B].
     left: f64,
 }
 

@@ -13,7 +13,7 @@ fn grouped(groups: Vec<u32>, inner: Algorithm, outer: Algorithm, across: Across)
 }
 
 #[test]
-fn names_are_read_back() {
+fn names_are_parsed_back_to_their_variants() {
     for operation in Operation::ALL {
         assert_eq!(Operation::parse(operation.name()), Some(operation));
     }
@@ -29,7 +29,7 @@ fn names_are_read_back() {
 }
 
 #[test]
-fn each_mistake_has_its_error() {
+fn each_invalid_request_is_refused_with_its_own_error() {
     let (flat, tree) = (Algorithm::Flat, Algorithm::BinomialTree);
     let plain = ring();
     let levels = grouped(vec![4, 4], flat, flat, Across::Leaders).levels;
@@ -83,7 +83,7 @@ fn errors_say_what_to_choose() {
 }
 
 #[test]
-fn the_largest_that_is_allowed_does_not_overflow() {
+fn the_largest_valid_collectives_do_not_overflow() {
     for operation in Operation::ALL {
         for algorithm in Algorithm::ALL.into_iter().filter(|a| a.offers(operation)) {
             let most = Collective::new(operation, algorithm, 1 << 24, 1 << 53);

@@ -101,7 +101,7 @@ fn times_inside_and_across_groups_add_up() {
 }
 
 #[test]
-fn two_networks_cost_what_each_costs() {
+fn hierarchical_time_uses_the_costs_of_both_networks() {
     // System: 4 nodes of 8 ranks; a link across is ten times slower. Expectation: 7 steps of 1/8 inside,
     // 6 steps of 1/4 of 1/8 across, 7 steps inside.
     let whole = Collective::new(Operation::Allreduce, Algorithm::Hierarchical, 32, 32 << 20);
@@ -153,7 +153,7 @@ fn chunked(collective: &Collective, chunks: u64) -> Collective {
 }
 
 #[test]
-fn more_chunks_only_come_nearer_to_the_pipelined_limit() {
+fn time_falls_with_more_chunks_to_the_pipelined_limit() {
     // System: latency 0. Expectation: the time falls with the number of chunks to its limit: the time of all bytes on
     // the busiest link, and of the reductions there.
     let free = Cost { alpha: 0.0, ..COST };

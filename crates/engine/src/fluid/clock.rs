@@ -58,13 +58,14 @@ impl Clock {
         self.value
     }
 
-    /// Marks the clock as touched; returns whether it was not touched before.
+    /// Records that the instant at which the first entry is due must be found anew; returns whether this was not
+    /// recorded before.
     #[inline]
     pub(super) fn touch(&mut self) -> bool {
         !std::mem::replace(&mut self.touched, true)
     }
 
-    /// Lets the clock run at its target from `now` on; returns the instant at which its first entry is due.
+    /// Sets the rate of the clock to `target` from `now` on; returns the instant at which the first entry is due.
     #[inline]
     pub(super) fn refresh(&mut self, now: Time) -> Time {
         self.touched = false;

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// rebase.
 const REBASE: u64 = 64_000_000_000_000;
 
-/// Number of times that one link is solved in one settling; after that, all links connected with it are solved
-/// together by progressive filling.
+/// Maximum number of times that the level of one link is computed in one call of `settle`. After that, the levels of
+/// all links connected with it are computed together, by progressive filling.
 const PATIENCE: u32 = 64;
 
 /// Key of a flow that is done and has left its group's heap, but that `finish` has not returned yet.
@@ -71,7 +71,7 @@ pub(super) struct Core<T> {
     pub(super) slots: Vec<Slot<T>>,
     free: Vec<u32>,
     sequence: u64,
-    /// Groups in which flows started or ended since the last settling.
+    /// Groups in which flows started or ended since the last call of `settle`.
     pub(super) dirty: Vec<u32>,
     /// Links whose level, the rate ÷ weight to which they limit groups, must be found again.
     pub(super) queue: Vec<u32>,
@@ -206,7 +206,7 @@ impl<T: Copy> Core<T> {
         self.groups[group as usize].value(&self.clocks, now)
     }
 
-    /// Whether groups or links have changed since the last settling, so that rates must be found again.
+    /// Whether groups or links have changed since the last call of `settle`, so that rates must be found again.
     #[inline]
     pub(super) fn unsettled(&self) -> bool {
         !self.dirty.is_empty() || !self.queue.is_empty()
@@ -431,7 +431,8 @@ impl<T: Copy> Core<T> {
         f64::INFINITY
     }
 
-    /// Returns the group's level (rate ÷ weight) as of the last settling [1/ps]; zero if it had no active flow.
+    /// Returns the group's level (rate ÷ weight) as of the last call of `settle` [1/ps]; zero if it had no active
+    /// flow.
     pub(super) fn level(&self, group: u32) -> f64 {
         let g = &self.groups[group as usize];
         if g.home == NONE { 0.0 } else { self.clocks[g.home as usize].rate() }

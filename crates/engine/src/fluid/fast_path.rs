@@ -87,7 +87,7 @@ impl<T: Copy> Core<T> {
         true
     }
 
-    /// Records that the group's links know of `flows` active flows.
+    /// Records that the links of the group's route now calculate with `flows` active flows.
     fn resettle(&mut self, group: u32, flows: u32) {
         let g = &mut self.groups[group as usize];
         g.settled = flows;

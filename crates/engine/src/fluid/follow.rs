@@ -57,8 +57,8 @@ impl Cohort {
 }
 
 impl<T: Copy> Core<T> {
-    /// Makes the link of use `other` follow the link of use `at` of the same group. Returns false, with nothing
-    /// changed, if the link cannot follow.
+    /// Makes one link of a group's route (use `other`) follow another one (use `at`), so that its level becomes a
+    /// function of the other link's level. Returns false, with nothing changed, if the link cannot follow.
     #[inline]
     pub(super) fn follow(&mut self, at: u32, other: u32) -> bool {
         let (lead, own) = (self.uses[at as usize], self.uses[other as usize]);

@@ -23,9 +23,11 @@ pub(super) struct UseState {
     pub(super) load: f64,
     /// Place among the link's members; `NONE` while the group is inactive.
     pub(super) member: u32,
-    /// Place in the link's list of coupled uses; `NONE` if the use is not coupled.
+    /// Place in the link's list of coupled uses, whose groups have another contended link; `NONE` if the use is not
+    /// coupled.
     pub(super) coupled: u32,
-    /// Whether the use is in the link's list of tied uses.
+    /// Whether this link limits the group as much as the group is limited elsewhere, so that the use is in the link's
+    /// list of tied uses.
     pub(super) tied: bool,
 }
 
@@ -69,7 +71,7 @@ pub(super) struct Group {
     pub(super) flows: Heap<f64, FlowRef>,
     /// The group's value minus the value of its home, the clock that it rides.
     pub(super) offset: f64,
-    /// Key of the first flow, as last filed at the home.
+    /// Key of the group's first flow, as last filed in the heap of the home.
     pub(super) head: f64,
     /// The clock that the group rides; `NONE` while it is inactive.
     pub(super) home: u32,
@@ -150,7 +152,8 @@ impl Group {
         !std::mem::replace(&mut self.dirty, true)
     }
 
-    /// Returns the value of the home at which the first flow in the heap is done; infinite if the heap is empty.
+    /// Returns the value that the group's clock (its home) has when the first flow in the heap is done; infinite if
+    /// the heap is empty.
     #[inline]
     pub(super) fn head_on_clock(&self) -> f64 {
         self.flows.peek().map_or(f64::INFINITY, |first| first.0 - self.offset)
@@ -181,7 +184,7 @@ impl Group {
         }
     }
 
-    /// Returns the entry under which the home files the group, whose number is `id`.
+    /// Returns the entry of the group, whose number is `id`, for the heap of its clock (its home).
     #[inline]
     pub(super) fn entry(&self, id: u32) -> HeapEntry<f64> {
         let slot = self.flows.peek().map_or(NONE, |(_, first)| first.slot);

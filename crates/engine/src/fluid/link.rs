@@ -51,7 +51,7 @@ pub(super) struct Link {
     /// Number of times that `contended` has changed.
     pub(super) turns: u64,
     pub(super) queued: bool,
-    /// The last settling in which the link was solved, and how many times it was solved then.
+    /// Number of the last call of `settle` that computed the link's level, and how many times it did so.
     visits: (u64, u32),
     /// Number of active flows; kept up to date only if the capacity depends on it.
     flows: u64,
@@ -225,7 +225,7 @@ impl Link {
         simple
     }
 
-    /// Adds a member; returns its place.
+    /// Adds an active group to the members of the link; returns its place among them.
     pub(super) fn join(&mut self, now: Time, of: u32, load: f64, elsewhere: f64) -> u32 {
         if self.members.is_empty() {
             self.busy_since = now;
@@ -363,7 +363,7 @@ impl Link {
         }
     }
 
-    /// Counts how often the link is solved in settling number `settling`; returns the number so far.
+    /// Counts how often call number `settling` of `settle` computes the link's level; returns the number so far.
     #[inline]
     pub(super) fn visit(&mut self, settling: u64) -> u32 {
         let before = if self.visits.0 == settling { self.visits.1 } else { 0 };

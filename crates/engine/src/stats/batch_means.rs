@@ -1,12 +1,12 @@
-//! Confidence intervals from one run by batch means, and how many of the batches count as independent.
+//! Confidence intervals from one run by batch means, and how many values of a series count as independent.
 
 use super::student_975;
 
-/// Smallest number of independent batches for which there is an interval (Law, *Simulation Modeling and Analysis*,
+/// Minimum number of independent batch means for which there is an interval (Law, *Simulation Modeling and Analysis*,
 /// section 9.5.3: ten to thirty).
 pub const FEWEST_BATCHES: usize = 10;
 
-/// Largest number of batches that a run is cut into.
+/// Maximum number of successive parts (batches, each with a mean of its own) into which a run is divided.
 pub const MOST_BATCHES: usize = 64;
 
 /// Smallest correlation time that is returned [values]: a few values cannot prove a smaller one.
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_depend_on_each_other_count_for_less() {
+    fn correlated_values_count_as_fewer_independent_values() {
         // An autoregressive series has the correlation time (1 + ρ) ÷ (1 − ρ).
         for (rho, n) in [(0.0, 20_000), (0.5, 20_000), (0.9, 100_000)] {
             let (found, expected) =

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_mean_of_a_range() {
+    fn quantiles_and_mean_of_a_range_are_as_precise_as_the_bins() {
         let mut histogram = LogHistogram::new();
         (1..=1000).for_each(|i| histogram.add(f64::from(i), 2));
         for (q, expected) in [(0.5, 500.0), (0.95, 950.0), (0.99, 990.0)] {

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_definition() {
+    fn truncation_agrees_with_the_definition_of_mser5() {
         for seed in 0..200 {
             let mut series = uniform(50 + seed as usize, seed);
             (0..seed as usize / 4).for_each(|i| series[i] += 3.0);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_never_settles() {
+    fn a_series_with_a_trend_is_not_stationary() {
         let series: Vec<f64> = (0..100).map(f64::from).collect();
         assert_eq!(mser5(&series), Truncation { values: 50, settled: false });
     }

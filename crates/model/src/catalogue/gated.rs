@@ -94,7 +94,7 @@ impl Decoder {
     }
 
     /// Returns the router and the gated linear layers of the experts. Each token goes to `per_token` experts, and their weighted
-    /// results are summed. Tensor-parallel ranks all-reduce their partial sums after that.
+    /// results are summed. Each tensor-parallel rank has a partial sum, and the ranks all-reduce these partial sums.
     fn mixture(&self, name: &str, Routing { experts, per_token }: Routing) -> Vec<Layer> {
         let (width, routed) = (self.width, per_token * self.width.length);
         let weights = width.length * experts;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn tensor_parallel_ranks_keep_and_reduce_as_much_of_dense_blocks_as_in_gpt() {
+    fn tensor_parallel_ranks_keep_and_all_reduce_as_much_in_dense_blocks_as_in_gpt_blocks() {
         // Shoeybi et al., Megatron-LM (2019), section 3: two all-reduces of s·h. Korthikanti et al. (2022), section 4.2: all
         // ranks keep both norms and both sums.
         let block = decoder(None).block("layers.0");

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_convolution_has_its_weights_and_shape() {
+    fn parameters_flops_and_activations_of_a_convolution_match_closed_forms() {
         // 3 × 3 over 3 channels to 4 at stride 2 on 8 × 6 points gives 4 × 3 points.
         let mut network = start();
         network.biased("c", 4, Window::square(3, 2, 1));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_are_concatenated_and_asides_change_no_shape() {
+    fn outputs_of_branches_are_concatenated_and_unread_branches_change_no_shape() {
         let mut network = start();
         network.branches(&[
             &|n| {

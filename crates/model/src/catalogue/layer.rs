@@ -61,7 +61,7 @@ pub struct Experts {
     pub per_token: u64,
     /// Elements of a sample that are sent to the experts before this layer; 0 if an earlier layer's dispatch sent them.
     pub dispatched: u64,
-    /// Elements of a sample that the experts send back after this layer; 0 if a later one sends them.
+    /// Elements of a sample that the experts send back after this layer; 0 if they are sent back after a later layer.
     pub combined: u64,
 }
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_counts_all_experts_and_a_token_uses_only_its_own() {
+    fn a_mixture_counts_all_experts_and_a_token_uses_only_experts_it_is_routed_to() {
         // System: two blocks and a plain layer; each block has 4 experts in two layers, and each token goes to 1 expert.
         // Expectation: 2 dispatches; 2 × (40 + 80) parameters in experts, a fourth of which are active.
         let experts =

@@ -43,7 +43,7 @@ fn footprints_are_the_published_ones() {
 }
 
 #[test]
-fn bytes_of_each_part_follow_the_table() {
+fn bytes_per_parameter_match_the_published_ones_for_each_precision_and_optimizer() {
     let portion = Portion { parameters: 10.0, activations: 6.0, ..Portion::default() };
     let of = |precision, optimizer| {
         let training = training(precision, optimizer, 3);
@@ -69,7 +69,7 @@ fn sizes_of_sharded_states_are_the_published_ones() {
 }
 
 #[test]
-fn a_state_is_the_same_however_it_is_spread() {
+fn the_size_of_the_state_does_not_depend_on_the_parallelism() {
     // System: 1,000 parameters with Adam in mixed precision, 2 bytes for each parameter and 12 for its optimizer state.
     // Expectation: 14,000 bytes in all over any GPUs; ranks shard the optimizer state from stage 1 on, and everything at stage 3.
     let portion = Portion { parameters: 1000.0, ..Portion::default() };
@@ -85,7 +85,7 @@ fn a_state_is_the_same_however_it_is_spread() {
 }
 
 #[test]
-fn tensor_parallel_ranks_divide_all_but_what_each_keeps_whole() {
+fn tensor_parallel_ranks_divide_all_memory_except_activations_kept_whole() {
     // Korthikanti et al., section 4.2: s·b·h·(10 + 24/t + 5·a·s/(h·t)) bytes for a block, less dropout masks of 2·s·h + a·s²/t.
     // GPT-3: 96 blocks with hidden size 12,288 and 96 heads, 2048 tokens; t = 8.
     let model = model("gpt3-175b").expect("known");

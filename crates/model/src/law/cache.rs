@@ -67,8 +67,9 @@ impl CachePolicy {
     }
 }
 
-/// Returns the hits of FIFO in shuffled order. After M misses, kept − M items of the first pass are still in the cache: dM/dq = 1
-/// − kept + M over the second pass, until none of them is left.
+/// Returns the hits of FIFO in shuffled order. Let M be the number of misses after q requests of the second pass, both divided by
+/// the number of items. Then kept − M items of the first pass are still in the cache, so that dM/dq = 1 − kept + M until none of
+/// them is left.
 fn fifo_shuffled(kept: f64) -> f64 {
     let gone = -(1.0 - kept).ln();
     let misses = if gone < 1.0 {
@@ -79,8 +80,9 @@ fn fifo_shuffled(kept: f64) -> f64 {
     1.0 - misses
 }
 
-/// Returns the hits of random replacement in shuffled order. An item has survived M misses with probability e^(−M/kept): dM/dq =
-/// 1 − kept·e^(−M/kept) over the second pass, 0 ≤ q ≤ 1.
+/// Returns the hits of random replacement in shuffled order. Let M be the number of misses after q requests of the second pass,
+/// both divided by the number of items. An item of the cache has survived M misses with probability e^(−M/kept), so that dM/dq =
+/// 1 − kept·e^(−M/kept) for 0 ≤ q ≤ 1.
 fn random_shuffled(kept: f64) -> f64 {
     -kept * (1.0 - kept + kept * (-1.0 / kept).exp()).ln()
 }

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_size_follows_the_line_of_its_range() {
+    fn the_time_of_a_message_is_linear_within_each_range_of_sizes() {
         let ranges =
             [range(0.0, 5e-6, 1e-9), SizeRange { gamma: 2e-10, ..range(1e4, 2e-5, 1e-10) }];
         let law = TransportLaw::new(&ranges).expect("a law");

@@ -1,4 +1,5 @@
-//! Compares samplers with closed forms, and tests that the streams of different addresses are unrelated.
+//! Compares samplers with closed forms, and tests that random streams with different addresses (random-number keys) are
+//! unrelated.
 
 use super::{Generator, Purpose, Sampler, Streams};
 use crate::distribution::Distribution;
@@ -51,7 +52,7 @@ fn kolmogorov_smirnov(mut values: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     distance * n.sqrt()
 }
 
-/// Returns the first sample of each of many streams whose addresses are neighbours.
+/// Returns the first sample of each of many random streams; their addresses (random-number keys) are neighbours.
 fn drawn(distribution: &Distribution, address: impl Fn(u64) -> Generator) -> Vec<f64> {
     let sampler = Sampler::new(distribution);
     (0..N).map(|i| sampler.draw(&mut address(i))).collect()
@@ -62,7 +63,7 @@ fn average(values: &[f64]) -> f64 {
 }
 
 #[test]
-fn first_draws_of_neighbouring_addresses_follow_the_closed_form() {
+fn first_samples_of_streams_with_neighbouring_addresses_follow_the_closed_form() {
     for seed in 0..3 {
         let streams = Streams::new(seed, 0);
         for Case(distribution, cdf) in cases() {
@@ -78,7 +79,7 @@ fn first_draws_of_neighbouring_addresses_follow_the_closed_form() {
 }
 
 #[test]
-fn successive_draws_follow_the_closed_form() {
+fn successive_samples_of_one_stream_follow_the_closed_form() {
     for Case(distribution, cdf) in cases() {
         let mut generator = Streams::new(11, 0).at(Purpose::Compute, 1, 2, 3);
         let sampler = Sampler::new(&distribution);
@@ -158,7 +159,7 @@ fn correlation(xs: &[f64], ys: &[f64]) -> f64 {
 }
 
 #[test]
-fn neighbouring_addresses_are_uncorrelated() {
+fn streams_with_neighbouring_addresses_are_uncorrelated() {
     use Purpose::{Compute, Delay, SampleSize};
     let uniform = Distribution::Uniform { low: 0.0, high: 1.0 };
     let streams = Streams::new(1, 0);
@@ -184,7 +185,7 @@ fn neighbouring_addresses_are_uncorrelated() {
 
 /// Checks that flipping one bit of an address flips each bit of the first output with probability one half.
 #[test]
-fn every_bit_of_an_address_reaches_every_bit_of_a_draw() {
+fn each_flipped_address_bit_flips_each_output_bit_with_probability_one_half() {
     let streams = Streams::new(1, 0);
     let first = |entity, index| streams.at(Purpose::Latency, 0, entity, index).next_u64();
     for bit in 0..48 {
@@ -212,7 +213,7 @@ fn the_same_address_gives_the_same_stream() {
 
 /// Checks recorded values: a change here changes every result, and must be listed in the change log.
 #[test]
-fn values_are_stable() {
+fn random_numbers_equal_the_recorded_ones() {
     use Distribution as D;
     let mut generator = Streams::new(1, 2).at(Purpose::Latency, 3, 4, 5);
     assert_eq!(generator.next_u64(), 16_818_193_558_165_851_442);

@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_index_is_met_once(epoch: u64, n in 1u64..3000) {
+        fn every_index_is_the_image_of_exactly_one_index(epoch: u64, n in 1u64..3000) {
             let order = permutation(epoch, n);
             let mut images: Vec<u64> = (0..n).map(|i| order.at(i)).collect();
             images.sort_unstable();
@@ -102,7 +102,7 @@ mod tests {
         }
 
         #[test]
-        fn large_sets_stay_in_range_without_collision(epoch: u64, n in 1u64 << 40..1 << 48, i: u64) {
+        fn images_in_large_sets_are_in_range_and_differ(epoch: u64, n in 1u64 << 40..1 << 48, i: u64) {
             let order = permutation(epoch, n);
             let (i, j) = (i % n, (i % n + 1) % n);
             prop_assert!(order.at(i) < n);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_out_of_range_are_defined() {
+    fn an_empty_set_gives_0_and_indices_out_of_range_wrap_around() {
         assert_eq!(permutation(0, 0).at(5), 0);
         assert_eq!(permutation(0, 1).at(u64::MAX), 0);
         assert_eq!(permutation(0, 10).at(13), permutation(0, 10).at(3));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_stable() {
+    fn images_equal_the_recorded_ones() {
         let order = permutation(3, 60_000);
         let first: Vec<u64> = (0..6).map(|i| order.at(i)).collect();
         assert_eq!(first, [6462, 40390, 37958, 44338, 36873, 8223]);
@@ -134,7 +134,7 @@ mod tests {
     /// Checks that all 24 orders of a set of four occur, each within 15 % of the mean frequency. (Six rounds on one-bit digits
     /// are not exactly uniform; the next test finds no deviation for larger sets.)
     #[test]
-    fn all_orders_of_a_small_set_are_about_as_likely() {
+    fn all_orders_of_a_small_set_are_about_equally_likely() {
         let mut counts = [0u64; 256];
         for epoch in 0..48_000 {
             let order = permutation(epoch, 4);
@@ -163,7 +163,7 @@ mod tests {
     /// Checks that permutations of neighbouring epochs agree at as many indices as unrelated permutations do: 1 on average
     /// (Poisson).
     #[test]
-    fn epochs_are_unrelated() {
+    fn permutations_of_neighbouring_epochs_are_unrelated() {
         let n = 1000;
         let same: u64 = (0..500)
             .map(|e| {

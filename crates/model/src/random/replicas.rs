@@ -14,7 +14,8 @@ impl Replicas {
     /// Every node stores every file.
     pub const EVERYWHERE: Replicas = Replicas { nodes: 1, each: 1 };
 
-    /// Returns how many nodes `node` is after the first node that stores `file`.
+    /// Returns the distance from the first node that stores `file` to `node`: the difference of their numbers, modulo the number
+    /// of nodes.
     fn behind(self, node: u64, file: u64) -> u64 {
         (node % self.nodes + self.nodes - file % self.nodes) % self.nodes
     }
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_of_held_files_equals_the_files_held() {
+    fn counts_and_successors_of_stored_files_agree_with_the_placement() {
         for of in all() {
             for (node, files) in (0..of.nodes).flat_map(|node| (0..30).map(move |f| (node, f))) {
                 let held: Vec<u64> = (0..files).filter(|file| of.holds(node, *file)).collect();

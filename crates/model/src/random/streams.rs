@@ -17,9 +17,9 @@ pub enum Purpose {
     Order = 2,
     /// Request latency; owner: job copy, entity: ordinal of the sample, index: request.
     Latency = 3,
-    /// Core-seconds; owner: job copy, entity: ordinal of the sample, index: stage and operation.
+    /// Core-seconds of an operation; owner: job copy, entity: ordinal of the sample, index: stage and operation.
     Compute = 4,
-    /// A delay; owner, entity and index as for `Compute`.
+    /// Time of a delay operation; owner, entity and index as for `Compute`.
     Delay = 5,
     /// Jitter of a step; owner: job copy, entity: model copy, index: step.
     Jitter = 6,

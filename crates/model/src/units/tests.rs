@@ -69,7 +69,7 @@ fn every_unit_has_its_size() {
 }
 
 #[test]
-fn numbers_are_read_as_written() {
+fn numbers_in_every_notation_are_parsed_exactly() {
     for (text, expected) in [
         ("15.6 us", 15.6e-6),
         ("0.92 ms", 0.92e-3),

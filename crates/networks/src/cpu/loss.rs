@@ -3,8 +3,8 @@
 use super::real::Real;
 use super::sums::{largest, sum};
 
-/// Returns the loss summed over the rows of `scores` and sets its gradient. Both are divided by `rows`, the
-/// number of rows of the whole batch, of which these rows may be a part.
+/// Returns the loss summed over the rows of `scores` and sets the gradient of this loss. Loss and gradient are
+/// divided by `rows`, the number of rows of the whole batch; `scores` may have only a part of these rows.
 pub(super) fn cross_entropy<F: Real>(
     scores: &[F],
     targets: &[usize],

@@ -1,4 +1,4 @@
-//! Normalisation: of channels over a batch, of rows over their width.
+//! Normalisation layers: batch norm (each channel over the batch) and layer norm (each row over its values).
 
 use super::layer::{At, Gradient, Layer};
 use super::real::Real;

@@ -10,7 +10,7 @@ pub(super) struct Patches {
     shape: Shape,
     /// Side of a part of the padded copy.
     pitch: usize,
-    /// For each value of a patch: its place in the padded copy, for the first patch.
+    /// For each value of the first patch, the index of this value in the padded copy.
     starts: Vec<usize>,
 }
 
@@ -36,7 +36,7 @@ impl Patches {
         (self.starts.len(), self.shape.out() * self.shape.out())
     }
 
-    /// Returns the place of value `tap` of a patch in the padded copy.
+    /// Returns the index in the padded copy of value number `tap` of a patch.
     #[inline(always)]
     pub(super) fn place(&self, tap: usize, patch: usize) -> usize {
         self.starts[tap] + self.offset(patch)
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_are_where_the_definition_has_them() {
+    fn patches_match_the_definition_of_a_convolution() {
         for shape in shapes() {
             let patches = Patches::new(shape);
             let (taps, count) = patches.size();
@@ -221,7 +221,7 @@ mod tests {
 
     /// Uses whole numbers, so that sums are exact in any order.
     #[test]
-    fn columns_are_added_to_what_they_came_from() {
+    fn col2im_is_the_transpose_of_im2col() {
         for shape in shapes() {
             let patches = Patches::new(shape);
             let (taps, count) = patches.size();

@@ -48,7 +48,8 @@ impl<'a, F: Copy> Matrix<'a, F> {
         Matrix { rows: columns, columns: rows, down: right, right: down, ..self }
     }
 
-    /// Returns the matrix whose columns are the patches of a padded image; it must be possible to pack them.
+    /// Returns the matrix whose columns are the patches of a padded image; [`Patches::can_be_packed`] must be
+    /// true.
     pub(super) fn patches(padded: &'a [F], patches: &'a Patches) -> Self {
         let (rows, columns) = patches.size();
         assert!(padded.len() == patches.padded() && patches.can_be_packed(), "a padded image");
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn more_rows_than_a_block_has_and_no_inner_side_are_products_too() {
+    fn products_are_right_with_many_rows_or_inner_dimension_zero() {
         for (m, k, n) in [(2 * ROWS + 3, 3, 5), (ROWS + 1, LONG, 5), (FEW, LONG, 5), (4, 0, 7)] {
             for turns in 0..8 {
                 check(m, k, n, turns & 1 > 0, turns & 2 > 0, turns & 4 > 0, 1);

@@ -82,8 +82,8 @@ impl Real for f32 {
         f64::from(self)
     }
     /// Computes e^x without branches and calls, so that loops over it become vector instructions: e^x = 2^n·e^r
-    /// with |r| ≤ ln 2 / 2, and e^r by its Taylor polynomial (relative error below 3e-7). The result below −60
-    /// is that at −60, so that softmax gives no subnormal numbers, with which processors compute slowly.
+    /// with |r| ≤ ln 2 / 2, and e^r by its Taylor polynomial (relative error below 3e-7). For x below −60 the
+    /// result is e^−60, so that softmax gives no subnormal numbers, with which processors compute slowly.
     #[inline]
     fn exp(self) -> f32 {
         /// Adding this constant to a number rounds the number to a whole number, which is then in the lowest bits

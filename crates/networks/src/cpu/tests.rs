@@ -1,4 +1,4 @@
-//! Gradients against central differences in `f64`; training as a whole.
+//! Tests that compare gradients with central differences in `f64`, and tests of training as a whole.
 
 use super::build::{layer, layers};
 use super::layer::{At, Gradient, Layer, uniform};
@@ -164,7 +164,7 @@ fn training_lowers_the_loss_of_what_can_be_learnt() {
 }
 
 #[test]
-fn the_same_seed_takes_the_same_steps() {
+fn equal_seeds_give_equal_losses() {
     for name in MODELS {
         let losses = |seed: u64, threads: usize| -> Vec<u64> {
             let mut network = build(name, threads, 3, seed).expect("a model");
@@ -213,7 +213,7 @@ fn threads_change_nothing_in_a_batch_of_two_equal_halves() {
 }
 
 #[test]
-fn images_shorter_than_the_input_are_stretched_and_nonsense_is_harmless() {
+fn short_or_invalid_inputs_give_a_finite_loss() {
     for name in MODELS {
         let mut network = build(name, 2, 2, 1).expect("a model");
         for values in [&[][..], &[1.0], &[0.5; 20], &[f32::NAN, f32::INFINITY, -1e30, 3.0]] {
@@ -224,7 +224,7 @@ fn images_shorter_than_the_input_are_stretched_and_nonsense_is_harmless() {
 }
 
 #[test]
-fn sizes_are_what_the_papers_say() {
+fn parameter_counts_match_the_papers() {
     let parameters = |name| build(name, 1, 1, 1).expect("a model").parameters();
     assert_eq!(parameters("lenet5"), 61_706);
     let stem = 3 * 9 * 16 + 32;

@@ -173,7 +173,7 @@ fn number(mean: Option<f64>) -> Figure {
     Figure { mean, ..Figure::default() }
 }
 
-/// Returns 1 ÷ `figure`, which must be positive; the ends of its interval change places.
+/// Returns 1 ÷ `figure`, which must be positive; the ends of its interval are swapped.
 fn reciprocal(figure: &Figure) -> Figure {
     let invert = |value: f64| if value > 0.0 { 1.0 / value } else { f64::NAN };
     Figure {

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Collects the dotted paths of all figures of a report, which are the places that refer to the type `Figure`.
+    /// Collects the dotted paths of all figures of a report. In the schema, a figure is a reference to the type `Figure`.
     fn figures(schema: &Json, at: &Json, path: &str, found: &mut BTreeSet<String>) {
         if let Some(to) = at["$ref"].as_str() {
             if to.ends_with("/Figure") {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_of_a_report_has_a_row_and_every_row_a_place() {
+    fn every_figure_of_a_report_has_a_row_in_the_table_and_vice_versa() {
         // System: the schema of reports, made from their types, and the table of metrics. Expectation: both have the same
         // figures.
         let schema = crate::schema();

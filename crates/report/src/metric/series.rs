@@ -7,8 +7,8 @@ use crate::SeriesReport;
 /// A function that returns one column of a job's series.
 pub type OverTime = fn(&SeriesReport) -> &[Option<f64>];
 
-/// Columns of a run over time, after `job` and `time`. Each has the name and the meaning of a column of sweeps, but its values
-/// are those of single stretches of the run.
+/// Columns of a run over time, after `job` and `time`. Each has the name and the meaning of a column of sweeps, but each
+/// of its values covers only one time interval of the run.
 pub const OVER_TIME: [(&str, OverTime); 5] = [
     ("step_time", |series| &series.step_time),
     ("queue_occupancy", |series| &series.occupancy),

@@ -91,7 +91,7 @@ impl FaultSettings {
     }
 }
 
-/// Whether all nodes share storage number `index`.
+/// Returns whether all nodes share storage number `index`.
 fn is_shared(index: usize, parts: Parts<'_>) -> bool {
     let storage = parts.storage.get(index).and_then(Option::as_ref);
     storage.is_some_and(|of| of.path.is_remote() && of.path.measured().is_none())

@@ -9,7 +9,7 @@ use crate::number::{Count, Factor, Share};
 use forebay_model::law::{EpochsLaw, useful_samples};
 use schemars::JsonSchema;
 
-/// Maximum number of rows of a table.
+/// Maximum number of rows of a table of measured epochs.
 const MOST: usize = 1000;
 
 /// Number of epochs that training needs to reach a target. The number is assumed; the time of the epochs is simulated.
@@ -252,7 +252,7 @@ impl Rules<'_> {
         self.check_range(accuracy, accuracy.batch_of(job));
     }
 
-    /// Checks that the batch lies within the table.
+    /// Checks that `batch` lies between the smallest and the largest batch in the table of measured epochs.
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
     fn check_range(&self, accuracy: &Accuracy, batch: u64) {
         let EpochsLaw::Table(rows) = &accuracy.law else { return };

@@ -55,7 +55,7 @@ impl ConvertSettings {
 
 impl Rules<'_> {
     /// Checks that a converted data set is not its own source, has as many samples as its source, is whole on each
-    /// node, and is made on shared cores. Returns the data set that is on the storage.
+    /// node, and is made on cores without "fifo" scheduling. Returns the data set that is on the storage.
     pub(super) fn check_convert<'d>(&'d self, job: &Job, dataset: &'d Dataset) -> &'d Dataset {
         let staging = job.staging.as_ref();
         let Some((staging, convert)) = staging.and_then(|s| Some((s, s.convert.as_ref()?))) else {

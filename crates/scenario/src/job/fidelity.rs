@@ -70,7 +70,8 @@ fn choose((fidelity, by): (&mut Fidelity, &mut Option<f64>), transfers: f64) -> 
     analytic
 }
 
-/// Returns the numbers of transfers in a step of the tensor, context and expert parallel collectives.
+/// Returns the numbers of transfers in a step: of tensor parallel, of context parallel and of expert parallel
+/// collectives.
 fn of_parts(job: &Job, cluster: &Cluster) -> [f64; 3] {
     let Some(of) = &job.parallelism else { return [0.0; 3] };
     let sums = of.tensor.as_ref().filter(|of| of.ranks > 1);

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 /// How a live run trains on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RealGpu {
-    /// Number of the first model copy's GPU; the others have the next ones.
+    /// Number of the first model copy's GPU; the other model copies train on the GPUs with the next numbers.
     pub number: u32,
     /// Floating-point precision in which the GPU computes.
     pub precision: Precision,

@@ -10,12 +10,12 @@ use forebay_model::law::TransportLaw;
 
 /// Maximum number of transfers in a step that is simulated transfer by transfer.
 const MOST_MESSAGES: f64 = 2e8;
-/// Maximum of the product of two numbers: parts of buckets at all servers, and model copies. Each part keeps a count
-/// for each model copy.
+/// Maximum of the number of parts of buckets on all parameter servers × the number of model copies. The simulator keeps
+/// a count for each part and model copy.
 const MOST_PARTS: f64 = 1e7;
 
 impl Job {
-    /// Returns the parameter servers that the job's model copies exchange with, if any.
+    /// Returns the parameter servers to which the job's model copies push gradients or parameters, if any.
     #[must_use]
     pub fn servers(&self) -> Option<&Servers> {
         self.sync.as_ref()?.servers.as_ref()
@@ -62,7 +62,7 @@ impl Job {
 impl ModelSettings {
     /// Returns the gradients of each layer in 32 bits, last layer first; empty if the model's layers are not known. A
     /// layer's gradients are ready after its backward pass, and its parameters are needed when the next forward pass
-    /// comes to it. Both times are shares of a step in proportion to FLOPs.
+    /// reaches the layer. Both times are shares of a step in proportion to FLOPs.
     pub(super) fn gradients(&self) -> Vec<Gradient> {
         let Some(model) = self.known() else { return Vec::new() };
         let total = (model.flops() + model.backward_flops()) as f64;

@@ -8,8 +8,8 @@ use crate::reading::decode_law;
 use crate::{Dataset, Operation};
 
 impl Rules<'_> {
-    /// Checks a job that trains on cores: its model is not split, its loader copies nothing to a device, and its cores
-    /// are shared.
+    /// Checks a job that trains on cores: its model is not split, its loader copies nothing to a device, and no node of
+    /// the job has "fifo" scheduling of cores.
     pub(super) fn check_device(&self, job: &Job) {
         let Device::Cpu { .. } = job.device else { return };
         let device = self.settings.model.get().and_then(|model| model.device.at);
@@ -32,8 +32,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that a model with `launch` is not split over accelerators, and that its launches run on shared cores, not
-    /// in "fifo" order.
+    /// Checks that a model with `launch` is not split over accelerators, and that no node of the job has "fifo"
+    /// scheduling of cores.
     pub(super) fn check_launch(&self, job: &Job) {
         let launch = self.settings.model.get().and_then(|model| model.launch.at);
         let (Some(launch), Some(_)) = (launch, &job.launch) else { return };
@@ -50,12 +50,12 @@ impl Rules<'_> {
         );
     }
 
-    /// Returns the document node that puts the cores of some nodes of the job in "fifo" order, if there is one.
+    /// Returns the document node that sets "fifo" scheduling of cores for some node of the job, if there is one.
     pub(super) fn fifo(&self, job: &Job) -> Option<NodeId> {
         self.around.cluster?.fifo(self.check, self.nodes(job))
     }
 
-    /// Reports the error `what` if some cores of the job's nodes are in "fifo" order.
+    /// Reports the error `what` if some node of the job has "fifo" scheduling of cores.
     pub(super) fn check_shared(&self, job: &Job, written: Option<NodeId>, what: &str) {
         if let Some(fifo) = self.fifo(job) {
             let at = self.check.blame(&[written, Some(fifo)], self.at);

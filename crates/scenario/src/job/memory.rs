@@ -30,9 +30,9 @@ impl Job {
 }
 
 impl Scenario {
-    /// Returns the capacity of the page cache of a `node` with `job` [B]: the capacity that is set, but at most the
-    /// memory that is left beside workers, buffers, and data that is kept in memory as storage. `None` without a page
-    /// cache.
+    /// Returns the capacity of the page cache of a `node` that runs `job` [B]: the capacity that the scenario file sets,
+    /// but at most the memory that is left beside workers, buffers, and data that is kept in memory as storage. `None`
+    /// if the node has no page cache.
     #[must_use]
     pub fn page_cache(&self, job: &Job, node: &Node) -> Option<f64> {
         let capacity = node.page_cache.as_ref()?.capacity;

@@ -30,9 +30,9 @@ pub(crate) struct ModelSettings {
     /// Time of one step of one model copy: forward, backward and update (default: as the profile
     /// says of this model on this device).
     pub(super) step: Field<StepSettings>,
-    /// What `step` is the time of if `parallel.pipeline` cuts batches into micro-batches: "batch", all samples of a
-    /// model copy's step on one device, however they are cut, or "micro-batch", one micro-batch as a function of its
-    /// samples (default: "batch").
+    /// Meaning of the time `step` if `parallel.pipeline` cuts batches into micro-batches: "batch", the time of all
+    /// samples of a model copy's step on one device, however they are cut, or "micro-batch", the time of one micro-batch
+    /// as a function of its samples (default: "batch").
     pub(super) step_of: Field<StepOf>,
     /// In place of `step`: share of the peak FLOP/s of `cluster.node.gpu` that a step of the catalogue's model reaches.
     /// The step time follows from the FLOPs of forward and backward, and from the precision.
@@ -108,7 +108,7 @@ struct ModelName {
 }
 
 impl ModelName {
-    /// Returns the names of all models.
+    /// Returns the names of all models that a scenario file can name.
     fn all() -> BTreeSet<&'static str> {
         Catalogue::ALL.into_iter().map(Catalogue::name).chain(catalogue::MODELS).collect()
     }
@@ -152,7 +152,7 @@ impl JsonSchema for ModelName {
     }
 }
 
-/// A checked model.
+/// Checked settings of a job's model.
 pub(crate) struct ResolvedModel {
     pub(super) step: StepTime,
     pub(super) device: Device,
@@ -255,7 +255,8 @@ impl ModelSettings {
         }
     }
 
-    /// Returns the bytes of the hidden values of a sample; `None` if the model is not a transformer of the catalogue.
+    /// Returns the bytes of a sample's activations between two transformer blocks; `None` if the model is not a
+    /// transformer of the catalogue.
     pub(super) fn hidden_bytes(&self) -> Option<f64> {
         let model = self.known()?;
         let elements =

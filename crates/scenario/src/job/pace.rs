@@ -72,7 +72,7 @@ impl SamplePath<'_> {
         }
     }
 
-    /// Returns the mean time that the opens and latencies of a sample take [s].
+    /// Returns the mean time that file opens and request latencies take for each sample [s].
     fn requests(&self) -> f64 {
         let path = &self.storage.path;
         if path.measured().is_some() {

@@ -3,9 +3,9 @@
 //! - `tensor`: ranks that split each layer; `context`: ranks that split each sequence; `expert`: model copies that hold
 //!   experts together; `method`: algorithm and fidelity of the collectives of all three; `zero`: data parallel ranks that
 //!   shard their state;
-//! - `parallelism`: what these settings result in where the passes of a step are simulated one by one; `schedule`: the
-//!   order in which stages work on micro-batches; `placement`: which GPU holds which part of the model; `buckets`: the
-//!   gradients of a stage; `swap`: what does not fit into a GPU's memory; `state`: which node writes which part of a
+//! - `parallelism`: how a step is spread over GPUs where its passes are simulated one by one; `schedule`: the order in
+//!   which stages work on micro-batches; `placement`: which GPU holds which part of the model; `buckets`: the gradients
+//!   of a stage; `swap`: bytes that do not fit into a GPU's memory; `state`: which node writes which part of a
 //!   checkpoint; `rules`: checks of all these settings.
 
 mod buckets;
@@ -46,7 +46,8 @@ pub use schedule::Schedule;
 pub use swap::Swap;
 pub use tensor::Tensor;
 
-/// Share of backward that gradients of weights take in a linear layer: one of two products of equal size.
+/// Share of a linear layer's backward time in which gradients of weights are computed. They are one of two matrix
+/// products of equal size.
 const LINEAR: f64 = 0.5;
 
 /// How the model is spread over GPUs.
@@ -61,7 +62,8 @@ pub(crate) struct ParallelSettings {
     pub(super) tensor: Field<TensorSettings>,
     /// Context parallel: each sequence split over GPUs (default: not split).
     pub(super) context: Field<ContextSettings>,
-    /// Expert parallel: the experts of a mixture spread over model copies (default: each copy holds all experts).
+    /// Expert parallel: the experts of a mixture-of-experts model spread over model copies (default: each copy
+    /// holds all experts).
     pub(super) expert: Field<ExpertSettings>,
     /// Sharding of optimizer state, gradients or parameters over data parallel ranks, as in ZeRO, instead of full
     /// copies on each rank (default: not so).

@@ -6,8 +6,8 @@ use crate::check::Check;
 use crate::{CacheUnit, Dataset, Distribution, Layout, SampleSizes, Scenario, Storage};
 
 impl Job {
-    /// Returns the largest share of time for which the threads of one loader and its trainers can need the
-    /// interpreter's lock together; if it is above 1, some threads wait for the lock.
+    /// Returns the sum, over the threads of one loader and its trainers, of the largest share of time in which each
+    /// thread can need the interpreter's lock. If the sum is above 1, some threads wait for the lock.
     fn lock_needed(&self) -> f64 {
         let copies = if self.loader_per_copy { 1 } else { self.copies_per_node };
         let trainers = f64::from(copies) * f64::from(self.learners.most);

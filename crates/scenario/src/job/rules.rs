@@ -19,7 +19,7 @@ const LONGEST_TRANSFER: f64 = 1e6;
 /// Shortest mean time for a sample in a loader whose workers never wait for space in a buffer [s].
 const SHORTEST_SAMPLE: f64 = 1e-9;
 
-/// The settings of one job and all that they are checked against.
+/// The settings of one job, and the other parts of the scenario against which they are checked.
 pub(super) struct Rules<'a> {
     pub(super) settings: &'a JobSettings,
     pub(super) check: Check<'a>,

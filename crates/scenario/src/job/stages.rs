@@ -38,8 +38,8 @@ impl Job {
         self.copies_per_node / self.loaders_per_node()
     }
 
-    /// Returns the number of samples in the batches that a loader on request makes in an epoch of `dataset`: one entry
-    /// for each worker if each worker has files of its own, otherwise one entry for all workers together.
+    /// Returns the number of samples in the batches of an epoch of `dataset`, for a loader that makes batches on request:
+    /// one entry for each worker if each worker has files of its own, otherwise one entry for all workers together.
     #[must_use]
     pub fn samples_of_epoch(&self, dataset: &Dataset) -> Vec<u64> {
         let loaders = u64::from(self.loaders());
@@ -67,13 +67,13 @@ impl Job {
         (0..workers).map(|worker| used(samples(worker))).collect()
     }
 
-    /// Returns the number of batches that a loader on request makes in an epoch.
+    /// Returns the number of batches of an epoch, for a loader that makes batches on request.
     #[must_use]
     pub fn batches_of_epoch(&self, dataset: &Dataset) -> u64 {
         self.samples_of_epoch(dataset).iter().map(|samples| samples.div_ceil(self.batch)).sum()
     }
 
-    /// Returns the sizes below `batch` that batches of a loader on request can have [samples].
+    /// Returns the sizes below `batch` that batches can have, for a loader that makes batches on request [samples].
     #[must_use]
     pub fn smaller_batches(&self, dataset: &Dataset) -> Vec<u64> {
         let shares = self.samples_of_epoch(dataset);
@@ -106,8 +106,8 @@ impl Job {
         (1..=index).any(|index| self.items_taken(index) > 1)
     }
 
-    /// Returns how many items stage number `index` makes of `samples` samples; unless it gathers, the last item may be
-    /// smaller.
+    /// Returns how many items stage number `index` makes of `samples` samples. The last item may be smaller, unless
+    /// this stage or a stage before it gathers samples into batches.
     #[must_use]
     pub fn items_of(&self, index: usize, samples: u64) -> u64 {
         let of_item = self.samples_of(&self.loader.stages[index]);
@@ -120,7 +120,8 @@ impl Job {
         self.loader.stages.last().map_or(0, |last| last.buffer * self.samples_of(last))
     }
 
-    /// Returns the number of samples that the last buffer holds back while more may come, as a shuffle buffer does.
+    /// Returns the number of samples that the last buffer keeps as long as more samples may be added to it, as a shuffle
+    /// buffer does.
     #[must_use]
     pub fn kept_in_queue(&self) -> u64 {
         let last = self.loader.stages.last();

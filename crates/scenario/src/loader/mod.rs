@@ -132,7 +132,7 @@ pub struct Generator {
     pub period: f64,
     /// Samples in the queue at which a worker sleeps; `None`: workers do not poll, but wait for room in the queue.
     pub enough: Option<u64>,
-    /// Share of the samples handed out that had not been handed out before.
+    /// Share of the delivered samples that are delivered for the first time.
     pub distinct: f64,
 }
 
@@ -193,7 +193,7 @@ impl Default for Stage {
 }
 
 impl StageGraph {
-    /// Returns a graph of stages that work without requests.
+    /// Returns a graph of stages that make items ahead by themselves, without requests for batches.
     #[must_use]
     pub fn new(stages: Vec<Stage>) -> StageGraph {
         StageGraph { stages, requests: None, generator: None, preset: Preset::default() }

@@ -111,7 +111,7 @@ fn files_that_are_no_profiles_are_refused() {
 }
 
 #[test]
-fn a_difference_within_an_interval_is_chance() {
+fn a_difference_within_a_confidence_interval_is_not_significant() {
     let first = profile();
     let change = |value: f64| {
         let mut second = profile();

@@ -148,8 +148,8 @@ impl LocalDisk {
         Some(Bandwidth::Fixed(f64::INFINITY))
     }
 
-    /// Returns the time from the end of an operation (its turn at `operations` per second) to the first byte. The
-    /// measured latency includes the operation, which is subtracted if both are the profile's.
+    /// Returns the time from the end of an operation (which takes 1 ÷ `operations`) to the first byte [s]. The latency of the
+    /// profile includes the time of the operation; this time is subtracted if `operations` is the profile's too.
     fn first_byte(&self, law: ReadLaw) -> f64 {
         let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
         (law.latency - served).max(0.0)
@@ -166,8 +166,8 @@ impl LocalDisk {
     }
 }
 
-/// Returns the bandwidth of all transfers together. A law's bandwidth is the mean with many requests; a single
-/// transfer is as fast as one stream if that was measured to be faster.
+/// Returns the bandwidth of all transfers together. The law's bandwidth is the mean with many requests. If a single stream was
+/// measured to be faster, a transfer that is alone gets the bandwidth of that stream.
 fn together(law: ReadLaw) -> Bandwidth {
     if law.per_stream > law.bandwidth && law.per_stream.is_finite() {
         Bandwidth::ByTransfers(Box::new([law.per_stream, law.bandwidth]))

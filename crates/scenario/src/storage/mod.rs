@@ -139,8 +139,8 @@ impl Targets {
 }
 
 impl Storage {
-    /// Returns whether reads go through the node's page cache, which is empty at the start. They do for files that
-    /// the node mounts, if `access` is "cold", and for a storage with a cache on a tier.
+    /// Returns whether reads go through the node's page cache, which is empty at the start. This is so for files that the node
+    /// mounts, if `access` is "cold", and for a storage with a cache on a tier.
     #[must_use]
     pub fn passes_page_cache(&self) -> bool {
         self.cache.is_some() || self.path.access == Access::Cold
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn files_begin_on_the_target_that_is_written() {
+    fn files_begin_on_the_target_that_the_scenario_sets() {
         let of = targets(10, 4, StripeOffset::Target(7));
         assert!((0..50).all(|file| of.first(file) == 7));
     }

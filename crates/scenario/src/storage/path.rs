@@ -46,12 +46,12 @@ pub struct Queues {
     pub bandwidth: f64,
 }
 
-/// What a request to a storage passes, in this order: the station of `operations` (one server, first come first
-/// served, for opens or for every request); a slot of its I/O queue; the rate limit of requests; the latency; and the
-/// service of its bytes, which may also pass the node's NIC, the I/O queue and storage targets.
+/// The resources that a request to a storage passes, in this order: the server of operations (first come, first served, at
+/// `operations` per second; for opens or for every request); a slot of its I/O queue; the rate limit of requests; the latency;
+/// and the service of its bytes, which may also pass the node's NIC, the I/O queue and storage targets.
 ///
-/// The simulator is built from this path, live runs enforce the limits in it that the scenario file sets, and rules,
-/// advice and the naive model read it. None of them depends on the kind of storage.
+/// The simulator is built from this path. Live runs enforce the limits in it that the scenario file sets. Rules, advice and the
+/// naive model read it. None of them depends on the kind of storage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestPath {
     /// Where the storage is.

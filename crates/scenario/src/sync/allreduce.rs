@@ -136,8 +136,8 @@ impl AllreduceSettings {
         Sent { key: "gradients", bytes: gradients, tensors, precision, backward }
     }
 
-    /// Returns the law that the profile has for the time of allreduces, if `transport` names a transport of the
-    /// profile; otherwise `Some(None)`. `None` if there is a mistake.
+    /// Returns the profile's measured time of allreduces as a function of size, if `transport` names a transport of
+    /// the profile; otherwise `Some(None)`. `None` if the profile has no such measurement.
     fn measured(
         &self,
         check: Check<'_>,

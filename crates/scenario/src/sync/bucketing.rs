@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pytorch_closes_the_first_bucket_early() {
+    fn the_first_bucket_of_pytorch_is_smaller_than_the_others() {
         // System: 102 MB of gradients whose tensors are unknown, backward two thirds of a step. Expectation: a
         // bucket of 1 MiB as soon as it is full, then three buckets of 25 MiB and one of what is left, the last at
         // the end of the step.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_that_are_known_are_not_cut() {
+    fn known_tensors_are_not_split_between_buckets() {
         let (bucketing, _) = Bucketing::new(Some(BucketSize::Bytes(1e6)), Framework::Unsaid, false);
         assert_eq!(bucketing.buckets(&even(102e6, 1, 0.5), None).len(), 1);
         assert_eq!(bucketing.buckets(&even(102e6, 1, 0.5), Some(0.5)).len(), 102);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn other_frameworks_reduce_all_together() {
+    fn frameworks_other_than_pytorch_have_one_bucket_for_all_gradients() {
         for framework in [Framework::Tensorflow, Framework::Unsaid] {
             let (bucketing, [value, _]) = Bucketing::new(None, framework, false);
             assert_eq!((bucketing, value), (Bucketing::ALL, "all together"));

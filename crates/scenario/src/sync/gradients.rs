@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backward_makes_gradients_evenly() {
+    fn gradients_of_equal_tensors_are_ready_at_equal_intervals() {
         // System: 4 tensors of 25 B in a backward pass of half a step. Expectation: they are ready after 5/8, 6/8,
         // 7/8 and all of the step.
         let gradients = even(100.0, 4, 0.5);

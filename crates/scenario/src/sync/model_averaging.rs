@@ -71,8 +71,8 @@ impl AveragingSettings {
         Some(bytes.round() as u64)
     }
 
-    /// Returns the law that the profile has for the time of allreduces, if `transport` names a transport of the
-    /// profile; otherwise `Some(None)`. `None` if there is a mistake.
+    /// Returns the profile's measured time of allreduces as a function of size, if `transport` names a transport of
+    /// the profile; otherwise `Some(None)`. `None` if the profile has no such measurement.
     fn measured(&self, check: Check<'_>, bytes: u64, ranks: u32) -> Option<Option<TransportLaw>> {
         let transport = self.transport.get().and_then(TransportSettings::profile);
         let Some(transport) = transport.filter(|_| ranks > 1) else { return Some(None) };

@@ -18,12 +18,12 @@ fn read(text: String, changes: &[Override]) {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_parsed_or_refused_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         read(String::from_utf8_lossy(&bytes).into_owned(), &[]);
     }
 
     #[test]
-    fn the_example_with_a_piece_replaced(
+    fn the_example_with_a_replaced_piece_is_read_or_refused_without_panic(
         start in 0..FLETCHER.len(),
         length in 0..60_usize,
         piece in "([a-z_.=\"'{}\\[\\]0-9 \n-]|nan|inf|[[job]]\n|µ|\u{1F600}){0,12}",
@@ -35,7 +35,7 @@ proptest! {
     }
 
     #[test]
-    fn any_override(key in "(job|run|cluster|lenet|batch|storage|[a-z0-9\"]|\\.){1,6}", value in "\\PC{0,20}") {
+    fn any_override_is_applied_or_refused_without_panic(key in "(job|run|cluster|lenet|batch|storage|[a-z0-9\"]|\\.){1,6}", value in "\\PC{0,20}") {
         if let Ok(change) = format!("{key}={value}").parse::<Override>() {
             read(FLETCHER.to_owned(), &[change]);
         }

@@ -44,7 +44,7 @@ pub(super) fn check(base: &str, (from, to, key, what, remedy): (&str, &str, &str
 }
 
 #[test]
-fn quantities_need_their_unit_and_a_sensible_size() {
+fn quantities_with_wrong_unit_or_out_of_range_are_reported() {
     let size = |to, what, remedy| {
         check(FLETCHER, ("\"784 B\"", to, "dataset.mnist.sample_size", what, remedy));
     };
@@ -77,7 +77,7 @@ fn quantities_need_their_unit_and_a_sensible_size() {
 }
 
 #[test]
-fn whole_numbers_and_words_have_their_range() {
+fn numbers_out_of_range_and_unknown_words_are_reported() {
     let rows = [
         ("cores = 20", "cores = ^0", "cluster.node.cores", "0 is out of", "from 0.001 to"),
         (

@@ -4,7 +4,7 @@ use super::bad::check;
 use super::*;
 
 #[test]
-fn contradictions_are_found() {
+fn contradictory_settings_are_reported() {
     let queue = "job.lenet.loader.tf-queue.capacity";
     let every = "batch_interval = 1 ";
     let rows = [
@@ -227,7 +227,7 @@ fn said(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn runs_too_large_for_memory_and_unfit_names_are_refused() {
+fn runs_too_large_for_memory_and_invalid_names_are_refused() {
     for (from, to, expected) in [
         ("steps = 500 ", "duration = \"1e7 s\"\n", "make up to 53"),
         ("steps = 500 ", "epochs = 1e9\n", "steps together"),
@@ -249,7 +249,7 @@ fn runs_too_large_for_memory_and_unfit_names_are_refused() {
 }
 
 #[test]
-fn distributions_need_their_parameters() {
+fn distributions_with_missing_or_invalid_parameters_are_reported() {
     for (to, expected) in [
         ("{ exponential = {} }", "`mean` is missing"),
         ("{ gamma = { mean = \"1 B\" } }", "`cv` is missing"),
@@ -272,7 +272,7 @@ fn distributions_need_their_parameters() {
 }
 
 #[test]
-fn background_and_pipeline_and_storage_are_checked() {
+fn invalid_background_loads_pipelines_and_storages_are_reported() {
     for (to, expected) in [
         ("[[background]]\nname = \"b\"\nstorage = \"hpctmp\"", "`streams`, `requests` is missing"),
         ("[[background]]\nname = \"b\"\nstorage = \"x\"\nstreams.streams = 1", "no storage named"),
@@ -304,7 +304,7 @@ fn background_and_pipeline_and_storage_are_checked() {
 }
 
 #[test]
-fn a_circular_queue_needs_a_loader_that_takes_time() {
+fn a_circular_queue_with_an_infinitely_fast_loader_is_refused() {
     let with = |storage: &str, decode: &str| {
         let text =
             FLETCHER.replace("storage = \"hpctmp\"", "storage = \"ram\"\nqueue = \"circular\"");

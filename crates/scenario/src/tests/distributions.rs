@@ -38,7 +38,7 @@ fn every_distribution_has_the_parameters_that_its_sampler_needs() {
     }
 }
 
-/// Whether two distributions have the same parameters to 1e-12.
+/// Returns whether two distributions have the same parameters to 1e-12.
 fn near(a: &Distribution, b: &Distribution) -> bool {
     match (a, b) {
         (Distribution::Lognormal { mu, sigma }, Distribution::Lognormal { mu: m, sigma: s }) => {
@@ -49,7 +49,7 @@ fn near(a: &Distribution, b: &Distribution) -> bool {
 }
 
 #[test]
-fn storage_may_be_of_every_kind() {
+fn every_kind_of_storage_is_read() {
     let scenario = with(
         "[storage.ram.memory]\n[storage.disk.local-disk]\nbandwidth = [\"1 GB/s\", \"1.8 GB/s\"]",
     );
@@ -83,7 +83,7 @@ fn nvme_over_fabrics_has_queues_and_counts_every_request() {
 }
 
 #[test]
-fn shards_and_sizes_and_order() {
+fn layout_sample_sizes_and_order_of_a_data_set_are_read() {
     let scenario = with(
         "[dataset.x]\nsamples = 10\nsample_size = \"1 MB\"\ndecoded_size = \"6 MB\"\n\
          layout.shards = { samples = 3 }\norder = \"sequential\"",
@@ -96,7 +96,7 @@ fn shards_and_sizes_and_order() {
 }
 
 #[test]
-fn background_loads() {
+fn background_loads_are_read() {
     let scenario = with(
         "[[background]]\nname = \"a\"\nstorage = \"hpctmp\"\nstreams = { streams = 4, cap = \"1 MB/s\" }\n\
          [[background]]\nname = \"b\"\nstorage = \"hpctmp\"\nrequests = { rate = \"60 /min\", size = \"1 MiB\" }",
@@ -108,7 +108,7 @@ fn background_loads() {
 }
 
 #[test]
-fn models_with_jitter_and_pipelines() {
+fn jitter_and_pipelines_are_read() {
     let more = "[job.parallel.pipeline]\nshares = [1.0]\noverlap = false";
     let job = with(more).jobs.remove(0);
     assert_eq!(

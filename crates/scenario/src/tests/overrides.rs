@@ -74,7 +74,7 @@ fn a_later_override_wins_and_the_file_is_left_alone() {
 }
 
 #[test]
-fn a_problem_of_an_override_names_it() {
+fn a_problem_caused_by_an_override_names_the_override() {
     for (change, what, remedy) in [
         ("job.batch=-3", "-3 is out of range", "from 1 to"),
         ("job.batch=4000", "less than one batch of 4000", "4000 samples"),
@@ -132,7 +132,7 @@ fn every_axis_value_can_be_set() {
 }
 
 #[test]
-fn all_jobs_together_need_their_nodes() {
+fn a_cluster_with_too_few_nodes_for_all_jobs_is_refused() {
     let problems = set("cluster.nodes=17").expect_err("18 are needed");
     assert!(problems.to_string().contains("with the jobs before, need 18 nodes"), "{problems}");
     assert!(set("cluster.nodes=18").is_ok());

@@ -70,7 +70,7 @@ fn keys_left_out_are_taken_from_the_profile() {
 }
 
 #[test]
-fn keys_that_are_written_override_the_profile() {
+fn keys_set_in_the_scenario_override_the_profile() {
     let changes = [
         ("node = {}", "node = { cores = 8, core_speed = [1.0] }"),
         ("access = \"warm\"", "access = \"warm\"\nlatency = \"1 ms\"\ncpu = { fixed = \"1 us\" }"),
@@ -145,7 +145,7 @@ fn keys_missing_in_scenario_and_profile_have_two_remedies() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_used_is_shown_where_it_is_named() {
+fn an_unusable_profile_is_reported_at_the_key_that_names_it() {
     for (changes, profile, expected) in [
         (&[("\"p.toml\"", "\"q.toml\"")][..], "", "q.toml"),
         (&[], "host = 3", "p.toml"),
@@ -159,7 +159,7 @@ fn a_profile_that_cannot_be_used_is_shown_where_it_is_named() {
 }
 
 #[test]
-fn a_profile_is_read_once() {
+fn a_profile_is_read_from_disk_only_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let profile = directory.path().join("p.toml");
     std::fs::write(&profile, example()).expect("written");
@@ -171,7 +171,7 @@ fn a_profile_is_read_once() {
 }
 
 #[test]
-fn live_runs_need_no_parameters_of_the_model() {
+fn live_runs_need_no_parameters_of_the_simulation_model() {
     let file = ScenarioFile::parse("a.toml", SCENARIO.replace("profile = \"p.toml\"\n", ""));
     let file = file.expect("TOML");
     assert!(file.resolve(&[]).is_err());
@@ -182,7 +182,7 @@ fn live_runs_need_no_parameters_of_the_model() {
 }
 
 #[test]
-fn contradictions_on_cores_are_named() {
+fn invalid_settings_of_cores_models_and_decoding_are_reported() {
     let fifo = ("node = {}", "node = { scheduling = \"fifo\" }");
     assert!(wrong(&[fifo], &example()).contains("write `scheduling = \"shared\"`"));
     let pipeline = ("batch = 8", "batch = 8\nparallel.pipeline.stages = 2");
@@ -209,7 +209,7 @@ fn contradictions_on_cores_are_named() {
 }
 
 #[test]
-fn settings_without_effect_or_beyond_the_measurements_are_remarked() {
+fn settings_without_effect_or_beyond_the_measured_range_get_a_remark() {
     let remark = |changes: &[(&str, &str)], expected: &str| {
         let remarks = right(changes, &example()).remarks;
         assert!(remarks.iter().any(|remark| remark.contains(expected)), "{remarks:?}");
@@ -237,7 +237,7 @@ fn settings_without_effect_or_beyond_the_measurements_are_remarked() {
 }
 
 #[test]
-fn nonsense_in_a_profile_is_harmless() {
+fn invalid_parameters_in_a_profile_give_only_times_that_can_be_simulated() {
     // System: laws with negative, huge and infinite parameters, which random samples near zero may have. Expectation: values that
     // can be simulated.
     for value in ["-1.0", "nan", "inf", "1e300"] {
@@ -273,7 +273,7 @@ fn a_step_that_takes_no_time_in_the_profile_is_reported_as_such() {
 }
 
 #[test]
-fn written_settings_are_distinguished_from_those_of_the_profile() {
+fn limits_set_in_the_scenario_are_distinguished_from_those_of_the_profile() {
     let written = right(&[("[dataset.d]", "latency = \"1 ms\"\n[dataset.d]")], &example());
     assert_eq!(written.storage[0].written, Written { latency: true, ..Written::default() });
     let server = [("local-disk", "file-server"), ("access = \"warm\"", "bandwidth = \"1 GB/s\"")];

@@ -53,7 +53,7 @@ fn assert_remarked(changes: &[(&str, &str)], words: &str, more: &[(&str, &str)])
 }
 
 #[test]
-fn a_cache_that_holds_nothing_is_remarked() {
+fn a_cache_too_small_for_one_unit_gets_a_remark() {
     let decoded = [("batch = 8", "batch = 8\ndecoded_cache = { capacity = \"1.9 MB\" }")];
     let words = "`job.j.decoded_cache` has no effect: it holds less than one decoded sample";
     assert_remarked(&decoded, words, &[("1.9 MB", "2 MB")]);
@@ -77,7 +77,7 @@ fn a_cache_that_holds_nothing_is_remarked() {
 }
 
 #[test]
-fn a_lock_that_nobody_waits_for_is_remarked() {
+fn an_interpreter_lock_without_contention_gets_a_remark() {
     const LAUNCH: &str = "{ step = \"1 ms\", launch = { work = \"1 ms\", gil = 0.5 } }";
     let words = "`gil` of job `j` has no effect";
     let pinned = (LOADER, "{ workers = 2, pin_memory = { work = \"1 ms\", gil = 0.6 } }");
@@ -99,7 +99,7 @@ fn a_lock_that_nobody_waits_for_is_remarked() {
 }
 
 #[test]
-fn settings_that_need_one_or_more_workers_are_remarked() {
+fn settings_without_effect_for_the_number_of_workers_get_a_remark() {
     for (loader, words, more) in [
         (
             "pytorch = { workers = 0, ipc = \"1 GB/s\" }",
@@ -135,7 +135,7 @@ fn settings_that_need_one_or_more_workers_are_remarked() {
 }
 
 #[test]
-fn a_data_set_is_not_converted_from_itself() {
+fn converting_a_data_set_from_itself_is_refused() {
     let own = SCENARIO
         .replace("batch = 8", "batch = 8\nstage = { to = \"nvme\", convert = { from = \"d\" } }");
     let own = own.replace(
@@ -155,7 +155,7 @@ fn numbers_are_shown_in_few_digits() {
 }
 
 #[test]
-fn gpus_without_a_model_are_remarked() {
+fn gpus_without_a_model_get_a_remark() {
     let gpus = |gpus: u32| format!("gpus = {gpus}");
     assert_eq!(remarks(&[]), "");
     let said = remarks(&[("gpus = 1", &gpus(4))]);

@@ -10,7 +10,7 @@ use super::mount::Client;
 use super::storage_model::StorageModel;
 
 impl Builder<'_> {
-    /// Adds the background loads whose requests arrive at random; returns the endless ones.
+    /// Adds the background loads whose requests arrive at random; returns the endless background loads.
     pub(super) fn backgrounds(&mut self) -> Vec<Endless> {
         let mut endless = Vec::new();
         for background in &self.scenario.background {

@@ -26,7 +26,7 @@ pub(super) struct JobCopy<'s> {
     pub(super) number: JobId,
     pub(super) start: Time,
     pub(super) goal: Goal,
-    /// Whether reports show its time series, which they do for the first copy.
+    /// Whether reports show the time series of this job copy; true for the first copy of a job.
     pub(super) recorded: bool,
 }
 
@@ -184,7 +184,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the time of each pipeline stage before jitter, on devices of this speed.
+    /// Returns the time of each pipeline stage before jitter, on devices of relative speed `speed`.
     fn stage_times(&mut self, job: &Job, speed: f64) -> Vec<Delay> {
         let seconds = |share| job.step.seconds(job.batch as f64) * share / speed;
         job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()

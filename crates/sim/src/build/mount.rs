@@ -223,8 +223,8 @@ impl Builder<'_> {
         number
     }
 
-    /// Returns the link use of each byte written to storage `index`. A write occupies the link that reads use, of bandwidth
-    /// `most`, for as long as the write takes.
+    /// Returns the link use of each byte written to storage `index`. Reads and writes share a link of bandwidth `most`; a write
+    /// occupies this link for as long as the write takes.
     fn written(&mut self, index: usize, link: Option<LinkId>, most: f64) -> Option<Use> {
         let storage = &self.scenario.storage[index];
         let rate = storage.tier.and_then(|tier| tier.write);

@@ -188,8 +188,8 @@ impl Builder<'_> {
     }
 
     /// Assigns GPUs to the model copies (with all their stages) of one copy of job `index`, on nodes from `first` on. The job
-    /// copy takes the first GPUs that no job uses which may run at the same time; if too few are free, GPU numbers wrap around
-    /// to 0, and jobs share GPUs.
+    /// copy takes the first free GPUs. A GPU is free if no job that may run at the same time uses it. If too few GPUs are free,
+    /// GPU numbers wrap around to 0, and jobs share GPUs.
     pub(super) fn take_gpus(&mut self, index: usize, first: u32) {
         let job = &self.scenario.jobs[index];
         let over = self.over_before(job);

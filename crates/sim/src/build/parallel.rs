@@ -197,8 +197,8 @@ impl Builder<'_> {
         parts
     }
 
-    /// Returns the slowdown of the slowest of these GPUs relative to the GPUs of the cluster's first nodes; the job copy is on
-    /// nodes from `first` on.
+    /// Returns the slowdown of the slowest of `gpus` relative to the GPUs of the cluster's first nodes; the job copy is on nodes
+    /// from `first` on.
     fn slowest(&mut self, laid: &Laid<'_>, gpus: Members, first: u32) -> f64 {
         let nodes = &laid.nodes[gpus.first as usize..(gpus.first + gpus.ranks) as usize];
         let mut slowness = 0.0_f64;
@@ -240,8 +240,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Adds the communicators inside each stage of each model copy: those of the ranks that split layers, and those of the
-    /// ranks that split sequences.
+    /// Adds the communicators inside each stage of each model copy: communicators of tensor-parallel ranks (which split layers),
+    /// and of context-parallel ranks (which split sequences).
     fn communicators_of_parts(
         &mut self,
         laid: &Laid<'_>,
@@ -268,7 +268,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the pairs of stages of which the first sends to the second.
+/// Returns all pairs (sending stage, receiving stage) between which programs send activations or their gradients.
 fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
     let sent = |op: &Op| if let Op::Send(input) = op { Some(input.stage as usize) } else { None };
     let sends = all
@@ -343,8 +343,8 @@ impl Laid<'_> {
         }
     }
 
-    /// Returns the plan for these collectives, which each of `groups` does at the same time; `None` if there are no
-    /// collectives.
+    /// Returns the plan for the collectives `all`. All `groups` of ranks do these collectives at the same time. Returns `None` if
+    /// there are no collectives.
     fn plan(&self, kind: Communicator, all: &[Planned], groups: &[Members]) -> Option<Plan> {
         let (sync, of) = (self.job.sync.as_ref(), self.of);
         let method = match kind {

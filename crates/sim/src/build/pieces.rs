@@ -43,8 +43,9 @@ pub(super) fn pieces(sync: &Sync) -> Pieces {
     Pieces::new(pieces, sync.interval, needed.len() as u32)
 }
 
-/// Returns the time by which each parameter bucket must have arrived, given the time when it is used. A computation that waits
-/// for a bucket also waits for all buckets sent before it, so no bucket is needed later than one sent after it.
+/// Returns the time by which each parameter bucket must have arrived, given the time when each bucket is used. A computation that
+/// waits for a bucket also waits for all buckets sent before it. So each bucket is needed no later than the buckets sent after
+/// it.
 fn until(mut needed: Vec<f64>) -> Vec<f64> {
     let mut least = f64::INFINITY;
     for at in needed.iter_mut().rev() {
@@ -54,8 +55,8 @@ fn until(mut needed: Vec<f64>) -> Vec<f64> {
     needed
 }
 
-/// Returns the time from which each gradient bucket can be reduced. Buckets are reduced in order, so none is ready earlier than
-/// the buckets before it.
+/// Returns the time from which each gradient bucket can be reduced. Buckets are reduced in order, so no bucket can be reduced
+/// earlier than the buckets before it.
 fn from_then(mut ready: Vec<f64>) -> Vec<f64> {
     let mut most = 0.0_f64;
     for at in &mut ready {

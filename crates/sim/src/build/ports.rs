@@ -26,7 +26,8 @@ struct Rank {
 }
 
 impl Links<'_, '_> {
-    /// Returns the link with this name at node or rack `of`, where it has number `index`; empty if its bandwidth is unlimited.
+    /// Returns a list with link number `index` called `name` at node or rack number `of`; the list is empty if the link's
+    /// bandwidth is unlimited.
     fn at(&mut self, name: &'static str, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
         let place = LinkPlace { name, index, of };
         let link = bandwidth.is_finite().then(|| self.builder.link_at(place, bandwidth));

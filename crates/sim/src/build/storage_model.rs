@@ -6,7 +6,7 @@ use forebay_scenario::{ReadCpu, RequestPath};
 /// A bandwidth that does not limit transfers.
 const UNLIMITED: &Bandwidth = &Bandwidth::Fixed(f64::INFINITY);
 
-/// A storage's request path, as one client's components are built from it.
+/// A storage's request path, from which the components for one client are built.
 pub(super) struct StorageModel<'s> {
     pub(super) path: &'s RequestPath,
     /// Maximum throughput of a single transfer over links [B/s].
@@ -92,8 +92,8 @@ impl StorageModel<'_> {
         Rest { latency: fixed.max(0.0) - latency, cpu, coupled: None }
     }
 
-    /// Lets a transfer keep a core busy while it lasts. Without core work, a transfer takes `per_byte` [s/B]; the links allow
-    /// no less than `least` [s/B].
+    /// Lets a transfer keep a core busy while it lasts. Without core work, a transfer takes `per_byte` [s/B]; over the links it
+    /// takes at least `least` [s/B].
     fn couple(&mut self, per_byte: f64, least: f64) -> Coupled {
         let alone = per_byte.max(self.path.cpu.per_byte);
         self.per_stream = 1.0 / alone;

@@ -42,7 +42,7 @@ impl Builder<'_> {
         Some(Box::new(Tiers { rank, peers, cache, parts, read, requests: Vec::new() }))
     }
 
-    /// Returns how a loader of `job` uses the `cache` of its node, and also those of the other `nodes` if there are several.
+    /// Returns how a loader of `job` uses the `cache` of its node, and also the caches of the other `nodes` if there are several.
     fn cache_ways(
         &mut self,
         job: &Job,

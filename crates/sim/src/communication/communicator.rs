@@ -53,7 +53,7 @@ pub(crate) struct Ranks {
 /// The collectives of a step.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
-    /// The collectives in order; if there is only one, every collective is like it.
+    /// The collectives in order; if the list has a single entry, it stands for every collective of the step.
     pub(crate) collectives: Arc<[Planned]>,
     /// Number of collectives that count as started when a step begins: broadcasts from a root, which has all parameters at that
     /// time.
@@ -67,7 +67,7 @@ pub(crate) struct Sequence {
 pub(crate) struct Planned {
     pub(crate) operation: Operation,
     pub(crate) bytes: u64,
-    /// Time from the last rank's start of the collective until the framework notices it; `overhead` is the time that the
+    /// Time from the last rank's start of the collective until the framework notices that start; `overhead` is the time that the
     /// framework then needs for the collective's tensors.
     pub(crate) late: Span,
     pub(crate) overhead: Span,

@@ -91,7 +91,7 @@ impl Exchange {
         self.arrived.clear();
     }
 
-    /// Begins a collective, all ranks at once; the one before must be over.
+    /// Begins a collective on all ranks at once; the previous collective must be over.
     pub(super) fn begin(&mut self, around: &mut Around<'_>, schedule: &Arc<Schedule>) {
         let parties = schedule.ranks() + schedule.switches();
         self.parties.clear();
@@ -157,8 +157,8 @@ impl Exchange {
         }
     }
 
-    /// Moves party `id` to the first phase from `phase` on in which it has transfers, and starts those whose other party is
-    /// there too.
+    /// Moves party `id` to the first phase from `phase` on in which it has transfers, and starts the transfers whose other party
+    /// has reached that phase too.
     fn enter(&mut self, around: &mut Around<'_>, schedule: &Schedule, id: u32, phase: u64) {
         let mut own = std::mem::take(&mut self.own);
         own.clear();

@@ -27,7 +27,7 @@ struct Idle {
     end: Time,
 }
 
-/// Returns the time of a collective that each of `groups` does at the same time, on links that carry nothing else [s].
+/// Returns the time of a collective [s] if all `groups` of ranks do it at the same time, and nothing else uses the links.
 pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: &[Members]) -> f64 {
     let mut env = nothing();
     let ways = ways.alone(&mut env.network, &mut env.stations);
@@ -59,12 +59,12 @@ pub(super) fn follow(
     Followed { takes: Span(idle.end.0), uses }
 }
 
-/// Returns an environment in which nothing else happens, and nothing is sampled.
+/// Returns an environment without other activities and without random samples.
 fn nothing() -> Env {
     Env::new(Streams::new(0, 0))
 }
 
-/// Returns an exchange for each of these groups, all of one job copy.
+/// Returns an exchange for each of `groups`; all groups belong to one job copy.
 fn exchanges(groups: &[Members]) -> IdVec<CommunicatorRun, Exchange> {
     let ids = Ids::new(CommunicatorId::new(0), CommunicatorId::new(groups.len() as u32));
     let whose = ids.iter().map(|c| (JobId::default(), Some(c)));

@@ -18,11 +18,11 @@ pub(crate) struct Pace {
     pub(super) cap: f64,
 }
 
-/// Returns how to simulate an allreduce of `bytes` among `ranks` ranks in the time of `law`.
+/// Returns how to simulate an allreduce of `bytes` among `ranks` ranks so that it takes the measured time, which `law` gives.
 ///
-/// The measurement does not say how much the allreduce used which link. It is assumed to load links as a ring does: after the
-/// part of its time that does not depend on the size, each rank sends 2 (n − 1) ÷ n of the bytes to the next one, at most at
-/// the measured throughput, which nccl-tests call the bus bandwidth.
+/// The measurement does not say how much the allreduce used each link. The allreduce is assumed to load links as a ring does:
+/// after the part of its time that does not depend on the size, each rank sends 2 (n − 1) ÷ n of the bytes to the next one, at
+/// most at the measured throughput, which nccl-tests call the bus bandwidth.
 pub(super) fn allreduce(
     law: &TransportLaw,
     bytes: u64,

@@ -20,7 +20,7 @@ pub(crate) struct Overhead {
     pub(crate) servers: u32,
     /// The cores of each rank's node, if messages from and to the rank use any.
     pub(crate) cores: Vec<Option<Cores>>,
-    /// For each of these cores, a description from which a copy that nothing else uses can be made.
+    /// For each entry of `cores`, a description from which a copy can be made that nothing else uses.
     pub(crate) idle: BTreeMap<Cores, IdleCores>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum IdleCores {
 
 impl Overhead {
     /// Returns the cores that a message of `bytes` bytes uses at `rank`, and for how long [core-s]; `gets` is true at the
-    /// receiver, false at the sender. `None` if it needs no core time. Switches need no cores.
+    /// receiver, false at the sender. `None` if the message needs no core time. Switches need no cores.
     pub(super) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
         let adds = gets && rank >= self.servers;
         let update = if adds { self.update * bytes as f64 } else { 0.0 };

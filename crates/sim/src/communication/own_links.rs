@@ -1,9 +1,8 @@
 //! Collectives on links that nothing else uses.
 //!
-//! The max-min rates of transfers on such links depend only on the collective itself, and no other flow depends on these
-//! links. So the collective takes the same time whenever it begins. It is simulated once, transfer by transfer, and is a
-//! single event from then on. This pays: a model whose layers are split over the GPUs of a node has tens of thousands of sums
-//! in a step.
+//! The max-min rates of transfers on such links depend only on the collective itself, and no other flow depends on these links.
+//! So the collective takes the same time whenever it begins. It is simulated once, transfer by transfer, and is a single event
+//! from then on. This pays: a model with tensor parallelism inside nodes has tens of thousands of collectives in a step.
 //!
 //! [`LinkUsers`] finds such links when the world is built, and [`OwnLinks`] replaces the transfers. The use of links that
 //! these transfers would have caused is added to the links' use at the end.

@@ -121,7 +121,7 @@ impl Plan {
         closed_form(collective, &self.inside, across).unwrap_or(0.0)
     }
 
-    /// Returns the time of a collective by its closed formula [s]; `None` if the formula is not exact here.
+    /// Returns the time of a collective by its closed formula [s]; `None` if the formula is not exact for this collective.
     fn by_formula(&self, collective: &Collective, schedule: &Schedule) -> Option<f64> {
         if !self.uniform {
             return None;

@@ -83,7 +83,7 @@ impl Jobs {
         self.free_line(env, j, m);
     }
 
-    /// Runs `act` on message `m`, which belongs to an exchange with servers, and handles what has arrived after that.
+    /// Runs `act` on message `m`, which belongs to an exchange with servers, and then handles all parts that have arrived.
     fn parcel_got_on(
         &mut self,
         env: &mut Env,

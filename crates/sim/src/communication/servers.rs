@@ -155,8 +155,8 @@ impl ServerRun {
         self.workers[Id::new(worker)].finished
     }
 
-    /// Lets all model copies request all parameters; returns the model copies that may pull now. They are the same for all
-    /// shards, because all shards have the same pushes.
+    /// Lets all model copies request all parameters; returns the model copies that may pull now. The same model copies may pull
+    /// every shard, because all shards have the same pushes.
     pub(super) fn begin_all(&mut self) -> Vec<u32> {
         let released = self.shards.iter_mut().map(|shard| shard.begin(self.slack));
         released.last().unwrap_or_default()
@@ -293,8 +293,8 @@ impl ServerRun {
         self.worker(worker).finish(step)
     }
 
-    /// Returns the samples of a step of all model copies, if as many single steps have been done since the last such step as
-    /// there are model copies; `None` otherwise.
+    /// Returns the samples of a step of all model copies. Such a step is complete when the model copies together have done as
+    /// many steps as there are model copies since the step before. Returns `None` if the step is not complete.
     pub(super) fn whole(&mut self) -> Option<u64> {
         let whole = self.done.is_multiple_of(self.workers.len() as u64);
         whole.then(|| std::mem::take(&mut self.samples))

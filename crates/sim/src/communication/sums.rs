@@ -61,7 +61,7 @@ impl Sums {
 }
 
 impl Jobs {
-    /// Hands the gradients of a piece from device `d` to its GPU, which adds them to those of its other learners.
+    /// Hands the gradients of a piece from device `d` to its GPU, which adds them to the gradients of its other learners.
     pub(super) fn add_to_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if let Some(gpu) = self.gpu_of(d) {
             gpu.sums.add(piece);

@@ -1,4 +1,4 @@
-//! Gradients in the timeline: each collective, and the bytes that wait for theirs.
+//! Gradients in the timeline: each collective, and the bytes of gradients that wait for a collective.
 
 use super::Communicators;
 use crate::env::Env;

@@ -13,7 +13,8 @@ use super::measured::Pace;
 use super::message::{Message, Stage};
 use super::overhead::Overhead;
 
-/// The place of a rank in the cluster, and its links: outgoing ones, and incoming ones.
+/// The place of a rank in the cluster, and the rank's links. Each pair of lists holds first the outgoing links, then the incoming
+/// links.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RankLinks {
     pub(crate) node: u32,

@@ -7,7 +7,7 @@
 //! something that is not there.
 //!
 //! To add an op, add a variant of [`Op`] and a line in each of `interpreter`'s matches, which name all ops: how it begins, and
-//! when what it waits for is there. To add a schedule, add a function in `order` from its settings to passes. Neither depends
+//! when its input is there. To add a schedule, add a function in `order` from its settings to passes. Neither depends
 //! on the other features of a job.
 //!
 //! - `spread`: the state of a model that is spread over GPUs; `waits`: the causes of its stalls,

@@ -26,13 +26,13 @@ pub(crate) struct OfStage<'a> {
 /// What happens after a share of a pass has been computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
-    /// Ranks that split a layer sum its results.
+    /// Tensor-parallel ranks sum the results of a layer.
     Sum,
-    /// Ranks that split sequences begin to exchange keys and values, or their gradients.
+    /// Context-parallel ranks begin to exchange keys and values, or the gradients of keys and values.
     BeginKeys(Operation),
-    /// Ranks that split sequences wait for all exchanges that they have begun.
+    /// Context-parallel ranks wait for all exchanges of keys and values that they have begun.
     AwaitKeys,
-    /// Ranks exchange tokens or their gradients in an all-to-all, to experts or back from them.
+    /// Ranks exchange tokens or the gradients of tokens in an all-to-all, to experts or back from experts.
     Dispatch,
     /// A bucket of gradients is reduced.
     Reduce(StageBucket),
@@ -123,9 +123,9 @@ impl OfStage<'_> {
         ends
     }
 
-    /// Returns the exchanges of keys and values in a pass among ranks that split sequences, each with the share of the pass
-    /// after which it happens. The exchange for an attention block either overlaps the block's computation or precedes it.
-    /// Backward exchanges keys and values again, and reduces their gradients.
+    /// Returns the exchanges of keys and values in a pass among context-parallel ranks, each with the share of the pass after
+    /// which it happens. The exchange for an attention block either overlaps the block's computation or precedes it. Backward
+    /// exchanges keys and values again, and reduces their gradients.
     fn keys(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
         let context = self.parallelism.context.as_ref().filter(|context| context.ranks > 1);
         let Some(context) = context else { return Vec::new() };
@@ -182,8 +182,8 @@ impl OfStage<'_> {
         self.share(pass) * time
     }
 
-    /// Returns how often ranks that split layers sum results in a pass. A pass for gradients of weights needs no sums, because
-    /// each rank has its own part of the weights.
+    /// Returns how often tensor-parallel ranks sum results in a pass. A pass for gradients of weights needs no sums, because each
+    /// rank has its own part of the weights.
     fn sums(&self, pass: Pass, chunk: usize) -> u32 {
         let tensor = self.parallelism.tensor.as_ref().filter(|tensor| tensor.ranks > 1);
         match pass {

@@ -43,7 +43,7 @@ impl Jobs {
         env.after(latency, Event::Waited(ActivityId::Handed { device: d, back }));
     }
 
-    /// Begins the transfer of bytes from each of the device's GPUs, after the latency.
+    /// Begins the transfer of activations (or gradients, if `back`) from each GPU of device `d`, after the latency.
     pub(crate) fn hand_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let j = self.devices[d].job;
@@ -65,7 +65,8 @@ impl Jobs {
         }
     }
 
-    /// Ends the transfer of one of the device's GPUs.
+    /// Records that one GPU of device `d` has sent its activations (or gradients, if `back`). After the last GPU, ends the
+    /// device's transfer.
     pub(crate) fn handed_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(part) = self.part(d) else { return };
         let sending = &mut part.sending[usize::from(back)];
@@ -75,7 +76,7 @@ impl Jobs {
         }
     }
 
-    /// Ends the transfer of device `d` and begins the next one.
+    /// Ends the transfer of activations (or gradients, if `back`) from device `d`, and begins the next one.
     fn arrive_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let Some(part) = self.part(d) else { return };

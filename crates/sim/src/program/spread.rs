@@ -29,7 +29,7 @@ pub(crate) struct ParallelRun {
     pub(crate) ranks: u32,
     /// Bytes that each GPU sends to the next stage for a micro-batch [B].
     pub(crate) bytes: f64,
-    /// Pairs of stages of a model copy, of which the first sends to the second.
+    /// Pairs (sending stage, receiving stage) of the stages of a model copy.
     pub(crate) neighbours: Vec<(usize, usize)>,
     /// Number of devices that have done the current step.
     pub(crate) done: u32,

@@ -1,4 +1,4 @@
-//! The program of a stage that works through micro-batches, on one GPU or on several that split its layers.
+//! The program of a stage that works through micro-batches, on one GPU or, with tensor parallelism, on several GPUs.
 
 use forebay_collective::Operation;
 use forebay_scenario::{StageBucket, Swap};
@@ -200,7 +200,7 @@ impl StageProgram {
     }
 }
 
-/// Returns the communicator of the ranks that have the same gradients as a bucket.
+/// Returns the communicator of the ranks that reduce the gradients of `bucket` together.
 fn alike(bucket: &StageBucket) -> Communicator {
     if bucket.experts { ExpertData } else { Data }
 }

@@ -57,8 +57,8 @@ impl Jobs {
         }
     }
 
-    /// Records that device `d` waited for collectives of a communicator: for the last rank to start the last of them, and then
-    /// for communication.
+    /// Records that device `d` waited for collectives of a communicator: first for the last rank to start the last collective,
+    /// then for communication.
     fn end_collective_wait(
         &mut self,
         d: DeviceId,

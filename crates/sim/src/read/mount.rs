@@ -16,10 +16,10 @@ use super::queue::IoQueues;
 pub(crate) struct Mount {
     /// Route of the bytes; `None` if nothing limits them.
     pub(crate) group: Option<GroupId>,
-    /// Station of operations, if operations are limited.
+    /// Queueing station that limits the storage's operations; `None` if they are not limited.
     pub(crate) station: Option<StationId>,
     pub(crate) latency: RequestLatency,
-    /// The routes of which each request takes one, if there are several; they are used instead of `group`.
+    /// Alternative routes, if there are several; each request takes one of them instead of `group`.
     pub(crate) routes: Option<Box<Routes>>,
     /// Limiter of requests, if their rate is limited.
     pub(crate) limiter: Option<LimiterId>,
@@ -44,7 +44,7 @@ pub(crate) enum ServiceModel {
     DiskHead(DiskHeadId),
 }
 
-/// The routes of which each request takes one.
+/// Alternative routes of a storage's bytes; each request takes one of them.
 #[derive(Debug)]
 pub(crate) enum Routes {
     /// The route depends on the storage targets that serve the request.

@@ -20,7 +20,7 @@ pub(crate) struct IoQueues {
     pub(crate) routes: Vec<Option<GroupId>>,
     /// Number of the queue that the loader's first worker uses.
     pub(crate) first: u32,
-    /// Whether every request visits the storage's station of operations; otherwise only opens do.
+    /// Whether every request visits the station that limits the storage's operations; otherwise only opens do.
     pub(crate) each_operates: bool,
 }
 
@@ -95,8 +95,8 @@ impl Loaders {
         false
     }
 
-    /// Continues the request of worker `w`, which has got a slot: it visits the station of operations, if there is one. Returns
-    /// true if the sample is complete.
+    /// Continues the request of worker `w`, which has got a slot: it visits the station that limits the storage's operations, if
+    /// there is one. Returns true if the sample is complete.
     pub(crate) fn operate(&mut self, env: &mut Env, w: WorkerId) -> bool {
         match self.mount_of(w).station {
             Some(station) => self.open(env, w, station),
@@ -134,7 +134,8 @@ impl Loaders {
         }
     }
 
-    /// Frees the place of the request of worker `w` at the station of operations, because the request is cancelled.
+    /// Frees the place of the request of worker `w` at the station that limits the storage's operations, because the request is
+    /// cancelled.
     pub(crate) fn leave_operations(&self, env: &mut Env, w: WorkerId) {
         if let Some(station) = self.mount_of(w).station {
             env.served(station);

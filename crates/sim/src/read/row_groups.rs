@@ -1,4 +1,5 @@
-//! Row groups: all column chunks that are read of a row group are fetched and decompressed before its first sample is used.
+//! Row groups: all column chunks that a worker reads from a row group are fetched and decompressed before the first sample of the
+//! row group is used.
 
 use super::ShardCursor;
 use crate::env::Env;

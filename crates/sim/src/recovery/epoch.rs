@@ -21,8 +21,8 @@ pub(crate) struct EpochRun {
 }
 
 impl EpochRun {
-    /// Returns the numbers of samples and batches that loader number `index` of `loaders` had handed out before the epoch of
-    /// the saved state. What the loader has handed out in that epoch comes again.
+    /// Returns the numbers of samples and batches that loader number `index` of `loaders` had handed out before the epoch of the
+    /// saved state. The samples that the loader has handed out in that epoch are read again.
     pub(super) fn start_of(&self, saved: &Saved, index: usize, loaders: u64) -> (u64, u64) {
         let (taken, batches) = saved.taken[index];
         // Samples left over from the epoch before, which were read at the same time, come first.
@@ -31,7 +31,8 @@ impl EpochRun {
         (taken - again, batches.saturating_sub(again.div_ceil(saved.batch)))
     }
 
-    /// Returns the position in the reading of loader number `index` of `loaders` at which the epoch of the saved state began.
+    /// Returns the position in the reading order of loader number `index` of `loaders` at which the epoch of the saved state
+    /// began.
     pub(super) fn begin_of(&self, saved: &Saved, index: usize, loaders: u64) -> u64 {
         let (read, batches) = (saved.trained[index].samples.count(), saved.taken[index].1);
         // If samples are distributed one by one, the epoch is padded so that all loaders have the same number.

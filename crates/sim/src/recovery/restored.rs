@@ -20,7 +20,7 @@ pub(crate) struct Restored {
     /// Number of samples in the queue at the start; `quota` is the number of samples to be read in addition.
     pub(super) prefill: u64,
     pub(super) quota: u64,
-    /// Number of dequeued samples that do not count towards the position in the reading, because they came again after a
+    /// Number of dequeued samples that do not count towards the position in the reading order, because they came again after a
     /// failure.
     pub(super) base: u64,
     /// Position up to which samples were trained on before and are not fresh when they come again.

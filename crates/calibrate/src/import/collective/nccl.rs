@@ -45,7 +45,7 @@ struct Table {
     collective: Option<Collective>,
     ranks: u32,
     columns: Option<Columns>,
-    /// Whether the table is of an unknown program, so it is left out.
+    /// Whether the table was printed by an unknown program; its rows are then left out.
     skipped: bool,
 }
 

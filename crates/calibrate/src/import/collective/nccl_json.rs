@@ -1,4 +1,4 @@
-//! Reads the JSON output of nccl-tests (`-J`). Booleans and numbers that are not finite are strings in it.
+//! Reads the JSON output of nccl-tests (`-J`). This JSON has strings for booleans and for numbers that are not finite.
 
 use super::TableError;
 use super::nccl::{check_ratio, program};

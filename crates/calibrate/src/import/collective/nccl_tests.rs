@@ -3,7 +3,7 @@
 use super::tests::{imported, row, rows, wanted};
 use super::{Benchmark, read};
 
-/// Output of a recent version.
+/// Output of a recent version of nccl-tests.
 pub(super) const NCCL: &str = "\
 # nccl-tests version 2.19.6 nccl-headers=22907 nccl-library=22907
 # Collective test starting: all_reduce_perf
@@ -28,7 +28,7 @@ a:11:22 [0] NCCL INFO Channel 00/24 :    0   1   2   3
 ";
 
 #[test]
-fn nccl_tests_give_both_halves_of_each_row() {
+fn nccl_tests_rows_give_an_out_of_place_and_an_in_place_sample() {
     let found = imported(Benchmark::NcclTests, NCCL, None);
     let row = |bytes: f64, micro: f64| row("allreduce", 4.0, bytes, micro);
     let expected = [

@@ -144,7 +144,7 @@ impl<'a> Rows<'a> {
         });
     }
 
-    /// Returns all samples; an error if there are none.
+    /// Returns the samples and the descriptions of what was left out; an error if there are no samples.
     pub(super) fn imported(self) -> Result<Imported, TableError> {
         let left_out: Vec<String> = self.left_out.into_iter().collect();
         if !self.samples.is_empty() {

@@ -217,7 +217,7 @@ fn damaged_rows_are_refused_with_their_line() {
 }
 
 #[test]
-fn nothing_panics_whatever_is_cut_off_or_missing() {
+fn truncated_files_cause_no_panic() {
     let all = [
         (Benchmark::NcclTests, NCCL),
         (Benchmark::Osu, OSU),

@@ -28,7 +28,7 @@ fn unlabelled(line: &str) -> Option<&str> {
     (starts && one && label.chars().all(plain)).then_some(rest)
 }
 
-/// Returns the words of a line, without comment signs before them.
+/// Returns the words of a line, without the comment signs at the beginning of the line.
 pub(super) fn words(line: &str) -> Vec<&str> {
     line.trim_start_matches(['#', ' ', '\t']).split_whitespace().collect()
 }

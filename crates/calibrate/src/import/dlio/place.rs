@@ -1,9 +1,9 @@
-//! Finds where a workload sets a key, for messages.
+//! Finds the file and line, or the override, that sets a key of a workload, for error messages.
 
 /// Place where a key gets its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
-    /// Index of a file, and line in it from 1.
+    /// Index of a file, and number of the line in this file, from 1.
     File(usize, usize),
     /// Index of an override.
     Override(usize),

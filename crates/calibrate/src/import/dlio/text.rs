@@ -3,7 +3,7 @@
 use super::{Deployment, Times, Workload};
 use std::fmt::Write as _;
 
-/// Number of steps of each accelerator; the scenario of a run with fewer steps says that the run is too short.
+/// Smallest number of steps of each accelerator; if a run has fewer, its scenario says that the run is too short.
 const FEWEST_STEPS: u64 = 200;
 /// Default size of requests by readers of record files [B]: TensorFlow's buffer.
 const REQUEST: f64 = 262_144.0;

@@ -112,7 +112,7 @@ pub fn read(files: &[String], overrides: &[String]) -> Result<Workload, DlioErro
     workload(&all)
 }
 
-/// Replaces `under` by `over`; merges tables key by key.
+/// Replaces the value `under` by `over`; if both are tables, merges them key by key.
 fn merge(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {

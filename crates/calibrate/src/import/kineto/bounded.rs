@@ -24,7 +24,7 @@ impl<R: Read> Bounded<R> {
         Bounded { inner, length: 0, depth: 0, in_string: false, escaped: false }
     }
 
-    /// Updates the state for one byte.
+    /// Updates the length of the current string or number and the depth of nesting for one byte of JSON.
     fn pass(&mut self, byte: u8) {
         self.length += 1;
         if self.in_string {

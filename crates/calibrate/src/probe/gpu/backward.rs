@@ -6,7 +6,7 @@ use super::program::{
 };
 use forebay_networks::{Operator, Shape};
 
-/// Which gradients the backward pass of a chain of operators computes.
+/// Which gradients the backward pass of consecutive operators (a chain) computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// Gradients of parameters; the gradient of the output may be overwritten.

@@ -133,7 +133,7 @@ impl Compiler {
         Compiler { samples, precision, memory, calls, parameters, gradients, low, blocks, taken }
     }
 
-    /// Allocates a slot for `n` values between operators, in the program's precision.
+    /// Allocates a slot for `n` activations, in the program's precision.
     pub(super) fn values(&mut self, n: usize) -> Slot {
         self.memory.take(n * self.precision.bytes())
     }
@@ -173,7 +173,7 @@ impl Compiler {
         self.launch(name, blocks_for(n), words);
     }
 
-    /// Adds a call that adds up the `splits` partial sums of each channel.
+    /// Adds a call that sums up the partial sums of each channel; each channel has `splits` of them.
     pub(super) fn add_partials(&mut self, partial: Slot, to: Slot, channels: usize, splits: usize) {
         let words = [partial.into(), to.into(), channels.into(), splits.into()];
         self.plain("add_partials", blocks_for(channels), words);

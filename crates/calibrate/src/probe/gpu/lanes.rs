@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct Lanes {
     lanes: Vec<Mutex<Lane>>,
     bytes: usize,
-    /// A batch in memory that is not pinned, as loaders produce it; every copy starts from it.
+    /// The batch that every lane copies, in memory that is not pinned, as loaders produce batches.
     source: Vec<u8>,
     state: Mutex<State>,
     /// Notified when a lane becomes free.
@@ -28,8 +28,8 @@ struct Lane {
 
 #[derive(Default)]
 struct State {
-    /// Free lanes, each with the mark after which no call reads its last batch; `None` if the lane had no batch
-    /// yet.
+    /// Free lanes, each with a mark: once the GPU has reached the mark, no call reads the lane's last batch any
+    /// more. The mark is `None` if the lane had no batch yet.
     free: VecDeque<(usize, Option<Mark>)>,
     full: VecDeque<Arrival>,
 }

@@ -21,7 +21,7 @@ pub struct Learners {
 }
 
 impl Learners {
-    /// Sets the learners up on their GPU, ready to begin, all with the same parameters.
+    /// Sets up the learners on their GPU, all with the same initial parameters.
     ///
     /// # Errors
     /// The driver, a library or memory is missing, or something fails.
@@ -65,7 +65,7 @@ impl Learners {
     }
 }
 
-/// Averages the replicas of all learners from time to time, on a stream of its own.
+/// Averages the replicas of all learners every few steps, on a separate stream.
 struct Meeting {
     every: u64,
     calls: Vec<Call>,
@@ -75,7 +75,8 @@ struct Meeting {
 
 struct State {
     cuda: Cuda,
-    /// Ends of the step before the next averaging, for the learners that have submitted this step.
+    /// Marks at the end of the last step before the next averaging, one for each learner that has submitted this
+    /// step.
     marks: Vec<Mark>,
     /// Mark at the end of the last averaging.
     agreed: Option<Mark>,
@@ -127,9 +128,9 @@ pub struct Learner {
     lanes: Arc<Lanes>,
     /// Whether this learner itself starts the copies of its batches, because no other thread does.
     brings: bool,
-    /// Numbers and ends of the steps whose ends have not been waited for yet.
+    /// Steps for whose end nobody has waited yet: number of the step, and mark at its end.
     ends: VecDeque<(u64, Mark)>,
-    /// The last end of a step that was waited for, as a mark (the GPU's clock) and by the host's clock.
+    /// End of the last step for which the learner waited: as a mark (the GPU's clock), and by the host's clock.
     last: (Mark, Instant),
 }
 
@@ -219,7 +220,7 @@ impl Learner {
         if passed { self.end(step).map(Some) } else { Ok(None) }
     }
 
-    /// Records that the GPU has reached `end`, the end of a step, and when.
+    /// Records that the GPU has reached `end`, the mark at the end of a step, and the time at which it did.
     fn passed(&mut self, end: Mark) -> Result<(), ProbeError> {
         let later = Duration::from_secs_f64(end.since(&self.last.0)?.max(0.0));
         // The clocks of GPU and host drift apart by some millionths, so the computed time may lie in the

@@ -16,7 +16,7 @@ pub enum Precision {
     Fp32,
     /// 32-bit floats, of which matrix products use only 19 bits (TF32).
     Tf32,
-    /// 16-bit floats (BF16) between operators; parameters, gradients of parameters and sums are 32-bit floats.
+    /// 16-bit floats (BF16) for activations; parameters, gradients of parameters and sums are 32-bit floats.
     Bf16,
 }
 
@@ -34,7 +34,7 @@ impl Precision {
         }
     }
 
-    /// Returns the size of a number between operators [B].
+    /// Returns the size of one activation value [B].
     pub(super) fn bytes(self) -> usize {
         if self == Precision::Bf16 { 2 } else { 4 }
     }
@@ -88,7 +88,7 @@ pub(super) enum Word {
     At(Slot),
     /// A whole number, such as a count.
     Int(usize),
-    /// A factor.
+    /// A floating-point factor.
     Float(f32),
 }
 
@@ -246,7 +246,7 @@ impl Program {
     }
 }
 
-/// Allocates the slots of a block of memory and takes them back.
+/// Allocates and frees the slots of a block of memory.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     end: usize,
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_never_overlap_and_are_used_again() {
+    fn slots_never_overlap_and_freed_slots_are_reused() {
         let mut memory = Memory::default();
         let (a, b) = (memory.take(1), memory.take(1000));
         assert!(a.offset() + a.bytes() <= b.offset() && b.offset() % 256 == 0);

@@ -34,8 +34,8 @@ impl Task<'_> {
     }
 }
 
-/// Returns the size of a learner's block of memory [B]: parameters, gradients, state of the optimiser, values
-/// between operators. `None` if no network has the name `model`.
+/// Returns the size of a learner's block of memory [B]: parameters, gradients, state of the optimiser,
+/// activations. Returns `None` if no network has the name `model`.
 #[must_use]
 pub fn block(model: &str, batch: usize, precision: Precision) -> Option<usize> {
     network::model(model).map(|of| compile(&of, batch, precision).bytes)
@@ -65,7 +65,7 @@ pub struct Training<'t> {
     pub brings: bool,
     /// Number of steps between two averagings of the replicas; `None` without averaging.
     pub agree_every: Option<u64>,
-    /// Momentum of the central model: share of its last move that it repeats in an averaging.
+    /// Momentum of the central model: the share of its previous move that is added to its move in an averaging.
     pub keep: f32,
     /// Seed of parameters and batches.
     pub seed: u64,

@@ -140,7 +140,7 @@ fn kernels_compute_what_cores_compute() {
     });
 }
 
-/// Checks that there are differences and that none exceeds its limit.
+/// Checks that `differences` is not empty and that no difference exceeds its limit.
 fn small(differences: &[Difference]) {
     for of in differences {
         assert!(of.error <= of.limit, "{of:?}");
@@ -238,7 +238,7 @@ fn averaging(emulator: &Emulator) {
 /// System: crews of one and of three learners, without an emulator. Expectation: no two programs use the same
 /// slot, and averaging needs the memory of three models only.
 #[test]
-fn learners_have_places_of_their_own() {
+fn learners_share_no_slots() {
     let network = network::model("lenet5").expect("a model");
     let crew = |learners, precision| {
         let wanted = Wanted { batches: &[8, 3], precision, learners, arrivals: (3, 1000) };

@@ -1,4 +1,4 @@
-//! Times training steps on a GPU and copies to it.
+//! Times training steps on a GPU and copies from the host to the GPU.
 
 use super::batch::{Batch, place_parameters};
 use super::call::{Cuda, Gpu, Line, Recording, Stopwatch};

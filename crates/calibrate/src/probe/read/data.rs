@@ -21,7 +21,7 @@ const MOST_CLASSES: usize = 4;
 ///
 /// # Errors
 ///
-/// Nothing there can be read.
+/// No file at `path` can be read.
 pub(super) fn sets(
     path: &Path,
     sizes: &[u64],

@@ -86,7 +86,7 @@ fn a_file_that_was_cut_or_removed_is_named() {
 }
 
 #[test]
-fn warm_and_cold_requests_differ() {
+fn warm_and_cold_reads_share_no_requests() {
     let file = DataFile { path: "x".into(), length: 1 << 20 };
     let set = Set::of_records(4096, vec![file.clone()]);
     let (warm, cold) = (set.warm_part(u64::MAX), set.cold_part());
@@ -107,7 +107,7 @@ fn buffers_are_aligned() {
 }
 
 #[test]
-fn too_little_disk_is_refused_with_the_least_that_will_do() {
+fn too_little_disk_space_is_refused_with_the_minimum() {
     assert_eq!(settings().problem(), None);
     let few = ReadSettings { disk: Bytes(100_000), ..settings() };
     assert!(few.problem().unwrap().contains("at least \"360000 B\""), "{:?}", few.problem());

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) cell: Cell,
-    /// Seconds per operation of each trial that is not excluded for another reason than a trend, in the order of
-    /// the trials.
+    /// Time per operation of each trial, in the order of the trials [s]. Trials that were excluded for any
+    /// reason except a trend are left out.
     pub(super) values: Vec<f64>,
     /// Number of excluded trials, by reason.
     pub(super) excluded: BTreeMap<String, u32>,
@@ -51,8 +51,8 @@ impl State {
         }
     }
 
-    /// Returns the values after a drifting start, and `true`. If values drift throughout, returns all values and
-    /// `false`.
+    /// Returns the values that follow a drifting start, and `true`. If the values drift throughout, returns all
+    /// of them and `false`.
     pub(super) fn settled(&self) -> (&[f64], bool) {
         match leading_trend(&self.values, DRIFT) {
             Some(from) => (&self.values[from..], true),

@@ -56,7 +56,7 @@ pub enum End {
 }
 
 impl Summary {
-    /// Adds the cells of a probe; `whole` is true unless the probe ended early.
+    /// Adds the cells of a probe to the summary; `whole` is true unless the probe ended early.
     pub(super) fn add(&mut self, probe: &str, states: &[State], rules: &Rules, whole: bool) {
         let cells = states.iter().map(|state| summarise(probe, state, rules, whole));
         self.cells.extend(cells);

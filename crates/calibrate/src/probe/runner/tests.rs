@@ -107,7 +107,7 @@ fn a_drifting_start_is_marked_and_more_trials_take_its_place() {
 }
 
 #[test]
-fn what_was_measured_is_not_measured_again() {
+fn a_resumed_run_keeps_earlier_samples() {
     let place = tempfile::tempdir().unwrap();
     let stop = go();
     let raise = |_, trial| if trial == 5 { Err(ProbeError::Interrupted) } else { Ok(1.0) };
@@ -124,7 +124,7 @@ fn what_was_measured_is_not_measured_again() {
 }
 
 #[test]
-fn time_and_failures_end_a_probe_and_keep_what_it_had() {
+fn a_timeout_or_failure_ends_a_probe_but_keeps_its_samples() {
     let place = tempfile::tempdir().unwrap();
     let (summary, made) = run(place.path(), &go(), 0, |_, _| Ok(1.0));
     assert_eq!((made.len(), summary.cells[0].end), (0, End::Budget));

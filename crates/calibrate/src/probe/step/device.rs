@@ -192,7 +192,7 @@ mod tests {
     /// System: tasks on a GPU that differ in samples, learners and precision. Expectation: more samples, more
     /// learners and wider numbers need more memory.
     #[test]
-    fn memory_grows_with_what_is_asked_for() {
+    fn memory_grows_with_batch_learners_and_precision() {
         let bytes = |precision, learners, batch| {
             let way = GpuSetup { number: 0, precision, graph: false, learners };
             task(&way.cell("resnet50", batch), 0).memory()

@@ -52,7 +52,7 @@ fn late_ties_are_still_ties_and_late_work_takes_as_long() {
 }
 
 #[test]
-fn the_same_calls_give_the_same_results() {
+fn two_equal_runs_have_equal_completions_and_usage() {
     let run = || {
         let mut net = Network::new();
         let links: Vec<LinkId> =

@@ -38,7 +38,7 @@ fn weights_coefficients_and_caps_divide_a_link() {
 }
 
 #[test]
-fn a_private_link_that_binds_leaves_the_server_to_others() {
+fn a_flow_limited_by_its_own_link_leaves_server_capacity_to_others() {
     // System: server 10, private links 2 and 100; one flow over each.
     // Expectation: 2 and 8, because the second takes what the first cannot.
     let mut net = Network::new();
@@ -106,7 +106,7 @@ fn flows_without_work_or_without_limit_finish_at_once() {
 }
 
 #[test]
-fn a_dead_link_stalls_flows_until_it_lives_again() {
+fn a_link_of_zero_capacity_stalls_flows_until_it_has_capacity_again() {
     // System: 10 units/s, dead from 1 s to 3 s; work 20. Expectation: done at 4 s.
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(10.0));
@@ -171,7 +171,7 @@ fn a_flow_that_is_due_can_be_cancelled_before_it_is_returned() {
 }
 
 #[test]
-fn a_tie_between_ceiling_and_link_is_left_when_the_link_falls_behind() {
+fn a_group_limited_equally_by_cap_and_link_slows_with_the_link() {
     // System: A capped at 2, link of 4 with B. At 2 each, cap and link limit A alike.
     // Expectation: when B has a second flow, A falls to 4/3.
     let mut net = Network::new();
@@ -232,7 +232,7 @@ fn nics_with_equal_traffic_follow_the_level_of_a_server_as_one_cohort() {
 }
 
 #[test]
-fn the_flow_after_the_next_one_is_foreseen() {
+fn peek_second_returns_the_flow_that_ends_after_the_next_one() {
     // System: a shared link; three groups, each with another link of its own, and flows of 3 and 9, of 4 and 8, and
     // of 5 units, all at the same rate. Expectation: the flow that ends after the next one is foreseen if it is
     // another group's flow; `None` if only one group is left.

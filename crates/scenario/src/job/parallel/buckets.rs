@@ -18,7 +18,7 @@ pub struct StageBucket {
     /// Time for which a framework's fusion cycle delays the bucket beyond the end of backward, as a share of the
     /// model's step.
     pub late: f64,
-    /// Whether the gradients belong to experts, which only some model copies have in common.
+    /// Whether the gradients belong to experts. Only some model copies hold the same experts.
     pub experts: bool,
 }
 

@@ -31,8 +31,8 @@ pub struct Context {
 
 impl Context {
     /// Returns the bytes of the keys and values of all tokens of a micro-batch in one attention layer [B]; each rank
-    /// has the part for its own tokens. Where ranks also split layers, only the attention heads of one such rank are
-    /// counted.
+    /// has the part for its own tokens. With tensor parallelism, only the attention heads of one tensor parallel rank
+    /// are counted.
     #[must_use]
     pub fn bytes_of_each(&self, of: &Parallelism) -> u64 {
         let parts = f64::from(of.micro_batches) * f64::from(of.tensor_ranks());

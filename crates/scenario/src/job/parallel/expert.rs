@@ -64,8 +64,8 @@ impl Expert {
         time
     }
 
-    /// Returns the number of programs that each stage needs: one for each rank if the ranks' experts compute for
-    /// unequal times, otherwise 1.
+    /// Returns the number of programs (orders of passes and collectives) that each stage needs: one for each rank if the
+    /// ranks' experts compute for unequal times, otherwise 1.
     #[must_use]
     pub fn programs(&self) -> u32 {
         match self.load {
@@ -101,11 +101,11 @@ impl Expert {
 /// How many tokens each rank's experts get, ÷ the mean over ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
-    /// The busiest rank gets this ratio, and the other ranks get equal parts of the remaining tokens. In layer i, the
-    /// busiest rank is number i modulo the number of ranks.
+    /// Tokens of the busiest rank ÷ the mean over ranks. The other ranks get equal parts of the remaining tokens. In
+    /// layer i, the busiest rank is number i modulo the number of ranks.
     Busiest(f64),
-    /// Every rank gets this ratio: buffers are padded to it, and tokens beyond it are dropped (W. Fedus, B. Zoph and N.
-    /// Shazeer, *Switch Transformers*, JMLR 2022, section 2.2).
+    /// Capacity factor: size of each expert's buffer ÷ the mean number of tokens. Buffers are padded to this size, and
+    /// tokens beyond it are dropped (W. Fedus, B. Zoph and N. Shazeer, *Switch Transformers*, JMLR 2022, section 2.2).
     Capacity(f64),
 }
 

@@ -128,8 +128,8 @@ impl Parallelism {
         self.weights.len() / self.schedule.chunks() as usize
     }
 
-    /// Returns the numbers of ranks that each stage is spread over by each kind of parallelism, for `ranks` model
-    /// copies.
+    /// Returns the number of ranks of each kind of parallelism, over which the model's memory is divided, for a job with
+    /// `ranks` model copies.
     pub(crate) fn spread(&self, ranks: u32) -> Spread {
         Spread {
             tensor: self.tensor_ranks(),
@@ -233,8 +233,8 @@ impl JobSettings {
         self.stages().saturating_mul(self.ranks_of_stage()).div_ceil(self.gpus_per_node())
     }
 
-    /// Returns the number of GPUs of a model copy on each node: all ranks of whole stages, or the `ranks_per_node` of a
-    /// stage that is on several nodes.
+    /// Returns the number of GPUs of a model copy on each node: `ranks_per_node` if it is set, so that a stage may be on
+    /// several nodes; otherwise the GPUs of the stages that share a node.
     fn gpus_per_node(&self) -> u32 {
         let parallel = self.parallel.get();
         let ranks = parallel.and_then(|parallel| parallel.tensor.get()?.ranks_per_node.get());
@@ -243,7 +243,7 @@ impl JobSettings {
         ranks.map_or(stages.saturating_mul(self.ranks_of_stage()), |ranks| ranks.small()).max(1)
     }
 
-    /// Returns the number of GPUs of a stage of a model copy: ranks that split layers × ranks that split sequences.
+    /// Returns the number of GPUs of a stage of a model copy: tensor parallel ranks × context parallel ranks.
     pub(crate) fn ranks_of_stage(&self) -> u32 {
         let tensor = self.parallel.get().and_then(|parallel| parallel.tensor.get());
         let tensor = tensor.and_then(|tensor| tensor.ranks.get()).map_or(1, |ranks| ranks.small());

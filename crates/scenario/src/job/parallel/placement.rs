@@ -1,5 +1,5 @@
-//! Which GPU holds which part of which model copy. GPUs are numbered in this order: ranks that split layers are next to
-//! each other, then come ranks that split sequences, then stages, then model copies (Narayanan et al., *Efficient
+//! Which GPU holds which part of which model copy. GPUs are numbered in this order: tensor parallel ranks are next to
+//! each other, then come context parallel ranks, then stages, then model copies (Narayanan et al., *Efficient
 //! Large-Scale Language Model Training on GPU Clusters*, 2021, section 3).
 
 use crate::{Cluster, Job};
@@ -125,30 +125,33 @@ impl Job {
         Members::new((model * stages + stage) * ranks, 1, ranks)
     }
 
-    /// Returns the GPUs of a stage that split its layers for part `part` of each sequence.
+    /// Returns a tensor parallel group: the GPUs of stage number `stage` of model copy `model` that work on part `part`
+    /// of each sequence. Each of these GPUs has a part of each layer.
     #[must_use]
     pub fn tensor_group(&self, model: u32, stage: u32, part: u32) -> Members {
         let ranks = self.tensor_ranks();
         Members::new(self.stage_group(model, stage).first + part * ranks, 1, ranks)
     }
 
-    /// Returns the GPUs of a stage that split sequences and hold part `rank` of each layer.
+    /// Returns a context parallel group: the GPUs of stage number `stage` of model copy `model` that hold part `rank` of
+    /// each layer. Each of these GPUs has a part of each sequence.
     #[must_use]
     pub fn context_group(&self, model: u32, stage: u32, rank: u32) -> Members {
         let (first, tensor) = (self.stage_group(model, stage).first, self.tensor_ranks());
         Members::new(first + rank, tensor, self.ranks_of_stage() / tensor)
     }
 
-    /// Returns the GPUs of all model copies that hold part `rank` of each layer of stage number `stage`.
+    /// Returns the group that reduces gradients: in all model copies, the GPUs of stage number `stage` that hold part
+    /// `rank` of each layer.
     #[must_use]
     pub fn data_group(&self, stage: u32, rank: u32) -> Members {
         let jump = self.shares().len() as u32 * self.ranks_of_stage();
         self.context_group(0, stage, rank).repeated(self.ranks(), jump)
     }
 
-    /// Returns the GPUs with part `rank` of each layer of stage number `stage`, in all model copies that hold the same
-    /// experts as copy number `model`. `model` must be less than the number of model copies that hold all experts
-    /// together.
+    /// Returns the group that reduces gradients of experts: the GPUs of stage number `stage` that hold part `rank` of
+    /// each layer, in all model copies with the same experts as copy number `model`. `model` must be less than the
+    /// number of model copies that hold all experts together.
     #[must_use]
     pub fn expert_data_group(&self, stage: u32, model: u32, rank: u32) -> Members {
         let (first, apart) = (self.context_group(model, stage, rank), self.expert_ranks());

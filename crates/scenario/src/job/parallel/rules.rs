@@ -183,8 +183,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that `ranks_per_node` divides the number of ranks that split layers, and that `stages_per_node` is
-    /// not set too.
+    /// Checks that `ranks_per_node` divides the number of tensor parallel ranks, and that `stages_per_node` is not set
+    /// too.
     fn check_tensor_nodes(&self, of: &Parallelism) {
         let parallel = self.settings.parallel.get();
         let tensor = parallel.and_then(|parallel| parallel.tensor.get());
