@@ -24,8 +24,9 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     }
     let source =
         Source { name: opened.name().to_owned(), text: opened.text().to_owned(), overrides };
-    let executable = std::env::current_exe()
-        .map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
+    let executable = std::env::current_exe().map_err(|error| {
+        Failure::Machine(format!("cannot find the path of the program `forebay` itself: {error}"))
+    })?;
     let settings = Settings {
         directory: args.directory.as_deref().unwrap_or(Path::new(".")),
         data: args.data.as_deref(),

@@ -191,7 +191,9 @@ fn swept(
         return Err(failure);
     }
     if interrupt::raised() {
-        return Err(Failure::Interrupted("no figure was drawn of an unfinished sweep".into()));
+        return Err(Failure::Interrupted(
+            "no figure was drawn, because the sweep did not finish".into(),
+        ));
     }
     let text = |row: Vec<Cell>| row.iter().map(ToString::to_string).collect();
     Table::new(header(&grid), rows.into_values().flatten().map(text)).map_err(fail)
@@ -203,7 +205,9 @@ fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, 0, &options);
     if interrupt::raised() {
-        return Err(Failure::Interrupted("no figure was drawn of an unfinished run".into()));
+        return Err(Failure::Interrupted(
+            "no figure was drawn, because the run did not finish".into(),
+        ));
     }
     let report = report::summarise(&scenario, &[outcome.whole()?], 0.0);
     let columns = ["job", "time"].into_iter().chain(OVER_TIME.map(|(name, _)| name));

@@ -59,8 +59,8 @@ impl Output {
         Ok(())
     }
 
-    /// Writes the waiting rows and ends the output: with all of `points`, or after an interruption with the finished ones. An
-    /// existing file stays as it was if no point was finished.
+    /// Writes the waiting rows and closes the output, which has all `points` points, or only the finished ones after an
+    /// interruption. If no point was finished, an existing file stays as it was.
     pub(super) fn finish(mut self, points: usize) -> Result<(), Failure> {
         for rows in std::mem::take(&mut self.waiting).into_values() {
             self.write_rows(&rows)?;

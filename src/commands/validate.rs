@@ -209,8 +209,9 @@ fn with_settings<R>(
     wanted: &Validate,
     act: impl FnOnce(&Settings<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let executable = std::env::current_exe()
-        .map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
+    let executable = std::env::current_exe().map_err(|error| {
+        Failure::Machine(format!("cannot find the path of the program `forebay` itself: {error}"))
+    })?;
     act(&Settings {
         directory: wanted.directory.as_deref().unwrap_or(Path::new(".")),
         data: None,

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Summary of errors over the points that count: held-out points whose runs agree ([`Point::counts`]).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Number of points that count.
+    /// Number of held-out points that the verdict is computed from.
     pub points: usize,
     /// Number of held-out points that were too noisy to count.
     pub too_noisy: usize,

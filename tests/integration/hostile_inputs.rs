@@ -49,7 +49,11 @@ fn a_huge_table_cell_is_refused_with_its_line() {
         let out = within_little_memory(&place, &arguments);
         assert_eq!(out.status.code(), Some(2), "{arguments}: {}", said(&out));
         assert!(said(&out).contains(file), "{}", said(&out));
-        assert!(said(&out).contains("a row from line 3 on has more than 1 MiB"), "{}", said(&out));
+        assert!(
+            said(&out).contains("the row that begins on line 3 has more than 1 MiB"),
+            "{}",
+            said(&out)
+        );
         assert!(said(&out).contains("quotation marks"), "{}", said(&out));
     }
     sparse(&place, "rows.csv.partial", "{\"key\": \"", 300 << 20);

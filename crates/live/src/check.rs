@@ -237,7 +237,7 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if job.failures.is_some() || job.checkpoint.is_some() || !scenario.faults.is_empty() {
         return refuse(format!(
-            "a live run neither fails nor writes checkpoints, as `{name}` may: leave out `failures`, \
+            "a live run has no failures and no checkpoints, and `{name}` asks for them: leave out `failures`, \
              `checkpoint` and `fault`"
         ));
     }

@@ -24,7 +24,7 @@ pub struct Requests {
     /// Number of samples in an epoch: one entry for each worker if each worker has its own files, otherwise one entry for all
     /// workers.
     own: Vec<u64>,
-    /// Number of samples that have not been requested in the epoch in progress, with the same entries as `own`.
+    /// For each entry of `own`, the number of its samples that have not been requested in the current epoch.
     left: Vec<u64>,
     /// Samples of the data set, and number of loaders that share them.
     samples: u64,

@@ -42,7 +42,7 @@ pub enum InputError {
     Excess(&'static str),
     /// A row of a table is longer than the limit for what is kept in memory.
     #[error(
-        "a row from line {line} on has more than 1 MiB; close its quotation marks, or leave out what is so long"
+        "the row that begins on line {line} has more than 1 MiB; close its quotation marks, or shorten it"
     )]
     LongRow {
         /// Line in which the row begins, from 1.

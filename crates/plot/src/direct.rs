@@ -11,7 +11,7 @@ const SIZE: f64 = 11.0;
 const PITCH: f64 = 14.0;
 /// Maximum distance from the end of a curve to its name [px].
 const FARTHEST: f64 = 18.0;
-/// Distance from the panel to the names [px].
+/// Distance from the panel to the curves' labels [px].
 const GAP: f64 = 14.0;
 /// Minimum share of the x axis that every curve must reach for curves to be labelled.
 const REACHED: f64 = 0.9;

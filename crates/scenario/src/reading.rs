@@ -107,7 +107,7 @@ fn rate(value: f64) -> f64 {
     if value > 0.0 { value.max(1e-6) } else { f64::INFINITY }
 }
 
-/// Returns the profile's law of reads for a kind of access.
+/// Returns the read law in `fit`, a profile's fit for one kind of access; `None` if the fit has none.
 pub(super) fn read_law(fit: &Fit) -> Option<ReadLaw> {
     let law = fit.read()?;
     Some(ReadLaw {

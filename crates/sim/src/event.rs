@@ -26,7 +26,7 @@ pub(super) enum ActivityId {
     Average(DeviceId),
     /// A device that adds up the gradients of its GPU's learners.
     Sum(DeviceId),
-    /// The averaging of the reference models of a job copy.
+    /// The averaging of a job copy's reference models, while it takes time.
     Averaged(JobId),
     /// A device that sleeps between two polls for a batch.
     Sleeper(DeviceId),

@@ -53,7 +53,7 @@ impl Lineage {
         Lineage { unread: prefill, keeps: saved || recorded, record, ..Lineage::default() }
     }
 
-    /// Records that the sample at position `sample` is read at `turn`.
+    /// Records that read number `turn` reads the sample at position `sample` of the data set.
     pub(super) fn locate(&mut self, turn: u64, sample: u64) {
         self.located.insert(turn, sample);
     }

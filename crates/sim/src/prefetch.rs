@@ -87,7 +87,7 @@ impl Loaders {
         worker.timeline.prefetch();
     }
 
-    /// Prefetches the station of worker `w`, whose stage was prefetched before.
+    /// Fetches the station of worker `w` into the CPU cache; the worker's stage is there already.
     #[inline]
     fn fetch_station(&self, env: &Env, w: WorkerId) {
         if let Cores::Fifo(station) = self.stages[self.workers[w].stage].cores {

@@ -48,7 +48,7 @@ impl Serving {
 }
 
 impl Table {
-    /// Returns an idle table.
+    /// Returns a storage with the throughput table `of` and no request in progress.
     pub(super) fn new(of: Arc<Throughput>) -> Table {
         let (now, planned) = (Time::ZERO, Time::NEVER);
         Table { of, requests: Vec::new(), now, planned, usage: LinkUse::default() }

@@ -341,7 +341,7 @@ impl Loaders {
         }
     }
 
-    /// Records in the timeline of worker `w` that worker `by` ended its idleness or blocking.
+    /// Records in the timeline of worker `w` that worker `by` ended the idleness or blocking of `w`.
     pub(super) fn link(&mut self, w: WorkerId, by: WorkerId) {
         self.workers[w].timeline.link(by.number());
     }

@@ -128,7 +128,7 @@ impl Plan {
         if plan.trials.at_most.0 < plan.trials.at_least.0 {
             let Rules { at_least, at_most, .. } = plan.trials;
             return Err(refuse(format!(
-                "trials.at_most: {} is less than at_least, {}; raise it",
+                "trials.at_most: {} is less than at_least, {}; raise `at_most`",
                 at_most.0, at_least.0
             )));
         }

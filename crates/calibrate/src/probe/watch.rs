@@ -81,7 +81,7 @@ fn ticks(stat: &str) -> [f64; 2] {
 impl Limits {
     /// Returns why a trial must not be used; `None` if it may be used. The trial's `threads` threads used the
     /// processor for `core_seconds` and waited for cores for `waited` seconds, all together. Other processes may
-    /// use half of the cores that the trial does not need, but not all of them, because cores share caches and
+    /// use at most half of the cores that the trial does not need, because cores share caches and
     /// memory. Processor time is counted in ticks, so a difference of two ticks proves nothing.
     #[must_use]
     pub fn judge(

@@ -88,9 +88,9 @@ mod tests {
     fn a_long_row_is_reported_with_its_first_line() {
         let long = "1".repeat(LONGEST + 1);
         let said = read(&format!("a,b\n1,2\n3,{long}")).unwrap_err();
-        assert!(said.contains("a row from line 3 on has more than 1 MiB"), "{said}");
+        assert!(said.contains("the row that begins on line 3 has more than 1 MiB"), "{said}");
         // A quotation mark that is never closed makes the rest of the file one cell.
         let said = read(&format!("a,b\n1,\"2\n{}", "3,4\n".repeat(LONGEST))).unwrap_err();
-        assert!(said.contains("from line 2 on"), "{said}");
+        assert!(said.contains("begins on line 2"), "{said}");
     }
 }

@@ -20,7 +20,7 @@ pub enum EpochsLaw {
 }
 
 impl EpochsLaw {
-    /// Returns the epochs with batches of `batch` samples.
+    /// Returns the number of epochs that reach the target accuracy with batches of `batch` samples.
     #[must_use]
     pub fn epochs(&self, batch: f64) -> f64 {
         match self {

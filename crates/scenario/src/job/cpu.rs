@@ -135,7 +135,7 @@ impl Rules<'_> {
         }
         if job.loader.requests.is_some() && job.copies_to_devices() && node.pcie.is_infinite() {
             self.check.remark(format!(
-                "`job.{}.loader.pytorch.to_device` has no effect: `cluster.node.pcie` is not written.",
+                "`job.{}.loader.pytorch.to_device` has no effect: `cluster.node.pcie` is not set.",
                 job.name
             ));
         }

@@ -42,8 +42,8 @@ pub enum Replaced {
 /// Which worker gets the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dealt {
-    /// The next worker in turn gets the request, however much work it has. If batches may be handed out in any order,
-    /// workers that already have their share of the requests ahead are skipped.
+    /// Workers get requests round robin, even while they are busy. Only if batches may be handed out in any order, a worker
+    /// that has its full share of the outstanding requests is skipped.
     InTurn,
     /// The worker that is free first gets the request.
     AsFree,

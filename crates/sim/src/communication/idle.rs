@@ -59,7 +59,7 @@ pub(super) fn follow(
     Followed { takes: Span(idle.end.0), uses }
 }
 
-/// Returns an environment without other activities and without random samples.
+/// Returns an environment in which nothing else runs and no random numbers are drawn.
 fn nothing() -> Env {
     Env::new(Streams::new(0, 0))
 }

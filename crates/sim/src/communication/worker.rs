@@ -10,7 +10,7 @@ use forebay_engine::Time;
 pub(super) struct WorkerRun {
     /// Number of times that the model copy has pulled all parameters.
     informed: u64,
-    /// Number of completed exchanges: the servers have added everything that the model copy pushed in them.
+    /// Number of completed exchanges: those in which the servers have added all that this model copy pushed.
     pub(super) added: u64,
     /// Number of steps that the model copy has done.
     pub(super) finished: u64,

@@ -8,7 +8,7 @@ use crate::sync::{AlgorithmName, Fidelity, Reduction};
 pub struct Method {
     /// Algorithm of the collectives.
     pub reduction: Reduction,
-    /// Whether each transfer is simulated, or a collective takes its time on an idle network.
+    /// Whether each transfer is simulated, or the time of a collective is computed for an idle network.
     pub fidelity: Fidelity,
     /// Number of transfers in a step by which the fidelity was chosen; `None` if the scenario file sets the fidelity.
     pub chosen_by: Option<f64>,
