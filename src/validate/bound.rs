@@ -4,7 +4,7 @@ use super::Observed;
 use crate::scenario::{Device, Job, Operation, Scenario};
 use serde::Serialize;
 
-/// Bottleneck of a configuration.
+/// The resource that limits a configuration of a validation plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {

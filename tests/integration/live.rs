@@ -273,7 +273,7 @@ fn live_runs_emulate_io_queues_to_an_nvme_of_target() {
         format!("nvme-of = {{ {keys} }}")
     };
     let notes = notes(&place, &target(""));
-    assert!(notes.contains("1 queues of 128 requests and 1 MB/s"), "{notes}");
+    assert!(notes.contains("I/O queues (1) of 128 requests and 1 MB/s"), "{notes}");
     let makespan = |more: &str| {
         let storage = format!("storage.disk={{ {} }}", target(more));
         let arguments = ["--set", storage.as_str(), "--set", "dataset.d.sample_size=\"10 kB\""];

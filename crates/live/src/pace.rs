@@ -31,8 +31,6 @@ const SHORTEST: Span = Span(2_000_000);
 pub(super) struct Limits {
     /// Operations per second; `None` if the scenario sets no limit [1/s].
     operations: Option<f64>,
-    /// Whether every request counts as an operation; if not, only opening a file does.
-    each_request_operates: bool,
     /// I/O queues of a node; `None` if the scenario sets none.
     queues: Option<Queues>,
     /// Time to the first byte; `None` if the scenario sets none.
@@ -65,7 +63,6 @@ impl Limits {
         };
         let limits = Limits {
             operations: Some(path.operations).filter(|rate| written.operations && rate.is_finite()),
-            each_request_operates: path.each_request_operates,
             queues,
             latency: drawn.cloned(),
             more: trip + own,
@@ -101,7 +98,7 @@ impl Limits {
             }
         }
         if let Some(Queues { number, depth, bandwidth }) = self.queues {
-            let each = format!("{number} queues of {depth} requests");
+            let each = format!("I/O queues ({number}) of {depth} requests");
             say(match bandwidth.is_finite() {
                 true => format!("{each} and {} MB/s", short(bandwidth / 1e6)),
                 false => each,
@@ -225,7 +222,7 @@ impl Pace {
 
     /// Waits for the operation station before a file is opened, if opens are operations.
     pub(super) fn open(&mut self, log: &mut Log) {
-        if !self.pacer.limits.each_request_operates {
+        if self.pacer.limits.queues.is_none() {
             self.operate(log);
         }
     }
@@ -237,7 +234,7 @@ impl Pace {
         self.sleep(served, log);
     }
 
-    /// Waits for a slot in the reader's I/O queue, and for the operation station if every request is an operation.
+    /// Waits for a slot in the reader's I/O queue, if there are queues, and then for the operation station.
     fn enter(&mut self, log: &mut Log) {
         let Pacer { limits, ledger, over, .. } = &*self.pacer;
         let Some(Queues { number, depth, .. }) = limits.queues else { return };
@@ -249,9 +246,7 @@ impl Pace {
         while !enter() {
             log.sleep_until(log.now() + LOOK, over);
         }
-        if limits.each_request_operates {
-            self.operate(log);
-        }
+        self.operate(log);
     }
 
     /// Begins request number `request` of `bytes` for the sample at `position`. The caller then makes the real read.

@@ -266,7 +266,7 @@ fn work(operation: &Operation, index: u64) -> Work {
             Work::Delay(Draw::new(distribution, Purpose::Delay, index))
         }
         Operation::Decode(law) => Work::Decode(*law),
-        // With an emulated device, copies occupy its link; kernels of a loader are refused before.
+        // Copies occupy the link of an emulated device. `check` has refused loaders that decode on a GPU.
         Operation::Copy | Operation::CopyStored | Operation::Kernel(_) => Work::Copy,
         Operation::Memcpy(per_byte) => Work::Memcpy(*per_byte),
     }

@@ -148,15 +148,16 @@ impl Loaders {
         self.operate_range(env, r)
     }
 
-    /// Sends range `r` to the station that limits the storage's operations, if every request has to visit that station; returns
+    /// Sends range `r` to the station that limits the storage's operations, if it has I/O queues; returns
     /// true if its bytes are there at once.
     fn operate_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let range = &mut self.fetches.ranges[r];
         range.state = State::Opening;
         let w = range.worker;
         let mount = &self.loaders[self.workers[w].loader].mount;
-        let visits = mount.queues().is_some_and(|queues| queues.each_operates);
-        let Some(station) = mount.station.filter(|_| visits) else { return self.ask_range(env, r) };
+        // Elsewhere the worker's open of the file was the operation.
+        let station = mount.station.filter(|_| mount.queues().is_some());
+        let Some(station) = station else { return self.ask_range(env, r) };
         self.note_fetch(env, w, Cause::Open);
         let station = &mut env.stations[station];
         let visit = Waiting { activity: ActivityId::Range(r), delay: station.service };

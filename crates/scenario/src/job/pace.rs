@@ -81,7 +81,7 @@ impl SamplePath<'_> {
         let trip = if path.is_remote() { 2.0 * self.cluster.latency } else { 0.0 };
         let latency = mean(&path.latency) + path.seek().unwrap_or(0.0) + trip;
         let dataset = self.dataset;
-        let operations = match path.each_request_operates {
+        let operations = match path.queues.is_some() {
             true => dataset.requests_per_sample(),
             false => dataset.opens_per_sample(),
         };

@@ -88,7 +88,6 @@ impl Kind for NvmeOf {
                 bandwidth: or_infinite(&self.queue_bandwidth),
             }),
             operations: or_infinite(&self.operations),
-            each_request_operates: true,
             cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
             ..RequestPath::unlimited(Location::Shared, access)
         })

@@ -46,9 +46,9 @@ pub struct Queues {
     pub bandwidth: f64,
 }
 
-/// The resources that a request to a storage passes, in this order: the server of operations (first come, first served, at
-/// `operations` per second; for opens or for every request); a slot of its I/O queue; the rate limit of requests; the latency;
-/// and the service of its bytes, which may also pass the node's NIC, the I/O queue and storage targets.
+/// The resources that a request to a storage passes, in this order: a slot of its I/O queue; the server of operations (first
+/// come, first served, at `operations` per second); the rate limit of requests; the latency; and the service of its bytes,
+/// which may also pass the node's NIC, the I/O queue and storage targets.
 ///
 /// The simulator is built from this path. Live runs enforce the limits in it that the scenario file sets. Rules, advice and the
 /// naive model read it. None of them depends on the kind of storage.
@@ -58,10 +58,9 @@ pub struct RequestPath {
     pub location: Location,
     /// How files are read.
     pub access: Access,
-    /// Operations per second [1/s]; may be infinite.
+    /// Operations per second [1/s]; may be infinite. Behind I/O queues every request is an operation; elsewhere only opens of
+    /// files are.
     pub operations: f64,
-    /// Whether every request counts as an operation; otherwise only opens of files do.
-    pub each_request_operates: bool,
     /// I/O queues of each node, if it has any.
     pub queues: Option<Queues>,
     /// Rate limit of requests; requests beyond it are refused and retried.
@@ -89,7 +88,6 @@ impl RequestPath {
             location,
             access,
             operations: f64::INFINITY,
-            each_request_operates: false,
             queues: None,
             limit: None,
             latency: Distribution::Constant(0.0),

@@ -76,7 +76,6 @@ fn nvme_over_fabrics_has_queues_and_counts_every_request() {
         queues: Some(Queues { number: 4, depth: 128, bandwidth: 2e9 }),
         latency: Distribution::Constant(80e-6),
         operations: 4e5,
-        each_request_operates: true,
         ..RequestPath::unlimited(Location::Shared, Access::Direct)
     };
     assert_eq!((scenario.storage[1].kind, &scenario.storage[1].path), ("nvme-of", &expected));

@@ -136,8 +136,7 @@ impl Builder<'_> {
             let limited = !route.is_empty() || model.per_stream.is_finite();
             routes.push(limited.then(|| self.way(route, model.per_stream)));
         }
-        let each_operates = model.path.each_request_operates;
-        IoQueues { slots: queues.slots, links: queues.links, routes, first: 0, each_operates }
+        IoQueues { slots: queues.slots, links: queues.links, routes, first: 0 }
     }
 
     /// Returns the components of a storage that all nodes share, and adds them at the first call.

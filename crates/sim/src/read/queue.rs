@@ -20,8 +20,6 @@ pub(crate) struct IoQueues {
     pub(crate) routes: Vec<Option<GroupId>>,
     /// Number of the queue that the loader's first worker uses.
     pub(crate) first: u32,
-    /// Whether every request visits the station that limits the storage's operations; otherwise only opens do.
-    pub(crate) each_operates: bool,
 }
 
 impl IoQueues {
