@@ -29,7 +29,7 @@ pub const SIMULATED_ONLY: [&str; 36] = [
     "job.parallel.pipeline",
     "job.parallel.tensor",
     "job.parallel.zero",
-    "job.stage",
+    "job.copy",
     "job.sync.allreduce",
     "job.sync.elastic-averaging",
     "job.sync.parameter-server",

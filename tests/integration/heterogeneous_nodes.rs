@@ -121,7 +121,7 @@ fn settings_that_share_cores_are_refused_on_groups_with_fifo_cores() {
                  [storage.nvme.local-disk]\nbandwidth = \"1 GB/s\"\ncapacity = \"1 TB\"\n\
                  [storage.far.file-server]\nbandwidth = \"1 GB/s\"\n\
                  [dataset.raw]\nsamples = 120000\nsample_size = \"200 kB\"\n";
-    let convert = "stage = { to = \"nvme\", share = \"all\", convert = { from = \"raw\" } }";
+    let convert = "copy = { to = \"nvme\", share = \"all\", convert = { from = \"raw\" } }";
     let resolved = |nodes, job: &str, far: bool| {
         let text = text(group, nodes, job);
         let far =

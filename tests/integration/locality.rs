@@ -123,7 +123,7 @@ fn staged_parts_of_a_data_set_have_replicas() {
     // System: the data set comes from a server, from which each node copies its part. Expectation: r quarters
     // of it to each node, and reads as with parts that were there from the start.
     let server = ("storage.blob", "{ file-server = { bandwidth = \"1 GB/s\" } }");
-    let stage = ("job.stage", "{ to = \"nvme\", share = \"part\", streams = 8 }");
+    let stage = ("job.copy", "{ to = \"nvme\", share = \"part\", streams = 8 }");
     for (replicas, bytes) in [("1", 100e6), ("2", 200e6), ("3", 300e6)] {
         let changes =
             [server, stage, ("job.storage", "\"blob\""), ("job.replicas", replicas), LOCAL];
@@ -160,7 +160,7 @@ fn invalid_replica_settings_are_refused() {
         (&["job.replicas=4", "job.sampler=\"local\""], "every node has every file"),
         (&[server, "job.storage=\"blob\""], "\"blob\" is shared by all nodes"),
         (
-            &[server, "job.storage=\"blob\"", "job.stage={ to = \"nvme\" }"],
+            &[server, "job.storage=\"blob\"", "job.copy={ to = \"nvme\" }"],
             "each node copies the whole data set",
         ),
         (&["job.replicas=3", "storage.nvme.local-disk.capacity=\"250 MB\""], "do not fit"),

@@ -341,10 +341,10 @@ const WRITTEN: [(&str, &[&str]); 36] = [
         ],
     ),
     (
-        "job.stage",
+        "job.copy",
         &[
             "storage={ d = { local-disk = { bandwidth = \"1 GB/s\" } }, t = { local-disk = { bandwidth = \"1 GB/s\", capacity = \"1 GB\" } } }",
-            "job.stage={ to = \"t\" }",
+            "job.copy={ to = \"t\" }",
         ],
     ),
     ("job.sync.allreduce", &["job.sync={ allreduce = { gradients = \"1 MB\" } }"]),

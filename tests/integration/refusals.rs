@@ -91,7 +91,7 @@ fn live_runs_refuse_storage_that_they_do_not_emulate() {
     refused(&[("storage.disk", table)], "write `local-disk` or `file-server`");
     let cached = "{ file-server = { bandwidth = \"1 GB/s\", cache = { on = \"nvme\", capacity = \"1 MB\" } } }";
     refused(&[("storage.disk", cached)], "leave out the cache of `disk`");
-    refused(&[("job.stage", "{ to = \"nvme\" }")], "leave out `stage`");
+    refused(&[("job.copy", "{ to = \"nvme\" }")], "leave out `copy`");
     let kept = ("job.decoded_cache", "{ capacity = \"1 MB\" }");
     let decode = ("job.loader.tf-queue.decode", "\"1 us\"");
     refused(&[kept, decode], "leave out `decoded_cache`");

@@ -25,7 +25,7 @@ capacity = "1 GB"
 const SERVER: &str = "storage.s.file-server";
 
 pub(crate) fn scenario() -> String {
-    reader(2, MACHINE, (400, "1 MB"), "storage = \"s\"\nstage = { to = \"nvme\" }")
+    reader(2, MACHINE, (400, "1 MB"), "storage = \"s\"\ncopy = { to = \"nvme\" }")
 }
 
 pub(crate) fn outcome(changes: &[(&str, &str)]) -> Outcome {
@@ -48,7 +48,7 @@ fn staging_takes_the_bytes_over_the_slowest_link() {
     let per_stream = (&*format!("{SERVER}.per_stream"), "\"10 MB/s\"");
     let latency = (&*format!("{SERVER}.latency"), "\"10 ms\"");
     let operations = (&*format!("{SERVER}.operations"), "\"50 /s\"");
-    let streams = ("job.j.stage.streams", "5");
+    let streams = ("job.j.copy.streams", "5");
     let write = ("storage.nvme.local-disk.write_bandwidth", "\"80 MB/s\"");
     for (what, changes, expected) in [
         ("the server", &[] as &[(&str, &str)], 4.0),
@@ -60,7 +60,7 @@ fn staging_takes_the_bytes_over_the_slowest_link() {
         ("the NIC", &[("cluster.network.nic", "\"50 MB/s\"")], 8.0),
         ("the tier's writes", &[write], 5.0),
         ("the tier", &[("storage.nvme.local-disk.bandwidth", "\"40 MB/s\"")], 10.0),
-        ("memory", &[("job.j.stage.to", "\"ram\"")], 4.0),
+        ("memory", &[("job.j.copy.to", "\"ram\"")], 4.0),
     ] {
         // The last files of several streams end one after the other.
         let found = seconds(changes);
@@ -79,7 +79,7 @@ fn staging_ends_before_the_first_step_and_reads_use_the_tier() {
     assert_near("bytes", job.staging[0].bytes, 400e6);
     assert_near("server", served(&all, "s.bandwidth"), 400e6);
     assert_near("disk", served(&all, "nvme.bandwidth"), 3.0 * 400e6);
-    let without = outcome(&[("job.j.storage", "\"nvme\""), ("job.j.stage.to", "\"ram\"")]);
+    let without = outcome(&[("job.j.storage", "\"nvme\""), ("job.j.copy.to", "\"ram\"")]);
     assert_near("from memory", without.makespan, 0.4);
 }
 
@@ -121,7 +121,7 @@ fn an_object_store_that_refuses_requests_delays_staging() {
     // initial burst; refused requests are repeated within a second, so that no file is missing.
     let store = "{ object-store = { bandwidth = \"1 GB/s\", requests = \"20 /s\", \
                  retry = { most = \"1 s\" } } }";
-    let all = outcome(&[("storage.s", store), ("job.j.stage.streams", "40")]);
+    let all = outcome(&[("storage.s", store), ("job.j.copy.streams", "40")]);
     let staged = &all.jobs[0].staging[0];
     assert!((19.0..23.0).contains(&staged.seconds), "{}", staged.seconds);
     assert_near("bytes", staged.bytes, 400e6);
@@ -147,7 +147,7 @@ pub(crate) const CONVERSION: [(&str, &str); 5] = [
     ("dataset.jpegs", "{ samples = 400, sample_size = \"1 MB\" }"),
     ("dataset.d.sample_size", "\"2 MB\""),
     ("dataset.d.layout", "{ shards = { samples = 40, request = \"8 MB\" } }"),
-    ("job.j.stage.convert", "{ from = \"jpegs\", compute = \"20 ms\" }"),
+    ("job.j.copy.convert", "{ from = \"jpegs\", compute = \"20 ms\" }"),
     ("run.epochs", "1"),
 ];
 
@@ -167,9 +167,9 @@ fn converting_a_data_set_takes_reading_computing_and_writing() {
     let several = |cores: &str, mean: &str| {
         let compute = format!("{{ exponential = {{ mean = \"{mean}\" }} }}");
         let changes = [
-            ("job.j.stage.streams", "8"),
+            ("job.j.copy.streams", "8"),
             ("cluster.node.cores", cores),
-            ("job.j.stage.convert.compute", compute.as_str()),
+            ("job.j.copy.convert.compute", compute.as_str()),
         ];
         seconds(&[&CONVERSION[..], &changes].concat())
     };
@@ -183,10 +183,10 @@ fn invalid_conversions_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (changes, says) in [
         (&["dataset.jpegs.samples=300"] as &[&str], "write the same number of samples for both"),
-        (&["job.j.stage.convert={}"], "name the data set that is on the storage"),
-        (&["job.j.stage.convert.from=\"pngs\""], "no dataset named \"pngs\""),
+        (&["job.j.copy.convert={}"], "name the data set that is on the storage"),
+        (&["job.j.copy.convert.from=\"pngs\""], "no dataset named \"pngs\""),
         (&["cluster.node.scheduling=\"fifo\""], "\"fifo\" scheduling"),
-        (&["job.j.nodes=2", "job.j.stage.share=\"part\""], "write `share = \"all\"`"),
+        (&["job.j.nodes=2", "job.j.copy.share=\"part\""], "write `share = \"all\"`"),
     ] {
         let sets = CONVERSION.iter().map(|(key, value)| format!("{key}={value}"));
         let sets = sets.chain(changes.iter().map(|&set| set.to_owned()));
@@ -217,9 +217,9 @@ fn reports_state_the_time_and_bytes_of_staging() {
 fn invalid_staging_settings_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
-        ("job.j.stage={}", "name a `local-disk` or a `memory`"),
-        ("job.j.stage.to=\"s\"", "is already on this storage"),
-        ("job.j.stage.to=\"tape\"", "no storage named \"tape\""),
+        ("job.j.copy={}", "name a `local-disk` or a `memory`"),
+        ("job.j.copy.to=\"s\"", "is already on this storage"),
+        ("job.j.copy.to=\"tape\"", "no storage named \"tape\""),
         ("job.j.storage=\"nvme\"", "is already on this storage"),
         ("dataset.d.samples=2000", "2.0 GB of data sets and 0.0 GB of caches do not fit"),
         ("storage.nvme={ local-disk = { bandwidth = \"1 GB/s\" } }", "write its `capacity"),

@@ -10,7 +10,7 @@ use super::staging::{CONVERSION, assert_near, outcome, scenario, seconds};
 /// A server of 200 MB/s that all nodes share, to which the data set is copied for one epoch.
 const SHARED: [(&str, &str); 3] = [
     ("storage.scratch", "{ file-server = { bandwidth = \"200 MB/s\" } }"),
-    ("job.j.stage.to", "\"scratch\""),
+    ("job.j.copy.to", "\"scratch\""),
     ("run.epochs", "1"),
 ];
 const SCRATCH: &str = "storage.scratch.file-server";
@@ -39,7 +39,7 @@ fn staging_to_a_shared_storage_writes_file_by_file() {
         assert!((found / expected - 1.0).abs() < 0.02, "{what}: {found} instead of {expected}");
     }
     // Four streams read together, and then write together, at the full rate of the servers.
-    let four = [per_stream, ("job.j.stage.streams", "4")];
+    let four = [per_stream, ("job.j.copy.streams", "4")];
     assert_near("four streams", seconds(&[&SHARED[..], &four].concat()), 400.0 * 0.015);
 }
 
@@ -93,7 +93,7 @@ fn a_shared_object_store_that_refuses_requests_delays_writing() {
     // System: an object store that serves 20 requests per second. Expectation: 400 requests take 20 s, less the
     // initial burst.
     let store = "{ object-store = { requests = \"20 /s\", retry = { most = \"1 s\" } } }";
-    let changes = [("storage.scratch", store), ("job.j.stage.streams", "40")];
+    let changes = [("storage.scratch", store), ("job.j.copy.streams", "40")];
     let all = outcome(&[&SHARED[..], &changes].concat());
     let staged = &all.jobs[0].staging[0];
     assert!((19.0..23.0).contains(&staged.seconds), "{}", staged.seconds);
@@ -115,9 +115,9 @@ fn a_shared_storage_must_have_capacity_for_staged_data() {
         let said = capacity(size, copies).expect_err("too much").to_string();
         assert!(said.contains("do not fit into a tier"), "{said}");
     }
-    let shared = with(&[("job.j.nodes", "2"), ("job.j.stage.share", "\"part\"")]).expect("right");
+    let shared = with(&[("job.j.nodes", "2"), ("job.j.copy.share", "\"part\"")]).expect("right");
     let said = shared.remarks.join("\n");
-    assert!(said.contains("stage.share` has no effect: all nodes share the storage"), "{said}");
+    assert!(said.contains("copy.share` has no effect: all nodes share the storage"), "{said}");
     let slow = with(&[(&*format!("{SCRATCH}.bandwidth"), "\"10 B/s\"")]).expect_err("too slow");
     assert!(slow.to_string().contains("copying the data set to a node takes 40000004 s"), "{slow}");
     let table = "{ measured = { remote = true, sizes = [\"1 MB\"], requests = [1], \
@@ -157,7 +157,7 @@ fn conversions_between_any_layouts_read_and_write_each_byte_once() {
         let changes = [
             ("dataset.jpegs", jpegs.as_str()),
             ("dataset.d.layout", to.as_str()),
-            ("job.j.stage.streams", streams.as_str()),
+            ("job.j.copy.streams", streams.as_str()),
             ("job.nodes", nodes.as_str()),
             (&*format!("{SCRATCH}.operations"), "\"1e6 /s\""),
             ("job.batch", "1"),

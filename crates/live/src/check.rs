@@ -268,8 +268,8 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if job.staging.is_some() {
         return refuse(format!(
-            "a live run does not stage data sets, as `{name}` does: copy its data set yourself, write the `storage` that it \
-             is on then, and leave out `stage`"
+            "a live run does not copy data sets to nodes, as `{name}` does: copy its data set yourself, write the `storage` that it \
+             is on then, and leave out `copy`"
         ));
     }
     if job.decoded_cache.is_some() {

@@ -1,6 +1,8 @@
 //! A parsed scenario file as a tree; every node of the tree knows its position in the file.
 
+use super::renamed::{self, new_name};
 use super::value::{Tree, Value};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Index of a document node.
@@ -42,6 +44,8 @@ pub(super) enum Kind {
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     nodes: Vec<Node>,
+    /// A remark for each old name of a key that the file or an override uses.
+    old_names: BTreeSet<String>,
 }
 
 impl Document {
@@ -55,7 +59,7 @@ impl Document {
             origin: None,
             kind: Kind::Table(Vec::new()),
         };
-        Self { nodes: vec![root] }
+        Self { nodes: vec![root], old_names: BTreeSet::new() }
     }
 
     /// Returns the node with this index.
@@ -71,6 +75,34 @@ impl Document {
         }
         self.nodes.push(node);
         id
+    }
+
+    /// Returns the present name of the key `key` of a table: if `key` is an old name, the new one.
+    pub(super) fn present_name(&mut self, table: NodeId, key: &str) -> String {
+        let path = self.table_path(table);
+        let Some(new) = new_name(&path, key) else { return key.to_owned() };
+        let remark = renamed::remark(&path, key, new);
+        self.old_names.insert(remark);
+        new.to_owned()
+    }
+
+    /// Returns the path of a table, without names or positions of array elements.
+    fn table_path(&self, mut table: NodeId) -> Vec<&str> {
+        let mut path = Vec::new();
+        while table != ROOT {
+            let Node { key, parent, .. } = self.node(table);
+            if !matches!(self.node(*parent).kind, Kind::List(_)) {
+                path.push(key.as_str());
+            }
+            table = *parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// Returns a remark for each old name of a key that the file or an override uses.
+    pub(super) fn old_names(&self) -> impl Iterator<Item = &String> {
+        self.old_names.iter()
     }
 
     /// Puts the children of a table in the order of the file.
@@ -151,6 +183,7 @@ impl Document {
             }
             return elements.into_iter().flat_map(|e| self.descend(e, key, origin)).collect();
         }
+        let key = &self.present_name(id, key);
         if let Some(member) = self.member(id, key) {
             return vec![member];
         }
@@ -202,6 +235,7 @@ impl Document {
             }
             Tree::Table(members) => {
                 for (key, member) in members {
+                    let key = &self.present_name(id, key);
                     let child = self.add(id, key, unset.clone(), origin);
                     self.assign(child, member, origin);
                 }
@@ -252,8 +286,9 @@ impl Document {
                     continue;
                 }
             }
-            rest.push(key.clone());
-            from = self.member(here, key);
+            let key = skeleton.present_name(to, key);
+            from = self.member(here, &key);
+            rest.push(key);
             if let Some(next) = from {
                 to = skeleton.push(Node { parent: to, ..self.bare(next) });
             }

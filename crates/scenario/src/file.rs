@@ -169,7 +169,10 @@ pub(super) fn parse_value(text: &str) -> Result<Tree, String> {
 
 fn grow_table(document: &mut Document, at: NodeId, table: &DeTable<'_>) {
     for (key, value) in table {
-        grow(document, at, key.get_ref(), key.span(), value);
+        let new = document.present_name(at, key.get_ref());
+        // If both names are there, the old one is an unknown key.
+        let name = if table.contains_key(new.as_str()) { key.get_ref().as_ref() } else { &new };
+        grow(document, at, name, key.span(), value);
     }
     document.sort(at);
 }

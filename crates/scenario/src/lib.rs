@@ -37,6 +37,7 @@ mod problem;
 pub mod profile;
 mod reader;
 mod reading;
+mod renamed;
 mod run;
 mod settings;
 pub mod storage;

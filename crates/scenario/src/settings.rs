@@ -96,6 +96,7 @@ impl ScenarioFile {
         let unread = named.as_ref().is_some_and(Option::is_none);
         let named = named.flatten();
         self.check_overrides(&document, overrides, &log);
+        document.old_names().for_each(|remark| log.remark(remark.clone()));
         let check = Check {
             document: &document,
             log: &log,

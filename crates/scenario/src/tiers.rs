@@ -61,7 +61,7 @@ impl ScenarioSettings {
     /// Records that `staged` and `caches` together exceed a tier's `capacity`.
     fn does_not_fit(&self, check: Check<'_>, at: NodeId, [staged, caches, capacity]: [f64; 3]) {
         let jobs = entries(&self.job).iter().filter_map(|job| job.get());
-        let stages = jobs.filter_map(|job| job.stage_at());
+        let stages = jobs.filter_map(|job| job.copy_at());
         let capacity_at = check.document.member(at, "capacity");
         let written: Vec<Option<NodeId>> =
             [capacity_at].into_iter().chain(stages.map(Some)).collect();
@@ -122,7 +122,7 @@ fn remark(check: Check<'_>, at: NodeId) {
         let Some(written) = check.document.member(at, key) else { continue };
         let path = check.document.path(written);
         check.remark(format!(
-            "`{path}` has no effect: no job stages its data set there, and no storage has a cache \
+            "`{path}` has no effect: no job copies its data set there, and no storage has a cache \
              on it."
         ));
     }

@@ -1,4 +1,4 @@
-//! Settings of `job.stage.convert`: a data set that is made from another one while it is copied to the nodes.
+//! Settings of `job.copy.convert`: a data set that is made from another one while it is copied to the nodes.
 
 use super::rules::Rules;
 use super::settings::Around;
@@ -61,7 +61,7 @@ impl Rules<'_> {
         let Some((staging, convert)) = staging.and_then(|s| Some((s, s.convert.as_ref()?))) else {
             return dataset;
         };
-        let at = self.settings.stage.at.unwrap_or(self.at);
+        let at = self.settings.copy.at.unwrap_or(self.at);
         let Some(from) = self.around.datasets.get(convert.from).and_then(Option::as_ref) else {
             return dataset;
         };

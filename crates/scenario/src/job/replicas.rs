@@ -38,13 +38,13 @@ impl JobSettings {
     /// Returns the number of nodes that hold each file: the number that `replicas` sets, or 1 if each node copies only
     /// its part; `None` otherwise.
     pub(super) fn replicas(&self, around: Around<'_>) -> Option<u32> {
-        let stage = self.stage.get();
-        let shared = stage.and_then(|stage| stage.to.get()).is_some_and(|to| {
+        let copy = self.copy.get();
+        let shared = copy.and_then(|copy| copy.to.get()).is_some_and(|to| {
             let of = around.storage_names.iter().position(|name| name == to);
             let storage = of.and_then(|index| around.storage.get(index)?.as_ref());
             storage.is_some_and(|storage| storage.path.is_remote())
         });
-        let part = stage.is_some_and(|stage| stage.share.get() == Some(&Share::Part)) && !shared;
+        let part = copy.is_some_and(|copy| copy.share.get() == Some(&Share::Part)) && !shared;
         self.replicas.get().map(|replicas| replicas.small()).or(part.then_some(1))
     }
 }
@@ -67,7 +67,7 @@ impl Rules<'_> {
                 self.check.wrong(
                     at,
                     what,
-                    "write `share = \"part\"` in `stage`, or remove `replicas`",
+                    "write `share = \"part\"` in `copy`, or remove `replicas`",
                 );
             } else if replicas.small() > job.nodes {
                 let what =

@@ -81,7 +81,7 @@ pub(crate) struct JobSettings {
     pub(super) replicas: Field<Count<1, 1_000_000>>,
     /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: read where it
     /// is).
-    pub(super) stage: Field<StagingSettings>,
+    pub(super) copy: Field<StagingSettings>,
     /// Keep samples in memory as they are after decoding: `{ capacity = "100 GB" }` (default: none).
     pub(super) decoded_cache: Field<DecodedSettings>,
     /// Samples per model copy and step; write either this or `global_batch`.
@@ -150,7 +150,7 @@ pub(crate) struct Around<'a> {
 impl JobSettings {
     /// Returns the name of the job's data set if the job reads it from the storage named `storage`.
     pub(crate) fn reads_on(&self, storage: &str) -> Option<&str> {
-        let staged = self.stage.get().and_then(|stage| stage.to.get());
+        let staged = self.copy.get().and_then(|copy| copy.to.get());
         let from = staged.or(self.storage.get())?;
         self.dataset.get().filter(|_| from == storage).map(String::as_str)
     }
@@ -165,9 +165,9 @@ impl JobSettings {
         self.sync.at
     }
 
-    /// Returns the document node of `stage`, if it is set.
-    pub(crate) fn stage_at(&self) -> Option<NodeId> {
-        self.stage.at
+    /// Returns the document node of `copy`, if it is set.
+    pub(crate) fn copy_at(&self) -> Option<NodeId> {
+        self.copy.at
     }
 
     /// Returns the checked job of the table at document node `at`; `None` if it has no valid batch.
@@ -289,8 +289,8 @@ impl JobSettings {
     }
 
     fn staging(&self, check: Check<'_>, around: Around<'_>) -> Option<Staging> {
-        let (at, stage) = self.stage.given()?;
-        stage.resolve(check, at, around)
+        let (at, copy) = self.copy.given()?;
+        copy.resolve(check, at, around)
     }
 
     fn sync(

@@ -1,4 +1,4 @@
-//! Settings of `job.stage`: how a data set is copied to the nodes before the first step.
+//! Settings of `job.copy`: how a data set is copied to the nodes before the first step.
 
 use super::convert::{Convert, ConvertSettings};
 use super::pace::SamplePath;
@@ -120,7 +120,7 @@ impl Rules<'_> {
         let ways = loaders.saturating_mul(u64::from(job.nodes));
         if ways > MOST_WAYS {
             let of_storage = self.check.find(&["storage", &storage.name]);
-            let at = [self.settings.stage.at, of_storage, self.settings.nodes.at];
+            let at = [self.settings.copy.at, of_storage, self.settings.nodes.at];
             let what = format!("{loaders} loaders have {ways} routes to each other's nodes");
             let remedy = format!("write fewer nodes, or no peers: at most {MOST_WAYS} routes");
             self.check.wrong(self.check.blame(&at, self.at), what, remedy);
@@ -133,11 +133,11 @@ impl Rules<'_> {
         let Some(staging) = &job.staging else { return };
         let made = dataset;
         let dataset = self.check_convert(job, dataset);
-        let at = self.settings.stage.at.unwrap_or(self.at);
+        let at = self.settings.copy.at.unwrap_or(self.at);
         // A conversion may write its files to the shared storage that it reads from.
         if staging.to == job.storage && !(staging.shared && staging.convert.is_some()) {
             let what = "the data set is already on this storage";
-            self.check.wrong(at, what, "name another storage in the nodes, or remove `stage`");
+            self.check.wrong(at, what, "name another storage in the nodes, or remove `copy`");
         }
         if staging.share == Share::Part && job.nodes == 1 {
             self.check.remark(format!(

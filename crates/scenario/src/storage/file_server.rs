@@ -25,7 +25,7 @@ pub(crate) struct FileServer {
     latency: Field<Varying<Time>>,
     /// Operations per second of the server (default: infinite).
     operations: Field<Positive<Rate>>,
-    /// Capacity of the server for data that jobs stage on it (default: as much as they stage).
+    /// Capacity of the server for data sets that jobs copy to it (default: as much as they copy).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the server (default: as that of reads).
     write_bandwidth: Field<Positive<Bandwidth>>,

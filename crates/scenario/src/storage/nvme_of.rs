@@ -43,7 +43,7 @@ pub(crate) struct NvmeOf {
     access: Field<Access>,
     /// Core time that a request costs the reading node, as part of the request's time (default: nothing).
     cpu: Field<CpuSettings>,
-    /// Capacity of the target for data that jobs stage on it (default: as much as they stage).
+    /// Capacity of the target for data sets that jobs copy to it (default: as much as they copy).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the target (default: as that of reads).
     write_bandwidth: Field<Positive<Bandwidth>>,

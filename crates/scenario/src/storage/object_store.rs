@@ -35,7 +35,7 @@ pub(crate) struct ObjectStore {
     burst: Field<Count<1, 1_000_000_000>>,
     /// How refused requests are retried (default: as `first` and `most` are by default).
     retry: Field<Retry>,
-    /// Capacity of the object store for data that jobs stage on it (default: as much as they stage).
+    /// Capacity of the object store for data sets that jobs copy to it (default: as much as they copy).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the object store (default: as that of reads).
     write_bandwidth: Field<Positive<units::Bandwidth>>,

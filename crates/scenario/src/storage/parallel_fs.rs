@@ -42,7 +42,7 @@ pub(crate) struct ParallelFs {
     latency: Field<Varying<Time>>,
     /// Opens per second of the metadata server (default: infinite).
     operations: Field<Positive<Rate>>,
-    /// Capacity of the file system for data that jobs stage on it (default: as much as they stage).
+    /// Capacity of the file system for data sets that jobs copy to it (default: as much as they copy).
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the file system (default: as that of reads).
     write_bandwidth: Field<Positive<units::Bandwidth>>,

@@ -137,14 +137,53 @@ fn settings_without_effect_for_the_number_of_workers_get_a_remark() {
 #[test]
 fn converting_a_data_set_from_itself_is_refused() {
     let own = SCENARIO
-        .replace("batch = 8", "batch = 8\nstage = { to = \"nvme\", convert = { from = \"d\" } }");
+        .replace("batch = 8", "batch = 8\ncopy = { to = \"nvme\", convert = { from = \"d\" } }");
     let own = own.replace(
         "bandwidth = \"1 GB/s\"\n[storage.s",
         "bandwidth = \"1 GB/s\"\ncapacity = \"1 TB\"\n[storage.s",
     );
     let said = wrong(&own);
-    assert!(said.contains("job.j.stage: \"d\" cannot be converted from itself"), "{said}");
+    assert!(said.contains("job.j.copy: \"d\" cannot be converted from itself"), "{said}");
     assert_eq!(said.matches("error:").count(), 1, "{said}");
+}
+
+#[test]
+fn old_names_of_keys_are_read_with_a_remark() {
+    // System: the key `job.copy` under its old name `job.stage`: in the file as a value and as a table, in an override of one
+    // key and of the whole job, and in `[sweep]`. Expectation: the scenario is that of the new name, and a remark says it.
+    let with = |text: &str| {
+        let sized = "[storage.nvme.local-disk]\ncapacity = \"1 TB\"\n";
+        let text = SCENARIO.replace("batch = 8\n", &format!("batch = 8\n{text}\n"));
+        text.replace("[storage.nvme.local-disk]\n", sized)
+    };
+    let resolved = |text: &str, overrides: &[&str]| {
+        let file = ScenarioFile::parse("a.toml", text.to_owned()).expect("it is TOML");
+        let overrides: Vec<crate::Override> =
+            overrides.iter().map(|text| text.parse().expect("a key and a value")).collect();
+        file.resolve(&overrides).expect("it is valid")
+    };
+    let new = resolved(&with("copy = { to = \"nvme\", streams = 3 }"), &[]);
+    assert!(new.jobs[0].staging.is_some(), "the job copies its data set");
+    for (text, overrides) in [
+        ("stage = { to = \"nvme\", streams = 3 }", &[][..]),
+        ("stage.to = \"nvme\"\nstage.streams = 3", &[]),
+        ("stage.to = \"nvme\"", &["job.j.stage.streams=3"]),
+        ("copy.to = \"nvme\"", &["job.stage.streams=3"]),
+        ("stage.to = \"nvme\"", &["job.0.copy.streams=3"]),
+        ("", &["job.stage={ to = \"nvme\", streams = 3 }"]),
+    ] {
+        let old = resolved(&with(text), overrides);
+        assert_eq!(old.jobs, new.jobs, "{text} {overrides:?}");
+        let remark = "`job.stage` is called `job.copy` now: write `copy`.";
+        let found = old.remarks.iter().filter(|sentence| sentence.starts_with(remark)).count();
+        assert_eq!(found, 1, "{text} {overrides:?}: {:?}", old.remarks);
+    }
+    assert!(new.remarks.iter().all(|sentence| !sentence.contains("stage")), "{:?}", new.remarks);
+    let swept =
+        format!("{}\n[sweep]\n\"job.stage.streams\" = [1, 2]\n", with("stage.to = \"nvme\""));
+    assert_eq!(wrong(&swept), "");
+    let both = wrong(&with("copy.to = \"nvme\"\nstage.streams = 3"));
+    assert!(both.contains("`stage`") && both.contains("unknown"), "{both}");
 }
 
 #[test]
