@@ -1,4 +1,4 @@
-//! The command line: what may be typed, and the help for it; one file per command.
+//! The command line: its commands and options, and the help for them; one file per command.
 
 mod about;
 mod calibrate;

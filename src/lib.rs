@@ -1,7 +1,8 @@
 //! forebay: will the accelerators starve, on what, and what should be changed or bought?
 //!
-//! A scenario (TOML) says which jobs train where on which data. The simulated world or the live one runs it
-//! and returns a report: how fast each job trains, how long its accelerators wait, and for what.
+//! A scenario (TOML) says which jobs train where on which data. It is run by the simulated world or, on this
+//! machine, by the live world. The result is a report: how fast each job trains, how long its accelerators wait,
+//! and for what.
 //!
 //! # Parse, run, summarise
 //!
@@ -78,10 +79,10 @@
 //!   `crate` is the folder below `crates/` that has the module; modules without one belong to the program, in `src`.
 //! - [`engine`] knows time and nothing else; [`fluid`] knows links and flows, not what they stand
 //!   for; [`sim`] knows no TOML and no command line; [`plot`] knows rows, not worlds.
-//! - Every [`scenario::Scenario`] can be simulated: errors of users are reported before one is made,
-//!   all at once, each with file, line, column and remedy.
-//! - A run is a pure function of scenario, seed and replication: no wall clock, no statics, no order
-//!   of hashing in it. The same seed gives the same bytes whatever the number of threads.
+//! - Every [`scenario::Scenario`] can be simulated: a user's errors are reported before a scenario is
+//!   made, all at once, each with file, line, column and remedy.
+//! - A run is a pure function of scenario, seed and replication: it uses no wall clock, no statics and no
+//!   hashing order. The same seed gives the same bytes whatever the number of threads.
 //! - Simulated time is [`engine::Time`] in whole picoseconds; wall time is `std::time::Duration`.
 //! - Only [`commands`] prints.
 

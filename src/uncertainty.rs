@@ -1,8 +1,8 @@
-//! Predictions as intervals: each run simulates with parameters that are sampled from the uncertainty of the measurements, and
-//! its time varies as repeated runs on the machine did.
+//! Predictions as intervals. Each run is simulated with parameters sampled from the uncertainty of the measurements. Its step
+//! time is then varied at random, as much as repeated runs on the machine differed.
 //!
-//! The parameters of one law are sampled together, as one of its bootstrap draws, because their errors are correlated, which
-//! the intervals of single parameters do not show. Different laws are sampled independently.
+//! The parameters of one law are sampled together, as one of the law's bootstrap draws: their errors are correlated, and the
+//! intervals of single parameters do not show this correlation. Different laws are sampled independently.
 
 use crate::profile::{Fit, Profile};
 use crate::random::{Purpose, Sampler, Streams};

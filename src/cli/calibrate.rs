@@ -21,7 +21,7 @@ pub struct Calibrate {
     /// What to measure: `quick`, `full`, `gpu`, or a plan file
     #[arg(long, value_name = "PLAN", default_value = "quick")]
     pub plan: PathBuf,
-    /// Where to write the files that are read; $SLURM_TMPDIR, $TMPDIR or here if not given
+    /// Directory for the generated files that probes read; $SLURM_TMPDIR, $TMPDIR or the current directory if not given
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Your own data set, to be read instead of generated files; nothing is written there
@@ -33,10 +33,10 @@ pub struct Calibrate {
     /// Probes to run; all of the plan if not given
     #[arg(long, value_name = "PROBE", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Where to time training steps, instead of the plan's: `cpu`, `cuda:0`
+    /// Devices on which to time training steps, instead of the plan's devices: `cpu`, `cuda:0`
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub device: Vec<String>,
-    /// Time for all probes, instead of the plan's: `90 s`
+    /// Time limit for all probes together, instead of the plan's limit: `90 s`
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
 }

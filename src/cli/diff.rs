@@ -14,13 +14,13 @@ Example:
 
 Jobs are compared by name. A difference is real where the 95 % intervals of both figures do not meet.")]
 pub struct Diff {
-    /// Report in JSON
+    /// First report, in JSON
     #[arg(value_name = "BEFORE")]
     pub before: PathBuf,
-    /// Report in JSON
+    /// Second report, in JSON
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
-    /// Form of the table
+    /// Format of the table
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
 }

@@ -14,7 +14,7 @@ CUDA's libraries are looked for in the folders of FOREBAY_CUDA_LIBS, in LD_LIBRA
 packages of a Python environment (VIRTUAL_ENV, CONDA_PREFIX, python3), in /usr/local/cuda/lib64, and by \
 the system's loader. What is missing is no error: the probes that need it are named.")]
 pub struct Doctor {
-    /// Form of the answer
+    /// Format of the answer
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
 }

@@ -4,20 +4,20 @@ use super::{ReportFormat, ScenarioArgs};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Show what a run takes that a scenario does not say: each default with its value and source.
+/// Show the value and source of each default that a run uses for keys not set in its scenario.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay explain-defaults scenarios/fletcher-lenet.toml
   forebay explain-defaults scenarios/gradients.toml --format json")]
 pub struct ExplainDefaults {
-    /// Which scenario, and what to change in it
+    /// Arguments that name the scenario and change it
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Form of the table
+    /// Format of the table
     #[arg(long, value_enum, default_value = "text")]
     pub format: ReportFormat,
-    /// File for it; standard output if not given
+    /// Write the table to this file; standard output if not given
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

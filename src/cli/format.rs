@@ -1,17 +1,17 @@
-//! Output formats that options of commands select.
+//! Output formats, as options of several commands.
 
 use clap::ValueEnum;
 
-/// Form of a report.
+/// Format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// For people
+    /// Text for people
     Text,
-    /// For programs
+    /// JSON for programs
     Json,
 }
 
-/// Form of rows.
+/// Format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RowFormat {
     /// Comma-separated values with a header
@@ -20,7 +20,7 @@ pub enum RowFormat {
     Json,
 }
 
-/// What figures are drawn on.
+/// Background colour of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FigureTheme {
     /// White, for paper

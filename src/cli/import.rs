@@ -10,7 +10,7 @@ Examples:
   forebay import kineto trace.json
   forebay import kineto --help")]
 pub struct Import {
-    /// From which program.
+    /// The program whose files are imported.
     #[command(subcommand)]
     pub from: ImportFrom,
 }
@@ -26,7 +26,7 @@ Examples:
 
 The CSV row is one that `forebay validate --measured` reads; --set adds the scenario's keys to it.")]
     Kineto(Kineto),
-    /// A workload of DLIO or MLPerf Storage: a scenario that asks the same of a storage
+    /// A workload of DLIO or MLPerf Storage: converted into a scenario with the same load on storage
     #[command(after_help = "\
 Examples:
   forebay import dlio unet3d_h100.yaml --accelerators 8 --bandwidth '20 GB/s' > unet3d.toml
@@ -36,7 +36,7 @@ Examples:
 The YAML says what each accelerator reads, not how many there are or what they read from: give \
 --accelerators, --hosts and --bandwidth, and write the rest of the storage into the scenario.")]
     Dlio(Dlio),
-    /// Times of collectives from NVIDIA's nccl-tests, text or JSON: samples, or a profile fitted to them
+    /// Times of collectives from NVIDIA's nccl-tests, text or JSON: converted into samples or a fitted profile
     #[command(after_help = "\
 Examples:
   forebay import nccl-tests all_reduce.txt > samples.jsonl
@@ -45,7 +45,7 @@ Examples:
 Both halves of each row count, out of place and in place. Text and JSON say which program ran on how many \
 ranks; where a log lost it, give --collective and --ranks.")]
     NcclTests(Collectives),
-    /// Latencies from the OSU micro-benchmarks, version 3 to 7: samples, or a profile fitted to them
+    /// Latencies from the OSU micro-benchmarks, version 3 to 7: converted into samples or a fitted profile
     #[command(after_help = "\
 Examples:
   forebay import osu osu_allreduce.txt --ranks 16 > samples.jsonl
@@ -54,7 +54,7 @@ Examples:
 These tables do not say how many ranks there were: give --ranks. Where they have it (-f), the latency of the \
 slowest rank counts, otherwise the mean. They end at 1 MiB unless told otherwise: gradients need -m 4:268435456.")]
     Osu(Collectives),
-    /// Times from the Intel MPI Benchmarks, IMB-MPI1: samples, or a profile fitted to them
+    /// Times from the Intel MPI Benchmarks, IMB-MPI1: converted into samples or a fitted profile
     #[command(after_help = "\
 Examples:
   forebay import imb imb.txt > samples.jsonl
@@ -62,7 +62,7 @@ Examples:
 
 The slowest rank counts. A file may have tables of several benchmarks and numbers of processes.")]
     Imb(Collectives),
-    /// All-reduce times from Baidu's DeepBench, as printed or as CSV: samples, or a profile fitted to them
+    /// All-reduce times from Baidu's DeepBench, as printed or as CSV: converted into samples or a fitted profile
     #[command(after_help = "\
 Examples:
   forebay import deepbench nccl.txt > samples.jsonl
@@ -80,39 +80,39 @@ pub struct Collectives {
     /// Files of the benchmark; `-` reads standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Name of the transport in the profile; that of the library if not given
+    /// Name of the transport in the profile; the communication library's or benchmark's name if not given
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Number of ranks, where the files do not say
+    /// Number of ranks, where the files do not give it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub ranks: Option<u32>,
-    /// What was timed, where the files do not say: allreduce, broadcast, ...
+    /// Collective that was timed, where the files do not name it: allreduce, broadcast, ...
     #[arg(long, value_name = "COLLECTIVE")]
     pub collective: Option<String>,
-    /// Form of the result
+    /// Format of the result
     #[arg(long, value_enum, default_value_t = CollectiveFormat::Samples)]
     pub format: CollectiveFormat,
 }
 
-/// Form of imported times.
+/// Output format of imported times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CollectiveFormat {
-    /// A JSON object for each row, as `profile fit` reads them
+    /// Samples as JSON, one object per row, as input for `profile fit`
     Samples,
-    /// The profile that is fitted to them
+    /// A profile that is fitted to the samples
     Profile,
 }
 
 /// A workload of DLIO or MLPerf Storage.
 #[derive(Debug, Args)]
 pub struct Dlio {
-    /// Workload files (`-` reads standard input), the later ones over the earlier, and overrides as Hydra takes them
+    /// Workload files (`-` reads standard input), each of which overrides earlier ones, and overrides in Hydra's syntax
     #[arg(value_name = "FILE|OVERRIDE", required = true)]
     pub parts: Vec<String>,
-    /// Accelerators in all
+    /// Total number of accelerators
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub accelerators: u32,
-    /// Client hosts that they are on
+    /// Number of client hosts among which the accelerators are divided
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub hosts: u32,
     /// Bandwidth of the storage
@@ -126,27 +126,27 @@ pub struct Kineto {
     /// Trace file, as `export_chrome_trace` writes it; may be compressed with gzip; `-` reads standard input
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// Samples per step, for samples per second
+    /// Samples per step, from which samples per second are computed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: Option<u32>,
-    /// Steps to leave out at the beginning
+    /// Number of warm-up steps to leave out at the beginning
     #[arg(long, value_name = "STEPS", default_value_t = 1)]
     pub warm_up: usize,
-    /// Form of the result
+    /// Format of the result
     #[arg(long, value_enum, default_value_t = ImportFormat::Text)]
     pub format: ImportFormat,
-    /// A key of the scenario that describes the run, for the CSV row; may be repeated
+    /// Scenario key that describes the run, to be added to the CSV row; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub keys: Vec<String>,
 }
 
-/// Form of what was read.
+/// Output format of an imported trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ImportFormat {
-    /// For people
+    /// Text for people
     Text,
-    /// A row with a header
+    /// A CSV row with a header
     Csv,
-    /// An object
+    /// A JSON object
     Json,
 }

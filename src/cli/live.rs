@@ -28,7 +28,7 @@ pub struct Live {
     /// Read the files of this directory, instead of generated ones
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Form of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
     /// Write the report here instead of to standard output
@@ -37,7 +37,7 @@ pub struct Live {
     /// Write a timeline of the first replication, to be opened in Perfetto
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Repetitions, one after the other, instead of the scenario's
+    /// Number of replications, run one after the other, instead of the scenario's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub replications: Option<u32>,
 }

@@ -22,7 +22,7 @@ pub struct New {
     /// What to write; a scenario if not given.
     #[command(subcommand)]
     pub kind: Option<NewKind>,
-    /// Answers for a scenario.
+    /// Options that answer the questions for a scenario.
     #[command(flatten)]
     pub scenario: NewScenario,
 }
@@ -38,7 +38,7 @@ pub enum NewKind {
     Plan(NewPlan),
 }
 
-/// Answers for a scenario.
+/// Options that answer the questions for a scenario.
 #[derive(Debug, Clone, Args)]
 pub struct NewScenario {
     /// Input pipeline: pytorch, tf-data, dali, keras, tf-queue, in-memory [default: pytorch]
@@ -53,31 +53,31 @@ pub struct NewScenario {
     /// Nodes [default: 1]
     #[arg(long, value_name = "N")]
     pub nodes: Option<u64>,
-    /// Which GPU of the catalogue [default: a100-sxm4-80gb]
+    /// Name of the GPU type in the catalogue [default: a100-sxm4-80gb]
     #[arg(long, value_name = "NAME")]
     pub gpu: Option<String>,
-    /// Which model of the catalogue [default: resnet50]
+    /// Name of the model in the catalogue [default: resnet50]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     /// Data set: imagenet, imagenet-records, coco, cifar10, mnist, kits19, cosmoflow, tokens [default: imagenet; tokens for
     /// language models]
     #[arg(long, value_name = "NAME")]
     pub dataset: Option<String>,
-    /// Samples for each copy of the model and step [default: what fits, up to 64, or 8 sequences]
+    /// Batch size of each model replica, in samples [default: the largest that fits, up to 64 images or 8 sequences]
     #[arg(long, value_name = "N")]
     pub batch: Option<u64>,
-    /// Workers of the loader on each node [default: 8 for each GPU]
+    /// Loader workers on each node [default: 8 for each GPU]
     #[arg(long, value_name = "N")]
     pub workers: Option<u64>,
     /// Name of the scenario [default: MODEL-STORAGE]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Where to write it.
+    /// Where to write the scenario.
     #[command(flatten)]
     pub target: NewTarget,
 }
 
-/// Answers for a recipe.
+/// Options that answer the questions for a recipe.
 #[derive(Debug, Clone, Args)]
 pub struct NewPlot {
     /// Scenario whose sweep is drawn, or its run over time if it has no `[sweep]`
@@ -86,21 +86,21 @@ pub struct NewPlot {
     /// Columns to draw, each in a panel [default: samples_per_second,stall]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
-    /// Swept key of the axis below [default: the last of `[sweep]`]
+    /// Swept key on the x axis [default: the last key of `[sweep]`]
     #[arg(long, value_name = "KEY")]
     pub x: Option<String>,
-    /// Swept key whose values get a line each [default: another one of `[sweep]`]
+    /// Swept key with one line in the figure for each value [default: another key of `[sweep]`]
     #[arg(long, value_name = "KEY")]
     pub group: Option<String>,
-    /// What the figure shows [default: its columns and key]
+    /// Title of the figure [default: the first column and the x axis]
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// Where to write it.
+    /// Where to write the recipe.
     #[command(flatten)]
     pub target: NewTarget,
 }
 
-/// Answers for a plan.
+/// Options that answer the questions for a plan.
 #[derive(Debug, Clone, Args)]
 pub struct NewPlan {
     /// Probes: clock, host, queue, read, decode, step, cache, and with a GPU copy, collective [default: all of them]
@@ -109,10 +109,10 @@ pub struct NewPlan {
     /// GPUs to measure [default: 0]
     #[arg(long, value_name = "N")]
     pub gpus: Option<u64>,
-    /// Time for all probes [default: 5 min]
+    /// Time limit for all probes together [default: 5 min]
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
-    /// Where to write it.
+    /// Where to write the plan.
     #[command(flatten)]
     pub target: NewTarget,
 }
@@ -120,13 +120,13 @@ pub struct NewPlan {
 /// Where to write a new file.
 #[derive(Debug, Clone, Args)]
 pub struct NewTarget {
-    /// File to write; standard output if not given, on a terminal asked for
+    /// File to write; if not given, forebay asks for it on a terminal, and otherwise writes to standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
-    /// Ask nothing: take defaults
+    /// Ask no questions and take the defaults
     #[arg(short, long)]
     pub yes: bool,
 }

@@ -28,7 +28,7 @@ pub struct Plot {
     /// Kind of picture
     #[arg(long, value_enum, default_value_t = PictureFormat::Svg)]
     pub format: PictureFormat,
-    /// What the figures are drawn on
+    /// Background colour of the figures
     #[arg(long, value_enum, default_value_t = FigureTheme::Light)]
     pub theme: FigureTheme,
     /// Threads to simulate with; all cores if not given

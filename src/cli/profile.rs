@@ -16,7 +16,7 @@ Examples:
 A profile is what `calibrate` found out about a machine: fitted parameters with 95 % intervals, and \
 which of them the data cannot tell. It lies beside the raw samples that it was fitted to.")]
 pub struct ProfileArgs {
-    /// What to do with them.
+    /// What to do with profiles.
     #[command(subcommand)]
     pub command: ProfileCommand,
 }
@@ -40,10 +40,10 @@ pub enum ProfileCommand {
 Example:
   forebay profile show profile.toml --format json")]
 pub struct ProfileShow {
-    /// Profile
+    /// File of the profile
     #[arg(value_name = "FILE")]
     pub profile: PathBuf,
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
 }
@@ -56,13 +56,13 @@ Example:
 
 A difference is real where each value lies outside of the other's 95 % interval.")]
 pub struct ProfileDiff {
-    /// Profile
+    /// File of the first profile
     #[arg(value_name = "BEFORE")]
     pub before: PathBuf,
-    /// Another one
+    /// File of the second profile
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
 }
@@ -76,7 +76,7 @@ pub struct ProfileFit {
     /// Raw samples, a JSON object per line, as `calibrate` and `import` write them
     #[arg(value_name = "SAMPLES")]
     pub samples: PathBuf,
-    /// Profile to take the description of the machine from
+    /// Profile from which to take the description of the machine
     #[arg(long, value_name = "FILE")]
     pub like: Option<PathBuf>,
     /// Write the profile here instead of to standard output
@@ -92,10 +92,10 @@ Example:
 
 Samples come from the file that the profile names; without it, only the fits are drawn.")]
 pub struct ProfilePlot {
-    /// Profile
+    /// File of the profile
     #[arg(value_name = "FILE")]
     pub profile: PathBuf,
-    /// Directory for the figures; the profile's if not given
+    /// Directory for the figures; the profile's own directory if not given
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Kind of picture

@@ -4,7 +4,7 @@ use super::format::ReportFormat;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Compare predictions with what clusters were published to do.
+/// Compare predictions with published measurements of clusters.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ GPU is, is taken from the publication. Results marked `fit` determine what a tra
 are predicted with that, or with the links of the catalogue alone. A file of your own has the form of \
 calibrate/published/scaling.toml.")]
 pub struct Published {
-    /// Results; those that forebay comes with if not given
+    /// File of published results; the results that are built into forebay if not given
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Draw predicted against measured results here, .svg or .png
@@ -27,7 +27,7 @@ pub struct Published {
     /// Print the scenario of one result instead
     #[arg(long, value_name = "SERIES:GPUS")]
     pub scenario: Option<String>,
-    /// Form of the table
+    /// Format of the table
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
 }

@@ -12,7 +12,7 @@ Examples:
 
 Keys are those of scenario files, recipes of figures, and plans of calibration and validation.")]
 pub struct Reference {
-    /// File for it; standard output if not given
+    /// Write the reference to this file; standard output if not given
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

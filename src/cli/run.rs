@@ -15,10 +15,10 @@ Examples:
   forebay run scenarios/calibrated-loader.toml --uncertainty 100
   generate-scenario | forebay run -")]
 pub struct Run {
-    /// Which scenario.
+    /// Arguments that name the scenario and change it.
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Form of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
     /// Write the report here instead of to standard output
@@ -30,27 +30,28 @@ pub struct Run {
     /// Draw the run over time
     #[arg(long, value_name = "FILE.svg|FILE.png")]
     pub figure: Option<PathBuf>,
-    /// Independent repetitions, instead of the scenario's
+    /// Number of independent replications, instead of the scenario's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub replications: Option<u32>,
-    /// Runs whose parameters are drawn from what the profile's measurements allow, so that the
-    /// report says where 90 % of single runs lie; they take the place of replications
+    /// Number of runs in place of replications, each with parameters sampled from the uncertainty
+    /// of the profile's measurements; the report then says where 90 % of single runs lie
     #[arg(long, value_name = "N", conflicts_with = "replications",
           value_parser = clap::value_parser!(u32).range(2..=100_000))]
     pub uncertainty: Option<u32>,
-    /// Seed of all randomness, instead of the scenario's
+    /// Seed of all random numbers, instead of the scenario's seed
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// How to find what binds; with --uncertainty, quick
+    /// How to find the bottleneck; always `quick` with --uncertainty
     #[arg(long, value_enum, default_value_t = VerdictKind::Full)]
     pub verdict: VerdictKind,
 }
 
-/// How what binds is found.
+/// How the bottleneck is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum VerdictKind {
-    /// By lifting what may bind in short runs, which take no more events than a replication
+    /// Relax the limits that may be the bottleneck, in short runs that together take at most the
+    /// events of one replication or a million events, whichever is more
     Full,
-    /// From what was waited for last: an estimate
+    /// Estimate the bottleneck from the causes of stalls
     Quick,
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// Which scenario, and what to change in it.
+/// Arguments that name a scenario and change it.
 #[derive(Debug, Args)]
 pub struct ScenarioArgs {
     /// Scenario file; `-` reads standard input
@@ -12,7 +12,7 @@ pub struct ScenarioArgs {
     /// Override a key of the scenario; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
-    /// What was measured of a machine, instead of the profile that the scenario names; may be a pipe
+    /// Profile of a machine, instead of the profile that the scenario names; may be a pipe
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// Threads to use; all cores if not given

@@ -5,7 +5,7 @@ use super::scenario::ScenarioArgs;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Simulate every point of a grid: of the scenario's `[sweep]` table and of `--vary`.
+/// Simulate every point of the grid that the scenario's `[sweep]` table and `--vary` define.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,27 +21,27 @@ the number of threads. With --output, finished points are kept in FILE.partial u
 after an interruption, --resume computes only the others, and --force begins anew. Points are checked \
 as they come, the first 2000 before anything runs; a grid has 100,000,000 points at most.")]
 pub struct Sweep {
-    /// Which scenario.
+    /// Arguments that name the scenario and change it.
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Values to sweep, in place of those that `[sweep]` gives this key or beside its keys: `job.batch=[32, 64]`, or
-    /// with units `cluster.network.nic=["10 Gbit/s", "25 Gbit/s"]`
+    /// Key to sweep and its values, added to `[sweep]` or replacing the same key there: `job.batch=[32, 64]`, or with units
+    /// `cluster.network.nic=["10 Gbit/s", "25 Gbit/s"]`
     #[arg(long, value_name = "KEY=[VALUES]")]
     pub vary: Vec<String>,
-    /// Form of the rows
+    /// Format of the rows
     #[arg(long, value_enum, default_value_t = RowFormat::Csv)]
     pub format: RowFormat,
-    /// Figures to write, each with the ends of its 95 % interval; `all`, `default` and `stalls` are several [default: step
-    /// time, samples per second, utilisation, stall and its largest cause]
+    /// Figures to write, each with the ends of its 95 % interval; `all`, `default` and `stalls` name groups of figures
+    /// [default: step time, samples per second, utilisation, stall and its largest cause]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Write the rows here instead of to standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Keep the points that an interrupted sweep to the same FILE finished
+    /// Keep the points that were finished by an interrupted sweep to the same FILE
     #[arg(long, requires = "output")]
     pub resume: bool,
-    /// Begin anew although an interrupted sweep to the same FILE left finished points, which are lost
+    /// Begin anew, and discard the points that were finished by an interrupted sweep to the same FILE
     #[arg(long, requires = "output", conflicts_with = "resume")]
     pub force: bool,
 }

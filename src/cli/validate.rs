@@ -27,28 +27,28 @@ pub struct Validate {
     /// Runs that were made elsewhere; `-` reads standard input
     #[arg(long, value_name = "FILE.csv", requires = "scenario")]
     pub measured: Option<PathBuf>,
-    /// Scenario that describes those runs
+    /// Scenario that describes the runs of --measured
     #[arg(long, value_name = "SCENARIO", conflicts_with = "plan")]
     pub scenario: Option<PathBuf>,
-    /// What is known of the machine
+    /// Profile of the machine
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<PathBuf>,
     /// Make working files here; the current directory if not given
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Keep runs, table and parity plot here
+    /// Directory for runs, table and parity plot
     #[arg(short, long, value_name = "DIR", default_value = "validation")]
     pub output: PathBuf,
     /// Predict the plan's points and run nothing
     #[arg(long, requires = "plan")]
     pub predict_only: bool,
-    /// Fail if the mean error of samples per second is larger, as a share
+    /// Fail if the mean relative error of samples per second exceeds this share
     #[arg(long, value_name = "SHARE")]
     pub tolerance: Option<f64>,
-    /// Simulations of each row of --measured
+    /// Number of simulations for each row of --measured
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub predictions: u32,
-    /// Form of the table
+    /// Format of the table
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
 }

@@ -29,8 +29,8 @@ pub(super) fn render(summary: &Summary, machine: &Machine) -> String {
     text
 }
 
-/// Returns whether the kind of trial `cell` gets a row: a trial was made, or its trials ended for another reason than a stop. A
-/// probe that could not start gets no rows, because a message says what it lacked.
+/// Returns whether the kind of trial `cell` gets a row: if a trial was made, or if its trials ended for a reason other than
+/// [`End::Stopped`]. A probe that could not start gets no rows, because a message says what the probe lacked.
 fn begun(cell: &CellSummary) -> bool {
     cell.end != End::Stopped || cell.used > 0 || !cell.excluded.is_empty()
 }

@@ -123,7 +123,7 @@ fn is_same((before, after): (f64, f64)) -> bool {
     (after - before).abs() <= SAME * before.abs().max(after.abs())
 }
 
-/// Returns the change of a figure of a job. Its intervals before and after determine whether the change is real.
+/// Returns the change of a job's figure. Whether the change counts as real follows from the figure's intervals before and after.
 fn change(
     (job, metric): (&str, &Metric),
     (before, after): (f64, f64),

@@ -33,7 +33,7 @@ static STATE: Mutex<State> = Mutex::new(State::new());
 pub(super) enum Late {
     /// The process ends; the message says what was kept.
     End(String),
-    /// The command continues work that must not be cut short; the message says which.
+    /// The command continues work that must not be cut short; the message names this work.
     GoOn(String),
 }
 
@@ -136,7 +136,7 @@ enum Signal {
 }
 
 impl Signal {
-    /// Classifies a signal that arrives at `now`; the first signal arrived at `first`, or is this one if that is `None`.
+    /// Classifies a signal that arrives at `now`. `first` is the time of the first signal; `None` if no signal came before.
     fn new(first: Option<Instant>, now: Instant) -> Signal {
         match first {
             None => Signal::First,

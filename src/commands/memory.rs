@@ -8,7 +8,7 @@ use crate::sim;
 
 /// Estimate of needed memory up to which simulations are accepted without asking the system for the free memory [B].
 const SMALL: f64 = 256e6;
-/// Maximum ratio of the memory that runs have taken to the estimate: allocators keep more than is requested.
+/// Maximum ratio of the memory that runs take to the estimated memory; above 1, because allocators keep more than is requested.
 const MARGIN: f64 = 1.25;
 
 /// Numbers of simulations and outcomes that are in memory at the same time while a scenario is simulated.

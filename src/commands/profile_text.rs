@@ -123,7 +123,7 @@ fn of_core(value: f64) -> String {
     seconds(value).replacen(' ', " core-", 1)
 }
 
-/// Formats the 95 % interval of a parameter; ends with the same unit show it once.
+/// Formats the 95 % interval of a parameter. If both ends have the same unit, the unit appears once.
 fn interval(parameter: &Parameter) -> String {
     let Some([low, high]) = parameter.ci95.map(|ends| ends.map(|e| shown(e, &parameter.unit)))
     else {

@@ -74,7 +74,7 @@ fn overrides(run: &Run) -> Vec<String> {
     replications.into_iter().chain(seed).collect()
 }
 
-/// Message on what an interrupted run still does.
+/// Message of an interrupted run that still has to stop the runs in progress and write its report.
 pub(super) const FINISHED: &str =
     "the report of what was finished comes when the runs in progress have stopped";
 

@@ -115,7 +115,8 @@ fn journal(sweep: &Sweep) -> Result<(Option<JournalFile>, Journal), Failure> {
     Ok((Some(journal), earlier))
 }
 
-/// Writes the rows of a finished point to the journal and the output, or returns why the point has none.
+/// Writes the rows of a finished point to the output and, if the point was run now, to the journal. Returns an error if the point
+/// has no rows.
 fn take(
     grid: &Grid,
     index: usize,

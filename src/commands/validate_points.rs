@@ -1,4 +1,5 @@
-//! Predictions for the points of a plan, corrected by the pace of the cores and the errors that fit points show.
+//! Predictions for the points of a plan. The runs of fit points (points that fits may use) show the pace of the cores and the
+//! errors of predictions, and both correct the predictions.
 
 use super::Failure;
 use super::validate::{Base, nothing};
@@ -10,8 +11,8 @@ use crate::validate::{
 use rayon::prelude::*;
 
 /// Returns the points with their live runs and predictions. A prediction follows from the profile, with the times on cores scaled
-/// to the pace that the fit points show in the same attempt. The spread of single runs around predictions is taken from fit
-/// points with the same bottleneck, or from fit points of the same kind (timed or real), whichever is larger.
+/// to the pace that the fit points show in the same attempt. The spread of single runs around a prediction is the larger of two:
+/// the spread at fit points of the same kind (timed or real), and the spread at those that also have the same bottleneck.
 pub(super) fn predictions(
     base: &Base,
     plan: &Plan,
@@ -41,7 +42,7 @@ pub(super) fn predictions(
     (0..plan.points.len()).into_par_iter().map(one).collect()
 }
 
-/// The prediction of a profile for a point.
+/// Prediction that a profile gives for a point.
 struct Expected {
     found: Simulated,
     /// Predicted median throughput [samples/s].
@@ -64,7 +65,7 @@ impl Expected {
     }
 }
 
-/// Data that a prediction may use: of the other points, only the measurements of fit points.
+/// Data on all points. A prediction uses no measurements except those of fit points.
 struct Seen<'a> {
     base: &'a Base,
     plan: &'a Plan,
@@ -90,9 +91,9 @@ impl Seen<'_> {
         Pace::from_witnesses(&others.filter_map(witness).collect::<Vec<_>>())
     }
 
-    /// Returns the profile with the errors of predictions as its noise. The errors are those of fit points with the same
-    /// bottleneck and kind (timed or real) as `of`, or of the same kind, whichever are larger. Each fit point is predicted
-    /// without its own runs.
+    /// Returns the profile with the errors of predictions as its noise. The errors are the larger of two: those of fit points
+    /// with the same kind (timed or real) as `of`, and those of fit points with the same kind and bottleneck. Each fit point
+    /// is predicted without its own runs.
     fn errors(&self, of: Likeness) -> Profile {
         let bound_alike = self.errors_of(&|other| other == of);
         let as_real = self.errors_of(&|other| other.timed == of.timed);

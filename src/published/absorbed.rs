@@ -2,15 +2,15 @@
 //!
 //! A fit chooses whatever values reproduce the results. If a fitted rate is far below the link's rate, the link does not
 //! explain it: the rate then stands for sums on a CPU, copies through the host, an input pipeline or a framework. Such a rate
-//! may be used for the models that it was fitted on. It says nothing about other models, because these costs have another share
-//! there.
+//! may be used for the models that it was fitted on. It says nothing about other models, in which these costs have a different
+//! share.
 
 use super::constants::Constants;
 use super::scenario::{beyond, inside, network};
 use super::{Cluster, Published, PublishedResult};
 
-/// Maximum ratio of the hardware's rate to the fitted rate that the link explains: protocols and headers cost tens of percent,
-/// not half.
+/// Maximum ratio of a link's nominal rate to a fitted rate at which the link still explains the fitted rate: protocols and
+/// headers cost tens of percent, not half.
 const MOST: f64 = 2.0;
 
 /// The transfers that a fitted rate limits.

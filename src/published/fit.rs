@@ -69,9 +69,9 @@ fn several_models(results: &[&PublishedResult]) -> bool {
     results.iter().any(|result| result.model != results[0].model)
 }
 
-/// Returns whether the time of a tensor is the unknown cost rather than a rate. NCCL sends and sums on the GPUs as fast as the
-/// links are, but Horovod's processes first agree on each tensor, and copy it into their buffer (Sergeev and Del Balso,
-/// *Horovod: fast and easy distributed deep learning in TensorFlow*, 2018).
+/// Returns whether the cost to fit is the time of a tensor rather than a rate: for Horovod on NCCL. NCCL sends and sums on the
+/// GPUs at the speed of the links, but Horovod's processes first agree on each tensor and copy it into their buffer (Sergeev and
+/// Del Balso, *Horovod: fast and easy distributed deep learning in TensorFlow*, 2018).
 fn negotiated(results: &[&PublishedResult]) -> bool {
     results.iter().all(|of| of.transport.contains("nccl") && of.framework.contains("Horovod"))
 }
@@ -83,9 +83,9 @@ fn tensor(published: &Published, results: &[&PublishedResult]) -> Constants {
     of(&search([TENSOR], |at| loss(published, results, &of(at))))
 }
 
-/// Returns the costs with one fitted rate. It limits transfers between GPUs that are not joined directly, if the node has such
-/// GPUs; otherwise transfers across nodes, and inside the node if all runs have a single node. If the transport copies through
-/// host memory (not NCCL), it limits transfers inside a node as well.
+/// Returns the costs with one fitted rate. If the node has GPUs that are not joined directly, the rate limits transfers between
+/// them. Otherwise it limits transfers between nodes and, if every run has a single node, also transfers inside the node. If the
+/// transport copies through host memory (not NCCL), the rate limits transfers inside a node in every case.
 fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
     let first = results[0];
     let across = results.iter().any(|r| r.gpus > published.clusters[&r.cluster].gpus_per_node);

@@ -1,9 +1,9 @@
 //! The reference of all keys, columns, causes of stalls and exit codes, as Markdown.
 //!
 //! The reference has no facts of its own. Keys, types, ranges, defaults and meanings come from the JSON Schemas, which are
-//! generated from the types that read the files. Columns come from [`crate::metric`]. This module adds only an example of each
-//! key with a shipped scenario that contains it (`examples.tsv`, which a test writes and keeps true), and which keys the live
-//! world does not support ([`live`]).
+//! generated from the types that read the files. Columns come from [`crate::metric`]. This module adds only two things:
+//! an example of each key with a shipped scenario that contains the key (`examples.tsv`, which a test writes and keeps true), and
+//! the list of keys that the live world does not support ([`live`]).
 
 pub mod examples;
 pub mod live;

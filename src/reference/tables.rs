@@ -22,14 +22,14 @@ pub struct Tables<'s> {
     users: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A table of the reference: it lists either the keys of a table, or kinds of which a file contains one.
+/// A table of the reference. It lists either the keys of one table, or alternative kinds, of which a file contains one.
 #[derive(Debug)]
 pub struct Table<'s> {
     /// Dotted path of the table; empty for the top level.
     pub path: String,
     /// Description of the table.
     pub about: String,
-    /// Whether `keys` are kinds, of which a file contains one.
+    /// Whether `keys` are alternative kinds, of which a file contains one, rather than keys of one table.
     pub kinds: bool,
     /// Keys of the table, in the order of the schema.
     pub keys: Vec<Key<'s>>,

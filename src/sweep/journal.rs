@@ -52,7 +52,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Number of finished points.
+    /// Returns the number of finished points.
     pub fn len(&self) -> usize {
         self.lines.len()
     }

@@ -149,7 +149,7 @@ fn work(
     }
 }
 
-/// Returns the result of a point if this outcome is the last one missing or does not end.
+/// Returns the result of a point if `outcome` is the last one missing, or if its run does not end; otherwise `None`.
 fn finish(plan: &Plan<'_>, point: &Point, replication: u32, outcome: Outcome) -> Option<Finished> {
     let whole = match outcome.whole() {
         Ok(whole) => whole,

@@ -37,7 +37,7 @@ pub const LOADERS: [Choice; 6] = [
     choice("in-memory", &["synthetic", "none"], "synthetic data: batches that are there"),
 ];
 
-/// Storages; other names include the kind of storage in scenarios.
+/// Storages. Every kind of storage in scenarios is among their main and other names.
 pub const STORAGES: [Choice; 8] = [
     choice("nfs", &["file-server"], "one file server that all nodes share"),
     choice("nvme", &["local-disk", "ssd"], "a solid-state disk in each node"),
@@ -96,7 +96,7 @@ pub fn find(
     })
 }
 
-/// Returns the names of models for which a scenario can be written: all that the catalogue knows layer by layer.
+/// Returns the names of the models for which a scenario can be written: all models whose layers are in the catalogue.
 #[must_use]
 pub fn models() -> &'static [&'static str] {
     &catalogue::MODELS

@@ -1,4 +1,4 @@
-//! Factors that measured rows of training jobs determine: how long the scenario's steps and samples take.
+//! Factors on the times of a scenario's steps and samples, to be fitted to measured rows of training jobs.
 
 use crate::law::DecodeLaw;
 use crate::scenario::{Distribution, Job, Operation, ReadCpu, RequestPath, Scenario};

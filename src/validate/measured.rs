@@ -139,7 +139,7 @@ fn keys(header: &csv::StringRecord, record: &csv::StringRecord) -> Vec<String> {
 }
 
 impl MeasuredRow {
-    /// Returns the row as the figures of one run; a step of all jobs together trains `samples` samples.
+    /// Returns the row as figures of one run. `samples` is the number of samples that all jobs together train on in one step.
     #[must_use]
     pub fn observed(&self, samples: f64) -> Observed {
         let rate = self.samples_per_second.or_else(|| Some(samples / self.step_time?));

@@ -1,13 +1,13 @@
-//! The figures of a run, simulated or live, that are compared.
+//! The figures of simulated and live runs by which predictions are compared with measurements.
 
 use crate::report::{Cause, Figure, JobReport, Report};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Placeholder for a rate that no run has shown, practically infinite [samples/s].
+/// Practically infinite rate [samples/s], for loaders or trainers whose own rate a run does not show.
 const MOST: f64 = 1e12;
 
-/// The figures of a run that are compared, over all jobs.
+/// The figures of a run, over all jobs, by which predictions are compared with measurements.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observed {
     /// Throughput, summed over jobs and their copies [samples/s].

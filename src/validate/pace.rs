@@ -1,12 +1,12 @@
-//! The pace of a machine's cores while a plan runs, relative to the time of its calibration. It is estimated from fit points,
-//! which are run in turn with the held-out points.
+//! The pace of a machine's cores while a plan runs, relative to their pace during calibration. The pace is estimated from the
+//! plan's fit points, whose live runs are interleaved with the runs of held-out points.
 
 use super::{Bound, Likeness};
 use crate::profile::{Fit, Profile};
 use crate::stats::mean;
 use serde::Serialize;
 
-/// Times on cores relative to the profile.
+/// Factors on the profile's times on cores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pace {
     /// Factor on the time of decoding images.
@@ -58,7 +58,7 @@ impl Pace {
         }
     }
 
-    /// Returns the profile with the times of cores at this pace.
+    /// Returns the profile with its times on cores multiplied by the factors of this pace.
     #[must_use]
     pub fn applied(self, profile: &Profile) -> Profile {
         let mut profile = profile.clone();

@@ -38,7 +38,8 @@ const PULL: f64 = 0.02;
 /// Estimate of a factor from rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Told {
-    /// Estimated value; 1, which leaves scenario and profile unchanged, if the rows allow it and determine no other value.
+    /// Estimated value. If the rows do not determine the value but are compatible with 1, the value is 1, which leaves scenario
+    /// and profile unchanged.
     pub value: f64,
     /// 95 % interval of the factor; `None` if the interval reaches an end of the search range.
     pub ci95: Option<[f64; 2]>,
@@ -105,8 +106,8 @@ type Place = [f64; 2];
 struct Grid {
     low: Place,
     spacing: f64,
-    /// For each grid point, the residuals in standard deviations: first of all rates, then of all computing times. The factor on
-    /// the step time varies slowest.
+    /// For each grid point, the residuals of all rates, followed by the residuals of all known computing times [standard
+    /// deviations]. In the order of grid points, the factor on the step time varies slowest.
     residuals: Vec<Vec<f64>>,
 }
 
@@ -175,7 +176,8 @@ fn factors(place: Place) -> Factors {
     Factors { step: place[0].exp2(), sample: place[1].exp2() }
 }
 
-/// Returns the differences of logarithms: for each row's rate and, if its stall is known, for the computing time of its steps.
+/// Returns residuals [standard deviations]: the logarithm of simulated over measured value, for each row's rate and, if the row's
+/// stall is known, for the computing time of its steps.
 fn residuals(rows: &[Observed], simulated: &[Option<Observed>]) -> Vec<f64> {
     /// Residual for a simulation that completes no step.
     const FAR: f64 = 1e3;

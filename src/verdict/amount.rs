@@ -8,8 +8,8 @@ use crate::scenario::{
 
 use super::lever::{Kind, Lever};
 
-/// Returns the amount of the limit that a lever relaxes, as it is in `scenario`, in words; `None`
-/// if the limit is no single number.
+/// Returns the amount that a lever's limit has in `scenario`, in words; `None` if the limit is no
+/// single number.
 pub(super) fn of(Lever { kind, at }: Lever, scenario: &Scenario) -> Option<String> {
     of_storage(scenario.storage.get(at), kind)
         .or_else(|| of_machine(scenario, kind))

@@ -91,17 +91,17 @@ kinds! {
     TierCache => row("tier-cache", "the cache in front of `{}`", "storage.{}.cache.capacity", "{}.cache"),
     /// Background loads on a storage, removed.
     Background => change("background", "other loads on `{}`", ("background", "leave out the background load"), "{}.background"),
-    /// NICs, doubled.
+    /// Bandwidth of NICs, doubled.
     Nic => row("nic", "NICs", "cluster.network.nic", "node.nic"),
-    /// NICs that serve only storage, doubled.
+    /// Bandwidth of NICs that serve only storage, doubled.
     StorageNic => row("storage-nic", "NICs for storage", "cluster.network.storage_nic", "node.storage-nic"),
-    /// Uplinks of racks, doubled.
+    /// Bandwidth of racks' uplinks, doubled.
     Uplink => row("uplink", "rack uplinks", "cluster.network.racks.uplink", "rack.uplink"),
     /// Network latency, halved.
     NetworkLatency => row("network-latency", "network latency", "cluster.network.latency", "network.latency"),
-    /// Links between the GPUs of a node, doubled.
+    /// Bandwidth of the links between the GPUs of a node, doubled.
     Intra => row("intra", "links between the GPUs of a node", "cluster.node.intra.bandwidth", "node.intra"),
-    /// Links from host to devices, doubled.
+    /// Host-to-device bandwidth of each GPU, doubled.
     Pcie => row("pcie", "host-to-device links", "cluster.node.pcie", "node.pcie"),
     /// Cores of nodes, doubled.
     Cores => row("cores", "cores", "cluster.node.cores", "node.cores"),
@@ -161,7 +161,7 @@ kinds! {
     Gradients => row("gradients", "bytes of gradients", "job.{}.sync.*.gradients", "network"),
     /// Steps between exchanges of model copies, doubled.
     Period => row("period", "exchanges between model copies", "job.{}.sync.*.period", "network"),
-    /// NICs of parameter servers, doubled.
+    /// NIC bandwidth of parameter servers, doubled.
     ServerNic => row("server-nic", "NICs of the parameter servers", "job.{}.sync.*.server.nic", "server.nic"),
     /// Cores of parameter servers, and the update rate of each server, doubled.
     ServerCores => row("server-cores", "updates at the parameter servers", "job.{}.sync.*.server.cores", "server.cores"),
@@ -243,7 +243,7 @@ impl Lever {
         }
     }
 
-    /// Returns the advice, to follow the word "with": `80 k/s in place of 40 k/s`, or what to do.
+    /// Returns the advice as words to follow "with": a new amount (`80 k/s in place of 40 k/s`) or another change.
     pub(super) fn advice(self, now: &Scenario, then: &Scenario) -> String {
         if self.is_of_the_gpu(now) {
             return format!("GPUs {} times as fast", super::relax::FACTOR);

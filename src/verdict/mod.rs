@@ -1,8 +1,8 @@
 //! Finds the bottleneck of a job by relaxing (lifting) one limit after the other.
 //!
 //! The causes of stalls say what an accelerator waited for last, which need not be the bottleneck. So each candidate limit is
-//! relaxed in the scenario by itself, to twice the amount or half the time, and simulated in a short run with the same random
-//! numbers. If steps become shorter, the limit is a bottleneck. Otherwise it is not named as advice.
+//! relaxed by itself, to twice the amount or half the time, and the changed scenario is simulated in a short run with the same
+//! random numbers. If steps become shorter, the limit is a bottleneck. Otherwise the verdict does not advise to relax the limit.
 //!
 //! - `candidates`: limits that may be the bottleneck, from the report; `lever`: limits that can be relaxed, in words; `amount`:
 //!   their amounts; `relax`: the scenario with a limit relaxed,
@@ -293,8 +293,8 @@ impl Finder<'_, '_> {
         let names_of = |all: &[&Tried]| all.iter().map(|of| names(scenario, &of.levers)).collect();
         let limits: Vec<Limit> =
             good.iter().enumerate().map(|(place, of)| self.limit(now, of, place == 0)).collect();
-        // A resource that fills buffers was idle while they were full. If buffers hid it, the most used resource counts as
-        // full, although it was not used all the time.
+        // A resource that fills buffers was idle while they were full. If buffers may have hidden the bottleneck in this way,
+        // the most used resource counts as full, although it was not used all the time.
         let hidden = now.draining || self.flatters(now);
         let most = skipped.iter().map(|candidate| candidate.used).fold(USED, f64::max);
         let enough = if hidden { most } else { FULL };

@@ -17,20 +17,21 @@ pub const LEAST_BUDGET: u64 = 60_000;
 const LAST_BUDGET: u64 = 1_000_000;
 /// Minimum budget of the last resort [events]. It takes some tenths of a second.
 const LEAST_LAST_BUDGET: u64 = 400_000;
-/// Budget of the last resort between these two limits, as a share of the events of one replication.
+/// Budget of the last resort, as a share of the events of one replication; at least [`LEAST_LAST_BUDGET`] and at most
+/// [`LAST_BUDGET`] events.
 const LAST: f64 = 0.25;
 /// Budget of a verdict until it is likely to have found the bottleneck, as a share of the run's own events.
 const SEARCHING: f64 = 0.15;
-/// Budget of the first short run, as a share of the run's own events, if its part of the search budget is too small.
+/// Budget of the first short run, as a share of the run's own events, for when the short run's part of the search budget
+/// ([`SEARCHING`]) is too small.
 const FIRST: f64 = 0.22;
 /// Budget of a verdict once it is likely to have found the bottleneck, as a share of the run's own events.
 const FOUND: f64 = 0.1;
-/// Estimate of the largest ratio between the events of a short run with a limit relaxed and those of the base run, for the same
-/// steps.
+/// Estimated maximum ratio of events per step with a limit relaxed to events per step of the base run.
 const MORE_EVENTS: f64 = 1.4;
-/// Factor for scenarios with other jobs, in which a short run ends after a fixed time: the time of the base run for the compared
-/// steps divided by this factor. The short run still completes the compared steps if the relaxed limit makes steps faster by this
-/// factor.
+/// Factor for scenarios with other jobs, in which a short run ends after a fixed simulated time. In this time, the base run made
+/// the number of compared steps divided by this factor. The short run completes all compared steps if the relaxed limit makes
+/// steps faster by this factor.
 const FASTER: f64 = 1.2;
 /// Maximum number of candidates among which the remaining budget is divided, so that the most promising ones get enough.
 const SHARERS: usize = 3;
@@ -38,10 +39,9 @@ const SHARERS: usize = 3;
 const FEWEST: usize = 3;
 /// Number of cycles of workers that are compared, if the budget allows.
 const CYCLES: usize = 12;
-/// Minimum and maximum number of steps that are compared if the budget allows; between these, as many as reveal a difference of
-/// [`TELL_APART`].
+/// Minimum and maximum of the number of steps that are compared, if the budget allows, to reveal a difference of [`TELL_APART`].
 const ENOUGH: [usize; 2] = [30, 240];
-/// Half-width of the step time's interval, relative to the step time, at which enough steps are compared.
+/// Target for the half-width of the step time's interval, relative to the step time: as many steps are compared as reach it.
 const TELL_APART: f64 = 0.01;
 /// Minimum number of batch means (means over successive steps) for an interval of paired differences.
 const FEWEST_PAIRS: usize = 4;
@@ -106,7 +106,7 @@ enum Phase {
 /// Budgets of a verdict's short runs [events].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// Budget of the first short run, if its part of `searching` is too small [events].
+    /// Budget of the first short run [events], for when the short run's part of `searching` is too small.
     first: u64,
     /// Budget of all short runs until one has shown the bottleneck [events].
     searching: u64,
@@ -114,8 +114,8 @@ pub(super) struct Budget {
     found: u64,
     /// Budget of all short runs if none has helped [events].
     last: u64,
-    /// Budget of all short runs if `searching` was too small for a single one [events]: the events of one replication, but at
-    /// least [`LAST_BUDGET`].
+    /// Budget of all short runs [events] if `searching` was too small for even one short run: the events of one replication,
+    /// but at least [`LAST_BUDGET`].
     whole: u64,
 }
 
@@ -296,8 +296,9 @@ impl<'a> Trials<'a> {
         sim::run(&self.shortened(&plan.then, plan.until), 0, &options)
     }
 
-    /// Estimates the events of a short run that compares `steps` steps, from the events of the base run until then. These are
-    /// not proportional to time: caches or buffers fill, storage may be slow for a while, and some jobs end before others.
+    /// Estimates the number of events of a short run that compares `steps` steps: the events that the base run took for the same
+    /// simulated time. Events are not proportional to time: caches or buffers fill, storage may be slow for a while, and some
+    /// jobs end before others.
     fn events(&self, steps: usize) -> f64 {
         let until = self.course.time_of(self.length(steps));
         let by_then = |copy: &JobOutcome| {
@@ -352,7 +353,7 @@ impl<'a> Trials<'a> {
         ((stretch.len() as f64 * times) as usize).clamp(ENOUGH[0], ENOUGH[1])
     }
 
-    /// Returns the length of a short run that compares `steps` steps, in steps of the base run.
+    /// Returns the length [steps of the base run] of a short run that compares `steps` steps.
     fn length(&self, steps: usize) -> usize {
         let steps = if self.is_alone() { steps } else { (steps as f64 / FASTER).ceil() as usize };
         steps.max(self.fewest(self.course.cycle())).max(1)
@@ -380,8 +381,8 @@ impl<'a> Trials<'a> {
         short
     }
 
-    /// Returns the effect in the long run, extrapolated from the compared steps. These may be faster than the average, by
-    /// chance or because caches hold their samples. `None` if too few steps were completed.
+    /// Returns the effect of the relaxed limit in the long run, extrapolated from the compared steps. The compared steps may be
+    /// faster than the average step, by chance or because caches hold their samples. `None` if too few steps were completed.
     fn effect(&self, then: &Course) -> Option<Effect> {
         let (cycle, first) = (self.course.cycle(), self.first);
         let end = then.steps();

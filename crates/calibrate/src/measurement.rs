@@ -1,4 +1,5 @@
-//! Samples that probes time: raw values with their labels and settings. They are never summarised in place.
+//! Samples: the raw times that probes measure, with their labels and settings. Summaries are kept elsewhere
+//! and never replace samples.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,8 +9,8 @@ use std::collections::BTreeMap;
 pub struct Sample {
     /// The probe: `read`, `decode`, `queue`, `step`, `cache`, `clock`.
     pub probe: String,
-    /// What distinguishes this kind of trial from other kinds of the same probe, as text: `access = "direct"`,
-    /// `model = "lenet5"`.
+    /// Labels that distinguish this kind of trial from other kinds of the same probe, as text:
+    /// `access = "direct"`, `model = "lenet5"`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Parameters of this trial as numbers in SI units: `size`, `readers`, `batch`, `threads`.

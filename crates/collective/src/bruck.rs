@@ -5,7 +5,8 @@ use super::pattern::{Move, Pattern, log_up};
 use super::shards::Shards;
 use super::transfer::{Blocks, Content, Kind};
 
-/// An allgather: in phase k each rank sends all that it has to the rank 2^k below.
+/// An allgather: in phase k each rank sends its blocks to the rank 2^k below it; the last phase sends only the
+/// blocks that this rank still lacks.
 #[derive(Debug, Clone)]
 pub(super) struct BruckGather {
     pub(super) shards: Shards,
@@ -31,15 +32,16 @@ impl Pattern for BruckGather {
     }
 }
 
-/// An all-to-all: a block goes on by 2^k ranks in phase k if bit k of the distance to its destination is set.
+/// An all-to-all: a block is forwarded by 2^k ranks in phase k if bit k of the distance from its source to its
+/// destination is set.
 #[derive(Debug, Clone)]
 pub(super) struct BruckExchange {
     pub(super) shards: Shards,
 }
 
 impl BruckExchange {
-    /// Returns the bytes that `rank` sends over `distance`; computed without visiting each part if all parts are
-    /// equal.
+    /// Returns the bytes that `rank` sends over `distance`. If all parts are equal, the bytes are computed without
+    /// visiting each part.
     fn bytes(&self, rank: u64, distance: u64) -> u64 {
         let ranks = self.ends();
         if self.shards.bytes().is_multiple_of(ranks) {

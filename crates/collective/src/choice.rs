@@ -70,8 +70,8 @@ pub enum Protocol {
 pub struct Choice {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// The algorithms inside and across groups and the ranks that exchange data across, for
-    /// [`Algorithm::Hierarchical`]; each node is a group.
+    /// For [`Algorithm::Hierarchical`], in which each node is a group: the algorithm inside groups,
+    /// the algorithm across groups, and the ranks that exchange data across groups.
     pub levels: Option<(Algorithm, Algorithm, Across)>,
     /// Largest chunk of a channel [B]; `None` for whole buffers.
     pub chunk: Option<u64>,
@@ -128,7 +128,7 @@ impl Choice {
 }
 
 impl Fabric {
-    /// Whether all nodes have the same number of ranks.
+    /// Returns whether all nodes have the same number of ranks.
     #[must_use]
     pub fn is_even(&self) -> bool {
         self.unequal.is_empty() && self.ranks.is_multiple_of(self.ranks_per_node.max(1))

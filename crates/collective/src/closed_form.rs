@@ -7,11 +7,11 @@
 //! |---|---|---|
 //! | flat broadcast | (p − 1)(α + nβ) | Pješivac-Grbović et al. 2007 |
 //! | chain | (p − 2 + C)(α + n/C β) | the same |
-//! | binomial tree | (L − 1 + C)α + L n β | Thakur et al. 2005 for C = 1; each chunk more is a phase more |
+//! | binomial tree | (L − 1 + C)α + L n β | Thakur et al. 2005 for C = 1; each further chunk adds a phase |
 //! | scatter, then ring | (L + p − 1)α + 2 (p − 1)/p n β | Thakur et al. |
 //! | scatter, then doubling | 2Lα + 2 (p − 1)/p n β | Thakur et al. |
-//! | two trees | (C + H)(α + n/C β), H = ⌊log₂(p − 1)⌋ | Sanders et al. 2009, two of their steps in one |
-//! | two trees, allreduce | (C + 2D − 1)α + 2 (C + D − 1) n/C β + (C + D − 1) n/C γ, D edges from the root to the lowest leaf | the same, up and down at once |
+//! | two trees | (C + H)(α + n/C β), H = ⌊log₂(p − 1)⌋ | Sanders et al. 2009; one phase here is two of their steps |
+//! | two trees, allreduce | (C + 2D − 1)α + 2 (C + D − 1) n/C β + (C + D − 1) n/C γ, D edges from the root to the lowest leaf | the same; up and down overlap |
 //! | ring allgather | (p − 1)(α + n/p β) | Thakur et al. |
 //! | doubling, Bruck | Lα + (p − 1)/p n β | Thakur et al. |
 //! | ring allreduce | 2(p − 1)α + 2 (p − 1)/p n β + (p − 1)/p n γ | Patarasu and Yuan 2009 |
@@ -19,20 +19,21 @@
 //! | halving, doubling | 2Lα + 2 (p − 1)/p n β + (p − 1)/p n γ | Thakur et al. |
 //! | pairwise exchange | (p − 1)(α + n/p β) | Thakur et al. |
 //! | Bruck's exchange | L α + L n/2 β | Thakur et al. |
-//! | in the switch | (C + 1)(α + n/C β) | up, and down a chunk later |
+//! | in the switch | (C + 1)(α + n/C β) | each chunk goes up in one phase and down in the next |
 //!
 //! (Pješivac-Grbović et al., *Performance analysis of MPI collective operations*, 2007; Thakur,
 //! Rabenseifner and Gropp, *Optimization of collective communication operations in MPICH*, 2005, whose
 //! costs stand in the comments of MPICH's sources too; Patarasu and Yuan, *Bandwidth optimal all-reduce
 //! algorithms for clusters of workstations*, 2009.)
 //!
-//! Reductions take as long as broadcasts, plus γ for each byte reduced by the rank that reduces the most bytes.
-//! Ranks beyond a power of two add the time for folding them in.
+//! Reductions take as long as broadcasts, plus γ for each byte reduced on the rank that reduces the most. If there are
+//! ranks beyond a power of two, the time for folding them in is added.
 //!
-//! Formulas are exact if parts are of equal length, with two exceptions that are upper bounds: two trees that are
-//! not full, and an allreduce by two trees. For an allreduce by two trees over nodes of several ranks, D includes
-//! the edges of the chains inside nodes. Ranks in a chain have one child more there (factor 5/2 instead of 2, and
-//! 3/2 instead of 1), and α, β, γ are the greater values of the two networks.
+//! The formulas are exact if all parts have the same length. Two cases are only upper bounds: two trees that are not
+//! full, and an allreduce by two trees. For an allreduce by two trees over nodes with several ranks, D includes the
+//! edges of the chains inside nodes. A rank in a chain has one child more, so the factor of β is 5/2 instead of 2 and
+//! the factor of γ is 3/2 instead of 1. With one channel, α, β and γ are then each the greater of the values inside
+//! nodes and across nodes.
 
 mod terms;
 
@@ -52,7 +53,8 @@ pub struct Cost {
 }
 
 /// Returns the time of a collective on an idle network [s], by the formulas of textbooks. `inner` is the cost of the
-/// network inside groups, `outer` that of the network across groups, which algorithms without groups use too.
+/// network inside groups or nodes, `outer` the cost of the network across them. A collective without groups and without
+/// nodes uses `outer` alone.
 ///
 /// # Errors
 /// Reports why the collective is not valid, as [`Collective::check`] does.
@@ -64,7 +66,7 @@ pub fn closed_form(collective: &Collective, inner: &Cost, outer: &Cost) -> Resul
         None if channels == 1 => {
             whole(collective, (collective.bytes, collective.chunk), &cost(collective, inner, outer))
         }
-        // Channels share the links inside a node, and each has its own NIC. The slower of both decides.
+        // Channels share the links inside a node, and each has its own NIC. The slower of the two levels decides.
         None => {
             let chunk = collective.chunk.map(|chunk| chunk.saturating_mul(channels));
             let inside = whole(collective, (collective.bytes, chunk), inner);
@@ -81,8 +83,8 @@ fn whole(collective: &Collective, (bytes, chunk): (u64, Option<u64>), cost: &Cos
     terms.on(&collective.nodes).seconds(collective.algorithm, collective.operation)
 }
 
-/// Returns the cost of the one network that an algorithm without groups uses: the network across, or the worse of
-/// both networks if the algorithm looks at nodes.
+/// Returns the one cost by which all transfers of a collective without groups are computed: `outer`, or, if the
+/// collective has `nodes`, the greater of `inner` and `outer` in each field.
 fn cost(collective: &Collective, inner: &Cost, outer: &Cost) -> Cost {
     if collective.nodes.is_empty() {
         return *outer;
@@ -102,7 +104,8 @@ fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost)
     let terms = |ranks, bytes, cost| Terms::new(ranks, bytes, chunk, cost);
     let part = bytes.div_ceil(ranks) as f64;
     if collective.operation == Operation::AllToAll {
-        // First what each rank has for all ranks of one index, then what a group has for one rank.
+        // Inside a group, a message has what one rank has for all ranks of one index; across groups, what a group has
+        // for one rank.
         let inside = terms(size, bytes, inner).of_parts(groups as f64 * part, 0.0);
         let across = terms(groups, bytes, outer).of_parts(size as f64 * part, 0.0);
         return [inside, across]
@@ -129,7 +132,7 @@ fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost)
     inside.sum::<f64>() + outside.seconds(levels.outer, across) + gather
 }
 
-/// Returns a lower bound of the bytes that belong to the ranks of the smallest group [B].
+/// Returns a lower bound for the number of bytes that belong to the smallest group's ranks [B].
 fn smallest(collective: &Collective, levels: &Levels) -> f64 {
     let least = levels.groups.iter().copied().min().unwrap_or(0);
     f64::from(least) * (collective.bytes / u64::from(collective.ranks)) as f64

@@ -3,16 +3,17 @@
 //!
 //! These trees are for operations with a root; allreduces have [`super::nccl_trees`].
 //!
-//! The root stands outside of both trees and feeds their tops. A tree is in order over the other ranks, numbered from
-//! 1: the lowest set bit of a number says how far above the leaves the rank is. The second tree is the first one with
-//! the numbers mirrored if there is an even number of them, and moved on by one if there is an odd number.
+//! The root stands outside of both trees and feeds their tops. The other ranks are numbered from 1. The first tree is
+//! in order over these numbers: the lowest set bit of a rank's number says how far above the leaves the rank is. The
+//! second tree is the first tree with the numbers mirrored if there is an even number of ranks, and shifted by one if
+//! there is an odd number.
 
 use super::pattern::{Move, Pattern, chunk_at, steady};
 use super::shards::{chunks, piece};
 use super::transfer::Span;
 use std::ops::Range;
 
-/// Number of slots in which a rank sends to its children: two in each tree.
+/// Number of slots in which a rank can send to its children in a phase: two for each tree.
 const DOWN: u64 = 4;
 
 /// A broadcast that sends chunks down both trees.

@@ -1,9 +1,9 @@
 //! Hierarchical collectives: inside groups, then across groups, then inside again.
 //!
-//! [`Across::Leaders`]: one rank of each group acts for it (MPI libraries' two-level collectives; Horovod where
-//! groups differ). [`Across::SameIndex`]: the i-th ranks of all groups take the i-th part of the buffer across
-//! (Horovod's hierarchical allreduce over NCCL: reduce-scatter inside, allreduce across, allgather inside), which
-//! needs equal groups.
+//! [`Across::Leaders`]: one rank of each group exchanges data across groups on behalf of its group (as in the two-level
+//! collectives of MPI libraries, and in Horovod if group sizes differ). [`Across::SameIndex`]: the i-th ranks of all
+//! groups exchange the i-th part of the buffer across groups (as in Horovod's hierarchical allreduce over NCCL:
+//! reduce-scatter inside, allreduce across, allgather inside), which needs groups of equal size.
 
 use super::Operation;
 use super::part::{Shape, Step, StepCopies};
@@ -146,7 +146,7 @@ impl<'a> Grouped<'a> {
         vec![parts]
     }
 
-    /// Returns the steps of an operation among one rank of each group.
+    /// Returns the steps of an operation across groups, in which one rank of each group takes part.
     fn leaders(&self, operation: Operation) -> Vec<Vec<StepCopies>> {
         let (firsts, bytes) = (self.levels.firsts(), self.collective.bytes);
         let groups = self.levels.groups.len() as u64;

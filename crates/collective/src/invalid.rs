@@ -53,8 +53,8 @@ pub enum Invalid {
     /// Groups inside groups.
     #[error("`hierarchical` cannot be nested: choose another algorithm inside and across groups")]
     Nested,
-    /// An exchange across groups among ranks of the same index, for an operation or for groups that
-    /// do not allow it.
+    /// An exchange across groups among ranks of the same index, for an operation that is neither an allreduce nor an
+    /// all-to-all, or for an allreduce in groups of different sizes.
     #[error(
         "`allreduce` and `all-to-all` across groups of different sizes cannot go between ranks of the same index: use \
          leaders"

@@ -1,18 +1,18 @@
 //! Collectives: which rank sends what to which rank, in which phase; a pure function of ranks and bytes.
 //!
-//! A [`Collective`] is the request; its [`Schedule`] has the transfers. They are made one by one when they are
-//! asked for, so that 4,096 ranks in a ring need no memory.
+//! A [`Collective`] is the request; its [`Schedule`] has the transfers. A schedule makes each transfer when it is asked
+//! for, so that 4,096 ranks in a ring need no memory.
 //!
 //! # How a schedule runs
 //!
 //! A transfer of phase p starts when its sender and its receiver have finished all their own transfers of earlier
-//! phases. It first pays a latency alpha; then its bytes pass the network; then, if it reduces, its receiver
-//! reduces them; then it is finished. Transfers of one rank in one phase share the rank's links. There is no
-//! other barrier: ranks may be in different phases.
+//! phases. The transfer first takes a latency alpha; then its bytes pass the network; then, if it reduces, its receiver
+//! reduces the bytes; then it is finished. Transfers of one rank in one phase share the rank's links. There is no other
+//! barrier: ranks may be in different phases.
 //!
 //! A broadcast run backwards is a reduction, and an allgather run backwards is a reduce-scatter (Chan, Heimlich,
-//! Purkayastha and van de Geijn, *Collective communication: theory, practice, and experience*, 2007). They are made
-//! in this way here.
+//! Purkayastha and van de Geijn, *Collective communication: theory, practice, and experience*, 2007). This crate makes
+//! reductions and reduce-scatters in this way.
 //!
 //! # Example
 //!

@@ -29,7 +29,7 @@ pub enum Algorithm {
     ScatterAllgather,
     /// A ring: each rank sends to the next one (Patarasu and Yuan 2009); with a root, a chain along which chunks go.
     Ring,
-    /// Exchanges between pairs at distance 1, 2, 4, …: each rank sends what it has.
+    /// Exchanges between pairs at distance 1, 2, 4, …: each rank sends all data that it has so far.
     RecursiveDoubling,
     /// Recursive halving, then recursive doubling (Rabenseifner).
     HalvingDoubling,

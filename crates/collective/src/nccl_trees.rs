@@ -1,16 +1,18 @@
 //! An allreduce by two binary trees over nodes, each with half of the bytes, as NCCL builds them.
 //!
-//! `ncclGetDtree` (`src/graph/trees.cc`) makes both trees over the *nodes*. The first tree is in order: node 0 is
-//! its root and has one child; the lowest set bit of any other node's number says how far above the leaves the node
-//! is. The second tree is the first one with the nodes mirrored if their number is even, and moved on by one if it
-//! is odd. So an inner node of one tree is a leaf of the other, with one exception, and the two roots are different
-//! nodes. (Sanders, Speck and Träff, *Two-tree algorithms for full bandwidth broadcast, reduction and scan*, 2009,
-//! keep a common root outside of both trees, as a broadcast needs it: [`super::double_binary_tree`].)
+//! `ncclGetDtree` (`src/graph/trees.cc`) makes both trees over the *nodes*. The first tree is in order: node 0 is its
+//! root and has one child; the lowest set bit of any other node's number says how far above the leaves the node is. The
+//! second tree is the first tree with the nodes mirrored if their number is even, and shifted by one if it is odd. So
+//! an inner node of one tree is a leaf of the other, and the two roots are different nodes. There is one exception: if
+//! the number of nodes is odd, node 0 is an inner node of both trees. (Sanders, Speck and Träff, *Two-tree algorithms
+//! for full bandwidth broadcast, reduction and scan*, 2009, keep a common root outside of both trees, as a broadcast
+//! needs it: [`super::double_binary_tree`].)
 //!
-//! Inside a node the ranks are a chain (`ncclTopoPreset` in `src/graph/connect.cc`). Its first rank sends to the
-//! parent and gets from the second child, the next one gets from the first child
+//! Inside a node the ranks form a chain (`ncclTopoPreset` in `src/graph/connect.cc`). The chain's first rank sends to
+//! the parent node and receives from the second child node; the chain's second rank receives from the first child node
 //! (`NCCL_TOPO_PATTERN_BALANCED_TREE`, the default), so that two GPUs share the node's traffic. NCCL tries several
-//! orders of GPUs, one for each channel; here all channels have the ranks' order.
+//! orders of GPUs, one for each channel. Here the chain is in the order of the ranks, but channel c
+//! begins it at the node's rank c.
 //!
 //! Chunks go up the trees one behind the other, are added on the way, and come down again. Chunks on the way up and
 //! chunks on the way down move at the same time.
@@ -21,7 +23,7 @@ use super::transfer::Span;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Number of children of a rank in a tree: two in other nodes, and the next rank of its chain.
+/// Maximum number of children of a rank in a tree: two on other nodes, and the next rank of the chain on its own node.
 const CHILDREN: u64 = 3;
 const CHAIN: u64 = 2;
 /// Number of slots in which a rank sends to its children, both trees together. The slots in which it sends to its
@@ -127,12 +129,13 @@ impl NcclTrees {
         (step > 0).then(|| place + step)
     }
 
-    /// Returns the index, on its node, of the rank that exchanges data with the node's child on `side`.
+    /// Returns the index, within `node`, of the rank that exchanges data with the node's child on `side`.
     fn to_child(&self, node: u64, side: u64) -> u64 {
         (1 - side).min(self.size(node) - 1)
     }
 
-    /// Returns the parent of a rank in a tree, and the parent's slot to this rank; `None` for the root.
+    /// Returns the parent of a rank in a tree, and the slot in which the parent sends to this rank; `None` for the
+    /// root.
     fn parent(&self, tree: u64, rank: u64) -> Option<(u64, u64)> {
         let (node, within) = self.at(rank);
         if within > 0 {

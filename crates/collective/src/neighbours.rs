@@ -32,9 +32,9 @@ impl Pattern for Neighbours {
 }
 
 impl Schedule {
-    /// Returns a schedule in which all ranks send `bytes` [B] to the next one at the same time, the last rank to the
-    /// first. It puts the load of a ring on the links, and stands for a collective whose time is known but whose
-    /// steps are not.
+    /// Returns a schedule in which every rank sends `bytes` [B] to the next rank at the same time, and the last rank
+    /// sends to the first. The schedule loads the links as a ring does. It represents a collective whose time is known
+    /// but whose steps are unknown.
     #[must_use]
     pub fn to_next(ranks: u32, bytes: u64) -> Schedule {
         let pattern = Neighbours { ranks: ranks.into(), bytes };

@@ -1,4 +1,5 @@
-//! A pattern on the ranks of a schedule: copies of it side by side, forwards or backwards.
+//! A pattern placed on the ranks of a schedule: one copy, or several copies side by side, run
+//! forwards or backwards.
 
 use super::binomial_tree::Binomial;
 use super::bruck::{BruckExchange, BruckGather};
@@ -71,8 +72,8 @@ pub(super) struct Step {
     pub(super) backwards: bool,
     /// What receivers do with the bytes; `None` to do as the pattern says.
     pub(super) kind: Option<Kind>,
-    /// Whether the step runs among a power of two of ranks only, because the other ranks have been
-    /// folded in: each has sent its data to a partner.
+    /// Whether the step runs only among a power-of-two number of ranks, because the other ranks
+    /// have been folded in: each of them has sent its data to a partner.
     pub(super) folded: bool,
 }
 

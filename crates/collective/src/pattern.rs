@@ -13,13 +13,13 @@ pub(super) struct Move {
 }
 
 impl Move {
-    /// Creates a transfer of spans of the buffer that the receiver keeps.
+    /// Creates a transfer of the `spans` of the buffer to `to`, which keeps the bytes.
     pub(super) fn copy(to: u64, spans: [Span; 2]) -> Move {
         let bytes = spans[0].bytes + spans[1].bytes;
         Move { to, bytes, kind: Kind::Copy, content: Content::Spans(spans) }
     }
 
-    /// Creates a transfer of one span that the receiver keeps.
+    /// Creates a transfer of one span of the buffer to `to`, which keeps the bytes.
     pub(super) fn span(to: u64, span: Span) -> Move {
         Move::copy(to, [span, Span::default()])
     }
@@ -43,8 +43,8 @@ pub(super) trait Pattern {
     /// none. Slots number the transfers that a rank may send in one phase.
     fn send(&self, phase: u64, rank: u64, slot: u64) -> Option<Move>;
 
-    /// Returns the receiver, the number of bytes and their use for the transfer of
-    /// [`Pattern::send`], without its content.
+    /// Returns the transfer of [`Pattern::send`] without its content: the receiver, the number of
+    /// bytes and what the receiver does with them. `None` if there is no transfer.
     fn hop(&self, phase: u64, rank: u64, slot: u64) -> Option<(u64, u64, Kind)> {
         self.send(phase, rank, slot).map(|sent| (sent.to, sent.bytes, sent.kind))
     }
@@ -82,7 +82,7 @@ pub(super) trait Pattern {
     }
 }
 
-/// Returns the phases in which a pipeline of `levels` levels is full, so that they are alike. Chunk
+/// Returns the phases in which a pipeline of `levels` levels is full; these phases are alike. Chunk
 /// `c` passes level `l` in phase `l + c`.
 pub(super) fn steady(levels: u64, chunks: u64) -> Range<u64> {
     levels.saturating_sub(1)..chunks.max(levels.saturating_sub(1))
@@ -93,8 +93,8 @@ pub(super) fn chunk_at(phase: u64, level: u64, chunks: u64) -> Option<u64> {
     phase.checked_sub(level).filter(|&chunk| chunk < chunks)
 }
 
-/// Returns the number of phases in which a doubling reaches `ranks`: the binary logarithm, rounded
-/// up.
+/// Returns the number of doublings from one rank to at least `ranks` ranks: the binary logarithm,
+/// rounded up.
 pub(super) fn log_up(ranks: u64) -> u64 {
     u64::from(ranks.max(1).next_power_of_two().ilog2())
 }

@@ -1,4 +1,4 @@
-//! Which ranks of a schedule stand for the ranks of a pattern.
+//! Maps the ranks of a pattern to the ranks of a schedule, and back.
 
 use super::pattern::around;
 use super::recursive_doubling::extra;
@@ -12,7 +12,7 @@ pub(super) struct Placement {
     pub(super) size: u64,
     /// Whether the pattern leaves out the even ranks of the first pairs.
     pub(super) folded: bool,
-    /// The index in a copy of the rank that is rank 0 of the pattern.
+    /// Index, within a copy, of the rank that is the pattern's rank 0.
     pub(super) root: u64,
     pub(super) base: Base,
     /// Id of the first copy's switch.
@@ -40,8 +40,8 @@ impl Placement {
         Placement { size: ranks, folded: false, root, base, switch: ranks, copies: 1 }
     }
 
-    /// Places one copy on all ranks, node after node; `nodes` has the number of ranks on each. Within a node, the
-    /// order begins at the node's rank number `by` and goes around. With a root, the whole order begins at the root.
+    /// Places one copy on all ranks, node after node; `nodes` has the number of ranks on each. Within a node, the order
+    /// begins at the node's rank number `by` and wraps around. With a root, the whole order begins at the root.
     pub(super) fn turned(nodes: &[u32], by: u64, root: Option<u32>) -> Placement {
         let mut ranks = Vec::new();
         for &size in nodes {
@@ -60,7 +60,7 @@ impl Placement {
         Placement { base, ..Placement::whole(size, root.into()) }
     }
 
-    /// Returns the number of pairs of ranks in which one rank takes part in the pattern for both.
+    /// Returns the number of pairs of which only one rank takes part in the pattern, on behalf of both.
     fn pairs(&self) -> u64 {
         if self.folded { extra(self.size) } else { 0 }
     }
@@ -81,8 +81,8 @@ impl Placement {
         }
     }
 
-    /// Returns the copy and the end of the pattern that stand behind an id of the schedule; `None` if the id takes
-    /// no part.
+    /// Returns the copy, and the end of the pattern in this copy, to which the schedule's `id` belongs; `None` if `id`
+    /// takes no part.
     #[inline]
     pub(super) fn end(&self, id: u64) -> Option<(u64, u64)> {
         if id >= self.switch {

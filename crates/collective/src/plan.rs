@@ -64,9 +64,9 @@ impl Task {
         vec![Step::new(shape)]
     }
 
-    /// Returns the steps of a reduction: those of a broadcast, run backwards. Broadcasts that end with an
-    /// allgather are an exception: the allgather sends the root data that it had already, so that, run backwards,
-    /// it would add the root's buffer twice. Algorithms with such a broadcast reduce by a reduce-scatter and a
+    /// Returns the steps of a reduction: the steps of a broadcast, run backwards. Broadcasts that end with an allgather
+    /// are an exception, because the allgather also sends the root data that the root has already. Run backwards, the
+    /// allgather would add the root's buffer twice. Algorithms with such a broadcast reduce by a reduce-scatter and a
     /// gather.
     fn reduce(&self, algorithm: Algorithm) -> Vec<Step> {
         let scattered = match algorithm {
@@ -105,8 +105,8 @@ impl Task {
         vec![Step::new(shape)]
     }
 
-    /// Returns the steps of an allgather. `reversed` says that the caller will run them backwards, so that a ring
-    /// must be made to go down in order to go up when it is run backwards.
+    /// Returns the steps of an allgather. `reversed` says that the caller will run the steps backwards. A ring then
+    /// sends to the rank below, so that it sends to the rank above when it runs backwards.
     fn allgather(&self, algorithm: Algorithm, reversed: bool) -> Vec<Step> {
         let shards = self.shards.clone();
         let shape = match algorithm {

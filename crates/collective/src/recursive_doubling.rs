@@ -1,8 +1,8 @@
-//! Exchanges between pairs at distance 1, 2, 4, … among a power of two of ranks; other ranks are folded in.
+//! Exchanges between pairs at distance 1, 2, 4, … among a power-of-two number of ranks; other ranks are folded in.
 //!
-//! If p ranks are r more than a power of two, the first 2r of them are pairs. The even rank of each pair gives what
-//! it has to the odd one, which acts for both; at the end the even rank gets the result (Thakur, Rabenseifner and
-//! Gropp, *Optimization of collective communication operations in MPICH*, 2005).
+//! If p ranks are r more than a power of two, the first 2r ranks form pairs. The even rank of each pair gives its data
+//! to the odd rank, which acts for both; at the end the even rank gets the result (Thakur, Rabenseifner and Gropp,
+//! *Optimization of collective communication operations in MPICH*, 2005).
 
 use super::pattern::{Move, Pattern};
 use super::shards::Shards;
@@ -44,9 +44,9 @@ impl Pattern for Exchange {
     }
 }
 
-/// Which part of the buffer a rank owns between a reduce-scatter and an allgather. It decides in which order pairs
-/// meet, because blocks of neighbouring parts double from phase to phase of an allgather, so that its last
-/// phase, and the first of a reduce-scatter, carries half of the buffer.
+/// Which part of the buffer each rank owns between a reduce-scatter and an allgather. This decides in which order the
+/// ranks meet in pairs: an allgather joins neighbouring parts into blocks that double from phase to phase, so its last
+/// phase carries half of the buffer, and so does the first phase of a reduce-scatter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owned {
     /// Rank r owns part r. A separate allgather or reduce-scatter needs this order. An allgather begins with the
@@ -59,8 +59,8 @@ pub(super) enum Owned {
 }
 
 impl Owned {
-    /// Returns the distance in ranks between the partners of an exchange before which each rank has made `doublings`
-    /// doublings, and so has 2^`doublings` of the 2^`levels` parts.
+    /// Returns the distance in ranks between the partners of the exchange that follows `doublings` doublings. Each rank
+    /// then has 2^`doublings` of the 2^`levels` parts.
     pub(super) fn distance(self, doublings: u64, levels: u64) -> u64 {
         match self {
             Owned::ByRank => 1 << doublings,
@@ -82,7 +82,7 @@ impl Owned {
 /// An allgather: the ranks of each pair exchange the parts that they have. Run backwards, it is recursive halving.
 #[derive(Debug, Clone)]
 pub(super) struct Doubling {
-    /// The parts of a power of two of ranks.
+    /// The ranks' parts; their number is a power of two.
     pub(super) shards: Shards,
     pub(super) owned: Owned,
 }

@@ -103,7 +103,8 @@ impl Levels {
         (0, 0)
     }
 
-    /// Returns the operations inside the groups, in their order, and the one across groups, that make up `operation`.
+    /// Returns the operations that make up `operation`: the operations inside the groups, in their order, and the
+    /// operation across groups.
     pub(super) fn operations(&self, operation: Operation) -> (Vec<Operation>, Operation) {
         use Operation::{AllToAll, Allgather, Allreduce, Broadcast, Reduce, ReduceScatter};
         let inside = match operation {
@@ -158,8 +159,8 @@ impl Collective {
         Ok(Schedule::new(self.ranks, stages, in_step))
     }
 
-    /// Returns the number of transfers if each rank sent one in each phase of each channel: a measure of the work to
-    /// simulate them.
+    /// Returns the number of transfers that there would be if every rank sent one transfer in each phase of each
+    /// channel. It measures the work to simulate the collective.
     ///
     /// # Errors
     /// Reports why the collective is not valid, as [`Collective::check`] does.

@@ -1,4 +1,5 @@
-//! Runs of equal phases, which are all that a simulator needs if it moves all ranks from phase to phase together.
+//! Runs of equal phases. A simulator that moves all ranks from phase to phase together needs nothing else of a
+//! schedule.
 
 use super::closed_form::Cost;
 use super::part::{StepCopies, receive};
@@ -58,7 +59,7 @@ impl Run {
 }
 
 /// Returns the runs of steps that take place at the same time, from phase `first` on. `None` if the steps differ in
-/// their ranks or phases; their ranks do not go from phase to phase together then.
+/// their number of ranks or in their phases, because their ranks do not go from phase to phase together then.
 pub(super) fn side_by_side(parts: &[StepCopies], first: u64) -> Option<Vec<Run>> {
     let (part, others) = parts.split_first()?;
     let mut runs = runs(part);

@@ -40,8 +40,8 @@ impl Pattern for Scatter {
     }
 }
 
-/// A scatter to a power of two of ranks, where `owned` says which rank gets which part. Ranks send half of what they
-/// have to ranks that have nothing yet.
+/// A scatter to a power-of-two number of ranks, where `owned` says which rank gets which part. Ranks send half of what
+/// they have to ranks that have nothing yet.
 #[derive(Debug, Clone)]
 pub(super) struct Halves {
     pub(super) shards: Shards,

@@ -66,7 +66,7 @@ impl Schedule {
         self.stages.last().map_or(0, |stage| stage.first + stage.phases)
     }
 
-    /// Returns the stage of a phase, and the number of the phase in it.
+    /// Returns the stage to which a phase belongs, and the phase's number within the stage.
     fn stage(&self, phase: u64) -> Option<(&Stage, u64)> {
         let after = self.stages.partition_point(|stage| stage.first <= phase);
         let stage = self.stages.get(after.checked_sub(1)?)?;
@@ -87,19 +87,19 @@ impl Schedule {
         }
     }
 
-    /// Returns the phases as runs of equal phases: few runs however many ranks there are. Computing a run visits
-    /// every rank, so keep the result for the next buffer of this length. `None` if groups differ or there are
-    /// several channels: ranks do not go from phase to phase together then, and only single transfers determine the
-    /// time.
+    /// Returns the phases as runs of equal phases; there are few runs however many ranks there are. Computing a run
+    /// visits every rank, so keep the result for the next buffer of this length. `None` if the groups differ in size or
+    /// there are several channels: the ranks do not go from phase to phase together then, and the time can be found
+    /// only from the single transfers.
     #[must_use]
     pub fn runs(&self) -> Option<Vec<Run>> {
         let stages = self.stages.iter().map(|stage| side_by_side(&stage.parts, stage.first));
         self.in_step.then(|| Some(stages.collect::<Option<Vec<_>>>()?.concat()))?
     }
 
-    /// Returns the time on an idle network if all ranks went from phase to phase together [s]. It is never shorter
-    /// than the time that the ranks take, and equal to it if one rank is the most loaded in all phases. `None` if
-    /// [`Schedule::runs`] has none.
+    /// Returns the time on an idle network under the assumption that all ranks go from phase to phase together [s].
+    /// Without this assumption the ranks never take longer, and they take equally long if one rank is the most loaded
+    /// in all phases. `None` if [`Schedule::runs`] returns `None`.
     #[must_use]
     pub fn in_step(&self, cost: &Cost) -> Option<f64> {
         Some(self.runs()?.iter().map(|run| run.seconds(cost)).sum())

@@ -3,8 +3,8 @@
 use super::transfer::Span;
 use std::sync::Arc;
 
-/// Returns the offset of part `i` of `parts` [B]. All parts are equal but for one byte; the longer
-/// ones come first.
+/// Returns the offset of part `i` of `parts` [B]. The lengths of parts differ by at most one byte;
+/// the longer parts come first.
 pub(super) fn cut(bytes: u64, parts: u64, i: u64) -> u64 {
     bytes / parts * i + i.min(bytes % parts)
 }
@@ -35,7 +35,7 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// Creates parts that are equal but for one byte.
+    /// Creates parts whose lengths differ by at most one byte.
     pub(super) fn fair(bytes: u64, parts: u64) -> Shards {
         Shards { bytes, parts, fair: (bytes / parts, bytes % parts), borders: None, paired: 0 }
     }

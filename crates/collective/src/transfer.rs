@@ -18,7 +18,7 @@ pub struct Span {
     pub bytes: u64,
 }
 
-/// The data that one rank has for one rank in an all-to-all.
+/// The data that rank `origin` has for rank `destination` in an all-to-all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Block {
     /// The rank that has the data at the beginning.
@@ -38,7 +38,9 @@ pub enum Blocks {
         /// The ranks that have the blocks at the end.
         destinations: (u64, u64, u64),
     },
-    /// Bruck's algorithm: the blocks at `rank` that must still go on by `distance`, a power of two.
+    /// Bruck's algorithm: the blocks at `rank` that this transfer carries on by `distance` ranks.
+    /// `distance` is a power of two, and these blocks have this bit in the distance to their
+    /// destination.
     Distance {
         /// The sender.
         rank: u64,
@@ -99,7 +101,8 @@ pub struct Hop {
     pub kind: Kind,
 }
 
-/// A message from one rank to another. Ids from the number of ranks on stand for switches.
+/// A message from one rank to another. An id that is not below the number of ranks is the id of a
+/// switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Transfer {
     /// The sender.

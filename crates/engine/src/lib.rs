@@ -1,5 +1,5 @@
 //! The engine of the simulator: simulated time, the calendar of events and the loop over them, fluid networks, and
-//! statistics of output. It knows nothing of what is simulated.
+//! statistics of output. It is independent of the simulated system.
 //!
 //! # Example
 //!

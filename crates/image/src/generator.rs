@@ -1,10 +1,9 @@
 //! Generated images that cost as much to decode as photographs.
 //!
-//! Noise and drawings compress differently from photographs; pictures of dead leaves do not. They consist of
-//! opaque discs of all sizes, one over the other; the number of discs falls with the cube of the radius. Such
-//! pictures have edges, flat regions and the spectrum of natural scenes at all scales (Lee, Mumford and Huang,
-//! *Occlusion models for natural images*, IJCV 41, 2001). Some leaves are smooth, some rough; colours vary less
-//! than brightness.
+//! Noise and drawings do not compress like photographs, but pictures of dead leaves do. Such a picture consists of opaque discs
+//! of all sizes that cover one another; the number of discs falls with the cube of the radius. It has edges, flat regions and the
+//! spectrum of natural scenes at all scales (Lee, Mumford and Huang, *Occlusion models for natural images*, IJCV 41, 2001). Some
+//! leaves are smooth, some rough; colours vary less than brightness.
 
 use forebay_model::random::Generator;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};

@@ -1,4 +1,5 @@
-//! JPEG images: decoding and resizing as training loaders do, and generated ones that cost what photographs do.
+//! JPEG images: decoding and resizing as training loaders do, and generated images that cost as much to decode as
+//! photographs.
 //!
 //! # Example
 //!

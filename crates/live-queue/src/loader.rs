@@ -15,7 +15,8 @@ pub struct LoaderRun {
     pub requests: Option<Requests>,
     /// State of polling, if threads poll instead of being woken.
     pub polling: Option<Polling>,
-    /// Tuner of the number of workers that work at the same time in a stage, if it is tuned.
+    /// Tuner that sets how many workers of each stage work at the same time; `None` if these
+    /// numbers are not tuned.
     pub tuner: Option<Tuner>,
     /// Number of samples that the loader may read in all.
     pub quota: u64,

@@ -153,8 +153,8 @@ impl<W: Watch> Shared<W> {
         }
     }
 
-    /// Reports that device `d` has executed its step, in which it spent `waits` waiting. Returns the next step; `None` if the job
-    /// is over.
+    /// Reports that device `d` has executed its step; `waits` are the device's waits in this step. Returns the next step; `None`
+    /// if the job is over.
     pub fn stepped(&self, d: u32, waits: &[Segment], woken: &mut Vec<u32>) -> Option<Step> {
         let next = self.act(woken, |state, now| {
             state.stepped(now, d, waits);

@@ -38,7 +38,7 @@ impl State {
         Some(Item { sequence, ..item })
     }
 
-    /// Takes the parts of one item of stage `s` from the buffer before it; `None` if there are too few.
+    /// Takes the parts of one item of stage `s` from the buffer before the stage; `None` if there are too few parts.
     fn gather(&mut self, now: Time, w: u32, s: usize) -> Option<Item> {
         let takes = self.stages[s].buffer.takes();
         let item = self.stages[s - 1].buffer.gather(takes, |item, part| {
@@ -155,7 +155,8 @@ impl State {
         }
     }
 
-    /// Puts items that were held back for the order of outputs into the buffer after stage `s`, as far as their turn has come.
+    /// Puts the items whose turn in the order of outputs has come into the buffer after stage `s`, as long as the buffer has
+    /// room.
     fn release_held(&mut self, now: Time, s: usize) {
         loop {
             let Some(w) = self.stages[s].buffer.release() else { return };

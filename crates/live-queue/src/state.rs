@@ -1,9 +1,9 @@
 //! The state that the threads of a job copy share: loaders and devices, under one lock.
 //!
-//! Items pass by the rules of the simulation (`sim::stages`). The thread that makes a change possible carries it out, under the
-//! lock and with one time stamp, for the thread that waits for it. A thread that takes from a buffer also puts in the item of a
-//! blocked worker. A thread that puts into a buffer also gives an idle worker its input and a waiting device its batch. A thread
-//! is woken only if it has something to do.
+//! Items pass from stage to stage by the rules of the simulation (`sim::stages`). The thread that makes a change possible carries
+//! out the change for the waiting thread, under the lock and with one time stamp. A thread that takes from a buffer also puts in
+//! the item of a blocked worker. A thread that puts into a buffer also gives an idle worker its input and a waiting device its
+//! batch. A thread is woken only if it has something to do.
 
 use super::loader::{LoaderRun, StageRun};
 use super::training::Training;
@@ -29,7 +29,7 @@ pub struct State {
     pub began: Time,
     /// Workers that may look for input.
     pub(super) runnable: VecDeque<u32>,
-    /// Threads to wake when the lock is free: numbers of workers, then of devices after them.
+    /// Threads to wake when the lock is free. Worker `w` has number `w`; device `d` has `d` plus the number of workers.
     pub(super) wakes: Vec<u32>,
     /// Recorder of the trace; `None` if no trace is requested.
     pub recorder: Option<Recorder>,
@@ -52,7 +52,7 @@ pub struct WorkerRun {
     pub working: bool,
     /// Whether the worker's thread sleeps until it is woken.
     pub parked: bool,
-    /// Time at which the worker's sleep before it looks for input ends; `None` if the worker does not sleep.
+    /// Time until which the worker sleeps before it looks for input; `None` if the worker does not sleep.
     pub(super) asleep: Option<Time>,
     /// Record of the worker's activities.
     pub timeline: Timeline,
@@ -172,14 +172,15 @@ impl State {
         }
     }
 
-    /// Wakes the thread of worker `w` when the lock is free, because it has something to do or to sleep for.
+    /// Wakes the thread of worker `w` when the lock is free, because the worker has an item or must begin a sleep of known
+    /// length.
     pub(super) fn wake_worker(&mut self, w: u32) {
         if std::mem::take(&mut self.workers[w as usize].parked) {
             self.wakes.push(w);
         }
     }
 
-    /// Wakes the thread of device `d` when the lock is free, because it has something to do or to sleep for.
+    /// Wakes the thread of device `d` when the lock is free, because the device has a step or must begin a sleep of known length.
     pub(super) fn wake_device(&mut self, d: u32) {
         if std::mem::take(&mut self.training.devices[d as usize].parked) {
             self.wakes.push(self.workers.len() as u32 + d);

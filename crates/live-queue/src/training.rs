@@ -37,7 +37,7 @@ pub struct Device {
     pub go: bool,
     /// Whether the device's thread sleeps until it is woken.
     pub parked: bool,
-    /// Time at which the device's sleep before it looks for a batch ends; `None` if the device does not sleep.
+    /// Time until which the device sleeps before it looks for a batch; `None` if the device does not sleep.
     pub(super) asleep: Option<Time>,
     /// Whether the device still computes a submitted step, although its thread waits for the next one.
     busy: bool,
@@ -126,7 +126,7 @@ impl State {
         self.trace_device(now, d, "compute");
     }
 
-    /// Reports that device `d` has finished its part of the step, in which it spent `waits` waiting, in order.
+    /// Reports that device `d` has finished its part of the step; `waits` are the device's waits in this step, in order.
     pub fn stepped(&mut self, now: Time, d: u32, waits: &[Segment]) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
@@ -187,7 +187,8 @@ impl State {
         }
     }
 
-    /// Records stalls of all devices that waited for `last`: by the causes for which `last` waited, or for its computation.
+    /// Records the stalls of all devices that waited for device `last`. Their causes are the causes for which `last` waited, and
+    /// the computation of `last` after its last wait.
     fn blame_peers(&mut self, now: Time, last: u32) {
         for d in 0..self.training.devices.len() as u32 {
             self.catch_up(now, d);

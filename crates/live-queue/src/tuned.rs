@@ -24,8 +24,8 @@ impl State {
         }
     }
 
-    /// Reports to the tuner that worker `w` has finished its item. If the tuner then changes the number of workers, calls more of
-    /// them.
+    /// Reports to the tuner that worker `w` has finished its item. If the tuner then changes the number of workers, lets the
+    /// workers that the tuner calls look for input.
     pub(super) fn tune(&mut self, now: Time, w: u32) {
         let Some((tuner, stage, place)) = self.tuner_of(w) else { return };
         tuner.finish(stage, place, now);

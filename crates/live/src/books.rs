@@ -83,8 +83,8 @@ impl Line {
 }
 
 impl Books {
-    /// Puts the request of `reader` into its queue, out of `queues`. Returns true if it is one of the first `depth` in the queue,
-    /// so in progress; false if it waits for a slot.
+    /// Puts the request of `reader` into its queue, out of `queues`. Returns true if the request is one of the first `depth` in
+    /// the queue and thus in progress; false if the request waits for a slot.
     pub(super) fn enter(&mut self, reader: u64, queues: u64, depth: usize) -> bool {
         if !self.requests.contains(&reader) {
             self.requests.push(reader);
@@ -121,7 +121,7 @@ impl Books {
         found.map_or(now, |found| found.ended.unwrap_or_else(|| self.end(line, reader)))
     }
 
-    /// Removes `reader`, which no longer waits. The rest of its transfer still takes its share of the link.
+    /// Detaches `reader`, which no longer waits, from its transfer. The rest of the transfer still takes its share of the link.
     pub(super) fn leave(&mut self, reader: u64) {
         let of = |transfer: &&mut Transfer| transfer.reader == reader;
         self.transfers.iter_mut().filter(of).for_each(|transfer| transfer.reader = NOBODY);

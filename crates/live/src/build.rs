@@ -47,8 +47,8 @@ fn recorder(state: &mut State, job: &Job, part: &CopyTask) -> Recorder {
     recorder
 }
 
-/// Gives each loader its last buffer in the state of the start, `now`. In the first copy of a job, the buffer also records its
-/// history.
+/// Gives each loader its last buffer, in the buffer's initial state at the start time `now`. In the first copy of a job, the
+/// buffer also records its history.
 pub(super) fn open_queues(state: &mut State, job: &Job, part: &CopyTask, now: Time) {
     for loader in &mut state.loaders {
         loader.queue = Queue::for_job(job, loader.quota, now);

@@ -43,7 +43,7 @@ pub fn use_cores(count: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether a job's storage is files (generated ones or the user's) and not memory.
+/// Returns whether a job reads files (generated ones or the user's) and not memory.
 pub(super) fn reads_files(scenario: &Scenario, job: &Job) -> bool {
     !scenario.storage[job.storage].path.is_memory()
 }

@@ -38,7 +38,7 @@ impl Clock {
         Time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000))
     }
 
-    /// Sleeps until `deadline`, or until `stop` is set. Returns late by the delay of the system's timer.
+    /// Sleeps until `deadline`, or until `stop` is set. The sleep ends late by the delay of the system's timer.
     pub(super) fn sleep_until(self, deadline: Time, stop: &AtomicBool) {
         let deadline = Duration::from_nanos(deadline.0 / 1000);
         while !stop.load(Ordering::Relaxed) {

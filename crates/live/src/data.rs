@@ -59,7 +59,7 @@ pub(super) struct Files {
 }
 
 impl Data {
-    /// Returns data set number `index` of `scenario`: the files at `location`, or a buffer in memory if it is `None`.
+    /// Returns data set number `index` of `scenario`: the files at `location`, or a buffer in memory if `location` is `None`.
     pub(super) fn find(
         scenario: &Scenario,
         index: usize,

@@ -75,7 +75,7 @@ fn networks(job: &Job, smaller: &[u64], seed: u64) -> Option<Vec<(u64, Box<dyn N
     batches.map(of).collect()
 }
 
-/// Limit for the delay that later, shorter steps make up after a late wake-up.
+/// Limit for the delay of a late wake-up that later steps make up by shorter sleeps.
 const MOST_OWED: Span = Span(1_000_000_000);
 
 /// An accelerator emulated by sleeping for the time of each step, as in MLPerf Storage.

@@ -1,4 +1,4 @@
-//! Explains errors of the operating system with files, each with a remedy.
+//! Explains errors that the operating system reports for files, each with a remedy.
 
 use forebay_model::input;
 use std::io::{Error, ErrorKind};

@@ -137,9 +137,9 @@ fn precision(gpu: RealGpu) -> Precision {
     Precision::ALL.iter().find(same).copied().unwrap_or(Precision::Fp32)
 }
 
-/// Returns the number of lanes: batches in a GPU's memory or on their way to it. If a stage of the loader copies to the GPU,
-/// these are the batches in its buffer and one for each of its workers. Otherwise it is one for each step that may be submitted,
-/// and one more.
+/// Returns the number of lanes: batches in a GPU's memory or on their way to it. If a stage of the loader copies to the GPU, this
+/// is the capacity of the stage's buffer plus the number of the stage's workers. Otherwise it is the number of steps that may
+/// have been submitted and not ended, plus one.
 fn lanes(job: &Job, gpu: RealGpu) -> usize {
     let copying = |stage: &&forebay_scenario::Stage| {
         stage.per_item.iter().any(forebay_scenario::Operation::copies)

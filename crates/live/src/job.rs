@@ -125,7 +125,7 @@ pub fn run_copy(
     })
 }
 
-/// Ends the threads that were started, because the system refuses to start more.
+/// Ends the threads that were started, and returns the failure that the system refuses to start more.
 fn refused(shared: &Shared, job: &Job, error: &std::io::Error) -> Failure {
     shared.fail(String::new());
     Failure::threads(&format!("the workers and devices of `{}`", job.name), error)

@@ -15,7 +15,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Returns the launch work that a job sets.
+    /// Returns the launch work that a job's settings describe.
     pub(super) fn new(of: &forebay_scenario::Launch) -> Launch {
         Launch { work: Sampler::new(&of.work), threads: of.threads, overlap: of.overlap }
     }

@@ -75,7 +75,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Returns the failure that the system starts no thread or process for `what`.
+    /// Returns the failure to report if the system refuses to start the threads or the process of `what`.
     pub fn threads(what: &str, error: &io::Error) -> Failure {
         Failure::Lacking(format!(
             "cannot start threads for {what}: {}; raise `ulimit -u`, or write fewer workers or `copies`",
@@ -83,7 +83,7 @@ impl Failure {
         ))
     }
 
-    /// Returns the failure that `path` cannot be opened, read or similar (`what`).
+    /// Returns the failure to report if an operation on `path` fails; `what` names the operation, such as `open` or `read`.
     fn file(what: &str, path: &Path, error: impl Into<io::Error>) -> Failure {
         Failure::Lacking(format!("cannot {what} {}: {}", shown(path), fault::words(&error.into())))
     }

@@ -64,7 +64,7 @@ struct Shard {
 struct Buffer {
     bytes: Vec<u8>,
     first: usize,
-    /// Range of the unused bytes, counted from `first`.
+    /// Range of the current sample's bytes, counted from `first`. While the sample is read, it ends at the last byte read so far.
     filled: Range<usize>,
 }
 
@@ -261,7 +261,7 @@ impl Reader {
     }
 
     /// Makes one request to the shard, appending to the `have` bytes in the buffer, and returns the number of bytes read. `want`
-    /// is the offset that must be reached; it is for the error message.
+    /// is the offset up to which the sample needs bytes; only the error message uses it.
     fn read_some(
         &mut self,
         sample: u64,

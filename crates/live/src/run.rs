@@ -18,7 +18,7 @@ pub struct Settings<'a> {
     pub directory: &'a Path,
     /// Path of the user's data set; `None` to generate data sets.
     pub data: Option<&'a Path>,
-    /// Whether the user named one of these paths; it may then be a mount of a file server.
+    /// Whether the user named `directory` or `data`; the named path may be a mount of a file server.
     pub named: bool,
     /// Whether to record a timeline of the first replication.
     pub trace: bool,

@@ -11,7 +11,7 @@ use forebay_scenario::{Access, Dataset, Job, Scenario};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Generated data sets. Later runs with the same data set use it again; all are removed when this value is dropped.
+/// Generated data sets. A later run with the same data set reuses it. All data sets are removed when this value is dropped.
 #[derive(Debug, Default)]
 pub struct Store {
     workspace: Option<Workspace>,
@@ -184,7 +184,7 @@ fn bytes(scenario: &Scenario, index: usize) -> u64 {
     stored.saturating_add(dataset.files().saturating_mul(4096))
 }
 
-/// Returns whether `directory`, with the data of `storage`, is on a file server.
+/// Returns whether `directory`, which holds the data of `storage`, is on a file server.
 fn is_mounted(scenario: &Scenario, storage: usize, directory: &Path, settings: &Settings) -> bool {
     let remote = scenario.storage[storage].path.is_remote();
     let found = rustix::fs::statfs(directory);

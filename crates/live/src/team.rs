@@ -1,4 +1,4 @@
-//! Creates the workers of a job copy: what the workers of each loader share, and what each worker owns.
+//! Creates the workers of a job copy: the state that the workers of each loader share, and the state that each worker owns.
 
 use super::Failure;
 use super::clock::Clock;

@@ -69,7 +69,7 @@ pub(super) struct Hands {
     reader: Option<Reader>,
     stream: LoaderStream,
     links: Arc<Vec<Link>>,
-    /// Lanes to a real GPU; `None` if there is none.
+    /// Lanes to a real GPU; `None` if the run uses no real GPU.
     lanes: Option<Arc<Lanes>>,
     decoded_size: Option<f64>,
     /// Decoder of images; `None` if samples are not images.
@@ -231,7 +231,8 @@ impl Hands {
         self.decoded_size.map_or(item.bytes as f64, |size| size * item.samples as f64)
     }
 
-    /// Copies a batch to a real GPU; for an emulated device, occupies its link for as long as the item's bytes need.
+    /// Copies a batch to a real GPU. For an emulated device, occupies the device's link for the time that a transfer of the item
+    /// takes.
     fn copy(&self, item: &Item, log: &mut Log) -> Result<(), WorkError> {
         if let Some(lanes) = &self.lanes {
             log.begin(Cause::Copy);

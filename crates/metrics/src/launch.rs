@@ -1,10 +1,10 @@
-//! Causes of a device's wait while its trainer was at work on the node's cores.
+//! Causes of a device's wait for its trainer's threads on the node's cores.
 
 use super::timeline::Segment;
 use forebay_engine::{Span, Time};
 use forebay_report::{Cause, StallCause};
 
-/// Splits a device's wait from `from` to `now` for its trainer's threads into two causes: first waiting for cores, then the
+/// Splits a device's wait for its trainer's threads, from `from` to `now`, into two causes: first waiting for cores, then the
 /// threads' work. The threads began at `since` and took longer than their `work` [core-s] because other threads had the cores.
 pub fn launch_waits(since: Time, work: f64, from: Time, now: Time) -> [Segment; 2] {
     let work = Span::from_seconds(work).0.min(now.since(since).0);

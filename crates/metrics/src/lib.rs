@@ -1,6 +1,6 @@
-//! Records of a run, kept alike by the simulator and by live runs, so that a figure means the same in both: the buffers between a
-//! loader's stages, the batches requested from the loader, its last buffer, the steps with their stalls, a timeline of each
-//! worker, and the one cause of each instant of a stall.
+//! Records of a run: the buffers between a loader's stages, the batches requested from the loader, the loader's last buffer, the
+//! steps with their stalls, a timeline of each worker, and the single cause of each instant of a stall. The simulator and live
+//! runs keep these records in the same way, so that a figure means the same for both.
 //!
 //! Nothing here reads a clock. The caller passes the time: simulated time, or the time since a live run began.
 //!

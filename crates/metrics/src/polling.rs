@@ -13,7 +13,8 @@ use forebay_scenario::{Generator, Job};
 pub struct Polling {
     period: Span,
     enough: u64,
-    /// Share of the samples taken that had not been taken before, and the remainder below one sample that is carried over.
+    /// Share of the taken samples that had not been taken before (`distinct`), and fraction of such a sample that is carried over
+    /// to the next call of [`Polling::fresh`] (`rest`).
     distinct: f64,
     rest: f64,
     /// Batches in the queue that are promised to the devices at the front of the waiting line, in order.
@@ -24,7 +25,7 @@ pub struct Polling {
 #[derive(Debug, Clone, Copy)]
 pub struct Promise {
     device: u32,
-    /// Worker that put the batch in.
+    /// Worker that put the batch into the queue.
     pub worker: u32,
     came: Time,
 }
@@ -49,7 +50,7 @@ impl Polling {
         })
     }
 
-    /// Returns how long a worker that finds enough samples sleeps.
+    /// Returns the time for which a worker sleeps if it finds enough samples.
     pub fn period(&self) -> Span {
         self.period
     }
@@ -59,7 +60,7 @@ impl Polling {
         samples >= self.enough
     }
 
-    /// Returns when a device that has polled since `since` looks next, at `now` or later.
+    /// Returns the first time, at `now` or later, at which a device that has polled since `since` looks again.
     pub fn next_look(&self, since: Time, now: Time) -> Time {
         let looks = now.since(since).0.div_ceil(self.period.0).max(1);
         since + Span(looks.saturating_mul(self.period.0))

@@ -17,8 +17,8 @@ use stamps::Stamps;
 
 /// Samples between a loader and the model copies of one node.
 ///
-/// The fields that every sample touches lie in two cache lines: the second half of the stamps with the first half of the
-/// accounts, and the fields from `capacity` on.
+/// The fields that are used for every sample lie in two cache lines. One has the second half of `stamps` and the first half of
+/// `accounts`; the other has the fields from `capacity` on.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Queue {
@@ -31,7 +31,8 @@ pub struct Queue {
     /// Number of samples in the batch that is taken next.
     batch: u64,
     level: u64,
-    /// Number of samples that may not be taken from the queue until `last` samples have been put in: `stays` at first, then 0.
+    /// Number of samples that must stay in the queue until `last` samples have been put in altogether: `stays` at first, 0 from
+    /// then on.
     kept: u64,
     last: u64,
     /// Instant of the next snapshot; [`Time::NEVER`] if no history is recorded.
@@ -53,8 +54,8 @@ pub struct Queue {
     snapshots: Option<Snapshots>,
 }
 
-/// Growth of a prefetch buffer that finds its size by itself (tf.data's `PrefetchAutotuner`): whenever it had been full and then
-/// was found empty, its capacity doubles or grows by [`Growth::STEP`] batches, whichever is less.
+/// Growth of a prefetch buffer that tunes its own size (tf.data's `PrefetchAutotuner`). Each time the buffer has been full and is
+/// later found empty, its capacity doubles or grows by [`Growth::STEP`] batches, whichever is less.
 #[derive(Debug, Clone, Copy)]
 struct Growth {
     /// Capacity at the start, and maximum capacity [samples].
@@ -79,7 +80,7 @@ impl Growth {
 }
 
 impl Queue {
-    /// Returns the queue of a loader of `job`, which reads `quota` samples in all, as it is at the start.
+    /// Returns the queue of a loader of `job` in its initial state; the loader reads `quota` samples in total.
     pub fn for_job(job: &Job, quota: u64, now: Time) -> Queue {
         let circular = job.queue == QueueKind::Circular;
         let queue = Queue::new(job.queue_capacity(), job.batch, circular, job.prefill, now);
@@ -131,7 +132,7 @@ impl Queue {
         }
     }
 
-    /// Begins to record the history for a series that begins at `start`.
+    /// Begins to record the queue's history for a time series that begins at `start`.
     pub fn record(&mut self, start: Time) {
         let snapshots = Snapshots::new(start);
         self.next_snapshot = snapshots.next();
@@ -252,7 +253,7 @@ impl Queue {
         }
     }
 
-    /// Takes a batch, which must be there, and returns how many of its samples are fresh.
+    /// Takes a batch, which must be there, and returns how many of its samples are fresh: had not been read before.
     pub fn take(&mut self, now: Time) -> u64 {
         self.snapshot_up_to(now);
         debug_assert!(self.has_batch(), "not enough samples");

@@ -48,7 +48,7 @@ impl Snapshots {
         self.next += self.width;
     }
 
-    /// Adds this queue's history to `series`, the last bin ending at the run's end.
+    /// Adds this queue's history to `series`. The last bin ends at the end of the run.
     pub fn add_to(&self, last: QueueTotals, series: &mut Series) {
         series.width = self.width.seconds();
         series.bins.resize(series.bins.len().max(self.totals.len() + 1), Bin::default());
@@ -117,7 +117,8 @@ impl Recorder {
         self.trace.spans.push(TraceSpan { track, name, start, duration });
     }
 
-    /// Adds to `track` one span for each cause of a wait, within the span of the wait itself.
+    /// Adds to `track` one span for each cause of a wait; these spans lie within the span of the
+    /// wait itself.
     pub fn causes(&mut self, track: u32, segments: &[Segment]) {
         for segment in segments.iter().filter(|segment| segment.start < segment.end) {
             if self.has_room() {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Intervals;
 
-/// Largest number of deliveries that are kept for a report.
+/// Maximum number of deliveries kept for a report.
 const MOST_KEPT: usize = 100_000;
 
 /// The requests of one loader.
@@ -29,16 +29,17 @@ pub struct Requests {
     /// Samples of the data set, and number of loaders that share them.
     samples: u64,
     loaders: u64,
-    /// Number of epochs that were begun, and position of the first sample that is requested next.
+    /// Number of epochs begun, and position of the first sample of the next request.
     epochs: u64,
     first: u64,
     /// Number of batches that the trainer takes in the whole run.
     total: u64,
-    /// Numbers of batches that the trainer has wanted, that were requested, and that the trainer has taken.
+    /// Number of batches that the trainer has wanted (`wanted`), that have been requested from workers (`asked`), and that the
+    /// trainer has taken (`taken`).
     wanted: u64,
     asked: u64,
     taken: u64,
-    /// Number of batches up to which requests may go: the end of the epoch in progress.
+    /// Limit for `asked`: the number of batches up to the end of the current epoch.
     bound: u64,
     /// Instant at which the workers have started.
     ready: Time,
@@ -59,7 +60,7 @@ pub struct Requests {
     /// Number and worker of the batches that can be taken, oldest first.
     handed: VecDeque<(u64, u32)>,
     deliveries: Option<Vec<Delivery>>,
-    /// Positions of samples that are skipped because their batches were taken before.
+    /// Positions of samples that are skipped because their batches count as taken before the job began.
     trained: Intervals,
     /// Whether workers must be started at the next epoch even if they persist, because batches were skipped.
     restarted: bool,
@@ -265,7 +266,8 @@ impl Requests {
         Some(inbox)
     }
 
-    /// Returns the request for the next batch, made of the samples of worker `worker` if each worker has its own files.
+    /// Returns the request for the next batch. If each worker has its own files, the batch consists of samples of worker
+    /// `worker`.
     fn request(&mut self, worker: u32) -> Request {
         let left = &mut self.left[if self.settings.iterable { worker as usize } else { 0 }];
         loop {

@@ -1,4 +1,5 @@
-//! Time that a worker spent on each cause since a wait began, for runs that need no instants.
+//! Time that a worker spent on each cause since a wait began, for runs that need only these sums and not the instants of each
+//! activity.
 
 use forebay_engine::{Span, Time};
 use forebay_report::Cause;
@@ -12,7 +13,7 @@ const CAUSES: usize = Cause::Copy as usize + 1;
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub struct Spent {
-    /// Instant from which on the current activity is not in the sums: the activity's start, or the start of the wait if that is
+    /// Start of the time that `sums` does not include yet: the start of the current activity, or the start of the wait if that is
     /// later.
     open: Time,
     /// Cause of the current activity.
@@ -45,7 +46,8 @@ impl Spent {
         if self.cut { self.start } else { self.open }
     }
 
-    /// Splits the current activity at `then`, which is in the past: its cause was `first` before and is `second` since.
+    /// Splits the current activity at `then`, which is in the past: `first` was the activity's cause until `then`, and `second`
+    /// has been its cause since.
     pub(super) fn split(&mut self, first: Cause, then: Time, second: Cause) {
         self.sums[first as usize].0 += then.since(self.open).0;
         self.cut = self.open > then;
@@ -74,8 +76,8 @@ impl Spent {
     }
 }
 
-/// Returns the cause that time spent with `activity` counts as. Idleness and blocking count as [`Cause::Order`]: with only one
-/// stage no other worker can be blamed for them.
+/// Returns the cause to which time spent with `activity` is attributed. Idleness and blocking are attributed to [`Cause::Order`]:
+/// with only one stage no other worker can be blamed for them.
 #[inline(always)]
 fn cause_of(activity: Activity) -> Cause {
     match activity {

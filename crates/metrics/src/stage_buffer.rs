@@ -36,8 +36,8 @@ pub struct StageBuffer<I> {
 }
 
 impl<I> StageBuffer<I> {
-    /// Returns the buffer of stage number `index` of the loader of `job`, which reads `quota` samples in all, before anything has
-    /// happened.
+    /// Returns the buffer of stage number `index` in the loader of `job`, in its initial state; the loader reads `quota` samples
+    /// in total.
     pub fn new(job: &Job, index: usize, quota: u64) -> StageBuffer<I> {
         let stage = &job.loader.stages[index];
         // Requested items always have room.
@@ -141,7 +141,7 @@ impl<I> StageBuffer<I> {
         self.held.remove(&self.outputs)
     }
 
-    /// Records that an item enters the buffer, or the queue: the turn of the next one has come.
+    /// Records that an item enters the buffer, or the queue, so that it is the next item's turn.
     #[inline]
     pub fn pass(&mut self) {
         self.outputs += u64::from(self.ordered);
@@ -170,7 +170,8 @@ impl<I> StageBuffer<I> {
         self.buffer.iter().take(number)
     }
 
-    /// Takes the first `number` items out of the buffer and makes them one with `join`; `None` if fewer may be taken.
+    /// Takes the first `number` items out of the buffer and combines them into one item with `join`; `None` if fewer may be
+    /// taken.
     #[inline]
     pub fn gather(&mut self, number: usize, mut join: impl FnMut(&mut I, I)) -> Option<I> {
         if self.ready() < number {

@@ -7,8 +7,8 @@ use super::timeline::Segment;
 
 /// The steps of a job copy and their stalls.
 ///
-/// Added time counts for the step in progress. If the time began before the end of the last complete step, it is split over the
-/// steps that it fell into.
+/// Time that is added counts for the step in progress. If the time began before the end of the last complete step, it is split
+/// among the steps in which it lies.
 #[derive(Debug)]
 pub struct Steps {
     complete: Vec<StepOutcome>,
@@ -20,9 +20,9 @@ pub struct Steps {
     open_fresh: u64,
     /// Ends of complete steps.
     ends: Vec<Time>,
-    /// End of the last complete step, or the start.
+    /// End of the last complete step; the start of the job copy if no step is complete.
     last_end: Time,
-    /// Weight of the time that a device computes or waits: more than 1 if not all devices are in use.
+    /// Factor for the computing and waiting times of a device: more than 1 if not all devices are in use.
     weight: f64,
 }
 
@@ -125,8 +125,8 @@ impl Steps {
         self.last_end = now;
     }
 
-    /// Discards all but the first `steps` complete steps, and their waits, of a job copy that began at `start`: the work after
-    /// them is lost.
+    /// Discards all steps after the first `steps` complete ones, with their stalls, because the work of these steps is lost. The
+    /// job copy began at `start`.
     pub fn roll_back(&mut self, steps: u64, start: Time) {
         let kept = steps as usize;
         self.complete.truncate(kept);
@@ -138,7 +138,8 @@ impl Steps {
         self.last_end = self.ends.last().copied().unwrap_or(start);
     }
 
-    /// Subtracts `samples` fresh samples from the last complete steps: devices had taken them for steps that are lost.
+    /// Subtracts `samples` from the fresh samples of the complete steps, last step first: devices had taken these samples for
+    /// steps that are lost.
     pub fn take_back(&mut self, mut samples: u64) {
         for step in self.complete.iter_mut().rev() {
             let part = step.fresh.min(samples);
@@ -148,7 +149,7 @@ impl Steps {
         }
     }
 
-    /// Returns the complete steps while the job goes on, with computing time as mean over `devices`.
+    /// Returns the steps completed so far, while the job goes on; computing times are means over `devices` devices.
     pub fn so_far(&self, devices: usize) -> Vec<StepOutcome> {
         let of = |step: &StepOutcome| StepOutcome {
             compute: step.compute / devices.max(1) as f64,

@@ -1,4 +1,4 @@
-//! Timelines of what each worker did when, from which each instant of a stall gets its one cause.
+//! Timelines of the activities of each worker, which determine the cause of each instant of a stall.
 //!
 //! The rule: every instant of a wait has exactly one cause. The cause is what the work that ended the wait was doing, or was
 //! queueing for, at that instant; if other work blocked it then, the cause is what the other work was doing. A worker does one
@@ -82,7 +82,7 @@ impl Timeline {
         }
     }
 
-    /// Begins `activity` at `start` if the timeline has room without more memory; returns whether it had.
+    /// Begins `activity` at `start` if the timeline needs no more memory for it; returns whether the activity was begun.
     #[inline]
     pub fn try_push(&mut self, start: Time, activity: Activity) -> bool {
         match self {
@@ -171,7 +171,8 @@ impl Timeline {
         }
     }
 
-    /// Splits the current activity at `then`, which is in the past: its cause was `first` before and is `second` since.
+    /// Splits the current activity at `then`, which is in the past: `first` was the activity's cause until `then`, and `second`
+    /// has been its cause since.
     pub fn split(&mut self, first: Cause, then: Time, second: Cause) {
         match self {
             Timeline::Spent(spent) => spent.split(first, then, second),

@@ -138,7 +138,7 @@ impl Tuner {
         pool.resting.split_off(pool.resting.len().saturating_sub(free))
     }
 
-    /// Returns the number of workers that tuning has reached for each tuned stage.
+    /// Returns, for each tuned stage, the number of workers that tuning has arrived at.
     pub fn settled(&self) -> Vec<Tuned> {
         let tuned = self.pools.iter().filter(|pool| pool.tuned);
         tuned.map(|pool| Tuned { stage: pool.name.clone(), workers: pool.limit }).collect()

@@ -1,4 +1,4 @@
-//! Memory of a GPU that trains a model: parameters, gradients, optimizer state, activations, and what libraries allocate.
+//! Memory of a GPU that trains a model: parameters, gradients, optimizer state, activations, and memory that libraries allocate.
 //!
 //! With n parameters and k optimizer values for each parameter (Rajbhandari et al., *ZeRO: Memory Optimizations Toward Training
 //! Trillion Parameter Models*, 2020, section 3.1):
@@ -127,8 +127,8 @@ impl Spread {
     pub const NONE: Spread =
         Spread { tensor: 1, context: 1, experts: 1, busiest: 1.0, ranks: 1, zero: 0 };
 
-    /// Returns the bytes that one rank holds of a state that data-parallel ranks shard from ZeRO stage `stage` on. `all` is the
-    /// size of the state, `experts` the part of it that belongs to experts.
+    /// Returns the number of bytes that one rank holds of a state. The state has `all` bytes, `experts` of which belong to
+    /// experts, and data-parallel ranks shard it from ZeRO stage `stage` on.
     fn part(&self, stage: u32, (all, experts): (f64, f64)) -> f64 {
         if self.zero >= stage {
             all / f64::from(self.ranks)
@@ -137,8 +137,8 @@ impl Spread {
         }
     }
 
-    /// Returns the size of the parameters and optimizer state of a part of a model, over all GPUs and with every byte counted
-    /// once. Each GPU holds `held`; the share `experts` of the part's parameters belongs to experts.
+    /// Returns the size of the parameters and the optimizer state of a part of a model, over all GPUs. A byte that several ranks
+    /// hold is counted once. Each GPU holds `held`; the share `experts` of the part's parameters belongs to experts.
     #[must_use]
     pub fn state(&self, held: &Footprint, experts: f64) -> State {
         let mut state = State::default();
@@ -155,7 +155,7 @@ impl Spread {
     }
 }
 
-/// Size of a model's parameters and optimizer state, divided by how ranks hold them.
+/// Size of a model's parameters and optimizer state, in three parts that ranks hold in different ways.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct State {
     /// Bytes that every data-parallel rank holds [B].

@@ -37,10 +37,10 @@ pub enum InputError {
     /// The file is larger than the limit [B].
     #[error("it holds more than {}", size(*.0))]
     TooLarge(u64),
-    /// A part of the file is longer or deeper than the limit for what is kept in memory.
+    /// A part of the file is too long or too deeply nested to be kept in memory.
     #[error("it has {0}")]
     Excess(&'static str),
-    /// A row of a table is longer than the limit for what is kept in memory.
+    /// A row of a table is too long to be kept in memory.
     #[error(
         "the row that begins on line {line} has more than 1 MiB; close its quotation marks, or shorten it"
     )]

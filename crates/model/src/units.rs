@@ -29,7 +29,7 @@ pub trait Dimension:
     const WHAT: &'static str;
     /// Name of its JSON Schema definition.
     const SCHEMA: &'static str;
-    /// Accepted units, smallest first within a family.
+    /// Accepted units, in the order in which messages list them.
     const UNITS: &'static [Unit];
     /// An example value, such as `3 ms`.
     const EXAMPLE: &'static str;
@@ -311,7 +311,7 @@ fn not_a_unit<D: Dimension>(name: &str) -> UnitError {
     UnitError::Unknown { unit, what, accepted, nearest }
 }
 
-/// Splits a text into the number at its beginning and the rest, without spaces around it.
+/// Splits a text into the number at its beginning and the rest; removes the spaces around both.
 fn split(text: &str) -> Result<(f64, &str), UnitError> {
     let text = text.trim();
     let end = number_length(text.as_bytes());

@@ -2,7 +2,7 @@
 
 use super::{Feed, Network, Operator, Shape, Update, Windows};
 
-/// Returns the network of a name; `None` if there is none.
+/// Returns the network called `name`; `None` if there is no such network.
 pub fn model(name: &str) -> Option<Network> {
     match name {
         "lenet5" => Some(lenet5()),
@@ -14,7 +14,8 @@ pub fn model(name: &str) -> Option<Network> {
     }
 }
 
-/// LeNet-5 (LeCun et al., 1998) with ReLU and max pooling, 28 × 28 padded to 32 × 32.
+/// Returns LeNet-5 (LeCun et al., 1998) with ReLU and max pooling, for images of 28 × 28 pixels, which are
+/// padded to 32 × 32.
 fn lenet5() -> Network {
     let first = Shape { from: 1, to: 6, side: 28, kernel: 5, stride: 1, padding: 2 };
     let second = Shape { from: 6, to: 16, side: 14, kernel: 5, stride: 1, padding: 0 };
@@ -103,9 +104,9 @@ fn resnet_small() -> Network {
 }
 
 /// Returns the residual network of He et al. (2016) with bottleneck blocks, on images of `side` × `side`.
-/// `blocks` has the number of blocks of each of at most four stages; the width doubles from stage to stage. The
-/// stride is in the 3 × 3 convolution, as frameworks have it. ResNet-50 has a side of 224, a width of 64 and 3,
-/// 4, 6, 3 blocks.
+/// `blocks` holds the number of blocks in each stage, for at most four stages; the width doubles from stage
+/// to stage. The stride is in the 3 × 3 convolution, as frameworks have it. ResNet-50 has a side of 224, a
+/// width of 64 and 3, 4, 6, 3 blocks.
 pub fn bottlenecks(side: usize, width: usize, blocks: &[usize], classes: usize) -> Network {
     let stem = Shape { from: 3, to: width, side, kernel: 7, stride: 2, padding: 3 };
     let pool = Windows { channels: width, side: stem.out(), window: 3, stride: 2, padding: 1 };
@@ -149,8 +150,8 @@ pub fn encoder(length: usize, width: usize, heads: usize) -> [Operator; 2] {
 }
 
 /// Returns a language model with the architecture of GPT-2 (Radford et al., 2019), but with an output layer
-/// that has weights of its own. A length of 1024, a width of 768, 12 heads and 12 blocks are the sizes of the
-/// smallest GPT-2, but with bytes as tokens, so that blocks take most of the time.
+/// that has weights of its own. The smallest GPT-2 has a length of 1024, a width of 768, 12 heads and 12
+/// blocks. With bytes as tokens (256 kinds) instead of its vocabulary, the blocks take most of the time.
 pub fn language(kinds: usize, length: usize, width: usize, heads: usize, blocks: usize) -> Network {
     let mut operators = vec![Operator::Embedding { tokens: kinds, length, width }];
     for _ in 0..blocks {

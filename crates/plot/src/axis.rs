@@ -38,8 +38,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns an axis for `values`, with about `ticks` ticks, whose range also includes `others`. With `tight` the range ends at
-    /// the last value, otherwise at a tick. `None` if there is no value to draw or the range is too large.
+    /// Returns an axis with about `ticks` ticks. Unless `spec` sets the range, it includes `values` and `others`; with `tight` it
+    /// ends at the last value, otherwise at a tick. `None` if there is no value to draw or the range is too large.
     pub(super) fn fit(
         spec: &AxisSpec,
         values: &[f64],

@@ -44,7 +44,7 @@ pub struct Lines {
     pub marks: Vec<Mark>,
     /// Title of the legend (what distinguishes the curves), or empty.
     pub legend: String,
-    /// Whether this panel shows the legend; it need not if another panel shows the same.
+    /// Whether this panel shows the legend; false if another panel shows the same legend.
     pub legend_shown: bool,
     /// Names of the positions 0, 1, … on the x axis; empty if positions are numbers.
     pub categories: Vec<String>,
@@ -74,7 +74,8 @@ pub struct Series {
     pub name: String,
     /// Points, in the order in which they are connected.
     pub points: Vec<Point>,
-    /// Index of the colour (and after eight, of the dashes).
+    /// Index of the colour. The eight colours repeat, so the index also determines the
+    /// dashes.
     pub index: usize,
     /// How the points of the curve are drawn.
     pub style: Style,

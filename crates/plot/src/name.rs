@@ -3,7 +3,8 @@
 use super::Unit;
 use forebay_report::metric::{self, of_column};
 
-/// Returns the axis label of a column: the label in the table of metrics, or for a key of a scenario its last word.
+/// Returns the axis label of a column: the label in the table of metrics; for a key of a scenario, the part after the last dot,
+/// in words.
 pub fn label_of(column: &str) -> String {
     if let Some(metric) = of_column(column) {
         return metric.label.to_string();

@@ -17,7 +17,8 @@ const SVG_SCALE: u32 = 10;
 const PNG_DENSITY: u32 = 2;
 /// Drawn pixels along each side of a PNG pixel, before averaging.
 const PNG_SAMPLES: u32 = 3;
-/// Distance by which text is moved down for the bitmap backend, so that its middle is where SVG has it [em].
+/// Distance by which the bitmap backend moves text down, so that the vertical middle of the text lies at the same position
+/// as in SVG [em].
 const BITMAP_RISE: f64 = 0.135;
 
 /// Returns the figure as SVG text.

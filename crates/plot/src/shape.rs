@@ -35,7 +35,8 @@ impl Shape {
 /// A line of text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Text {
-    /// Position of the text's left end, middle or right end, as `side` says; vertically of its middle.
+    /// Position of the text: horizontally of its left end, middle or right end, according to `side`;
+    /// vertically of its middle.
     pub at: Place,
     pub text: String,
     /// Height of an em [px].

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::rc::Rc;
 
-/// Limit for the number of rows; a figure of more rows shows no more.
+/// Maximum number of rows read from CSV; a figure could not show more rows distinctly.
 const MOST_ROWS: usize = 1_000_000;
 /// Limit for the memory of all cells of a table [B].
 const MOST_BYTES: usize = 256 << 20;
@@ -15,11 +15,11 @@ const MOST_BYTES: usize = 256 << 20;
 pub struct Table {
     columns: Vec<String>,
     cells: Rc<Cells>,
-    /// Indices of this table's rows among the cells.
+    /// Indices of this table's rows in `cells`, which several tables may share.
     rows: Vec<u32>,
 }
 
-/// The text of all cells, concatenated, and the end of each cell in it.
+/// Cells of a table: their texts, concatenated, and the end of each cell within this text [B].
 #[derive(Debug, PartialEq, Default)]
 struct Cells {
     text: String,
@@ -147,7 +147,7 @@ fn too_long(limit: &str) -> PlotError {
     PlotError::Table(format!("it has more than {limit}, which is the most that is drawn; {remedy}"))
 }
 
-/// Returns a cell's text. Sweeps write an apostrophe before text that a spreadsheet would take for a formula; it is removed.
+/// Returns a cell's text, without the apostrophe that sweeps write before text that a spreadsheet would take for a formula.
 fn text_of(cell: &str) -> &str {
     let formula = |text: &&str| text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     cell.strip_prefix('\'').filter(formula).unwrap_or(cell)

@@ -36,7 +36,7 @@ impl LinesDrawing<'_> {
         shapes
     }
 
-    /// Returns one bar centred at `x`, and the ends of its interval.
+    /// Returns the shapes of one bar centred at `x`, and of the line that shows its interval.
     fn bar(
         &self,
         series: &Series,

@@ -89,8 +89,9 @@ impl PathToTarget<'_> {
         self.accuracy.useful(window.samples, window.fresh)
     }
 
-    /// Returns how a copy reaches its target. If the run ends before the target, the rate of the steps from `behind` on is
-    /// extrapolated. `None` if the copy has no step, or if its samples contribute nothing to the training.
+    /// Returns how a copy reaches its target. If the run ends before the target, the remaining time is extrapolated from the
+    /// rate of the steps with index `behind` or higher. Returns `None` if the copy has no step, or if its samples contribute
+    /// nothing to the training.
     fn course(&self, copy: &JobOutcome, behind: usize) -> Option<Course> {
         let all = Window::new(copy, 0..copy.steps.len())?;
         let before = copy.staging.iter().map(|node| node.seconds).fold(0.0, f64::max);
@@ -124,8 +125,8 @@ impl PathToTarget<'_> {
     }
 }
 
-/// Returns `time` with a confidence interval. If `time` has none, the interval follows from the relative uncertainty of `rate`,
-/// applied to `ahead` [s], the part of the time that was extrapolated from this rate.
+/// Returns `time` with a confidence interval. If `time` has no interval, it gets one whose half-width is the relative
+/// half-width of `rate`, multiplied by `ahead` [s]: the part of the time that was extrapolated from this rate.
 fn as_wide(time: Figure, ahead: f64, rate: &Figure) -> Figure {
     let (Some(mean), None) = (time.mean, time.ci95) else { return time };
     let spread = |[low, high]: [f64; 2]| ratio((high - low) / 2.0, rate.mean.unwrap_or(0.0));

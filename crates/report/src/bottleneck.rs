@@ -108,7 +108,7 @@ impl Context<'_> {
         &self.scenario.storage[self.described.reads_from()].name
     }
 
-    /// Returns the name of the resource behind a cause of stalls.
+    /// Returns the name of the resource that is responsible for a cause of stalls.
     fn carrier(&self, of: StallCause) -> String {
         let storage = self.storage();
         match of.cause {
@@ -150,7 +150,8 @@ impl Context<'_> {
         storage.map_or_else(|| self.storage(), |index| &self.scenario.storage[index].name)
     }
 
-    /// Returns the name of the storage's disk arm or of its table of measured rates; `None` if it has neither.
+    /// Returns the resource name of the storage's disk arm or, without one, of the storage's table of measured rates; `None` if
+    /// the storage has neither.
     fn own(&self) -> Option<String> {
         let names = ["arm", "measured"].map(|part| format!("{}.{part}", self.storage()));
         let there = |name: &String| self.resources.iter().any(|resource| resource.name == *name);

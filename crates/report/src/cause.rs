@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Cause of a wait: what the work that ends the wait was doing, or was queueing for.
+/// Cause of a wait: what the awaited work was doing, or queueing for, during the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Cause {
@@ -17,7 +17,7 @@ pub enum Cause {
     Decode,
     /// A worker could run, but other threads have the cores.
     CpuWait,
-    /// An item is finished, but held back behind an earlier item that is not.
+    /// Holding back a finished item, because an earlier item is not yet finished.
     Order,
     /// Starting a loader again at an epoch boundary.
     Restart,
@@ -27,7 +27,7 @@ pub enum Cause {
     Launch,
     /// A collective that the backward pass does not hide.
     Communication,
-    /// A pipeline stage without a batch, or without room for its result.
+    /// Idleness of a pipeline stage that has no batch, or no room for its result.
     Bubble,
     /// Copying parts of a model that does not fit on a GPU to or from the node's memory.
     Swap,
@@ -35,7 +35,7 @@ pub enum Cause {
     Checkpoint,
     /// A fault and the recovery from it.
     Fault,
-    /// Computing a step: only ever the cause of a peer's wait.
+    /// Computing a step; occurs only as the cause of a wait for a peer.
     Compute,
 }
 
@@ -193,7 +193,7 @@ pub struct StallCause {
     /// Whether the accelerator waited for a peer. If so, `cause` is what the peer was waiting for, or `Compute` if
     /// the peer was computing.
     pub peer: bool,
-    /// Cause of the wait: the activity of the work that ended it.
+    /// Cause of the wait: what the awaited work was doing, or queueing for, during the wait.
     pub cause: Cause,
 }
 

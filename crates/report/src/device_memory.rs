@@ -5,12 +5,13 @@ use forebay_model::device_memory::Footprint;
 use forebay_scenario::{Job, Node, Swap};
 use serde::Serialize;
 
-/// Memory use [B] of the GPU that holds the largest part of a job's model. Parts of it may be swapped out to the node's memory.
+/// Memory use of the GPU that holds the largest part of a job's model [B]. Some of the data may be swapped out to the node's
+/// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DeviceMemoryReport {
-    /// Everything in the GPU's memory together, without what is swapped out.
+    /// Total memory use of the GPU, without the data that is swapped out to the node's memory.
     pub total: f64,
-    /// Part that does not fit on the GPU and is kept in the node's memory.
+    /// Data that does not fit on the GPU and is kept in the node's memory instead.
     #[serde(skip_serializing_if = "is_nothing")]
     pub outside: f64,
     /// Memory capacity of the GPU; `None` if it is not known.

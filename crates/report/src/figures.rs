@@ -25,7 +25,7 @@ pub struct Report {
     pub jobs: Vec<JobReport>,
     /// Every shared resource of finite capacity.
     pub resources: Vec<ResourceReport>,
-    /// What holds jobs back most, and so what to change first; `None` if no step was completed.
+    /// What holds jobs back most, and should therefore be changed first; `None` if no step was completed.
     pub bottleneck: Option<Bottleneck>,
     /// What limits the slowest job, found by lifting its limits one by one; present only if a verdict was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct Figure {
     /// fewer groups. The ends are from 0 to 1 for shares, and above 0 for times and rates. If stalls are rare, the interval is
     /// widened to allow for stalls that the run was too short to show.
     pub ci95: Option<[f64; 2]>,
-    /// Median of the single observations, such as steps; `None` if the figure has none.
+    /// Median of the single observations, such as step times; `None` if the figure has no single observations.
     pub p50: Option<f64>,
     /// 95 % quantile of the single observations.
     pub p95: Option<f64>,
@@ -150,7 +150,8 @@ pub struct StalledSteps {
     pub events: usize,
     /// Number of steps observed.
     pub steps: usize,
-    /// Upper limit of `events ÷ steps` in the long run, at a confidence of 97.5 % (39 of 40 runs like this one).
+    /// Upper limit of `events ÷ steps` in the long run, at a confidence of 97.5 %: for 39 of 40 runs like this one, the true
+    /// value is not above the limit.
     pub at_most: f64,
 }
 
@@ -187,7 +188,7 @@ impl JobReport {
 pub struct JobFigures {
     /// Throughput in samples trained on [samples/s].
     pub samples_per_second: Figure,
-    /// Throughput in fresh samples: those that the epoch had not trained on before [samples/s].
+    /// Throughput in fresh samples [samples/s]: samples that no earlier step of the same epoch trained on.
     pub fresh_samples_per_second: Figure,
     /// Time from the end of one step to the end of the next [s].
     pub step_time: Figure,
@@ -215,7 +216,7 @@ pub struct StagingReport {
     pub to: String,
     /// Time from the job's start until the last of its nodes had the data set [s].
     pub seconds: Figure,
-    /// Time from the job's start until the first node had the data set, and until the last one, over all copies and replications
+    /// Minimum and maximum time from the job's start until a node had the data set, over the nodes of all copies and replications
     /// [s].
     pub nodes: Spread,
     /// Bytes copied to all nodes of a copy of the job [B].
@@ -225,7 +226,7 @@ pub struct StagingReport {
 /// How long a job trains until it reaches its target.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct AccuracyReport {
-    /// Epochs of fresh samples until the target: assumed by the scenario.
+    /// Number of epochs of fresh samples until the target, as assumed by the scenario.
     pub epochs: f64,
     /// Batch size that the number of epochs follows from [samples].
     pub batch: u64,
@@ -237,7 +238,7 @@ pub struct AccuracyReport {
     /// Throughput with each sample weighted by its worth relative to a fresh sample [samples/s]: the hardware efficiency, after
     /// the warm-up and the first epoch.
     pub useful_samples_per_second: Figure,
-    /// Mean worth of a sample that was trained on, relative to a fresh sample in the smallest batches.
+    /// Mean worth of a sample that was trained on, relative to a fresh sample in training with the smallest batches.
     pub statistical_efficiency: Figure,
     /// Time from the job's arrival to its target [s]. The confidence interval covers the throughput only, not the assumed epochs.
     pub time: Figure,
@@ -245,7 +246,7 @@ pub struct AccuracyReport {
     pub observed: f64,
     /// What the scenario assumes about accuracy, in words.
     pub assumed: String,
-    /// Which part of the time was observed, in words.
+    /// Which part of the time until the target was simulated or measured, in words.
     pub measured: String,
 }
 
@@ -278,7 +279,8 @@ pub struct StalenessReport {
     pub distribution: Vec<StalenessShare>,
 }
 
-/// Share of the updates whose staleness is at least `from` and below 2 × `from`; with `from` = 0, exactly 0.
+/// Share of the updates whose staleness is at least `from` and below 2 × `from`; if `from` is 0, of the updates whose staleness
+/// is 0.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalenessShare {
     /// Minimum staleness of these updates.
@@ -292,7 +294,7 @@ pub struct StalenessShare {
 pub struct RecoveryReport {
     /// Number of failures of the copy's nodes.
     pub failures: Figure,
-    /// Time whose work was lost to failures [s]. `lost` and `down` add up to the stalls by `fault`.
+    /// Time spent on work that was lost to failures [s]. `lost` and `down` add up to the stalls by `fault`.
     pub lost: Figure,
     /// Time from failures until the job trained again [s].
     pub down: Figure,
@@ -314,9 +316,9 @@ pub struct EnergyReport {
     pub total: Figure,
     /// Energy at idle power [J].
     pub idle: Figure,
-    /// Energy of computing GPUs above idle [J].
+    /// Energy that computing GPUs use in addition to the idle power [J].
     pub gpus: Figure,
-    /// Energy of busy cores above idle [J].
+    /// Energy that busy cores use in addition to the idle power [J].
     pub cores: Figure,
     /// Mean power [W].
     pub power: Figure,
@@ -356,9 +358,9 @@ impl StallReport {
     /// Returns the cause with the largest share of time, and that share; `None` if accelerators never waited. A rank's wait and
     /// the waits of its peers for the same cause count as one cause, named after the rank's own wait.
     ///
-    /// `ranks` is the number of model copies, which start each step together. A rank that starts late because of its own wait
-    /// makes each other rank wait for as long while the late rank computes, even if all step times are equal. Waits for
-    /// computing peers therefore count as a separate cause only if they exceed this time. Communication ends for all ranks at
+    /// `ranks` is the number of model copies, which start each step together. If a rank starts to compute late because of its own
+    /// wait, each other rank later waits equally long for this rank to finish computing, even if all step times are equal. Waits
+    /// for computing peers therefore count as a separate cause only if they exceed this time. Communication ends for all ranks at
     /// once, so no rank starts late because of it.
     pub fn largest(&self, ranks: f64) -> Option<(StallCause, f64)> {
         let late = Cause::ALL.iter().filter(|cause| **cause != Cause::Communication);
@@ -508,7 +510,7 @@ pub struct Bottleneck {
     pub job: String,
     /// `compute`, or the largest cause of the job's stalls.
     pub cause: String,
-    /// Resource behind the cause.
+    /// Resource that is responsible for the cause.
     pub resource: String,
     /// Share of time that goes into the cause.
     pub share: f64,

@@ -3,8 +3,8 @@
 use super::Report;
 use schemars::generate::SchemaSettings;
 
-/// Writes the report as indented JSON, keys in a fixed order, floats in the shortest form that reads back as the same number;
-/// `null` for a value that was not observed or is not finite. Ends with a line break.
+/// Writes the report as indented JSON that ends with a line break. Keys have a fixed order, and floats have the shortest form
+/// that reads back as the same number. A value that was not observed or is not finite is written as `null`.
 pub fn render(report: &Report) -> String {
     // Writing JSON fails only for keys that are not strings, and a report has none.
     let text = serde_json::to_string_pretty(report).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Decides whether a run was long enough, and when a run whose length the scenario does not set may end.
+//! Decides whether a run was long enough and, if the scenario does not set the length of the run, when the run may end.
 
 use super::figures::LengthReport;
 use super::format::{count, number, share};
@@ -92,7 +92,7 @@ fn failures(copies: &[Vec<(&JobOutcome, Measured)>]) -> u64 {
     copies.iter().flatten().map(of).sum()
 }
 
-/// Returns the settings of the run for one job, which may set its own length.
+/// Returns the run settings that apply to one job: those of the scenario, with the job's own length if the job sets one.
 pub(super) fn run_of(scenario: &Scenario, job: &Job) -> Run {
     Run { stop: scenario.stop_of(job), ..scenario.run.clone() }
 }
@@ -128,7 +128,8 @@ fn is_balanced(copies: &[&[(&JobOutcome, Measured)]], precision: f64, loose: boo
 const LITTLE_INPUT: f64 = 0.005;
 
 /// Returns a sentence if the measured steps took fewer than twice the samples that the loaders hold in workers and buffers at
-/// the end; otherwise `None`. Before that, the loaders are still filling or draining, and the long-run rate is not known.
+/// the end; otherwise `None`. In such a short run, the loaders are still filling or draining, and the long-run rate is not
+/// known.
 fn unreplaced(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<String> {
     let each = copies.iter().flatten().map(|(copy, measured)| {
         let (read, taken) = flows(copy, 0..copy.steps.len());
@@ -164,7 +165,7 @@ pub(super) fn length(
         })
     });
     let drained: Vec<f64> = all().filter_map(|(_, measured)| measured.drained).collect();
-    // Until their content has been replaced twice, loaders fill and drain by themselves: that does not show the long-run rate.
+    // Until their content has been replaced twice, loaders still fill or drain, so the steps do not show the long-run rate.
     let turned = all().all(|(copy, measured)| {
         let ((read, before), (_, taken)) =
             (flows(copy, 0..measured.steps.start), flows(copy, measured.steps.clone()));

@@ -8,7 +8,7 @@ use super::{Figure, JobOutcome};
 use forebay_scenario::{Cluster, Dataset, Job};
 use serde::{Deserialize, Serialize};
 
-/// Number of parts of a GPU that occupancy is counted in.
+/// Number of bins into which occupancy is divided between 0 and a whole GPU.
 const PARTS: usize = 20;
 
 /// Histogram of occupancy: time by the part of a GPU that was in use [s]. Entry i is the time with more than (i − 1) ÷ 20 and
@@ -21,7 +21,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Adds `seconds` in which the part `part` of a GPU was in use.
+    /// Adds `seconds` during which the fraction `part` of a GPU was in use.
     pub fn add(&mut self, part: f64, seconds: f64) {
         // In binary, a part may be a little larger than its decimal value.
         let place = (part * PARTS as f64 - 1e-9).ceil().clamp(0.0, PARTS as f64);
@@ -85,7 +85,7 @@ pub struct LearnersTried {
 pub struct LearnersReport {
     /// Learners on each GPU at the end, of the first copy.
     pub per_gpu: u32,
-    /// Throughput relative to that of one learner on each GPU that never waits.
+    /// Throughput relative to the throughput with one learner on each GPU, if that learner never waits.
     pub gain: Option<f64>,
     /// Share of a GPU in use, from the first kernel to the last.
     pub occupancy: Figure,

@@ -34,7 +34,8 @@ pub(super) fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option
     ))
 }
 
-/// Returns a sentence on how long a job trains until its target, and what that is based on; `None` without a target.
+/// Returns a sentence on how long a job trains until its target, and on the assumptions and observations that this time is
+/// based on; `None` without a target.
 pub(super) fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String> {
     let accuracy = accuracy?;
     Some(format!(

@@ -10,20 +10,22 @@ use std::ops::Range;
 /// of the run.
 const PLACES: usize = 24;
 
-/// The steps of a copy that end after the first job copy has ended may be left out if they are fewer than one in this many.
+/// The last steps of a copy, which end after the first job copy has ended, may be left out if they are fewer than 1 in this many
+/// steps of the copy.
 const TAIL: usize = 10;
 
 /// Maximum difference between the samples taken out of buffers and those read into them, relative to the samples taken, if the
 /// scenario sets the length of the run.
 const DRAIN: f64 = 0.02;
 
-/// Change of the number of samples in buffers that does not matter, relative to the samples taken out.
+/// Change in the number of samples in buffers, relative to the samples taken out, up to which the change is negligible.
 const LITTLE: f64 = 2e-4;
 
 /// Number of times that the content of the loaders' buffers must be replaced before steps are measured.
 const TURNS: f64 = 2.0;
 
-/// At most one in this many steps is left out at the end, so that buffers hold as much as at the beginning.
+/// At most 1 in this many steps is left out at the end of the measured steps, so that buffers then hold as many samples as at the
+/// beginning.
 const LAST: usize = 20;
 
 /// Settings that decide which steps of a job's copies are measured.
@@ -45,7 +47,7 @@ pub(super) struct Measured {
     pub(super) steps: Range<usize>,
     /// Whether step times have settled after the warm-up.
     pub(super) level: bool,
-    /// Share of the samples taken that came out of filled buffers instead of from reads; `None` if that is negligible.
+    /// Share of the samples taken that came from draining buffers instead of from reads; `None` if this share is negligible.
     pub(super) drained: Option<f64>,
     /// Whether the measured steps include steps of the first epoch, when caches are still cold.
     pub(super) cold: bool,
@@ -93,8 +95,9 @@ impl Rule<'_> {
         matches!(self.run.stop, Stop::Known { .. }) && from < self.cold_steps(copy)
     }
 
-    /// Returns the number of steps until the trainers have taken twice the samples that the loader held at first; 0 if that takes
-    /// half of the run. Workers start in lockstep with empty or full buffers, which never happens again.
+    /// Returns the number of first steps during which the trainers have not yet taken [`TURNS`] times the samples by which the
+    /// loader's content has changed since the start. Returns 0 if this lasts for half of the run, or if the numbers of samples
+    /// read and taken may differ. Workers start in lockstep with empty or full buffers, a state that does not recur.
     fn turned_over(&self, copy: &JobOutcome, end: usize) -> usize {
         let most = end / 2;
         if self.loose {
@@ -109,10 +112,9 @@ impl Rule<'_> {
         last_short.filter(|&n| n < most).unwrap_or(0)
     }
 
-    /// Returns the maximum difference between samples read and samples taken for which buffers count as balanced, if `taken`
-    /// samples are taken.
+    /// Returns the maximum difference between the samples read and the `taken` samples at which buffers still count as balanced.
     fn allowed(&self, copy: &JobOutcome, taken: f64) -> f64 {
-        // Whole batches come and go.
+        // Buffers receive and release whole batches.
         let batch = copy.steps.last().map_or(0, |step| step.samples) as f64;
         match self.run.stop {
             Stop::Known { precision, .. } => precision * taken,
@@ -120,9 +122,10 @@ impl Rule<'_> {
         }
     }
 
-    /// Drops up to one step in [`LAST`] at the end, so that the loader's buffers hold as many samples at the end as at the
-    /// start. Samples taken then equal samples read, and a short run cannot look faster than its storage. Drops nothing
-    /// if the run ends with its data, or if the buffers are within [`LITTLE`] anyway.
+    /// Drops up to one step in [`LAST`] at the end, so that the loader's buffers hold as many samples at the end as at the start.
+    /// Samples taken then equal samples read, and a short run cannot look faster than its storage. Drops nothing if the run ends
+    /// after whole epochs, if the numbers of samples read and taken may differ, or if the buffers' content changes by no more
+    /// than [`LITTLE`] anyway.
     fn as_full_as_before(&self, copy: &JobOutcome, steps: Range<usize>) -> Range<usize> {
         let change = |end: usize| {
             let (read, taken) = flows(copy, steps.start..end);
@@ -144,7 +147,8 @@ impl Rule<'_> {
         self.loose || (taken - read).abs() <= self.allowed(copy, taken)
     }
 
-    /// Returns how much the loader's buffers drain, relative to the samples taken; `None` if no more than is allowed.
+    /// Returns by how many samples the loader's buffers drain, relative to the samples taken; `None` if they drain by no more
+    /// than the allowed difference.
     fn drained(&self, copy: &JobOutcome, steps: Range<usize>) -> Option<f64> {
         let (read, taken) = flows(copy, steps);
         let drains = !self.loose && taken - read > self.allowed(copy, taken);
@@ -248,7 +252,7 @@ mod tests {
         let copy = reading(|step| if step == 0 { 210 } else { 10 });
         let found = measured(&copy, Stop::Steps(200), WarmUp::Auto);
         assert_eq!((found.steps.clone(), found.drained), (39..200, None), "{found:?}");
-        // Buffers that are larger than half of the run were never turned over: nothing is known of that.
+        // If the content of the buffers is not replaced within half of the run, no steps are left out for its replacement.
         let large = reading(|step| if step == 0 { 5010 } else { 10 });
         assert!(measured(&large, Stop::Steps(200), WarmUp::Auto).steps.start < 10);
     }

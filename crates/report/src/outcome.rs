@@ -50,9 +50,9 @@ pub struct EnergyOutcome {
     pub seconds: f64,
     /// Energy at idle power [J].
     pub idle: f64,
-    /// Energy of computing GPUs above idle [J].
+    /// Energy that computing GPUs use in addition to the idle power [J].
     pub gpus: f64,
-    /// Energy of busy cores above idle [J].
+    /// Energy that busy cores use in addition to the idle power [J].
     pub cores: f64,
 }
 
@@ -73,7 +73,7 @@ pub struct JobOutcome {
     pub copy: u32,
     /// Time at which the copy started [s]; with staging, the time at which its data set had been copied.
     pub start: f64,
-    /// Staging of the data set, for each node that had received all of its data; empty if nodes read the data set where it is.
+    /// Staging of the data set, for each node that had received all of its data; empty if the data set is not copied to nodes.
     pub staging: Vec<StagingOutcome>,
     /// Completed steps, in order.
     pub steps: Vec<StepOutcome>,
@@ -84,17 +84,20 @@ pub struct JobOutcome {
     pub queue: QueueOutcome,
     /// Queue and steps over time.
     pub series: Series,
-    /// Hits and misses of page caches, by the epoch that loaders read, all nodes together; empty if requests go through none.
+    /// Hits and misses of page caches for each epoch that the loaders read, all nodes together; empty if no request goes through
+    /// a page cache.
     pub cache: Vec<CacheRequests>,
-    /// Requests to tiers that the page cache did not answer, by the epoch that loaders read, all nodes together.
+    /// Requests that the page cache did not answer and that went to tiers, for each epoch that the loaders read, all nodes
+    /// together.
     pub tiers: Vec<TierRequests>,
-    /// Bytes read of a data set of which each node has a part, all nodes together.
+    /// Bytes read of a data set that is distributed over the nodes, all nodes together.
     pub local: LocalReads,
-    /// Hits and misses of caches of decoded samples, by the epoch that loaders read, all nodes together.
+    /// Hits and misses of caches of decoded samples for each epoch that the loaders read, all nodes together.
     pub decoded: Vec<CacheRequests>,
     /// Counts of samples along the loader, which must balance.
     pub samples: SampleCounts,
-    /// Bytes that the copy's GPUs sent, if each model copy is spread over several GPUs and simulated piece by piece.
+    /// Bytes that the copy's GPUs sent; `None` unless each model copy is spread over several GPUs and its forward and backward
+    /// passes are simulated one by one.
     pub parallel: Option<ParallelOutcome>,
     /// Failures and checkpoints; `None` if they are not simulated.
     pub recovery: Option<RecoveryOutcome>,
@@ -114,7 +117,7 @@ pub struct JobOutcome {
     pub tuned: Vec<Tuned>,
 }
 
-/// Bytes that all GPUs of a job copy sent in all of its steps that count (whose work no failure destroyed) [B].
+/// Bytes that all GPUs of a job copy sent in the steps whose work no failure destroyed [B].
 ///
 /// For collectives these are the minimum bytes that each rank must send: for n bytes among r ranks 2 (r − 1) ÷ r × n in an
 /// allreduce, and half of that in a reduce-scatter or an allgather.
@@ -141,7 +144,7 @@ pub struct ParallelOutcome {
 pub struct RecoveryOutcome {
     /// Number of failures of the copy's nodes.
     pub failures: u64,
-    /// Time whose work was lost to failures [s].
+    /// Time spent on work that was lost to failures [s].
     pub lost_seconds: f64,
     /// Time from failures until the job trained again [s].
     pub down_seconds: f64,
@@ -205,7 +208,7 @@ pub struct TierRequests {
     pub misses: u64,
 }
 
-/// Bytes read of a data set of which each node has a part.
+/// Bytes read of a data set that is distributed over the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LocalReads {
     /// Bytes from the node's own storage [B].
@@ -257,7 +260,7 @@ pub struct StepOutcome {
     pub fresh: u64,
     /// The queue's running totals at `end`.
     pub queue: QueueTotals,
-    /// Calendar events and flow completions of the whole run by `end`; 0 in a live run.
+    /// Calendar events and flow completions that the whole run had handled by `end`; 0 in a live run.
     #[serde(default)]
     pub events: u64,
 }
@@ -451,7 +454,7 @@ pub struct TraceSpan {
     pub duration: f64,
 }
 
-/// A new value of a counter, which holds from an instant on.
+/// Value that a counter takes at an instant and keeps until its next value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TraceCounter {
     /// Index into [`Trace::tracks`].

@@ -20,13 +20,13 @@ pub struct ParallelReport {
     pub expert: u32,
     /// GPUs of a model copy.
     pub gpus: u32,
-    /// ZeRO stage, which decides what model copies shard; 0 if nothing.
+    /// ZeRO stage, which decides what data-parallel ranks shard; 0 if they shard nothing.
     pub zero: u32,
     /// Pipeline schedule: the order in which a stage works on micro-batches.
     pub schedule: &'static str,
     /// Chunks of the model that each stage has.
     pub chunks: u32,
-    /// Micro-batches of a batch.
+    /// Number of micro-batches in a batch.
     pub micro_batches: u32,
     /// Share of time that equal stages would wait for each other if nothing else held them up: (p − 1) ÷ (m + p − 1) for p stages
     /// and m micro-batches with "gpipe" and "1f1b".

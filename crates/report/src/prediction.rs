@@ -1,4 +1,4 @@
-//! Prediction of a single run: intervals over runs that each have their own sampled parameters.
+//! Prediction of a single run: intervals found from several runs, each with its own sampled parameters.
 
 use super::figures::{Figure, JobReport, Report};
 use super::{Outcome, summarise};
@@ -15,7 +15,7 @@ pub struct Predicted {
     pub slowdown: f64,
 }
 
-/// Returns the report over `runs` of `scenario`, whose figures have intervals that hold 90 % of single runs.
+/// Returns a report on all `runs` of `scenario`; its figures have intervals that hold 90 % of single runs.
 ///
 /// A slowdown lengthens each step of a run by its factor; accelerators wait for the additional time.
 pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Report {
@@ -65,9 +65,9 @@ pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Repor
 /// Minimum number of runs for which the interval from the smallest to the largest value holds 90 % of single runs.
 const FEWEST: usize = 19;
 
-/// Returns the interval that one more run lies in with a probability of 90 %, given the values of equal runs before it: from
-/// order statistic number 0.05 (n + 1) to 0.95 (n + 1) (Wilks, 1941). With fewer than 19 values it goes from the smallest to
-/// the largest value, and the probability is lower.
+/// Returns the interval in which one more run lies with a probability of 90 %, given the values of n earlier, equal runs:
+/// from order statistic number 0.05 (n + 1) to order statistic number 0.95 (n + 1) (Wilks, 1941). If n is below 19, the
+/// interval reaches from the smallest to the largest value, and the probability is lower.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_unstable_by(f64::total_cmp);
     let n = values.len().max(1) as f64;

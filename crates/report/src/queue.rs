@@ -41,7 +41,7 @@ fn exhaustions_interval(sample: &Sample) -> Option<[f64; 2]> {
     exhaustions(sample).ci95.filter(|_| sample.windows.len() > 1)
 }
 
-/// Returns the figure of a value that `of` gives for each copy; its quantiles are over the copies of all replications.
+/// Returns the figure of the values that `of` gives for the copies; its quantiles are over the copies of all replications.
 fn per_copy(copies: &[Vec<&JobOutcome>], of: impl Fn(&JobOutcome) -> Option<f64>) -> Figure {
     let values: Vec<Vec<f64>> =
         copies.iter().map(|copies| copies.iter().filter_map(|&copy| of(copy)).collect()).collect();
@@ -56,7 +56,8 @@ fn exhaustion_duration(copies: &[Vec<&JobOutcome>]) -> Figure {
     pooled(&copies.iter().map(durations).collect::<Vec<Vec<f64>>>())
 }
 
-/// Returns the figure of observations, given by replication; its quantiles are over all observations.
+/// Returns the figure of observations that are given for each replication; its quantiles are over the observations of all
+/// replications.
 fn pooled(values: &[Vec<f64>]) -> Figure {
     let means: Vec<f64> = values.iter().filter_map(|values| mean(values)).collect();
     let mut all = values.concat();

@@ -20,10 +20,11 @@ pub(super) struct Rare {
     pub(super) events: usize,
     /// Number of steps observed.
     pub(super) steps: usize,
-    /// Ends of the 95 % interval of the expected wait in all events, minus the observed wait, ÷ the elapsed time. The lower end
-    /// is at most 0, the upper end above 0.
+    /// Ends of the 95 % interval of the expected total wait in all events, given as the difference from the observed total wait,
+    /// ÷ the elapsed time. The lower end is at most 0, the upper end above 0.
     change: [f64; 2],
-    /// Ends of the 95 % interval of the expected wait in all events, ÷ the observed wait; `None` if no wait was observed.
+    /// Ends of the 95 % interval of the expected total wait in all events, given as a multiple of the observed total wait;
+    /// `None` if no wait was observed.
     factors: Option<[f64; 2]>,
 }
 
@@ -50,7 +51,7 @@ impl Rare {
                 held_up.map(|steps| steps.iter().map(|(wait, _)| beyond(*wait)).sum::<f64>()),
             );
         }
-        // Nobody knows the duration of an event that was never seen: assume that of a step.
+        // If no event was seen, its duration is unknown: assume the mean duration of a step.
         let largest = events.iter().copied().reduce(f64::max).unwrap_or(mean);
         let seen: f64 = events.iter().sum();
         let limits = rare_sum_interval(&events, largest);

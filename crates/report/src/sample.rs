@@ -97,7 +97,8 @@ impl Sample {
         self.durations.is_empty()
     }
 
-    /// Whether a single replication is too short for a confidence interval, or its steps are correlated for too long.
+    /// Whether a single replication allows no confidence interval, because it is too short or its steps are correlated over too
+    /// many steps.
     pub(super) fn lacks_batches(&self) -> bool {
         self.windows.len() == 1 && self.batches.is_empty() && !self.is_empty()
     }
@@ -116,7 +117,7 @@ impl Sample {
         let (Some(mean), [_]) = (figure.mean, self.windows.as_slice()) else {
             return figure;
         };
-        // A ratio's mean over batches is not quite the ratio of the sums: keep its width only.
+        // The mean of a ratio over groups is not quite the ratio of the sums, so only the width of the interval is kept.
         let interval = t_interval(&over_copies(&self.batches, &of));
         let around = |[low, high]: [f64; 2]| [mean - (high - low) / 2.0, mean + (high - low) / 2.0];
         Figure { ci95: interval.map(around), ..figure }
@@ -168,7 +169,7 @@ impl Sample {
             samples_per_second: self.ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed))),
             fresh_samples_per_second: self.ratio(Ratio::Rate, |w| Some((w.fresh, w.elapsed))),
             step_time: with_quantiles(step_time, &self.durations),
-            // A batch has a part of the steps: its spread says nothing of their number.
+            // Groups for batch means have only a part of the steps, so their spread says nothing about the number of steps.
             steps: if self.batches.is_empty() { steps } else { Figure { ci95: None, ..steps } },
             epoch_time: self.ratio(Ratio::Time, |w| Some((dataset as f64 * w.elapsed, w.fresh))),
             accelerator_utilisation: self.ratio(Ratio::Busy, |w| Some((w.compute, w.elapsed))),
@@ -205,11 +206,11 @@ impl Ratio {
     fn around(self, mean: f64, half: f64) -> Option<[f64; 2]> {
         let linear = [mean * (1.0 - half), mean * (1.0 + half)];
         let found = match self {
-            // Reciprocals of a time's interval.
+            // Reciprocals of the ends of the interval of the time per unit.
             Ratio::Rate => {
                 [mean / (1.0 + half), if half < 1.0 { mean / (1.0 - half) } else { f64::INFINITY }]
             }
-            // By the logarithm where it would reach below 0.
+            // The lower end would not be above 0: take the interval on a logarithmic scale.
             Ratio::Time if half >= 1.0 => [mean * (-half).exp(), linear[1]],
             Ratio::Busy | Ratio::Waiting | Ratio::Share => linear.map(|end| end.clamp(0.0, 1.0)),
             Ratio::Time | Ratio::Amount => linear.map(|end| end.max(0.0)),

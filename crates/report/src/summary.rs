@@ -51,7 +51,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
     }
 }
 
-/// Returns a sentence why the figures of a job have no interval; `None` if they have one.
+/// Returns a sentence that says why the figures of a job have no interval; `None` if they have one.
 fn no_interval(job: &JobReport) -> Option<String> {
     let why = job.length.no_interval.as_ref()?;
     Some(format!("The figures of `{}` have no interval, because {why}.", job.name))

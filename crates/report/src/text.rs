@@ -138,7 +138,7 @@ fn answer(report: &Report) -> String {
     format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
 }
 
-/// Share of the time spent computing from which on trainers count as busy.
+/// Minimum share of time that trainers must spend computing to count as busy.
 const BUSY: f64 = 0.95;
 
 /// Whether a job's trainers have what they need.
@@ -264,7 +264,8 @@ fn jobs_legend(jobs: &[JobReport]) -> String {
     text + "; computing: share of time that GPUs or other trainers compute."
 }
 
-/// Returns the legend of the columns of the table of resources, and names what the table leaves out.
+/// Returns the legend of the columns of the table of resources, with the names of the jobs whose collectives the table
+/// does not count.
 fn resources_legend(jobs: &[JobReport]) -> String {
     let mut text = "used: share of the capacity over the whole run, mean over all equal resources, and of the most used one; \
                     in use by: mean number of concurrent transfers or requests at one of them."

@@ -25,7 +25,7 @@ fn events(trace: &Trace) -> impl Iterator<Item = Value> + '_ {
         json!({"name": "thread_name", "ph": "M", "pid": process, "tid": track,
                "args": {"name": name}})
     });
-    // Perfetto draws threads in the order of this index, not of their numbers.
+    // Perfetto orders threads by this index, not by their numbers.
     let order = trace.tracks.iter().enumerate().map(|(track, (process, _))| {
         json!({"name": "thread_sort_index", "ph": "M", "pid": process, "tid": track,
                "args": {"sort_index": track}})

@@ -11,14 +11,14 @@ pub struct Verdict {
     pub long_run: Option<LongRun>,
     /// Limits that speed the job up when they are lifted, most helpful first.
     pub limits: Vec<Limit>,
-    /// Names of resources on the path of the awaited data that are used over 95 %. Their limits were not lifted, because the
-    /// budget for short runs was spent before.
+    /// Names of resources that are on the path of the awaited data and used over 95 %. Their limits were not lifted, because
+    /// the budget for short runs was exhausted.
     pub saturated: Vec<String>,
     /// Names of the limits that were lifted and did not help.
     pub without_effect: Vec<String>,
     /// Names of the limits that may help or not: the short runs varied too much to tell.
     pub uncertain: Vec<String>,
-    /// Names of the limits that may help and were not lifted, because the budget for short runs was spent before.
+    /// Names of the limits that may help but were not lifted, because the budget for short runs was exhausted.
     pub not_tried: Vec<String>,
     /// Calendar events and flow completions of the short runs.
     pub events: u64,
@@ -43,16 +43,16 @@ pub struct LongRun {
 pub struct Limit {
     /// Name of the limit, in words.
     pub name: String,
-    /// Identifier of what was lifted, for programs: `operations`, `nic`, `workers`, …; two limits that bind together are joined
-    /// by `+`.
+    /// Identifier of what was lifted, for programs: `operations`, `nic`, `workers`, …; the identifiers of two limits that were
+    /// lifted together are joined by `+`.
     pub lever: String,
     /// Name of the resource that sets the limit; the same name as in the report's list of resources, if it is listed there.
     pub resource: String,
     /// Key of the scenario that sets the limit.
     pub key: String,
-    /// Factor by which the limit was multiplied; `None` if something was left out or turned on instead.
+    /// Factor by which the limit was multiplied; `None` if it was lifted by leaving something out or turning something on.
     pub factor: Option<f64>,
-    /// Time of a step with the limit, in the long run [s].
+    /// Step time in the long run with the limit in place [s].
     pub before: f64,
     /// Time of a step with the limit lifted [s].
     pub after: f64,

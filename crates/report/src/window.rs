@@ -83,7 +83,7 @@ impl Window {
 
     /// Returns the samples taken out of the queue, per second in which no trainer waited for input [samples/s]. `several` says
     /// that the copy has several loaders, each with its own queue. If one of these queues is empty, all trainers wait until
-    /// its trainer has got a batch and computed the step.
+    /// the trainer of this queue has received a batch and computed the step.
     pub(super) fn unstalled_dequeue_rate(&self, several: bool) -> Option<f64> {
         let for_input =
             |of: &StallCause| of.cause.is_input() || *of == StallCause::peer(Cause::Compute);
@@ -96,7 +96,7 @@ impl Window {
     }
 }
 
-/// Returns `amount` per second that was not blocked; `None` if all of the time was blocked (to 1e-9).
+/// Returns `amount` ÷ (`elapsed` − `blocked`); `None` if all of the time was blocked (to 1e-9).
 pub(super) fn unblocked_rate(amount: f64, elapsed: f64, blocked: f64) -> Option<f64> {
     let free = elapsed - blocked;
     (free > 1e-9 * elapsed).then(|| amount / free)

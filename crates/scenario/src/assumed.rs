@@ -51,12 +51,12 @@ pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Assumption
     Assumptions(found)
 }
 
-/// Returns the default that a description of the schema states: `5` for `(default: 5)`.
+/// Returns the default that a description in the schema states: `5` for `(default: 5)`.
 #[must_use]
 pub fn default_in(description: &str) -> Option<String> {
     const BEGIN: &str = "(default: ";
     let words = description.split_whitespace().collect::<Vec<_>>().join(" ");
-    // A description may have an example in parentheses before; the default comes last.
+    // The default comes last: a description may have an example in parentheses before it.
     let inside = words.rsplit_once(BEGIN)?.1;
     let end = closing(inside)?;
     Some(inside[..end].to_owned())
@@ -79,8 +79,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Walks through the value at document node `at` together with its schema `of`, and records defaults. `class` is the path of
-    /// the value's key, without the names of named tables.
+    /// Walks through the value at document node `at` and its schema `of` in parallel, and records defaults. `class` is the path
+    /// of the value's key without the names that users give to tables.
     fn value(&mut self, of: &'a Json, at: NodeId, class: &str) {
         let of = self.target(of);
         if let Some(properties) = of["properties"].as_object() {

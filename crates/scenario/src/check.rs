@@ -18,7 +18,7 @@ pub(super) struct Check<'d> {
     pub(super) log: &'d Log,
     /// Directory in which files that the scenario names are looked up.
     pub(super) directory: &'d Path,
-    /// Cache of the files of values that have been read.
+    /// Cache of the values in files that scenarios name for empirical distributions.
     pub(super) values: &'d FilesOfValues,
     /// Profile of the machine, if any.
     pub(super) profile: Option<&'d Profile>,
@@ -110,8 +110,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the index of the only alternative that is set, or of the only one that an override sets. Reports a problem if
-    /// there is no such alternative.
+    /// Returns the index of the only alternative that is set or, if several are set, of the only one that an override sets.
+    /// Otherwise reports a problem and returns `None`.
     pub(super) fn one_of(
         self,
         table: NodeId,

@@ -81,8 +81,8 @@ pub struct Node {
     /// Core-seconds per second that all threads together get: less than `cores` if a CPU quota allows only a part of
     /// one core.
     pub usable_cores: f64,
-    /// Speed of a core while n cores are busy, relative to a core that is busy alone: entry n − 1, and the last
-    /// entry for more cores. Empty if cores do not slow each other down.
+    /// Speed of a core while n cores are busy, relative to a core that is busy alone: in entry n − 1. The last entry
+    /// holds for any larger number of cores. Empty if cores do not slow each other down.
     pub core_speed: Vec<f64>,
     /// Hardware threads of each core; `None`: one.
     pub smt: Option<Smt>,
@@ -90,7 +90,7 @@ pub struct Node {
     pub scheduling: Scheduling,
     /// Number of accelerators.
     pub gpus: u32,
-    /// Speed of an accelerator relative to the one that step times were given for.
+    /// Speed of an accelerator relative to the accelerator for which step times were given.
     pub gpu_speed: f64,
     /// The accelerator's entry in the catalogue of GPUs, if the scenario names it.
     pub gpu: Option<&'static Gpu>,
@@ -162,13 +162,13 @@ struct NodeSettings {
     scheduling: Field<Scheduling>,
     /// Number of accelerators (default: 1).
     gpus: Field<Count<1, 10_000>>,
-    /// Speed of an accelerator relative to the one that step times are given for (default: 1).
+    /// Speed of an accelerator relative to the accelerator for which step times are given (default: 1).
     gpu_speed: Field<Factor>,
     /// Name of the accelerator in the catalogue of GPUs, such as "v100-sxm2" (default: not said; its step times are
     /// given instead).
     gpu: Field<GpuName>,
-    /// Memory of each accelerator, into which everything that trains on it must fit (default: that of `gpu`, or
-    /// infinite).
+    /// Memory of each accelerator; everything that training keeps on the accelerator must fit into it (default: that
+    /// of `gpu`, or infinite).
     gpu_memory: Field<Positive<Size>>,
     /// Bandwidth of an accelerator's memory, at which learners average their models or add up their gradients
     /// (default: that of `gpu`, or infinite).
@@ -232,7 +232,7 @@ impl ClusterSettings {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Cluster> {
         let nodes = check.required(at, &self.nodes, "nodes", "write `nodes = 16`");
         let remedy = "write `[cluster.node]` with `cores = 20` and `gpus = 4`";
-        // A profile may have all that is required of a node.
+        // A profile may contain all keys that a node requires.
         let needed = check.profile.is_none() && !check.lenient;
         if needed {
             check.required(at, &self.node, "node", remedy);
@@ -299,8 +299,8 @@ impl ClusterSettings {
         first.or_else(|| self.groups().find_map(GroupSettings::page_cache))
     }
 
-    /// Returns the document node that sets the number of the first nodes, and the number of all nodes, groups
-    /// included.
+    /// Returns the document node of the key `nodes` (the number of the first nodes), and the number of all nodes,
+    /// groups included; `None` if the key is missing or invalid.
     pub(super) fn nodes(&self) -> Option<(NodeId, u64)> {
         let of_groups = self.groups().map(GroupSettings::nodes).fold(0, u64::saturating_add);
         self.nodes.given().map(|(at, nodes)| (at, nodes.0.saturating_add(of_groups)))
@@ -323,7 +323,7 @@ impl NodeSettings {
             gpus: self.gpus.or(&base.gpus),
             gpu_speed: self.gpu_speed.or(&base.gpu_speed),
             gpu: self.gpu.or(&base.gpu),
-            // Another GPU has a memory of its own.
+            // If these settings name another GPU, the memory size of the GPU in `base` does not apply.
             gpu_memory: match self.gpu.is_written() {
                 true => self.gpu_memory.clone(),
                 false => self.gpu_memory.or(&base.gpu_memory),

@@ -13,20 +13,21 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Minimum share of its speed that a fault must leave to a part that serves requests one after the other: such a part serves a
-/// whole request at the speed that it has when the service begins.
+/// Minimum share of its speed that a part must keep during a fault if it serves requests one after the other. Such a part
+/// serves a whole request at the speed that it has when the service begins, even if the fault ends meanwhile.
 const LEAST: f64 = 1e-3;
 
-/// A part of the cluster that is slower than it should be, for a while. If several faults overlap, each of them counts.
+/// A part of the cluster that is slower than it should be, for a while. If several faults of a part overlap, their factors are
+/// multiplied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// Part that is slower.
     pub what: Faulty,
-    /// Nodes that the fault affects (racks for `uplink` and `downlink`); empty for all.
+    /// Nodes that the fault affects (racks for [`FaultyLink::Uplink`]); empty for all.
     pub nodes: Vec<u32>,
     /// Share of the part's speed that is left, from 0 to 1.
     pub factor: f64,
-    /// Begin of the fault [s].
+    /// Start of the fault [s].
     pub from: f64,
     /// End of the fault [s]; infinite if it lasts to the end of the run.
     pub until: f64,

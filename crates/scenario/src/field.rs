@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Newtype name by which a field asks the reader for its document node.
+/// Newtype name by which the deserialisation of a field asks the reader for the document node in addition to the
+/// value.
 pub(super) const FIELD: &str = "$forebay::Field";
 
 /// A key that may be missing or have a wrong value. The reader records a wrong value and reads the rest of the file.

@@ -10,14 +10,14 @@ use forebay_model::input::{self, InputError, check_toml, is_descriptor};
 use std::path::{Path, PathBuf};
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// A scenario file that is well-formed TOML, with the position of everything in it.
+/// A scenario file that is well-formed TOML, with the positions of its keys and values.
 #[derive(Debug, Clone)]
 pub struct ScenarioFile {
     pub(super) name: String,
     pub(super) directory: PathBuf,
     pub(super) text: String,
     pub(super) document: Document,
-    /// Cache of the files of values that the scenario names.
+    /// Cache of the values in files that the scenario names for empirical distributions.
     pub(super) values: FilesOfValues,
     /// Cache of the profiles that were read for the scenario.
     pub(super) profiles: Cache,
@@ -210,7 +210,7 @@ fn grow(
 fn integer(value: &DeInteger<'_>) -> Kind {
     match i128::from_str_radix(value.as_str(), value.radix()) {
         Ok(value) => Kind::Integer(value),
-        // From here on it matters only that the number is too large.
+        // Later checks need to know only that the number is too large.
         Err(_) => Kind::Float(if value.as_str().starts_with('-') { f64::MIN } else { f64::MAX }),
     }
 }

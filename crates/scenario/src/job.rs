@@ -133,12 +133,12 @@ pub struct Job {
     pub launch: Option<Launch>,
     /// The model that a live run trains; without one, a live run waits for the step time instead.
     pub catalogue: Option<Catalogue>,
-    /// Memory that a model copy, or all learners of a GPU together, take on the GPU of each pipeline stage; empty if it
+    /// Memory that a model copy, or all learners of a GPU together, need on the GPU of each pipeline stage; empty if it
     /// is not known.
     pub footprints: Vec<Footprint>,
-    /// Memory that each worker of the job's loaders takes, beside the buffers [B].
+    /// Memory that each worker of the job's loaders takes in addition to the buffers [B].
     pub worker_memory: f64,
-    /// CPU time that a stage's worker needs to hand an item on [core-s].
+    /// CPU time that a stage's worker needs to hand an item on to the next stage or the queue [core-s].
     pub hand_off: f64,
     /// CPU quota, inner threads and memory traffic of the job's threads.
     pub cpu: CpuUse,
@@ -216,8 +216,8 @@ pub enum BatchInterval {
     /// A fresh batch is taken when the queue holds at least `level` samples, and at the latest after `max` steps on one
     /// batch.
     Adaptive {
-        /// Number of samples in the queue at which a model copy takes a fresh batch before it has done `max` steps on
-        /// its last one.
+        /// Minimum number of samples in the queue at which a model copy takes a fresh batch although it has not yet
+        /// done `max` steps on its last batch.
         level: u64,
         /// Maximum number of steps on one batch.
         max: u64,

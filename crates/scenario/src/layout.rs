@@ -7,7 +7,8 @@ pub(super) mod settings;
 use super::Dataset;
 use forebay_model::random::Visits;
 
-/// How samples are packed into files.
+/// Each sample is a file of its own. Reading it costs one open operation, one request latency and the transfer of its
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Layout {
     /// Each sample is a file: one open operation, one request latency and its bytes.
@@ -39,7 +40,7 @@ pub enum Layout {
 pub struct Framing {
     /// Bytes that the framing adds to each record, padding not included [B].
     pub header: u32,
-    /// Block size, to a multiple of which records are padded [B]; 0: no padding.
+    /// Block size [B]; records are padded to a multiple of it. 0 means no padding.
     pub block: u32,
 }
 
@@ -189,8 +190,8 @@ impl Dataset {
         }
     }
 
-    /// Returns the maximum number of page-cache units in one entry of an epoch's order. A unit is one request, and
-    /// shards may be larger than the mean shard.
+    /// Returns the maximum number of page-cache units in one entry of an epoch's order; each unit is one request. For
+    /// shards this is an estimate with a margin, because a shard may be larger than the mean shard.
     #[must_use]
     pub fn units_per_place(&self) -> u64 {
         match self.layout {

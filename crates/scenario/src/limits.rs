@@ -14,7 +14,8 @@ use super::{BatchInterval, CacheUnit, Dataset, Job, Run, Stop};
 pub(super) const MOST_ENTRIES: usize = 1000;
 /// Keys of the lists that may have at most [`MOST_ENTRIES`] entries.
 pub(super) const LISTS: [&str; 5] = ["storage", "dataset", "job", "background", "fault"];
-/// Maximum number of workers and model copies of a whole scenario; each counts with all of its threads.
+/// Maximum number of workers and model copies of a whole scenario. Each of their threads counts, and so does each request that a
+/// worker reads ahead.
 const MOST_ACTORS: u64 = 10_000_000;
 /// Largest number of units (files and requests) that default page caches may track.
 pub(super) const MOST_ASSUMED_UNITS: u64 = 1 << 26;
@@ -88,7 +89,8 @@ impl ScenarioSettings {
         firsts.collect()
     }
 
-    /// Checks that names can be shown, and that no two jobs and no two background loads have the same name.
+    /// Checks that no name is empty, too long or has control characters, and that no two jobs and no two background loads have
+    /// the same name.
     pub(super) fn check_names(&self, check: Check<'_>) {
         let jobs = entries(&self.job).iter().filter_map(|job| job.get()?.name.given());
         let loads = entries(&self.background).iter().filter_map(|load| load.get()?.name.given());
@@ -248,7 +250,7 @@ fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
     }
 }
 
-/// Returns the names of tables that the user names, each with its document node.
+/// Returns the user-chosen names of the tables in `field`, each with its document node.
 fn named<T>(field: &Field<Named<T>>) -> impl Iterator<Item = (NodeId, &str)> {
     let members = field.get().map_or(&[][..], |named| &named.0);
     members.iter().filter_map(|(name, field)| Some((field.at?, name.as_str())))

@@ -24,7 +24,7 @@ pub struct Problem {
     pub line: usize,
     /// Column in characters, from 1; 0 if the problem is in the whole file or in an override.
     pub column: usize,
-    /// The key, as `--set` takes it; empty if the problem is in no key.
+    /// The key, in the form that `--set` takes; empty if the problem concerns no key.
     pub key: String,
     /// What is wrong.
     pub what: String,

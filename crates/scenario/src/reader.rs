@@ -15,18 +15,18 @@ use serde::de::{self, Expected, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
-/// Kinds that are assumed for a value without a kind: `"3 ms"` for `{ constant = "3 ms" }`.
+/// Kinds that the reader assumes if a value names no kind: `"3 ms"` is read as `{ constant = "3 ms" }`.
 const UNSAID_KINDS: [&str; 2] = ["constant", "every"];
-/// Key that is assumed for a text in place of a table: `"3 ms"` for `{ fixed = "3 ms" }`.
+/// Key that the reader assumes if a single value stands in place of a table: `"3 ms"` is read as `{ fixed = "3 ms" }`.
 const UNSAID_KEY: &str = "fixed";
 
-/// Struct name by which settings that have several forms ask the reader which form the file uses.
+/// Struct name that settings with several forms pass to the reader, in order to learn which form the file uses.
 pub(super) const FORM: &str = "$forebay::Form";
 
 /// Form of a value, for settings that have several forms.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// A text that is only the name of the settings' key: `"decode"`.
+    /// The text `"decode"`: the name of the settings' key, without any settings.
     Word,
     /// A table with at least one of the keys that the settings asked for.
     Keys,
@@ -42,7 +42,7 @@ pub(super) struct Reader<'d> {
     pub(super) document: &'d Document,
     pub(super) at: NodeId,
     pub(super) log: &'d Log,
-    /// Whether the value is a text that only names its kind.
+    /// Whether the value is only the name of a kind, a text without settings.
     named: bool,
 }
 
@@ -184,7 +184,7 @@ impl<'d> Reader<'d> {
         visitor.visit_map(Children::new(self, Some(fields)))
     }
 
-    /// Returns the form of a value that may be a table with some of these keys.
+    /// Returns the form of the value; the form is `Keys` if the value is a table with at least one of `keys`.
     fn form(self, keys: &[&str]) -> Form {
         let key = |id: NodeId| self.document.node(id).key.as_str();
         match self.kind() {

@@ -1,4 +1,4 @@
-//! The profile that a scenario names; each file is read once, however many grid points a sweep has.
+//! The profile that a scenario names; each profile file is read once, however many grid points a sweep has.
 
 use super::document::{Document, NodeId, ROOT};
 use super::file::ScenarioFile;
@@ -16,7 +16,7 @@ pub struct Reading<'p> {
     /// Profile of the machine, used instead of the profile that the file names.
     pub profile: Option<&'p Profile>,
     /// Whether the scenario is read for a live run. Then a key that only a simulation needs may be missing from both the file and
-    /// the profile; its value is then infinite or 0, or 1 for a number.
+    /// the profile: a missing bandwidth is infinite, a missing time is 0, and a missing number of cores is 1.
     pub live: bool,
 }
 
@@ -71,8 +71,8 @@ impl ScenarioFile {
         document
     }
 
-    /// Returns the profile that the document names: `None` if it names none, and `Some(None)` if the profile cannot be used,
-    /// which is recorded.
+    /// Returns the profile that the document names: `None` if the document names none, and `Some(None)` if the profile cannot be
+    /// used. Problems are recorded.
     pub(super) fn named_profile(
         &self,
         document: &Document,
@@ -83,7 +83,7 @@ impl ScenarioFile {
         Some(match read {
             Some(Ok(profile)) => Some(profile),
             Some(Err(error)) => unreadable(log, at, &error),
-            // The reader of settings reports what is wrong with it.
+            // The reader of settings reports a `profile` that is not a text.
             None => None,
         })
     }
@@ -96,13 +96,14 @@ fn unreadable<T>(log: &Log, at: NodeId, error: &str) -> Option<T> {
     None
 }
 
-/// Returns a time that is valid in a law, limited to 0 to 1e7 s: fitted or sampled parameters near zero may be negative, and
-/// files may hold anything.
+/// Returns `value` limited to the times that a law allows, 0 to 1e7 s: fitted or sampled parameters near zero may be negative,
+/// and files may hold any number.
 pub(super) fn time(value: f64) -> f64 {
     if value > 0.0 { value.min(1e7) } else { 0.0 }
 }
 
-/// Returns a rate that is valid in a law; a value that is not positive means no limit.
+/// Returns `value` limited to the rates that a law allows, at least 1e-6; a value that is not positive means no limit, so
+/// infinity is returned.
 fn rate(value: f64) -> f64 {
     if value > 0.0 { value.max(1e-6) } else { f64::INFINITY }
 }
@@ -120,13 +121,13 @@ pub(super) fn read_law(fit: &Fit) -> Option<ReadLaw> {
     })
 }
 
-/// Returns the profile's law of decoding.
+/// Returns the decode law in `fit`, a fit of the profile; `None` if the fit has no such law.
 pub(super) fn decode_law(fit: &Fit) -> Option<DecodeLaw> {
     let DecodeLaw { fixed, per_byte, per_pixel } = fit.decode()?;
     Some(DecodeLaw { fixed: time(fixed), per_byte: time(per_byte), per_pixel: time(per_pixel) })
 }
 
-/// Returns the profile's law of steps.
+/// Returns the step law in `fit`, a fit of the profile; `None` if the fit has no such law.
 pub(super) fn step_law(fit: &Fit) -> Option<StepLaw> {
     let StepLaw { floor, fixed, per_sample } = fit.step()?;
     Some(StepLaw { floor: time(floor), fixed: time(fixed), per_sample: time(per_sample) })

@@ -14,7 +14,7 @@ use std::fmt;
 /// Largest number of steps of a job: their times must fit into memory.
 pub(super) const MOST_STEPS: u64 = 1_000_000_000;
 
-/// Maximum number of events of a replication that may be set: hours of wall-clock time.
+/// Maximum number of events of a replication that the scenario may set: hours of wall-clock time.
 const MOST_EVENTS: u64 = 1_000_000_000_000;
 
 /// Default number of replications if the scenario sets the length of the run.
@@ -27,17 +27,17 @@ pub(super) struct RunSettings {
     /// Steps of each job. Write one of `steps`, `epochs` and `duration`, or none: then the run ends as soon as the throughput of
     /// every job is known to `precision`.
     pub(super) steps: Field<Count<1, MOST_STEPS>>,
-    /// Passes of each job over its data set, which may be a fraction.
+    /// Passes of each job over its data set, whole or fractional.
     pub(super) epochs: Field<Factor>,
     /// Simulated time after which all jobs stop.
     pub(super) duration: Field<Positive<Time>>,
-    /// Half-width of the 95 % interval of each job's throughput, relative to its mean, at which a run ends if its length is not
-    /// set (default: 0.005).
+    /// Precision at which a run ends if its length is not set: half-width of the 95 % interval of each job's throughput,
+    /// relative to the mean (default: 0.005).
     precision: Field<Precision>,
-    /// Number of events of a replication after which a run ends at the latest if its length is not set (default: 20 million).
+    /// Maximum number of events of each replication if the length of the run is not set (default: 20 million).
     most: Field<Count<10_000, MOST_EVENTS>>,
-    /// Warm-up, left out at the beginning of each job: "auto" (until the loader's buffers are in balance, and as MSER-5 finds
-    /// from the step times), a number of steps, or "off" (default: "auto").
+    /// Warm-up: the beginning of each job, which results leave out. "auto": until the loader's buffers are in balance, and at
+    /// least as long as MSER-5 finds from the step times; or a number of steps; or "off" (default: "auto").
     warm_up: Field<WarmUp>,
     /// Number of independent replications (default: 5; 1 if the length of the run is not set).
     replications: Field<Count<1, 100_000>>,
@@ -46,7 +46,7 @@ pub(super) struct RunSettings {
 }
 
 impl RunSettings {
-    /// Checks the table at document node `at` and returns its run; `None` if the table is invalid.
+    /// Checks the table at document node `at` and returns the run that it describes; `None` if the table is invalid.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Run> {
         let choices =
             [("steps", self.steps.at), ("epochs", self.epochs.at), ("duration", self.duration.at)];

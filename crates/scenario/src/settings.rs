@@ -137,7 +137,7 @@ impl ScenarioFile {
     }
 }
 
-/// Returns the names of tables that the user names.
+/// Returns the names that the user has given to the tables in `settings`.
 fn names<T>(settings: &Named<T>) -> Vec<&str> {
     settings.0.iter().map(|(name, _)| name.as_str()).collect()
 }
@@ -212,8 +212,8 @@ impl ScenarioSettings {
         })
     }
 
-    /// Returns the name of the layout of the data sets that jobs read from a storage: "records" if at least one of them has
-    /// records.
+    /// Returns the name of the layout in which jobs read data from `storage`: "records" if at least one of the data sets there
+    /// has records.
     fn layout_on(
         &self,
         storage: &str,
@@ -277,7 +277,7 @@ impl ScenarioSettings {
     }
 }
 
-/// Returns the elements of an array; none if it is missing.
+/// Returns the elements of an array; an empty slice if the array is missing.
 pub(super) fn entries<T>(field: &Field<List<T>>) -> &[Field<T>] {
     field.get().map_or(&[], |list| &list.0)
 }

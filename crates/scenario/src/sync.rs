@@ -40,8 +40,8 @@ pub(super) use transport::Latencies;
 pub use transport::Transport;
 
 /// How the model copies of a job exchange gradients or parameters. One way is synchronous stochastic gradient
-/// descent: an allreduce of buckets of gradients as backward makes them, or a reduction to a root, which alone gets
-/// the sum. The other way is through servers, with which each model copy may exchange by itself.
+/// descent: as soon as backward has made a bucket of gradients, the bucket is reduced by an allreduce, or to a root,
+/// which alone gets the sum. The other way is through servers, with which each model copy may exchange by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sync {
     /// Buckets of gradients, in the order in which they are ready and reduced.
@@ -58,11 +58,11 @@ pub struct Sync {
     pub measured: Option<TransportLaw>,
     /// How transfers and their time are simulated.
     pub fidelity: Fidelity,
-    /// Number of transfers in a step by which `fidelity` was chosen; `None` if the scenario states the fidelity.
+    /// Number of transfers in a step, from which `fidelity` was chosen; `None` if the scenario states the fidelity.
     pub chosen_by: Option<f64>,
     /// When models are averaged, if the job averages models instead of adding up gradients.
     pub averaging: Option<Averaging>,
-    /// Work of the first rank as the root that buckets are reduced to; `None` if every rank gets the sum.
+    /// Role of the first rank as the root to which buckets are reduced; `None` if every rank gets the sum.
     pub root: Option<Root>,
     /// Parameter servers, if there are any: each model copy exchanges gradients or parameters with them by itself,
     /// and `reduction` does not matter.
@@ -157,7 +157,7 @@ pub enum Reduction {
         algorithm: Algorithm,
         /// Algorithms inside nodes and across nodes, for [`Algorithm::Hierarchical`].
         levels: (Algorithm, Algorithm),
-        /// Longest piece that a tree or chain sends on by itself [B]; `None`: the whole buffer.
+        /// Maximum size of the pieces in which a tree or chain forwards a buffer [B]; `None`: the whole buffer.
         chunk: Option<u64>,
     },
 }

@@ -79,7 +79,7 @@ impl ScenarioSettings {
 }
 
 /// Checks that no data is copied to or from storage `index`, or cached on it, if the storage serves requests with a disk's arm or
-/// a table of throughput: copies and caches use a bandwidth only.
+/// a table of throughput: copies and caches are simulated with a bandwidth only.
 fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
     let own = match storage.path.service {
         Service::DiskHead { .. } => "a disk with `seek`",
@@ -135,8 +135,8 @@ impl Parts<'_> {
         self.jobs.iter().flatten().any(staged)
     }
 
-    /// Returns the size of the data that jobs keep on tier `index` [B]: data sets that they stage there, and parts of data sets.
-    /// The size is for one node, or for all nodes if they share the tier.
+    /// Returns the size of the data that jobs keep on tier `index` [B]: data sets that they stage there, and the parts of data
+    /// sets that each node keeps there. The size is for one node, or for all nodes if they share the tier.
     fn staged(&self, index: usize) -> f64 {
         let there = self.jobs.iter().flatten().filter(|job| {
             job.reads_from() == index && (job.staging.is_some() || job.reads_parts())

@@ -1,4 +1,4 @@
-//! Values without positions, which replace the file's values: `--set` and `[sweep]` provide them.
+//! Values that replace the file's values and have no position in the file: `--set` and `[sweep]` provide them.
 
 use super::file;
 use super::problem::{Problem, Problems};

@@ -59,7 +59,7 @@ impl AveragingRun {
         }
     }
 
-    /// Returns the number of steps of each learner whose results are in the reference models.
+    /// Returns the number of steps of each learner that the reference models include.
     pub(super) fn averaged_steps(&self) -> u64 {
         self.over * self.period
     }
@@ -75,14 +75,14 @@ impl AveragingRun {
         steps.is_multiple_of(self.period)
     }
 
-    /// Returns whether all averages due up to step `steps` have been made. If the learners are held after that step, all of them
-    /// then stand still.
+    /// Returns whether all averages due up to step `steps` have been made. If no learner may begin a step after that one, all
+    /// learners then stand still.
     pub(super) fn rests_at(&self, steps: u64) -> bool {
         steps / self.period == self.over
     }
 
-    /// Returns the earliest step count at which every learner can be held, if the slowest learner has completed `completed`
-    /// steps.
+    /// Returns the earliest number of steps after which all learners can be held (kept from beginning further steps), if the
+    /// slowest learner has completed `completed` steps.
     pub(super) fn rest_after(&self, completed: u64) -> u64 {
         (completed / self.period + 2) * self.period
     }

@@ -106,7 +106,7 @@ impl Jobs {
             let chain = Ids::new(d, d + self.jobs[j].plan.stage_times.len() as u32);
             let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(env.now);
             let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
-            // Waits since the previous exchange may still be asked for.
+            // Waits since the previous exchange may still be needed.
             let known = |of: u64| of / period + 1 >= step / period;
             let loose = self.jobs[j].ranks_may_diverge();
             waits.retain(|(of, wait)| wait.end > oldest || loose && known(*of));

@@ -16,7 +16,7 @@ use super::tiers::Origin;
 #[derive(Debug)]
 pub(super) struct PageCache {
     pub(super) kept: Cache,
-    /// Route of the bytes that the page cache serves; `None` if nothing limits it.
+    /// Route of the bytes that the page cache serves; `None` if nothing limits their rate.
     pub(super) way: Option<GroupId>,
 }
 

@@ -32,7 +32,8 @@ pub(super) struct Saved {
     /// Time when the job copy was in this state; `ready` is the time when training went on from there.
     pub(super) begun: Time,
     pub(super) ready: Time,
-    /// For each device, the number of samples that its next batch lacks, if the device keeps its batch for further steps.
+    /// For each device, the number of samples that its current batch lacks; it matters if the device keeps this batch for
+    /// further steps.
     pub(super) missing: Vec<u64>,
     /// Number of fresh samples that steps after the saved state had already taken.
     pub(super) ahead: u64,
@@ -72,7 +73,7 @@ impl Saved {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writer {
     pub(super) bytes: f64,
-    /// Route of the bytes to the storage, if it is limited.
+    /// Route of the bytes to the storage; `None` if nothing limits their rate.
     pub(super) way: Option<GroupId>,
 }
 

@@ -10,8 +10,8 @@ use super::worker::{Cores, Waiting};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuThreads {
     pub(super) number: u32,
-    /// Speed of a core when these threads have the node to themselves, as they had when the step time was measured; relative to
-    /// one undisturbed core.
+    /// Speed of a core relative to an undisturbed core, when these threads have the node to themselves. This was the case when
+    /// the step time was measured.
     pub(super) speed: f64,
 }
 

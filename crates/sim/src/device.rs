@@ -61,8 +61,8 @@ pub(super) struct DeviceInput {
     pub(super) on_batch: u64,
     /// Number of samples that the current batch lacks.
     pub(super) missing: u64,
-    /// Batches taken for steps beyond those that a checkpoint would contain, each with its step, its samples and its fresh
-    /// samples. Only kept if such steps can occur and the job may fail.
+    /// Batches taken for steps that a checkpoint begun now would not contain, each with its step, its number of samples and its
+    /// number of fresh samples. Only kept if such steps can occur and the job may fail.
     pub(super) ahead: Vec<(u64, u64, u64)>,
     /// Recent waits of the device for input, each with its step, in order of time. They explain the stalls of other devices
     /// that waited for this one.
@@ -100,7 +100,7 @@ pub(super) enum State {
     Starving,
     /// Waiting for its batch to be copied to it.
     Loading,
-    /// Waiting for the host-side work of its trainer.
+    /// Waiting for parameters from the parameter servers.
     Launching,
     /// Waiting for parameters from the root.
     AwaitingParameters,

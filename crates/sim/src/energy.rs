@@ -42,9 +42,8 @@ impl Resources {
 }
 
 impl Jobs {
-    /// Returns the time up to `now` that a GPU has computed as device `d` [s]; if the device consists of several GPUs, the time
-    /// is that of each GPU. For a GPU that several learners share, only the time is counted that is not simulated as flows on the
-    /// GPU.
+    /// Returns the time that a GPU has computed as device `d` up to `now` [s]; if the device consists of several GPUs, the time
+    /// for each of them. If several learners share the GPU, excludes the time that is simulated as flows on the GPU.
     fn gpu_seconds(&self, now: Time, d: DeviceId) -> f64 {
         let device = &self.devices[d];
         if self.jobs[device.job].plan.threads.is_some() {
@@ -59,7 +58,7 @@ impl Jobs {
     }
 }
 
-/// Returns the number of nodes that servers of job copies have in addition to the cluster's nodes.
+/// Returns the number of nodes that only serve as parameter servers of job copies, in addition to the cluster's nodes.
 fn own_servers(scenario: &Scenario) -> f64 {
     let of = |job: &Job| {
         let own = job.servers().filter(|of| matches!(of.place, ServerPlace::Own { .. }));

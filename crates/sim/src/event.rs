@@ -82,7 +82,8 @@ pub(super) enum Event {
     Failed { job: JobId, node: u32 },
 }
 
-/// A time span, and the lane of the calendar for events scheduled this span ahead, if the span recurs.
+/// The time span from now to a future event. If the span recurs, `lane` is the calendar's lane for events scheduled this far
+/// ahead, if one is available.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Delay {
     pub(super) span: Span,

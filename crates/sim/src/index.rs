@@ -383,7 +383,7 @@ pub(super) type CopyId = Id<Copying>;
 pub(super) type DatasetId = Id<Sizes>;
 pub(super) type DeviceId = Id<Device>;
 pub(super) type FaultId = Id<FaultRun>;
-/// Id of a list that says, for each unit, which node keeps it.
+/// Id of a list that records, for each cache unit, the node that keeps the unit.
 pub(super) type HoldersId = Id<Vec<u32>>;
 pub(super) type JobId = Id<JobRun>;
 pub(super) type LimiterId = Id<Limiter>;

@@ -28,8 +28,8 @@ pub(super) struct JobRun {
     /// Index into the scenario's jobs.
     pub(super) job: usize,
     pub(super) copy: u32,
-    /// Start time. If data sets are copied to the job copy's nodes first, this is the time when that copying ended, once it has
-    /// ended.
+    /// Start time. If data sets are copied to the job copy's nodes first, this becomes the end of the copying as soon as the
+    /// copying has ended.
     pub(super) start: Time,
     pub(super) parts: Parts,
     pub(super) plan: Plan,
@@ -62,8 +62,8 @@ pub(super) struct Parts {
     pub(super) communicators: Ids<CommunicatorRun>,
 }
 
-/// What the ranks of a job copy do. It stays the same during the run, except for the goal, which moves when steps are
-/// repeated.
+/// Settings that determine what the ranks of a job copy do. They stay the same during the run, except for the goal, which moves
+/// when steps are repeated.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Samples of one step of a model copy.
@@ -110,7 +110,7 @@ pub(super) struct SmallerBatch {
 }
 
 impl JobRun {
-    /// Returns whether the job copy may begin nothing because a checkpoint is being saved.
+    /// Returns whether the job copy must not begin any work because a checkpoint is being saved.
     pub(super) fn is_held(&self) -> bool {
         self.recovery.as_ref().is_some_and(|recovery| recovery.is_saving())
     }

@@ -60,7 +60,7 @@
 //! its memory, and the GPU compresses the sum (`communication::sums`); then each rank starts the collectives of these buckets
 //! in its communicator. `Start` does the same for a stage of a model that is spread over GPUs. When all ranks have started a
 //! collective, `Communicators` begins it. Collectives run one after the other, or fused with others that wait too. Their time
-//! is that of a formula, or they are simulated transfer by transfer over the links that data use
+//! comes from a formula, or they are simulated transfer by transfer over the links that data use
 //! (`communication::communicator`, `exchange`). At the end of a collective, `Communicators` reports it, and `Jobs` wakes the
 //! ranks whose op `Await` waits for it. Their stall is attributed to the rank that started last until it has started, and to
 //! communication after that (`program::waits`). With parameter servers, `Push` sends buckets to them and `AwaitPull` waits for

@@ -76,8 +76,8 @@ impl Limiter {
 }
 
 impl Loaders {
-    /// Asks limiter `l` to admit the request of worker `w`. Returns true if the request is admitted, takes no time, and was
-    /// the last of the sample.
+    /// Asks limiter `l` to admit the request of worker `w`. Returns true if the request is admitted, takes no time, and completes
+    /// the sample.
     pub(super) fn request(&mut self, env: &mut Env, w: WorkerId, l: LimiterId) -> bool {
         let worker = &mut self.workers[w];
         let (number, mut refusals) = (worker.requests, worker.refusals);

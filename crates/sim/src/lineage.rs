@@ -20,8 +20,8 @@ pub(super) struct Lineage {
     /// For each item that was gathered from several items: the turns (numbers of reads) at which its samples were read. The key
     /// is the turn of the item's first sample.
     gathered: BTreeMap<u64, Vec<Range<u64>>>,
-    /// Position of the sample read at each turn, for samples of shards that are not in the queue yet; workers read several
-    /// shards at once, so turns are not in the order of positions.
+    /// Position of the sample read at each turn, for samples of data sets of shards that are not in the queue yet. Workers read
+    /// several shards at once, so the order of turns is not the order of positions.
     located: BTreeMap<u64, u64>,
     /// Positions of samples that can be taken from the loader's queue.
     queue: VecDeque<Range<u64>>,
@@ -100,7 +100,8 @@ impl Lineage {
         }
     }
 
-    /// Records that `samples` samples are taken for `step` of model copy `model`; a step's number is that of the device.
+    /// Records that `samples` samples are taken for `step` of model copy `model`; `step` is the step number of the device that
+    /// takes them.
     pub(super) fn take(&mut self, model: u32, step: u64, mut samples: u64) {
         let unread = samples.min(self.unread);
         self.unread -= unread;
@@ -134,8 +135,8 @@ impl Lineage {
         Trained { samples: self.trained.clone(), recorded }
     }
 
-    /// Restarts from the saved state: nothing is in progress. Of the samples trained on in the saved state, those in `kept` do
-    /// not come again.
+    /// Restarts from the saved state, with nothing in progress. `kept` holds the samples trained on in the saved state that are
+    /// not read again.
     pub(super) fn restart(&mut self, saved: &Trained, kept: Intervals) {
         self.gathered.clear();
         self.located.clear();

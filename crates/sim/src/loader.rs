@@ -31,10 +31,10 @@ pub(super) struct LoaderRun {
     /// Number of this loader within the job copy; `nodes` is the number of the job copy's loaders.
     pub(super) rank: u32,
     pub(super) nodes: u32,
-    /// Whether anything keeps what is read: a page cache, a tier, or a cache of decoded samples.
+    /// Whether data that the loader reads are kept anywhere: in a page cache, a tier, or a cache of decoded samples.
     pub(super) keeps: bool,
-    /// First step of a plain read. A read is plain if each sample is a file of its own that one request brings straight from
-    /// the storage, without caches, tiers, ranges, a limiter or other special services.
+    /// First step of each read, if the loader's reads are plain. A read is plain if each sample is a file of its own, and a
+    /// single request fetches it straight from the storage, without caches, tiers, ranges, a limiter or other special services.
     pub(super) plain: Option<First>,
     /// Whether workers may have to rest although there is input: because the number of active workers is tuned, or because
     /// workers poll the queue.
@@ -70,7 +70,7 @@ pub(super) struct LoaderRun {
     pub(super) pcie: Vec<GroupId>,
     /// The GPU of each model copy, if GPUs are simulated as shared.
     pub(super) gpus: Vec<Gpu>,
-    /// Factor by which the loader's own kernels take longer on these GPUs than on the cluster's first nodes.
+    /// Factor by which the loader's own kernels take longer on this loader's GPUs than on the GPUs of the cluster's first nodes.
     pub(super) kernel_slowness: f64,
     /// Speed of the loader's GPU kernels relative to their speed without faults.
     pub(super) kernel_pace: f64,
@@ -87,8 +87,8 @@ pub(super) struct LoaderRun {
     pub(super) trainer: Cores,
     /// Record of the samples that the loader has handed out, if its job may fail.
     pub(super) lineage: Option<Box<Lineage>>,
-    /// Whether the workers' timelines are notified when a device begins to wait; only if there are no more workers than samples
-    /// in a full batch.
+    /// Whether the workers' timelines drop old entries when a device begins to wait; only if there are no more workers than
+    /// samples in a full batch.
     pub(super) tells: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Estimate of the memory that a run needs, before it is built.
 //!
-//! The constants are measured: the memory of runs that have 10^5 or 10^6 of one thing, divided by that number, and rounded up
-//! (`tests/robustness/memory.sh` measures again). Their purpose is to refuse runs that cannot fit, not to tell how much a
-//! small run needs.
+//! Each constant is measured: it is the memory of a run with 10^5 or 10^6 objects of one kind, divided by that number, and
+//! rounded up (`tests/robustness/memory.sh` measures again). The constants serve to refuse runs that cannot fit into memory,
+//! not to predict the memory of small runs.
 
 use forebay_scenario::{ENDLESS, Job, Scenario, Stop};
 
@@ -18,13 +18,13 @@ const WORKER: [f64; 2] = [950.0, 3000.0];
 const MAKING: f64 = 60.0;
 /// Memory of a model copy [B]: without exchanges with other model copies, and with exchanges.
 const MODEL: [f64; 2] = [500.0, 4000.0];
-/// Memory of each sample or batch of a buffer's capacity, with the spare room of a buffer that has just grown [B].
+/// Memory of each sample or batch that fits into a buffer [B], including the spare room of a buffer that has just grown.
 const PLACE: f64 = 40.0;
-/// Memory of a step of a job copy, with its stalls [B].
+/// Memory of the record of one step of a job copy, with the step's stalls [B].
 const STEP: f64 = 150.0;
 /// Memory of each unit (a file or a page) of a cache [B].
 const UNIT: f64 = 12.0;
-/// Maximum memory that the operating system provides to a cache because of one request: a page for each of the cache's three
+/// Maximum memory that the operating system allocates for a cache because of one request: one page for each of the cache's three
 /// tables [B].
 const TOUCH: f64 = 3.0 * 4096.0;
 
@@ -69,8 +69,8 @@ fn reads_from_others(scenario: &Scenario, job: &Job) -> bool {
     path.is_none_or(|path| path.is_remote() || path.measured().is_some())
 }
 
-/// Returns the steps of a job copy if the scenario gives their number; `None` for a `duration`, whose number of steps depends
-/// on stalls.
+/// Returns the number of steps of a job copy if the scenario determines it; `None` for a `duration`, where the number of steps
+/// depends on stalls, and for runs whose length the scenario does not give.
 fn steps(scenario: &Scenario, job: &Job) -> Option<f64> {
     let goal = scenario.goal(job).steps;
     match scenario.stop_of(job) {
@@ -79,8 +79,9 @@ fn steps(scenario: &Scenario, job: &Job) -> Option<f64> {
     }
 }
 
-/// Returns about how many samples the loaders of a job copy read: at most those for which its trainers have time, and, if the
-/// scenario does not give the run's length, no more than the maximum number of events.
+/// Returns an estimate of the number of samples that the loaders of a job copy read: the number that the goal needs; for a
+/// `duration`, the number for which the trainers have time; if the scenario does not give the run's length, the maximum number of
+/// events.
 fn samples(scenario: &Scenario, job: &Job) -> f64 {
     let of_step = job.batch as f64 * f64::from(job.models());
     let fresh = scenario.goal(job).fresh;

@@ -3,8 +3,8 @@
 use forebay_engine::Time;
 use forebay_report::Occupancy;
 
-/// Occupancy of a GPU over time, on a link that all users of the GPU share. The occupancy is the sum of the parts that all
-/// running kernels fill, at most 1.
+/// Occupancy of a GPU over time. The kernels of all users of the GPU are flows over one link. The occupancy is the sum of the
+/// parts of the GPU that all running kernels fill, at most 1.
 #[derive(Debug)]
 pub(super) struct Occupied {
     /// Part of the GPU that one kernel of the loader fills, and number of its kernels running.

@@ -33,8 +33,9 @@ impl Loaders {
         }
     }
 
-    /// Prefetches for the next four events of the calendar: the worker for the most distant event; for nearer events, first the
-    /// objects that the worker uses, then the objects that these use in turn.
+    /// Prefetches state for the next four events of the calendar. For the fourth event it is the worker; for the third, the
+    /// worker's stage, timeline and loader; for the second, the station, the route and the next sample size; for the first, the
+    /// flows on the route.
     pub(super) fn fetch_for_events(&self, env: &Env) {
         if let Some(w) = worker_of(env.calendar.peek_event(3)) {
             self.fetch_worker(w);
@@ -59,7 +60,7 @@ impl Loaders {
         }
     }
 
-    /// Prefetches the state that the completion after the next flow completion will need.
+    /// Prefetches the state that will be needed at the second of the next two flow completions.
     pub(super) fn fetch_for_flows(&self, env: &Env) {
         let Some((group, activity)) = env.network.peek_second() else { return };
         if let ActivityId::Worker(w) = activity {

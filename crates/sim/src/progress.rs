@@ -66,7 +66,8 @@ impl Watch<'_> {
     }
 }
 
-/// Returns the share of its steps or fresh samples that an unfinished job has done.
+/// Returns how much of its goal an unfinished job has reached, as a share: of the steps or of the fresh samples, whichever share
+/// is larger.
 fn share(job: &JobRun) -> f64 {
     let steps = job.steps.completed() as f64 / job.plan.goal.steps.max(1) as f64;
     let fresh = job.steps.fresh() as f64 / job.plan.goal.fresh.max(1) as f64;

@@ -148,8 +148,8 @@ impl Loaders {
         self.operate_range(env, r)
     }
 
-    /// Sends range `r` to the station that limits the storage's operations, if it has I/O queues; returns
-    /// true if its bytes are there at once.
+    /// Sends range `r` to the station that limits the storage's operations, if there is one and the storage has I/O queues;
+    /// otherwise sends the request for the range. Returns true if the range's bytes are there at once.
     fn operate_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let range = &mut self.fetches.ranges[r];
         range.state = State::Opening;
@@ -268,7 +268,7 @@ impl Loaders {
         self.fetches.ranges.remove(r);
     }
 
-    /// Records that worker `w` waits for a transfer if bytes of any of its ranges are being transferred, and that it waits for
+    /// Records the cause of the wait of worker `w`: a transfer if bytes of any of the worker's ranges are being transferred, and
     /// `cause` otherwise.
     fn note_fetch(&mut self, env: &mut Env, w: WorkerId, cause: Cause) {
         let moving = self.fetches.of[w].moving;

@@ -97,7 +97,8 @@ impl Loaders {
         self.issue(env, w, open)
     }
 
-    /// Issues the current request, which opens its file first if `open`; returns true if the sample is complete.
+    /// Issues the current request of worker `w`; if `open`, the worker opens the file first. Returns true if the sample is
+    /// complete.
     #[inline]
     fn issue(&mut self, env: &mut Env, w: WorkerId, open: bool) -> bool {
         let mount = self.mount_of(w);

@@ -24,9 +24,9 @@ pub(super) struct StageRun {
     /// Number of the stage's operations on each sample.
     pub(super) per_sample: u32,
     pub(super) cores: Cores,
-    /// The stage before; `None` for the first stage, which reads.
+    /// The stage before this one; `None` for the first stage, which reads.
     pub(super) previous: Option<StageId>,
-    /// The stage behind; `None` for the last stage, which fills the loader's queue.
+    /// The stage after this one; `None` for the last stage, which fills the loader's queue.
     pub(super) next: Option<StageId>,
     pub(super) buffer: StageBuffer<Item>,
 }
@@ -223,7 +223,8 @@ impl Loaders {
         }
     }
 
-    /// Puts the items that stage `s` has held back into the buffer, as far as it is their turn.
+    /// Puts the items that stage `s` has held back into the buffer, as long as the next item in order is among them and there is
+    /// room.
     fn release_held(&mut self, env: &mut Env, s: StageId) {
         loop {
             let Some(w) = self.stages[s].buffer.release() else { return };

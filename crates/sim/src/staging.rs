@@ -74,8 +74,8 @@ pub(super) struct Copying {
     file: u64,
     bytes: f64,
     refusals: u8,
-    /// Whether the file has been read and is being written to a storage that all nodes share. If so, `bytes` are those of a
-    /// written file or of a part of one, and the next part begins with sample `next`.
+    /// Whether the file has been read and is being written to a storage that all nodes share. If so, `bytes` is the size of the
+    /// file, or part of a file, that is being written [B], and the next part begins with sample `next`.
     writes: bool,
     next: u64,
     phase: Phase,

@@ -1,4 +1,4 @@
-//! Contents of storages and caches, and models of serving requests other than links and stations.
+//! Contents of storages and caches, and models of how storages serve requests, other than links and stations.
 
 use forebay_model::cache::Cache;
 

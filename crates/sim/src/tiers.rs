@@ -70,7 +70,7 @@ pub(super) struct CacheWays {
     pub(super) filling: Mount,
 }
 
-/// The place where a request was found: its source, and its route or node.
+/// The place where a request finds its bytes: the source, and the route or node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     origin: Origin,

@@ -1,4 +1,4 @@
-//! Stages in which only a part of the workers work at the same time, because the number of active workers is tuned.
+//! Stages in which only some of the workers work at the same time, because the number of active workers is tuned.
 
 use forebay_engine::Time;
 use forebay_metrics::{Activity, NOBODY};

@@ -11,8 +11,8 @@ use super::index::{DeviceId, JobId, WorkerId};
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// Records the stalls of all devices that finished before `last`. Within the model copy of `last`, the cause is the
-    /// pipeline. In other model copies, the causes are the waits of that model copy for input, and otherwise its computation.
+    /// Records the stalls of all devices that finished before `last`. Within the model copy of `last`, the cause is the pipeline.
+    /// In other model copies, the causes are the waits of the model copy of `last` for input, and its computation at other times.
     pub(super) fn blame_peers(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let first_stage = self.chain_of(last);
         let mut pieces: Vec<Segment> = Vec::new();
@@ -193,8 +193,8 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// Records the wait of device `d` for a batch from `start` to `end`; the wait itself lasts longer. The causes are what a
-    /// worker of the device's loader did in that time.
+    /// Records the part from `start` to `end` of a longer wait of device `d` for a batch. The causes are the activities of a
+    /// worker of the device's loader in that time.
     fn close_starving(&mut self, d: DeviceId, start: Time, end: Time) {
         let device = &self.devices[d];
         let loader = &self.loaders[device.loader];

@@ -78,7 +78,8 @@ impl Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// Counts one more event or group of transfers, and returns whether the run ends now, which is checked from time to time.
+    /// Counts one more event or group of transfers, and returns whether the run ends now. The conditions for its end are only
+    /// checked from time to time.
     #[inline]
     pub(super) fn ends(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
         self.handled += 1;

@@ -117,7 +117,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Returns the stall cause that core time in this phase counts as.
+    /// Returns the stall cause to which core time in this phase is attributed.
     #[inline]
     pub(super) fn on_core(self) -> Cause {
         if self == Phase::Receiving { Cause::Transfer } else { Cause::Decode }

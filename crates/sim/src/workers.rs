@@ -1,4 +1,4 @@
-//! Workers: one item at a time, one operation after the other.
+//! The work of workers: each worker makes one item at a time, by one operation after the other.
 
 use forebay_engine::Time;
 use forebay_metrics::Activity;
@@ -305,7 +305,8 @@ impl Loaders {
         }
     }
 
-    /// Puts worker `w` into `phase`, and records in the worker's timeline that its time counts as `cause` from `env.now` on.
+    /// Puts worker `w` into `phase`, and records in the worker's timeline that the worker's time counts as `cause` from `env.now`
+    /// on.
     #[inline]
     pub(super) fn enter(&mut self, env: &mut Env, w: WorkerId, phase: Phase, cause: Cause) {
         self.note(env, w, Activity::Doing(cause)).phase = phase;

@@ -20,7 +20,7 @@ pub(super) struct Waiting {
 }
 
 impl Jobs {
-    /// Schedules the start of the job copies that wait for no unfinished job any more, after a job copy has ended.
+    /// Schedules, after a job copy has ended, the start of the job copies for which all awaited jobs have now ended.
     #[cold]
     pub(super) fn release_jobs(&mut self, env: &mut Env) {
         let jobs = &self.jobs;

@@ -24,14 +24,15 @@ use super::watch::Watch;
 pub struct Options<'a> {
     /// Whether to record a timeline.
     pub trace: bool,
-    /// Whether to simulate every transfer of every collective, even on links that nothing else uses. On such links, otherwise
-    /// only the first collective of each kind is simulated transfer by transfer, and later ones take the same time.
+    /// Whether to simulate every transfer of every collective, even on links that nothing else uses. If false, only the first
+    /// collective of each kind on such links is simulated transfer by transfer, and later ones take the same time.
     pub every_transfer: bool,
     /// Object that receives the progress of the run from time to time.
     pub progress: Option<&'a Progress>,
-    /// Ends the run early when it becomes true; the outcome then holds what was complete.
+    /// Flag that ends the run early when it becomes true; the outcome then holds everything that was complete by then.
     pub stop: Option<&'a AtomicBool>,
-    /// Maximum number of [`Outcome::events`], after which the run ends early; the outcome then holds what was complete.
+    /// Maximum number of [`Outcome::events`], after which the run ends early; the outcome then holds everything that was complete
+    /// by then.
     pub most_events: Option<u64>,
 }
 
@@ -197,8 +198,8 @@ impl World<'_> {
         }
     }
 
-    /// Lets everything act that can act at this instant: first delivers all notices, then runs workers that have something to
-    /// do.
+    /// Handles everything that can happen at this instant: delivers all notices, then runs the next worker that has something to
+    /// do, and so on until there is none. Then ends the run if a condition for its end is met.
     fn settle(&mut self) {
         loop {
             while let Some(notice) = self.env.notices.pop_front() {

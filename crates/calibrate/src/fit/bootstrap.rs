@@ -1,8 +1,9 @@
 //! Confidence intervals by resampling: the law is fitted again to randomly moved means of the cells.
 //!
-//! Each draw moves every cell's mean by its deviations, multiplied by one normal deviate for each block of time (a wild bootstrap
-//! of blocks, Shao 2010). So trials that drifted together move together. The spread of the draws is widened by Student's t for
-//! the number of blocks, so that intervals from few trials are wide enough.
+//! Each draw samples one normal deviate for each block of time. Each block moves the mean of a cell by the influence of the
+//! block's trials on this mean, multiplied by the block's deviate (a wild bootstrap of blocks, Shao 2010). So trials that drifted
+//! together move together. The spread of the draws is widened by Student's t for the number of blocks, so that intervals from few
+//! trials are wide enough.
 
 use super::cell::Cells;
 use forebay_engine::stats::{quantile, student_975};
@@ -14,9 +15,9 @@ const SEED: u64 = 0x000f_04eb_a700;
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// Returns up to `count` bootstrap draws. For each draw, `fit` fits values to randomly moved means of the cells; their distances
-/// from `centre`, the values fitted to the unmoved means, are widened by Student's t. Draws for which `fit` returns `None` are
-/// left out. Returns no draws if the noise of the means is unknown (`freedom` below 1).
+/// Returns up to `count` bootstrap draws. Each draw moves the means of the cells randomly, and `fit` fits values to the moved
+/// means. The distances of the fitted values from `centre`, the values fitted to the unmoved means, are widened by Student's t.
+/// Draws for which `fit` returns `None` are left out. Returns no draws if the noise of the means is unknown (`freedom` below 1).
 pub(super) fn draws(
     cells: &Cells,
     misfit: f64,
@@ -53,8 +54,8 @@ pub(super) fn freedom(cells: &Cells, coefficients: usize) -> f64 {
     (cells.freedom + about_law).min(cells.blocks as f64 - 1.0)
 }
 
-/// Returns the 95 % confidence interval of a fitted value: the 2.5 % and 97.5 % quantiles of number `index` over the bootstrap
-/// draws, widened to contain `value`. Returns `None` if there are no draws.
+/// Returns the 95 % confidence interval of the fitted value with index `index`: the 2.5 % and 97.5 % quantiles of this value over
+/// the bootstrap draws, widened to contain `value`. Returns `None` if there are no draws.
 pub(super) fn interval(draws: &[Vec<f64>], index: usize, value: f64) -> Option<[f64; 2]> {
     let mut all: Vec<f64> = draws.iter().map(|draw| draw[index]).collect();
     all.sort_by(f64::total_cmp);
@@ -68,9 +69,8 @@ fn normal(generator: &mut Generator) -> f64 {
     (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 
-/// Returns `count` bootstrap draws of the statistic `figure`. Each draw samples the values with replacement and computes the
-/// statistic of this sample, which has as many values. The spread of the draws is widened by Student's t for the number of
-/// values.
+/// Returns `count` bootstrap draws of the statistic `figure`. Each draw is the statistic of a random sample of the same size,
+/// which is taken from `values` with replacement. The spread of the draws is widened by Student's t for the number of values.
 pub(super) fn plain_draws(
     values: &[f64],
     count: usize,

@@ -21,7 +21,7 @@ pub(super) struct Observation {
     pub(super) x: Vec<f64>,
     /// The value; positive.
     pub(super) value: f64,
-    /// When the value was measured; any unit.
+    /// Time at which the value was measured, in any unit.
     pub(super) at: f64,
 }
 
@@ -56,8 +56,8 @@ pub(super) struct Cells {
 }
 
 impl Cell {
-    /// Returns the mean with random shifts, for a bootstrap draw. `blocks` has a normal deviate for each block of time, `own` is
-    /// a normal deviate for this cell alone.
+    /// Returns the mean with random shifts, for a bootstrap draw. `blocks` has a normal deviate for each block of time; `own` is
+    /// a normal deviate for this cell alone. `misfit` is the relative deviation of cells from the law beyond their own noise.
     pub(super) fn perturbed(&self, blocks: &[f64], own: f64, misfit: f64) -> f64 {
         let shift: f64 = self.shifts.iter().map(|(block, size)| size * blocks[*block]).sum();
         let own = own * self.extra.hypot(misfit);
@@ -124,7 +124,8 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
 }
 
 /// Returns the relative standard deviation of equal trials, pooled over all cells and estimated from the median of absolute
-/// deviations. The smallest deviation of each cell is left out: it belongs to the median itself, so it has no information.
+/// deviations. The smallest deviation of each cell is left out: it is the deviation of the trial nearest to the median, so it
+/// says nothing about the spread.
 fn pooled_scale(groups: &[&[(usize, Observation)]]) -> f64 {
     let mut deviations = Vec::new();
     for group in groups.iter().filter(|group| group.len() > 1) {
@@ -219,8 +220,8 @@ fn weight(z: f64) -> f64 {
     if z.abs() < 1.0 { (1.0 - z * z).powi(2) } else { 0.0 }
 }
 
-/// Returns the robust mean, starting at the median. Of two values it starts at the smaller, as disturbances only slow trials
-/// down.
+/// Returns the robust mean of the values. The iteration starts at their median; for two values it starts at the smaller one, as
+/// disturbances only slow trials down.
 fn centre(values: &[f64], scale: f64) -> f64 {
     let mut centre = match values {
         [a, b] => a.min(*b),

@@ -61,8 +61,8 @@ impl Law<'_> {
         Some(estimates.fit(told))
     }
 
-    /// Returns the coefficient of each term. If the solution lacks the term's piece, the coefficient is taken from `other`, or is
-    /// 0.
+    /// Returns the coefficient of each term. If the solution lacks the term's piece, the coefficient is taken from `other`;
+    /// without `other` it is 0.
     fn coefficients(&self, solution: &Solution, other: Option<&[f64]>) -> Vec<f64> {
         let value = |(index, term): (usize, &Term)| match &solution.pieces[term.at.0] {
             Some(found) => found[term.at.1],

@@ -7,8 +7,8 @@ use crate::measurement::Sample;
 use forebay_scenario::profile::Fit;
 use std::collections::BTreeMap;
 
-/// Shares of the highest observed rate. For each share, one start of the fit assumes that the highest rate limits all trials
-/// whose rate is above this share of it.
+/// Shares of the highest observed rate. For each share, one start of the fit assumes that the highest rate limits all trials that
+/// reach at least this share of the rate.
 const NEAR: [f64; 3] = [0.97, 0.9, 0.75];
 
 /// Groups samples into cells by `settings`.
@@ -139,7 +139,7 @@ fn together(mut cells: Cells, draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// Explanation if no trial shows the time of a single request, because all trials were bound by a limit of all readers together.
+/// Explanation if no trial shows the time of a single request, because the total limit of all readers bound every trial.
 const NEVER_ALONE: &str = "all trials were bound by the total limit of all readers: no limit is assumed for a single \
                            request; measure with fewer readers to find it";
 
@@ -194,8 +194,8 @@ pub(super) fn read(samples: &[&Sample], draws: usize) -> Option<Fit> {
 }
 
 /// Returns assignments of cells to pieces from which the fit of reads starts. Cells near the highest observed rate of bytes or of
-/// requests may be limited by this rate. Cells with the fewest readers may be limited too, but only if several numbers of readers
-/// were tried.
+/// requests may be limited by this rate. In some starts, cells with the fewest readers count as not limited. The other starts let
+/// these cells be limited too; they are tried only if there are several numbers of readers.
 fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
     let rate = |cell: &super::cell::Cell, bytes: bool| {
         if bytes { cell.x[0] / cell.mean } else { 1.0 / cell.mean }

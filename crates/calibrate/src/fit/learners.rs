@@ -66,7 +66,8 @@ fn pairs(cells: &[Cell]) -> Vec<Pair> {
     pairs
 }
 
-/// Returns, for each pair, the batch, the number of learners and the factor by which a step was slower.
+/// Returns, for each pair, the batch, the number of learners and the slowdown: the factor by which a step takes longer with
+/// several learners than with one.
 fn slowdowns(pairs: &[Pair], means: &[f64]) -> Vec<[f64; 3]> {
     let of = |pair: &Pair| {
         let slowdown = means[pair.cells.1] / means[pair.cells.0];

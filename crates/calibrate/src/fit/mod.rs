@@ -3,8 +3,8 @@
 //! Equal trials become a cell with a robust mean, in which outliers do not count. Each law is the maximum of a few sums. It is
 //! fitted to the cells by Huber's reweighted least squares on relative residuals (Huber, *Robust Statistics*, 1981). A bootstrap
 //! over blocks of time gives intervals and joint draws. Deviations of cells from the law beyond their own noise widen the
-//! intervals too. A parameter that no trial shows has no value: a limit that never bound is taken as no limit, and the parameter
-//! says why.
+//! intervals too. A parameter on which the time of no trial depends has no value, but an explanation for the user; a limit that
+//! never bound a trial counts as absent.
 
 mod bootstrap;
 mod cache;

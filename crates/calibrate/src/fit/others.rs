@@ -24,8 +24,9 @@ pub(super) fn queue(samples: &[&Sample], draws: usize) -> Option<Fit> {
 /// Settings of trials that keep several cores busy: the first three define the work, the last is the number of threads.
 pub(super) const WORK: [&str; 4] = ["bytes", "pixels", "resize", "threads"];
 
-/// Fits the speed of a core while n cores are busy, relative to one core alone. It is the rate of each thread in the same
-/// decoding, for at most `cores` threads (0 if unknown).
+/// Fits the speed of a core while n cores are busy, relative to its speed while one core is busy: the decoding rate of each of n
+/// threads, divided by the rate of a single thread with the same work. Trials with more than `cores` threads are left out
+/// (`cores` is 0 if unknown).
 pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit> {
     let may = |s: &&&Sample| {
         let threads = s.setting("threads");

@@ -173,7 +173,8 @@ impl Lines<'_> {
     }
 }
 
-/// Returns the range (from 0) of parameter number `index`, and its kind (0: offset, 1: slope, 2: border).
+/// Returns the index of the range (from 0) to which parameter number `index` belongs, and the parameter's kind (0: offset, 1:
+/// slope, 2: border).
 fn place(index: usize) -> (usize, usize) {
     if index < 2 { (0, index) } else { ((index - 2) / 3 + 1, (index - 2) % 3) }
 }

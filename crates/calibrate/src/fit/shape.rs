@@ -106,7 +106,7 @@ impl<'a> Problem<'a> {
         Some((settled, misfit))
     }
 
-    /// Returns whether the cells that piece number `piece` binds determine each of its coefficients separately.
+    /// Returns whether the cells bound by piece number `piece` determine each coefficient of this piece separately.
     pub(super) fn tells_apart(&self, solution: &Solution, piece: usize, means: &[f64]) -> bool {
         let mut sums = Sums::default();
         for (c, mean) in means.iter().enumerate().filter(|(c, _)| solution.bound[*c] == piece) {

@@ -54,8 +54,8 @@ impl Sums {
         self.solve_set((1 << columns) - 1).is_some()
     }
 
-    /// Solves for the columns in `set` by elimination, scaled so that the diagonal is one. Returns `None` if they are linearly
-    /// dependent.
+    /// Solves for the columns in `set` by elimination; the matrix is scaled so that its diagonal is one. Returns `None` if the
+    /// columns are linearly dependent.
     fn solve_set(&self, set: usize) -> Option<Coefficients> {
         let chosen = |i: usize| set >> i & 1 == 1;
         let size: [f64; MOST] = std::array::from_fn(|i| self.products[i][i].sqrt());

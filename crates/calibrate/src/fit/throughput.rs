@@ -5,9 +5,9 @@ use crate::measurement::Sample;
 use forebay_scenario::profile::ThroughputTable;
 use std::collections::BTreeMap;
 
-/// Returns the robust mean throughput of each size with each number of readers. The numbers of readers are taken from the size
-/// that was measured with the most different numbers of readers. Sizes that were not measured with all these numbers are left
-/// out, and so are values outside of the table's limits. Returns `None` if nothing is left.
+/// Returns a table of the robust mean throughput by size and number of readers. The table has the numbers of readers of the
+/// size that was measured with the most different numbers. Sizes that lack any of these numbers are left out, and so are
+/// values outside the table's limits. Returns `None` if nothing is left.
 pub(super) fn table(samples: &[&Sample]) -> Option<ThroughputTable> {
     let cells = cells(samples, &["size", "readers"], Sample::seconds_each);
     // Positive floats have the same order as their bits.

@@ -1,13 +1,16 @@
-//! Fits the times of messages and collectives as a function of size: sizes are split into ranges, and each range has a line.
+//! Fits the times of messages and collectives as a function of size. Sizes are split into ranges, and a straight line is fitted
+//! to each range.
 //!
-//! If tables name algorithms, the sizes of each algorithm have lines of their own. Within an algorithm, the borders of ranges
-//! minimise Huber's loss plus Schwarz's penalty (1978) for each further range; they are found by dynamic programming (Jackson et
-//! al., *An Algorithm for Optimal Partitioning of Data on an Interval*, 2005). The noise is estimated before any line, from the
-//! deviations of sizes from the straight line between their neighbours (Gasser, Sroka and Jennen-Steinmetz, 1986).
+//! If tables name algorithms, the sizes of each algorithm have lines of their own. Within an algorithm, the borders between
+//! ranges minimise Huber's loss plus Schwarz's penalty (1978) for each range after the first. The borders are found by dynamic
+//! programming (Jackson et al., *An Algorithm for Optimal Partitioning of Data on an Interval*, 2005). The noise is estimated
+//! before any line is fitted: from the distance between each size's time and the straight line through its two neighbours
+//! (Gasser, Sroka and Jennen-Steinmetz, 1986).
 //!
-//! A range has at least three sizes, since two sizes are always on a line. But times may jump before the last two sizes of a
-//! table (DeepBench's all-reduce has seven sizes up to 258 MB, and on Knights Landing jumps from 67 to 153 MB). So the last range
-//! may have two sizes, at twice the penalty, if both are far off the line of the range before, on the same side.
+//! A range has at least three sizes, since a line fits any two sizes exactly. But times may jump before the last two sizes of a
+//! table (DeepBench's all-reduce has seven sizes up to 258 MB; on Knights Landing its times jump between 67 and 153 MB). So the
+//! last range may have only two sizes, at twice the penalty, if the times of both are far above, or both far below, the line of
+//! the range before.
 
 use super::by;
 use super::cell::{Cell, Cells, Observation, median};
@@ -18,11 +21,12 @@ use forebay_scenario::profile::Fit;
 use std::collections::BTreeMap;
 
 const LINE: [Piece; 1] = [Piece { columns: 2, features: |x| [1.0, x[0], 0.0] }];
-/// Smallest number of sizes in a range of one algorithm: two sizes are always on a line.
+/// Smallest number of sizes in a range of one algorithm; a line would fit any two sizes exactly.
 const FEWEST: usize = 3;
 /// Number of sizes in a short last range, which follows a jump of the times at the end of a table.
 const BEYOND: usize = 2;
-/// Smallest relative distance that counts as a jump: between the times after it and the line of the range before it.
+/// Smallest relative distance that counts as a jump: the distance of the times in a short last range from the line of the range
+/// before it.
 const JUMP: f64 = 0.2;
 /// Maximum number of sizes that are used; if there are more, every second, third or n-th size is used.
 const MOST: usize = 200;

@@ -19,7 +19,7 @@ pub use yaml::{DlioError, read};
 pub struct Workload {
     /// Name of the model.
     pub name: String,
-    /// Whether PyTorch's loader reads; if not, TensorFlow's does.
+    /// Whether the data loader is PyTorch's; otherwise it is TensorFlow's.
     pub pytorch: bool,
     /// Number of files in the training set.
     pub files: u64,
@@ -33,8 +33,8 @@ pub struct Workload {
     pub transfer_size: Option<f64>,
     /// Whether files have a different order in each epoch.
     pub shuffled: bool,
-    /// Whether each rank reads a contiguous part of the samples. If not, records are dealt out in turn, as TensorFlow's reader of
-    /// TFRecord files does.
+    /// Whether each rank reads a contiguous part of the samples. If not, records are distributed to the ranks round robin, as
+    /// TensorFlow's reader of TFRecord files does.
     pub contiguous: bool,
     /// Samples in a batch, for each accelerator.
     pub batch: u64,
@@ -67,7 +67,7 @@ pub struct Workload {
 pub enum Times {
     /// Always the same time.
     Constant(f64),
-    /// Normal distribution, of which DLIO takes the absolute value.
+    /// Normal distribution; DLIO takes the absolute value of each sampled time.
     Normal {
         /// Mean.
         mean: f64,

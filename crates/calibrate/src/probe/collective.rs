@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub struct CollectiveSettings {
     /// Collectives to time: `allreduce`, `reduce-scatter`, `allgather`, `broadcast`, `reduce`.
     pub operation: List<Exchange>,
-    /// Sizes of a collective: of the larger of a rank's send and receive buffers.
+    /// Sizes of a collective: the size of a rank's send buffer or receive buffer, whichever is larger.
     pub size: List<Bytes>,
     /// Numbers of GPUs, with one rank on each; numbers larger than the machine's GPU count are left out.
     pub gpus: List<Count>,
@@ -96,8 +96,8 @@ impl Probe for CollectiveProbe {
     }
 }
 
-/// Returns notes for the user: NCCL's version, the number of GPUs `there`, and which of the numbers `asked`
-/// cannot be measured.
+/// Returns notes for the user: NCCL's version, the number of the machine's GPUs (`there`), and the
+/// requested numbers of GPUs (`asked`) that cannot be measured.
 fn notes(there: usize, version: &str, asked: &List<Count>) -> Vec<String> {
     let mut notes = vec![format!("NCCL {version} among {there} GPUs")];
     if there == 1 {

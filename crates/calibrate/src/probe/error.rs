@@ -45,7 +45,7 @@ pub enum ProbeError {
         /// Free space [B].
         free: u64,
     },
-    /// The operating system starts no more threads.
+    /// The operating system refuses to start more threads.
     #[error(
         "cannot start {threads} threads: {}; lower the plan's numbers or raise `ulimit -u`",
         input::reason(source)

@@ -29,7 +29,7 @@ fn one() -> List<Count> {
     List(vec![Count(1)])
 }
 
-/// The probe `queue`: each operation is one sample that a consumer has taken and made a step on.
+/// The probe `queue`: each operation is one sample that a consumer takes from the queue and uses in a step.
 #[derive(Debug)]
 pub struct QueueProbe {
     settings: QueueSettings,

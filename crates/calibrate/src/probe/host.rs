@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What this machine has; its host name is left out.
+/// Description of this machine, without its host name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
     /// The processor's name.
@@ -27,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine, and at the file system that holds `directory`.
+    /// Examines the machine, and the file system that holds `directory`.
     #[must_use]
     pub fn look(directory: &Path) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

@@ -64,8 +64,8 @@ impl Journal {
         &self.samples
     }
 
-    /// Replaces all samples; the new ones may differ from the old ones only in their marks of exclusion. A
-    /// reader sees the old file or the new one.
+    /// Replaces all samples in the file; the new samples may differ from the old ones only in their marks
+    /// of exclusion. A concurrent reader sees either the old file or the new one.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Journal {
     }
 }
 
-/// Formats a sample as a line, without its end.
+/// Formats a sample as a line, without the line break at its end.
 fn line(sample: &Sample) -> std::io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(sample)?)
 }

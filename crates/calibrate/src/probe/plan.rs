@@ -26,7 +26,7 @@ pub struct Plan {
     /// Length and number of trials (default: the defaults of its keys).
     #[serde(default)]
     pub trials: Rules,
-    /// How much use of the machine by others a trial tolerates (default: the defaults of its keys).
+    /// Limits for the use of the machine by others during a trial (default: the defaults of its keys).
     #[serde(default)]
     pub watch: Watching,
     /// Times the clock and an empty loop (default: not measured).
@@ -66,11 +66,12 @@ pub struct Rules {
     pub precision: Share,
 }
 
-/// How much use of the machine by others a trial tolerates; a trial with more is repeated and left out of fits.
+/// Limits for the use of the machine by others during a trial; a trial that exceeds one is repeated and left out
+/// of fits.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Watching {
-    /// Share of the cores needed by a trial that other processes may use (default: 0.1).
+    /// Number of cores that other processes may use, as a share of the cores needed by a trial (default: 0.1).
     pub others: Share,
     /// Share of the cores' time that a hypervisor may take (default: 0.02).
     pub steal: Share,

@@ -25,7 +25,7 @@ pub(super) const DRIFT: f64 = 0.03;
 pub struct Runner<'a> {
     /// Length and number of trials.
     pub rules: Rules,
-    /// How much use of the machine by others a trial tolerates.
+    /// Limits for the use of the machine by others during a trial.
     pub limits: Limits,
     /// Number of cores that this process may use.
     pub cores: f64,

@@ -268,8 +268,8 @@ impl Steps {
     }
 }
 
-/// Returns the processor time of this whole process so far [core-s]. It includes the threads that a step
-/// starts, and nothing else works meanwhile.
+/// Returns the processor time of this whole process so far [core-s], including the threads that a step starts.
+/// During a step nothing else runs in the process.
 pub(super) fn process_core_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9

@@ -51,7 +51,7 @@ impl<T> Team<T> {
 ///
 /// # Errors
 ///
-/// The operating system starts no more threads; then none has worked.
+/// The operating system refuses to start another thread; then no thread has done any work.
 pub fn team<T, F>(threads: usize, work: F) -> Result<Team<T>, ProbeError>
 where
     T: Send,

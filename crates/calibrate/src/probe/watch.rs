@@ -33,10 +33,11 @@ pub struct Between {
     pub steal: f64,
 }
 
-/// How much use of the machine by others a trial tolerates.
+/// Limits for the use of the machine by others during a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Share of the cores needed by the trial that other processes may use.
+    /// Number of cores that other processes may use, as a share of the cores needed by the trial; also the share
+    /// of its time that a thread may wait for a core.
     pub others: f64,
     /// Share of the cores' time that a hypervisor may take away.
     pub steal: f64,
@@ -79,10 +80,10 @@ fn ticks(stat: &str) -> [f64; 2] {
 }
 
 impl Limits {
-    /// Returns why a trial must not be used; `None` if it may be used. The trial's `threads` threads used the
-    /// processor for `core_seconds` and waited for cores for `waited` seconds, all together. Other processes may
-    /// use at most half of the cores that the trial does not need, because cores share caches and
-    /// memory. Processor time is counted in ticks, so a difference of two ticks proves nothing.
+    /// Returns why a trial must not be used; `None` if it may be used. The trial had `threads` threads, which
+    /// together used the processor for `core_seconds` and waited for cores for `waited` seconds. Of the cores that
+    /// the trial does not need, other processes may use at most half, because cores share caches and memory.
+    /// Processor time is counted in ticks, so a difference of two ticks proves nothing.
     #[must_use]
     pub fn judge(
         &self,

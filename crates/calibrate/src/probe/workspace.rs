@@ -33,7 +33,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes a workspace for a calibration in `parent`, after removing those whose processes are dead. Also
+    /// Makes a workspace for a calibration in `parent`, after removing the workspaces of dead processes. Also
     /// returns notes for the user.
     ///
     /// # Errors
@@ -43,8 +43,8 @@ impl Workspace {
         Workspace::named(PREFIXES[0], parent)
     }
 
-    /// Makes a workspace for the data of live runs in `parent`, after removing those whose processes are dead.
-    /// Also returns notes for the user.
+    /// Makes a workspace for the data of live runs in `parent`, after removing the workspaces of dead
+    /// processes. Also returns notes for the user.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl New {
 fn mark(path: &Path, here: &Identity) -> std::io::Result<File> {
     let mut marker = File::create_new(path)?;
     writeln!(marker, "{}", here.line())?;
-    // On a file system without locks, the number of the process in the marker must do.
+    // A file system without locks refuses; the process is then known only by its number in the marker.
     marker.try_lock().ok();
     Ok(marker)
 }
@@ -242,7 +242,7 @@ fn elsewhere(path: &Path) -> String {
     format!("{shown} may be another machine's: remove it if no forebay runs there")
 }
 
-/// What is known about the process that made a workspace.
+/// State of the process that made a workspace, as far as it is known.
 #[derive(Debug)]
 enum State {
     /// The process is dead. The value is the workspace's marker file, which we have locked unless the file
@@ -289,8 +289,8 @@ struct Identity {
     numbers: String,
 }
 
-/// How a process that made a workspace is related to this one: whether this process can see its locks and its
-/// number.
+/// How the process that made a workspace is related to this process: whether this process can see the other
+/// process's locks and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kin {
     /// The same PID namespace: we see its locks and its number.

@@ -4,19 +4,21 @@
 use super::Choice;
 use crate::{Algorithm, Operation};
 
-/// `BCAST_SHORT_MSG_SIZE`, and `BCAST_MIN_PROCS` [ranks].
+/// MPICH's `BCAST_SHORT_MSG_SIZE` [B] and `BCAST_MIN_PROCS` [ranks].
 const BROADCAST_SHORT: u64 = 12_288;
 const BROADCAST_FEW: u64 = 8;
-/// `BCAST_LONG_MSG_SIZE`.
+/// MPICH's `BCAST_LONG_MSG_SIZE` [B].
 const BROADCAST_LONG: u64 = 524_288;
-/// `REDUCE_SHORT_MSG_SIZE`, `ALLREDUCE_SHORT_MSG_SIZE`.
+/// MPICH's `REDUCE_SHORT_MSG_SIZE` and `ALLREDUCE_SHORT_MSG_SIZE` [B].
 const REDUCE_SHORT: u64 = 2_048;
-/// `REDSCAT_COMMUTATIVE_LONG_MSG_SIZE`.
+/// MPICH's `REDSCAT_COMMUTATIVE_LONG_MSG_SIZE` [B].
 const REDUCE_SCATTER_LONG: u64 = 524_288;
-/// `ALLGATHER_SHORT_MSG_SIZE`, `ALLGATHER_LONG_MSG_SIZE`: bytes with which all ranks end [B].
+/// MPICH's `ALLGATHER_SHORT_MSG_SIZE` and `ALLGATHER_LONG_MSG_SIZE`: limits for the total size of
+/// the gathered data [B].
 const ALLGATHER_SHORT: u64 = 81_920;
 const ALLGATHER_LONG: u64 = 524_288;
-/// `ALLTOALL_SHORT_MSG_SIZE`, with 8 ranks or more: bytes from each rank to each other rank [B].
+/// MPICH's `ALLTOALL_SHORT_MSG_SIZE`, used with 8 ranks or more: limit for the data from each rank
+/// to each other rank [B].
 const ALL_TO_ALL_SHORT: u64 = 256;
 
 pub(super) fn choose(operation: Operation, bytes: u64, ranks: u64) -> Choice {

@@ -1,9 +1,9 @@
 //! NCCL's model: latency and bandwidth of each algorithm and protocol (`ncclTopoTuneModel` and `ncclTopoGetAlgoTime`
 //! in `src/graph/tuning.cc`, NCCL 2.20), and the choice of the shortest time.
 //!
-//! NCCL's tree is a chain inside a node and two binary trees across nodes. The broadcast of its ring is a chain. Its
-//! NVLS is the switch on one node, and two trees across nodes for each part of the buffer. NCCL has no all-to-all;
-//! frameworks make one from pairs of sends and receives.
+//! NCCL's tree is a chain inside each node and two binary trees across nodes. A broadcast with NCCL's ring algorithm
+//! is a chain. NCCL's NVLS uses the switch inside each node; with several nodes, each part of the buffer crosses the
+//! nodes along two trees. NCCL has no all-to-all; frameworks make one from pairs of sends and receives.
 
 use super::nccl_numbers as numbers;
 use super::{Choice, Fabric, Generation, Protocol};
@@ -129,7 +129,8 @@ impl Model<'_> {
         all * self.plateau()
     }
 
-    /// Returns the factor by which latency grows: long allreduces around rings of several nodes take longer to begin.
+    /// Returns the factor by which a ring's latency grows: above 1 for long allreduces over several nodes with the
+    /// protocol Simple, which take longer to begin; otherwise 1.
     fn plateau(&self) -> f64 {
         let each = self.bytes / (f64::from(self.fabric.channels.max(1)) * self.ranks());
         let simple = self.protocol == Protocol::Simple && self.operation == Operation::Allreduce;
@@ -235,8 +236,8 @@ impl Model<'_> {
         (self.bytes / least).clamp(1.0, self.channels()) as u32
     }
 
-    /// Returns the chunk of all channels together [B]. With the protocol Simple, the chunks of a tree are halved as
-    /// long as their number is small for the depth of the tree (`src/enqueue.cc`).
+    /// Returns the chunk of all channels together [B]. With the protocol Simple, a tree's chunk is halved, down to a
+    /// limit, while the buffer has few chunks compared with the depth of the tree (`src/enqueue.cc`).
     fn chunk(&self, bytes: u64) -> u64 {
         let channels = u64::from(self.fabric.channels.max(1));
         let mut chunk = numbers::CHUNK[self.protocol as usize];

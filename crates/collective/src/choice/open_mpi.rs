@@ -1,9 +1,9 @@
 //! Open MPI's fixed decisions: `coll_tuned_decision_fixed.c` up to 4.0, from measurements over Myrinet
 //! (Pješivac-Grbović et al., *Performance analysis of MPI collective operations*, 2007).
 //!
-//! Two of its algorithms are replaced here. Two binary trees stand for its split binary tree, where each half of the
-//! ranks gets half of the bytes and then swaps it. A ring stands for its neighbour exchange, which sends the same
-//! bytes.
+//! Two of Open MPI's algorithms are replaced here. Two binary trees replace its split binary tree, in which each
+//! half of the ranks gets half of the bytes and the halves then swap their bytes. A ring replaces its neighbour
+//! exchange, which sends the same number of bytes.
 
 use super::Choice;
 use crate::{Algorithm, Operation};
@@ -19,8 +19,9 @@ impl Line {
     }
 }
 
-/// Decision lines for long broadcasts, each with a chunk size [B]. A long broadcast goes along a chain if it has
-/// fewer ranks than one of the lines gives for its bytes; the first such line sets the chunk size.
+/// Decision lines for long broadcasts, each with a chunk size [B]. A line applies if the broadcast has fewer ranks
+/// than the line gives for its bytes. The broadcast goes along a chain if it has at least `BROADCAST_FEW` ranks or
+/// the first line applies; the first line that applies then sets the chunk size, which is 8 KiB if none applies.
 const BROADCAST: [(Line, u64); 3] = [
     (Line(1.6134e-6, 2.1102), 128 * KIB),
     (Line(2.3679e-6, 1.1787), 64 * KIB),

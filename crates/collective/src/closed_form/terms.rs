@@ -50,7 +50,7 @@ impl<'a> Terms<'a> {
         bytes * self.cost.gamma
     }
 
-    /// Returns the bytes of all parts but one.
+    /// Returns the number of bytes in all parts except one of the longest [B].
     fn others(&self) -> f64 {
         self.n - self.part
     }
@@ -152,8 +152,8 @@ impl<'a> Terms<'a> {
         self.l * self.cost.alpha + self.others() * self.cost.beta
     }
 
-    /// Returns the bytes that a rank receives in an allgather, including the bytes sent to fold in ranks beyond a
-    /// power of two.
+    /// Returns the bytes whose transfers follow one another in an allgather [B]: the bytes that one rank receives, and,
+    /// for ranks beyond a power of two, the bytes that fold them in and return the result to them.
     fn gathered(&self, algorithm: Algorithm) -> f64 {
         match algorithm {
             Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => self.doubled(),
@@ -175,7 +175,8 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Formulas for doubling among a power of two of ranks, and for the other ranks, which are folded in.
+/// Formulas for algorithms in which the distance doubles: recursive doubling, with ranks beyond a power of two folded
+/// in, and Bruck's algorithms.
 impl Terms<'_> {
     /// Returns the number of phases of an allgather by doubling.
     fn doublings(&self) -> f64 {
@@ -183,8 +184,8 @@ impl Terms<'_> {
         fold + f64::from(self.ranks.ilog2())
     }
 
-    /// Returns the bytes of an allgather by doubling: the parts of folded ranks, the blocks that double, and all
-    /// parts back to the folded ranks.
+    /// Returns the bytes whose transfers follow one another in an allgather by doubling [B]: a folded rank's part, the
+    /// blocks that double, and at the end all other parts, which the folded rank gets back.
     fn doubled(&self) -> f64 {
         let pairs = extra(self.ranks);
         let block = |phase: u32| ((1 << phase) + pairs.min(1 << phase)) as f64 * self.part;
@@ -193,14 +194,15 @@ impl Terms<'_> {
         doubling + fold
     }
 
-    /// Returns the bytes of Bruck's allgather: in each phase a rank sends all that it has, until it has all parts.
+    /// Returns the bytes that each rank sends in Bruck's allgather [B]. In each phase a rank sends all parts that it
+    /// has, or as many as the receiver still lacks, if these are fewer.
     fn handed_on(&self) -> f64 {
         let parts = |phase: u64| (1 << phase).min(self.ranks - (1 << phase)) as f64;
         (0..log_up(self.ranks)).map(|phase| (parts(phase) * self.part).min(self.n)).sum()
     }
 
-    /// Returns the time of an allreduce by doubling [s]: folded ranks send the whole buffer to a partner before the
-    /// others' allreduce, and get it back after.
+    /// Returns the time of an allreduce by doubling, or by halving and doubling [s]. Before the allreduce of the other
+    /// ranks, each folded rank sends its whole buffer to its partner; afterwards the partner sends the result back.
     fn folded(&self, algorithm: Algorithm) -> f64 {
         let fold = if extra(self.ranks) > 0 { 1.0 } else { 0.0 };
         let levels = f64::from(self.ranks.ilog2());

@@ -1,7 +1,7 @@
-//! Virtual clocks: all groups that one link or cap limits rise at one level, so they share one clock.
+//! Virtual clocks: all groups that the same link or cap limits have the same level, so they share one clock.
 //!
-//! A clock integrates a level (rate ÷ weight) over time. Each group that rides the clock is filed in its heap under
-//! the clock's value at which the group's first flow is done.
+//! A clock integrates this level (rate ÷ weight) over time. Each group that rides the clock has an entry in the clock's
+//! heap, under the value of the clock at which the group's first flow is done.
 
 use super::indexed_heap::IndexedHeap;
 use crate::Time;
@@ -22,8 +22,8 @@ pub(super) struct Clock {
     value: f64,
     rate: f64,
     since: Time,
-    /// Largest value of the clock at which a rebase has moved the origin; rounding errors of keys are relative to
-    /// this value.
+    /// Largest value that the clock had when a rebase moved its origin; rounding errors of keys are relative to this
+    /// value.
     reach: f64,
     /// The rate from the next `refresh` on [1/ps].
     pub(super) target: f64,
@@ -87,7 +87,7 @@ impl Clock {
     }
 
     /// Moves the origin of the clock to its value at `now`; the origins of its groups have been moved there before.
-    /// `head` returns the key of each entry from the new origin.
+    /// `head` returns the key of each entry relative to the new origin.
     pub(super) fn rebase(&mut self, now: Time, places: &mut [u32], head: impl Fn(u32) -> f64) {
         self.reach = self.reach.max(self.at(now));
         self.value = 0.0;

@@ -60,7 +60,8 @@ pub(super) struct Core<T> {
     pub(super) groups: Vec<Group>,
     pub(super) uses: Vec<UseState>,
     pub(super) clocks: Vec<Clock>,
-    /// For each group, its place in the heap of its home, which is the clock that it rides; `NONE` without a home.
+    /// For each group, its place in the heap of the clock that the group rides (its home); `NONE` for a group without a
+    /// home.
     pub(super) places: Vec<u32>,
     /// Clocks in order of the instant at which their first flow is due; a clock whose flows never end is not among
     /// them.
@@ -236,7 +237,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Whether flows are done that `finish` has not returned yet.
+    /// Whether some flows are done but have not been returned by `finish` yet.
     #[inline]
     pub(super) fn has_finished(&self) -> bool {
         self.told < self.done.len()
@@ -297,8 +298,8 @@ impl<T: Copy> Core<T> {
         None
     }
 
-    /// Returns the flow that is due at `now` if it is the only one, as it nearly always is. This spares the lists
-    /// that `sweep` makes. `None` if several flows may be due; then `sweep` collects them.
+    /// Returns the flow that is due at `now` if only one flow is due, which is nearly always the case. This avoids
+    /// building the lists that `sweep` needs. `None` if several flows may be due; `sweep` then collects them.
     #[inline]
     fn finish_only(&mut self) -> Option<Finished<T>> {
         let Core { now, clocks, groups, slots, dues, .. } = self;

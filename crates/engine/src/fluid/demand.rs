@@ -1,5 +1,5 @@
-//! Types of the network's interface: links, groups, flows, demands, and what is reported of flows
-//! and links.
+//! Types of the network's interface: links, groups, flows and demands, and the reports on flows and
+//! links.
 
 /// Identifies a link, which is a shared resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -181,8 +181,8 @@ impl<T: Copy> Core<T> {
         true
     }
 
-    /// Whether the path of an inactive group is still right. No link tells such a group that it
-    /// became or ceased to be contended, so the counts of these changes are compared.
+    /// Whether the path of an inactive group is still valid. Links do not notify an inactive group
+    /// when they become or cease to be contended, so the counts of these changes are compared.
     #[inline]
     fn knows_path(&self, group: u32) -> bool {
         let g = &self.groups[group as usize];

@@ -1,14 +1,14 @@
 //! Links that follow the level of another link.
 //!
-//! A follower has one group that another link, its leader, limits; the follower itself limits all its other groups.
-//! An example is the NIC of each node where transfers go on beside reads from one server: every change of the
-//! server's level changes the rate of the transfers on all NICs.
+//! A follower has one group that another link, its leader, limits; the follower itself limits all its other groups. An
+//! example is the NIC of each node if all nodes read from one server while the NICs carry other transfers too: every
+//! change of the server's level changes the rate of these transfers on all NICs.
 //!
 //! A follower's level is (limit - low · leader's level) ÷ high, where low is the load of the group that the leader
-//! limits and high is the load of the others. Followers with the same three numbers rise alike: they form a cohort
-//! with one clock, and a change of the leader's level is passed on to cohorts only. The level that a follower itself
-//! shows is the one at which it would limit the low group too. Until the leader's level comes there, no other link
-//! need learn of the follower's level. Any other change at a follower ends the following first.
+//! limits and high is the load of the others. Followers with the same three numbers rise alike: they form a cohort with
+//! one clock, and a change of the leader's level is passed on to cohorts only. The level that a follower itself shows
+//! is the one at which it would limit the low group too. Until the leader's level reaches this value, no other link
+//! needs to know of the follower's level. Before any other change at a follower, the follower stops following.
 
 use super::core::Core;
 use super::group::UseState;

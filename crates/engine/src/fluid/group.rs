@@ -26,12 +26,12 @@ pub(super) struct UseState {
     /// Place in the link's list of coupled uses, whose groups have another contended link; `NONE` if the use is not
     /// coupled.
     pub(super) coupled: u32,
-    /// Whether this link limits the group as much as the group is limited elsewhere, so that the use is in the link's
-    /// list of tied uses.
+    /// Whether this link and the rest of the route limit the group equally, up to rounding; the use is then in the
+    /// link's list of tied uses.
     pub(super) tied: bool,
 }
 
-/// What is known of a group's route.
+/// What is known about a group's route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
     /// A route that must be examined again.
@@ -63,7 +63,7 @@ impl Path {
         Path { limit: f64::INFINITY, load: 1.0, clock: NONE, hub: NONE, hub_load: 0.0 };
 }
 
-/// All flows of one demand. Laid out so that the usual changes fetch two cache lines of it.
+/// All flows of one demand. The fields that the usual changes need lie in the first two cache lines.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct Group {
@@ -159,8 +159,8 @@ impl Group {
         self.flows.peek().map_or(f64::INFINITY, |first| first.0 - self.offset)
     }
 
-    /// Moves the flows that are done at `now` from the heap to `done`: all flows that are done at a value of the home
-    /// up to `limit`.
+    /// Moves all flows that are done at `now` from the heap to `done`. `limit` is the greatest value of the home at
+    /// which a flow counts as done.
     #[inline]
     pub(super) fn sweep<T>(
         &mut self,

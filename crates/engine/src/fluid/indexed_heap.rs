@@ -99,8 +99,8 @@ impl<K: Order> IndexedHeap<K> {
         self.root
     }
 
-    /// Returns the entry with the second-smallest key, and all children of the root, among which this entry is.
-    /// Removed entries show as `EMPTY`; `None` if there never was a second entry.
+    /// Returns the entry with the second-smallest key, and all children of the root, which include this entry. Removed
+    /// entries show as `EMPTY`; `None` if there never was a second entry.
     #[inline]
     pub(super) fn next(&self) -> Option<(HeapEntry<K>, &[HeapEntry<K>])> {
         self.nodes.first().map(|node| (smallest(&node.0).1, &node.0[..]))

@@ -291,9 +291,9 @@ impl Link {
         stay.then(|| Cohort::new(self.limit, self.members[place as usize].load, load))
     }
 
-    /// Records that the link no longer follows its leader: `elsewhere` of the one low member, which the leader
-    /// limited, becomes the level that this link shows, and the low side is summed anew. Returns the place of the low
-    /// member.
+    /// Records that the link no longer follows its leader. The link has one low member, which the leader limited: this
+    /// member's `elsewhere` becomes the link's present `level`, and the low side is summed anew. Returns the place of
+    /// this member.
     pub(super) fn stop_following(&mut self) -> u32 {
         let place = self.members.iter().position(|member| !member.high);
         let place = place.expect("one member is limited by the leader");

@@ -1,7 +1,7 @@
-//! Weighted max-min fair rates by progressive filling: the definition, written down.
+//! Weighted max-min fair rates by progressive filling, as the textbook defines them.
 //!
-//! Bertsekas and Gallager, *Data Networks*, 2nd ed., section 6.5.2, with weights and
-//! coefficients. It is the oracle of the network's solver, and slow.
+//! Bertsekas and Gallager, *Data Networks*, 2nd ed., section 6.5.2, with weights and coefficients.
+//! This implementation is slow; the network's solver is tested against it.
 
 use super::Demand;
 

@@ -1,8 +1,9 @@
 //! A fluid network: every shared resource is a link, and everything that uses it is a flow.
 //!
-//! A flow has work, a weight, a cap and a route: links, each with the capacity that a unit of work uses there. Rates are
-//! weighted max-min fair: rate ÷ weight rises equally for all flows, and a flow stops at its cap or where a link that it
-//! uses is full. The module knows nothing of networks, processors or disks. The rest of this page is for maintainers.
+//! A flow has work, a weight, a cap and a route: links, each with the capacity that a unit of work uses there. Rates are weighted
+//! max-min fair: rate ÷ weight rises equally for all flows, and a flow stops at its cap or where a link that it uses is full. The
+//! module is independent of what the links represent, such as networks, processors or disks. The rest of this page is for
+//! maintainers.
 //!
 //! # Terms
 //!
@@ -12,12 +13,12 @@
 //! - **Use**: one group at one link of its route, whether or not the group is active.
 //! - **Member**: an active group at one link of its route.
 //! - **Load**: the capacity that a member, or one flow of its group, uses per unit of level.
-//! - **Elsewhere**: the lowest level that the rest of a member's route allows, with the ceiling.
+//! - **Elsewhere**: the lowest level that the rest of a member's route and the ceiling of its group allow.
 //! - **High** and **low**: a member is high at the link that limits it, and low at a link where it is limited elsewhere.
 //! - **Contended**: a link with several members and a finite capacity; a group has each other link of its route alone.
 //! - **Clock**: the integral of one level over time, which all groups with that limit share.
 //! - **Home**: the clock that a group rides; it belongs to the link, cohort or ceiling that limits the group.
-//! - **Value**: the work done per flow and weight since the group's origin, which is the home's value + `offset`.
+//! - **Value**: the work done per flow and weight since the group's origin; it equals the home's value + `offset`.
 //! - **Key**: the value of the group at which a flow is done; the **head** of a group is the smallest key of its flows.
 //! - **Path**: what can limit a group on a plain route: the tightest link that it has alone, and the one contended link,
 //!   which is its **hub**.
@@ -32,7 +33,7 @@
 //!
 //! # Invariants
 //!
-//! They hold whenever `Core::unsettled` is false. Levels count as equal if they differ by rounding only (`SAME`).
+//! The invariants hold whenever `Core::unsettled` is false. Levels count as equal if they differ by rounding only (`SAME`).
 //!
 //! 1. A flow's key is its group's value at its start + work ÷ weight. Only `rebase` changes it, with the group's origin.
 //! 2. The value of an active group never jumps: when its home changes, `offset` takes up the difference of the two clocks.
@@ -47,7 +48,7 @@
 //!    there, and start anew when the link becomes contended (`contend`).
 //! 8. A clock with entries runs at the level of its owner. A clock without entries restarts at 0 with its first group.
 //! 9. A group is filed once, in its home, under head - `offset`. `dues` has each clock whose first entry will be due.
-//! 10. A group can be stale only after `readjust`; its home runs at the right level even then. Everyone who needs a link
+//! 10. A group can be stale only after `readjust`; its home runs at the right level even then. Every function that needs a link
 //!     that the group has alone first calls `freshen`: `apply`, `refresh_member`, `rehome`, `contend`, `set_capacity`, `fill`.
 //! 11. A follower has a fixed capacity, no followers, and one low member: the group that its leader limits. Its `level` is
 //!     the one at which it would limit that group too; its clock runs at its true level.
@@ -56,20 +57,21 @@
 //!
 //! # What `settle` assumes and guarantees
 //!
-//! On entry, all changes since the last settling happened at the present instant. `dirty` lists the groups in which flows
-//! started or ended. `queue` lists the links whose capacity changed or that stopped following. `touched_groups` and
-//! `touched_clocks` list the groups whose home, and the clocks whose rate or first entry, may have changed. Whatever is not
-//! listed still fulfils the invariants, for the `settled` number of flows.
+//! On entry, all changes since the last settling happened at the present instant. `dirty` lists the groups in which flows started
+//! or ended. `queue` lists the links whose capacity changed or that stopped following. `touched_groups` and `touched_clocks` list
+//! the groups whose home, and the clocks whose rate or first entry, may have changed. All groups, links and clocks that are not
+//! listed still fulfil the invariants, for the `settled` number of flows.
 //!
-//! On exit all four lists are empty and the invariants hold. `settle` moves no time and completes no flow. The plain way is
-//! `apply` for each dirty group, `relevel` for each queued link until none is left, then `rehome` for each touched group.
+//! On exit all four lists are empty and the invariants hold. `settle` moves no time and completes no flow. Without fast paths, it
+//! calls `apply` for each dirty group, `relevel` for each queued link until none is left, then `rehome` for each touched group.
 //! If one link is solved more than `patience` times, `fill` solves its whole component by progressive filling.
 //!
 //! # Fast paths
 //!
-//! `settle` tries `readjust`, `enter` and `exit` first, unless links are queued. They need a plain route: at most one
-//! contended link, and no capacity that depends on the number of flows. In brackets: processor time without the fast path
-//! divided by that with it, in the row of `cargo bench --bench network` where it gains most, or in a run of a scenario.
+//! `settle` tries `readjust`, `enter` and `exit` first, unless links are queued. They need a plain route: at most one contended
+//! link, and no capacity that depends on the number of flows. The number in brackets is the processor time without the fast path
+//! divided by the processor time with it, in a run of a scenario or in the row of `cargo bench --bench network` where the fast
+//! path gains most.
 //!
 //! - `fast_path::readjust` instead of `apply`, `relevel` and `rehome`: if the group stays active and the same link or
 //!   cap limits it before and after [scenario `yardstick`: 1.3].

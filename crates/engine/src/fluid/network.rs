@@ -111,7 +111,7 @@ impl<T: Copy> Network<T> {
         self.core.finish(now)
     }
 
-    /// Whether flows are known to be finished that `finish` has not returned yet.
+    /// Whether some flows are known to be finished but have not been returned by `finish` yet.
     #[inline]
     pub fn has_finished(&self) -> bool {
         self.core.has_finished()

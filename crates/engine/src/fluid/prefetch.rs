@@ -6,8 +6,8 @@ use super::{GroupId, Network};
 use crate::prefetch;
 
 impl<T: Copy> Core<T> {
-    /// Returns the group and the token of a flow that may be due after the next one. Prefetches what this flow and
-    /// those behind it need.
+    /// Returns the group and the token of a flow that may be due after the next one. Prefetches the memory that the
+    /// network needs for this flow and for the flows behind it.
     #[inline]
     fn peek_second(&self) -> Option<(GroupId, T)> {
         let entries = &self.clocks.get(self.dues.first_entry().id() as usize)?.entries;
@@ -52,7 +52,7 @@ impl<T: Copy> Network<T> {
         self.core.peek_second()
     }
 
-    /// Prefetches a group of which a flow will start soon.
+    /// Prefetches a group in which a flow will start soon.
     #[inline]
     pub fn prefetch(&self, group: GroupId) {
         self.core.groups[group.index()].prefetch();

@@ -1,12 +1,12 @@
 //! Finds the levels of links again after a change, for those links whose level the change can
 //! affect.
 //!
-//! If the level of a link changes, this can change the level that its groups reach elsewhere, as
-//! seen from the other links of their routes. Each of these links is solved again if the level
-//! reached elsewhere was below the link's own level before the change, or is below it now. The
-//! state in which nothing changes any more is max-min fair, because every group is at its ceiling
-//! or at a full link where no other group has a higher level (Charny, Clark and Jain, "Congestion
-//! control with explicit rate indication", ICC 1995).
+//! If the level of a link changes, its groups may reach another level there. For the other links of
+//! a group's route, this is the level that the group reaches elsewhere. Each of these links is
+//! solved again if the level reached elsewhere was below the link's own level before the change, or
+//! is below it now. The state in which nothing changes any more is max-min fair, because every
+//! group is at its ceiling or at a full link where no other group has a higher level (Charny, Clark
+//! and Jain, "Congestion control with explicit rate indication", ICC 1995).
 
 use super::Capacity;
 use super::core::Core;
@@ -421,9 +421,9 @@ impl<T: Copy> Core<T> {
         if present.is_finite() && present * (1.0 - SAME) <= level { g.home } else { clock }
     }
 
-    /// Lists as tied each use of the group whose link limits the group as much as its home does. A
-    /// group rides the clock of the link where it is high; but where two levels are equal, the home
-    /// must be found again when one of them changes.
+    /// Lists as tied each use of the group whose link limits the group as much as the group's home
+    /// does. Normally a group rides the clock of the link where it is high. A tied use is an
+    /// exception: when one of the two equal levels changes, the group's home must be found again.
     fn note_ties(&mut self, group: u32, home: u32) {
         for at in self.groups[group as usize].uses.clone() {
             let u = &mut self.uses[at as usize];
@@ -450,7 +450,8 @@ impl<T: Copy> Core<T> {
         self.touch_clock(home);
     }
 
-    /// Takes a group without active flows from its home; its next flow starts at a new origin.
+    /// Removes a group without active flows from its home; the group's next flow starts at a new
+    /// origin.
     pub(super) fn retire(&mut self, group: u32) {
         self.leave_home(group);
         self.head(group);

@@ -16,10 +16,10 @@ const LEAST: f64 = 0.3;
 /// alike, less if they alternate.
 ///
 /// It is `1 + 2 Σ ρ` over the correlations ρ of values at all lags. Lags are taken in pairs, as long as the sum of a
-/// pair is above 0; a sum that exceeds the one before is replaced by that one (Geyer, *Practical Markov chain Monte
-/// Carlo*, Statistical Science 7, 1992, section 3.3). Correlations around an estimated mean are too low by about the
-/// correlation time ÷ the number of values; the result is corrected for that. Infinite if the series is too short for
-/// an estimate.
+/// pair is above 0. If the sum of a pair exceeds the sum of the pair before, the smaller sum counts for both (Geyer,
+/// *Practical Markov chain Monte Carlo*, Statistical Science 7, 1992, section 3.3). Correlations around an estimated
+/// mean are too low by about the correlation time ÷ the number of values; the result is corrected for that. Infinite if
+/// the series is too short for an estimate.
 pub fn correlation_time(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let centre = values.iter().sum::<f64>() / n;
@@ -54,8 +54,8 @@ pub fn independent_values(values: &[f64]) -> f64 {
 
 /// Returns the half-width of the 95 % interval of the ratio `Σ a ÷ Σ b` of pairs `(a, b)`, one pair from each of the
 /// successive batches of one run. It is Student's interval of the residuals `a − ratio · b` (Cochran, *Sampling
-/// Techniques*, section 6.4), with degrees of freedom by the number of independent residuals. `None` if fewer than
-/// [`FEWEST_BATCHES`] residuals are independent, or if `Σ b` is not above 0.
+/// Techniques*, section 6.4); the degrees of freedom follow from the number of independent residuals. `None` if fewer
+/// than [`FEWEST_BATCHES`] residuals are independent, or if `Σ b` is not above 0.
 pub fn ratio_half_width(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let (a, b) = pairs.iter().fold((0.0, 0.0), |(a, b), pair| (a + pair.0, b + pair.1));

@@ -2,11 +2,11 @@
 
 use statrs::distribution::{ContinuousCDF, Gamma};
 
-/// Returns the 95 % interval of the expected sum of the sizes of events that come at random (a weighted sum of
-/// Poisson counts), given the sizes of the observed events. It is the gamma interval of Fay and Feuer (*Confidence
-/// intervals for directly standardized rates*, Statistics in Medicine 16, 1997). `largest` is the size that one more
-/// event may have. If no event was observed, the interval goes from 0 to 3.69 times `largest`: with this expected
-/// sum, one run of forty has no event.
+/// Returns the 95 % interval of the expected sum of the sizes of events that come at random (a weighted sum of Poisson
+/// counts), given the sizes of the observed events. It is the gamma interval of Fay and Feuer (*Confidence intervals
+/// for directly standardized rates*, Statistics in Medicine 16, 1997). `largest` is the size that one more event may
+/// have. If no event was observed, the interval goes from 0 to 3.69 times `largest`: at this upper limit, one run in
+/// forty has no event.
 pub fn rare_sum_interval(events: &[f64], largest: f64) -> [f64; 2] {
     let sum: f64 = events.iter().sum();
     let squares: f64 = events.iter().map(|event| event * event).sum();

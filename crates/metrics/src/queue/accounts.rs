@@ -11,7 +11,7 @@ pub(super) struct Accounts {
     pub(super) dequeued: u64,
     pub(super) level: Integral,
     pub(super) blocked: Integral,
-    /// Integral of the time in which any model copy waits for a batch.
+    /// Time during which at least one model copy waits for a batch.
     pub(super) empty: Integral,
     pub(super) residence_ps: u128,
 }

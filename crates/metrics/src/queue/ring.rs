@@ -3,7 +3,7 @@
 use forebay_engine::Time;
 use forebay_engine::stats::LogHistogram;
 
-/// Largest number of reads of a sample that is counted separately.
+/// Largest number of reads that has an entry of its own in `reuse`; samples that were read more often count as read this often.
 const MOST_READS: usize = 1024;
 
 /// The slots of a circular queue: producers overwrite the oldest sample, and the trainer reads the slots round and round.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub(super) struct Stamps {
     /// For each full batch, the sum of the arrival times of its samples [ps], oldest first.
     sums: VecDeque<u128>,
-    /// Sum of the arrival times in the batch that is not full [ps], and its number of samples.
+    /// Sum of the arrival times of the samples in the batch that is not full yet [ps], and number of these samples.
     open: u128,
     samples: u64,
     batch: u64,

@@ -6,8 +6,8 @@
 //! 2020). There are no biases, and the output head has its own table, not that of the embedding.
 //!
 //! Kept activations follow the rules of [`sequence`](super::sequence), except in attention: scores are not stored but recomputed
-//! in the backward pass from one number for each head and token (T. Dao, *FlashAttention-2*, 2023, section 3.1), since models of
-//! this kind are trained so (H. Touvron et al., *LLaMA*, 2023, section 2.4). The recomputation is not counted as work, as in
+//! in the backward pass from one number for each head and token (T. Dao, *FlashAttention-2*, 2023, section 3.1), because such
+//! models are trained this way (H. Touvron et al., *LLaMA*, 2023, section 2.4). The recomputation is not counted as work, as in
 //! published totals. Under tensor parallelism each rank has whole heads of keys and values, so the activations that a rank keeps
 //! are exact for at most `kv_heads` ranks.
 

@@ -27,7 +27,7 @@ pub struct Gpu {
     pub nvlink: Option<(&'static str, u32)>,
     /// Link to the host: name of the interconnect.
     pub host_link: &'static str,
-    /// Data sheet that the numbers are from.
+    /// Data sheet that gives the numbers.
     pub source: &'static str,
 }
 

@@ -27,7 +27,7 @@ impl Window {
         self.size[0] * self.size[1]
     }
 
-    /// Returns the number of window positions along an axis of `length` (0: rows, 1: columns).
+    /// Returns the number of window positions along `axis` (0: rows, 1: columns) in an image that has `length` rows or columns.
     const fn along(self, axis: usize, length: u64) -> u64 {
         (length + 2 * self.padding[axis] - self.size[axis]) / self.stride + 1
     }

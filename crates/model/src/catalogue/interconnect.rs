@@ -7,7 +7,7 @@ pub struct Interconnect {
     pub name: &'static str,
     /// Highest data rate in one direction [B/s]. Line encoding is deducted; packet headers are not.
     pub bandwidth: f64,
-    /// Specification that the bandwidth is from.
+    /// Specification that gives the bandwidth.
     pub source: &'static str,
 }
 

@@ -149,7 +149,7 @@ impl Model {
     }
 }
 
-/// Experts of a whole model. Where layers differ, each field is the largest value.
+/// Experts of a whole model. If layers differ, `experts`, `per_token` and `dispatched` are the largest values of any layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mixture {
     /// Experts in each layer.
@@ -160,7 +160,7 @@ pub struct Mixture {
     pub parameters: u64,
     /// Times that tokens are dispatched to experts in one forward pass: once for each block with experts.
     pub layers: u64,
-    /// Elements of a sample that one dispatch sends, and as many that come back: tokens × hidden size × `per_token`.
+    /// Elements of a sample that one dispatch sends to experts: tokens × hidden size × `per_token`. Equally many come back.
     pub dispatched: u64,
 }
 

@@ -7,8 +7,8 @@
 //!
 //! - *Parameters*: trained values, so there are as many gradients.
 //! - *FLOPs*: for the forward pass of one sample; a multiplication with its addition counts as two. Products of matrices and
-//!   convolutions count, as in published totals. Norms, activation functions and pooling do not, as memory bandwidth limits them
-//!   and not arithmetic. Attention counts all pairs of tokens, masked ones too.
+//!   convolutions count, as in published totals. Norms, activation functions and pooling do not, because memory
+//!   bandwidth limits them, not arithmetic. Attention counts all pairs of tokens, masked ones too.
 //! - *Activations*: elements that the forward pass keeps for the backward pass; each tensor counts once, at the layer that makes
 //!   it. An activation function that works in place adds none; dropout masks are left out.
 //! - *Experts*: parameters count all experts; FLOPs and activations count only the experts that a token is routed to. Every

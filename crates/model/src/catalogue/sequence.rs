@@ -53,15 +53,15 @@ impl Width {
         Layer { activations: values, whole: values, reduced: values, ..layer }
     }
 
-    /// Returns attention of every token to every token: two products in each head. Kept are the softmax weights before and after
-    /// dropout, and the result.
+    /// Returns attention of every token to every token: two products in each head. The kept activations are the softmax weights
+    /// before and after dropout, and the result.
     fn attention(self, name: String) -> Layer {
         let scores = 2 * self.heads * self.length * self.length;
         self.attention_keeping(name, scores, 2 * self.values())
     }
 
-    /// Returns attention with `scores` kept elements in place of the softmax weights, and `keys_values` elements of keys and
-    /// values.
+    /// Returns attention that keeps `scores` elements for the backward pass in place of the softmax weights. Its keys and values
+    /// have `keys_values` elements.
     pub(super) fn attention_keeping(self, name: String, scores: u64, keys_values: u64) -> Layer {
         let pairs = self.length * self.length;
         let layer = Layer::plain(name, 0, 2 * 2 * pairs * self.hidden, scores + self.values());

@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// Number of characters to which a long word is shortened.
 const WORD: usize = 80;
-/// Length of the longest word that may be a file name, which is shown whole [characters].
+/// Length of the longest word that may be a file name [B]. Words up to this length are shown whole, except numbers.
 const LONGEST_NAME: usize = 255;
 
 /// Returns whether `c` is a control character or invisible, or changes the direction of the text after it.

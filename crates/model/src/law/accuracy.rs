@@ -50,9 +50,9 @@ fn between(rows: &[(f64, f64)], batch: f64) -> f64 {
     }
 }
 
-/// Returns the number of fresh samples that teach as much as `samples` samples do, when `fresh` of them are fresh and each of the
-/// others (repeats) is worth `usefulness` of a fresh one (Choi et al., *Faster Neural Network Training with Data Echoing*, 2019,
-/// arXiv 1907.05550, measure this worth).
+/// Returns the number of fresh samples that are worth as much for training as `samples` samples, `fresh` of which are fresh and
+/// the others repeats. A repeat is worth `usefulness` of a fresh sample (Choi et al., *Faster Neural Network Training with Data
+/// Echoing*, 2019, arXiv 1907.05550, measure this worth).
 #[must_use]
 pub fn useful_samples(samples: f64, fresh: f64, usefulness: f64) -> f64 {
     fresh + usefulness * (samples - fresh)

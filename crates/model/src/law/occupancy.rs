@@ -25,8 +25,9 @@ impl OccupancyLaw {
     }
 }
 
-/// Returns the throughput of `learners` on a GPU ÷ the throughput of one learner whose kernels occupy the part `occupancy` of it.
-/// Each learner keeps its speed until the GPU is full (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
+/// Returns the throughput of `learners` learners on a GPU ÷ the throughput of one learner. The kernels of each learner occupy the
+/// part `occupancy` of the GPU. Each learner keeps its speed until the GPU is full (Koliousis et al., *Crossbow*, PVLDB 12(11),
+/// 2019).
 #[must_use]
 pub fn learners_gain(learners: f64, occupancy: f64) -> f64 {
     learners.min(1.0 / occupancy)

@@ -19,7 +19,7 @@ pub struct ReadLaw {
 }
 
 impl ReadLaw {
-    /// Returns the requests per second of `readers` readers that each read `size` [B] repeatedly [1/s].
+    /// Returns the total request rate of `readers` readers, each of which reads `size` [B] repeatedly [1/s].
     #[must_use]
     pub fn requests_per_second(&self, size: f64, readers: f64) -> f64 {
         let alone = self.latency + size / self.per_stream;

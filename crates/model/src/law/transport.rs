@@ -9,7 +9,7 @@ pub struct SizeRange {
     pub alpha: f64,
     /// Time for each byte that is moved [s/B].
     pub beta: f64,
-    /// Time for each byte that is reduced, that is added to another [s/B].
+    /// Time for each byte that is reduced, i.e. added to other data [s/B].
     pub gamma: f64,
 }
 
@@ -49,7 +49,7 @@ impl TransportLaw {
         &self.ranges
     }
 
-    /// Returns the time for `bytes` [B], of which `reduced` [B] are added to others [s].
+    /// Returns the time for `bytes` [B], of which `reduced` [B] are added to other data [s].
     #[must_use]
     pub fn seconds(&self, bytes: f64, reduced: f64) -> f64 {
         let SizeRange { alpha, beta, gamma, .. } = self.range(bytes);

@@ -176,7 +176,7 @@ impl FileOrder {
     }
 
     /// Returns the file of visit number `index` of the epoch, out of the files that the rank owns. All ranks make equally many
-    /// visits in an epoch: a rank that owns one file less visits one of its files again.
+    /// visits in an epoch: a rank that owns one file fewer than others visits one of its files again.
     #[cold]
     fn of_own(&mut self, index: u64, owner: u64, streams: &Streams) -> u64 {
         let Some(own) = &self.own else { return 0 };

@@ -26,8 +26,8 @@ impl Replicas {
         self.behind(node, file) < self.each
     }
 
-    /// Returns the node from which `node` reads `file`: itself if it stores the file, otherwise the nodes that store it, round
-    /// robin over files.
+    /// Returns the node from which `node` reads `file`: `node` itself if it stores the file, otherwise one of the nodes that
+    /// store the file, chosen round robin over files.
     #[must_use]
     pub fn source(self, node: u64, file: u64) -> u64 {
         if self.holds(node, file) {
@@ -44,7 +44,7 @@ impl Replicas {
         if behind < self.each { file } else { file + (behind + 1 - self.each) }
     }
 
-    /// Returns how many of the first `files` files `node` stores.
+    /// Returns how many of the first `files` files are stored on `node`.
     #[must_use]
     pub fn held(self, node: u64, files: u64) -> u64 {
         let (node, rest) = (node % self.nodes, files % self.nodes);

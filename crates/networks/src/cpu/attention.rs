@@ -10,7 +10,7 @@ use super::sums::{Sums, largest, sum};
 pub(super) struct Attention<F> {
     heads: usize,
     length: usize,
-    /// Values of a row, all heads together.
+    /// Number of values in a row, all heads together.
     width: usize,
     /// Attention weights of each sample and head: how much each row attends to each row.
     weights: Vec<F>,

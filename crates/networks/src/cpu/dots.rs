@@ -11,7 +11,7 @@ pub(super) const LONG: usize = 256;
 /// Largest number of rows m for which C is computed by dot products: packing B does not pay for so few rows.
 pub(super) const FEW: usize = 64;
 
-/// Columns of a tile: each value that is loaded takes part in several dot products.
+/// Number of columns in a tile: with several columns, each loaded value takes part in several dot products.
 const BESIDE: usize = 4;
 
 impl Product<'_> {
@@ -36,8 +36,9 @@ impl Product<'_> {
     }
 }
 
-/// Number of running sums of a dot product: one vector of 512 bits. With 256 bits two vectors are needed;
-/// adding them does what adding the halves of a vector of 512 bits does, so that both round alike.
+/// Number of running sums of a dot product: as many as one vector of 512 bits holds, or two vectors of 256
+/// bits. The two vectors are added as the halves of a 512-bit vector are, so that both vector lengths round
+/// alike.
 const LANES: usize = 16;
 
 /// Returns the dot products of each row of `a` with each row of `b`; all rows have the same length.

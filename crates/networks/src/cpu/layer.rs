@@ -23,7 +23,8 @@ pub(super) trait Layer<F: Real>: Send {
     /// Computes `output` from `input`; may keep what [`Layer::backward`] needs.
     fn forward(&mut self, parameters: &[F], input: &[F], output: &mut [F]);
 
-    /// Adds to `back.parameters` and sets `back.input`, after [`Layer::forward`] of the same batch.
+    /// Adds the gradient of the parameters to `back.parameters` and sets `back.input`. [`Layer::forward`]
+    /// must have run on the same batch.
     fn backward(&mut self, parameters: &[F], at: At<'_, F>, back: Gradient<'_, F>);
 }
 
@@ -42,7 +43,8 @@ pub(super) struct Gradient<'a, F> {
     pub(super) output: &'a [F],
     /// Gradient of the parameters, to which the layer adds.
     pub(super) parameters: &'a mut [F],
-    /// Gradient of the input, which the layer sets; `None` if no earlier layer has parameters.
+    /// Gradient of the input, which the layer sets; `None` if it is not needed because no earlier layer has
+    /// parameters.
     pub(super) input: Option<&'a mut [F]>,
 }
 

@@ -106,7 +106,8 @@ impl<F: Real> Layer<F> for Embedding {
         }
     }
 
-    /// Adds to the gradient of the parameters; the gradient of the input is zero, because tokens have none.
+    /// Adds to the gradient of the parameters. Sets the gradient of the input to zero, because the loss has
+    /// no gradient with respect to tokens.
     fn backward(&mut self, _: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
         let (d_table, d_places) = back.parameters.split_at_mut(self.tokens * self.width);
         let rows = at.input.iter().zip(back.output.chunks_exact(self.width));

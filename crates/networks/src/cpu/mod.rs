@@ -36,8 +36,8 @@ pub const LARGE_MODELS: [&str; 2] = ["resnet50", "gpt-small"];
 
 /// A network in training.
 pub trait Network: Send {
-    /// Makes one training step over the current batch (invented, or left by [`Network::step_on`]). Returns the
-    /// loss before the update.
+    /// Makes one training step over the current batch: the synthetic one, or the one that [`Network::step_on`]
+    /// left. Returns the loss before the update.
     fn step(&mut self) -> f64;
 
     /// Makes one training step over the batch `values`: as many samples as [`Network::batch`], one after
@@ -54,8 +54,8 @@ pub trait Network: Send {
     /// Returns the number of parameters.
     fn parameters(&self) -> usize;
 
-    /// Returns why a step since the last call had fewer threads than it should, which makes its time
-    /// meaningless; `None` if no step had.
+    /// Returns the reason why a step since the last call had too few threads, which makes the step's time
+    /// meaningless; `None` if every step had all its threads.
     fn lacked_threads(&mut self) -> Option<std::io::Error>;
 }
 
@@ -113,8 +113,8 @@ pub fn losses(network: &crate::Network, samples: usize, steps: usize, seed: u64)
 )]
 pub struct UnknownModel(pub String);
 
-/// Builds the network of a name; `seed` determines its random parameters and its invented batch. If `threads`
-/// or `batch` is 0, it counts as 1.
+/// Builds the network called `model`; `seed` determines its random parameters and its synthetic batch. A value
+/// of 0 for `threads` or `batch` counts as 1.
 pub fn build(
     model: &str,
     threads: usize,

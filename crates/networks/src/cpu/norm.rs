@@ -13,7 +13,7 @@ const EPSILON: f64 = 1e-5;
 /// batch, each has the statistics of its part, as replicas have in data-parallel training.
 pub(super) struct BatchNorm<F> {
     channels: usize,
-    /// Values of a channel in a sample.
+    /// Number of values of a channel in a sample.
     plane: usize,
     /// Mean and 1/sd of each channel.
     moments: Vec<(F, F)>,

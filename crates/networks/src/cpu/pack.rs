@@ -38,7 +38,8 @@ pub(super) fn pack<const WIDE: usize>(
     }
 }
 
-/// Sides of the squares that are transposed at a time, so that rows read and written stay in the cache.
+/// Side of the square blocks that are transposed one at a time, so that the rows read and written stay in the
+/// cache.
 const SQUARE: usize = 8;
 
 /// Packs a strip of a transposed matrix, whose columns are rows in memory.

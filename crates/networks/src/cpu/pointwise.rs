@@ -145,7 +145,7 @@ impl<F: Real> Layer<F> for MaxPool {
 /// The mean of each channel.
 pub(super) struct GlobalAverage {
     pub(super) channels: usize,
-    /// Values of a channel.
+    /// Number of values of a channel.
     pub(super) plane: usize,
 }
 

@@ -14,8 +14,8 @@ use super::real::Real;
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 use std::ops::Range;
 
-/// A matrix inside a slice: the element (i, j) is at `i·down + j·right`, or is value i of
-/// patch j.
+/// A matrix inside a slice. The element (i, j) is at index `i·down + j·right`; in a matrix with `patches`, it
+/// is value i of patch j.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'a, F> {
     pub(super) data: &'a [F],
@@ -120,7 +120,7 @@ const DEPTH: usize = 256;
 /// Largest number of rows of a block: as many rows of A, `DEPTH` values each, fit into the second-level cache.
 const ROWS: usize = 512;
 
-/// Vectors side by side in a tile of C.
+/// Number of vectors side by side in a tile of C.
 const WIDTH: usize = 2;
 
 /// A matrix product to be computed.

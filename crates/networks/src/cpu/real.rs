@@ -24,14 +24,14 @@ pub(super) trait Real:
 {
     /// Returns the number nearest to `x`.
     fn of(x: f64) -> Self;
-    /// Returns the same value as `f64`.
+    /// Returns this number as an `f64`, without rounding.
     fn wide(self) -> f64;
     /// Returns e to the power of this number.
     fn exp(self) -> Self;
     /// Returns the square root.
     fn sqrt(self) -> Self;
-    /// Runs loops compiled for the vector instructions of the processor at hand; all that they call must
-    /// be inlined.
+    /// Runs loops compiled for the vector instructions of the processor at hand; every function that they
+    /// call must be inlined.
     fn vectors<R>(run: impl FnOnce() -> R) -> R;
     /// Sets `c`, whose rows are `stride` apart, to a·b, or adds a·b to it if `keep`.
     fn multiply(

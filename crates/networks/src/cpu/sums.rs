@@ -1,5 +1,5 @@
 //! Sums that vector instructions can compute: several running sums side by side. In a single running sum, each
-//! addition waits for the last.
+//! addition would wait for the previous one.
 
 use super::real::Real;
 
@@ -58,7 +58,7 @@ pub(super) fn sum<F: Real>(values: &[F]) -> F {
     sums.total()
 }
 
-/// Returns the largest of at least one value.
+/// Returns the largest of `values`, which must not be empty.
 #[inline(always)]
 pub(super) fn largest<F: Real>(values: &[F]) -> F {
     let mut tops = [values[0]; LANES];

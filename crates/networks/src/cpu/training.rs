@@ -10,7 +10,7 @@ use crate::Feed;
 use forebay_model::random::Generator;
 use rand::{Rng, SeedableRng};
 
-/// Largest number of different patterns (classes) of invented images: more would need much memory.
+/// Maximum number of different patterns (classes) in synthetic images: more would need much memory.
 const CLASSES: usize = 10;
 
 /// A network with its parameters and a batch.
@@ -25,7 +25,8 @@ pub(super) struct Training<F> {
     refused: Option<std::io::Error>,
 }
 
-/// What one thread works on: its own layers (they keep what backward needs) and its samples.
+/// Data of one thread: its part of the batch with loss and gradient, and its own layers, which keep data for
+/// the backward pass.
 pub(super) struct Part<F> {
     layers: Sequential<F>,
     pub(super) input: Vec<F>,
@@ -53,7 +54,7 @@ impl<F: Real> Part<F> {
 }
 
 impl<F: Real> Training<F> {
-    /// Returns a network before its first step, with an invented batch that can be learnt.
+    /// Returns a network before its first step, with a synthetic batch that can be learnt.
     pub(super) fn new(model: &crate::Network, threads: usize, batch: usize, seed: u64) -> Self {
         let (batch, mut draw) = (batch.max(1), Generator::seed_from_u64(seed));
         let threads = threads.clamp(1, batch);
@@ -91,8 +92,8 @@ impl<F: Real> Training<F> {
         })
     }
 
-    /// Replaces the inputs of the batch by values evenly spaced in `values`, which has the samples one after
-    /// another. Tokens also get new targets.
+    /// Replaces the inputs of the batch. `values` holds one sample after another; the inputs of a sample are
+    /// evenly spaced values of it. Tokens also get new targets.
     pub(super) fn feed(&mut self, values: &[f32]) {
         let (feed, batch) = (self.feed, self.batch);
         let (length, top) = (values.len() / batch, feed.kinds() as f64 - 1.0);
@@ -142,8 +143,8 @@ impl<F: Real> Training<F> {
     }
 }
 
-/// Fills samples with data that can be learnt: images of at most ten patterns under noise, or sequences in
-/// which each token follows from the one before.
+/// Fills samples with synthetic data that can be learnt: images of at most ten patterns under noise, or
+/// sequences in which each token follows from the one before.
 fn invent<'s, F: Real>(
     feed: Feed,
     samples: impl Iterator<Item = (&'s mut [F], &'s mut [usize])>,
@@ -173,7 +174,7 @@ fn invent<'s, F: Real>(
     }
 }
 
-/// Returns what training begins with: parameters, inputs of the batch, and targets.
+/// Returns the data with which training begins: parameters, inputs of the batch, and targets.
 pub fn begin(
     network: &crate::Network,
     batch: usize,

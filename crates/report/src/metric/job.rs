@@ -78,7 +78,7 @@ pub(super) fn stalls() -> Vec<Metric> {
     all.map(metric).collect()
 }
 
-/// Returns the metrics that are texts, which are columns of sweeps after all figures.
+/// Returns the metrics whose values are texts. In sweeps, their columns come after the columns of all figures.
 pub(super) fn texts() -> Vec<Metric> {
     vec![
         Metric::new(LARGEST_STALL, Unit::Text, Neither, Value::Text(largest_stall))

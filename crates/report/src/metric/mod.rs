@@ -122,7 +122,8 @@ impl Metric {
         Metric { meaning: meaning.into(), ..self }
     }
 
-    /// Returns the metric's figure for a job; `None` if the metric is a text, belongs to resources, or is computed by rows.
+    /// Returns the metric's figure for a job; `None` if the metric is a text, belongs to resources, or is computed by the code
+    /// that writes the rows.
     #[must_use]
     pub fn figure(&self, report: &Report, job: &JobReport) -> Option<Figure> {
         match self.value {

@@ -1,35 +1,35 @@
-//! What metrics are measured in.
+//! Units of metrics.
 
-/// What a metric is measured in, in rows and in JSON alike.
+/// Unit of a metric; it is the same in rows and in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Time.
     Seconds,
     /// Amounts of data.
     Bytes,
-    /// Samples, of a queue or of a training.
+    /// Number of samples, in a queue or in training.
     Samples,
-    /// Samples in a second.
+    /// Samples per second.
     SamplesPerSecond,
     /// Steps.
     Steps,
-    /// Steps in a second.
+    /// Steps per second.
     StepsPerSecond,
     /// Passes over the data set.
     Epochs,
-    /// Passes over the data set in a second.
+    /// Passes over the data set per second.
     EpochsPerSecond,
     /// A share, from 0 to 1.
     Share,
     /// A number of things; the meaning of the metric names the things.
     Count,
-    /// A factor: how many times as much as something else.
+    /// Ratio of a quantity to another quantity of the same unit.
     Ratio,
     /// Energy.
     Joules,
     /// Power.
     Watts,
-    /// A name.
+    /// No unit: a text, such as a name.
     Text,
 }
 

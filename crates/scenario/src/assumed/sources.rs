@@ -1,6 +1,7 @@
 //! Sources of defaults.
 
-/// Sources of defaults that frameworks and libraries have, by key; a key here is without the names of named tables.
+/// Sources of defaults that come from frameworks and libraries. The keys here leave out the names that users give
+/// to tables.
 const FRAMEWORKS: [(&str, &str); 33] = [
     ("job.accumulation", "each step updates"),
     ("job.loader.dali.prefetch", "DALI: Pipeline(prefetch_queue_depth=2)"),

@@ -98,8 +98,8 @@ impl Cluster {
     }
 
     /// Returns the step time on `node` divided by the step time on the cluster's first nodes. If step times are
-    /// derived from the GPUs' peak FLOP/s, `peak` is the precision of these peaks; the ratio of the peaks then counts
-    /// in addition to the GPUs' speeds.
+    /// derived from the GPUs' peak FLOP/s, `peak` is the precision of these peaks, and the result includes the ratio
+    /// of the peaks in addition to the ratio of the GPUs' speeds.
     #[must_use]
     pub fn slowness(&self, node: &Node, peak: Option<Precision>) -> f64 {
         let of = |node: &Node| node.gpu?.peak(peak?);
@@ -224,6 +224,6 @@ pub(super) fn resolve(
         let (at, group) = group.given()?;
         group.resolve(check, (at, name), base, nic)
     });
-    // Every group is checked before a wrong one ends this, so that all problems are reported.
+    // All groups are checked before an invalid one ends the collection, so that all problems are reported.
     all.collect::<Vec<_>>().into_iter().collect()
 }

@@ -51,7 +51,7 @@ pub enum NicsAt {
 }
 
 impl Tree {
-    /// Stands for the missing tree of GPUs that are not connected by one; it limits nothing.
+    /// Placeholder for GPUs that are not connected by a tree; it limits nothing.
     pub const NONE: Tree =
         Tree { switch: u32::MAX, uplink: f64::INFINITY, root: f64::INFINITY, nics: NicsAt::Apart };
 }

@@ -38,7 +38,7 @@ pub struct PageCache {
 /// The value of `page_cache`: a page cache, or "none".
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum PageCacheWritten {
-    /// No page cache: the files are larger than the memory, are read past it, or were measured cold.
+    /// No page cache: the files are larger than the memory, bypass the page cache, or were measured cold.
     None,
     /// A page cache with the given settings.
     Some(PageCacheSettings),
@@ -48,8 +48,8 @@ pub(super) enum PageCacheWritten {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageCacheSettings {
-    /// Bytes that the cache holds, out of the memory that workers and buffers leave on the node (default: as the
-    /// profile says, or the node's memory).
+    /// Maximum number of bytes in the cache, within the memory that workers and buffers leave free on the node
+    /// (default: as the profile says, or the node's memory).
     capacity: Field<Positive<Size>>,
     /// Which file or request is evicted for a new one (default: as the profile says, or "random" for files of one
     /// sample and "lru" for shards).

@@ -30,8 +30,8 @@ pub(crate) struct EmpiricalSettings {
     file: Field<String>,
 }
 
-/// Cache of the values of files, by path and physical dimension, so that a sweep reads each file once and not at
-/// every grid point.
+/// Cache of the values read from files for empirical distributions, by path and physical dimension. A sweep
+/// therefore reads each file once and not at every grid point.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesOfValues(Arc<Mutex<Known>>);
 

@@ -26,17 +26,17 @@ pub(crate) struct Varying<D>(Kinds<D>);
 enum Kinds<D> {
     /// The same value every time.
     Constant(Amount<D>),
-    /// Exponential.
+    /// Exponential distribution.
     Exponential(Exponential<D>),
-    /// Lognormal, by median and 99 % quantile, or by mean and coefficient of variation.
+    /// Lognormal distribution, by median and 99 % quantile, or by mean and coefficient of variation.
     Lognormal(Lognormal<D>),
-    /// Gamma.
+    /// Gamma distribution.
     Gamma(Gamma<D>),
-    /// Normal; values below zero are sampled again.
+    /// Normal distribution; values below zero are sampled again.
     Normal(Normal<D>),
-    /// Uniform.
+    /// Uniform distribution.
     Uniform(Uniform<D>),
-    /// Pareto (type I), by minimum or by mean.
+    /// Pareto distribution (type I), by minimum or by mean.
     Pareto(Pareto<D>),
     /// Values from a file, all equally likely.
     Empirical(EmpiricalSettings),

@@ -15,7 +15,7 @@ const MOST: usize = 1000;
 /// Number of epochs that training needs to reach a target. The number is assumed; the time of the epochs is simulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accuracy {
-    /// Epochs of fresh samples as a function of the batch.
+    /// Number of epochs over fresh samples as a function of the batch size.
     pub law: EpochsLaw,
     /// Which batch decides the number of epochs.
     pub batch: CountedBatch,
@@ -23,13 +23,13 @@ pub struct Accuracy {
     pub factor: f64,
     /// Relative increase of the number of epochs for each averaged model beyond the first.
     pub per_learner: f64,
-    /// Relative increase of the number of epochs for each step beyond the first from one averaging to the next.
+    /// Relative increase of the number of epochs for each step beyond the first between two averagings.
     pub per_step: f64,
     /// Value, relative to a fresh sample, of a sample that was already trained on in the same pass over the data set: 0
     /// to 1.
     pub usefulness: f64,
     /// Relative increase of the number of epochs for each unit of mean staleness. The staleness of an update is the
-    /// number of updates by other model copies that its model copy had not seen when it made the update.
+    /// number of other model copies' updates that the updating copy had not yet received.
     pub staleness: f64,
 }
 
@@ -37,12 +37,12 @@ pub struct Accuracy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedBatch {
-    /// The batches of all model copies together: their gradients are averaged in one update. Where each copy updates
-    /// the parameters by itself, the batches of as many updates as there are copies count together, because these
-    /// updates start from about the same parameters.
+    /// The batches of all model copies count together, because their gradients are averaged in one update. Where each
+    /// of n copies updates the parameters by itself, the batches of n updates count together, because these updates
+    /// start from about the same parameters.
     Global,
-    /// The batch of one model copy, where each copy trains by itself and models are averaged: Crossbow (Koliousis et
-    /// al., VLDB 2019) finds that the number of copies then matters little.
+    /// The batch of one model copy counts, where each copy trains by itself and models are averaged. Crossbow
+    /// (Koliousis et al., VLDB 2019) finds that the number of epochs then hardly depends on the number of copies.
     ModelCopy,
 }
 
@@ -55,7 +55,7 @@ impl Accuracy {
         self.factor * averaging * self.law.epochs(self.batch_of(job) as f64)
     }
 
-    /// Returns the factor on the number of epochs that averaging models causes; 1 without averaging.
+    /// Returns the factor by which averaging models multiplies the number of epochs; 1 without averaging.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "periods are at most 1e6")]
     pub fn averaging_factor(&self, job: &Job) -> f64 {
@@ -64,7 +64,8 @@ impl Accuracy {
         (1.0 + self.per_learner * others) * (1.0 + self.per_step * steps)
     }
 
-    /// Returns how many fresh samples are worth as much as `samples` samples, of which `fresh` are fresh.
+    /// Returns the number of fresh samples that contribute as much to training as the given `samples`. Of these,
+    /// `fresh` are fresh and count fully; each of the others counts as the share `usefulness` of a fresh sample.
     #[must_use]
     pub fn useful(&self, samples: f64, fresh: f64) -> f64 {
         useful_samples(samples, fresh, self.usefulness)
@@ -99,9 +100,9 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccuracySettings {
-    /// Number of epochs, whatever the batch.
+    /// Number of epochs, independent of the batch size.
     epochs: Field<Factor>,
-    /// Number of epochs with the smallest batches; write it together with `critical_batch`.
+    /// Number of epochs with the smallest batches; set it together with `critical_batch`.
     least_epochs: Field<Factor>,
     /// Batch [samples] that needs twice as many epochs as the smallest batches: a batch needs `least_epochs` · (1 +
     /// batch ÷ `critical_batch`) epochs.
@@ -112,25 +113,26 @@ pub(super) struct AccuracySettings {
     /// "model-copy", the batch of one model copy, where models are averaged instead of gradients (default: "model-copy"
     /// with `sync.model-averaging`, otherwise "global").
     batch: Field<CountedBatch>,
-    /// Factor on the number of epochs, for anything else that costs epochs (default: 1).
+    /// Factor on the number of epochs, for all influences that the other settings do not describe (default: 1).
     factor: Field<Factor>,
     /// Relative increase of the number of epochs for each model beyond the first that `sync.model-averaging` averages
     /// (default: 0).
     per_learner: Field<Share>,
-    /// Relative increase of the number of epochs for each step beyond the first of the `period` of
-    /// `sync.model-averaging` (default: 0).
+    /// Relative increase of the number of epochs for each step beyond the first in the `period` of
+    /// `sync.model-averaging`, which is the number of steps from one averaging to the next (default: 0).
     per_step: Field<Share>,
-    /// Share by which stale updates increase the epochs: these are multiplied by 1 + `staleness` · mean staleness. The
-    /// staleness of an update is the number of updates of other model copies that its model copy had not seen (default:
-    /// 0, where model copies update by themselves; W. Dai et al., *Toward Understanding the Impact of Staleness in
-    /// Distributed Machine Learning*, ICLR 2019, measure how many more steps it takes).
+    /// Relative increase of the number of epochs for each unit of mean staleness: the epochs are multiplied by 1 +
+    /// `staleness` · mean staleness. The staleness of an update is the number of other model copies' updates that the
+    /// updating copy had not yet received (default: 0, where model copies update by themselves; W. Dai et al., *Toward
+    /// Understanding the Impact of Staleness in Distributed Machine Learning*, ICLR 2019, measure how many more steps
+    /// training with stale updates takes).
     staleness: Field<Factor>,
     /// Value of a sample of a repeated batch relative to a fresh sample, from 0 to 1; needed where batches are
     /// repeated, or epochs begin again after failures.
     usefulness: Field<Share>,
 }
 
-/// Number of epochs for each batch, with linear interpolation between.
+/// Number of epochs for each listed batch size, with linear interpolation between the listed sizes.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TableSettings {

@@ -26,8 +26,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that all nodes of the job have the same number of cores if the number of parallel calls of some stage is
-    /// "auto". That number is at most the number of cores.
+    /// Checks that all nodes of the job have the same number of cores if the number of parallel calls of a loader stage
+    /// is "auto". The number that "auto" chooses is at most the number of cores.
     fn check_cores(&self, job: &Job, cluster: &Cluster) {
         let alike = cluster.alike(self.nodes(job)).into_iter();
         let mut cores = alike.map(|alike| cluster.node_at(alike.start).cores);

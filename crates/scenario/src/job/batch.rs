@@ -1,4 +1,4 @@
-//! Batch of a step: for each model copy, or for all together.
+//! Batch size of a step: for each model copy, or for all model copies together.
 
 use super::settings::{Around, JobSettings};
 use crate::check::Check;
@@ -44,7 +44,7 @@ impl JobSettings {
     }
 }
 
-/// Returns in words the multiples of `ranks` next to `all`, the nearest first.
+/// Names, as text, the multiples of `ranks` just below and just above `all`, the nearer one first.
 fn nearest(all: u64, ranks: u64) -> String {
     let (below, above) = (all / ranks * ranks, all.div_ceil(ranks) * ranks);
     match below {

@@ -13,9 +13,9 @@ use schemars::JsonSchema;
 
 /// How a job's data set is made from another one while it is staged.
 ///
-/// A stream does three things, one after the other: it reads a file of the other data set, computes for each of the
-/// file's samples on the node's cores, and writes these samples to the tier with the sizes that they have in the job's
-/// own data set.
+/// A stream that copies files does three things, one after the other: it reads a file of the other data set, does the
+/// work `compute` for each of the file's samples on the node's cores, and writes these samples to the target, the
+/// node's tier or a storage that all nodes share, with the sizes that they have in the job's own data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Convert {
     /// Index of the other data set in [`crate::Scenario::datasets`].
@@ -54,8 +54,9 @@ impl ConvertSettings {
 }
 
 impl Rules<'_> {
-    /// Checks that a converted data set is not its own source, has as many samples as its source, is whole on each
-    /// node, and is made on cores without "fifo" scheduling. Returns the data set that is on the storage.
+    /// Checks that a converted data set is not its own source, that it has as many samples as its source, that `share`
+    /// is not `part` on several nodes, and that no node of the job has "fifo" scheduling of cores. Returns the data set
+    /// that is on the storage.
     pub(super) fn check_convert<'d>(&'d self, job: &Job, dataset: &'d Dataset) -> &'d Dataset {
         let staging = job.staging.as_ref();
         let Some((staging, convert)) = staging.and_then(|s| Some((s, s.convert.as_ref()?))) else {

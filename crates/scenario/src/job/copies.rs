@@ -202,7 +202,7 @@ impl Rules<'_> {
     }
 }
 
-/// Returns in words the stages and ranks that a model copy has on a node.
+/// Describes, as text, the number of stages that a model copy has on a node and the number of ranks of each stage.
 fn pieces(job: &Job) -> String {
     let ranks = u64::from(job.ranks_of_stage()).min(job.gpus_per_copy());
     let stages = job.gpus_per_copy() / ranks.max(1);

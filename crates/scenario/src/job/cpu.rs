@@ -18,8 +18,8 @@ const SLOWEST: f64 = 1e6;
 /// How the threads of a job use cores, apart from their CPU time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuUse {
-    /// Cores that each copy may use on each node, as a control group's quota [cores]; infinite if not set. The periods
-    /// of the control group are not simulated, only their mean.
+    /// Cores that each copy may use on each node, as a control group's quota [cores]; infinite if not set. The quota
+    /// limits the mean use of cores; the control group's periods, in which it would be enforced, are not simulated.
     pub quota: f64,
     /// Threads that share a worker's computing for one sample; `None` if one thread does all of it.
     pub inner: Option<InnerThreads>,
@@ -88,8 +88,8 @@ impl InnerSettings {
 }
 
 impl Rules<'_> {
-    /// Checks that cores are not in "fifo" order if a quota, inner threads, memory traffic or an interpreter's lock is
-    /// simulated.
+    /// Checks that no node of the job has "fifo" scheduling of cores if a quota, inner threads, memory traffic or an
+    /// interpreter's lock is simulated.
     pub(super) fn check_cpu(&self, job: &Job) {
         let settings = self.settings;
         if job.cpu.quota.is_finite() {

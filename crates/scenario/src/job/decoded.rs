@@ -13,9 +13,9 @@ use schemars::JsonSchema;
 
 /// Cache of decoded samples in the memory of each node of a job.
 ///
-/// All loaders of a job copy on a node share the cache. It is empty at the start. A sample that is in the cache is not
-/// read, and the first computation after its reading is left out. A sample that is missing enters the cache once it has
-/// been read, with the size of a decoded sample.
+/// All loaders of a job copy on a node share the cache. It is empty at the start. For a sample in the cache, the worker
+/// skips the read and the first computation after it, which is the decoding. A sample that is not in the cache enters
+/// it once it has been read, with the size of a decoded sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DecodedCache {
     /// Capacity on each node [B].
@@ -46,8 +46,8 @@ impl DecodedSettings {
 }
 
 impl Rules<'_> {
-    /// Checks that samples can be cached one by one, by the workers that both read and decode them: there is a file for
-    /// each sample, the queue is not circular, and the first stage decodes.
+    /// Checks that decoded samples can be cached one by one. This needs a file for each sample, a queue that is not
+    /// circular, and a first stage whose workers both read and decode.
     pub(super) fn check_decoded(&self, job: &Job, dataset: &Dataset) {
         let (Some(at), true) = (self.settings.decoded_cache.at, self.loader.is_some()) else {
             return;

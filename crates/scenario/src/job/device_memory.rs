@@ -145,7 +145,7 @@ impl Rules<'_> {
         self.swap(job, &node);
     }
 
-    /// Checks that what each GPU of the job holds fits into the GPU's memory.
+    /// Checks that the memory footprint of each GPU of the job fits into the GPU's memory.
     pub(super) fn check_device_memory(&self, job: &Job, node: &Node) {
         let capacity = node.gpu_memory;
         let Some(full) = job.footprint() else { return self.remark_gpu(job) };

@@ -8,8 +8,8 @@ use super::parallel::rules::{
 use super::rules::Rules;
 use crate::{Cluster, Fidelity, Job, Method, Sync, Tensor};
 
-/// Maximum number of transfers, in a step of all copies of a job, that "auto" simulates one by one: simulating as many
-/// takes half a second.
+/// Maximum number of transfers, in a step of all copies of a job, that "auto" simulates one by one; simulating a
+/// million transfers takes about half a second.
 const AFFORDABLE: f64 = 1e6;
 
 impl Rules<'_> {
@@ -58,8 +58,8 @@ impl Rules<'_> {
     }
 }
 
-/// Chooses the fidelity if it is "auto", by the number of `transfers` in a step; returns true if the choice is
-/// "analytic", the time on an idle network.
+/// Chooses the fidelity if it is "auto": "analytic" (the time on an idle network) if a step has too many `transfers`,
+/// otherwise "flow". Returns true if "analytic" was chosen.
 fn choose((fidelity, by): (&mut Fidelity, &mut Option<f64>), transfers: f64) -> bool {
     if *fidelity != Fidelity::Auto {
         return false;

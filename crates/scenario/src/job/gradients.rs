@@ -10,8 +10,8 @@ use forebay_model::law::TransportLaw;
 
 /// Maximum number of transfers in a step that is simulated transfer by transfer.
 const MOST_MESSAGES: f64 = 2e8;
-/// Maximum of the number of parts of buckets on all parameter servers × the number of model copies. The simulator keeps
-/// a count for each part and model copy.
+/// Maximum of the product of two numbers: the bucket parts on all parameter servers, and the model copies. The simulator keeps a
+/// count for each pair of a part and a model copy.
 const MOST_PARTS: f64 = 1e7;
 
 impl Job {
@@ -60,9 +60,9 @@ impl Job {
 }
 
 impl ModelSettings {
-    /// Returns the gradients of each layer in 32 bits, last layer first; empty if the model's layers are not known. A
-    /// layer's gradients are ready after its backward pass, and its parameters are needed when the next forward pass
-    /// reaches the layer. Both times are shares of a step in proportion to FLOPs.
+    /// Returns the gradients of each layer in 32 bits, last layer first; empty if the model's layers are not known. A layer's
+    /// gradients are ready after its backward pass, and its parameters are needed when the next forward pass reaches the layer.
+    /// Both times are given as shares of a step, in proportion to FLOPs.
     pub(super) fn gradients(&self) -> Vec<Gradient> {
         let Some(model) = self.known() else { return Vec::new() };
         let total = (model.flops() + model.backward_flops()) as f64;

@@ -23,8 +23,8 @@ pub(crate) enum IntervalSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AdaptiveSettings {
-    /// Number of samples in the queue at which a model copy takes a fresh batch before it has done `max` steps on its
-    /// last one.
+    /// Number of samples in the queue from which on a model copy takes a fresh batch, even if it has done fewer than
+    /// `max` steps on its last one.
     #[schemars(required)]
     pub(super) level: Field<Positive<Samples>>,
     /// Maximum number of steps on one batch.

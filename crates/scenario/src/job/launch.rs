@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 /// CPU work of each model copy's trainer on the node's cores for each step, beside the loader's work: launching
 /// kernels, the interpreter.
 ///
-/// A step whose work is launched while the device computes takes the longer of the two times. The trainer does not run
-/// ahead of its device by more than the step in progress.
+/// If the work is launched while the device computes, a step takes the longer of two times: the trainer's CPU time and
+/// the device's computing time. The trainer does not run ahead of its device by more than the step in progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
     /// CPU work of each of the trainer's threads [core-seconds].
@@ -43,8 +43,8 @@ pub(crate) struct LaunchSettings {
     threads: Field<Count<1, 10_000>>,
     /// Whether the device computes while the threads work, as with asynchronous launches (default: true).
     overlap: Field<bool>,
-    /// Share of a thread's time in which it holds the interpreter's lock, which workers that are threads and the
-    /// pinning thread need too (default: 0).
+    /// Share of a thread's time in which it holds the interpreter's lock. Loader workers that are threads, and the
+    /// pinning thread, need the same lock (default: 0).
     gil: Field<Share>,
 }
 

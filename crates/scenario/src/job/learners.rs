@@ -115,7 +115,7 @@ impl Job {
 pub(crate) enum LearnersSettings {
     /// A fixed number of learners.
     Constant(Count<1, MOST>),
-    /// As many learners as a policy finds that increase throughput enough.
+    /// The number of learners that a policy finds: it adds learners while each addition increases throughput enough.
     Auto(TuningSettings),
 }
 
@@ -174,7 +174,7 @@ impl JobSettings {
     }
 
     /// Returns the kinds of kernels of a step, each with the part of a GPU that it fills. If `occupancy` is not set,
-    /// that part is found only where several learners share a GPU; empty if it is not known.
+    /// this part is determined only if several learners share a GPU. Returns an empty list if the part is not known.
     pub(super) fn kernels(
         &self,
         check: Check<'_>,
@@ -229,8 +229,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Returns the reason why an exchange of gradients between learners is not simulated, and what to write instead;
-    /// `None` if the exchange is simulated, or models are averaged instead of gradients.
+    /// Returns, if the exchange of gradients between learners is not simulated, the reason and a remedy. Returns `None`
+    /// if the exchange is simulated, or if models are averaged instead of gradients.
     fn unlike_sums(&self, job: &Job) -> Option<(&'static str, &'static str)> {
         let sync = job.sync.as_ref().filter(|sync| sync.averaging.is_none())?;
         let apart = job.learners.tuning.is_some() && sync.interval > 1;

@@ -37,8 +37,8 @@ pub(crate) struct ModelSettings {
     /// In place of `step`: share of the peak FLOP/s of `cluster.node.gpu` that a step of the catalogue's model reaches.
     /// The step time follows from the FLOPs of forward and backward, and from the precision.
     pub(super) efficiency: Field<Share>,
-    /// Floating-point format of products, activations and gradients: "fp32", "tf32", or, mixed with 32 bits, "fp16" or
-    /// "bf16" (default: "fp32").
+    /// Floating-point format of products, activations and gradients: "fp32", "tf32", or, in mixed precision with 32 bits, "fp16"
+    /// or "bf16" (default: "fp32").
     pub(super) precision: Field<Precision>,
     /// Part of a GPU that a learner's kernels fill while they run: a number such as `0.4`, the batch that fills half of
     /// the GPU: `{ half = "24 samples" }`, or a part for each kind of kernels:
@@ -54,14 +54,14 @@ pub(crate) struct ModelSettings {
     /// Keep the part of the model that does not fit into the GPU's memory in the node's memory, and transfer it over
     /// `cluster.node.pcie` for each use (default: false, and such a model is refused).
     pub(super) out_of_core: Field<bool>,
-    /// Random factor with mean 1 on the step time, sampled for each step and model copy; the slowest copy sets the pace
-    /// of all that train together (default: as the profile says where it says the step time, otherwise none).
+    /// Random factor with mean 1 on the step time, sampled for each step and model copy. Among model copies that train together,
+    /// the slowest one sets the pace (default: the profile's factor if the step time comes from the profile, otherwise none).
     jitter: Field<Jitter>,
-    /// Name of the model: one that forebay can train itself, or one that it knows layer by layer (default: none, and
-    /// `step` is the time of a step).
+    /// Name of the model: one that forebay can train itself, or one whose layers forebay knows (default: none; `step` must then
+    /// be set).
     catalogue: Field<ModelName>,
-    /// Tokens of each sample, for a model of the catalogue that works on sequences (default: as many as it was trained
-    /// with at first).
+    /// Tokens of each sample, for a model of the catalogue that works on sequences (default: the sequence length that the model
+    /// was first trained with).
     sequence: Field<Count<1, 10_000_000>>,
     /// What the steps run on: "accelerator", a GPU that live runs emulate; `{ gpu = { number = 0 } }`, a GPU that live
     /// runs really train on; or `{ cpu = { threads = 1 } }`, the node's cores (default: "accelerator").

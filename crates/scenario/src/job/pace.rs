@@ -1,4 +1,5 @@
-//! Estimates how long a loader takes for a sample, without simulation: for checks that refuse what would take for ever.
+//! Estimates, without simulation, how long a loader takes for a sample. Checks use the estimates to refuse scenarios
+//! that could not be simulated in reasonable time.
 
 use super::Job;
 use crate::storage::Bandwidth;
@@ -61,7 +62,8 @@ impl SamplePath<'_> {
         self.dataset.decoded_size.unwrap_or_else(|| self.dataset.mean_size())
     }
 
-    /// Returns the mean time to read a sample at its fastest: from the page cache, if there is one [s].
+    /// Returns the shortest mean time to read a sample: the time from the page cache if the storage uses one and it is
+    /// faster, otherwise the time from the storage [s].
     fn least_read(&self) -> f64 {
         let read = self.requests() + self.transfer();
         match &self.cluster.node.page_cache {
@@ -89,8 +91,9 @@ impl SamplePath<'_> {
     }
 }
 
-/// Returns a mean that is zero only if the distribution is always zero: truncation raises the mean of a normal
-/// distribution to at least 0.79 standard deviations.
+/// Returns the mean of a distribution. For a normal distribution, returns at least 0.79 standard deviations, because
+/// truncation raises the mean at least to this value; the result is therefore zero only if the distribution is always
+/// zero.
 fn mean(distribution: &Distribution) -> f64 {
     match distribution {
         Distribution::Normal { mean, sd } => mean.max(0.79 * sd),

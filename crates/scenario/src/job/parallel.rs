@@ -46,8 +46,8 @@ pub use schedule::Schedule;
 pub use swap::Swap;
 pub use tensor::Tensor;
 
-/// Share of a linear layer's backward time in which gradients of weights are computed. They are one of two matrix
-/// products of equal size.
+/// Share of a linear layer's backward time that computing the gradients of weights takes. Backward consists of two matrix
+/// products of equal size, and this is one of them.
 const LINEAR: f64 = 0.5;
 
 /// How the model is spread over GPUs.
@@ -65,8 +65,8 @@ pub(crate) struct ParallelSettings {
     /// Expert parallel: the experts of a mixture-of-experts model spread over model copies (default: each copy
     /// holds all experts).
     pub(super) expert: Field<ExpertSettings>,
-    /// Sharding of optimizer state, gradients or parameters over data parallel ranks, as in ZeRO, instead of full
-    /// copies on each rank (default: not so).
+    /// Sharding of optimizer state, gradients or parameters over data parallel ranks, as in ZeRO, instead of full copies on each
+    /// rank (default: no sharding).
     pub(super) zero: Field<ZeroSettings>,
 }
 
@@ -80,8 +80,8 @@ pub(crate) struct DataSettings {
     /// Learners on each GPU, which share it as `model.occupancy` says; each has a model, batches and steps of its own.
     /// A number, or `{ auto = {} }` for a policy that finds the number (default: 1).
     pub(super) learners: Field<LearnersSettings>,
-    /// Where loaders run: "per-node", one loader and queue for all model copies of a node, or "per-rank", a loader and
-    /// queue for each model copy, with as many workers each (default: "per-node").
+    /// Where loaders run: "per-node", one loader and queue for all model copies of a node, or "per-rank", a loader with its own
+    /// queue and the full number of workers for each model copy (default: "per-node").
     pub(super) loaders: Field<Loaders>,
 }
 
@@ -105,8 +105,8 @@ pub(crate) struct PipelineSettings {
     shares: Field<List<Factor>>,
     /// Whether stages work on different batches at once (default: true).
     overlap: Field<bool>,
-    /// Bytes of activations that a stage sends to the next one for each batch, over `cluster.node.intra` or, between
-    /// nodes, NICs (default: 0 B; with a `schedule` and a transformer of the catalogue, its hidden values).
+    /// Bytes of activations that a stage sends to the next one for each batch. They go over `cluster.node.intra`, or between
+    /// nodes over NICs (default: 0 B; with a `schedule` and a transformer of the catalogue, the bytes of its hidden states).
     activations: Field<Amount<Size>>,
     /// Order in which stages work on micro-batches, whose forward and backward passes are then simulated one by one:
     /// "gpipe", all forward passes first; "1f1b", one backward pass after each forward pass as soon as possible;
@@ -118,9 +118,9 @@ pub(crate) struct PipelineSettings {
     /// With "interleaved-1f1b": chunks of the model on each stage, Megatron-LM's virtual stages. Stage i of p has the
     /// model's chunks i, i + p, …, and `micro_batches` must be a multiple of p.
     chunks: Field<Count<2, 100>>,
-    /// With "zb-h1": share of the backward time that gradients of weights take: one of two equal products in linear
-    /// layers, 24 h ÷ (48 h + 8 s) in a transformer's blocks of hidden size h on sequences of length s (Qi et al. 2024,
-    /// table 1) (default: 0.5).
+    /// With "zb-h1": share of the backward time that gradients of weights take. In linear layers this is one of two equal matrix
+    /// products; in a transformer's blocks it is 24 h ÷ (48 h + 8 s), for hidden size h and sequences of length s (Qi et al.
+    /// 2024, table 1) (default: 0.5).
     weight_gradients: Field<Share>,
     /// With a `schedule`: number of stages of a model copy on each node (default: all of a model copy are on one).
     stages_per_node: Field<Count<1, 10_000>>,

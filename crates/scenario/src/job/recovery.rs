@@ -26,8 +26,9 @@ const LEAST_SHAPE: f64 = 0.1;
 /// Where model copies diverge between exchanges, the state that they share is written, and after a failure all of them
 /// begin with it. With local SGD this is the average after an exchange; a checkpoint that is due waits for the next
 /// exchange. With learners it is the last average of their reference models; the steps after that average are lost too.
-/// Parameter servers write the parameters that they hold: synchronous servers do so after an exchange; with other
-/// servers, each model copy resumes after the last step that it had finished, whose push had been added.
+/// Parameter servers write the parameters that they hold. Synchronous servers do so after an exchange. With other
+/// servers, each model copy resumes after the last step that it had finished when the checkpoint began; the servers had
+/// already added this step's push.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     /// How often a checkpoint is written.
@@ -38,7 +39,8 @@ pub struct Checkpoint {
     pub storage: usize,
     /// Whether the job goes on training while a checkpoint is written.
     pub asynchronous: bool,
-    /// Time for which the job does not train in any case, because the state is copied aside [s].
+    /// Time for which training stops at every checkpoint, even an asynchronous one, because the state is first copied
+    /// aside [s].
     pub pause: f64,
     /// Which nodes or parameter servers write a checkpoint.
     pub writers: Writers,
@@ -81,7 +83,7 @@ pub struct Failures {
 /// When nodes fail.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FailureTimes {
-    /// Times at which one of the nodes fails, since the job began to train, ascending [s].
+    /// Times at which one of the nodes fails, counted from when the job began to train, ascending [s].
     At(Vec<f64>),
     /// Each node fails independently. The times between its failures follow a Weibull distribution; with shape 1 they
     /// are exponential.
@@ -110,17 +112,19 @@ pub enum Resume {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckpointSettings {
-    /// Time from the end of one checkpoint to the next, which begins at the end of a step.
+    /// Time from the end of one checkpoint until the next is due; a checkpoint begins at the end of a step.
     interval: Field<Positive<Time>>,
     /// Steps from one checkpoint to the next.
     steps: Field<Count<1, 1_000_000_000>>,
-    /// Bytes of a checkpoint (default: the model's parameters and what `model.optimizer` keeps for each).
+    /// Bytes of a checkpoint (default: the model's parameters, and the values that `model.optimizer` keeps for each
+    /// parameter).
     bytes: Field<Positive<Size>>,
-    /// Name of the storage that checkpoints are written to (default: the job's).
+    /// Name of the storage that checkpoints are written to (default: the storage of the job's data set).
     storage: Field<String>,
     /// Whether the job goes on training while a checkpoint is written (default: false).
     asynchronous: Field<bool>,
-    /// Time for which the job does not train in any case, because the state is copied aside (default: 0 s).
+    /// Time for which training stops at every checkpoint, even an asynchronous one, because the state is first copied
+    /// aside (default: 0 s).
     pause: Field<Amount<Time>>,
     /// Which nodes write a checkpoint: "first", the nodes of the first model copy, or "each", all nodes, an equal part
     /// each. Where a model is split over nodes, each node writes what its GPUs hold, and its own ZeRO shards. With
@@ -138,13 +142,14 @@ pub(super) struct FailureSettings {
     /// Weibull shape of the times between failures: 1 for failures that are equally likely at any time, below 1 for
     /// failures that come in bursts (default: 1).
     shape: Field<Factor>,
-    /// Times at which one of the job's nodes fails, since the job first began to train (after staging), ascending.
+    /// Times at which one of the job's nodes fails, counted from when the job first began to train (after staging),
+    /// ascending.
     at: Field<List<Amount<Time>>>,
     /// Time from a failure until the job trains again.
     #[schemars(required)]
     restart: Field<Amount<Time>>,
-    /// Where in the data set the job resumes reading after a failure: "position", where its checkpoint was, or "epoch",
-    /// at the start of that epoch (default: "position").
+    /// Where in the data set the job resumes reading after a failure: "position", at the position in the data set that
+    /// the checkpoint had reached, or "epoch", at the start of that position's epoch (default: "position").
     resume: Field<Resume>,
 }
 
@@ -215,8 +220,8 @@ impl CheckpointSettings {
         }
     }
 
-    /// Checks that the storage for checkpoints is not inside the job's nodes, where parameter servers on nodes of their
-    /// own cannot reach it.
+    /// Reports an error if the storage for checkpoints is inside the job's nodes, because parameter servers on nodes of
+    /// their own cannot reach it.
     fn check_reach(&self, check: Check<'_>, at: NodeId, around: Around<'_>, storage: usize) {
         let storage = around.storage.get(storage).and_then(Option::as_ref);
         if let Some(storage) = storage.filter(|of| !of.path.is_remote()) {

@@ -66,8 +66,8 @@ pub(crate) fn remark_tier_cache(check: Check<'_>, storage: &Storage, dataset: &D
 }
 
 impl Scenario {
-    /// Returns the remarks about page caches that cannot hold even one request of a job in the memory that is left on
-    /// the node.
+    /// Returns remarks about page caches that are too small for one request of a job, because of their set capacity or
+    /// the memory that is left on the node.
     pub(crate) fn small_page_caches(&self) -> Vec<String> {
         let one = |job: &Job| {
             let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);

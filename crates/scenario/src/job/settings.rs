@@ -44,7 +44,7 @@ const NO_MODEL: ResolvedModel = ResolvedModel {
     peak: None,
 };
 
-/// A training job; `copies` of it run independently, each on nodes of its own.
+/// A training job; `copies` of it run independently, each on nodes of its own unless `cluster.share_nodes` is true.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobSettings {
@@ -79,12 +79,11 @@ pub(crate) struct JobSettings {
     /// Number of nodes that hold each file of the data set, for storage inside the nodes: the other nodes read the file
     /// from these, over both NICs (default: all nodes hold all files).
     pub(super) replicas: Field<Count<1, 1_000_000>>,
-    /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: read where it
-    /// is).
+    /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: loaders read it from `storage`).
     pub(super) copy: Field<StagingSettings>,
     /// Keep samples in memory as they are after decoding: `{ capacity = "100 GB" }` (default: none).
     pub(super) decoded_cache: Field<DecodedSettings>,
-    /// Samples per model copy and step; write either this or `global_batch`.
+    /// Samples per model copy and step; set either this or `global_batch`.
     pub(super) batch: Field<Count<1, 1_000_000_000>>,
     /// Samples per step of all model copies of a job copy together; each model copy gets an equal part.
     pub(super) global_batch: Field<Count<1, 1_000_000_000>>,
@@ -103,7 +102,7 @@ pub(crate) struct JobSettings {
     pub(super) model: Field<ModelSettings>,
     /// How the model is copied to GPUs and split over them (default: one copy on each node).
     pub(super) parallel: Field<ParallelSettings>,
-    /// How model copies exchange gradients or parameters after their steps (default: in no time).
+    /// How model copies exchange gradients or parameters after their steps (default: the exchange takes no time).
     pub(super) sync: Field<SyncSettings>,
     /// Steps of a model copy whose gradients are accumulated before an update; gradients are exchanged after the last
     /// of these steps (default: 1).
@@ -123,9 +122,10 @@ pub(crate) struct JobSettings {
     /// Rate at which a core that works for the loader reads and writes memory (default: none).
     pub(super) memory_traffic: Field<Positive<Bandwidth>>,
     /// Number of epochs that training is assumed to need to reach a target, from which the time to accuracy follows
-    /// (default: not said).
+    /// (default: not set, and no time to accuracy is reported).
     pub(super) accuracy: Field<AccuracySettings>,
-    /// Checkpoints that the job writes from time to time, and from which it resumes after a failure (default: nothing).
+    /// Checkpoints that the job writes from time to time, and from which it resumes after a failure (default: no
+    /// checkpoints).
     pub(super) checkpoint: Field<CheckpointSettings>,
     /// How the job's nodes fail (default: they do not).
     pub(super) failures: Field<FailureSettings>,

@@ -20,19 +20,19 @@ const MOST_FILES: u64 = 1_000_000_000;
 
 /// How a job copies its data set to its nodes before it starts.
 ///
-/// Each node copies files in stored order, some at a time. A file costs one operation and one request at its storage,
-/// whatever its size. Its bytes pass the storage and the node's tier at the same time, at the rate of the slower of the
-/// two. If the target is a storage that all nodes share, each node copies a part of the files, so that each file is
-/// copied once: the file is read as a whole, and then written with one operation and one request at the target, over
-/// the node's NIC. The time of the first step counts from when the last node is done. Page caches keep nothing of the
-/// copied bytes.
+/// Each node copies the files in stored order, up to `streams` of them concurrently. A file costs one operation and one
+/// request at its storage, whatever its size. Its bytes pass the storage and the node's tier at the same time, at the
+/// rate of the slower of the two. If the target is a storage that all nodes share, each node copies a part of the
+/// files, so that each file is copied once: the file is read as a whole, and then written with one operation and one
+/// request at the target, over the node's NIC. Training begins, and the time of the first step is measured, from when
+/// the last node has copied its files. Page caches keep nothing of the copied bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Staging {
     /// Index of the storage that the data set is copied to, in [`crate::Scenario::storage`].
     pub to: usize,
     /// Whether all nodes share the storage that the data set is copied to.
     pub shared: bool,
-    /// Files that a node copies at a time.
+    /// Number of files that a node copies concurrently.
     pub streams: u32,
     /// Whether each node copies all of the data set or a part of it.
     pub share: Share,
@@ -46,9 +46,9 @@ pub struct Staging {
 pub enum Share {
     /// The whole data set.
     All,
-    /// One of as many equal parts as the job has nodes: of `n` nodes, node `i` holds every `n`-th file from number `i`
-    /// on. With `job.replicas`, a node also holds the parts of the nodes before it, so that each file is on that many
-    /// nodes. It reads the other files from the nodes that hold them, over both NICs.
+    /// An equal part of the data set for each node: of `n` nodes, node `i` holds every `n`-th file, beginning with file
+    /// number `i`. If `job.replicas` is r, a node also holds the parts of the r − 1 nodes before it, so that each file
+    /// is on r nodes. The node reads all other files from the nodes that hold them, over both NICs.
     Part,
 }
 
@@ -60,10 +60,10 @@ pub(super) struct StagingSettings {
     /// or a storage that all nodes share.
     #[schemars(required)]
     pub(super) to: Field<String>,
-    /// Files that a node copies at a time (default: 1).
+    /// Number of files that a node copies concurrently (default: 1).
     streams: Field<Count<1, 10_000>>,
-    /// What each node copies: "all" of the data set, or its "part" of it; a node then reads the rest from the nodes
-    /// that have it (default: "all").
+    /// Share of the data set that each node copies: "all", or "part", an equal part for each node. With "part", a node
+    /// reads the other files from the nodes that hold them (default: "all").
     pub(super) share: Field<Share>,
     /// Make the data set from another one on the way: `{ from = "jpegs", compute = "5 ms" }` (default:
     /// copy it as it is).

@@ -1,5 +1,5 @@
-//! Settings of when jobs begin and end: after other jobs, at regular or random times, after steps or epochs of their
-//! own.
+//! Settings for the start and end of jobs: jobs start after other jobs, at regular or at random times, and end after
+//! their own number of steps or epochs.
 
 use super::Job;
 use super::settings::{Around, JobSettings};

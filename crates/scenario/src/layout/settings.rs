@@ -45,7 +45,8 @@ pub(crate) enum LayoutSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RangeSettings {
-    /// Size of one request: a larger sample is fetched in several requests (default: each sample is one).
+    /// Size of one request: a larger sample is fetched in several requests (default: each sample is fetched in one
+    /// request).
     request: Field<Positive<Size>>,
     /// Number of requests that a reader has in progress at once (default: 1, one after the other).
     readahead: Field<Count<1, 10_000>>,
@@ -71,7 +72,7 @@ pub(crate) struct WebdatasetSettings {
     samples: Field<Count<1, 1_000_000_000_000>>,
     /// Size of one request (default: "1 MiB").
     request: Field<Positive<Size>>,
-    /// Files of the tar file that belong to a sample; all but the first, such as labels, take one block of 512 B
+    /// Number of files in the tar file for each sample; all but the first, such as labels, take one block of 512 B
     /// (default: 1).
     members: Field<Count<1, 1000>>,
 }

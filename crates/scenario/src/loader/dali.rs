@@ -12,8 +12,8 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// NVIDIA's DALI, pipelined and asynchronous as it is by default: readers, threads that work on samples on the
-/// host, and a stage for whole batches on the GPU, which this stage shares with training.
+/// NVIDIA's DALI, pipelined and asynchronous as it is by default: readers, threads that work on samples on the host,
+/// and a stage that works on whole batches on the GPU. The GPU also runs the training steps.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dali {
@@ -25,10 +25,10 @@ pub(crate) struct Dali {
     /// `prefetch_queue_depth`: number of batches in the buffer behind the host's stage, and also in the buffer behind
     /// the GPU's stage (default: 2).
     prefetch_queue_depth: Field<Count<1, 1_000_000>>,
-    /// Core-seconds to decode a sample on the host: a time, or by its bytes and pixels (default: as the profile
-    /// says if the samples are images and the GPU decodes none of it, otherwise 0 s).
+    /// Core-seconds to decode a sample on the host: a time, or by its bytes and pixels (default: as the profile says if
+    /// the samples are images and `gpu` is not set, otherwise 0 s).
     decode: Field<DecodeSettings>,
-    /// Decoding of samples on the GPU (default: nothing; decoded samples are copied to it).
+    /// Decoding of samples on the GPU (default: the GPU decodes nothing, and decoded samples are copied to it).
     gpu: Field<OnGpu>,
 }
 

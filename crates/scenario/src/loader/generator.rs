@@ -9,7 +9,7 @@ use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Default time for which the enqueuer sleeps before it looks again [s].
+/// Default time for which the enqueuer sleeps between two polls [s].
 const SLEEP: f64 = 0.05;
 /// Minimum sleep time that may be set [s]: operating systems do not end a sleep much earlier.
 const SHORTEST: f64 = 100e-6;
@@ -19,11 +19,11 @@ const SHORTEST: f64 = 100e-6;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GeneratorSettings {
-    /// `use_multiprocessing`: workers are processes, each of which has the whole generator and waits for room in
-    /// the queue (default: false: threads, which look every 50 ms whether there is room).
+    /// `use_multiprocessing`: whether workers are processes. Each process iterates over its own copy of the generator,
+    /// and waits for room in the queue; threads instead poll for room, by default every 50 ms (default: false).
     processes: Field<bool>,
-    /// Share of the delivered samples that no worker has delivered before: less than 1 if the generator is not safe
-    /// for several workers (default: 1/workers for processes, which all begin alike; 1 for threads).
+    /// Share of the delivered samples that no worker has delivered before: less than 1 if the generator is not safe for
+    /// several workers (default: 1/workers for processes, because all begin with the same samples; 1 for threads).
     distinct: Field<Factor>,
     /// `wait_time`: time for which a trainer that finds no batch, or a worker that finds enough batches, sleeps
     /// before it looks again (default: 50 ms).

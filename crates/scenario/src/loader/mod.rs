@@ -130,7 +130,8 @@ impl Preset {
 pub struct Generator {
     /// Time for which a trainer or worker sleeps before it looks again [s].
     pub period: f64,
-    /// Samples in the queue at which a worker sleeps; `None`: workers do not poll, but wait for room in the queue.
+    /// Number of samples in the queue from which on a worker sleeps instead of making a batch; `None` if workers do not
+    /// poll, but wait for room in the queue.
     pub enough: Option<u64>,
     /// Share of the delivered samples that are delivered for the first time.
     pub distinct: f64,
@@ -159,9 +160,9 @@ pub struct Stage {
     /// Number of this stage's items that fit into its buffer, at least 1. If the trainer takes its batches from a
     /// last buffer of samples, at least one batch fits into that buffer.
     pub buffer: u64,
-    /// Items that stay in the buffer while more may come: a shuffle buffer is full whenever an item is taken from
-    /// it, and TensorFlow's shuffle queue keeps `min_after_dequeue` items. Which of the items is taken makes no
-    /// difference to time, since the size of each sample is sampled independently.
+    /// Number of items that stay in the buffer as long as more items may arrive: a shuffle buffer is full whenever an
+    /// item is taken from it, and TensorFlow's shuffle queue keeps `min_after_dequeue` items. Which of the items is
+    /// taken makes no difference to time, since the size of each sample is sampled independently.
     pub kept: u64,
     /// Whether the number of active workers is tuned while the job runs, up to `workers` (tf.data's `AUTOTUNE`).
     pub tuned: bool,
@@ -199,7 +200,8 @@ impl StageGraph {
         StageGraph { stages, requests: None, generator: None, preset: Preset::default() }
     }
 
-    /// Returns the samples that stay in the loader's buffers while more may come, if a batch has `batch` samples.
+    /// Returns the number of samples that stay in the loader's buffers as long as more samples may arrive, if a batch
+    /// has `batch` samples.
     #[must_use]
     pub fn kept_samples(&self, batch: u64) -> u64 {
         let of = |stage: &Stage| match stage.unit {
@@ -238,8 +240,8 @@ pub enum Operation {
     Read,
     /// Use a core of the node [core-seconds].
     Compute(Distribution),
-    /// Turn the stored sample into a tensor (`per_sample` only): core-seconds by its stored bytes,
-    /// and its pixels where it is an image.
+    /// Turn the stored sample into a tensor (`per_sample` only). The core-seconds depend on the stored bytes of the
+    /// sample and, if it is an image, on its pixels.
     Decode(DecodeLaw),
     /// Do nothing for a time [s]: a remote service, a sleep.
     Delay(Distribution),

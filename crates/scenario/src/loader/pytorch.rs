@@ -46,8 +46,8 @@ pub(crate) struct Pytorch {
     delay: Field<Varying<Time>>,
     /// Core-seconds of a worker to collate a batch and hand it over (default: 0 s).
     collate: Field<Varying<Time>>,
-    /// `pin_memory`: core-seconds of the pinning thread for a batch, or by its bytes (default: no such
-    /// thread).
+    /// `pin_memory`: core-seconds that the pinning thread needs for a batch, or a table in which they depend on the
+    /// batch's bytes (default: no pinning thread).
     pin_memory: Field<TimeOr<PinSettings>>,
     /// Whether each batch is copied to its device over the PCIe link: while steps run if it is pinned, otherwise by
     /// the trainer, which waits for the copy (default: false).

@@ -201,7 +201,8 @@ fn check_reads(check: Check<'_>, stages: &[Placed]) {
     }
 }
 
-/// Checks that samples are decoded one by one (in `per_sample`), and that a core copies whole items (in `per_item`).
+/// Checks that `decode` is an operation on single samples (in `per_sample`), and `memcpy` an operation on whole items
+/// (in `per_item`).
 fn check_decodes(check: Check<'_>, stages: &[Placed]) {
     for placed in stages {
         let operations = placed.stage.per_sample.iter().zip(&placed.per_sample);

@@ -39,8 +39,8 @@ pub(crate) struct StageSettings {
     /// Items that fit into the buffer: a number of items, samples or batches.
     #[schemars(required)]
     pub(super) buffer: Field<BufferSize>,
-    /// Items that stay in the buffer while more may come, as in a shuffle buffer: a number of items, samples or
-    /// batches (default: none).
+    /// Number of items that stay in the buffer as long as more items may arrive, as in a shuffle buffer: a number of
+    /// items, samples or batches (default: none).
     kept: Field<BufferSize>,
 }
 
@@ -130,7 +130,7 @@ fn operations(
         };
         Some((operation, at))
     });
-    // Every operation is checked before a wrong one ends this, so that all problems are recorded.
+    // All operations are checked before the first wrong one makes the result `None`, so that all problems are recorded.
     let resolved: Vec<_> = resolved.collect();
     resolved.into_iter().collect()
 }

@@ -29,8 +29,8 @@ pub(crate) struct TfData {
     /// `num_parallel_calls` of `map`: samples decoded at once on each node; with "auto" at most one for each core.
     #[schemars(required)]
     parallel_calls: Field<Tunable<100_000>>,
-    /// `buffer_size` of `shuffle`, between `interleave` and `map`: the buffer is full before the first sample
-    /// leaves it, and stays full while more samples may come (default: no shuffling).
+    /// `buffer_size` of `shuffle`, between `interleave` and `map`: the buffer is full before the first sample leaves
+    /// it, and stays full as long as more samples may arrive (default: no shuffling).
     shuffle: Field<Positive<Samples>>,
     /// `deterministic`: samples stay in the order of files (default: true).
     deterministic: Field<bool>,
@@ -79,8 +79,8 @@ impl TfData {
         let kept = self.shuffled(check, at, dataset);
         let interleave = Stage { kept, buffer: u64::from(interleave.workers) + kept, ..interleave };
         let map = pool("map", *calls?, decode.into_iter().chain(delay).collect());
-        // Room for as many finished samples as calls in flight, and for at least a batch, since a batch is taken as
-        // a whole.
+        // The buffer has room for one finished sample of each parallel call, and for at least one batch, since a
+        // batch is taken as a whole.
         let map = Stage { buffer: u64::from(map.workers).max(batch), ..map };
         let size = self.prefetch.get().copied().unwrap_or(Tunable::Number(1));
         let prefetch = Stage {

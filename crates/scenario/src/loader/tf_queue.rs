@@ -23,9 +23,10 @@ pub(crate) struct TfQueue {
     /// Samples that fit into the queue; at least one batch.
     #[schemars(required)]
     pub(super) capacity: Field<Positive<Samples>>,
-    /// `min_after_dequeue` of a shuffle queue: samples that stay in it while more may come (default: none).
+    /// `min_after_dequeue` of a shuffle queue: number of samples that stay in it as long as more samples may arrive
+    /// (default: none).
     min_after_dequeue: Field<Amount<Samples>>,
-    /// Queue of samples as stored before this queue, with readers that fill it (default: none).
+    /// A queue of stored samples in front of this queue, and the readers that fill it (default: none).
     examples: Field<Examples>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
@@ -42,7 +43,7 @@ struct Examples {
     /// Samples that fit into the queue.
     #[schemars(required)]
     capacity: Field<Positive<Samples>>,
-    /// Samples that stay in the queue while more may come (default: none).
+    /// Number of samples that stay in the queue as long as more samples may arrive (default: none).
     min_after_dequeue: Field<Amount<Samples>>,
 }
 
@@ -106,7 +107,7 @@ impl Examples {
     }
 }
 
-/// Returns the number of samples that stay in a queue; 0 if the setting is missing.
+/// Returns the number of samples that stay in a queue as long as more samples may arrive; 0 if the setting is missing.
 fn kept(min_after_dequeue: &Field<Amount<Samples>>) -> u64 {
     min_after_dequeue.get().map_or(0, |samples| samples.whole())
 }

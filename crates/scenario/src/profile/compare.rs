@@ -29,7 +29,7 @@ pub enum Verdict {
     Same,
     /// Each value lies outside of the other's 95 % interval.
     Beyond,
-    /// A value lies within the other's interval.
+    /// At least one of the values lies within the other's 95 % interval.
     Within,
     /// One of the values is not determined by its data, or has no interval.
     Unknown,

@@ -5,7 +5,7 @@ use super::check::Log;
 use super::write::{key, list};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of sizes, and maximum number of numbers of readers.
+/// Maximum number of request sizes in a table, and maximum number of reader counts.
 const MOST: usize = 1000;
 /// Total throughput of readers in closed loops: each reader reads one request after the other.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
@@ -20,8 +20,8 @@ pub struct ThroughputTable {
 }
 
 impl Profile {
-    /// Returns the throughput of reads by `access` and layout (`file-per-sample`, `records`); the throughput of the
-    /// access alone if layouts were not measured separately.
+    /// Returns the throughput table of reads by `access` (such as `direct`) with the given layout (`file-per-sample`,
+    /// `records`). If layouts were not measured separately, returns the table of the access.
     #[must_use]
     pub fn throughput_of(&self, access: &str, layout: &str) -> Option<&ThroughputTable> {
         super::named(&self.throughput, access, layout).map(|(_, table)| table)

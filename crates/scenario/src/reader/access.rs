@@ -52,8 +52,8 @@ impl<'d> de::MapAccess<'d> for Children<'d> {
     }
 }
 
-/// A number followed by a value: for a field its document node and its value, for settings of several forms the form and the
-/// value.
+/// A sequence of a number and a value. The number is the document node of a field, or the form of settings that have several
+/// forms.
 pub(super) struct WithNumber<'d> {
     pub(super) reader: Reader<'d>,
     pub(super) first: u64,

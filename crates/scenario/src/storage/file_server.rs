@@ -16,7 +16,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileServer {
-    /// Bandwidth of the server for all transfers together; a list gives it by number of concurrent transfers.
+    /// Bandwidth of the server for all transfers together; a list has one entry for each number of concurrent
+    /// transfers.
     #[schemars(required)]
     bandwidth: Field<BandwidthSettings>,
     /// Highest bandwidth of one transfer (default: infinite).
@@ -29,7 +30,7 @@ pub(crate) struct FileServer {
     capacity: Field<Positive<Size>>,
     /// Bandwidth of all writes together; writes and reads share the server (default: as that of reads).
     write_bandwidth: Field<Positive<Bandwidth>>,
-    /// Core time that a request costs the reading node, as part of the request's time (default: nothing).
+    /// Core time that each request costs the reading node; the request's time includes it (default: nothing).
     cpu: Field<CpuSettings>,
     /// Cache of the server's files on a tier of each node (default: nothing).
     cache: Field<CacheSettings>,

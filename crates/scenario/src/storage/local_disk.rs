@@ -19,7 +19,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LocalDisk {
-    /// Bandwidth of a node's disk for all transfers together; a list gives it by number of concurrent transfers
+    /// Bandwidth of a node's disk for all transfers together; a list has one entry for each number of concurrent transfers
     /// (default: as the profile says).
     bandwidth: Field<BandwidthSettings>,
     /// Highest bandwidth of one transfer (default: as the profile says, or infinite).
@@ -31,11 +31,10 @@ pub(crate) struct LocalDisk {
     /// How files are read: "direct": past the page cache; "cold": through a page cache that is empty at the start;
     /// "warm": from a page cache that holds all files (default: "cold").
     access: Field<Access>,
-    /// Core time that a request costs the node, as part of the request's time (default: as the profile says, or
-    /// nothing).
+    /// Core time that each request costs the node; the request's time includes it (default: as the profile says, or nothing).
     cpu: Field<CpuSettings>,
-    /// Seek time of a hard disk, for each request that does not begin where the request before ended; the disk's
-    /// arm serves one request at a time (default: there is no arm).
+    /// Seek time of a hard disk, for each request that does not begin where the previous request ended; the disk's arm serves
+    /// one request at a time (default: there is no arm).
     seek: Field<Positive<Time>>,
     /// Capacity of each node's disk for data that is copied to it (default: none).
     capacity: Field<Positive<Size>>,

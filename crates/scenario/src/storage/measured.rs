@@ -14,12 +14,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Maximum number of sizes, and maximum number of numbers of requests, in a table.
+/// Maximum number of sizes, and of numbers of requests, in a table.
 const MOST: usize = 1000;
 
-/// Measured throughput of a storage: `sizes`, `requests` and `throughput`, a `file` with these, or a table of the
-/// `profile`. Between entries the logarithm of the throughput is linear in the logarithms of size and number of
-/// requests.
+/// Measured throughput of a storage, given by `sizes`, `requests` and `throughput`, by a `file` with these values,
+/// or by a table in the scenario's profile (`profile`). Between entries the logarithm of the throughput is linear in
+/// the logarithms of size and number of requests.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measured {
@@ -34,9 +34,9 @@ pub(crate) struct Measured {
     /// File with a size, a number of requests and a throughput on each line, looked up beside the
     /// scenario: numbers in SI units (`65536,4,2e8`) or quantities (`64 KiB,4,200 MB/s`).
     file: Field<String>,
-    /// Kind of access whose measured throughput is taken from the scenario's profile, for the layout of the data on
-    /// this storage. The uncertainty of these measurements is unknown: each run of `--uncertainty` takes them as
-    /// they are.
+    /// Kind of access. The scenario's profile gives the throughput that was measured with this kind of access and
+    /// with the layout of the data on this storage. The uncertainty of these measurements is unknown: each run of
+    /// `--uncertainty` uses them unchanged.
     profile: Field<Access>,
 }
 

@@ -19,12 +19,12 @@ pub use tier::{CacheUnit, Tier, TierCache};
 pub struct Storage {
     /// Name, as jobs refer to it.
     pub name: String,
-    /// Kind of the storage, the name of its table in the scenario file: `file-server` for
+    /// Kind of the storage, given by the name of its table in the scenario file: `file-server` for
     /// `[storage.NAME.file-server]`.
     pub kind: &'static str,
     /// Resources that a request to the storage passes.
     pub path: RequestPath,
-    /// Limits of the storage that the scenario file sets.
+    /// Which limits of the storage the scenario file sets.
     pub written: Written,
     /// Capacity and write bandwidth as a tier, if the storage can be one.
     pub tier: Option<Tier>,
@@ -32,8 +32,8 @@ pub struct Storage {
     pub cache: Option<TierCache>,
 }
 
-/// Limits of a storage that the scenario file itself sets: live runs enforce these. The other limits come from the
-/// profile, and the machine of a live run has them by itself.
+/// Which limits of a storage the scenario file itself sets; live runs enforce only these limits. All other limits come from
+/// the profile, and the machine of a live run has them anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     /// Whether the file sets the bandwidth of all transfers.
@@ -92,18 +92,18 @@ pub struct Targets {
 /// Target on which a file begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StripeOffset {
-    /// As Lustre's `lod_ost_alloc_rr` (`lod_qos.c`) places files: each file begins on the target after the last one
-    /// of the file before. When all targets have had their turn, the next round begins one target further on
-    /// ("slowly precess the next start"), except if one target is left over in each round, which moves the start by
-    /// itself. Files that are on all targets each begin one target further on than the file before.
+    /// As Lustre's `lod_ost_alloc_rr` (`lod_qos.c`) places files: each file begins on the target after the last target of the
+    /// previous file. When all targets have had their turn, the next round begins one target further on ("slowly precess the
+    /// next start"), unless each round leaves one target over, which moves the start by itself. If each file is on all
+    /// targets, each file begins one target further on than the previous file.
     RoundRobin,
     /// All files begin on this target, as `lfs setstripe --stripe-index` sets it.
     Target(u32),
 }
 
-/// Number of files, with `RESEED_EACH` more for each target, after which Lustre's allocator starts again at a random
-/// target. This model starts again one target further on, so that targets that some stripe counts prefer for a while
-/// are used evenly in the long run.
+/// Number of files after which Lustre's allocator starts again at a random target: `RESEED`, plus `RESEED_EACH` for each
+/// target. This model starts again one target further on instead: some stripe counts prefer some targets for a while, but in
+/// the long run all targets are used evenly.
 const RESEED: u64 = 2_000;
 const RESEED_EACH: u64 = 30;
 
@@ -139,8 +139,8 @@ impl Targets {
 }
 
 impl Storage {
-    /// Returns whether reads go through the node's page cache, which is empty at the start. This is so for files that the node
-    /// mounts, if `access` is "cold", and for a storage with a cache on a tier.
+    /// Returns whether reads go through the node's page cache, which is empty at the start: true if `access` is "cold" (for
+    /// files that the node mounts), or if the storage has a cache on a tier.
     #[must_use]
     pub fn passes_page_cache(&self) -> bool {
         self.cache.is_some() || self.path.access == Access::Cold

@@ -17,19 +17,20 @@ use serde::Deserialize;
 const DEPTH: u32 = 128;
 
 /// NVMe over fabrics (TCP or RDMA): all nodes share a target, behind their NICs. Each node reads through I/O
-/// queues, one for each of some of its cores. Each request is one NVMe command.
+/// queues, each of which belongs to one of the node's cores. Each request is one NVMe command.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NvmeOf {
-    /// Bandwidth of the target for all transfers together; a list gives it by number of concurrent transfers.
+    /// Bandwidth of the target for all transfers together; a list has one entry for each number of concurrent
+    /// transfers.
     #[schemars(required)]
     bandwidth: Field<BandwidthSettings>,
     /// I/O queues of each node: `nr-io-queues` of `nvme connect`. Worker number `i` of a node uses queue `i` modulo
     /// `queues`.
     #[schemars(required)]
     queues: Field<Count<1, 65_535>>,
-    /// Requests of a queue that are in progress at once, while further ones wait: `queue-size` of `nvme connect`
-    /// (default: 128).
+    /// Maximum number of requests of a queue in progress at once, `queue-size` of `nvme connect`; further requests
+    /// wait (default: 128).
     queue_depth: Field<Count<1, 65_536>>,
     /// Bandwidth of a queue: over TCP, the bandwidth of one connection and of the core that serves it (default:
     /// infinite).
@@ -41,7 +42,7 @@ pub(crate) struct NvmeOf {
     /// How files are read: "direct": past the page cache; "cold": through a page cache that is empty at the start;
     /// "warm": from a page cache that holds all files (default: "cold").
     access: Field<Access>,
-    /// Core time that a request costs the reading node, as part of the request's time (default: nothing).
+    /// Core time that each request costs the reading node; the request's time includes it (default: nothing).
     cpu: Field<CpuSettings>,
     /// Capacity of the target for data sets that jobs copy to it (default: as much as they copy).
     capacity: Field<Positive<Size>>,

@@ -31,8 +31,8 @@ pub(crate) struct ParallelFs {
     stripe_count: Field<Count<1, 10_000>>,
     /// Stripe size: bytes of a file on one target before the file goes on to the next target (default: 1 MiB).
     stripe_size: Field<Positive<Size>>,
-    /// Target on which every file begins, counted from 0, or "round-robin": each file begins where the one before
-    /// ended, as Lustre places them (default: "round-robin").
+    /// Target on which every file begins, counted from 0, or "round-robin": each file begins on the target after
+    /// the last target of the previous file, as Lustre places files (default: "round-robin").
     stripe_offset: Field<StripeOffsetSettings>,
     /// Bandwidth of all transfers together (default: infinite).
     bandwidth: Field<Positive<units::Bandwidth>>,

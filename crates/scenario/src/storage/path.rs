@@ -17,13 +17,13 @@ pub enum Location {
     Shared,
 }
 
-/// What serves the bytes of a request.
+/// A link with the storage's `bandwidth`, which all transfers share; each transfer gets at most `per_stream`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Service {
     /// A link of the storage's `bandwidth`, which all transfers share; each transfer gets at most `per_stream`.
     Link,
-    /// The head of a hard disk, which serves one request at a time. It seeks before a request that does not begin
-    /// where the request before ended, and reads as fast as a transfer that has the disk to itself.
+    /// The head of a hard disk, which serves one request at a time. It seeks before a request that does not begin where the
+    /// previous request ended, and reads as fast as a transfer that has the disk to itself.
     DiskHead {
         /// Seek time [s].
         seek: f64,
@@ -40,7 +40,7 @@ pub enum Service {
 pub struct Queues {
     /// Number of queues of each node.
     pub number: u32,
-    /// Requests of a queue that are in progress at once; further requests wait in order of arrival.
+    /// Maximum number of requests of a queue in progress at once; further requests wait in order of arrival.
     pub depth: u32,
     /// Bandwidth of a queue [B/s]; may be infinite.
     pub bandwidth: f64,
@@ -50,16 +50,16 @@ pub struct Queues {
 /// come, first served, at `operations` per second); the rate limit of requests; the latency; and the service of its bytes,
 /// which may also pass the node's NIC, the I/O queue and storage targets.
 ///
-/// The simulator is built from this path. Live runs enforce the limits in it that the scenario file sets. Rules, advice and the
-/// naive model read it. None of them depends on the kind of storage.
+/// The simulator is built from this path. Live runs enforce the limits in it that the scenario file sets. The checks of a
+/// scenario, the advice and the naive model read the path too. None of these users depends on the kind of storage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestPath {
     /// Where the storage is.
     pub location: Location,
     /// How files are read.
     pub access: Access,
-    /// Operations per second [1/s]; may be infinite. Behind I/O queues every request is an operation; elsewhere only opens of
-    /// files are.
+    /// Operations per second [1/s]; may be infinite. Behind I/O queues every request is an operation; elsewhere only file opens
+    /// are operations.
     pub operations: f64,
     /// I/O queues of each node, if it has any.
     pub queues: Option<Queues>,
@@ -69,8 +69,8 @@ pub struct RequestPath {
     pub latency: Distribution,
     /// What serves the bytes.
     pub service: Service,
-    /// Total bandwidth by number of concurrent transfers: of the storage in each node, or of the storage that all
-    /// nodes share.
+    /// Bandwidth of all transfers together, by the number of concurrent transfers: for the storage in each node, or for the
+    /// storage that all nodes share.
     pub bandwidth: Bandwidth,
     /// Highest bandwidth of one transfer [B/s]; may be infinite.
     pub per_stream: f64,
@@ -81,7 +81,7 @@ pub struct RequestPath {
 }
 
 impl RequestPath {
-    /// Returns the path to a storage without any limits.
+    /// Returns a request path without any limits, to a storage at `location`.
     #[must_use]
     pub fn unlimited(location: Location, access: Access) -> RequestPath {
         RequestPath {
@@ -111,7 +111,7 @@ impl RequestPath {
         self.location == Location::NodeMemory
     }
 
-    /// Returns the table of measured throughput; `None` if something else serves the requests.
+    /// Returns the table of measured throughput; `None` if the storage has no such table.
     #[must_use]
     pub fn measured(&self) -> Option<&Arc<Throughput>> {
         match &self.service {
@@ -120,7 +120,7 @@ impl RequestPath {
         }
     }
 
-    /// Returns the seek time of the disk's head [s]; `None` if there is no such head.
+    /// Returns the seek time of the disk head [s]; `None` if the storage has no disk head.
     #[must_use]
     pub fn seek(&self) -> Option<f64> {
         match self.service {
@@ -129,8 +129,8 @@ impl RequestPath {
         }
     }
 
-    /// Returns the highest bandwidth of a request of `bytes` bytes that is alone [B/s]: the minimum of the bandwidths
-    /// of one transfer, of the I/O queue and of the targets. The storage's `bandwidth` does not matter.
+    /// Returns the maximum bandwidth of a request of `bytes` bytes while no other request is in progress [B/s]: the minimum of
+    /// the bandwidths of one transfer, of the I/O queue and of the targets. The storage's `bandwidth` does not matter.
     #[must_use]
     pub fn most_of_one(&self, bytes: f64) -> f64 {
         let targets = self.targets.map(|of| of.bandwidth * f64::from(of.serving(bytes)));

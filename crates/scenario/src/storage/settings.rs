@@ -74,7 +74,7 @@ pub(super) trait Kind {
     /// in files of this `layout`. Reports a problem and returns `None` if a key is invalid.
     fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath>;
 
-    /// Returns the limits of the storage that the scenario file sets.
+    /// Returns which limits of the storage the scenario file sets.
     fn written(&self) -> Written {
         Written::default()
     }
@@ -84,7 +84,7 @@ pub(super) trait Kind {
         None
     }
 
-    /// Returns the setting of the cache of the storage's files on nodes, if the kind has this setting.
+    /// Returns the setting that caches the storage's files on nodes, if the kind has this setting.
     fn cache(&self) -> Option<&Field<CacheSettings>> {
         None
     }
@@ -133,7 +133,7 @@ pub(super) fn time_or_none(
     }
 }
 
-/// Core time that a request costs the node, as part of the request's time.
+/// Core time that each request costs the node; the request's time includes it.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CpuSettings {

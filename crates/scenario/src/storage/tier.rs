@@ -17,7 +17,7 @@ pub struct Tier {
     /// Bytes that the tier can hold [B], if that is given.
     pub capacity: Option<f64>,
     /// Bandwidth of all writes together [B/s]; `None`: the bandwidth of reads. Writes and reads share the storage's
-    /// time: each takes the part of the time that it needs.
+    /// time: each of them uses the time that it needs at its own bandwidth.
     pub write: Option<f64>,
 }
 
@@ -35,8 +35,8 @@ impl Tier {
 /// Cache of a storage's files on a tier of each node.
 ///
 /// All jobs of a node share the cache. It is empty at the start. A request that misses the page cache looks in this
-/// cache first. What the cache does not have comes from the storage below and is written to the cache on the way,
-/// at the rate of the slower of the two.
+/// cache first. Data that the cache lacks is read from the storage and written to the cache on the way, at the lower
+/// rate of the storage and the tier.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TierCache {
     /// Index of the tier into [`crate::Scenario::storage`].
@@ -56,7 +56,7 @@ pub struct TierCache {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheUnit {
-    /// Whole files: the first request that misses in a shard brings the whole shard.
+    /// Whole files: the first request that misses in a shard loads the whole shard into the cache.
     File,
     /// The bytes of one request.
     Page,
@@ -73,16 +73,16 @@ pub(super) struct CacheSettings {
     capacity: Field<Positive<Size>>,
     /// Which file or page is evicted for a new one (default: "lru").
     policy: Field<CachePolicy>,
-    /// What is cached and evicted as a whole: "file", or "page", the bytes of one request (default: "file").
+    /// Unit that is cached and evicted as a whole: "file", or "page", the bytes of one request (default: "file").
     unit: Field<CacheUnit>,
-    /// Whether the nodes of a job look into each other's caches before they read from the storage below, and keep
-    /// nothing that another of them keeps (default: false).
+    /// Whether the nodes of a job look into each other's caches before they read from the storage, and cache nothing
+    /// that another of these nodes caches (default: false).
     peers: Field<bool>,
 }
 
 impl CacheSettings {
-    /// Checks the table at document node `at` and returns its cache; the tier must be one of the storages `all`.
-    /// Returns `None` if the table is invalid.
+    /// Checks the table at document node `at` and returns the cache that it describes; the tier must be one of the
+    /// storages `all`. Returns `None` if the table is invalid.
     fn resolve(
         &self,
         check: Check<'_>,

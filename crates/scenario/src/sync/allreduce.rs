@@ -27,7 +27,7 @@ use serde::Deserialize;
 pub(crate) struct AllreduceSettings {
     /// Bytes of all gradients (default: those of the catalogue's model).
     gradients: Field<Positive<Size>>,
-    /// Number of tensors of equal size that the gradients are in (default: not said, and buckets are cut anywhere).
+    /// Number of tensors of equal size that hold the gradients (default: not said, and buckets are cut anywhere).
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the gradients of the catalogue's model are reduced: "fp32" or "fp16" (default:
     /// that of `model.precision`).
@@ -59,9 +59,10 @@ pub(crate) struct AllreduceSettings {
     /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
     /// "nccl").
     library: Field<LibraryName>,
-    /// Longest piece of a buffer that a tree or chain sends on by itself (default: whole buckets).
+    /// Maximum size of the pieces in which a tree or chain forwards a buffer (default: whole buckets).
     chunk: Field<Positive<Size>>,
-    /// Transport that carries the gradients, and what it costs beside the links (default: nothing but the links).
+    /// Transport that carries the gradients, and its costs in addition to the links' (default: nothing but the
+    /// links).
     transport: Field<TransportSettings>,
     /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
     /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a
@@ -198,7 +199,7 @@ impl AllreduceSettings {
         }
     }
 
-    /// Returns the buckets of the size that the key `buckets` sets; if the key is not set, by the default of the
+    /// Returns buckets of the size that the key `buckets` sets; if the key is not set, of the default size of the
     /// job's framework.
     fn bucketed(
         &self,

@@ -34,7 +34,7 @@ pub(super) enum CompressionSettings {
     /// Compressed gradients that can be added up like gradients: each number has fewer bits, as in half precision,
     /// or there are fewer numbers, as in a low-rank approximation.
     Quantised(Field<CodingSettings>),
-    /// Some of the numbers with their indices, such as the largest ones: each rank has different ones, so that an
+    /// Some of the numbers (such as the largest ones) with their indices. Each rank sends different numbers, so an
     /// allreduce becomes an allgather, whose bytes grow with the number of ranks.
     Sparse(Field<CodingSettings>),
 }

@@ -17,8 +17,8 @@ use serde::Deserialize;
 pub(super) const MOST_STEPS: u64 = 1_000_000;
 
 /// Each model copy trains by itself, and every few steps it and a centre, a model that all share, move towards each
-/// other. The model copy sends its parameters to the centre and gets the centre's; gradients are not sent (S.
-/// Zhang, A. Choromanska and Y. LeCun, *Deep learning with Elastic Averaging SGD*, NIPS 2015).
+/// other. The model copy sends its parameters to the centre and gets the parameters of the centre; gradients are
+/// not sent (S. Zhang, A. Choromanska and Y. LeCun, *Deep learning with Elastic Averaging SGD*, NIPS 2015).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ElasticAveragingSettings {
@@ -37,7 +37,8 @@ pub(crate) struct ElasticAveragingSettings {
     servers: Field<Number>,
     /// Placement and hardware of each server (default: a node of its own, like the cluster's nodes).
     server: Field<ServerSettings>,
-    /// Transport that carries the parameters, and what it costs beside the links (default: nothing but the links).
+    /// Transport that carries the parameters, and its costs in addition to the links' (default: nothing but the
+    /// links).
     transport: Field<TransportSettings>,
 }
 

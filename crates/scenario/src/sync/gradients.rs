@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn gradients_ready_in_the_same_cycle_are_fused_up_to_the_buffer_size() {
         // System: 4 tensors of 25 B in a backward pass of half a step, cycles of a quarter of a step. Expectation:
-        // the tensors of 0.625 and 0.75 are reduced at 0.75, the others at 1; buffers of 30 B hold one tensor each.
+        // the tensors that are ready at 0.625 and 0.75 of the step are reduced at 0.75, the others at 1; buffers of
+        // 30 B hold one tensor each.
         let bucket =
             |bytes, tensors, ready| Bucket { bytes, raw: bytes, tensors, ready, compress: 0.0 };
         let gradients = even(100.0, 4, 0.5);

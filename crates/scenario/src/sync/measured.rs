@@ -9,7 +9,7 @@ use crate::reading::time;
 use forebay_model::law::TransportLaw;
 use std::collections::BTreeMap;
 
-/// Query for one of the profile's laws of collectives.
+/// Query for the profile's law of a collective.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MeasuredQuery<'a> {
     /// The key that names a transport of the profile.

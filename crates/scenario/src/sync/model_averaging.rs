@@ -36,9 +36,9 @@ pub(crate) struct AveragingSettings {
     /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
     /// "nccl").
     library: Field<LibraryName>,
-    /// Longest piece of a model that a tree or chain sends on by itself (default: the whole model).
+    /// Maximum size of the pieces in which a tree or chain forwards a model (default: the whole model).
     chunk: Field<Positive<Size>>,
-    /// Transport that carries the models, and what it costs beside the links (default: nothing but the links).
+    /// Transport that carries the models, and its costs in addition to the links' (default: nothing but the links).
     transport: Field<TransportSettings>,
     /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
     /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a

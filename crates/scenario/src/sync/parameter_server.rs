@@ -21,7 +21,7 @@ use serde::Deserialize;
 pub(crate) struct ParameterServerSettings {
     /// Bytes of all parameters; gradients have as many bytes (default: those of the catalogue's model).
     parameters: Field<Positive<Size>>,
-    /// Number of tensors of equal size that the parameters are in (default: 1).
+    /// Number of tensors of equal size that hold the parameters (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the parameters and gradients of the catalogue's model are sent: "fp32" or
     /// "fp16" (default: that of `model.precision`).
@@ -42,8 +42,8 @@ pub(crate) struct ParameterServerSettings {
     servers: Field<Number>,
     /// Placement and hardware of each server (default: a node of its own, like the cluster's nodes).
     server: Field<ServerSettings>,
-    /// Transport that carries gradients and parameters, and what it costs beside the links (default: nothing but
-    /// the links).
+    /// Transport that carries gradients and parameters, and its costs in addition to the links' (default: nothing
+    /// but the links).
     transport: Field<TransportSettings>,
 }
 

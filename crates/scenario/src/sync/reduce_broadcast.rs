@@ -22,7 +22,7 @@ use serde::Deserialize;
 pub(crate) struct ReduceBroadcastSettings {
     /// Bytes of all parameters; gradients have as many bytes (default: those of the catalogue's model).
     parameters: Field<Positive<Size>>,
-    /// Number of tensors of equal size that the parameters are in (default: 1).
+    /// Number of tensors of equal size that hold the parameters (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the parameters and gradients of the catalogue's model are sent: "fp32" or
     /// "fp16" (default: that of `model.precision`).
@@ -50,10 +50,10 @@ pub(crate) struct ReduceBroadcastSettings {
     /// Library whose choice of algorithm "auto" follows (default: "open-mpi" with a `transport` of MPI, otherwise
     /// "nccl").
     library: Field<LibraryName>,
-    /// Longest piece of a buffer that a tree or chain sends on by itself (default: whole buffers).
+    /// Maximum size of the pieces in which a tree or chain forwards a buffer (default: whole buffers).
     chunk: Field<Positive<Size>>,
-    /// Transport that carries parameters and gradients, and what it costs beside the links (default: nothing but
-    /// the links).
+    /// Transport that carries parameters and gradients, and its costs in addition to the links' (default: nothing
+    /// but the links).
     transport: Field<TransportSettings>,
     /// How the time of a collective is simulated: "flow": each transfer shares links with everything else;
     /// "analytic": the collective takes its time on an idle network; "auto": "flow" up to a million transfers in a

@@ -24,7 +24,7 @@ pub(super) enum Precision {
 
 /// The keys of a sync table that state which gradients or parameters are sent.
 pub(super) struct Sent<'s> {
-    /// Name in scenario files of the key `bytes`.
+    /// Name that the key `bytes` has in scenario files.
     pub(super) key: &'static str,
     pub(super) bytes: &'s Field<Positive<Size>>,
     pub(super) tensors: &'s Field<Count<1, MOST_TENSORS>>,

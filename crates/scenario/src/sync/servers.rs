@@ -174,8 +174,8 @@ pub(super) struct Written<'s> {
 pub(super) type Number = Count<1, MOST_SERVERS>;
 
 impl Written<'_> {
-    /// Checks the keys of the table at document node `at` and returns its servers; `None` if a key is wrong.
-    /// `pushed` and `pulled` are the buckets with the bytes that model copies push and pull.
+    /// Checks the keys of the table at document node `at` and returns the servers that they describe; `None` if a
+    /// key is wrong. `pushed` and `pulled` are the buckets with the bytes that model copies push and pull.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,

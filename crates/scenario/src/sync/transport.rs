@@ -1,4 +1,4 @@
-//! Transports that carry collectives: what they cost beside the links.
+//! Transports that carry collectives, and their costs in addition to the links'.
 
 use super::Reduction;
 use super::cpu::{CpuSettings, MessageCpu};
@@ -72,10 +72,12 @@ pub(crate) struct Costs {
     per_tensor: Field<Amount<Time>>,
     /// Rate at which a receiver adds received bytes to its own (default: infinite).
     sum: Field<Positive<Bandwidth>>,
-    /// Core time of each message at its node, for which it competes with data loading (default: none).
+    /// Core time that each message costs its sender's node and its receiver's node; messages compete with data
+    /// loading for the cores (default: none).
     cpu: Field<CpuSettings>,
-    /// Name of a transport in the scenario's profile, whose measured time of an allreduce among the job's ranks is
-    /// taken. The allreduce loads links as a ring of the measured bus bandwidth (default: not so).
+    /// Name of a transport in the scenario's profile: the simulation uses the time that was measured for an
+    /// allreduce among the job's ranks. The allreduce loads links as a ring of the measured bus bandwidth (default:
+    /// not so).
     profile: Field<String>,
 }
 
@@ -89,7 +91,8 @@ pub(crate) struct Latencies {
 }
 
 impl Transport {
-    /// Returns a transport without costs beside the links, with these latencies inside nodes and between nodes [s].
+    /// Returns a transport with these latencies inside nodes and between nodes [s], and no other costs in addition
+    /// to the links'.
     #[must_use]
     pub fn of_links(latency_inside: f64, latency: f64) -> Transport {
         Transport {
@@ -170,8 +173,8 @@ pub(super) fn auto(settings: &Field<TransportSettings>) -> (Reduction, &'static 
     }
 }
 
-/// Returns the library whose choice of algorithm a root's collectives follow by default, which depends on their
-/// transport, and the source of this default.
+/// Returns how a root's collectives are done by default (the library of their transport chooses the algorithm), and
+/// the source of this default.
 pub(super) fn library(settings: &Field<TransportSettings>) -> (Reduction, &'static str) {
     match auto(settings) {
         (Reduction::By { .. }, _) => (Reduction::Auto(Library::Nccl), "NCCL 2.20"),

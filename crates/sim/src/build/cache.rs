@@ -11,8 +11,8 @@ use forebay_scenario::{Dataset, Job, Layout};
 
 use super::Builder;
 
-/// Divides each data set into cache units with `cut`; units are numbered through all data sets. Returns the units of each data
-/// set and the total number of units.
+/// Divides each data set into cache units with `cut`; units are numbered consecutively across all data sets. Returns the units
+/// of each data set and the total number of units.
 pub(super) fn units(
     datasets: &[Dataset],
     cut: fn(&Dataset, u64) -> (Units, u64),

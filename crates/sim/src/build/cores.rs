@@ -110,8 +110,9 @@ impl Builder<'_> {
         link
     }
 
-    /// Returns the core-seconds of messages of a job copy on nodes from `first` on, whose cores its loaders use too; `None` if
-    /// messages take no core time.
+    /// Returns the core-seconds of a job copy's messages, and the cores that spend them. The job copy is on nodes from `first`
+    /// on; its messages and its loaders share the cores of these nodes. Returns `None` if neither messages nor updates at
+    /// servers take core time.
     pub(super) fn overhead(&mut self, job: &Job, copy: JobId, first: u32) -> Option<Overhead> {
         let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
         let update = job.servers().map_or(0.0, |servers| 1.0 / servers.update);
@@ -131,7 +132,7 @@ impl Builder<'_> {
         Some(Overhead { cost, update, servers: job.ranks(), cores, idle })
     }
 
-    /// Returns the cores of the servers of a job copy on nodes from `first` on.
+    /// Returns the cores of each parameter server of a job copy, which is on nodes from `first` on.
     fn server_cores(
         &mut self,
         job: &Job,
@@ -199,7 +200,7 @@ impl OnCores {
     }
 
     /// Returns the group of flows over `route` that also use a core; `None` if the cores are a FIFO station. Transfers and
-    /// threads compete for cores as equals, by their share of a core.
+    /// threads that compete for cores get equal shares of a core.
     pub(super) fn coupled(
         &self,
         builder: &mut Builder,

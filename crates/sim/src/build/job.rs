@@ -91,8 +91,8 @@ impl Builder<'_> {
     }
 
     /// Lets the workers of loader `l`, which feeds one device, record only the sums of their activities instead of a timeline,
-    /// if no stall needs the timeline. This is so if the loader has a single stage (no worker waits for another one) and does
-    /// not poll (devices find batches at once), and if timelines are notified of each wait that begins.
+    /// if no stall needs the timeline. No stall needs it if the loader has a single stage (no worker waits for another one),
+    /// the loader does not poll (devices find batches at once), and the loader notifies timelines of each wait that begins.
     fn sum_up(&mut self, l: LoaderId) {
         let loader = &self.parts.loaders[l];
         if loader.stages.len() > 1 || loader.polling.is_some() || !loader.tells {
@@ -120,7 +120,7 @@ impl Builder<'_> {
     /// Returns the state of a job copy that has no loaders and devices yet.
     fn job_run(&mut self, of: &JobCopy, index: usize, copy: u32) -> JobRun {
         let job = of.job;
-        // Nodes that differ from the first ones have a factor for that: see `slowness`.
+        // These are the times on the first nodes; `slowness` is the factor for nodes that differ from them.
         let node = &self.scenario.cluster.node;
         let threads = match job.device {
             Processor::Accelerator => None,
@@ -190,7 +190,7 @@ impl Builder<'_> {
         job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()
     }
 
-    /// Adds the devices that the last loader feeds; this loader has number `rank` in the job copy.
+    /// Adds the devices that the most recently added loader feeds; this loader has number `rank` in the job copy.
     fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
         let l = self.parts.loaders.loaders.next_id() - 1;
         let (own, learners) = (of.job.copies_per_loader(), of.job.learners.most);
@@ -237,7 +237,8 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
     )
 }
 
-/// Returns the record of steps of a job that starts at `start`; only a part of the job's learners may be active at first.
+/// Returns the record of steps of a job that starts at `start`; at first only the initial number of learners is in use, which
+/// may be fewer than the maximum.
 fn steps_of(job: &Job, start: Time) -> Steps {
     let mut steps = Steps::new(start);
     steps.share_among(f64::from(job.learners.first()) / f64::from(job.learners.most));

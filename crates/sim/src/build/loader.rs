@@ -121,8 +121,8 @@ impl Builder<'_> {
         self.scenario.datasets[..dataset].iter().map(Dataset::files).fold(0, u64::saturating_add)
     }
 
-    /// Returns the mount of storage `index` on the node being built, for threads on `cores`. If `beyond` is set, it is a further
-    /// link use of the bytes, after the storage's own route.
+    /// Returns the mount of storage `index` on the node being built, for threads on `cores`. If `beyond` is set, the bytes also
+    /// use this link, after the storage's own route.
     pub(super) fn loader_mount(
         &mut self,
         index: usize,

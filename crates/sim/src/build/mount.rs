@@ -48,9 +48,9 @@ pub(super) enum Client {
 }
 
 impl Builder<'_> {
-    /// Returns the mount of storage `index` for one more client, the route of its bytes, and the latency and core use that
-    /// remain after a request's core-seconds have been taken out of its time. If `beyond` is set, it is the last link use of
-    /// the route.
+    /// Returns three things for one more client of storage `index`: the mount; the route of the bytes; and the latency and core
+    /// use that remain after a request's core-seconds have been taken out of its time. If `beyond` is set, it is the last link
+    /// use of the route.
     pub(super) fn mount(
         &mut self,
         index: usize,
@@ -222,8 +222,8 @@ impl Builder<'_> {
         number
     }
 
-    /// Returns the link use of each byte written to storage `index`. Reads and writes share a link of bandwidth `most`; a write
-    /// occupies this link for as long as the write takes.
+    /// Returns the link use of each byte written to storage `index`; `None` if writes are not limited. If reads and writes
+    /// share a link, of bandwidth `most`, a write occupies the link for as long as the write takes at its own bandwidth.
     fn written(&mut self, index: usize, link: Option<LinkId>, most: f64) -> Option<Use> {
         let storage = &self.scenario.storage[index];
         let rate = storage.tier.and_then(|tier| tier.write);

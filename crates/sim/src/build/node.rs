@@ -66,7 +66,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Returns the taken GPUs as at most two ranges of begin and end (the second may be empty), on a node of `all` GPUs.
+    /// Returns the taken GPUs on a node of `all` GPUs, as at most two ranges (begin, end); the second range may be empty.
     fn spans(self, all: u64) -> [(u64, u64); 2] {
         let end = self.first + self.number;
         [(self.first, end.min(all)), (0, end.saturating_sub(all).min(all))]
@@ -99,8 +99,8 @@ impl Builder<'_> {
         made
     }
 
-    /// Returns the number of reading workers in the loaders built before on this node, and adds the `readers` of the loader
-    /// being built.
+    /// Returns the number of reading workers in the loaders built before on this node; then adds the `readers` of the loader
+    /// being built to this number.
     pub(super) fn readers_before(&mut self, readers: u32) -> u32 {
         let node = self.on_nodes.entry(self.node).or_default();
         let before = node.readers;
@@ -220,7 +220,8 @@ impl Builder<'_> {
         found
     }
 
-    /// Returns the GPU of each model copy of one more loader; empty if GPUs are not simulated as shared.
+    /// Adds a GPU for each model copy of the loader being built, and returns these GPUs; empty if GPUs are not simulated as
+    /// shared.
     pub(super) fn gpus(&mut self, job: &Job) -> Vec<Gpu> {
         if job.kernel().is_none() && job.kernels.is_empty() && job.averaging().is_none() {
             return Vec::new();

@@ -63,7 +63,7 @@ impl Builder<'_> {
     }
 }
 
-/// Marks the links over which stages send each other activations as shared.
+/// Marks as shared the links over which stages send each other activations.
 fn share_sends(parallel: &ParallelRun, ways: &RankRoutes, users: &mut LinkUsers) {
     for (from, to) in parallel.sends() {
         ways.links_between(from, to).into_iter().for_each(|link| users.share(link));

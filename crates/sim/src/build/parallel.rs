@@ -23,7 +23,7 @@ use super::sync::LinkPlace;
 pub(super) struct Stages {
     pub(super) run: ParallelRun,
     pub(super) ways: RankRoutes,
-    /// The program of each stage, for one model copy after the other; model copies with equal programs share them.
+    /// The programs, ordered by model copy, then by stage. Model copies whose programs are equal share one entry for each stage.
     pub(super) programs: Vec<Vec<Op>>,
 }
 
@@ -85,8 +85,8 @@ impl Builder<'_> {
         Some(Stages { run, ways: laid.ways, programs })
     }
 
-    /// Adds the communicators that join the GPUs of each stage with those of other model copies: with all model copies, with
-    /// those that together hold all experts, and with those that hold the same experts.
+    /// Adds the communicators between the same stage of different model copies: of all model copies, of the model copies that
+    /// together hold all experts, and of the model copies that hold the same experts.
     fn communicators_of_copies(
         &mut self,
         laid: &Laid<'_>,
@@ -125,8 +125,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds communicators for sets of devices. Each set comes with the groups of its devices' GPUs, one communicator for each
-    /// group; every device of the set takes part in all of them.
+    /// Adds a communicator for each group of GPUs in `sets`. Each set consists of devices and of groups of their GPUs; every
+    /// device of a set takes part in all communicators of the set.
     fn share(
         &mut self,
         laid: &Laid<'_>,
@@ -152,8 +152,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds one communicator for each of `groups`, whose ranks are on `devices`; all do the same collectives side by side.
-    /// Returns the ids of the communicators.
+    /// Adds one communicator for each of `groups`, whose ranks are on `devices`; all these communicators do the same collectives
+    /// at the same time. Returns the ids of the communicators.
     fn communicators(
         &mut self,
         laid: &Laid<'_>,
@@ -279,12 +279,12 @@ fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
 }
 
 impl Laid<'_> {
-    /// Returns the numbers of the model copies that need programs of their own.
+    /// Returns the numbers of the model copies that have programs of their own; the other model copies share these programs.
     fn experts(&self) -> Range<u32> {
         0..self.job.programs_of_stage()
     }
 
-    /// Returns the programs of all stages for model copy number `expert` among those that need programs of their own.
+    /// Returns the programs of all stages for model copy number `expert`, which has programs of its own.
     fn programs(&self, expert: u32) -> Vec<StageProgram> {
         (0..self.job.shares().len()).map(|stage| self.program(stage, expert)).collect()
     }

@@ -11,8 +11,9 @@ use super::job::JobCopy;
 use super::mount::Client;
 
 impl Builder<'_> {
-    /// Returns the checkpoints and failures of a job copy, on nodes from `node` on and with loaders from `first` on; `servers`
-    /// are the routes to its parameter servers, if it has any. Returns `None` if the job has neither checkpoints nor failures.
+    /// Returns the checkpoints and failures of a job copy, which is on nodes from `node` on and has loaders from `first` on.
+    /// `servers` are the routes to the job copy's parameter servers, if it has any. Returns `None` if the job has neither
+    /// checkpoints nor failures.
     pub(super) fn recovery(
         &mut self,
         of: &JobCopy,
@@ -80,7 +81,8 @@ impl Builder<'_> {
         writers
     }
 
-    /// Returns a writer of `bytes` bytes to a storage, as file number `file`, as a client on a node.
+    /// Returns a writer of `bytes` bytes to file number `file` of a storage; the writer is on a node, and `client` determines
+    /// the route of the bytes.
     fn writer(
         &mut self,
         storage: usize,

@@ -62,8 +62,8 @@ impl Builder<'_> {
         });
     }
 
-    /// Returns how the data set of a job copy is written on the node being built: converted from another one if there is a
-    /// conversion, and written to a tier over `write` or to the shared storage `to`.
+    /// Returns how the data set of a job copy is written on the node being built: to a tier over `write`, or to the shared
+    /// storage `to`. `convert` is the conversion that makes the data set from another one, if there is a conversion.
     fn conversion(
         &mut self,
         copy: &JobCopy,

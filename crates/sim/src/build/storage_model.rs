@@ -15,7 +15,8 @@ pub(super) struct StorageModel<'s> {
     pub(super) remote: bool,
 }
 
-/// What remains of a storage's times after the core-seconds of a request have been taken out of them.
+/// The result of taking a request's core-seconds out of a storage's times: a correction of the latency, and the way in which
+/// the core-seconds are spent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rest {
     /// Correction of the latency [s]; may be negative.
@@ -61,9 +62,11 @@ impl<'s> StorageModel<'s> {
 
 impl StorageModel<'_> {
     /// Takes a request's core-seconds, which its measured time includes, out of the latency and the time per byte. If the
-    /// core-seconds exceed one of these two, the other one is reduced instead, for requests of `size` bytes. If the links are
-    /// too slow for the remaining time per byte, transfers keep a core busy while they last; but only if core work is more than
-    /// half of the time per byte, or if the latency is too short to be reduced instead.
+    /// core-seconds exceed one of these two, the other one is reduced instead, for requests of `size` bytes.
+    ///
+    /// Links may be so slow that the time per byte cannot be reduced by the whole core time per byte. Then the latency is
+    /// reduced by the missing part. But if the latency is too short for that, or if the core time is more than half of the time
+    /// per byte, the transfer keeps a core busy while it lasts instead.
     pub(super) fn take_cpu(&mut self, size: f64) -> Rest {
         let cpu = self.path.cpu;
         if cpu == ReadCpu::default() {
@@ -92,16 +95,16 @@ impl StorageModel<'_> {
         Rest { latency: fixed.max(0.0) - latency, cpu, coupled: None }
     }
 
-    /// Lets a transfer keep a core busy while it lasts. Without core work, a transfer takes `per_byte` [s/B]; over the links it
-    /// takes at least `least` [s/B].
+    /// Lets a transfer keep a core busy while it lasts. A transfer that is alone takes `per_byte` by its measured time, and at
+    /// least `least` over the links [s/B].
     fn couple(&mut self, per_byte: f64, least: f64) -> Coupled {
         let alone = per_byte.max(self.path.cpu.per_byte);
         self.per_stream = 1.0 / alone;
         Coupled { cpu: self.path.cpu.per_byte, alone: alone.max(least) }
     }
 
-    /// Takes the core's part out of `per_byte` [s/B], since the core works after the bytes have arrived. Returns the difference
-    /// if the core's part is larger than `per_byte` (a negative number), otherwise 0.
+    /// Takes the core time per byte out of `per_byte` [s/B], since the core works after the bytes have arrived. Returns the
+    /// excess as a negative number if the core time per byte is larger than `per_byte`, otherwise 0.
     fn keep_apart(&mut self, per_byte: f64) -> f64 {
         let per_byte = per_byte - self.path.cpu.per_byte;
         // With no time left per byte, a stream has no cap.

@@ -42,8 +42,9 @@ impl LinkPlace {
 }
 
 impl Builder<'_> {
-    /// Returns how the model copies of copy number `copy` of a job synchronise gradients by collectives, on nodes from `node`
-    /// on and with devices from `device` on; `None` if they do not.
+    /// Returns how the model copies of a job copy synchronise by collectives, and the routes between them. The job copy has
+    /// number `copy` among the copies of its job, and is on nodes from `node` on with devices from `device` on. Returns `None`
+    /// if its model copies do not synchronise by collectives.
     pub(super) fn sync(
         &mut self,
         of: &JobCopy,
@@ -160,7 +161,7 @@ impl Builder<'_> {
         Some(SyncTracks { reduction, waiting })
     }
 
-    /// Returns the link at a place of a node or rack, which all jobs there share; adds it at the first call.
+    /// Returns the link at `place`, which all jobs on that node or rack share; adds the link at the first call.
     pub(super) fn link_at(&mut self, place: LinkPlace, bandwidth: f64) -> LinkId {
         self.node = place.of;
         match place {

@@ -7,8 +7,8 @@ use forebay_scenario::{Distribution, InnerThreads, Job, Operation, Stage};
 
 use super::Builder;
 
-/// Maximum number of operations in each list of a stage. It keeps the random-number keys of operations distinct, which consist
-/// of stage, list and position in the list.
+/// Maximum number of operations in each list of a stage. The random-number key of an operation consists of stage, list and
+/// position in the list; this limit keeps the keys of different operations distinct.
 const LIST: usize = 128;
 
 impl Builder<'_> {

@@ -122,7 +122,7 @@ impl Communicator {
 }
 
 impl CommunicatorRun {
-    /// Returns communicator number `number` of all, which belongs to job copy `job`.
+    /// Creates a communicator of job copy `job`; `number` is the communicator's id.
     pub(crate) fn new(
         (job, number): (JobId, CommunicatorId),
         kind: Communicator,

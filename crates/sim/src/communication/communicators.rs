@@ -89,8 +89,8 @@ impl Communicators {
         exchange.take_arrived(&mut self.messages)
     }
 
-    /// Returns the route from one rank of job copy `j` to another, at the pace of its transport; `None` if its ranks exchange
-    /// nothing.
+    /// Returns the route from rank `from` of job copy `j` to rank `to`, at the pace of the job's transport; `None` if the job's
+    /// ranks exchange nothing.
     pub(crate) fn way(&mut self, env: &mut Env, j: JobId, from: u32, to: u32) -> Option<RankRoute> {
         let ways = self.ways[j].as_mut()?;
         ways.keep(None);

@@ -49,7 +49,7 @@ pub(super) struct Around<'a> {
     pub(super) env: &'a mut Env,
     pub(super) messages: &'a mut Messages,
     pub(super) ways: &'a mut RankRoutes,
-    /// Activities that have got a core that a message has freed.
+    /// Activities that have been given a core that a message has freed.
     pub(super) admitted: Vec<Waiting>,
 }
 
@@ -75,7 +75,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the party that has a port.
+    /// Returns the party at `port`.
     fn party(&self, port: u32) -> u32 {
         self.members.rank_of(port).unwrap_or_else(|| self.members.ranks + (SWITCHES - port))
     }

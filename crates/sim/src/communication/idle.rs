@@ -59,7 +59,7 @@ pub(super) fn follow(
     Followed { takes: Span(idle.end.0), uses }
 }
 
-/// Returns an environment in which nothing else runs and no random numbers are drawn.
+/// Returns an environment in which nothing else runs and no random numbers are sampled.
 fn nothing() -> Env {
     Env::new(Streams::new(0, 0))
 }

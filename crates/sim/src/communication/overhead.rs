@@ -20,7 +20,7 @@ pub(crate) struct Overhead {
     pub(crate) servers: u32,
     /// The cores of each rank's node, if messages from and to the rank use any.
     pub(crate) cores: Vec<Option<Cores>>,
-    /// For each entry of `cores`, a description from which a copy can be made that nothing else uses.
+    /// For each different entry of `cores`, a description from which an unshared copy of these cores can be made.
     pub(crate) idle: BTreeMap<Cores, IdleCores>,
 }
 
@@ -44,7 +44,8 @@ impl Overhead {
         (seconds > 0.0).then_some((cores, seconds))
     }
 
-    /// Returns the same overhead, on copies of the cores in `network` and `stations` that nothing else uses.
+    /// Returns the same overhead on copies of the cores. The copies are added to `network` and `stations`, and nothing else
+    /// uses them.
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,

@@ -38,7 +38,7 @@ pub(crate) struct LinkUsers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Users {
     None,
-    /// The transfers of one communicator.
+    /// Only the transfers of one communicator use the link.
     One(CommunicatorId),
     Several,
 }

@@ -32,8 +32,8 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Returns the given pieces for each step whose number, counted from 1, is a multiple of `interval`; a root broadcasts
-    /// `given` buckets.
+    /// Creates the pieces of steps: each step whose number, counted from 1, is a multiple of `interval` has the pieces `all`.
+    /// A root broadcasts `given` buckets.
     pub(crate) fn new(all: Vec<Piece>, interval: u64, given: u32) -> Pieces {
         let so_far = |sum: &mut u32, piece: &Piece| {
             *sum += piece.made;

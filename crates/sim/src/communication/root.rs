@@ -1,5 +1,5 @@
-//! Parameters and updates at a root: forward waits for parameters that the root broadcasts, and all devices wait for the root's
-//! update.
+//! Waits for parameters from parameter servers, and the update of parameters at a root (or the decompression of gradients on
+//! every device) at the end of a step.
 
 use crate::device::{Device, State};
 use crate::env::Env;
@@ -13,8 +13,8 @@ use forebay_report::{Cause, StallCause};
 use super::sync::SyncRun;
 
 impl Jobs {
-    /// Begins the computation of device `d` if its parameters have been pulled from the servers; otherwise begins the wait for
-    /// them and returns true.
+    /// Returns whether device `d` has to wait before it computes: for parameters from the servers, or for a checkpoint. If so,
+    /// begins this wait; otherwise records that the computation begins.
     pub(crate) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { job, model, next, .. } = self.devices[d];
         let job = &mut self.jobs[job];
@@ -29,15 +29,15 @@ impl Jobs {
         !there
     }
 
-    /// Begins the wait of device `d` for parameters.
+    /// Begins the wait of device `d` for parameters from the servers.
     fn wait_for_parameters_from(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         (device.state, device.since) = (State::AwaitingParameters, env.now);
         self.trace_device(env, d, Cause::Communication.name());
     }
 
-    /// Begins the update of job copy `j`, whose gradients are all reduced, once all devices have computed: the root applies
-    /// the gradients, or every device decompresses them.
+    /// Begins the update of job copy `j` if all devices have computed and no update has begun; all gradients must be reduced. The
+    /// root applies the gradients, or every device decompresses them.
     pub(super) fn begin_update(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let root = job.parts.devices.start;
@@ -60,8 +60,8 @@ impl Jobs {
         }
     }
 
-    /// Records the stalls of an update of job copy `j` that began at `start`: either all devices computed, or the root computed
-    /// and the other devices waited for it.
+    /// Records the time of an update of job copy `j` that began at `start`. Either all devices computed, or only the root
+    /// computed and the other devices stalled until it had finished.
     pub(super) fn account_for_update(&mut self, now: Time, j: JobId, start: Time) {
         let job = &mut self.jobs[j];
         if start == now {

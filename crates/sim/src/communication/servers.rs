@@ -1,4 +1,4 @@
-//! Parameter servers, and the progress of each model copy with them.
+//! Parameter servers, and the progress of each model copy in its exchanges with them.
 //!
 //! A model copy pushes each bucket in parts, one to each server, when its backward pass has made the bucket. A server adds a
 //! part when the part has arrived and a core has done the work. From then on, the model copy that pushed the part may pull it
@@ -34,10 +34,10 @@ pub(crate) struct ServerRun {
     overhead: Vec<Span>,
     pub(super) exchange: Exchange,
     pub(super) lines: Lines,
-    /// The parcel that each message carries.
+    /// For each message, the parcel that it carries.
     pub(super) parcels: BTreeMap<MessageId, Parcel>,
-    /// Number of steps done, summed over model copies. `samples` counts the samples of the steps that have not yet been
-    /// reported as a step of all model copies.
+    /// Number of steps done, summed over model copies. `samples` counts the samples of the steps done since a step of all model
+    /// copies was last reported.
     done: u64,
     samples: u64,
     pub(crate) books: SyncOutcome,
@@ -65,8 +65,8 @@ pub(super) struct Parcel {
 }
 
 impl ServerRun {
-    /// Returns the exchanges of `workers` model copies of job copy `job` with `servers` servers; `buckets` holds the
-    /// preparation time and the shards of each bucket.
+    /// Returns the state of the exchanges of job copy `job` before the first one: `workers` model copies exchange with `servers`
+    /// servers. `buckets` holds the preparation time and the shards of each bucket.
     pub(crate) fn new(
         job: JobId,
         pieces: Pieces,
@@ -99,7 +99,7 @@ impl ServerRun {
         }
     }
 
-    /// Returns whether all gradients of a step make one update.
+    /// Returns whether training is synchronous: the gradients of all model copies in a step make one update.
     pub(crate) fn is_synchronous(&self) -> bool {
         self.slack == 0
     }
@@ -225,7 +225,7 @@ impl ServerRun {
         (released, over)
     }
 
-    /// Counts one more part that `worker` pushed as added; returns whether it was the last part of the push.
+    /// Records that a server has added one more part that `worker` pushed; returns whether it was the last part of the push.
     fn count(&mut self, worker: u32) -> bool {
         let updates = self.books.updates;
         let worker = self.worker(worker);
@@ -276,7 +276,7 @@ impl ServerRun {
         self.worker(worker).pulls()
     }
 
-    /// Returns the model copy that `worker` waited for last, and the time of that model copy's computation.
+    /// Returns the model copy that most recently held up `worker`, and the time of that model copy's computation.
     pub(crate) fn held(&self, worker: u32) -> Option<Held> {
         self.workers[Id::new(worker)].held
     }
@@ -293,8 +293,9 @@ impl ServerRun {
         self.worker(worker).finish(step)
     }
 
-    /// Returns the samples of a step of all model copies. Such a step is complete when the model copies together have done as
-    /// many steps as there are model copies since the step before. Returns `None` if the step is not complete.
+    /// Returns the number of samples in a step of all model copies if such a step has just been completed; otherwise `None`. A
+    /// step of all model copies is complete each time that the number of steps done, summed over model copies, is a multiple of
+    /// the number of model copies.
     pub(super) fn whole(&mut self) -> Option<u64> {
         let whole = self.done.is_multiple_of(self.workers.len() as u64);
         whole.then(|| std::mem::take(&mut self.samples))

@@ -13,7 +13,7 @@ pub(crate) struct Shard {
     /// Minimum number of pushes over model copies; `slowest` is the number of model copies with this minimum.
     least: u64,
     slowest: u32,
-    /// Model copies that have pushed and not pulled since, in order of their pushes.
+    /// Model copies that have pushed and have not pulled since then, in order of their pushes.
     waiting: Vec<u32>,
 }
 

@@ -61,7 +61,7 @@ impl Sums {
 }
 
 impl Jobs {
-    /// Hands the gradients of a piece from device `d` to its GPU, which adds them to the gradients of its other learners.
+    /// Hands the gradients of a piece from device `d` to its GPU, which adds them to the gradients of the GPU's other learners.
     pub(super) fn add_to_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if let Some(gpu) = self.gpu_of(d) {
             gpu.sums.add(piece);
@@ -98,8 +98,8 @@ impl Jobs {
         self.sum_next(env, d);
     }
 
-    /// Queues the gradients of a piece for compression on the GPU of device `d`; starts their reduction at once if gradients
-    /// are not compressed there.
+    /// Queues the gradients of a piece for compression on the GPU of device `d`. If this GPU compresses no gradients, starts the
+    /// reduction of the piece at once.
     pub(super) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if self.compress_seconds(d, piece) == 0.0 {
             return self.start_reductions(env, d, piece);

@@ -29,8 +29,9 @@ pub(crate) struct SyncRun {
 }
 
 impl SyncRun {
-    /// Returns the synchronisation of the gradients of `pieces`. Gradients may be sums over `learners`; they are reduced in
-    /// `communicator`; then an update follows, at a `root` or on every device.
+    /// Returns the state of the synchronisation of `pieces` before the first step. `communicator` reduces the gradients.
+    /// `learners` says whether gradients are first summed over the learners of each GPU. `root` says whether the update, which
+    /// takes the time `update`, happens at a root or on every device.
     pub(crate) fn new(
         pieces: Pieces,
         communicator: CommunicatorId,
@@ -48,7 +49,7 @@ impl SyncRun {
 }
 
 impl Jobs {
-    /// Offers the gradients of a piece that device `d` has computed for reduction.
+    /// Offers for reduction the gradients that device `d` has computed in a piece of the step.
     pub(crate) fn offer_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let j = self.devices[d].job;
         if self.jobs[j].learners.number > 1 {
@@ -115,7 +116,7 @@ impl Jobs {
         true
     }
 
-    /// Ends the part of communication that backward did not hide, and with it the step.
+    /// Ends the part of the communication that the backward pass of job copy `j` did not hide, and with it the step.
     pub(crate) fn end_communication(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let Some(sync) = &mut job.sync else { return };

@@ -19,8 +19,8 @@ use super::overhead::Overhead;
 pub(crate) struct RankLinks {
     pub(crate) node: u32,
     pub(crate) rack: u32,
-    /// Number of the rank's GPU among those GPUs of its node that are ranks; `ranks` is the number of these GPUs, and `ring`
-    /// says whether they form a ring.
+    /// Index of the rank's GPU among the GPUs of its node that have a rank. `ranks` is the number of these GPUs, and `ring` says
+    /// whether they form a ring.
     pub(crate) gpu: u32,
     pub(crate) ranks: u32,
     pub(crate) ring: bool,
@@ -85,7 +85,7 @@ pub(crate) struct RankRoutes {
     latency: [Delay; 2],
     /// Groups of flows, by sender, receiver and pace.
     groups: BTreeMap<Pair, Option<GroupId>>,
-    /// For each sender, the route that it used last: most ranks send to the same one again and again.
+    /// For each sender, the route that it used last, since most ranks send to the same receiver again and again.
     latest: Vec<RankRoute>,
     /// Current pace of transfers, if it differs from the transport's.
     pace: Option<Pace>,
@@ -115,7 +115,8 @@ impl RankRoutes {
         &self.ports[rank as usize]
     }
 
-    /// Returns the same routes, on copies of the links and cores in `network` and `stations` that nothing else uses.
+    /// Returns these routes on copies of their links and cores. The copies are added to `network` and `stations`, and nothing
+    /// else uses them.
     pub(super) fn alone(
         &self,
         network: &mut Network<ActivityId>,
@@ -132,8 +133,8 @@ impl RankRoutes {
         RankRoutes::new(ports, self.transport, latency, Vec::new(), overhead)
     }
 
-    /// Returns the routes between `members`, renumbered from 0, on copies of their links, which are added to the network `own`;
-    /// also returns the copy of each link.
+    /// Returns the routes between `members` on copies of the members' links, which are added to the network `own`; the members
+    /// are renumbered from 0. Also returns the copy of each link.
     pub(super) fn among(
         &self,
         members: &Members,
@@ -155,8 +156,8 @@ impl RankRoutes {
         members.gpus().map(|gpu| &self.ports[gpu as usize])
     }
 
-    /// Returns the links that transfers among `members` may use; `None` if the time of these transfers also depends on cores,
-    /// or on other GPUs between them on a ring.
+    /// Returns the links that transfers among `members` may use; `None` if the time of these transfers also depends on cores, or
+    /// if they may pass through GPUs on a ring that are not members.
     pub(crate) fn links_among(&self, members: &Members) -> Option<Vec<LinkId>> {
         let ports: Vec<&RankLinks> = self.ports_of(members).collect();
         let (first, last) = (ports.first()?, ports.last()?);

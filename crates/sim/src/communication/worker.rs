@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use forebay_engine::Time;
 
-/// A model copy that exchanges gradients and parameters with servers, in the same number of bucket parts each time.
+/// A model copy that exchanges gradients and parameters with servers. Each exchange has the same number of bucket parts.
 #[derive(Debug, Clone)]
 pub(super) struct WorkerRun {
     /// Number of times that the model copy has pulled all parameters.
     informed: u64,
-    /// Number of completed exchanges: those in which the servers have added all that this model copy pushed.
+    /// Number of completed exchanges. An exchange is complete when the servers have added all parts that this model copy pushed.
     pub(super) added: u64,
     /// Number of steps that the model copy has done.
     pub(super) finished: u64,
@@ -24,7 +24,7 @@ pub(super) struct WorkerRun {
     /// Time when the model copy began to compute for the current exchange; `computed` is the time when it finished.
     pub(super) began: Time,
     pub(super) computed: Option<Time>,
-    /// The model copy that this one waited for last.
+    /// The model copy that most recently held up this one, and the time of that model copy's computation.
     pub(super) held: Option<Held>,
     /// Fresh samples of each step in progress.
     fresh: VecDeque<(u64, u64)>,

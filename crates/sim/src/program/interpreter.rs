@@ -163,7 +163,8 @@ impl Jobs {
         }
     }
 
-    /// Returns the time of the share `share` of a step on a whole batch, plus the time `compress` for compressing gradients.
+    /// Returns the time that device `d` needs for the share `share` of a step on a whole batch, plus the time `compress` for
+    /// compressing gradients.
     fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
@@ -181,7 +182,7 @@ impl Jobs {
         delay
     }
 
-    /// Returns the time of a share of a step on a micro-batch.
+    /// Returns the time that device `d` needs for the share `share` of a step on a micro-batch.
     fn time_of_micro_batch(&mut self, d: DeviceId, share: f64) -> Delay {
         let device = &self.devices[d];
         let (model, step, j) = (device.model, device.next, device.job);
@@ -194,7 +195,8 @@ impl Jobs {
         Delay::once(seconds * share * parallel.part(d).slowness)
     }
 
-    /// Returns the communicators with name `name` in which device `d` takes part: one for all its GPUs, or one for each.
+    /// Returns the communicators of kind `name` in which device `d` takes part: one communicator for all GPUs of the device, or
+    /// one for each GPU.
     pub(super) fn communicators_of(
         &mut self,
         d: DeviceId,

@@ -16,20 +16,20 @@ pub(crate) enum Op {
     AwaitPull,
     /// Computes a share of a step on a whole batch, and then compresses gradients for the given time [s].
     Compute { share: f64, compress: f64 },
-    /// Computes a share of the time that a micro-batch takes on all stages.
+    /// Computes a pass or a part of one. `share` is the computation's share of the time that a micro-batch takes on all stages.
     ComputePass { pass: Pass, share: f64 },
     /// Offers the gradients of a piece of the step to the collectives of all model copies.
     Offer { piece: u32 },
     /// Pushes the gradients of a piece of the step to the servers.
     Push { piece: u32 },
-    /// Waits for the input of the next pass on that chunk and in that direction.
+    /// Waits until an input from another stage has arrived. The next pass on the input's chunk and in its direction needs it.
     Receive(Input),
     /// Sends the result of a pass to the stage that needs it.
     Send(Input),
-    /// Starts the collective with this number in a communicator, counted within the step; it begins when all members have
-    /// started it.
+    /// Starts the collective with the given number in a communicator; the numbers begin anew in each step. The collective begins
+    /// when all members have started it.
     Start(Communicator, u32),
-    /// Waits until this number of the step's collectives in a communicator are over.
+    /// Waits until the given number of collectives of a communicator are over in this step.
     Await(Communicator, u32),
     /// Starts to copy `out` bytes to the node's memory and `into` bytes from there [B].
     Swap { out: f64, into: f64 },

@@ -58,9 +58,9 @@ fn alternate(ahead: usize, forward: &[Turn], backward: &[Turn]) -> Vec<Turn> {
     first.iter().copied().chain(pairs).chain(last.iter().copied()).collect()
 }
 
-/// Adds passes for gradients of weights to `turns`. After the first `late` passes for gradients of inputs, each further one is
-/// followed by a pass for gradients of weights, on the micro-batch that is `late` passes behind; the last `late` passes come at
-/// the end.
+/// Adds passes for gradients of weights to `turns`. After the first `late` passes for gradients of inputs, each further pass for
+/// gradients of inputs is followed by a pass for gradients of weights, on the micro-batch that is `late` passes behind. The last
+/// `late` passes for gradients of weights come at the end.
 fn defer_weights(turns: &[Turn], late: usize, all: usize) -> Vec<Turn> {
     let weights = Turn { pass: WeightGradients, chunk: 0 };
     let (mut made, mut added) = (0, Vec::new());

@@ -221,8 +221,8 @@ impl OfStage<'_> {
         }
     }
 
-    /// Returns the bytes that a pass swaps out to the node's memory, and the bytes that it needs from there [B]. The `first`
-    /// pass that computes gradients needs no earlier gradients from there, since there are none to add to.
+    /// Returns the bytes that a pass swaps out to the node's memory, and the bytes that it needs from there [B]. The `first` pass
+    /// that computes gradients needs no gradients from the node's memory, since there are no earlier gradients to add to.
     pub(super) fn moved(&self, pass: Pass, chunk: usize, first: bool) -> (f64, f64) {
         let of = self.parallelism;
         let Some(swap) = of.swap.get(self.stage) else { return (0.0, 0.0) };

@@ -8,8 +8,8 @@ use crate::jobs::Jobs;
 use super::op::Input;
 
 impl Jobs {
-    /// Sends something from device `d` to another stage, after everything that the device has sent before in this direction
-    /// has arrived.
+    /// Queues `input` for transfer from device `d` to another stage. The transfer begins when everything that the device has sent
+    /// before in this direction has arrived.
     pub(super) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
         let Some(part) = self.part(d) else { return };
         let waiting = &mut part.sending[usize::from(input.back)].waiting;

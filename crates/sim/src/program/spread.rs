@@ -16,7 +16,7 @@ use super::op::{Communicator, Input};
 #[derive(Debug)]
 pub(crate) struct ParallelRun {
     pub(crate) stages: usize,
-    /// Micro-batches of a batch.
+    /// Number of micro-batches in a batch.
     pub(crate) micro_batches: f64,
     /// The part of a model to which the job's step time refers.
     pub(crate) step_of: StepOf,

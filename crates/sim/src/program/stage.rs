@@ -23,7 +23,8 @@ pub(crate) struct Started {
     pub(crate) bytes: u64,
     /// Number of tensors that the framework prepares before the collective.
     pub(crate) tensors: u32,
-    /// Delay of the collective by the framework's cycle, after all ranks have started it, as a share of the model's step.
+    /// Delay of the collective after all ranks have started it, due to the framework's cycle; as a share of the model's step
+    /// time.
     pub(crate) late: f64,
 }
 
@@ -144,12 +145,12 @@ impl StageProgram {
         self.collectives[communicator as usize].push(started);
     }
 
-    /// Returns the number of collectives of a communicator that the program starts so far.
+    /// Returns the number of collectives that the program starts in a communicator, up to the last op added so far.
     fn started(&self, communicator: Communicator) -> usize {
         self.collectives[communicator as usize].len()
     }
 
-    /// Adds the gathers of the parameters of some buckets; returns the ops that wait for them.
+    /// Adds allgathers of the parameters of the given buckets; returns the ops that wait for these parameters.
     fn gather_all(&mut self, buckets: &[(f64, StageBucket)]) -> Vec<Op> {
         buckets.iter().map(|(_, bucket)| self.gather(bucket)).collect()
     }

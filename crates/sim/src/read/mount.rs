@@ -28,8 +28,8 @@ pub(crate) struct Mount {
     pub(crate) service: ServiceModel,
     /// Core time of a request, in addition to its latency and transfer.
     pub(crate) cpu: ReadCpu,
-    /// Time per byte of a request that has its route to itself [s/B], if the route of the bytes includes the node's cores;
-    /// otherwise 0.
+    /// Time per byte of a request that is alone on its route [s/B], if the route includes the node's cores and is not much slower
+    /// than a core; otherwise 0.
     pub(crate) alone: f64,
 }
 

@@ -1,7 +1,7 @@
 //! The usual read: each sample is a file of its own, read in one request, straight from the storage.
 //!
-//! These functions do the same as the general ones of `read` for loaders with plain reads, without their checks for special
-//! cases.
+//! These functions serve loaders with plain reads. They do the same as the general functions of `read`, but without the
+//! checks for special cases.
 
 use crate::env::Env;
 use crate::event::ActivityId;

@@ -54,7 +54,8 @@ impl Loaders {
         loader.mount.queues().map_or(0, |queues| queues.of(number))
     }
 
-    /// Returns the station of slots of I/O queue number `way`, if the storage that worker `w` reads has I/O queues.
+    /// Returns the station whose servers are the slots of I/O queue number `way`; `None` if the storage that worker `w` reads has
+    /// no I/O queues.
     pub(crate) fn slots_of(&self, w: WorkerId, way: u32) -> Option<StationId> {
         let queues = self.mount_of(w).queues()?;
         queues.slots.get(way as usize).copied()

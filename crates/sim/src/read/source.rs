@@ -31,7 +31,7 @@ pub(crate) struct ShardCursor {
     /// In data sets of row groups, number of column chunks of the row group that have not arrived yet; `unread` then holds all
     /// bytes of the row group.
     pub(super) missing: u32,
-    /// Where the first request of the shard was found, if there are tiers.
+    /// Source of the data of the shard's first request, if there are tiers.
     pub(crate) found: Option<Found>,
 }
 

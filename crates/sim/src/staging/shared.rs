@@ -6,8 +6,8 @@ use crate::index::CopyId;
 use super::{Copying, Staging, Stagings};
 
 impl Stagings {
-    /// Writes what stream `c` has read to the shared storage, file by file, until one takes time; returns true if everything
-    /// is written. The stream that writes the first sample of a file creates the file.
+    /// Writes to the shared storage the samples that stream `c` has read, file by file, until a write takes time; returns true if
+    /// all samples are written. The stream that writes the first sample of a file creates the file.
     pub(super) fn write_on(&mut self, env: &mut Env, c: CopyId) -> bool {
         while self.next_part(env, c) {
             let Copying { staging, next, .. } = self.copies[c];
@@ -60,8 +60,8 @@ impl Stagings {
 }
 
 impl Copying {
-    /// Returns the random-number key of the stream: the number of the file being read, or, while the stream writes, the sample
-    /// after the part being written with the top bit set.
+    /// Returns the random-number key of the stream. While the stream reads, it is the number of the file being read; while it
+    /// writes, it is the number of the sample after the part being written, with the top bit set.
     pub(super) fn draw(&self) -> u64 {
         if self.writes { (1 << 63) | self.next } else { self.file }
     }

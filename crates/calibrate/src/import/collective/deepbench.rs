@@ -12,7 +12,7 @@ const FLOAT: f64 = 4.0;
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut algorithm = String::new();
     let mut ranks = None;
-    // Column and unit of the time: that of the slowest rank, or the only one.
+    // Column and unit of the time: the time of the slowest rank, or the only time.
     let mut time = None;
     for (line, text) in (1..).zip(text.lines()) {
         let text = bare(text);
@@ -43,7 +43,8 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     Ok(())
 }
 
-/// Returns the column of the time and its unit [s]. After floats and bytes, a table has one time, or the mean and the maximum.
+/// Returns the column of the time and its unit [s]. After the columns for floats and bytes, a table has either one column of
+/// times, or two for the mean and the maximum, of which the maximum is used.
 fn time_column(header: &str, line: usize) -> Result<(usize, f64), TableError> {
     let columns: Vec<&str> = header.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
     let time = columns.iter().rposition(|column| column.contains("Time"));
@@ -54,7 +55,7 @@ fn time_column(header: &str, line: usize) -> Result<(usize, f64), TableError> {
     })
 }
 
-/// Returns whether the first line that is no comment is a CSV header.
+/// Returns whether the first line that is neither empty nor a comment is a CSV header.
 pub(super) fn is_csv(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     lines.next().is_some_and(|line| line.contains(',') && line.contains("milliseconds"))

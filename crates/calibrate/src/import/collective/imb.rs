@@ -60,7 +60,8 @@ fn ranks_of(word: &str, line: usize) -> Result<u32, TableError> {
     })
 }
 
-/// Returns the positions of the columns in a header. The time is that of the slowest rank if there is a column for it.
+/// Returns the positions of the columns in a header. The time column is the column with the time of the slowest
+/// rank if the header has one.
 fn columns_of(words: &[&str]) -> Option<Columns> {
     let find = |begins: &str| {
         words.iter().position(|word| word.trim_start_matches('#').starts_with(begins))

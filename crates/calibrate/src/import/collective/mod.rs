@@ -55,7 +55,7 @@ pub struct Imported {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{what}; {remedy}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct TableError {
-    /// Line, from 1; `None` if the problem is not in one line.
+    /// Number of the line, from 1; `None` if the problem is not in one line.
     pub line: Option<usize>,
     /// The problem.
     pub what: String,

@@ -5,7 +5,7 @@ use super::kind::Collective;
 use super::row::{Row, Rows};
 use super::text::{bare, begins_with_counts, is_number, number, words};
 
-/// Names of the programs of nccl-tests. A name that contains another one comes before it, because the first match counts.
+/// Names of the programs of nccl-tests. A name that contains another name comes before it, because the first match counts.
 const PROGRAMS: [(&str, Collective); 9] = [
     ("all_reduce_perf", Collective::AllReduce),
     ("reduce_scatter_perf", Collective::ReduceScatter),
@@ -20,8 +20,8 @@ const PROGRAMS: [(&str, Collective); 9] = [
 /// Texts in the line before a table (`STARTING`) and in the line after a table (`CONCLUDED`).
 const STARTING: &str = "Collective test starting";
 const CONCLUDED: &str = "Collective test concluded";
-/// Smallest algorithm bandwidth for which the ratio of the bandwidths is checked [GB/s]; below, the two decimals that are printed
-/// do not suffice.
+/// Smallest algorithm bandwidth for which the ratio of the bandwidths is checked [GB/s]. Lower bandwidths are too coarse for the
+/// check, as only two decimals are printed.
 const TELLING: f64 = 2.0;
 /// Largest accepted relative error of the ratio of the bandwidths.
 const RATIO: f64 = 0.05;
@@ -31,8 +31,8 @@ pub(super) fn program(line: &str) -> Option<Collective> {
     PROGRAMS.iter().find(|(name, _)| line.contains(name)).map(|(_, collective)| *collective)
 }
 
-/// Columns of a table: the columns of the time, out of place and in place (`times`), and the number of columns (`all`). Two
-/// bandwidths and a count of errors follow each time.
+/// Columns of a table: positions of the time columns, out of place and in place (`times`), and the number of all columns (`all`).
+/// After each time column come the columns of two bandwidths and of a count of errors.
 #[derive(Debug, Clone, PartialEq)]
 struct Columns {
     times: Vec<usize>,

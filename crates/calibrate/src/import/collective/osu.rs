@@ -44,8 +44,8 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     Ok(())
 }
 
-/// Returns the operation in the title of a test: `Allreduce`; `message` for point-to-point latency; empty if the test times
-/// something else. `None` if the line is no title.
+/// Returns the operation that a test's title names, such as `Allreduce`; `message` for point-to-point latency; an empty
+/// text if the test measures something other than latency. Returns `None` if the line is no title.
 fn title(words: &[&str]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let test = rest.iter().position(|word| *word == "Test")?;

@@ -13,7 +13,7 @@ const MOST_SECONDS: f64 = 1e6;
 /// One row of a table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row<'a> {
-    /// Line, from 1.
+    /// Number of the line, from 1.
     pub(super) line: usize,
     /// Timed operation; `None` if the file does not name it.
     pub(super) collective: Option<Collective>,
@@ -48,8 +48,8 @@ impl<'a> Rows<'a> {
         self.left_out.insert(what.into());
     }
 
-    /// Returns the operation that a table times: `said`, which the file names, otherwise the operation that the user gave.
-    /// Reports an error if file and user contradict each other, or if neither names an operation.
+    /// Returns the operation that a table times: the operation in the file (`said`), otherwise the operation that the user
+    /// gave. Reports an error if file and user contradict each other, or if neither names an operation.
     pub(super) fn collective(
         &self,
         line: usize,
@@ -69,7 +69,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Returns the number of ranks: `said`, which the file contains, otherwise the number that the user gave, otherwise 2 for
+    /// Returns the number of ranks: the number in the file (`said`), otherwise the number that the user gave, otherwise 2 for
     /// messages. Reports an error if file and user contradict each other, or if the number is missing or impossible.
     pub(super) fn ranks(
         &self,
@@ -96,7 +96,7 @@ impl<'a> Rows<'a> {
         Err(TableError::at(line, what, format!("write 1 to {MOST_RANKS}")))
     }
 
-    /// Adds a row. Leaves out rows of no bytes, rows with one rank, and rows whose time was rounded to zero.
+    /// Adds a row. Leaves out collectives of zero bytes, rows with one rank, and rows whose time was rounded to zero.
     pub(super) fn add(&mut self, row: Row<'_>) -> Result<(), TableError> {
         let collective = self.collective(row.line, row.collective)?;
         let ranks = self.ranks(row.line, collective, row.ranks)?;

@@ -64,7 +64,7 @@ pub fn scenario(of: &Workload, at: &Deployment) -> String {
     )
 }
 
-/// Returns the steps of each accelerator in the whole run; `None` if the workload sets a number of steps.
+/// Returns the number of steps of each accelerator in the whole run; `None` if the workload itself sets the number of steps.
 fn steps(of: &Workload, accelerators: u32) -> Option<u64> {
     let samples = of.files.saturating_mul(of.samples_per_file);
     let of_epoch = samples / of.batch.saturating_mul(u64::from(accelerators)).max(1);
@@ -78,7 +78,7 @@ fn demand_of(demand: f64) -> String {
     }
 }
 
-/// Returns a name that scenarios accept.
+/// Returns the workload's name, changed to a name that scenarios accept.
 fn name(of: &Workload) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let name: String = of.name.chars().map(kept).collect();
@@ -156,7 +156,8 @@ fn times(of: Times) -> String {
     }
 }
 
-/// Returns the step time and its variation: a gamma factor with the same mean and spread.
+/// Returns the scenario's lines for the step time: the mean, and a gamma-distributed factor with the same ratio of standard
+/// deviation to mean as the workload's step time.
 fn step(of: &Workload) -> String {
     let (mean, cv) = (of.step.mean(), of.step.cv());
     let jitter =

@@ -11,7 +11,7 @@ pub enum DlioError {
     Malformed {
         /// Number of the file.
         file: usize,
-        /// Line, from 1; `None` if it is unknown.
+        /// Number of the line, from 1; `None` if it is unknown.
         line: Option<usize>,
         /// The problem.
         what: String,
@@ -217,7 +217,7 @@ fn left_out(of: &Value) -> Vec<String> {
     all
 }
 
-/// Reads values by their path.
+/// Reads the values of a workload by their paths of keys.
 struct Keys<'a> {
     of: &'a Value,
 }

@@ -5,7 +5,7 @@ use super::program::{Block, Program, Slot};
 use crate::probe::ProbeError;
 use forebay_networks::{self as network, cpu};
 
-/// Initial parameters and an invented batch.
+/// Initial parameters and a generated batch.
 pub(super) struct Batch {
     pub(super) parameters: Vec<f32>,
     /// Input values of all samples; tokens are stored as whole numbers.
@@ -45,8 +45,8 @@ pub(super) fn numbers(values: &[f32], tokens: bool) -> Vec<u8> {
     }
 }
 
-/// Copies `parameters`, which are in the order of the layers on cores, to the slot `to` of a device; `blocks`
-/// says where each part lies within the slot.
+/// Copies `parameters` to the slot `to` of a device. The parameters are in the order of the layers on cores;
+/// `blocks` says where each block of parameters lies within the slot.
 pub(super) fn place_parameters(
     device: &mut dyn Device,
     to: Slot,

@@ -86,7 +86,8 @@ pub(super) struct Compiler {
     pub(super) calls: Vec<Call>,
     pub(super) parameters: Slot,
     pub(super) gradients: Slot,
-    /// Parameters in the precision of matrix products: a copy in BF16, otherwise the same slot as `parameters`.
+    /// Slot of the parameters in the precision of matrix products: a separate BF16 copy if the precision is BF16,
+    /// otherwise the same slot as `parameters`.
     low: Slot,
     pub(super) blocks: Vec<Block>,
     /// Number of parameter blocks that have been given to operators so far.

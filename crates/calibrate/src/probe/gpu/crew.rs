@@ -28,7 +28,7 @@ pub(super) struct Centre {
     pub(super) correction: Slot,
 }
 
-/// What a crew is made for: batch sizes, precision, number of learners, arriving batches.
+/// Settings for a new crew: batch sizes, precision, number of learners, slots for arriving batches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'w> {
     /// Batch sizes [samples], the full batch first.
@@ -94,9 +94,9 @@ impl Crew {
         vec![copy(centre.model), copy(centre.last), zero]
     }
 
-    /// Returns the calls that average the replicas once. Each replica moves towards the central model by
-    /// `share` of their distance; the central model moves by the sum of these corrections plus `keep` times its
-    /// last move.
+    /// Returns the calls that average the replicas once. Each replica moves towards the central model by the
+    /// share `share` of the distance between the two; the central model moves by the sum of these corrections
+    /// plus `keep` times its last move.
     pub(super) fn agree(&self, share: f32, keep: f32) -> Vec<Call> {
         let Some(Centre { model, last, correction }) = self.centre else { return Vec::new() };
         let n = model.bytes() / 4;

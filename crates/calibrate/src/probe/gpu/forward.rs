@@ -5,8 +5,8 @@ use super::program::{Block, Call, Convolution, ConvolutionPass, Matrix, Slot, Wo
 use forebay_networks::Operator;
 
 impl Compiler {
-    /// Adds the calls that compute an operator's output `y` from its input `x`. Returns what its backward calls
-    /// need.
+    /// Adds the calls that compute an operator's output `y` from its input `x`. Returns the results that the
+    /// operator's backward calls need.
     pub(super) fn forward<'n>(
         &mut self,
         operator: &'n Operator,

@@ -120,8 +120,8 @@ impl Lanes {
         }
     }
 
-    /// Starts to copy a batch through a lane. The copy waits for the mark `taken`, from which on the lane's last
-    /// batch may be overwritten. Returns the mark at the end of the copy.
+    /// Starts to copy a batch through a lane. The copy waits for the mark `taken`, because earlier calls may
+    /// still read the lane's last batch until then. Returns the mark at the end of the copy.
     fn start(&self, (number, taken): (usize, Option<Mark>)) -> Result<Mark, ProbeError> {
         let mut lane = self.lanes[number].lock().unwrap_or_else(PoisonError::into_inner);
         lane.pinned.fill(&self.source)?;

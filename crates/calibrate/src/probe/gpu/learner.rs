@@ -65,7 +65,7 @@ impl Learners {
     }
 }
 
-/// Averages the replicas of all learners every few steps, on a separate stream.
+/// Averaging of the replicas of all learners every few steps, on a separate stream.
 struct Meeting {
     every: u64,
     calls: Vec<Call>,
@@ -92,7 +92,8 @@ impl Meeting {
     }
 
     /// Records that a learner has submitted step `number`, which ends at `mark`. If averaging is due after this
-    /// step and all learners have submitted it, submits the averaging behind their steps.
+    /// step and all learners have submitted the step, submits the averaging, which waits for the ends of these
+    /// steps.
     fn come(&self, number: u64, mark: &Mark) -> Result<(), ProbeError> {
         if self.calls.is_empty() || !(number + 1).is_multiple_of(self.every) {
             return Ok(());
@@ -128,9 +129,10 @@ pub struct Learner {
     lanes: Arc<Lanes>,
     /// Whether this learner itself starts the copies of its batches, because no other thread does.
     brings: bool,
-    /// Steps for whose end nobody has waited yet: number of the step, and mark at its end.
+    /// Steps whose end the learner has not waited for yet: number of the step, and mark at its end.
     ends: VecDeque<(u64, Mark)>,
-    /// End of the last step for which the learner waited: as a mark (the GPU's clock), and by the host's clock.
+    /// End of the last step that the learner has waited for: the mark at this end (GPU's clock), and its time by
+    /// the host's clock.
     last: (Mark, Instant),
 }
 
@@ -220,7 +222,8 @@ impl Learner {
         if passed { self.end(step).map(Some) } else { Ok(None) }
     }
 
-    /// Records that the GPU has reached `end`, the mark at the end of a step, and the time at which it did.
+    /// Records that the GPU has reached `end`, the mark at the end of a step, and computes the time of this end
+    /// by the host's clock.
     fn passed(&mut self, end: Mark) -> Result<(), ProbeError> {
         let later = Duration::from_secs_f64(end.since(&self.last.0)?.max(0.0));
         // The clocks of GPU and host drift apart by some millionths, so the computed time may lie in the

@@ -72,8 +72,7 @@ pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
     if whole > 0.0 { apart / whole } else { apart }
 }
 
-/// Returns the operators of which networks consist, in sizes that are no multiples of the sizes of blocks and
-/// vectors.
+/// Returns the operators that networks use, in sizes that are not multiples of block or vector sizes.
 fn cases() -> Vec<(&'static str, Vec<Operator>)> {
     let conv = |from, to, side, kernel, stride, padding, bias| {
         vec![Operator::Conv { shape: Shape { from, to, side, kernel, stride, padding }, bias }]
@@ -121,8 +120,8 @@ pub(super) fn operators(
     Ok(found)
 }
 
-/// Returns the errors of the output, of the gradients of the parameters and of the gradient of the input of
-/// consecutive operators.
+/// Runs consecutive operators on a device and on cores. Returns the errors of the device's output, of its
+/// parameter gradients and of its input gradient.
 fn operator(
     open: Open<'_>,
     operators: &[Operator],

@@ -44,8 +44,8 @@ impl Precision {
         if self == Precision::Bf16 { "_bf16" } else { "_f32" }
     }
 
-    /// Returns the largest allowed difference to the same arithmetic in `f64`, relative to the norm of the
-    /// result: rounding of inputs and sums stays below it, and no wrong operator does.
+    /// Returns the largest allowed difference from the same arithmetic in `f64`, relative to the norm of the
+    /// result. Rounding of inputs and sums stays below this limit; the error of a wrong operator exceeds it.
     #[must_use]
     pub fn tolerance(self) -> f64 {
         match self {

@@ -1,9 +1,9 @@
-//! What this machine has for CUDA: driver, GPUs, libraries.
+//! CUDA installation of this machine: driver, GPUs, libraries.
 
 use super::libraries;
 use std::path::PathBuf;
 
-/// What this machine has for CUDA.
+/// CUDA installation of this machine: driver, GPUs, libraries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
     /// CUDA version that the driver supports, such as `13.0`, or why no GPU can be used.

@@ -65,7 +65,7 @@ pub struct Training<'t> {
     pub brings: bool,
     /// Number of steps between two averagings of the replicas; `None` without averaging.
     pub agree_every: Option<u64>,
-    /// Momentum of the central model: the share of its previous move that is added to its move in an averaging.
+    /// Momentum of the central model: the share of its previous move that each averaging adds to its new move.
     pub keep: f32,
     /// Seed of parameters and batches.
     pub seed: u64,

@@ -65,9 +65,9 @@ pub(super) fn network(
     Ok(differences.into_iter().map(difference).collect())
 }
 
-/// Compares training steps on a device with the same steps on cores: the first difference is that of the losses of
-/// all steps. The second difference is the last loss divided by the first, which shows that training lowers the
-/// loss.
+/// Compares training steps on a device with the same steps on cores. The first difference compares the losses of
+/// all steps. The second difference is the device's last loss divided by its first loss, which shows whether
+/// training lowers the loss.
 pub(super) fn training(
     open: Open<'_>,
     name: &str,

@@ -22,7 +22,7 @@ pub struct Bytes(pub u64);
 #[serde(try_from = "i64")]
 pub struct Count(pub usize);
 
-/// A share; as a limit, a share far above 1 has no effect.
+/// A share, from 0 to 1 000 000; a limit far above 1 has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
 pub struct Share(pub f64);

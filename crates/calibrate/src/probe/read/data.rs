@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Size from which a file is taken to hold many samples [B].
+/// Size from which on a file is assumed to hold many samples [B].
 const SHARD: u64 = 64 << 20;
 /// Largest number of files to look at: a data set may have a hundred million.
 const MOST_FILES: usize = 50_000;
@@ -119,7 +119,8 @@ fn try_read(path: &Path) -> std::io::Result<()> {
     fs::File::open(path)?.read_exact(&mut [0])
 }
 
-/// Returns the entries of a directory in order of name. A directory that cannot be listed goes to `left_out`.
+/// Returns the entries of a directory in order of name. A directory that cannot be listed is added to
+/// `left_out`.
 fn entries(path: &Path, left_out: &mut Vec<(PathBuf, std::io::Error)>) -> Vec<PathBuf> {
     match fs::read_dir(path) {
         Ok(entries) => {

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Requests in records begin at multiples of this [B]: direct reads need it.
+/// Alignment of requests in record files [B], which direct reads need.
 pub(super) const ALIGNMENT: u64 = 4096;
 /// Largest number of files of one size: making files takes time.
 const MOST_FILES: u64 = 2048;
@@ -64,8 +64,8 @@ impl Set {
         self.only(..(self.units.len() / 4).min(most).max(1).min(self.units.len()))
     }
 
-    /// Returns the part of the set for reads from the disk: all requests behind the first quarter. Warm
-    /// requests are not among them, or they would have to be warmed again each time.
+    /// Returns the part of the set for reads from the disk: all requests after the first quarter. The
+    /// first quarter is left to warm reads, which would otherwise have to be warmed again each time.
     #[must_use]
     pub(super) fn cold_part(&self) -> Set {
         self.only(self.units.len() / 4..)

@@ -1,4 +1,4 @@
-//! What is known about a cell from its trials.
+//! Results of a cell's trials so far.
 
 use super::DRIFT;
 use crate::measurement::Sample;
@@ -6,7 +6,7 @@ use crate::probe::repeat::{leading_trend, relative_half_width};
 use crate::probe::{Cell, Rules};
 use std::collections::BTreeMap;
 
-/// What is known about a cell from its trials.
+/// Results of a cell's trials so far.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) cell: Cell,
@@ -22,7 +22,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Returns the state of a cell after those of `samples` that belong to it.
+    /// Returns the state of a cell, computed from the `samples` that belong to the cell.
     pub(super) fn new(probe: &str, cell: Cell, samples: &[Sample]) -> State {
         let of = |sample: &&Sample| {
             sample.probe == probe

@@ -1,4 +1,4 @@
-//! Summary of a calibration: what was measured, and why each cell ended.
+//! Summary of a calibration: what was measured, and why the trials of each cell ended.
 
 use super::state::State;
 use crate::probe::repeat::{median_interval, relative_half_width};

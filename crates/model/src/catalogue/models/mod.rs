@@ -126,7 +126,7 @@ pub fn longest_sequence(name: &str) -> Option<u64> {
     }
 }
 
-/// Returns a square colour image.
+/// Returns a square colour image of `side` × `side` pixels.
 const fn image(side: u64) -> Input {
     Input::Image { channels: 3, height: side, width: side }
 }

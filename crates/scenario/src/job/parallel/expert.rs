@@ -147,20 +147,20 @@ pub(crate) struct ExpertSettings {
     /// copies.
     #[schemars(required)]
     ranks: Field<Count<1, 10_000>>,
-    /// Number of expert layers (default: those of a mixture of the catalogue).
+    /// Number of expert layers (default: that of the catalogue's mixture-of-experts model).
     layers: Field<Count<0, 100_000>>,
-    /// Bytes of a sample's tokens that one layer sends to experts, counted once for each expert of a token (default: those of
-    /// a mixture of the catalogue).
+    /// Bytes of a sample's tokens that one layer sends to experts; a token counts once for each expert that it is sent to
+    /// (default: those of the catalogue's mixture-of-experts model).
     dispatched: Field<Amount<Size>>,
-    /// Share of the model's parameters that belongs to experts (default: that of a mixture of the catalogue).
+    /// Share of the model's parameters that belongs to experts (default: that of the catalogue's mixture-of-experts model).
     parameters: Field<Share>,
-    /// Share of a step's time in which experts compute (default: that of a mixture of the catalogue, by FLOPs).
+    /// Share of a step's time in which experts compute (default: that of the catalogue's mixture-of-experts model, by FLOPs).
     time: Field<Share>,
-    /// Tokens of the busiest model copy's experts ÷ the mean over copies, in each layer; none are dropped. An all-to-all takes
-    /// as long as if every copy had as many as the busiest (default: 1).
+    /// Load imbalance: tokens of the busiest model copy's experts ÷ the mean over model copies, in each layer. No tokens are
+    /// dropped. An all-to-all takes as long as if every model copy had as many tokens as the busiest (default: 1).
     imbalance: Field<Factor>,
-    /// Tokens that each expert has room for ÷ their mean number: buffers are padded to this, and tokens beyond it are dropped
-    /// (default: no limit).
+    /// Capacity factor: size of each expert's buffer ÷ the mean number of tokens of an expert. Buffers are padded to this size,
+    /// and tokens beyond it are dropped (default: no limit).
     capacity_factor: Field<Factor>,
     /// Algorithm of the all-to-alls that dispatch tokens: "flat", from each rank to each other rank directly, "bruck"
     /// or "auto" (default: "auto", as NCCL does).

@@ -15,7 +15,7 @@ use forebay_model::device_memory::{Spread, portions};
 use forebay_model::law::StepLaw;
 use schemars::JsonSchema;
 
-/// What a step time measures where a batch is cut into micro-batches: the whole batch or one micro-batch.
+/// Whether a step time is the time of a whole batch or of one micro-batch, where a batch is cut into micro-batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepOf {
@@ -44,7 +44,7 @@ pub struct Parallelism {
     pub schedule: Schedule,
     /// Micro-batches of each batch.
     pub micro_batches: u32,
-    /// What the job's step time measures: the whole batch or one micro-batch.
+    /// Whether the job's step time is the time of the whole batch or of one micro-batch.
     pub step_of: StepOf,
     /// Share of a step's time that the forward pass takes.
     pub forward: f64,

@@ -8,7 +8,8 @@ use forebay_collective::Fabric;
 /// Maximum number of GPUs of a job copy whose model copies take several GPUs each.
 pub(super) const MOST_GPUS: f64 = 1e6;
 
-/// A group of GPUs of a job copy: blocks of GPUs that are `stride` apart, from number `first` on.
+/// A group of GPUs of a job copy. It consists of equal blocks; the first block begins at GPU number `first`, and the GPUs of a
+/// block are `stride` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Members {
     /// Number of the first GPU.
@@ -180,8 +181,8 @@ impl Job {
         expert.map_or(1, |expert| expert.programs())
     }
 
-    /// Returns whether the job has at most `MOST_GPUS` GPUs, and its model copies form whole groups that hold all
-    /// experts.
+    /// Returns whether the job has at most `MOST_GPUS` GPUs, and the number of its model copies is a multiple of the number of
+    /// copies that hold all experts together.
     pub(crate) fn can_be_laid_out(&self) -> bool {
         let gpus = f64::from(self.ranks()) * f64::from(self.gpus_of_copy());
         gpus <= MOST_GPUS && self.ranks().is_multiple_of(self.expert_ranks())

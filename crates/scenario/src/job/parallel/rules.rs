@@ -66,9 +66,9 @@ impl Rules<'_> {
         self.check_expert(job, cluster);
     }
 
-    /// Checks that the schedule can have this number of stages and micro-batches; returns false and reports an error if
-    /// not. Interleaved 1F1B takes as many micro-batches through a chunk at a time as there are stages, as Megatron-LM
-    /// does.
+    /// Checks that the schedule supports this number of stages and micro-batches; returns false and reports an error if
+    /// not. Interleaved 1F1B needs a multiple of the number of stages as the number of micro-batches, because it takes
+    /// this many micro-batches through a chunk at a time, as Megatron-LM does.
     fn check_chunks(&self, of: &Parallelism, stages: usize) -> bool {
         let micro = of.micro_batches as usize;
         let (what, remedy) = match of.schedule {

@@ -106,7 +106,7 @@ impl Schedule {
     }
 
     /// Returns the share of time that each of `stages` equal stages waits for other stages, if nothing else holds it
-    /// up. There are `all` micro-batches, and the share `forward` of their time is forward.
+    /// up. `all` is the number of micro-batches, and `forward` is the share of their time that forward passes take.
     ///
     /// The share is (p − 1) ÷ (m + p − 1) (Huang et al., section 2.3), and with v chunks (p − 1) ÷ (v m + p − 1)
     /// (Narayanan et al., 2021, who divide by v m). With TF, TB and TW for the times of a micro-batch's passes F, B and

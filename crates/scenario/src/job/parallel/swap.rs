@@ -5,9 +5,10 @@ use forebay_model::device_memory::Footprint;
 
 /// Bytes that a GPU of a stage keeps in its node's memory, and fetches from there for each use [B].
 ///
-/// Activations are moved out first: they go out during forward and come back during backward. The optimizer's values
-/// are next, which come and go at the update; then gradients, which each backward pass adds to and the update needs;
-/// then parameters, which forward and backward need and the update changes.
+/// Activations are moved out first: they are copied to the node during forward and back to the GPU during backward. The
+/// next to be moved out are the optimizer's values, which are copied in both directions at the update. Then come
+/// gradients, to which each backward pass adds and which the update needs, and at last parameters, which forward and
+/// backward need and which the update changes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Swap {
     /// Activations of all micro-batches that are in progress at once.

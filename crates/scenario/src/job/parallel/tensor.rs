@@ -34,12 +34,13 @@ pub(crate) struct TensorSettings {
     /// GPUs that split each layer.
     #[schemars(required)]
     pub(super) ranks: Field<Count<1, 10_000>>,
-    /// Ranks of a stage that are on each node; the other ranks are on the nodes after it (default: all of them).
+    /// Number of a stage's ranks on each node; the stage's other ranks are on the following nodes (default: all ranks
+    /// of a stage are on one node).
     pub(super) ranks_per_node: Field<Count<1, 10_000>>,
     /// Number of allreduces in the forward pass; backward has as many again (default: two in each block of a
     /// transformer of the catalogue).
     allreduces: Field<Count<0, 100_000>>,
-    /// Bytes of each allreduce for a sample (default: the hidden values of a transformer of the catalogue).
+    /// Bytes of each allreduce for a sample (default: the hidden states of a transformer of the catalogue).
     activations: Field<Amount<Size>>,
     /// Algorithm of the allreduces: "ring", "halving-doubling", … or "auto" (default: "auto", as NCCL chooses).
     algorithm: Field<AlgorithmName>,

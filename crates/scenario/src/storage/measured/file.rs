@@ -74,8 +74,8 @@ fn table(check: Check<'_>, at: NodeId, file: &str, text: &str) -> Option<Table> 
     whole(check, at, file, &entries)
 }
 
-/// Returns the table if it has a throughput for each of its sizes with each of its numbers of requests; otherwise
-/// reports a problem and returns `None`.
+/// Returns the table if the file has a throughput for each combination of its sizes and its numbers of requests;
+/// otherwise reports a problem and returns `None`.
 fn whole(
     check: Check<'_>,
     at: NodeId,

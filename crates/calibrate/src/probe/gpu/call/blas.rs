@@ -17,7 +17,7 @@ pub(super) struct Blas {
     _room: CudaSlice<u8>,
 }
 
-// SAFETY: a handle may be used by any thread, by one at a time; `&mut self` sees to that.
+// SAFETY: a handle may be used by any thread, but only by one at a time; `&mut self` ensures this.
 unsafe impl Send for Blas {}
 
 impl Blas {

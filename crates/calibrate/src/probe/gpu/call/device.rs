@@ -105,7 +105,7 @@ impl Cuda {
             self.functions.insert(of.kernel.clone(), function);
         }
         let Some(function) = self.functions.get(&of.kernel) else { return Ok(()) };
-        /// A kernel argument in the type that kernels take.
+        /// A kernel argument, converted to one of the two types that kernels take.
         enum Given {
             Whole(i64),
             Factor(f32),

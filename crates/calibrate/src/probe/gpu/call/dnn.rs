@@ -37,7 +37,7 @@ enum Algorithm {
     Filters(sys::cudnnConvolutionBwdFilterAlgo_t),
 }
 
-// SAFETY: a handle and descriptors may be used by any thread, by one at a time; `&mut self` sees to that.
+// SAFETY: a handle and descriptors may be used by any thread, but only by one at a time; `&mut self` ensures this.
 unsafe impl Send for Dnn {}
 
 impl Dnn {

@@ -7,7 +7,7 @@ use forebay_model::input::shown;
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_NOW};
 use std::path::PathBuf;
 
-/// CUDA version that the driver must support: 13.0, as drivers from 580 on do.
+/// CUDA version that the driver must support: 13.0, which drivers support from version 580 on.
 const NEEDED: i32 = 13_000;
 
 /// Returns the CUDA version that the driver supports (13.0 is 13000) and the number of GPUs.
