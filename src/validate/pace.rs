@@ -15,7 +15,8 @@ pub struct Pace {
     pub step: f64,
 }
 
-/// A fit point as evidence of the pace: its bottleneck, and its throughput as predicted from the profile and as measured.
+/// A measured point from which the machine's present pace is fitted: its bottleneck, its throughput as the profile predicts it, and
+/// its measured throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Witness {
     /// Bottleneck of the point, and whether the machine only emulates the bottleneck's time or really does the work.

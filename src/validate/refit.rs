@@ -21,7 +21,8 @@ const FINE: f64 = 2.0 * REACH / (POINTS as f64 - 1.0);
 /// is this number for the fine grid.
 const WITHIN_COARSE: usize = 10;
 const WITHIN_FINE: usize = 6;
-/// Minimum relative standard deviation of a row's rate, even if the residuals of a few rows are smaller.
+/// Lower bound on the relative standard deviation assumed for a measured rate: with few measured rows, the residuals alone may
+/// show a smaller one.
 const FLOOR: f64 = 0.02;
 /// Minimum relative standard deviation of a row's computing time per step, which is measured less precisely than the rate.
 const FLOOR_OF_BUSY: f64 = 0.05;

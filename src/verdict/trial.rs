@@ -27,7 +27,7 @@ const SEARCHING: f64 = 0.15;
 const FIRST: f64 = 0.22;
 /// Budget of a verdict once it is likely to have found the bottleneck, as a share of the run's own events.
 const FOUND: f64 = 0.1;
-/// Estimated maximum ratio of events per step with a limit relaxed to events per step of the base run.
+/// A step of a run with a relaxed limit is estimated to take at most this many times the events of a step of the base run.
 const MORE_EVENTS: f64 = 1.4;
 /// Factor for scenarios with other jobs, in which a short run ends after a fixed simulated time. In this time, the base run made
 /// the number of compared steps divided by this factor. The short run completes all compared steps if the relaxed limit makes
@@ -45,7 +45,7 @@ const ENOUGH: [usize; 2] = [30, 240];
 const TELL_APART: f64 = 0.01;
 /// Minimum number of batch means (means over successive steps) for an interval of paired differences.
 const FEWEST_PAIRS: usize = 4;
-/// Minimum number of batch means for the slope of the short run's step times over the base run's.
+/// Minimum number of pairs of batch means to fit the slope of a line: step times of the short run against those of the base run.
 const FEWEST_FOR_SLOPE: usize = 6;
 /// Deviation of a mean that may be due to chance [half-widths of its interval].
 const CHANCE: f64 = 2.0;
@@ -150,7 +150,8 @@ impl<'a> Trials<'a> {
         self.phase = Phase::Found;
     }
 
-    /// Raises the budget because no lever has helped: to the events of the run itself if no short run was affordable before.
+    /// Raises the budget, because no lever has helped. If the budget has allowed no short run so far, it becomes as large as the
+    /// events of the run itself.
     pub(super) fn spare_nothing(&mut self) {
         if self.spent == 0 {
             self.budget.last = self.budget.whole;

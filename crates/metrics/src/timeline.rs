@@ -15,7 +15,7 @@ use forebay_report::{Cause, StallCause};
 
 use super::spent::Spent;
 
-/// No worker: the link of an idle or blocked period that has not ended.
+/// Stands for no worker: in an idle or blocked period that has not ended, no worker has ended it.
 pub const NOBODY: u32 = u32::MAX;
 
 /// Activity of a worker.

@@ -130,7 +130,7 @@ fn buffers(job: &Job, dataset: &Dataset, copies: &[Vec<&JobOutcome>]) -> Buffers
     }
 }
 
-/// Returns the use of GPUs by learners, from a job's copies by replication; `None` if the scenario neither describes kernels nor
+/// Returns the use of GPUs by learners, from the outcomes of a job's copies, grouped by replication; `None` if the scenario neither describes kernels nor
 /// sets the number of learners.
 pub(super) fn learners(
     (job, dataset): (&Job, &Dataset),

@@ -6,7 +6,7 @@ use super::sample::over_replications;
 use super::window::ratio;
 use forebay_engine::stats::mean;
 
-/// Returns the share of the bytes read that nodes found on their own storage, from a job's copies by replication; `None` if every
+/// Returns the share of the bytes read that nodes found on their own storage, from the outcomes of a job's copies, grouped by replication; `None` if every
 /// node has the whole data set, or nothing was read.
 pub(super) fn local_share(copies: &[Vec<&JobOutcome>]) -> Option<Figure> {
     let share = |copy: &&JobOutcome| ratio(copy.local.own, copy.local.own + copy.local.peers);

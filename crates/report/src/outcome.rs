@@ -404,7 +404,8 @@ pub struct ResourceOutcome {
     pub utilisation_max: f64,
     /// Mean number of flows (or customers) present in one resource.
     pub mean_flows: f64,
-    /// Work served, all of these resources together [unit].
+    /// Work served during the run by all resources with this name together, in bytes, operations or core-seconds: `unit` times
+    /// seconds.
     pub served: f64,
 }
 

@@ -8,7 +8,7 @@ use forebay_engine::stats::mean;
 use forebay_model::law::RecoveryLaw;
 use forebay_scenario::{Every, FailureTimes, Job};
 
-/// Returns the cost of failures and checkpoints of a job, from its copies by replication; `None` if they are not simulated.
+/// Returns the cost of failures and checkpoints of a job, from its copies, grouped by replication; `None` if they are not simulated.
 pub(super) fn recovery(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<RecoveryReport> {
     let figure = |of: fn(&RecoveryOutcome) -> Option<f64>| {
         let one = |copies: &Vec<&JobOutcome>| {

@@ -6,7 +6,7 @@ use super::window::ratio;
 use super::{JobOutcome, StagingOutcome, TierRequests};
 use forebay_engine::stats::mean;
 
-/// Returns the figures of staging to storage `to`, from a job's copies by replication; `None` if nothing was staged.
+/// Returns the figures of staging to storage `to`, from a job's copies, grouped by replication; `None` if nothing was staged.
 pub(super) fn staging(to: &str, copies: &[Vec<&JobOutcome>]) -> Option<StagingReport> {
     let all = || copies.iter().flatten().flat_map(|copy| &copy.staging);
     let first = all().map(|node| node.seconds).reduce(f64::min)?;

@@ -9,7 +9,7 @@ use forebay_engine::stats::mean;
 use forebay_scenario::{Job, Servers, Sync};
 use std::collections::BTreeMap;
 
-/// Returns the synchronisation report of a job, from its copies by replication; `None` if nothing is exchanged.
+/// Returns the synchronisation report of a job, from its copies, grouped by replication; `None` if nothing is exchanged.
 pub(super) fn sync(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<SyncReport> {
     let sync = job.sync.as_ref().filter(|sync| job.ranks() > 1 || sync.servers.is_some())?;
     let staleness = staleness(copies).filter(|_| job.servers().is_some());

@@ -83,7 +83,7 @@ fn exchange_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<Str
 
 /// Whether samples or gradients of a job move over PCIe.
 fn uses_pcie(job: &Job) -> bool {
-    let staged = job.sync.as_ref().is_some_and(|sync| sync.transport.through_host);
+    let staged = job.sync.as_ref().is_some_and(|sync| sync.transport.via_host);
     let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
     let served = job.servers().is_some_and(|servers| staged || beside(servers));
     job.copies_to_devices() || served || staged && job.ranks() > 1 || job.swapped() > 0.0

@@ -50,7 +50,7 @@ impl Sizes {
         matches!(self, Sizes::Drawn(_))
     }
 
-    /// Returns the size [B] of `sample`, which job copy `copy` reads at `position`.
+    /// Returns the size [B] of `sample`, which job copy `copy` reads as its sample number `position`.
     #[inline]
     pub(super) fn at(&mut self, copy: u64, position: u64, sample: u64, streams: &Streams) -> f64 {
         match self {
@@ -62,7 +62,7 @@ impl Sizes {
         }
     }
 
-    /// Prefetches from memory the size that job copy `copy` will soon read at `position`.
+    /// Prefetches the size of the sample that job copy `copy` will soon read as its sample number `position` into the CPU's cache.
     #[inline]
     pub(super) fn prefetch(&self, copy: u64, position: u64) {
         if let Sizes::Table { table, job_stride, stride } = self {
@@ -98,7 +98,7 @@ impl Sizes {
     }
 }
 
-/// Returns the index in `table` of the size that job copy `copy` reads at `position`.
+/// Returns the index in `table` of the size of the sample that job copy `copy` reads as its sample number `position`.
 #[inline]
 fn place_in(table: &[f64], copy: u64, job_stride: u64, position: u64, stride: u64) -> usize {
     let at = copy.wrapping_mul(job_stride).wrapping_add(position.wrapping_mul(stride));

@@ -332,7 +332,8 @@ impl Link {
         }
     }
 
-    /// Solves for the level; returns whether it changed. Uses that changed sides are added to `crossed`.
+    /// Computes the water-filling level of the link and returns whether it changed. Appends to `crossed` the members of the link that
+    /// moved between the high and the low side.
     #[inline]
     pub(super) fn relevel(&mut self, crossed: &mut Vec<u32>) -> bool {
         let level = self.solve(crossed);

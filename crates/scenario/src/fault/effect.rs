@@ -81,7 +81,7 @@ impl FaultSettings {
         let path = self.link.at.map(|at| check.document.path(at)).unwrap_or_default();
         for job in jobs.filter(|job| job.ranks() > 1) {
             let sync = job.sync.as_ref().filter(|sync| sync.fidelity == Fidelity::Analytic);
-            if sync.is_some_and(|sync| link != FaultyLink::Pcie || sync.transport.through_host) {
+            if sync.is_some_and(|sync| link != FaultyLink::Pcie || sync.transport.via_host) {
                 check.remark(format!(
                     "`{path}` has no effect on the gradients of `{}`: `fidelity = \"analytic\"` ignores faults.",
                     job.name

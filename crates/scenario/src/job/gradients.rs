@@ -139,7 +139,7 @@ impl Rules<'_> {
         [
             ("cluster.network.nic", cluster.nic, one(across)),
             ("cluster.network.racks.uplink", uplink, one(self.leaves_rack(job, cluster))),
-            ("cluster.node.pcie", cluster.node.pcie, one(across && sync.transport.through_host)),
+            ("cluster.node.pcie", cluster.node.pcie, one(across && sync.transport.via_host)),
             ("cluster.node.intra", intra.bandwidth, inside),
             ("cluster.node.intra.uplink", intra.tree.uplink, above.min(1.0)),
             ("cluster.node.intra.root", intra.tree.root, above),

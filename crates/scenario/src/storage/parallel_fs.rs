@@ -40,7 +40,7 @@ pub(crate) struct ParallelFs {
     per_stream: Field<Positive<units::Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
     latency: Field<Varying<Time>>,
-    /// Opens per second of the metadata server (default: infinite).
+    /// File opens per second that the metadata server can serve (default: infinite).
     operations: Field<Positive<Rate>>,
     /// Capacity of the file system for data sets that jobs copy to it (default: as much as they copy).
     capacity: Field<Positive<Size>>,

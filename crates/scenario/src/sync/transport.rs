@@ -33,7 +33,7 @@ pub struct Transport {
     /// Core time that a message costs.
     pub cpu: MessageCpu,
     /// Whether bytes go through the nodes' memory: over PCIe, both at the sender and at the receiver.
-    pub through_host: bool,
+    pub via_host: bool,
 }
 
 /// Transport that carries collectives, and what it costs.
@@ -104,7 +104,7 @@ impl Transport {
             per_tensor: 0.0,
             sum: f64::INFINITY,
             cpu: MessageCpu::default(),
-            through_host: false,
+            via_host: false,
         }
     }
 }
@@ -210,10 +210,10 @@ pub(super) fn resolve(
     of: Latencies,
 ) -> Option<Transport> {
     let none = Costs::default();
-    let (costs, through_host) = match settings.given() {
+    let (costs, via_host) = match settings.given() {
         Some((_, settings)) => {
-            let (costs, through_host) = settings.parts();
-            (costs.get()?, through_host)
+            let (costs, via_host) = settings.parts();
+            (costs.get()?, via_host)
         }
         None if settings.is_written() => return None,
         None => (&none, false),
@@ -235,6 +235,6 @@ pub(super) fn resolve(
         per_tensor: seconds(&costs.per_tensor, 0.0),
         sum: rate(&costs.sum),
         cpu: cpu.map_or(MessageCpu::default(), CpuSettings::resolve),
-        through_host,
+        via_host,
     })
 }

@@ -20,7 +20,7 @@ struct Rank {
     /// Number of GPUs of a rank, the first of which sends and receives.
     gpus: u64,
     /// Whether messages to other nodes go through the node's memory.
-    through_host: bool,
+    via_host: bool,
     /// Whether a server in the node's memory holds a part of the parameters.
     beside_servers: bool,
 }
@@ -144,7 +144,7 @@ impl Links<'_, '_> {
             let switch = own / intra.tree.switch;
             let inside = self.inside(&intra, own, node);
             let above = self.above(&intra, switch, node);
-            let outside = self.outside(rank.through_host, own, gpu, node);
+            let outside = self.outside(rank.via_host, own, gpu, node);
             let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
             let ring = intra.kind == IntraKind::Ring;
             let host = self.host(rank, own, node);
@@ -177,7 +177,7 @@ impl Builder<'_> {
         let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
         let rank = Rank {
             gpus: job.gpus_per_copy(),
-            through_host: sync.transport.through_host,
+            via_host: sync.transport.via_host,
             beside_servers: sync.servers.as_ref().is_some_and(beside),
         };
         let mut ports = Vec::with_capacity(job.ranks() as usize);
@@ -205,7 +205,7 @@ impl Builder<'_> {
         let latency = latency.map(|seconds| self.recurring(seconds));
         let mut links = Links { builder: self, capacities: Vec::new() };
         let nodes = (0..job.nodes).map(|node| (first + node, job.gpus_on(node) as u32));
-        let rank = Rank { gpus: 1, through_host: transport.through_host, beside_servers: false };
+        let rank = Rank { gpus: 1, via_host: transport.via_host, beside_servers: false };
         let mut ports = Vec::new();
         for (node, ranks) in nodes {
             ports.extend(links.ports(rank, node, ranks));

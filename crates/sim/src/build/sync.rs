@@ -189,7 +189,7 @@ fn has_cores(node: &Node, job: &Job) -> bool {
 /// Returns whether each rank has its own links on a `cluster` of equal nodes; only NICs may be shared, each by the same number
 /// of ranks.
 fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
-    let host = sync.transport.through_host && cluster.node.pcie.is_finite();
+    let host = sync.transport.via_host && cluster.node.pcie.is_finite();
     let even = job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
     let own_cores = sync.transport.cpu.is_none() || has_cores(&cluster.node, job);
     let alike = job.copies_each.is_empty() && cluster.racks.is_none();

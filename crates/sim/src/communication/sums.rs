@@ -21,7 +21,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Records that a learner has done a piece.
+    /// Records that one more learner has computed its gradients of piece `piece` of the model.
     fn add(&mut self, piece: u32) {
         if self.made.len() <= piece as usize {
             self.made.resize(piece as usize + 1, 0);
@@ -29,7 +29,7 @@ impl Sums {
         self.made[piece as usize] += 1;
     }
 
-    /// Returns the piece whose sum can begin now: all `learners` have done the piece, and no other sum is in progress.
+    /// Returns the piece whose sum can begin now: all `learners` have computed their gradients of it, and no other sum is in progress.
     fn next(&mut self, learners: u32) -> Option<u32> {
         let made = self.made.get(self.over as usize).is_some_and(|made| *made == learners);
         let begins = made && !self.busy;
