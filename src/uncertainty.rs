@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn without_draws_or_noise_nothing_changes() {
+    fn profiles_without_draws_or_noise_are_not_changed_by_sampling() {
         let profile = profile(&[], 0.0);
         assert_eq!(drawn(&profile, 1, 5), profile);
         assert_eq!(slowdown(&profile, 1, 5), 1.0);

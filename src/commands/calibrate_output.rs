@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn another_plan_machine_or_data_is_refused() {
+    fn calibration_output_of_another_plan_machine_or_data_is_refused() {
         let header = |plan: &str, machine: &str, data: Option<&str>| Header {
             name: "p".into(),
             plan: plan.into(),

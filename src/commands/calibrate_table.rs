@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_and_sizes_are_formatted_as_in_plans() {
+    fn calibration_settings_and_sizes_are_formatted_as_in_plans() {
         let cell = Cell::new(&[("access", "direct")], &[("size", 65536.0), ("readers", 8.0)]);
         assert_eq!(what(&cell), "direct, readers 8, size 64 KiB");
         assert_eq!([bytes(3145728.0), bytes(70123.0)], ["3 MiB", "70.12 kB"]);

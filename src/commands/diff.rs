@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_real_where_intervals_do_not_meet() {
+    fn a_difference_is_significant_if_confidence_intervals_do_not_overlap() {
         let of = |old: Value, new: Value| {
             let found = compare(&[old], &[new]);
             found.changes.iter().map(|change| change.difference).collect::<Vec<_>>()
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_relative_to_the_first_report_and_other_jobs_are_named() {
+    fn changes_are_relative_to_the_first_report_and_unmatched_jobs_are_listed() {
         let mut other = job(1.0, 0.0);
         other["name"] = "k".into();
         let found = compare(&[job(2.0, 0.0)], &[job(1.5, 0.0), other]);

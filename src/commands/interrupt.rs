@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_within_a_second_of_the_first_are_one() {
+    fn signals_within_a_second_of_the_first_signal_count_as_one() {
         let first = Instant::now();
         let after =
             |seconds: f64| Signal::new(Some(first), first + Duration::from_secs_f64(seconds));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_command_is_answered_within_a_second() {
+    fn interrupted_commands_have_a_grace_period_of_less_than_a_second() {
         assert!(GRACE < SAME && GRACE + Duration::from_millis(500) <= Duration::from_secs(1));
     }
 }

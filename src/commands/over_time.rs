@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instants_during_a_long_step_get_the_time_of_that_step() {
+    fn points_in_time_within_a_step_get_the_step_time_of_that_step() {
         let ended = [Some(1.0), None, None, Some(3.0), None];
         assert_eq!(under_way(&ended), [Some(1.0), Some(3.0), Some(3.0), Some(3.0), None]);
     }
 
     #[test]
-    fn neighbours_are_averaged() {
+    fn neighbouring_values_of_a_series_are_averaged() {
         let values = [Some(1.0), Some(3.0), None, Some(4.0), None];
         assert_eq!(means(&values, 2), [Some(2.0), Some(4.0), None]);
     }

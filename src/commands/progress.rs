@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_shows_share_done_and_time_left() {
+    fn the_progress_line_shows_percentage_and_remaining_time() {
         let slots = vec![Progress::default()];
         let runs = Runs { all: AtomicU64::new(4), done: AtomicU64::new(1), slots };
         let line = runs.line(Duration::from_secs(100));

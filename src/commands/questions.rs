@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_answers_are_asked_again_and_empty_ones_take_the_default() {
+    fn invalid_answers_are_asked_again_and_empty_answers_take_the_default() {
         let (answer, shown) = asked("many\n4\n", None);
         assert_eq!(answer.ok(), Some(Some(4)));
         assert_eq!(shown.matches("How many [8]: ").count(), 2);

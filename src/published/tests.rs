@@ -169,7 +169,7 @@ fn errors_in_a_file_are_reported_with_line_and_remedy() {
 }
 
 #[test]
-fn unexplained_rates_are_not_used_for_other_models() {
+fn fitted_rates_unexplained_by_links_are_not_used_for_other_models() {
     // System: DLPerf's V100 nodes, with a fitted 1.04 GB/s across nodes over a link of 12.5 GB/s, so that the link does not
     // explain the rate. Expectation: the rate is reported as absorbed, and so are those of other sites; the fit is used for
     // ResNet-50, which it was fitted on, while other models get the rate of the link.

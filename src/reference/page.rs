@@ -288,13 +288,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn anchors_are_those_of_markdown() {
+    fn heading_anchors_follow_markdown_rules() {
         assert_eq!(anchor("`job.loader.tf-data`"), "jobloadertf-data");
         assert_eq!(anchor("plan: top level"), "plan-top-level");
     }
 
     #[test]
-    fn defaults_that_are_values_are_formatted_as_code() {
+    fn default_values_are_formatted_as_code_and_descriptions_as_text() {
         assert_eq!(
             [code("2"), code("\"any\""), code("as the profile says")],
             ["`2`", "`\"any\"`", "as the profile says"]

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_comes_with_the_ends_of_its_interval_in_the_order_asked_for() {
+    fn selected_figures_have_columns_for_interval_ends_in_the_given_order() {
         let found = chosen(&["stall", "step_time"]).unwrap_or_default();
         let expected = [
             "key",
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn default_stalls_and_all_select_their_columns() {
+    fn column_groups_default_stalls_and_all_select_matching_columns() {
         let few = chosen(&[]).unwrap_or_default();
         assert!((12..=16).contains(&few.len()), "{few:?}");
         assert!(few.contains(&"largest_stall".to_owned()));

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_names_are_accepted_and_unknown_ones_get_a_suggestion() {
+    fn alternative_names_are_accepted_and_unknown_names_get_a_suggestion() {
         assert_eq!(find("storage", &STORAGES, "File-Server").map(|of| of.name), Ok("nfs"));
         let error = find("loader", &LOADERS, "pytorhc").expect_err("no such loader").to_string();
         assert!(

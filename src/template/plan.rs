@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_probe_alone_gives_a_plan_and_is_the_only_one_in_it() {
+    fn a_plan_for_a_single_probe_contains_only_that_probe() {
         for probe in PROBES {
             let answers = PlanAnswers {
                 probes: vec![probe.name.to_owned()],
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_gpu_its_probes_are_left_out_or_refused() {
+    fn gpu_probes_are_omitted_or_refused_on_machines_without_a_gpu() {
         let text = PlanAnswers::default().text().expect("a plan");
         assert!(!text.contains("[copy]") && !text.contains("cuda"), "{text}");
         let copy = PlanAnswers { probes: vec!["copy".to_owned()], ..PlanAnswers::default() };

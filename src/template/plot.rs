@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn swept_keys_become_axis_lines_and_filter() {
+    fn swept_keys_become_the_x_axis_lines_and_filter_of_a_plot() {
         let file = file(
             "[sweep]\n\"job.batch\" = [1, 2]\n\"run.seed\" = [1, 2]\n\"job.loader.pytorch.workers\" = [4, 8]\n",
         );

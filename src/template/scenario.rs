@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_that_do_not_fit_as_replicas_are_split() {
+    fn models_too_large_for_one_gpu_are_split_across_gpus() {
         let model = "llama2-70b".to_owned();
         let large = ScenarioAnswers { model, nodes: 8, ..ScenarioAnswers::default() };
         let text = large.text().expect("a scenario");

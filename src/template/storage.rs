@@ -106,7 +106,7 @@ mod tests {
     use crate::template::{DATASETS, STORAGES};
 
     #[test]
-    fn every_choice_has_a_text_of_its_own() {
+    fn every_storage_and_data_set_choice_has_its_own_template_text() {
         for choice in STORAGES {
             let text = storage(choice.name);
             assert!(text.starts_with(&format!("[storage.{}.", choice.name)), "{text}");

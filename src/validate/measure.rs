@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_are_known_are_not_made_again() {
+    fn live_runs_already_measured_are_not_repeated() {
         let plan = plan(2);
         let known: Vec<LiveRun> =
             (0..3).map(|i| run(&plan.points[1], 0, 100.0 + f64::from(i))).collect();

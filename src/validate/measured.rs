@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_read_with_keys_use_and_figures() {
+    fn rows_of_measurements_are_read_with_settings_and_figures() {
         let text = "name,use,job.batch,storage.a.local-disk.bandwidth,samples_per_second,stall,note\n\
                     a,fit,64,\"2 GB/s\",1000,0.5,x\n,,32,,250.5,,\n";
         let rows = read(text).expect("rows");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_fits_into_memory_is_refused() {
+    fn too_many_rows_or_bytes_of_measurements_are_refused() {
         let rows = "step_time\n".to_owned() + &"1\n".repeat(MOST_ROWS + 1);
         assert!(read(&rows).expect_err("rows").contains("more than 100000 rows"));
         // A key of a megabyte counts in each row.
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_name_line_and_column() {
+    fn errors_in_measurement_files_name_line_and_column() {
         let wrong = |text| read(text).expect_err(text);
         assert!(wrong("job.batch\n64\n").contains("neither a column"));
         assert!(wrong("").contains("neither a column"));

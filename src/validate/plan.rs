@@ -270,7 +270,7 @@ use = "fit"
     }
 
     #[test]
-    fn points_add_their_changes_to_those_of_the_plan() {
+    fn validation_points_add_their_settings_to_the_settings_of_the_plan() {
         let plan = parse(PLAN).expect("a plan");
         assert_eq!(plan.scenario, Path::new("plans/../s.toml"));
         assert_eq!((plan.repetitions, plan.retries, plan.predictions), (3, 2, 40));
@@ -281,7 +281,7 @@ use = "fit"
     }
 
     #[test]
-    fn problems_name_file_place_and_remedy() {
+    fn errors_in_validation_plans_name_file_position_and_remedy() {
         let with = |from: &str, to: &str| parse(&PLAN.replace(from, to)).expect_err(to);
         let unknown = with("repetitions", "repetition");
         assert!(unknown.starts_with("cannot use plans/p.toml:3:1: unknown field"), "{unknown}");

@@ -59,7 +59,7 @@ fn configs(all: &[(u32, u32)]) -> Vec<Config> {
 const MIXED: [(u32, u32); 6] = [(1, 16), (2, 32), (2, 64), (8, 8), (16, 16), (32, 16)];
 
 #[test]
-fn both_factors_are_recovered_from_rows_with_either_bottleneck() {
+fn step_and_sample_factors_are_recovered_from_rows_of_both_bottlenecks() {
     for (step, sample) in [(1.0, 1.0), (1.5, 0.7), (0.4, 3.0)] {
         let truth = Factors { step, sample };
         let found = fitted(&configs(&MIXED), truth, false, 1);
@@ -95,7 +95,7 @@ fn intervals_contain_the_truth_about_as_often_as_stated() {
 }
 
 #[test]
-fn factors_that_no_row_depends_on_stay_and_are_reported() {
+fn refit_factors_that_no_row_depends_on_are_unchanged_and_reported() {
     let device = configs(&[(16, 8), (32, 16), (64, 8)]);
     let found = fitted(&device, Factors { step: 1.5, sample: 1.0 }, false, 2);
     assert!((found.step.value / 1.5 - 1.0).abs() < 0.02 && found.step.unidentified.is_none());
@@ -109,7 +109,7 @@ fn factors_that_no_row_depends_on_stay_and_are_reported() {
 }
 
 #[test]
-fn one_slow_row_identifies_both_factors_only_with_its_stall() {
+fn a_single_row_identifies_both_refit_factors_only_if_it_has_a_stall() {
     let one = configs(&[(8, 16)]);
     let truth = Factors { step: 1.0, sample: 6.0 };
     let found = fitted(&one, truth, false, 4);

@@ -39,7 +39,7 @@ fn errors_are_relative_to_the_median_of_the_runs() {
 }
 
 #[test]
-fn runs_that_agree_only_in_the_last_attempt_do_not_count() {
+fn points_whose_measurement_attempts_disagree_do_not_count() {
     // System: runs within 1 % of each other, after a first attempt that was 8 % off and too noisy. Expectation: the noise is
     // the standard deviation between the medians of both attempts, 5.4 %, so the point does not count.
     let mut point = point("a", Use::HeldOut, [90.0, 104.0, 118.0], &[99.0, 100.0, 101.0]);
@@ -51,7 +51,7 @@ fn runs_that_agree_only_in_the_last_attempt_do_not_count() {
 }
 
 #[test]
-fn the_verdict_covers_held_out_points_with_little_noise() {
+fn the_validation_verdict_covers_only_held_out_points_with_low_noise() {
     let mut worst = point("worst", Use::HeldOut, [80.0, 90.0, 95.0], &[100.0, 100.0, 100.0]);
     worst.predicted.median.causes = [("decode".to_owned(), 0.1), ("open".to_owned(), 0.4)].into();
     let points = [
@@ -76,7 +76,7 @@ fn the_verdict_covers_held_out_points_with_little_noise() {
 }
 
 #[test]
-fn the_interval_holds_nine_runs_in_ten() {
+fn the_prediction_interval_covers_ninety_percent_of_predicted_runs() {
     let runs: Vec<Observed> = (0..=100).map(|i| run(100.0 + f64::from(i))).collect();
     let quiet = [run(140.0), run(145.0), run(170.0)];
     let prediction = Prediction::of(&quiet, &runs).expect("runs");
@@ -86,7 +86,7 @@ fn the_interval_holds_nine_runs_in_ten() {
 }
 
 #[test]
-fn slowing_a_run_down_adds_stall() {
+fn slowing_a_run_down_increases_its_stall_share() {
     let slow = run(100.0).slowed(1.25);
     assert_eq!(slow.samples_per_second, 80.0);
     assert!((slow.stall - 0.6).abs() < 1e-12, "half of the time computes, which takes 0.4 now");
@@ -115,7 +115,7 @@ fn systematic_errors_of_predictions_count_as_noise() {
 }
 
 #[test]
-fn the_naive_model_is_the_slowest_of_three() {
+fn the_naive_model_takes_the_slowest_of_fetch_prepare_and_compute() {
     // System: 2 readers that take 10 ms for each 1 MB, 2 threads that decode for 4 ms, steps of 32 samples in 0.1 s, each batch
     // used in two steps, and two such jobs. Expectation: fetch is 2 · 2 times 125/s, as each job has half of the 0.25 GB/s,
     // less than the 2/(10 ms) of its readers; prepare is 2 · 2 · min(2/4 ms, 2 cores ÷ 2 ÷ 4 ms); compute is 2 · 320/s.

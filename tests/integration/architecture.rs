@@ -118,7 +118,7 @@ fn named(source: &Source, map: &BTreeMap<String, Row>) -> BTreeSet<String> {
 }
 
 #[test]
-fn modules_use_only_modules_listed_in_the_map() {
+fn modules_use_only_modules_listed_in_the_architecture_map() {
     let map = map();
     let declared: BTreeSet<String> = modules().into_iter().map(|source| source.module).collect();
     assert_eq!(map.keys().cloned().collect::<BTreeSet<_>>(), declared, "the map has every module");
@@ -134,7 +134,7 @@ fn modules_use_only_modules_listed_in_the_map() {
 }
 
 #[test]
-fn the_map_lists_only_dependencies_that_exist() {
+fn the_architecture_map_lists_only_dependencies_that_exist() {
     let (map, modules) = (map(), modules());
     for (module, row) in &map {
         let files = modules.iter().filter(|source| source.module == *module);

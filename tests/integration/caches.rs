@@ -152,7 +152,7 @@ const DECODED: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn decoded_samples_are_neither_read_nor_decoded() {
+fn cached_decoded_samples_are_neither_read_nor_decoded_again() {
     // System: 35 % of 4,000 samples fit decoded. Expectation: 16 s in the first epoch, then 65 % of this time.
     let found = outcome(&DECODED);
     let shares: Vec<f64> =

@@ -318,7 +318,7 @@ const BY_HAND: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_profile_s_defaults_equal_explicit_settings() {
+fn settings_from_a_profile_equal_the_same_settings_written_by_hand() {
     let text = std::fs::read_to_string(repository("scenarios/calibrated-loader.toml"));
     let text = text.expect("a shipped scenario").replace("steps = 300", "steps = 80");
     let path = repository("scenarios/by-hand.toml").display().to_string();

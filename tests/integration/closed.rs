@@ -96,7 +96,7 @@ const LOGNORMAL: [&str; 3] = [
 ];
 
 #[test]
-fn mean_value_analysis_matches_results_by_hand() {
+fn mean_value_analysis_matches_hand_computed_throughput() {
     // System: a delay of 1 s and one server of 1 s. Expectation: X(1) = 1/2; R(2) = 1 + 1/2, so X(2) = 2/2.5;
     // two servers act as a delay, and X(2) = 1.
     let places =
@@ -117,7 +117,7 @@ fn simulated_rates_with_exponential_times_match_mean_value_analysis() {
 }
 
 #[test]
-fn rates_of_processor_sharing_depend_only_on_mean_times() {
+fn processor_sharing_throughput_depends_only_on_mean_service_times() {
     // Expectation: the rates of exponential times, because delays and processor sharing are insensitive to the
     // distribution.
     let [latency, size, decode] = LOGNORMAL;

@@ -99,7 +99,7 @@ fn fresh(job: &JobOutcome) -> Vec<u64> {
 }
 
 #[test]
-fn a_slow_loader_limits_the_trainer_to_its_own_rate() {
+fn the_rate_of_a_slow_loader_limits_the_trainer() {
     // System: one worker that needs 3 ms a sample, batches of 4. Expectation: at most one step every 12 ms, and
     // the stall's cause is the latency.
     for (world, job) in worlds(&scenario(20, "model.step = \"1 ms\"", &read(SLOW))) {
@@ -191,7 +191,7 @@ fn in_order_delivery_holds_back_finished_samples() {
 }
 
 #[test]
-fn batch_intervals_make_the_same_steps_fresh_in_both_worlds() {
+fn simulated_and_live_runs_repeat_batches_in_the_same_steps() {
     for interval in ["4", "1.5", "2.75"] {
         let job = format!("batch_interval = {interval}\nmodel.step = \"100 us\"");
         let [(_, simulated), (_, live)] = worlds(&scenario(33, &job, &read(FAST)));
@@ -279,7 +279,7 @@ fn a_duration_ends_the_run_in_the_middle_of_a_step() {
 }
 
 #[test]
-fn a_live_run_handles_no_start_and_an_immediate_stop() {
+fn a_live_run_fails_if_never_started_and_reports_if_stopped_at_once() {
     let scenario = scenario(5, "model.step = \"1 ms\"", &read(FAST));
     let stop = AtomicBool::new(false);
     let part = CopyTask::default();
@@ -292,7 +292,7 @@ fn a_live_run_handles_no_start_and_an_immediate_stop() {
 }
 
 #[test]
-fn pinned_batches_are_copied_beside_the_steps() {
+fn slow_copies_of_pinned_batches_to_the_device_cause_stalls() {
     // System: batches of 400 kB, handed over and pinned at 1 GB/s, then copied at 100 MB/s: 4 ms. Expectation:
     // a step takes at least 4 ms, and the stall's cause is the copy.
     let machine = [("cluster.node.pcie", "\"100 MB/s\""), ("dataset.d.decoded_size", "\"100 kB\"")];

@@ -307,7 +307,7 @@ fn a_cpu_quota_limits_only_its_job() {
 }
 
 #[test]
-fn inner_threads_shorten_a_sample_and_compete_for_cores() {
+fn threads_within_a_worker_speed_up_decoding_and_compete_for_cores() {
     // System: n workers whose samples are decoded by 4 threads of efficiency e. Expectation: 4·e times as fast
     // while there are cores enough; then e samples per millisecond and core, less than without inner threads.
     for (e, text) in [(1.0, "1.0"), (0.8, "0.8")] {
@@ -373,7 +373,7 @@ fn a_live_run_refuses_settings_that_it_does_not_emulate() {
 }
 
 #[test]
-fn the_bottleneck_of_cores_names_gil_quota_memory_or_cores() {
+fn cpu_bottleneck_reports_distinguish_gil_quota_memory_and_cores() {
     // System: eight threads and cores enough, limited by the GIL, by a quota or by memory bandwidth; then too
     // few cores. Expectation: the cause is `cpu-wait`, and the advice names the limit.
     let loader = |keys: &str| {

@@ -60,7 +60,7 @@ fn least(times: &[f64]) -> (usize, f64) {
 }
 
 #[test]
-fn model_averaging_speeds_up_as_published_with_an_intermediate_best_batch() {
+fn model_averaging_reaches_the_published_speedup_at_an_intermediate_batch() {
     // Published (PVLDB 12(11), abstract): 1.3 to 4 times. Expectation by hand: the minimum of (1 + 8b/1000)(4 +
     // 0.061b)/8b against (1 + 32/1000)·0.061/8·1.093 on eight GPUs is 2.7 times, on one GPU 1.5 times; all
     // eight wait for the slowest GPU and for the ring in every step of synchronous SGD, and seldom with
@@ -129,7 +129,7 @@ fn models(gpus: u32, batches: &[u32], more: &[(&str, &str)]) -> Vec<Best> {
 }
 
 #[test]
-fn four_of_five_models_gain_as_published_and_match_the_scenario_header() {
+fn crossbow_speedups_of_all_models_but_lenet_are_in_the_published_range() {
     // Published (PVLDB 12(11), abstract): 1.3 to 4 times on eight GPUs. Expectation: the speed-ups in the
     // scenario's header; LeNet gains more than published, and the three large models are within the published
     // range with one learner on each GPU. The best batch of synchronous SGD is neither the smallest nor the
@@ -151,7 +151,7 @@ fn four_of_five_models_gain_as_published_and_match_the_scenario_header() {
 }
 
 #[test]
-fn lenet_gains_more_because_no_batch_fills_its_gpu_and_large_batches_need_more_epochs() {
+fn learners_speed_up_mainly_lenet_if_large_batches_need_no_more_epochs() {
     // System: the five models where large batches need no more epochs, with a grid of large batches; then with
     // kernels that fill the GPU. Expectation: in the first case LeNet gains a factor of 1.3, all others next to
     // nothing, and the best batch of synchronous SGD is not the largest; with full GPUs more learners gain
@@ -174,7 +174,7 @@ fn lenet_gains_more_because_no_batch_fills_its_gpu_and_large_batches_need_more_e
 }
 
 #[test]
-fn four_images_fill_up_to_two_thirds_of_a_gpu_for_large_models_and_lenet_never_fills_it() {
+fn batches_of_four_fill_half_to_two_thirds_of_a_gpu_except_for_lenet() {
     // Expectation, from the scenario's steps: the part of a step beyond its fixed part is 4b ÷ (a + 4b): two
     // thirds for the large ResNets, half for VGG-16. LeNet's step is 0.44 ms with one image and 0.62 ms with
     // 500.
@@ -232,7 +232,7 @@ fn time_and_stall(name: &str, changes: &[(&str, &str)]) -> (f64, f64) {
 }
 
 #[test]
-fn more_learners_pay_until_their_gpu_is_full() {
+fn more_learners_shorten_training_until_the_gpu_is_full() {
     // System: `scenarios/many-learners.toml`: a learner fills the GPU for 0.976 ms of 4.976 ms. Expectation, as
     // in its header: up to five learners, time falls with their number; beyond, it grows with the epochs, by
     // 0.3 % of them for each further model.
@@ -270,7 +270,7 @@ fn the_best_averaging_period_is_longer_on_slower_links() {
 }
 
 #[test]
-fn the_first_step_of_slack_gains_most() {
+fn in_bounded_staleness_the_first_step_of_slack_saves_the_most_time() {
     // System: `scenarios/slack.toml`. Expectation, as in its header: one step of slack saves 26 % of the time,
     // eight save 39 %, and staleness hardly depends on the slack.
     let of = |slack: u32| {

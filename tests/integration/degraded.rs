@@ -76,7 +76,7 @@ fn a_link_that_is_down_stops_all_reads() {
 }
 
 #[test]
-fn faults_of_links_inside_a_node_slow_uplinks_and_root_of_its_pcie_tree() {
+fn faults_of_intra_node_links_slow_pcie_uplinks_and_the_root_complex() {
     // System: a ring of four GPUs, 6 messages of 25 MB, with two of its links over uplinks of 5 GB/s or a root
     // of 10 GB/s; steps of 1 ms. Expectation: 30 ms for the ring, and 60 ms from 0.5 s on, on the first nodes
     // and in a group.
@@ -110,7 +110,7 @@ fn faults_of_links_inside_a_node_slow_uplinks_and_root_of_its_pcie_tree() {
 }
 
 #[test]
-fn faults_reported_without_effect_have_none() {
+fn faults_reported_as_ineffective_change_no_step() {
     // System: faults of resources that are not limited, not used, or not simulated. Expectation: a remark, and
     // the same steps; no remark where the fault has an effect on a group.
     let analytic = "{ gradients = \"100 MB\", fidelity = \"analytic\" }";

@@ -128,7 +128,7 @@ fn contradictory_or_incomplete_gpu_settings_are_refused_with_a_remedy() {
 }
 
 #[test]
-fn a_group_with_another_gpu_has_the_memory_of_that_gpu() {
+fn a_node_group_with_another_gpu_model_has_the_memory_of_that_model() {
     // System: V100 with an explicit 32 GB, beside a group. Expectation: if the group has P100, a job on it has
     // 16 GiB for each GPU, and a job on the first nodes 32 GB; if the group has V100 as well, 32 GB; if it has
     // memory of its own, that memory.

@@ -185,7 +185,7 @@ fn renewed(body: &str, printed: &str) -> String {
 }
 
 #[test]
-fn commands_of_readme_and_guide_print_what_is_shown() {
+fn commands_in_readme_and_guide_print_the_output_shown_there() {
     let write = std::env::var("FOREBAY_DOCS").is_ok_and(|value| value == "write");
     let mut ran = 0;
     for mut page in pages() {
@@ -341,7 +341,7 @@ fn the_guide_summary_lists_every_page() {
 }
 
 #[test]
-fn the_readme_is_short() {
+fn the_readme_has_at_most_200_lines_and_1800_words() {
     let readme = read(&repository("README.md"));
     assert!(readme.lines().count() <= 200, "{} lines", readme.lines().count());
     assert!(

@@ -23,7 +23,7 @@ const EXCHANGE: f64 = 102e6 / 1.25e9;
 const STEP: f64 = 0.25;
 
 #[test]
-fn elastic_averaging_is_limited_by_its_centre_as_the_scenario_header_states() {
+fn the_central_server_limits_elastic_averaging_as_in_the_scenario_header() {
     // System: 8, 16 and 32 copies, each of which uses the centre's NIC for 82 ms in each direction per
     // exchange; steps of 250 ms. Expectation, as in the header: the NIC bounds throughput at any period; where
     // it is the bottleneck, throughput is near the bound, whatever the number of copies; at three times the
@@ -52,7 +52,7 @@ fn elastic_averaging_is_limited_by_its_centre_as_the_scenario_header_states() {
 }
 
 #[test]
-fn unsynchronised_copies_queue_for_their_centre_as_in_a_closed_network() {
+fn model_copies_queue_for_the_central_server_as_in_mean_value_analysis() {
     // System: W copies, out of step, that compute for τ steps, push a model and pull one; transfers in each
     // direction share the NIC. Expectation: mean value analysis of two processor-sharing stations and a delay
     // (Reiser and Lavenberg, J. ACM 27(2), 1980), whatever the jitter of steps.

@@ -76,7 +76,7 @@ fn other_plot_recipes_are_drawn_when_one_simulation_fails() {
 }
 
 #[test]
-fn no_command_reports_a_run_that_exceeds_the_simulation_clock() {
+fn commands_fail_on_runs_that_exceed_the_range_of_the_simulation_clock() {
     let place = place();
     for arguments in [
         &["run", "e.toml"][..],
@@ -95,7 +95,7 @@ fn no_command_reports_a_run_that_exceeds_the_simulation_clock() {
 }
 
 #[test]
-fn events_beyond_the_simulation_clock_never_happen() {
+fn an_event_beyond_the_range_of_the_simulation_clock_is_an_error() {
     // System: one sample of 1e7 s on a hundredth of a core: 1e9 s. Expectation: no step, and an error.
     let place = place();
     let out = place.forebay(&[

@@ -117,13 +117,13 @@ areas! { cluster dataset loader model parallel recovery run storage sync }
 
 #[test]
 #[should_panic(expected = "line 3: no row: | job.batch")]
-fn a_malformed_table_row_is_refused() {
+fn a_malformed_row_in_the_table_of_scenario_keys_is_refused() {
     // System: a row without code marks around its key. Expectation: it is refused, not skipped.
     Table::parse("| key | scenario |\n|---|---|\n| job.batch | ranks |\n");
 }
 
 #[test]
-fn a_rise_or_fall_requires_a_change_of_a_thousandth() {
+fn metric_comparison_counts_a_tiny_change_as_neither_rise_nor_fall() {
     // System: a quantity of 1 before a change, and other values after it. Expectation: a change by a millionth
     // is neither a fall nor a rise nor equality; a change by a hundredth is a fall or a rise, in one direction
     // only.

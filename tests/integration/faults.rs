@@ -216,7 +216,7 @@ fn a_live_run_names_a_file_truncated_during_the_run() {
 }
 
 #[test]
-fn files_without_read_permission_are_named() {
+fn files_without_read_permission_are_reported_by_name() {
     if getuid().is_root() {
         // Root may read everything.
         return;

@@ -28,7 +28,7 @@ fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn step_times_starved_and_in_memory_and_the_knee_match_the_measured_values() {
+fn step_times_and_starvation_threshold_match_measured_values() {
     let (starved, memory) = (run(8, 1, 48).step, in_memory());
     assert_near("step time with the queue exhausted", starved, 50e-3, 0.20);
     assert_near("step time in memory", memory, 3e-3, 0.20);
@@ -42,7 +42,7 @@ fn step_times_starved_and_in_memory_and_the_knee_match_the_measured_values() {
 }
 
 #[test]
-fn below_the_knee_step_time_falls_in_proportion_to_the_batch_interval() {
+fn starved_step_time_is_inversely_proportional_to_the_batch_interval() {
     // System: a fixed number of threads, k = 1, 2, 4, 8. Expectation: t·k and fresh samples per second are
     // constant, because the input is the bottleneck whatever the trainer does with its samples.
     let runs = [1, 2, 4, 8].map(|k| (k as f64, run(8, k, 64)));
@@ -66,7 +66,7 @@ fn a_starved_step_takes_the_time_of_its_samples_at_the_enqueue_rate() {
 }
 
 #[test]
-fn the_net_enqueue_rate_changes_sign_at_the_knee() {
+fn the_net_enqueue_rate_changes_sign_at_the_starvation_threshold() {
     let net = |k| {
         let steady = run(8, k, 40);
         steady.unblocked_enqueue - steady.unstalled_dequeue
@@ -76,7 +76,7 @@ fn the_net_enqueue_rate_changes_sign_at_the_knee() {
 }
 
 #[test]
-fn the_net_enqueue_rate_predicts_the_time_to_exhaustion_of_a_full_queue() {
+fn the_net_enqueue_rate_predicts_when_a_full_queue_runs_empty() {
     // System: a queue of 20,000 samples, k = 8. Expectation: it lasts for 20,000 ÷ −net, and longer with more
     // threads.
     let mut before = 0.0;
@@ -95,7 +95,7 @@ fn the_net_enqueue_rate_predicts_the_time_to_exhaustion_of_a_full_queue() {
 }
 
 #[test]
-fn epochs_per_second_fall_only_beyond_the_knee() {
+fn epochs_per_second_fall_only_beyond_the_starvation_threshold() {
     let fresh = [1, 8, 32, 64].map(|k| run(8, k, 40).fresh);
     assert_near("at k = 8 as at k = 1", fresh[1], fresh[0], 0.02);
     assert!(fresh[2] < 0.6 * fresh[0], "at k = 32 the trainer asks for less: {fresh:?}");

@@ -57,7 +57,7 @@ fn a_trainer_that_finds_an_empty_queue_sleeps_50_ms() {
 }
 
 #[test]
-fn a_sleeping_model_copy_does_not_block_others() {
+fn a_sleeping_model_copy_does_not_block_other_model_copies() {
     // System: model copies of two overlapping stages whose steps vary, a worker that is faster, a queue of 10.
     // Expectation: a copy that polls while another sleeps takes an available batch, so that all steps are done,
     // even the last, when no more batches are made.
@@ -182,7 +182,7 @@ fn concurrent_threads_may_overfill_the_queue_by_a_batch_each() {
 }
 
 #[test]
-fn both_worlds_repeat_the_same_number_of_samples() {
+fn simulated_and_live_runs_repeat_the_same_number_of_samples() {
     // System: generators that are not thread-safe, or processes whose generators start in the same state.
     // Expectation: the same steps have fresh samples in both worlds.
     for (generator, new) in [("", 80), ("processes = true", 20), ("distinct = 0.9", 72)] {

@@ -70,7 +70,7 @@ fn calibrating_a_gpu_without_a_driver_exits_with_code_3() {
 }
 
 #[test]
-fn plans_with_cores_and_a_gpu_measure_only_cores_without_a_gpu() {
+fn calibrating_a_cpu_and_gpu_plan_without_a_gpu_measures_only_the_cpu() {
     let place = Place::new();
     if has_gpu(&place) {
         return;

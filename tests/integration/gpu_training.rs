@@ -86,7 +86,7 @@ fn refused(place: &Place, arguments: &[&str], code: i32) -> String {
 /// Expectation: the simulated step is that of the scenario's GPU, precision and graph; the step is the
 /// bottleneck here.
 #[test]
-fn the_simulated_step_is_that_of_the_profile_for_gpu_precision_and_graph() {
+fn step_time_is_taken_from_the_profile_by_gpu_precision_and_graph_mode() {
     let place = place();
     let fast = "cluster.node.pcie=\"1 GB/s\"";
     let model = |rest: &str| format!("job.model={{ catalogue = \"lenet5\", {rest} }}");
@@ -220,7 +220,7 @@ fn unsupported_settings_of_live_runs_on_gpus_are_refused() {
 /// Every point of the shipped validation plan on a GPU can be predicted from a profile of one GPU, and the plan
 /// holds out enough points, over every dimension.
 #[test]
-fn the_shipped_gpu_validation_plan_is_predictable_and_holds_out_points() {
+fn shipped_gpu_validation_plan_can_be_predicted_and_holds_out_points() {
     let place = Place::new();
     let mut profile = PROFILE.split_once("[step").expect("steps").0.to_owned();
     for model in ["lenet5", "resnet50", "gpt-small"] {

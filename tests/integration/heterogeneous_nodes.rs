@@ -114,7 +114,7 @@ fn decoding_kernels_do_not_depend_on_the_precision_of_steps() {
 }
 
 #[test]
-fn settings_that_share_cores_are_refused_on_groups_with_fifo_cores() {
+fn settings_for_shared_cores_are_refused_on_nodes_with_fifo_scheduling() {
     // System: two nodes with shared cores, and a third one with FIFO cores. Expectation: settings that share
     // cores are refused if the job, or the fault, is on the third node.
     let group = "[cluster.group.g]\nnodes = 1\nnode.scheduling = \"fifo\"\n\
@@ -149,7 +149,7 @@ fn settings_that_share_cores_are_refused_on_groups_with_fifo_cores() {
 }
 
 #[test]
-fn fusion_on_cores_does_not_depend_on_the_speed_of_gpus() {
+fn gradient_fusion_in_cpu_training_does_not_depend_on_gpu_speed() {
     // System: jobs that train on cores, whose gradients become ready during the step and are sent every 20 ms.
     // Expectation: the same steps whatever the GPUs of the first nodes or of a group.
     let job = "model.device = { cpu = { threads = 2 } }\n[job.sync.allreduce]\ngradients = \"120 MB\"\n\
@@ -212,7 +212,7 @@ fn a_ring_takes_the_time_of_its_slowest_nic() {
 }
 
 #[test]
-fn a_group_differs_from_the_first_nodes_only_in_its_own_settings() {
+fn a_node_group_inherits_all_settings_that_it_does_not_override() {
     // System: a loader that decodes 8 samples of 20 ms each on 4 workers, on nodes with 8 cores or, in the
     // group, with one. Expectation: 100 ms of compute hide the 40 ms with 8 cores; with one core a batch takes
     // 160 ms; a group's key in a nested table leaves the other keys of the table unchanged.
@@ -347,7 +347,7 @@ fn stalls_for_slow_nodes_are_distinguished_from_stalls_for_the_network() {
 }
 
 #[test]
-fn copies_on_another_kind_of_node_are_refused_if_settings_found_from_nodes_would_differ() {
+fn job_copies_on_unequal_nodes_are_refused_if_derived_settings_differ() {
     // System: two copies of a job, each on two nodes, the second copy on another kind of node. Expectation:
     // refused if a setting found from the nodes differs and matters, and only then.
     let group = |keys: &str| format!("[cluster.group.g]\nnodes = 2\nnode = {{ {keys} }}\n");
@@ -384,7 +384,7 @@ fn copies_on_another_kind_of_node_are_refused_if_settings_found_from_nodes_would
 }
 
 #[test]
-fn auto_parallel_calls_are_refused_on_nodes_with_different_core_counts() {
+fn tf_data_auto_parallel_calls_are_refused_on_unequal_core_counts() {
     // System: nodes of 8 cores and one of 4, in one copy of a job or in several. Expectation: "auto", which
     // follows the number of cores, is refused; an explicit number is accepted, and so is "auto" on nodes with
     // equal core counts.

@@ -193,7 +193,7 @@ fn every_command_refuses_a_named_pipe_without_blocking() {
 }
 
 #[test]
-fn imports_and_rows_read_standard_input() {
+fn import_and_plot_commands_read_standard_input() {
     let place = Place::new();
     let data = |name: &str| repository(&format!("tests/data/{name}")).display().to_string();
     let dlio = std::fs::read_dir(repository("tests/data/dlio")).expect("a directory");

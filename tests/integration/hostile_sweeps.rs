@@ -98,7 +98,7 @@ fn a_sweep_whose_output_directory_vanishes_loses_no_point() {
 }
 
 #[test]
-fn links_at_temporary_names_are_not_followed() {
+fn symbolic_links_at_temporary_file_names_are_not_followed() {
     // System: links to a valuable file at every predictable temporary name. Expectation: the file is unchanged,
     // whether the program replaces the link, takes another name or refuses.
     let place = Place::new();
@@ -172,7 +172,7 @@ fn a_second_sweep_to_the_same_output_is_refused_at_its_start() {
 }
 
 #[test]
-fn an_output_link_to_a_missing_file_stays_a_link() {
+fn an_output_symlink_to_a_missing_file_stays_a_symlink() {
     let place = Place::new();
     fs::create_dir(place.path("results")).expect("a directory");
     symlink("results/new.csv", place.path("rows.csv")).expect("a link");

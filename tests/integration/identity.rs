@@ -193,7 +193,7 @@ fn failing(
 }
 
 #[test]
-fn resuming_at_the_epoch_repeats_exactly_the_samples_already_trained_on() {
+fn resuming_at_an_epoch_start_repeats_exactly_the_samples_trained_before() {
     // System: a failure in the third step after a checkpoint, with `resume = "epoch"`: in the first epoch, at
     // the start of the second, or in its middle. Expectation: each sample of both epochs once, and once more
     // the samples of the resumed epoch that a run without failures trains on up to the checkpoint; where these
@@ -340,7 +340,7 @@ fn samples_of_partial_batches_and_one_sample_shards_are_trained_on_once() {
 }
 
 #[test]
-fn an_epoch_that_a_peer_has_left_is_completed_without_repeats() {
+fn a_failure_with_copies_in_different_epochs_loses_and_repeats_no_sample() {
     // System: two model copies, out of step, ask one loader for batches; one fails about when the first of them
     // begins the second epoch. Expectation: each sample of both epochs, once.
     let kind = [

@@ -29,7 +29,7 @@ fn importing_a_pytorch_trace_reports_step_and_stall_times() {
 }
 
 #[test]
-fn an_imported_csv_row_carries_the_keys_of_its_scenario() {
+fn an_imported_csv_row_lists_the_scenario_keys_set_on_the_command_line() {
     let text = import(&["--format", "csv", "--set", "job.batch=64", "--set", "name=a, b"]);
     let mut lines = text.lines();
     assert_eq!(

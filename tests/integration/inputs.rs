@@ -11,7 +11,7 @@ fn refused(place: &Place, arguments: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn devices_and_endless_files_are_refused_by_every_command_that_reads() {
+fn every_command_refuses_device_files_and_oversized_files() {
     // System: an endless device, and a sparse file of a tebibyte. Expectation: both are refused at once, the
     // file with the limit that it exceeds.
     let place = Place::new();
@@ -161,7 +161,7 @@ fn more_job_copies_than_fit_into_memory_are_refused_before_the_run() {
 }
 
 #[test]
-fn a_kind_written_as_a_string_is_refused_with_the_right_notation() {
+fn a_string_where_a_table_is_needed_is_refused_with_the_right_notation() {
     let place = Place::new();
     let set = |transport: &str| {
         let sync = "job.sync={ allreduce = { gradients = \"1 MB\" } }";
@@ -205,7 +205,7 @@ fn quiet_runs_print_no_warnings() {
 }
 
 #[test]
-fn help_text_is_wrapped_once() {
+fn help_paragraphs_are_filled_up_to_the_terminal_width() {
     // Paragraphs wrapped both in the source and by the terminal would have lines of a few words.
     let all = forebay(&["--help"]).assert().success().get_output().stdout.clone();
     let all = String::from_utf8_lossy(&all).into_owned();

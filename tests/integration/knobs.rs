@@ -31,7 +31,7 @@ const IDLE_DECODE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
 const SERVER: &str = "storage.s.file-server";
 
 #[test]
-fn step_time_of_a_starved_job_with_one_changed_key_matches_its_closed_form() {
+fn step_time_of_a_starved_job_matches_closed_forms_for_each_setting() {
     // System: the base scenario, starved, with one key changed. Expectation: one thread's time per sample × 16
     // ÷ threads, or 16 samples at the rate of the new bottleneck.
     let cases: [(&str, &str, &str, f64); 13] = [
@@ -70,7 +70,7 @@ fn step_time_of_a_starved_job_with_one_changed_key_matches_its_closed_form() {
 }
 
 #[test]
-fn without_starvation_the_step_time_is_that_of_the_model() {
+fn without_starvation_step_time_is_the_compute_time_of_the_model() {
     // System: data in memory. Expectation: fixed + batch · per_sample, divided by the speed of the GPU.
     let cases = [
         ("job.model.step", "{ fixed = \"2 ms\", per_sample = \"100 us\" }", 3.6e-3),
@@ -270,7 +270,7 @@ fn a_circular_queue_repeats_samples_at_the_consumption_to_production_ratio() {
 }
 
 #[test]
-fn prefill_start_stagger_and_copies_take_effect() {
+fn job_settings_for_prefill_start_stagger_and_copies_take_effect() {
     let full = outcome(&[("job.prefill", "\"full\"")]).jobs.remove(0);
     assert_near("four batches at once", full.steps[3].end, 4e-3, 1e-9);
     assert!(outcome(&[]).jobs[0].steps[0].end > STARVED, "an empty queue starts starved");
@@ -308,7 +308,7 @@ fn background_load_takes_its_share_of_the_server() {
 }
 
 #[test]
-fn stage_throughput_follows_from_workers_and_unit_not_from_buffers() {
+fn loader_stage_throughput_depends_on_workers_and_unit_not_on_buffers() {
     // System: a stage with 1 ms of core time per sample is the slowest. Expectation: 16 ms ÷ workers a step,
     // whatever the buffers; a stage of batches pays `per_item` once for each batch.
     let loader = |workers: u32, buffer: u32, unit: &str, work: &str| {
@@ -329,7 +329,7 @@ fn stage_throughput_follows_from_workers_and_unit_not_from_buffers() {
 }
 
 #[test]
-fn more_replications_narrow_the_interval_and_seeds_give_different_runs() {
+fn more_replications_narrow_confidence_intervals_and_seeds_change_runs() {
     let tail =
         ("storage.s.file-server.latency", r#"{ lognormal = { median = "1 ms", p99 = "9 ms" } }"#);
     let scenario = changed(&[tail, ("run.warm_up", "10")]);
@@ -382,7 +382,7 @@ fn activations_between_stages_cross_the_link_between_gpus() {
 
 #[test]
 #[should_panic(expected = "no time has passed")]
-fn a_worker_that_overwrites_endlessly_in_no_time_panics() {
+fn endless_queue_overwrites_at_one_simulated_instant_panic() {
     // No scenario file gives this: circular queues are refused where nothing slows their workers.
     let mut scenario = changed(&[MEMORY, ("job.queue", "\"circular\"")]);
     scenario.jobs[0].loader.stages[0].per_sample.truncate(1);

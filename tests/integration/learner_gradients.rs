@@ -56,7 +56,7 @@ fn on_gpu(k: f64) -> (f64, f64) {
 const RING: f64 = 1.5 * 10e6 / 20e9;
 
 #[test]
-fn a_step_is_compute_then_the_sum_on_each_gpu_then_the_allreduce_between_gpus() {
+fn a_step_of_learners_takes_compute_gradient_sum_and_allreduce_in_turn() {
     // System: k learners on each of g GPUs. Expectation: all compute together, then each GPU reads k gradients
     // and writes their sum, then one gradient of each GPU goes around a ring; none of these overlap.
     for (k, number) in NUMBERS {
@@ -76,7 +76,7 @@ fn a_step_is_compute_then_the_sum_on_each_gpu_then_the_allreduce_between_gpus() 
 }
 
 #[test]
-fn the_sum_on_a_gpu_begins_when_its_slowest_learner_is_done() {
+fn gradient_summation_on_a_gpu_waits_for_the_slowest_learner() {
     // System: two learners that do not fill their GPU and whose steps vary; memory that takes 3 ms for a sum,
     // or no time. Expectation: the same random times, and 3 ms more in each step.
     let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.3 } }");
@@ -101,7 +101,7 @@ fn bytes_between_gpus_do_not_depend_on_the_number_of_learners() {
 }
 
 #[test]
-fn sums_on_a_gpu_overlap_backward_by_bucket() {
+fn gradient_sums_on_a_gpu_overlap_the_backward_pass_bucket_by_bucket() {
     // System: two learners that fill half of a GPU each, two tensors of 5 MB, ready after 2/3 of the step and
     // at its end, each a bucket: 0.15 ms to sum one, 0.375 ms around the ring. Expectation by hand: the first
     // is summed at 0.817 ms and reduced at 1.192 ms, the second is summed at 1.15 ms, and reduced 0.375 ms
@@ -115,7 +115,7 @@ fn sums_on_a_gpu_overlap_backward_by_bucket() {
 }
 
 #[test]
-fn gradient_sums_synchronise_all_learners_and_averaging_only_at_its_period() {
+fn gradient_sums_synchronise_every_step_and_model_averaging_every_period() {
     // System: k learners whose steps vary, model and gradients so small that they take no time. Expectation:
     // with gradient sums all wait for the slowest of 4·k learners in each step; learners that average every
     // tenth step wait only there.
@@ -156,7 +156,7 @@ fn gradient_sums_on_a_gpu_count_as_communication() {
 }
 
 #[test]
-fn the_statistical_batch_is_that_of_all_learners_together() {
+fn time_to_accuracy_uses_the_total_batch_of_all_learners() {
     // System: 16 samples for each learner, 4 GPUs, twice the epochs at a batch of 128. Expectation: the batch
     // is k·16·4 samples.
     let accuracy = ("job.accuracy", "{ least_epochs = 10, critical_batch = 128 }");
@@ -172,7 +172,7 @@ fn the_statistical_batch_is_that_of_all_learners_together() {
 }
 
 #[test]
-fn a_tuning_policy_works_with_summed_gradients() {
+fn the_learner_tuning_policy_finds_the_optimum_with_summed_gradients() {
     // System: learners that fill a fifth of a GPU, sums and a ring of 1 MB. Expectation: 1 to 6 are tried, the
     // sixth gains next to nothing; all time is accounted for, whatever the number of learners.
     let job = run(&[
@@ -192,7 +192,7 @@ fn a_tuning_policy_works_with_summed_gradients() {
 }
 
 #[test]
-fn local_sgd_of_learners_sums_on_the_gpu_only_every_period() {
+fn local_sgd_of_learners_pays_gpu_sum_and_allreduce_once_per_period() {
     // System: local SGD of two learners on each GPU, with a period of three steps. Expectation: each step takes
     // a third of sum and ring.
     let (compute, sum) = on_gpu(2.0);
@@ -204,7 +204,7 @@ fn local_sgd_of_learners_sums_on_the_gpu_only_every_period() {
 }
 
 #[test]
-fn a_root_receives_one_sum_from_each_gpu() {
+fn each_gpu_sends_one_gradient_sum_to_the_root_for_all_its_learners() {
     // System: parameters from the first GPU, gradients to it. Expectation: two learners take longer than one
     // only by the sum on their GPU: the bytes between GPUs are the same.
     let root = (SYNC, "{ reduce-broadcast = { parameters = \"10 MB\", update = \"1 ms\" } }");
@@ -213,7 +213,7 @@ fn a_root_receives_one_sum_from_each_gpu() {
 }
 
 #[test]
-fn reports_state_exchanged_bytes_and_name_slow_gpu_memory() {
+fn reports_state_exchanged_bytes_and_a_gpu_memory_bottleneck() {
     let two = report(&[(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")]);
     let sync = two.jobs[0].sync.clone().expect("gradients");
     assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (1, 10_000_000));
@@ -227,7 +227,7 @@ fn reports_state_exchanged_bytes_and_name_slow_gpu_memory() {
 }
 
 #[test]
-fn settings_of_gradient_collectives_are_reported_without_effect_on_one_gpu() {
+fn gradient_collective_settings_on_one_gpu_are_reported_as_ineffective() {
     let of = |sync: &str| {
         let scenario = changed(&[&BASE[..], &[(NUMBER, "2"), (GPUS, "1"), (SYNC, sync)]].concat());
         let said = scenario.remarks.iter().any(|of| of.contains("in the memory of its one GPU"));
@@ -266,7 +266,7 @@ fn unsupported_exchanges_of_learners_are_refused() {
 }
 
 #[test]
-fn a_gpu_compresses_once_the_sum_of_its_learners() {
+fn each_gpu_compresses_the_gradient_sum_of_all_its_learners_once() {
     // System: k learners on each of 4 GPUs; each GPU compresses 10 MB to 2.5 MB at 5 GB/s, and decompresses at
     // 10 GB/s. Expectation: 2 ms once for each GPU, after the sum; a quarter of the ring; 0.25 ms before the
     // update.

@@ -62,7 +62,7 @@ fn live_jobs_run_concurrently_and_leave_no_files() {
 }
 
 #[test]
-fn live_runs_report_power_settings_without_effect() {
+fn live_runs_report_power_settings_as_ineffective() {
     // System: a node with or without a written power. Expectation: a live run, which cannot measure power,
     // notes that the setting has no effect, and reports no energy.
     let (place, note) = (place(), "`cluster.node.power` has no effect here");
@@ -164,7 +164,7 @@ fn live_runs_generate_images_and_decode_them_in_a_later_stage() {
 }
 
 #[test]
-fn missing_resources_of_the_machine_are_one_error_before_a_live_run_starts() {
+fn missing_machine_resources_are_refused_before_a_live_run_writes_files() {
     let cases = [
         ("cluster.node.cores=99999", "cluster.node.cores ="),
         ("cluster.share_nodes=false", "need 2 nodes"),
@@ -223,7 +223,7 @@ fn notes(place: &Place, storage: &str) -> String {
 }
 
 #[test]
-fn live_reads_are_paced_to_the_written_storage_and_the_report_notes_it() {
+fn live_reads_are_throttled_to_the_specified_bandwidth_with_a_note() {
     let place = place();
     let slow = notes(&place, "local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" }");
     assert!(slow.contains("`disk` was paced: reads are held to"), "{slow}");
@@ -285,7 +285,7 @@ fn live_runs_emulate_io_queues_to_an_nvme_of_target() {
 }
 
 #[test]
-fn live_runs_share_generated_data_until_the_store_is_dropped() {
+fn live_runs_reuse_generated_data_which_is_deleted_at_the_end() {
     let place = place();
     let before = place.files();
     let file = ScenarioFile::open(&place.path("live.toml")).expect("a scenario");

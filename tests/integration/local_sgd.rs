@@ -57,7 +57,7 @@ fn stalled(job: &JobOutcome, cause: StallCause) -> f64 {
 }
 
 #[test]
-fn an_exchange_every_h_steps_costs_each_step_one_hth() {
+fn gradient_exchange_every_h_steps_divides_the_cost_per_step_by_h() {
     // System: two nodes that reduce 100 MB around a ring in 100 ms, or average parameters. Expectation: with a
     // period of H steps, or H steps of accumulation, 100 ms ÷ H for each step; with both, ÷ the product.
     for every in [1, 2, 3, 5, 10] {
@@ -201,7 +201,7 @@ fn compute_and_stalls_add_up_with_periodic_exchanges() {
 }
 
 #[test]
-fn the_statistical_batch_includes_accumulated_steps() {
+fn time_to_accuracy_counts_accumulated_steps_in_the_batch_size() {
     // System: at least 20 epochs, twice as many at a batch of 64; two model copies of 8. Expectation: with
     // accumulation over four steps the batch is 64, and the epochs are 40.
     let report = |steps: u32| {

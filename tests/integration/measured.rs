@@ -185,7 +185,7 @@ fn invalid_throughput_tables_are_refused() {
 }
 
 #[test]
-fn the_page_cache_works_in_front_of_a_measured_storage() {
+fn a_page_cache_in_front_of_a_measured_storage_serves_repeated_reads() {
     let all = readers(
         TABLE,
         4,

@@ -224,7 +224,7 @@ fn reads_and_measured_collectives_share_a_nic() {
 }
 
 #[test]
-fn uncertainty_runs_vary_collective_times_with_the_fit() {
+fn uncertainty_runs_sample_collective_times_around_the_fitted_law() {
     // System: each run of `--uncertainty` samples the law's parameters. Expectation: times near the fitted
     // law's time but different from it, each equal to the law with its own parameters.
     let (place, profile) = place();

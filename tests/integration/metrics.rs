@@ -20,7 +20,7 @@ fn swept() -> Vec<String> {
 }
 
 #[test]
-fn every_output_column_has_a_metric_and_every_metric_a_column_or_json_place() {
+fn every_output_column_has_a_metric_and_every_metric_is_in_some_output() {
     // System: headers of all kinds of rows. Expectation: each column, without the suffix of interval ends, has
     // a metric with a unit and a meaning, and each metric has a column or a place in JSON.
     let over_time = ["time"].into_iter().chain(OVER_TIME.iter().map(|(name, _)| *name));

@@ -112,7 +112,7 @@ fn new_writes_a_scenario_that_run_and_sweep_accept() {
 }
 
 #[test]
-fn new_defaults_to_scenarios_and_its_help_states_all_defaults() {
+fn the_new_command_writes_a_scenario_by_default_and_help_lists_defaults() {
     let plain = forebay(&["new"]).assert().success();
     let named = forebay(&["new", "scenario", "--yes"]).assert().success();
     assert_eq!(plain.get_output().stdout, named.get_output().stdout);

@@ -42,7 +42,7 @@ fn drawn() -> Vec<(String, Vec<(f64, f64)>)> {
 }
 
 #[test]
-fn the_drawn_occupancy_distribution_has_the_mean_of_the_sweep_column() {
+fn the_plotted_occupancy_distribution_has_the_mean_of_the_sweep_column() {
     // System: kernels that fill multiples of a twentieth of the GPU, for 1, 2 and 4 learners. Expectation: each
     // cumulative line reaches 1 at full occupancy, and its mean is that of the sweep's column; more learners
     // give a lower line, which means a higher occupancy.
@@ -85,7 +85,7 @@ fn one_learner_without_stalls_has_the_occupancy_distribution_of_its_kernels() {
 }
 
 #[test]
-fn the_gpu_occupancy_scenario_matches_its_header() {
+fn the_gpu_occupancy_scenario_gives_the_numbers_stated_in_its_header() {
     let of =
         |number: &str| job(&shipped(SCENARIO, &[(NUMBER, number)])).learners.expect("learners");
     for (number, mean, half) in [("1", 0.38, 0.85), ("2", 0.7, 0.36), ("4", 0.98, 0.0)] {

@@ -62,7 +62,7 @@ fn epochs(mut scenario: Scenario, epochs: f64) -> Scenario {
 }
 
 #[test]
-fn after_one_batch_workers_have_prefetched_as_many_as_in_pytorch() {
+fn after_one_batch_workers_have_prefetched_as_many_batches_as_pytorch() {
     // Recorded with PyTorch 2.5.1, after one `next()` and a long pause: 1 + workers × factor. Stages after the
     // workers do not change this number.
     let behind = ", ipc = \"1 GB/s\", pin_memory = { bandwidth = \"1 GB/s\" }, to_device = true";
@@ -341,7 +341,7 @@ fn each_worker_of_an_iterable_dataset_has_a_smaller_last_batch() {
 }
 
 #[test]
-fn a_smaller_batch_passes_through_pipelines_and_copies() {
+fn the_smaller_last_batch_takes_less_time_in_pipelines_and_copies() {
     // System: a pipeline with a quarter and three quarters of 1 ms plus 10 ms for each sample; batches of 4, 4
     // and 2 copied to the device at 4 kB/s. Expectation: 100, 100 and 50 ms of copying, and for each batch the
     // time of its samples in both stages.

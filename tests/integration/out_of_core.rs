@@ -112,7 +112,7 @@ fn reports_state_the_swapped_bytes() {
 }
 
 #[test]
-fn waits_for_a_swapping_peer_have_swapping_as_their_cause() {
+fn waits_for_a_swapping_peer_are_attributed_to_swapping() {
     // System: two model copies with next to no gradients, one of them with a link of half the bandwidth: 4 s a
     // step, 3 s of it beyond compute, and 2 s. Expectation: the fast copy waits more for its peer's swapping
     // than for its compute.

@@ -25,7 +25,7 @@ fn outputs_that_cannot_be_written_are_reported_once() {
 }
 
 #[test]
-fn a_full_standard_output_is_reported() {
+fn a_write_error_on_standard_output_is_reported() {
     let place = Place::new();
     for arguments in [&["run", "s.toml"][..], &["sweep", "s.toml"], &["schema", "scenario"]] {
         let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
@@ -87,7 +87,7 @@ fn a_sweep_ends_quietly_when_its_reader_closes_the_pipe() {
 }
 
 #[test]
-fn an_existing_output_is_replaced_as_a_whole() {
+fn an_existing_output_file_is_replaced_and_no_temporary_file_remains() {
     let place = Place::new();
     place.write("r.json", "old");
     let arguments = ["run", "s.toml", "--format", "json", "--output", "r.json"];

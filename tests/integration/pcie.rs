@@ -82,7 +82,7 @@ fn each_gpu_has_a_pcie_link_of_its_own() {
 }
 
 #[test]
-fn a_pcie_link_used_only_by_gradients_is_not_reported_without_effect() {
+fn a_pcie_link_used_only_by_gradients_is_not_reported_as_ineffective() {
     let warned = |transport: &str| {
         let whole = text(transport, "1 s").replace("per_item = [\"copy\"]", "per_item = []");
         let scenario = written(&whole, &[]);

@@ -45,7 +45,7 @@ fn added(intra: &str, sync: &str) -> f64 {
 }
 
 #[test]
-fn a_ring_follows_the_switches_and_crosses_the_root_twice() {
+fn a_ring_over_two_pcie_switches_crosses_the_root_complex_twice() {
     // System: a ring of four, 6 messages of 25 MB, GPUs in order below their switches. Expectation: 15 ms at 10
     // GB/s; two of its four transfers cross the root, one out of each switch: with uplinks of 5 GB/s, or a root
     // of 10 GB/s for both, twice the time; below one switch the root does not matter; with a switch for each
@@ -67,7 +67,7 @@ fn a_ring_follows_the_switches_and_crosses_the_root_twice() {
 }
 
 #[test]
-fn exchanges_below_one_switch_do_not_use_the_root() {
+fn exchanges_below_one_pcie_switch_do_not_use_the_root_complex() {
     // System: recursive doubling: pairs below the same switch exchange 100 MB, then pairs across. Expectation:
     // the first exchange takes 10 ms, whatever the root; in the second, two transfers share each uplink, and
     // four the root.
@@ -79,7 +79,7 @@ fn exchanges_below_one_switch_do_not_use_the_root() {
 }
 
 #[test]
-fn bytes_across_the_root_are_accounted_for() {
+fn bytes_across_the_pcie_root_complex_are_accounted_for() {
     // System: four steps of a ring of four. Expectation: each rank sends 150 MB in a step; two of the ranks
     // send across the root.
     let outcome = run("switch = 2, root = \"10 GB/s\"", "algorithm = \"ring\"");
@@ -93,7 +93,7 @@ fn bytes_across_the_root_are_accounted_for() {
 }
 
 #[test]
-fn only_a_pcie_tree_has_and_requires_switch_settings() {
+fn switch_settings_are_required_for_a_pcie_tree_and_otherwise_ineffective() {
     let file = ScenarioFile::parse("x.toml", text("latency = \"0 s\"", ""));
     let problems = file.and_then(|file| file.resolve(&[])).expect_err("no switch").to_string();
     assert!(problems.contains("the key `switch` is missing"), "{problems}");
@@ -174,7 +174,7 @@ fn beside(first: &str, copies: u32, keys: &str) -> Outcome {
 }
 
 #[test]
-fn jobs_get_the_first_gpus_that_are_free_at_their_time() {
+fn each_job_gets_the_first_gpus_that_are_free_at_its_start() {
     // System: rings of two beside a job of three model copies, after it, and beside one copy of two stages;
     // below one switch they take 10 ms, and 50 ms over a root of 2 GB/s for both directions. Expectation: GPUs
     // 3 and then 0 are at two switches; 0 and 1, and 2 and 3, are at one switch.

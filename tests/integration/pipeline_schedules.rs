@@ -66,7 +66,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn pipeline_bubbles_match_the_published_share() {
+fn pipeline_bubbles_match_the_published_formula() {
     // System: p stages of equal time, m micro-batches, no other delays. Expectation: stages wait for (p − 1) ÷
     // (m + p − 1) of the time with either schedule (Huang et al. 2019; Narayanan et al. 2021).
     for schedule in ["gpipe", "1f1b"] {

@@ -71,7 +71,7 @@ fn figures_are_written_beside_their_recipes() {
 }
 
 #[test]
-fn swept_tables_are_named_by_their_kind_in_the_legend() {
+fn plot_legends_show_the_kind_of_a_swept_loader_instead_of_its_table() {
     // System: rows of a sweep over loaders, which are tables. Expectation: the legend has their kinds, and a
     // filter by kind keeps only the rows of this kind; two tables of one kind are written in full.
     let rows = |second: &str| {
@@ -109,7 +109,7 @@ fn unknown_recipe_keys_are_refused_with_their_position() {
 }
 
 #[test]
-fn missing_columns_are_refused_with_the_existing_ones() {
+fn missing_columns_are_refused_with_a_list_of_existing_columns() {
     let message = refused("y = [\"step_time\"]", "y = [\"steptime\"]");
     assert!(message.starts_with("forebay: cannot use r.toml:3:6"), "{message}");
     assert!(message.contains("did you mean \"step_time\""), "{message}");
@@ -133,7 +133,7 @@ fn recipes_without_numbers_rows_or_data_are_refused() {
 }
 
 #[test]
-fn labels_of_missing_values_are_refused() {
+fn labels_for_values_missing_in_the_data_are_refused() {
     let message = refused("[data]", "labels = { 2 = \"two\", 3 = \"three\" }\n[data]");
     assert!(message.starts_with("forebay: cannot use r.toml:8:"), "{message}");
     assert!(message.contains("no value \"3\" to rename; there are 1, 2"), "{message}");
@@ -174,7 +174,7 @@ fn extreme_values_cause_no_panic() {
 }
 
 #[test]
-fn figures_are_drawn_from_a_sweep_or_a_run_over_time() {
+fn figures_are_drawn_from_sweeps_and_from_time_series_of_runs() {
     let place = place();
     let sweep = RECIPE
         .replace("csv = \"rows.csv\"", "scenario = \"s.toml\"\nset = [\"run.replications=1\"]")
@@ -286,7 +286,7 @@ fn stacked_panels_share_one_x_axis() {
 }
 
 #[test]
-fn tables_of_one_kind_in_several_panels_have_different_names() {
+fn loaders_of_one_kind_in_different_panels_get_different_legend_names() {
     // System: two loaders of one kind, one in each panel's rows. Expectation: two different names, not the kind
     // for both.
     let recipe = panels("\"b\"").replace("group = \"job\"", "group = \"loader\"");

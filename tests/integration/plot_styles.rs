@@ -41,7 +41,7 @@ fn parts(svg: &str, name: &str, colour: &str) -> usize {
 }
 
 #[test]
-fn names_are_drawn_as_bars_and_numbers_as_lines_by_default() {
+fn text_on_the_x_axis_gives_bars_and_numbers_give_lines_by_default() {
     // System: values by storage, and by number of workers. Expectation: no line connects storages, which have
     // no order.
     let bars = figure(BY_STORAGE, STORAGES).expect("bars");
@@ -86,7 +86,7 @@ fn bars_on_a_logarithmic_axis_are_refused() {
 }
 
 #[test]
-fn steps_hold_each_value_up_to_the_next_point() {
+fn step_plots_hold_each_value_until_the_next_point() {
     // System: a distribution that rises from 0 to 1 between two x values. Expectation: a path with a corner
     // below the second point, unlike a straight line.
     let rows = "x,y\n0,0\n1,1\n";
@@ -109,7 +109,7 @@ fn steps_hold_each_value_up_to_the_next_point() {
 }
 
 #[test]
-fn lines_with_several_values_at_one_x_are_refused_and_points_are_not() {
+fn line_plots_but_not_scatter_plots_refuse_several_values_at_one_x() {
     // System: a sweep over two keys, one of which the recipe names. Expectation: an error that names the other;
     // as points, or with a filter, the rows are drawn.
     let rows = "job.workers,job.batch,stall\n1,32,0.5\n1,64,0.6\n2,32,0.2\n2,64,0.3\n";

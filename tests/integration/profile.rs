@@ -79,7 +79,7 @@ fn refused(place: &Place, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn samples_are_fitted_and_shown_with_units_and_intervals() {
+fn profile_show_prints_fitted_parameters_with_units_and_intervals() {
     let place = place();
     let text = stdout(&place, &["profile", "show", "p.toml"]);
     for words in [

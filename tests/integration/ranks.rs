@@ -44,7 +44,7 @@ fn each_rank_s_loader_prefetches_its_own_batches() {
 }
 
 #[test]
-fn every_kind_of_loader_works_per_rank() {
+fn every_loader_kind_runs_one_instance_per_rank() {
     // System: loaders whose workers, stages and tuned parallelism are per rank. Expectation: twice the capacity
     // and the workers of one loader; all samples read are trained on, and each step takes a batch for each
     // rank.

@@ -96,7 +96,7 @@ fn every_readahead_request_counts_as_a_storage_request() {
 }
 
 #[test]
-fn bytes_and_stall_causes_follow_the_requests_of_a_sample() {
+fn stall_causes_and_bytes_account_for_every_request_of_a_sample() {
     // System: samples of 250 kB in requests of 100 kB, one after the other. Expectation: 3 · 10 ms + 2.5 ms.
     let size = ("dataset.d.sample_size", "\"250 kB\"");
     let outcome = reader(SERVER, &ahead("file-per-sample", 1), &[size]);
@@ -139,7 +139,7 @@ fn too_many_readahead_requests_for_memory_are_refused() {
 }
 
 #[test]
-fn readahead_settings_without_effect_are_reported() {
+fn ineffective_readahead_settings_are_reported() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     let remarks = |layout: &str| {
         let set = format!("dataset.d.layout={layout}").parse().expect("an override");

@@ -60,7 +60,7 @@ const EVERY_100: (&str, &str) =
     ("job.checkpoint", r#"{ interval = "100 s", bytes = "500 MB", storage = "c" }"#);
 
 #[test]
-fn a_checkpoint_takes_its_bytes_over_the_bandwidth() {
+fn checkpoint_time_is_checkpoint_size_divided_by_bandwidth() {
     // System: 600 steps of 1 s, 500 MB at 100 MB/s after each 100 s. Expectation: 5 checkpoints of 5 s, since
     // the sixth would follow the last step; all of their time is a stall for checkpoints.
     let found = job(&fed(&[EVERY_100]));
@@ -182,7 +182,7 @@ fn a_failure_costs_the_lost_work_and_the_restart() {
 }
 
 #[test]
-fn an_unfinished_checkpoint_does_not_count() {
+fn an_unfinished_checkpoint_is_not_used_for_recovery() {
     // System: the same steps; checkpoints are written in 50 s beside the training. Expectation: a checkpoint
     // begun at 100 s counts for a failure at 160 s, but not for one at 140 s, which loses all work.
     let checkpoint = r#"{ steps = 100, bytes = "5 GB", storage = "c", asynchronous = true }"#;
@@ -207,7 +207,7 @@ const EPOCHS: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn resuming_at_the_position_loses_and_repeats_no_sample() {
+fn resuming_at_the_checkpoint_position_loses_and_repeats_no_sample() {
     // System: loaders of several kinds, batches of 16, 62 of them in an epoch. Expectation: the counted steps
     // train on each epoch's samples once, and samples that a loader reads again were dropped before.
     let pytorch = ("job.loader", r#"{ pytorch = { workers = 3, decode = "500 us" } }"#);
@@ -247,7 +247,7 @@ fn resuming_at_the_position_loses_and_repeats_no_sample() {
 }
 
 #[test]
-fn resuming_at_the_epoch_repeats_samples() {
+fn resuming_at_the_start_of_the_epoch_repeats_samples() {
     // System: 62 steps in an epoch; a failure in the first, after the checkpoint of step 20. Expectation: with
     // `resume = "epoch"` these 20 steps are repeated and are not fresh; the epochs are complete nevertheless.
     let pytorch = ("job.loader", r#"{ pytorch = { workers = 3, decode = "500 us" } }"#);
@@ -382,7 +382,7 @@ fn the_expected_time_with_failures_matches_daly() {
 }
 
 #[test]
-fn more_frequent_failures_cost_more_and_the_weibull_shape_matters() {
+fn failure_rate_restart_time_and_weibull_shape_change_the_run_time() {
     let of = |failures: &str| {
         let scenario = fed(&[
             ("run.steps", "5000"),
@@ -474,7 +474,7 @@ fn a_job_that_fails_faster_than_it_progresses_is_an_error() {
 }
 
 #[test]
-fn checkpoints_within_an_epoch_are_no_progress_when_resuming_at_the_epoch() {
+fn a_job_resuming_at_the_epoch_start_fails_if_no_epoch_ever_ends() {
     // System: epochs of 62 steps of 1 ms with a failure every 4 ms and `resume = "epoch"`, with an immediate
     // checkpoint after each step; a run long enough for 50,000 failures. Expectation: an error, but none with
     // `resume = "position"`.

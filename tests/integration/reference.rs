@@ -153,7 +153,7 @@ fn the_committed_reference_page_is_up_to_date() {
 }
 
 #[test]
-fn reference_prints_or_writes_the_page() {
+fn the_reference_command_prints_or_writes_the_reference_page() {
     let wanted = markdown(&Examples::parse(SHIPPED));
     let out = forebay(&["reference"]).assert().success();
     assert_eq!(String::from_utf8_lossy(&out.get_output().stdout), wanted);

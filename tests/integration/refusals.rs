@@ -57,7 +57,7 @@ fn refused(changes: &[(&str, &str)], remedy: &str) {
 }
 
 #[test]
-fn the_unchanged_scenario_is_accepted_by_live() {
+fn live_runs_accept_the_unmodified_test_scenario() {
     assert_eq!(refusal(&written(SCENARIO, &[]), None), None);
 }
 

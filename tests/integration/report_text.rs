@@ -85,7 +85,7 @@ fn a_job_that_waits_for_gradients_is_not_reported_as_starving() {
 }
 
 #[test]
-fn rates_are_written_in_full_and_intervals_in_the_unit_of_their_means() {
+fn rates_have_no_unit_prefix_and_intervals_have_the_unit_of_the_mean() {
     // System: jittered steps of 10 ms on a batch of 32 on two nodes: 6,400 samples/s. Expectation: thousands
     // are written without a prefix, and `ms` occurs once for a mean with its half-width.
     let text = text(USUAL, "in-memory = {}", "10 ms", "model.jitter.lognormal.cv = 0.3");
@@ -96,7 +96,7 @@ fn rates_are_written_in_full_and_intervals_in_the_unit_of_their_means() {
 }
 
 #[test]
-fn a_run_that_is_too_short_has_no_intervals() {
+fn a_run_that_is_too_short_has_no_confidence_intervals() {
     // System: a queue that is full at the start and drains within the run. Expectation: the report says so, and no
     // figure of the job has an interval.
     let loader = "tf-queue = { threads = 1, capacity = \"640 samples\", decode = { lognormal = { mean = \"5 ms\", cv = 0.3 } } }";
@@ -108,7 +108,7 @@ fn a_run_that_is_too_short_has_no_intervals() {
 }
 
 #[test]
-fn the_unstalled_dequeue_rate_covers_all_loaders() {
+fn the_unstalled_dequeue_rate_is_summed_over_all_loaders() {
     // System: two nodes with a loader each, whose batches are ready at different times. Expectation: without
     // waiting, trainers would take 64 samples in each step of 10 ms, whichever loader is later.
     let loader = "pytorch = { workers = 2, decode = { exponential = { mean = \"10 ms\" } } }";
@@ -121,7 +121,7 @@ fn the_unstalled_dequeue_rate_covers_all_loaders() {
 }
 
 #[test]
-fn analytic_collectives_are_named_under_the_table_of_resources() {
+fn the_resource_table_notes_that_analytic_collectives_are_not_counted() {
     // System: gradients over NICs, with transfers simulated or by formula. Expectation: by formula, the legend
     // names the job whose transfers use links that the table shows as free.
     let of = |fidelity: &str| {

@@ -320,7 +320,7 @@ step = "10 us"
 "#;
 
 #[test]
-fn resources_of_a_failed_job_are_free_for_others() {
+fn resources_of_a_failed_job_are_available_to_other_jobs() {
     // System: two jobs that read from the same server, disk arm, table or cores; one of them fails for good at
     // 50 ms, during its requests. Expectation: from then on the other is as fast as alone, except for the
     // samples in its buffers.
@@ -392,7 +392,7 @@ fn checkpoints_delay_pipelines() {
 }
 
 #[test]
-fn times_of_pipelines_with_failures_match_daly() {
+fn run_times_of_pipelines_with_failures_match_the_formula_of_daly() {
     // System: 6,000 steps of 3 s in three overlapping stages, so that a step ends each second; 5 s to write a
     // checkpoint, 20 s to restart, a failure every 1,000 s. Expectation: Daly's time to 2 %, though the
     // pipeline must fill again after each failure.

@@ -97,7 +97,7 @@ fn broadcast_and_reduce_on_idle_links_take_their_textbook_formulas() {
 }
 
 #[test]
-fn other_ranks_wait_during_the_update_of_the_root() {
+fn other_ranks_wait_while_the_root_rank_updates_parameters() {
     // System: four ranks, an update of 12 ms. Expectation: the root computes for 112 ms of a step, the other
     // three for 100 ms; they wait 12 ms for their peer.
     let job = run(&root(4, 1, "update = \"12 ms\""));
@@ -139,7 +139,7 @@ fn broadcast_and_reduce_at_a_root_are_never_faster_than_an_allreduce() {
 }
 
 #[test]
-fn per_layer_buffers_overlap_with_forward_and_backward() {
+fn per_layer_broadcast_and_reduce_overlap_forward_and_backward_passes() {
     // System: two nodes; four layers of 25 MB, each with a transfer of 25 ms; forward and backward take 50 ms
     // each, 12.5 ms for each layer. Expectation: parameters arrive after 25, 50, 75 and 100 ms, forward ends at
     // 112.5 ms, gradients are ready from 125 ms on and reduced at 225 ms; without overlap, or packed, 300 ms.
@@ -166,7 +166,7 @@ fn per_layer_buffers_overlap_with_forward_and_backward() {
 }
 
 #[test]
-fn per_layer_buffers_pay_latency_for_each_layer() {
+fn per_layer_broadcast_and_reduce_pay_latency_for_each_layer() {
     // System: 100 layers of 1 MB on four nodes over a tree of two levels, 1 ms of latency. Expectation: packed
     // buffers pay four latencies, per-layer buffers 400; with overlap fewer latencies are exposed, and at 10 us
     // of latency fewer bytes.
@@ -185,7 +185,7 @@ fn per_layer_buffers_pay_latency_for_each_layer() {
 }
 
 #[test]
-fn overlap_of_per_layer_buffers_is_never_slower() {
+fn overlapping_per_layer_communication_never_lengthens_a_step() {
     // System: per-layer buffers with different sizes, costs and routes. Expectation: overlap never makes a step
     // longer.
     for (nodes, copies, algorithm) in
@@ -210,7 +210,7 @@ fn overlap_of_per_layer_buffers_is_never_slower() {
 }
 
 #[test]
-fn the_nic_of_the_root_is_the_busiest() {
+fn broadcast_and_reduce_load_the_nic_of_the_root_rank_most() {
     // System: eight nodes that all exchange directly with the root: it sends 7 x 100 MB, which is all of the
     // broadcast, and none of the 7 x 100 MB of gradients. Expectation: its NIC sends four times the mean; an
     // allreduce loads all NICs alike; a tree's root sends 3 x 100 MB of 14 x 100 MB.
@@ -264,7 +264,7 @@ fn every_root_setting_changes_the_time_in_the_right_direction() {
 }
 
 #[test]
-fn model_copies_with_different_step_times_account_for_every_instant() {
+fn stall_causes_of_model_copies_with_jitter_cover_the_whole_run() {
     // System: steps that vary, per-layer buffers, and stalls for reads. Expectation: every instant has its
     // cause (which `outcome` checks), and the same seed gives the same outcome.
     let keys = by("binomial-tree", "tensors = 9\nbuffers = \"per-layer\"\nupdate = \"3 ms\"");

@@ -70,7 +70,7 @@ fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
 }
 
 #[test]
-fn published_prints_the_scenario_of_a_result_and_refuses_bad_names() {
+fn the_published_command_prints_a_scenario_and_refuses_malformed_names() {
     let shown = forebay(&["published", "--scenario", "goyal-growth:352"]).output().expect("runs");
     let text = String::from_utf8(shown.stdout).expect("text");
     assert!(text.contains("nodes = 44") && text.contains("resnet50"), "{text}");

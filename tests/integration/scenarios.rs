@@ -30,7 +30,7 @@ fn open(path: &Path) -> (ScenarioFile, Grid) {
 }
 
 #[test]
-fn every_shipped_file_begins_with_the_question_that_it_answers() {
+fn every_shipped_scenario_and_plot_recipe_begins_with_a_question() {
     for path in files("scenarios").iter().chain(&files("plots")) {
         let text = read(path);
         let first = text.lines().next().unwrap_or_default();

@@ -112,7 +112,7 @@ fn hard_disks_read_random_files_at_the_measured_rate() {
 }
 
 #[test]
-fn seek_times_without_seeks_are_refused() {
+fn seek_times_are_refused_for_warm_reads_and_live_runs() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     let resolve = |disk: &str| {
         let set = format!("storage.s={{ local-disk = {{ {disk} }} }}");

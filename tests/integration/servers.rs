@@ -151,7 +151,7 @@ fn pushes_and_pulls_of_buckets_overlap_with_backward() {
 }
 
 #[test]
-fn zero_slack_equals_synchronous_and_unlimited_slack_asynchronous_consistency() {
+fn zero_staleness_slack_is_synchronous_and_unlimited_slack_asynchronous() {
     let of = |consistency: &str| {
         let keys =
             format!("servers = 2\ntensors = 3\nbuckets = \"30 MB\"\nconsistency = {consistency}");
@@ -190,7 +190,7 @@ fn more_slack_reduces_the_cost_of_stragglers() {
 }
 
 #[test]
-fn staleness_counts_updates_of_others_between_pull_and_push() {
+fn staleness_counts_updates_by_other_copies_between_pull_and_push() {
     // System: eight model copies. Expectation: a synchronous update combines all copies and has no staleness;
     // otherwise each copy has missed seven updates of others on average, whatever the slack.
     let mean = |all: &[(u64, u64)]| {
@@ -441,7 +441,7 @@ fn invalid_server_settings_are_refused_and_ineffective_ones_reported() {
 }
 
 #[test]
-fn a_trace_shows_bytes_in_flight_and_the_lead_of_model_copies() {
+fn traces_show_bytes_in_flight_and_how_far_model_copies_are_ahead() {
     let text = varying(&servers(2, 1, "consistency = \"asynchronous\""), 0.5);
     let options = Options { trace: true, ..Options::default() };
     let scenario = written(&text, &[]);
@@ -468,7 +468,7 @@ fn report(keys: &str, more: &str) -> Report {
 }
 
 #[test]
-fn reports_define_a_step_and_state_staleness() {
+fn parameter_server_reports_define_a_step_and_state_staleness() {
     let asynchronous = report("consistency = \"asynchronous\"", "accumulation = 3");
     let sync = asynchronous.jobs[0].sync.clone().expect("servers");
     assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (3, 100_000_000));
@@ -492,7 +492,7 @@ fn reports_define_a_step_and_state_staleness() {
 }
 
 #[test]
-fn staleness_adds_the_assumed_epochs_to_time_to_accuracy() {
+fn staleness_lengthens_time_to_accuracy_by_the_assumed_extra_epochs() {
     // System: 10 epochs, and a tenth more for each missed update; four model copies miss about three.
     // Expectation: 13 epochs, and the report states the assumption.
     let epochs = |keys: &str, staleness: &str| {

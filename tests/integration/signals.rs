@@ -108,7 +108,7 @@ fn a_signal_during_a_wait_for_input_ends_the_command() {
 }
 
 #[test]
-fn a_signal_during_the_set_up_of_a_large_run_ends_it() {
+fn a_signal_during_the_set_up_of_a_large_run_ends_the_run() {
     // System: 400,000 job copies, whose set-up takes longer than a signal may wait. Expectation: the signal is
     // handled within a second (longer on a busy machine), whenever it arrives.
     let place = Place::new();

@@ -108,7 +108,7 @@ fn transformers_of_the_catalogue_provide_their_tensor_allreduces() {
 }
 
 #[test]
-fn one_stage_of_one_micro_batch_equals_an_unsplit_model_with_gradients() {
+fn one_pipeline_stage_exposes_as_much_communication_as_an_unsplit_model() {
     // System: four nodes reduce 1 GB of gradients, in buckets during backward. Expectation: equal step times
     // and exposed communication, whether a step is simulated as a whole, or as one stage of one micro-batch.
     for sync in [
@@ -256,7 +256,7 @@ fn tensor_parallel_ranks_are_placed_on_the_same_node() {
 }
 
 #[test]
-fn copies_per_node_gpus_fills_all_gpus_with_model_copies() {
+fn setting_copies_per_node_to_gpus_fills_all_gpus_with_model_copies() {
     // System: nodes of sixteen GPUs, model copies of two stages of four ranks. Expectation: two model copies on
     // each node.
     let rest = "parallel.data.copies_per_node = \"gpus\"\n\

@@ -41,7 +41,7 @@ fn half_ring(n: f64, bytes: f64) -> f64 {
 }
 
 #[test]
-fn exposed_context_exchanges_add_their_time_and_overlapped_ones_their_excess_over_a_block() {
+fn context_parallel_exchanges_extend_blocks_only_by_their_exposed_part() {
     // System: c ranks, 8 attentions of 240 × 100 kB or 2 MB, around rings. Expectation: a c-th of the compute;
     // exposed, an allgather in forward, and one with a reduce-scatter in backward, for each attention;
     // overlapped, each block takes the longer of its compute and these exchanges; a third of a block is
@@ -111,7 +111,7 @@ fn tensor_context_and_pipeline_parallelism_combine() {
 }
 
 #[test]
-fn a_transformer_of_the_catalogue_provides_its_keys_and_values() {
+fn catalogue_transformers_provide_sizes_of_attention_keys_and_values() {
     // System: Llama 3 of 8 G parameters, whose 8 heads of keys and values are 1,024 wide; 8,192 tokens in 16
     // bits, 32 blocks, one sequence on 4 ranks. Expectation: 2 · 8,192 · 1,024 · 2 B in each attention; a
     // quarter of the activations on each rank.
@@ -137,7 +137,7 @@ fn a_transformer_of_the_catalogue_provides_its_keys_and_values() {
 }
 
 #[test]
-fn missing_settings_of_attentions_are_requested() {
+fn missing_attention_settings_for_context_parallelism_are_requested() {
     let refused = |rest: &str| {
         let text = text(rest);
         let file = ScenarioFile::parse("x.toml", text.clone()).and_then(|file| file.resolve(&[]));

@@ -105,7 +105,7 @@ fn expert_parallelism_combines_with_pipeline_tensor_and_context_parallelism() {
 }
 
 #[test]
-fn a_mixture_of_experts_of_the_catalogue_provides_its_settings() {
+fn a_catalogue_mixture_of_experts_model_provides_expert_settings() {
     // System: Mixtral 8x7B, 32,768 tokens of 4,096 values in 16 bits, each sent to 2 of 8 experts in 32 blocks;
     // 45.1 of its 46.7 G parameters belong to experts. Expectation: 2 · 32,768 · 4,096 · 2 B in each of 4 · 32
     // all-to-alls; each of 8 model copies holds an eighth of the experts.

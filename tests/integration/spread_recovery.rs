@@ -73,7 +73,7 @@ fn each_stage_writes_its_part_of_a_checkpoint_over_the_nic_of_its_node() {
 }
 
 #[test]
-fn a_checkpoint_contains_the_model_once_however_it_is_split() {
+fn a_checkpoint_contains_the_model_once_however_the_model_is_split() {
     // System: GPT-2, 124,439,808 parameters, with Adam in 32 bits, 12 B each, on one GPU or split in different
     // ways. Expectation: the same bytes; each node writes the states of its GPUs over a NIC of 100 MB/s; only
     // the first model copy writes unless `writers = "each"`; with ZeRO each rank writes its own shard.
@@ -114,7 +114,7 @@ fn a_checkpoint_contains_the_model_once_however_it_is_split() {
 }
 
 #[test]
-fn the_writers_setting_is_reported_without_effect_where_no_node_holds_a_replica() {
+fn checkpoint_writers_are_reported_as_ineffective_without_replicas() {
     // Expectation: equal times with both values, and a remark; neither where model copies on several nodes hold
     // the same states.
     let cases = [
@@ -294,7 +294,7 @@ fn a_failure_at_any_instant_costs_exactly_the_lost_part_of_the_step() {
 }
 
 #[test]
-fn times_of_micro_batch_pipelines_with_failures_match_daly() {
+fn run_times_of_micro_batch_pipelines_with_failures_match_daly_s_formula() {
     // System: 6,000 steps of 1 s of three stages and four micro-batches; 5 s to write a checkpoint, 20 s to
     // restart, a failure every 1,000 s. Expectation: Daly's time to 2 %; filling the pipeline is part of each
     // step.

@@ -50,7 +50,7 @@ fn on_nodes(nodes: u32, text: &str) -> String {
 }
 
 #[test]
-fn interleaved_chunks_divide_pipeline_bubbles_by_their_number() {
+fn interleaving_v_chunks_per_stage_divides_pipeline_bubbles_by_v() {
     // System: p equal stages of v chunks, m micro-batches, no other delays. Expectation (Narayanan et al.,
     // 2021, section 2.2): a step takes (m v + p − 1) passes of a micro-batch on a chunk, of which p − 1 are
     // bubbles.
@@ -183,7 +183,7 @@ fn slow_links_outweigh_the_gain_of_interleaving() {
 }
 
 #[test]
-fn stages_hold_the_published_activations() {
+fn activation_memory_of_pipeline_stages_matches_published_formulas() {
     // System: four stages and eight micro-batches of a model with equal layers. Expectation: relative to the
     // first stage of 1F1B, interleaved stages hold (2 (p − i − 1) + (v − 1) p + 1) ÷ (p v) (Korthikanti et al.,
     // 2022), and all stages of ZB-H1 as much as the first of 1F1B.
@@ -255,7 +255,7 @@ fn tensor_allreduce_bytes_do_not_depend_on_the_schedule() {
 }
 
 #[test]
-fn swapping_works_with_every_schedule() {
+fn swapped_bytes_of_zb_h1_and_interleaved_schedules_match_hand_results() {
     // System: one stage, two micro-batches of 12 GB of activations, 8 GB of which do not fit on the GPU; 24
     // GB/s in each direction. Expectation: ZB-H1 needs them for both gradients: six passes of a sixth of a
     // second each wait a third of a second for 8 GB.

@@ -42,7 +42,7 @@ pub(crate) fn assert_near(what: &str, value: f64, expected: f64) {
 }
 
 #[test]
-fn staging_takes_the_bytes_over_the_slowest_link() {
+fn staging_time_is_total_bytes_divided_by_the_bottleneck_rate() {
     // System: 400 MB in files of 1 MB, with different bottlenecks. Expectation: the bytes divided by the rate
     // of the bottleneck.
     let per_stream = (&*format!("{SERVER}.per_stream"), "\"10 MB/s\"");
@@ -152,7 +152,7 @@ pub(crate) const CONVERSION: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn converting_a_data_set_takes_reading_computing_and_writing() {
+fn one_stream_conversion_takes_the_sum_of_read_compute_and_write_time() {
     // System: a stream takes 10 ms to read a file, 20 ms to decode it and 2 ms to write it. Expectation: 400
     // times that with one stream; with eight streams the time of the server for all files; with two cores and
     // twice the work the time of these cores.

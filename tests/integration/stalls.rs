@@ -51,7 +51,7 @@ const ONE_THREAD: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn stalls_for_one_thread_have_the_causes_of_its_activities() {
+fn stalls_for_a_single_loader_thread_are_attributed_to_its_activities() {
     // System: 1.6 ms a sample, 4 samples in a step: 6.4 ms, during the first of which the trainer computes (0.1
     // open, 0.2 latency, 0.7 transfer). Expectation: the rest is attributed to the thread's activities.
     let expected = [("open", 0.3), ("latency", 0.6), ("transfer", 3.3), ("decode", 1.2)];
@@ -64,7 +64,7 @@ fn stalls_for_one_thread_have_the_causes_of_its_activities() {
 }
 
 #[test]
-fn the_round_trip_to_a_server_is_latency() {
+fn network_round_trips_to_a_server_count_as_latency_stalls() {
     // System: the same thread on a file server, 0.05 ms in each direction. Expectation: 0.1 ms more latency per
     // sample.
     let mut changes = ONE_THREAD.to_vec();
@@ -171,7 +171,7 @@ fn finished_items_held_back_by_order_cause_order_stalls() {
 }
 
 #[test]
-fn waits_for_a_peer_on_another_node_have_the_peers_cause() {
+fn waits_for_a_peer_on_another_node_have_the_stall_cause_of_the_peer() {
     // System: two nodes, each reading from the server through a FIFO station of 1 ms an operation: a sample for
     // each every 2 ms, 1 ms apart. A step of 0.25 ms begins on the later node when its sample arrives.
     // Expectation: that node waits 1.75 ms to open; the earlier one waits 0.75 ms to open, computes, and waits
@@ -246,7 +246,7 @@ fn an_overlapping_pipeline_has_bubbles_only_while_filling_and_draining() {
 }
 
 #[test]
-fn the_bottleneck_of_waits_for_a_starved_peer_is_its_loader() {
+fn the_bottleneck_behind_waits_for_starved_peers_is_the_loader() {
     // System: 4 copies of 1 ms take 64 samples a step from 16 threads in memory, 0.35 ms each, so that four
     // rounds of 16 take 1.4 ms: the copies' batches are 0, 0, 0.05 and 0.4 ms late. Expectation: the largest
     // stall is for peers that compute, but the bottleneck is decoding, which delays them.

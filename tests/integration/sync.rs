@@ -185,7 +185,7 @@ fn a_hierarchical_allreduce_sends_the_fewest_bytes_over_slow_links() {
 }
 
 #[test]
-fn hierarchical_and_large_rings_take_their_formulas() {
+fn hierarchical_and_4096_rank_ring_allreduces_match_their_formulas() {
     // System: hierarchical rings in groups of four on eight nodes, as flows or by formula. Expectation: the
     // same time; and the formula for a ring of 4,096 ranks.
     let sync = |fidelity: &str| format!("algorithm = \"hierarchical\"\nfidelity = \"{fidelity}\"");

@@ -75,7 +75,7 @@ fn tiers_cache_shards_as_files_or_by_request() {
 }
 
 #[test]
-fn the_first_epoch_fills_the_tier_and_later_ones_read_it() {
+fn the_first_epoch_fills_the_tier_and_later_epochs_read_from_the_tier() {
     // System: 400 MB, all of which fits. Expectation: 4 s from the store, and 0.4 s from the disk; each byte
     // comes from the store once, and is written and read once. The writes are part of the first epoch's reads:
     // at 50 MB/s they take 8 s.

@@ -75,7 +75,7 @@ fn fits_detect_switches_of_the_collective_algorithm() {
 }
 
 #[test]
-fn importing_a_table_directly_or_by_samples_gives_the_same_profile() {
+fn importing_a_benchmark_directly_or_as_samples_gives_the_same_profile() {
     let place = Place::new();
     let table = repository(DEEPBENCH);
     let table = table.to_str().expect("a path");

@@ -108,7 +108,7 @@ fn only_reports_with_uncertainty_state_prediction_intervals() {
 }
 
 #[test]
-fn uncertainty_needs_a_profile_and_the_option_overrides_the_scenario() {
+fn uncertainty_requires_a_profile_and_the_profile_option_has_priority() {
     let place = place(&[1e-3], 0.0);
     let slower = profile(&[2e-3], 0.0).replace("value = 1e-3", "value = 2e-3");
     place.write("slower.toml", &slower);
@@ -138,7 +138,7 @@ fn uncertainty_needs_a_profile_and_the_option_overrides_the_scenario() {
 }
 
 #[test]
-fn the_scenario_in_the_help_of_run_exists() {
+fn the_scenario_named_in_the_help_of_the_run_command_exists() {
     assert!(repository("scenarios/calibrated-loader.toml").exists());
     forebay(&["run", "--help"]).assert().success();
 }

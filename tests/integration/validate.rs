@@ -118,7 +118,7 @@ fn measured_rows_are_compared_and_the_tolerance_is_enforced() {
 }
 
 #[test]
-fn invalid_validations_are_refused_before_anything_runs() {
+fn invalid_validation_inputs_are_refused_before_anything_runs() {
     let place = place();
     place.write("empty.toml", "scenario = \"small.toml\"\n");
     place.write("wrong.toml", &PLAN.replace("job.model.step", "job.model.stop"));
@@ -240,7 +240,7 @@ fn compared(place: &Place) -> serde_json::Value {
 }
 
 #[test]
-fn rows_marked_for_the_fit_are_fitted_and_the_others_predicted() {
+fn measured_rows_marked_for_fitting_are_fitted_and_other_rows_predicted() {
     let place = place();
     // System: steps take 1.5 times and decoding takes 2 times the values of the rows' keys. Expectation: the
     // fit finds both factors, and the other rows are predicted, which they are not without the fit.

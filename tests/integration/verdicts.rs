@@ -51,7 +51,7 @@ fn broken(scenario: &Scenario, verdict: &Verdict) -> Option<String> {
 }
 
 #[test]
-fn a_full_verdict_tries_to_lift_limits_and_a_quick_one_does_not() {
+fn only_a_full_verdict_lists_gains_from_lifting_bottlenecks() {
     // System: the sample scenario with a full and a quick verdict. Expectation: JSON and text have the same
     // verdict, and only lifted limits have a predicted gain.
     let place = Place::new();
@@ -149,7 +149,7 @@ model.step = "80 ms"
 "#;
 
 #[test]
-fn a_saturated_server_is_named_although_stalls_are_for_decoding() {
+fn the_verdict_names_a_saturated_server_although_decoding_causes_stalls() {
     // System: transfers of 32 jobs use all of 2 GB/s. Expectation: the verdict names this bandwidth first, as a
     // limit or as saturated.
     let (_, verdict) = judged(&written(FULL_SERVER, &[]));
@@ -160,7 +160,7 @@ fn a_saturated_server_is_named_although_stalls_are_for_decoding() {
 }
 
 #[test]
-fn faults_beyond_a_verdicts_short_run_are_not_reported_without_effect() {
+fn faults_after_the_end_of_a_verdict_trial_run_are_not_called_ineffective() {
     // System: a server that is slow from the second minute on. Expectation: the verdict's short runs end
     // before; since their outcome is the same without the fault, they give no information on its effect.
     let (_, verdict) = judged(&shipped("slow-server", &[]));
@@ -168,7 +168,7 @@ fn faults_beyond_a_verdicts_short_run_are_not_reported_without_effect() {
 }
 
 #[test]
-fn short_runs_of_a_verdict_need_few_of_the_runs_events() {
+fn verdict_trials_take_under_a_fifth_of_the_events_of_the_main_run() {
     // System: forty jobs limited by a server's operations. Expectation: the verdict finds this limit with a
     // fifth of the run's own events.
     let scenario = case("t5", &[("job.copies", "40"), ("run.steps", "400")]);

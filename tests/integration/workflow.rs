@@ -58,7 +58,7 @@ fn assert_near(value: f64, expected: f64) {
 }
 
 #[test]
-fn a_job_begins_when_all_jobs_in_after_have_ended() {
+fn a_job_begins_when_all_jobs_listed_as_predecessors_have_ended() {
     // System: jobs of 0.5 s each; `learn` in three copies, the last of which begins 0.2 s late; `apply` begins
     // 0.1 s after all others. Expectation: 0–0.5, 0.5–1.2, 1.3–1.8 s; without `after`, all jobs run
     // concurrently.
@@ -143,7 +143,7 @@ fn job_copies_arrive_as_a_poisson_process() {
 }
 
 #[test]
-fn arrivals_of_simultaneous_copies_are_reported_without_effect() {
+fn poisson_arrivals_of_simultaneous_copies_are_reported_as_ineffective() {
     let told = |changes: &[(&str, &str)]| {
         let poisson = ("job.prepare.arrivals", "\"poisson\"");
         written(JOBS, &[&[poisson], changes].concat()).remarks.join("\n")

@@ -174,7 +174,7 @@ fn lognormal() -> Arc<[f64]> {
 }
 
 #[test]
-fn the_table_of_sizes_equals_the_one_of_python() {
+fn lognormal_sample_sizes_equal_those_generated_by_python() {
     // When recorded, every bit was the same; on other machines the last bit of logarithms may differ. With a =
     // array of the doubles in lognormal.f64: a[0], a[65535], sum((i + 1) * a[i]) / 65536.
     let table = lognormal();
@@ -189,14 +189,14 @@ fn the_table_of_sizes_equals_the_one_of_python() {
 }
 
 #[test]
-fn results_with_constant_sizes_match_simpy_to_nine_digits() {
+fn results_with_constant_sample_sizes_match_simpy_to_nine_digits() {
     for case in CONSTANT {
         case.check(&simulate(&case.scenario("\"256 KiB\"")), 1e-9, 1e-9);
     }
 }
 
 #[test]
-fn first_steps_with_lognormal_sizes_match_simpy_to_nine_digits() {
+fn first_steps_with_lognormal_sample_sizes_match_simpy_to_nine_digits() {
     let table = lognormal();
     for case in SHORT {
         case.check(&case.with_table(&table, 32), 1e-9, 1e-9);
@@ -205,7 +205,7 @@ fn first_steps_with_lognormal_sizes_match_simpy_to_nine_digits() {
 }
 
 #[test]
-fn results_with_lognormal_sizes_match_simpy_and_simgrid_to_four_digits() {
+fn lognormal_sample_size_results_match_simpy_and_simgrid_to_four_digits() {
     check_all(&STEADY, &STEADY_SIMGRID, 1e-4, 1e-4);
 }
 
@@ -233,7 +233,7 @@ fn check_all(simpy: &[Case], simgrid: &[Case], makespan: f64, mean_step: f64) {
 }
 
 #[test]
-fn the_shipped_yardstick_takes_as_long_as_with_the_table_of_sizes() {
+fn random_and_tabulated_sample_sizes_give_the_same_yardstick_makespan() {
     // A run samples 51,200 sizes, so its mean size is known to 0.3 %; that of four runs to half of this.
     let makespan =
         |seed: u32| simulate(&shipped("yardstick", &[("run.seed", &seed.to_string())])).makespan;
@@ -243,7 +243,7 @@ fn the_shipped_yardstick_takes_as_long_as_with_the_table_of_sizes() {
 }
 
 #[test]
-fn many_jobs_with_prefetched_state_take_as_long_as_few() {
+fn six_hundred_jobs_with_equal_server_shares_take_as_long_as_sixteen() {
     // System: 600 jobs, 4,800 workers, whose state is prefetched from memory, with the same share of the server
     // for each job as with 16 jobs. Expectation: copies that read equal sizes take as long; copies that read
     // sizes of their own keep the server busy with all their bytes, until the last 1 % of the time.

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rank_sends_to_the_next_and_gets_from_the_one_before() {
+    fn each_rank_sends_to_the_next_rank_and_receives_from_the_previous() {
         let schedule = Schedule::to_next(4, 7);
         let ends: Vec<_> = schedule.transfers(0).map(|t| (t.from, t.to, t.bytes)).collect();
         assert_eq!(ends, [(0, 1, 7), (1, 2, 7), (2, 3, 7), (3, 0, 7)]);

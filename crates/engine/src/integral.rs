@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_integral_sums_the_number_times_the_time_between_changes() {
+    fn the_integral_is_the_sum_of_each_value_times_its_duration() {
         // System: the number is 3 from 10 ps on, 8 from 20 ps on and 2 from 50 ps on. Expectation: up to 100 ps the
         // integral is 3·10 + 8·30 + 2·50; up to 30 ps and 50 ps it is the part of this sum up to there.
         let mut integral = Integral::default();

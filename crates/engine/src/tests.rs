@@ -174,7 +174,7 @@ impl Model for Notes {
 }
 
 #[test]
-fn completions_come_before_events_of_the_same_instant_and_the_end_is_included() {
+fn completions_precede_simultaneous_events_and_the_end_time_is_included() {
     let mut model = Notes { calendar: Calendar::new(), own: vec![35, 20, 15], seen: Vec::new() };
     model.calendar.schedule(Time(10), 5);
     let handled = run(&mut model, Time(30));

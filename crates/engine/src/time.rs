@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_the_nearest_number_of_picoseconds_however_long() {
+    fn time_spans_of_any_length_convert_to_the_nearest_float() {
         for ps in [0, 1, (1 << 53) + 1, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
             assert_eq!(Span(ps).picoseconds(), ps as f64, "{ps}");
         }

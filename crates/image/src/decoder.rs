@@ -140,7 +140,7 @@ mod tests {
     use crate::Generated;
 
     #[test]
-    fn a_decoded_image_is_nearly_what_was_encoded() {
+    fn decoded_pixels_are_close_to_the_encoded_pixels() {
         let images = Generated::new(1, 95);
         let (pixels, bytes) = (images.pixels(64, 48, 3), images.jpeg(64, 48, 3));
         let mut decoder = Decoder::new(None);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_refused_and_the_next_one_decoded() {
+    fn invalid_images_are_refused_and_the_next_valid_image_is_decoded() {
         let bytes = Generated::new(3, 90).jpeg(100, 80, 0);
         let mut decoder = Decoder::new(Some(16));
         for (cut, expected) in [(0, ImageError::Foreign), (1, ImageError::Foreign)] {

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_station_serves_one_operation_after_another() {
+    fn a_storage_device_serves_operations_one_after_another() {
         let mut books = Books::default();
         near(books.operate(at(1.0), 10.0), 1.1);
         near(books.operate(at(1.05), 10.0), 1.2);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_share_the_link_and_transfers_share_their_queue() {
+    fn queues_share_the_link_and_transfers_in_a_queue_share_its_bandwidth() {
         // System: 100 B/s, two queues of 40 B/s; readers 1 and 3 in queue 1, reader 2 in queue 0. Expectation: the two transfers
         // in queue 1 get 20 B/s each, the one in queue 0 gets 40 B/s. With 60 B/s for all, each gets 20 B/s.
         let line =
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn encoded_books_decode_to_the_same_state() {
+    fn encoded_storage_state_is_decoded_unchanged() {
         let (mut books, line) = (Books::default(), line(1e3, 1e9));
         books.operate(at(0.25), 7.0);
         books.begin(at(0.5), &line, 1, 10.0);

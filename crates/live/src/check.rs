@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fractions_of_cores_must_equal_the_quota_and_fewer_whole_cores_are_accepted() {
+    fn a_live_run_must_reserve_whole_cores_or_the_exact_fractional_quota() {
         let of = |wanted: f64, available: f64| {
             check_number_of_cores(wanted, available).map_err(|failure| failure.to_string())
         };

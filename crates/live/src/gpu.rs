@@ -237,7 +237,7 @@ mod tests {
     /// System: each batch is trained on four times, steps may be submitted 2 ahead. Expectation: repeated batches are available
     /// at once, so that as many steps are ahead as permitted.
     #[test]
-    fn batches_that_stay_on_the_device_are_not_fresh() {
+    fn only_the_first_step_of_a_repeated_batch_counts_as_fresh() {
         let (notes, _) = run(Notes::default(), 2, 4.0);
         let fresh: Vec<u64> =
             notes.begun.iter().filter(|(_, fresh)| *fresh).map(|(number, _)| *number).collect();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_devices_look_after_one_or_more_whole_periods() {
+    fn sleeping_devices_poll_again_after_one_or_more_whole_periods() {
         for (now, look) in [(7, 57), (8, 57), (57, 57), (58, 107), (107, 107)] {
             assert_eq!(polling().next_look(Time(7), Time(now)), Time(look), "{now}");
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_promised_in_order_of_arrival_and_once() {
+    fn each_arriving_batch_is_promised_once_to_the_longest_waiting_device() {
         // System: devices 3, 1 and 2 wait; a batch of two is there, then another. Expectation: the first is promised to device 3,
         // the second to device 1, which finds its batch first; device 2 gets none.
         let (mut polling, mut waiters) = (polling(), VecDeque::from([3, 1, 2]));

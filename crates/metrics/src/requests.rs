@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_were_taken_out_of_order_are_skipped() {
+    fn a_resumed_loader_skips_batches_trained_on_out_of_order() {
         // System: any 5 of the 22 batches of two epochs are taken. Expectation: the other batches come, in their order.
         let mut whole = requests("pytorch = { workers = 3, in_order = false }");
         whole.start(Time(0));
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn only_batches_that_were_trained_on_are_skipped() {
+    fn a_resumed_loader_skips_exactly_the_batches_already_trained_on() {
         // System: loaders that had handed out n batches when their state was saved. Expectation: they go on with exactly the
         // batches behind these, to the end, in the same epoch or the next.
         for loader in [

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_by_cause_equal_those_of_a_timeline_with_entries() {
+    fn summed_timelines_have_the_same_totals_by_cause_as_full_timelines() {
         let mut both = [Timeline::default(), Timeline::summed()];
         let mut each = |does: &dyn Fn(&mut Timeline)| both.iter_mut().for_each(does);
         use Activity::{Blocked, Doing, Idle};
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_activity_can_be_split_before_or_within_a_wait() {
+    fn an_activity_can_be_split_between_two_causes_before_or_within_a_wait() {
         for (then, waited, decoded) in [(4, 0, 12), (14, 6, 6)] {
             for mut timeline in [Timeline::default(), Timeline::summed()] {
                 timeline.push(Time(2), Activity::Doing(Cause::Decode));

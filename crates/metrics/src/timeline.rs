@@ -282,7 +282,7 @@ mod tests {
     use Cause::{Decode, Latency, Transfer};
 
     #[test]
-    fn a_wait_has_the_causes_of_what_the_worker_did_before_the_last_item() {
+    fn a_wait_is_divided_among_the_causes_of_the_workers_activities() {
         let lines = lines(&[&[(0, Doing(Latency)), (4, Doing(Transfer)), (9, Doing(Latency))]]);
         assert_eq!(causes(&lines, 0, 2, 12), [(2, 4, Latency), (4, 9, Transfer), (9, 12, Latency)]);
     }

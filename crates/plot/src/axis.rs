@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_25_have_no_decimals_and_steps_of_a_quarter_have_two() {
+    fn tick_labels_have_as_many_decimals_as_their_step_needs() {
         let fit = |values: &[f64]| labels(AxisSpec::default(), values, false);
         assert_eq!(fit(&[0.0, 100.0])[1], "20");
         assert_eq!(fit(&[0.0, 125.0])[1], "25");

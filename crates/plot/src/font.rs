@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn widths_are_those_of_helvetica() {
+    fn text_widths_match_helvetica() {
         // An `i` is 222 and an `m` 833 thousandths of an em.
         assert!((measured("iiiiiiiiii", 10.0, false) - 22.2).abs() < 0.2);
         assert!((measured("mmmmmmmmmm", 10.0, false) - 83.3).abs() < 0.2);

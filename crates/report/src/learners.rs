@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn occupancy_is_a_histogram_of_time_by_the_part_of_a_gpu_in_use() {
+    fn the_occupancy_histogram_weights_gpu_utilisation_by_time() {
         // System: idle for 1 s, 0.15 in use for 2 s, all for 1 s. Expectation: 0.325 on average; a quarter of the time
         // nothing, three quarters at most 0.15.
         let mut occupancy = Occupancy::default();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_ends_when_twice_the_samples_held_at_first_have_been_taken() {
+    fn the_warm_up_ends_once_twice_the_initially_buffered_samples_are_taken() {
         // System: 200 samples are read before the first step, then as many as are taken: all steps take as long.
         let copy = reading(|step| if step == 0 { 210 } else { 10 });
         let found = measured(&copy, Stop::Steps(200), WarmUp::Auto);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_after_the_end_of_another_copy_are_left_out_if_they_are_few() {
+    fn a_few_steps_after_another_job_copy_has_ended_are_excluded() {
         let copy = reading(|_| 10);
         let run = Run { stop: Stop::Steps(200), warm_up: WarmUp::Auto, replications: 1, seed: 1 };
         let rule = Rule { run: &run, dataset: 1_000_000, loose: false };

@@ -12,7 +12,7 @@ fn assert_close(figure: Figure, expected: f64) {
 
 /// System: copies with step times of 0.1 and 0.05 s. Expectation: every figure is the mean of both copies' figures.
 #[test]
-fn figures_are_means_over_copies() {
+fn reported_figures_are_means_over_the_copies_of_a_job() {
     let report = summarise(&scenario(), &[outcome([0.1, 0.05])], 0.5);
     let job = &report.jobs[0];
     let figures = &job.figures;
@@ -56,7 +56,7 @@ fn causes_and_utilisation_add_up_to_all_of_the_time() {
 }
 
 #[test]
-fn queue_figures_are_differences_of_totals() {
+fn queue_figures_are_differences_of_totals_since_the_warm_up() {
     let mut scenario = scenario();
     scenario.run.warm_up = WarmUp::Steps(10);
     let report = summarise(&scenario, &[outcome([0.1, 0.1])], 0.0);
@@ -99,7 +99,7 @@ fn a_queue_whose_workers_are_always_blocked_has_no_unblocked_rate() {
 }
 
 #[test]
-fn the_share_of_exhausted_copies_is_relative_to_all_copies() {
+fn the_share_of_copies_with_exhausted_queues_counts_all_job_copies() {
     let said = |dry: usize| {
         let mut outcome = outcome([0.1, 0.1]);
         outcome.jobs.iter_mut().skip(dry).for_each(|copy| copy.queue.exhaustions.clear());
@@ -137,7 +137,7 @@ fn circular_queues_report_age_and_reuse() {
 
 /// System: replications with means of 0.1 and 0.2. Expectation: Student's interval 0.15 ± 12.706 · 0.0707 / √2.
 #[test]
-fn several_replications_give_students_interval() {
+fn several_replications_give_a_student_t_confidence_interval() {
     let report = summarise(&scenario(), &[outcome([0.1, 0.1]), outcome([0.2, 0.2])], 0.0);
     let [low, high] = report.jobs[0].figures.step_time.ci95.unwrap();
     assert!((high - 0.15 - 12.7062 * 0.05).abs() < 1e-4, "{high}");
@@ -170,7 +170,7 @@ fn one_replication_gives_the_interval_of_batch_means() {
 }
 
 #[test]
-fn steps_that_depend_on_each_other_for_too_long_have_no_interval_and_the_reason_is_reported() {
+fn strongly_correlated_steps_have_no_interval_and_a_warning_says_why() {
     let mut outcome = outcome([0.1, 0.1]);
     for copy in &mut outcome.jobs {
         (20..40).for_each(|i| copy.steps[i].end = 3.0 + (i - 19) as f64 * 0.2);

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_in_a_description_is_found() {
+    fn default_values_are_extracted_from_key_descriptions() {
         let of = |text| default_in(text);
         assert_eq!(of("Steps (default: 5).").as_deref(), Some("5"));
         assert_eq!(of("A kind (of some) (default: \"a\n(b)\").").as_deref(), Some("\"a (b)\""));

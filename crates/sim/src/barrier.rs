@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_within_the_window_do_not_mix() {
+    fn arrivals_of_different_barrier_rounds_are_counted_separately() {
         let mut barrier = Barrier::new(2, 2);
         assert!(!barrier.arrive(0));
         assert!(!barrier.arrive(1));

@@ -131,14 +131,14 @@ mod tests {
     const SMALL: &str = "{ threads = 1, capacity = \"16 samples\", decode = \"100 ms\" }";
 
     #[test]
-    fn buffers_count_only_for_samples_that_a_run_can_read() {
+    fn buffer_memory_counts_only_samples_that_a_run_can_read() {
         let endless = "{ threads = 1, capacity = \"1000000000 samples\", decode = \"100 ms\" }";
         let [small, large] = [SMALL, endless].map(|loader| of("steps = 200", loader).world);
         assert!(large - small <= 100.0 * 1600.0 * PLACE, "{small} {large}");
     }
 
     #[test]
-    fn nodes_that_read_over_the_network_count_with_their_transfers() {
+    fn estimated_memory_of_network_reads_is_one_to_two_times_the_measured() {
         // System: a job on 4000 nodes, each with 24 workers that read batches of 64 samples of random sizes from a file server.
         // Expectation: at least the measured memory of such a run, 430 MB, and no more than twice that.
         let text = "name = \"m\"\n[run]\nsteps = 6\n[cluster]\nnodes = 4000\nnode = { cores = 24, gpus = 1 }\n[storage.s.file-server]\n\
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn all_units_of_caches_count_in_a_run_of_unknown_length() {
+    fn memory_estimates_include_all_cache_units_if_run_length_is_unknown() {
         // System: a million files that each of a hundred nodes may keep. Expectation: without a given length all units count;
         // with one step hardly any do.
         assert!(of("", SMALL).world > 1e8 * UNIT);

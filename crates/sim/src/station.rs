@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn serves_in_order_of_arrival() {
+    fn a_station_serves_customers_in_order_of_arrival() {
         // System: 2 servers, customers a b c d at once. Expectation: c and d wait, c goes first.
         let mut station = Station::new(2);
         let started: Vec<bool> =

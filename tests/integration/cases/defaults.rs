@@ -6,7 +6,7 @@ use forebay::scenario::{Override, Scenario, ScenarioFile, schema};
 use serde_json::Value as Json;
 
 #[test]
-fn step_time_does_not_depend_on_micro_batches_unless_it_is_that_of_a_micro_batch() {
+fn step_time_grows_with_micro_batches_only_if_given_per_micro_batch() {
     // System: steps of 0.8 s, layers split over eight GPUs. Expectation: 0.1 s in one micro-batch or in 64;
     // where `step` is the time of a micro-batch, 64 take 64 times as long.
     let step = |micro_batches: &str, of: &str| {
@@ -29,7 +29,7 @@ fn step_time_does_not_depend_on_micro_batches_unless_it_is_that_of_a_micro_batch
 }
 
 #[test]
-fn epochs_of_ranks_with_uneven_shares_have_equal_steps() {
+fn ranks_with_uneven_sample_shares_take_equally_many_steps_per_epoch() {
     // System: 8,001 samples for eight ranks with loaders of their own, batches of 100, three epochs.
     // Expectation (`torch.utils.data.DistributedSampler`): each rank has 1,001 samples, 11 batches, in every
     // epoch; with the loader's `drop_last`, ten batches.
@@ -68,7 +68,7 @@ fn step_of(name: &str, changes: &[(&str, &str)]) -> (f64, String) {
 const BUCKETS: &str = "job.sync.allreduce.buckets";
 
 #[test]
-fn pytorch_reduces_gradients_in_buckets_beside_the_backward_pass() {
+fn pytorch_reduces_gradient_buckets_during_the_backward_pass() {
     // System: 102 MB of gradients of which only the total bytes are known, data in memory. Expectation: by
     // default and with explicit buckets, most of the reduction is hidden; with one bucket for all, it follows
     // the step of 210 ms.
@@ -196,7 +196,7 @@ fn overrides_of_unused_keys_are_refused() {
 }
 
 #[test]
-fn settings_of_unused_links_are_reported_without_effect() {
+fn settings_of_unused_links_are_reported_as_ineffective() {
     // System: one GPU on one node with a disk. Expectation: settings of the network and of links between GPUs
     // are reported as without effect, and have none; with a file server, or two GPUs, they are not reported.
     let links = [

@@ -71,7 +71,7 @@ fn same([one, other]: &[Outcome; 2], what: &str) {
 }
 
 #[test]
-fn simulating_one_transfer_for_all_alike_on_exclusive_links_changes_no_result() {
+fn merging_identical_transfers_on_exclusive_links_changes_no_result() {
     // System: two model copies of four stages of eight GPUs. Expectation: steps, stalls and link utilisation as
     // with every transfer, of which many times fewer are simulated; also where nodes differ, steps vary,
     // checkpoints use the NICs, links are slower for a while, and nodes fail in the middle of a collective.
@@ -104,7 +104,7 @@ fn simulating_one_transfer_for_all_alike_on_exclusive_links_changes_no_result() 
 }
 
 #[test]
-fn failures_during_a_collective_keep_the_use_of_its_links() {
+fn merging_identical_transfers_keeps_link_bytes_despite_failures() {
     // System: allreduces take most of the time, and nodes fail. Expectation: failures occur, and the links have
     // served the same bytes as with every transfer.
     let changes = [
@@ -165,7 +165,7 @@ fn job(name: &str, storage: &str, loader: &str) -> String {
 }
 
 #[test]
-fn one_gradient_transfer_is_simulated_for_all_alike_only_on_exclusive_nics() {
+fn identical_gradient_transfers_are_merged_only_on_exclusive_nics() {
     // System: gradients over NICs that samples use too, or gradients of another job, or nothing else.
     // Expectation: the same outcome as with every transfer; fewer transfers are simulated only without other
     // traffic.
@@ -219,7 +219,7 @@ fn default_fidelity_follows_the_number_of_transfers_and_is_reported() {
 }
 
 #[test]
-fn a_step_of_512_gpus_simulates_few_of_its_transfers() {
+fn a_step_of_512_gpus_takes_less_than_a_million_simulation_events() {
     // System: case t4, every transfer a flow: 18 million transfers of allreduces in a step. Expectation: a
     // hundred times fewer are simulated, so that twenty steps take seconds.
     let flows = [
@@ -261,7 +261,7 @@ fn a_run_reports_its_progress() {
 }
 
 #[test]
-fn reports_list_only_epochs_of_the_run() {
+fn reports_omit_epochs_that_only_the_data_loader_has_begun() {
     // System: case t3 with fewer samples, whose readers are ahead of its last step. Expectation: three epochs
     // in the report on tiers.
     let changes = [("dataset.imagenet.samples", "100001")];
@@ -275,7 +275,7 @@ fn reports_list_only_epochs_of_the_run() {
 }
 
 #[test]
-fn reports_explain_their_terms_and_separate_rates_of_one_copy_and_of_all() {
+fn text_reports_separate_rates_per_job_copy_from_totals_of_all_copies() {
     let report = report_of(&case("t5", &[("job.copies", "3"), ("run.warm_up", "10")]));
     let text = forebay::report::text::render(&report, 120, false);
     for gone in ["fresh/s", "busiest", "flows", "if never held up", "-0.0 "] {

@@ -83,7 +83,7 @@ fn measured_throughput_does_not_exceed_the_storage_limit() {
 }
 
 #[test]
-fn intervals_of_short_runs_stay_within_possible_values() {
+fn confidence_intervals_of_short_runs_contain_only_possible_values() {
     for seed in 1..=30 {
         let seed = seed.to_string();
         let changes = [("run.seed", seed.as_str()), ("run.replications", "1")];
@@ -96,7 +96,7 @@ fn intervals_of_short_runs_stay_within_possible_values() {
 }
 
 #[test]
-fn intervals_allow_for_rare_unobserved_stalls() {
+fn confidence_intervals_of_short_runs_allow_for_rare_unobserved_stalls() {
     // System: steps of 16 ms and a loader that is late once in a few hundred steps; five replications of 62
     // steps. Expectation: the interval contains the mean of a long run for at least 93 of 100 seeds.
     let slow = ("job.model.step", "16 ms");
@@ -174,7 +174,7 @@ fn a_run_of_default_length_covers_faults_failures_and_the_second_epoch() {
 }
 
 #[test]
-fn an_explicit_warm_up_of_a_run_of_default_length_still_covers_the_first_epoch() {
+fn default_length_runs_extend_a_short_warm_up_to_the_first_epoch() {
     // System: a data set of 200 steps that a page cache holds, and a warm-up of ten steps. Expectation: the
     // first epoch is not measured, and the run is long enough.
     let report = report_of(&steady_with("warm_up = 10", ""));

@@ -29,7 +29,7 @@ fn halving_doubling_exchanges_its_largest_messages_inside_nodes() {
 }
 
 #[test]
-fn time_of_trees_over_nodes_does_not_grow_with_gpus_per_node() {
+fn double_binary_tree_allreduces_span_nodes_rather_than_gpus() {
     // System: 4 nodes of 4 GPUs, double binary trees in chunks of 4 MB. Expectation: a node's NIC carries the
     // buffer twice in each direction, up and down at once: 200 ms, as the chunks are pipelined; trees over GPUs
     // would take 305 ms.

@@ -10,7 +10,7 @@ const STRIPED: (&str, &str) = (
 );
 
 #[test]
-fn saturated_storage_targets_are_named_rather_than_workers() {
+fn the_reported_bottleneck_is_saturated_storage_targets_not_workers() {
     // System: requests over ten targets of 100 MB/s, which are 99 % used. Expectation: the targets are the
     // named limit, and more workers are not advised.
     let (_, verdict) = judged(&case("w", &[STRIPED]));
@@ -19,7 +19,7 @@ fn saturated_storage_targets_are_named_rather_than_workers() {
 }
 
 #[test]
-fn saturated_server_operations_are_named_rather_than_decoding() {
+fn the_reported_bottleneck_is_saturated_server_operations_not_decoding() {
     // System: 40 jobs at 96 % of a server's operations. Expectation: twice the operations give 225 ms a step,
     // and half of the decoding work gives no improvement.
     let (_, verdict) = judged(&case("t5", &[("job.copies", "40"), ("run.steps", "400")]));
@@ -30,7 +30,7 @@ fn saturated_server_operations_are_named_rather_than_decoding() {
 }
 
 #[test]
-fn a_run_that_drains_buffers_reports_the_rate_at_which_they_fill() {
+fn reports_on_draining_buffers_predict_the_long_run_step_time() {
     // System: steps that take samples read before from full buffers. Expectation: the report says that the run
     // is too short, and the verdict gives the rate at 40 k operations a second: 40 · 256 samples each 256 ms.
     let scenario = case("t5", &[("job.copies", "40")]);

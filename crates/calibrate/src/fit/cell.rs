@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_no_positive_numbers_are_left_out() {
+    fn nonpositive_and_infinite_values_are_excluded_from_a_fit() {
         let bad = [f64::NAN, f64::INFINITY, 0.0, -1.0, 1e300];
         let all: Vec<(f64, f64)> = bad.iter().flat_map(|b| [(1.0, *b), (*b, f64::NAN)]).collect();
         assert_eq!(cells(&all).count(), 0);

@@ -126,7 +126,7 @@ fn unidentified_occupancies_are_reported_with_reasons() {
 /// System: half of each step fills the GPU and half leaves most of it idle, which the law cannot represent. Expectation: a large
 /// residual, and a wider interval.
 #[test]
-fn a_gpu_that_does_not_follow_the_law_has_a_large_residual() {
+fn a_gpu_that_violates_the_occupancy_law_has_a_large_fit_residual() {
     let [small, large] = [6.0, 96.0].map(|half| OccupancyLaw::Saturating { half });
     let mixed = |b, k| 0.5 * (slowdown(small, b, k) + slowdown(large, b, k));
     let fit = occupancy(&steps(mixed, &BATCHES, 0.005, 1)).expect("a fit");
@@ -142,7 +142,7 @@ fn a_gpu_that_does_not_follow_the_law_has_a_large_residual() {
 /// System: copies of 4 KiB to 256 MiB, with 8 us and 25 GB/s alone, and 12 us and 18 GB/s beside a step; trials vary by 4 %.
 /// Expectation: two laws, each under its name, which are right at sizes in between.
 #[test]
-fn copies_alone_and_beside_steps_have_separate_laws() {
+fn copies_have_separate_fits_alone_and_concurrently_with_training() {
     let mut generator = Generator::seed_from_u64(4);
     let laws = [("", 8e-6, 25e9), ("step", 12e-6, 18e9)];
     let mut samples = Vec::new();
@@ -181,7 +181,7 @@ fn copies_alone_and_beside_steps_have_separate_laws() {
 /// sample; one, two and four learners. Expectation: the memory of one learner, in bytes: what was taken from the GPU, or the
 /// block if that was not observed.
 #[test]
-fn memory_is_a_line_in_the_batch() {
+fn gpu_memory_is_fitted_as_a_linear_function_of_batch_size() {
     let mut samples = steps(|_, _| 1.0, &BATCHES, 0.0, 1);
     for sample in &mut samples {
         let taken = sample.setting("learners") * (4e8 + 2e6 * sample.setting("batch"));

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knee_in_the_law_is_found() {
+    fn the_fit_finds_a_knee_in_step_times_over_batch_size() {
         let batches = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
         let found = solve(&batches.map(|b| f64::max(10.0, 2.0 + b)), &batches);
         let line = found.pieces[0].unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_no_knee() {
+    fn the_fit_finds_no_knee_in_linear_step_times() {
         let batches = [1.0, 2.0, 4.0, 8.0, 16.0];
         let found = solve(&batches.map(|b| 3.0 + 0.5 * b), &batches);
         assert_eq!(found.pieces[1], None);

@@ -106,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn no_coefficient_is_negative_and_the_others_fit_best() {
+    fn the_least_squares_fit_allows_no_negative_coefficient() {
         // The values decrease, so the best fit without a negative slope is the mean.
         let found = sums(&[([1.0, 0.0, 0.0], 3.0), ([1.0, 1.0, 0.0], 1.0)]).solve(2);
         assert_eq!(found, [2.0, 0.0, 0.0]);
     }
 
     #[test]
-    fn linearly_dependent_columns_are_solved() {
+    fn least_squares_fits_with_linearly_dependent_columns_are_solved() {
         let found = sums(&[([1.0, 2.0, 0.0], 4.0), ([2.0, 4.0, 0.0], 8.0)]).solve(2);
         assert!((found[0] + 2.0 * found[1] - 4.0).abs() < 1e-9, "{found:?}");
         assert_eq!(Sums::default().solve(3), [0.0; 3]);

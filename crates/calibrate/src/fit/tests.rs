@@ -122,7 +122,7 @@ fn close(fit: &Fit, name: &str, truth: f64) -> bool {
 }
 
 #[test]
-fn limits_that_never_bound_are_infinite_and_reported() {
+fn read_limits_that_no_trial_reached_are_infinite_and_reported() {
     let all = &fitted(&reads(READ, &[1.0, 2.0, 4.0, 8.0])).read["direct"];
     for (name, truth) in
         [("latency", 1e-4), ("per_stream", 1e9), ("bandwidth", 2e9), ("operations", 40e3)]
@@ -142,7 +142,7 @@ fn limits_that_never_bound_are_infinite_and_reported() {
 }
 
 #[test]
-fn one_size_identifies_neither_latency_nor_per_stream() {
+fn reads_of_one_size_do_not_separate_latency_from_stream_bandwidth() {
     let mut samples = reads(READ, &[1.0, 2.0]);
     samples.retain(|sample| sample.setting("size") == 65536.0);
     let fit = &fitted(&samples).read["direct"];
@@ -189,7 +189,7 @@ fn measurements_at_one_batch_size_determine_only_its_step_time() {
 }
 
 #[test]
-fn unusual_layouts_and_sizes_are_named_separately() {
+fn reads_of_each_file_layout_are_fitted_separately() {
     let mut samples = reads(READ, &[1.0, 2.0]);
     let mut files = reads(ReadLaw { latency: 1e-3, ..READ }, &[1.0, 2.0]);
     for sample in &mut files {
@@ -204,7 +204,7 @@ fn unusual_layouts_and_sizes_are_named_separately() {
 }
 
 #[test]
-fn speed_of_cores_cost_of_the_queue_and_noise_are_fitted() {
+fn core_speed_queue_cost_and_noise_are_fitted() {
     let points = [(10_000.0, 40_000.0), (40_000.0, 160_000.0)];
     let mut samples = decodes(&points);
     let mut two = decodes(&points);
@@ -318,7 +318,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
     #[test]
-    fn no_samples_make_a_fit_panic_or_a_profile_unreadable(
+    fn any_samples_give_a_profile_that_can_be_parsed_without_panic(
         samples in prop::collection::vec(any_sample(), 0..25)
     ) {
         let profile = fitted(&samples);

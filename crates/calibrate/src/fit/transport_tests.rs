@@ -39,7 +39,7 @@ fn table(law: impl Fn(f64) -> f64, noise: f64, generator: &mut Generator) -> Vec
 }
 
 #[test]
-fn a_switch_of_protocol_is_found_with_both_lines() {
+fn a_switch_of_protocol_is_found_with_the_cost_of_both_protocols() {
     // System: 5 us + 1 ns/B up to 16 KiB, 40 us + 0.1 ns/B above; trials differ by up to 4 %.
     let law = |size: f64| if size <= 16_384.0 { 5e-6 + 1e-9 * size } else { 4e-5 + 1e-10 * size };
     let fit = fitted(&table(law, 0.04, &mut generator())).expect("a fit");
@@ -59,7 +59,7 @@ fn a_switch_of_protocol_is_found_with_both_lines() {
 }
 
 #[test]
-fn the_last_two_sizes_have_a_separate_line_after_a_jump() {
+fn the_fit_detects_a_jump_in_byte_cost_before_the_last_two_sizes() {
     // System: DeepBench's seven sizes [B]. Beyond 67 MB, for the last two sizes, a byte takes 1.8 times or half as long; times
     // vary by up to 1 %. Expectation: a border between 67 and 153 MB, and all sizes within 3 %. With at least three sizes in
     // every range, 67 MB would be on the line of the sizes beyond it, 75 % off, or 153 MB on the line below, 25 % off.
@@ -82,7 +82,7 @@ fn the_last_two_sizes_have_a_separate_line_after_a_jump() {
 }
 
 #[test]
-fn noise_gives_the_last_two_sizes_no_separate_line() {
+fn noise_alone_gives_no_separate_fit_for_the_last_two_message_sizes() {
     // System: one line, seven sizes, times vary by up to 8 %. Expectation: the last two sizes have no range of their own.
     let mut generator = generator();
     let sizes = [4e5, 12_390_400.0, 16_777_216.0, 26_214_400.0, 67_108_864.0, 153_440_000.0, 258e6];
@@ -119,7 +119,7 @@ fn intervals_from_one_trial_of_each_size_contain_the_true_values() {
 }
 
 #[test]
-fn a_line_has_one_range_however_noisy_it_is() {
+fn linear_transfer_times_are_fitted_with_one_range_despite_noise() {
     for noise in [0.0, 0.05, 0.3] {
         let fit = fitted(&table(|size| 1e-5 + 2e-10 * size, noise, &mut generator()));
         assert_eq!(fit.expect("a fit").parameters.len(), 2, "{noise}");
@@ -127,7 +127,7 @@ fn a_line_has_one_range_however_noisy_it_is() {
 }
 
 #[test]
-fn an_algorithm_in_the_middle_does_not_bend_the_line_of_the_other() {
+fn a_tree_at_medium_sizes_does_not_distort_the_fit_of_the_ring() {
     let ring = |size: f64| 1e-4 + 1e-9 * size;
     let mut all: Vec<Sample> =
         [1e4, 1e5, 1e7, 1e8].map(|size| sample("ring", size, ring(size))).into();
@@ -143,7 +143,7 @@ fn an_algorithm_in_the_middle_does_not_bend_the_line_of_the_other() {
 }
 
 #[test]
-fn borders_are_between_sizes_that_differ_by_one_byte() {
+fn ranges_of_message_sizes_one_byte_apart_are_distinguished() {
     // Sizes that differ by one byte, each with its own algorithm.
     let sizes = [0.0, 1.0, 2.0, 1e9, 1e9 + 1.0, 1e9 + 2.0];
     let names = ["a", "b", "c", "d", "e", "f"];

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_schedule_steps_are_from_wait_to_wait() {
+    fn without_a_profiler_schedule_each_data_loader_wait_begins_a_step() {
         let wait = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
         let events: Vec<_> = [0.0, 1_000.0, 3_000.0].map(|t| span(wait, 1, t, 250.0)).into();
         let steps = steps(trace(&events.join(",")).as_bytes()).expect("steps");

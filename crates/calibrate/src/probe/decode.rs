@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_keep_bytes_and_pixels_apart_and_trials_decode_whole_sets() {
+    fn decoding_is_measured_by_bytes_and_pixels_over_whole_image_sets() {
         let (stop, here) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
         let context = context(here.path(), &stop);
         let text = "width = [64, 128]\nquality = [50, 95]\nresize = 32\nthreads = [1, 2]";
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn own_images_are_sorted_by_size_and_broken_ones_left_out() {
+    fn the_users_images_are_sorted_by_size_and_invalid_images_left_out() {
         let (stop, here) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
         let scene = Generated::new(1, 90);
         fs::create_dir(here.path().join("class")).unwrap();

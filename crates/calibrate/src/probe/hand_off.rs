@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_larger_than_the_queue_are_no_cells() {
+    fn batches_larger_than_the_queue_are_not_measured() {
         let list = |counts: &[usize]| List(counts.iter().map(|&count| Count(count)).collect());
         let settings = QueueSettings {
             capacity: list(&[1, 64]),

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_has_cores_and_memory_and_no_name() {
+    fn the_machine_description_has_cores_and_memory_but_no_host_name() {
         let machine = Machine::look(Path::new("/"));
         assert!(machine.cores > 0.0 && machine.memory > 1e6, "{machine:?}");
         let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_mount_holds_a_directory() {
+    fn a_directory_has_the_file_system_of_its_innermost_mount() {
         let mounts = "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw shared:1 - proc p rw\n";
         assert_eq!(file_system(Path::new("/proc/self"), mounts), "proc");
         assert_eq!(file_system(Path::new("/"), mounts), "ext4");

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_at_the_temporary_name_is_not_followed() {
+    fn a_symbolic_link_at_the_temporary_file_name_is_not_followed() {
         let directory = tempfile::tempdir().unwrap();
         let [path, value] = ["samples.jsonl", "value"].map(|name| directory.path().join(name));
         fs::write(&value, "of value").unwrap();

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_groups_and_their_parents_count() {
+    fn limits_of_control_groups_and_their_parents_are_applied() {
         let place = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| write(place.path(), path, text);
         write("cpu/a/cpu.cfs_quota_us", "-1\n");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_use_is_not_free_but_the_page_cache_is() {
+    fn free_memory_excludes_used_memory_but_includes_the_page_cache() {
         let place = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| write(place.path(), path, text);
         write("s/memory.max", "1000000\n");

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_name_file_line_key_and_remedy() {
+    fn error_messages_name_file_line_key_and_remedy() {
         let message = refused("budget = \"1 min\"\n[trials]\nlenght = \"10 ms\"");
         for part in
             ["p.toml: ", "line 3", "unknown field `lenght`", "`length`", "write one of these"]

@@ -84,7 +84,7 @@ mod tests {
 
     /// Ranks from tables of the sign test: n = 6: 1 and 6; n = 10: 2 and 9; n = 20: 6 and 15.
     #[test]
-    fn interval_has_the_ranks_of_the_tables() {
+    fn the_interval_of_a_median_has_the_ranks_of_sign_test_tables() {
         for (n, ranks) in [(6, [1.0, 6.0]), (9, [2.0, 8.0]), (10, [2.0, 9.0]), (20, [6.0, 15.0])] {
             let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
             let (median, interval) = median_interval(&values).unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warming_start_is_left_out_and_an_endless_climb_is_reported() {
+    fn an_initial_trend_is_excluded_and_a_trend_to_the_end_is_reported() {
         let settles: Vec<f64> = (0..20)
             .map(|i| if i < 5 { 5.0 - f64::from(i) / 2.0 } else { 2.0 + 0.01 * f64::from(i % 3) })
             .collect();

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn use_by_others_is_the_difference_of_two_glances() {
+    fn use_by_other_processes_is_the_difference_of_two_cpu_time_readings() {
         let at = Instant::now();
         let early = Glance { at, busy: 10.0, steal: 1.0, own: 2.0 };
         let late = Glance {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn use_between_two_glances_is_never_negative() {
+    fn cpu_use_between_two_readings_is_never_negative() {
         let early = Glance::now();
         let between = Glance::now().since(&early, 1.0);
         assert!(between.others >= 0.0 && between.steal >= 0.0);

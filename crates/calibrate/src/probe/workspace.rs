@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_workspace_is_removed_with_all_that_is_in_it() {
+    fn a_dropped_workspace_is_removed_with_its_contents() {
         let parent = tempfile::tempdir().unwrap();
         let (workspace, notes) = Workspace::create(parent.path()).unwrap();
         assert!(notes.is_empty());
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_is_locked_before_it_has_its_name() {
+    fn a_new_workspace_is_not_removed_before_its_process_has_locked_it() {
         // System: one process has made a workspace and not locked it yet; another one starts. Expectation: the
         // second one leaves it alone, and both have their workspaces.
         let (place, here) = (tempfile::tempdir().unwrap(), Identity::here());
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn workspaces_made_at_the_same_time_leave_each_other_alone() {
+    fn workspaces_created_concurrently_do_not_remove_each_other() {
         let place = tempfile::tempdir().unwrap();
         std::thread::scope(|threads| {
             for _ in 0..4 {

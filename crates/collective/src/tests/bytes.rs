@@ -73,7 +73,7 @@ fn textbook(operation: Operation, algorithm: Algorithm, p: u64) -> Option<Sent> 
 }
 
 #[test]
-fn bytes_are_those_of_the_textbook() {
+fn bytes_sent_by_collectives_match_textbook_formulas() {
     let mut compared = 0;
     for operation in Operation::ALL {
         for algorithm in Algorithm::ALL.into_iter().filter(|a| a.offers(operation)) {
@@ -99,7 +99,7 @@ fn scatter_goes_down_a_tree_and_allgather_once_around_the_ring() {
 }
 
 #[test]
-fn busbw_is_algbw_times_what_the_busiest_link_carries() {
+fn busbw_factors_equal_the_largest_share_of_the_buffer_a_rank_sends() {
     // Expectation: the factors of nccl-tests are the least number of buffers that a rank must send or receive.
     for (operation, algorithm) in [
         (Operation::Allreduce, Algorithm::Ring),

@@ -63,7 +63,7 @@ pub(super) fn ranks() -> impl Iterator<Item = u32> {
 }
 
 #[test]
-fn every_algorithm_is_among_the_cases() {
+fn test_cases_include_every_collective_algorithm() {
     for operation in Operation::ALL {
         for algorithm in Algorithm::ALL.into_iter().filter(|a| a.offers(operation)) {
             let found = collectives(operation, 12, 100);

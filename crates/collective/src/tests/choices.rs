@@ -115,7 +115,7 @@ fn nccl_takes_trees_for_short_and_rings_for_long_allreduces() {
 }
 
 #[test]
-fn nccl_time_of_a_ring_is_that_of_its_source() {
+fn nccl_ring_times_match_the_cost_model_in_nccls_source() {
     // System: one node of 8 Ampere GPUs, 1 GiB. Expectation, by hand: 8.4 µs and 14
     // steps of 3.4 µs; 230 GB/s of busbw are 230 · 8/14 GB/s of algbw.
     let found = nccl(Operation::Allreduce, 1024 * MIB, &on(8, 8));
@@ -159,7 +159,7 @@ fn every_property_of_the_fabric_changes_the_times_of_nccl_s_model() {
 }
 
 #[test]
-fn every_choice_is_a_valid_collective() {
+fn libraries_choose_a_valid_algorithm_for_every_collective() {
     let libraries = [Library::Nccl, Library::Mpich, Library::OpenMpi];
     for library in libraries {
         for operation in Operation::ALL {
@@ -178,7 +178,7 @@ fn every_choice_is_a_valid_collective() {
 }
 
 #[test]
-fn nccl_times_of_short_buffers_are_those_of_its_source() {
+fn nccl_times_of_short_buffers_match_the_cost_model_in_nccls_source() {
     let near = |found: Choice, micros: f64, bytes: u64, gigabytes: f64| {
         let expected = micros * 1e-6 + bytes as f64 / (gigabytes * 1e9);
         let found = found.seconds.expect("a model");
@@ -199,7 +199,7 @@ fn nccl_times_of_short_buffers_are_those_of_its_source() {
 }
 
 #[test]
-fn nccl_chunks_are_those_of_all_channels() {
+fn nccl_chunk_sizes_cover_all_channels_and_shrink_for_short_buffers() {
     let whole = nccl(Operation::Allreduce, 1024 * MIB, &on(8, 8));
     assert_eq!(whole.chunk, Some(12 * 512 * KIB));
     let short = nccl(Operation::Allgather, KIB, &on(16, 8));

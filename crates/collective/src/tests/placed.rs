@@ -105,7 +105,7 @@ fn parents(ranks: u32, nodes: Vec<u32>) -> [Vec<Option<u32>>; 2] {
 }
 
 #[test]
-fn trees_are_those_in_the_comments_of_nccl_s_source() {
+fn nccl_trees_match_the_figures_in_comments_of_nccls_source() {
     // Expectation: the figures in the comments of NCCL's trees.cc: 14 ranks, 12 ranks mirrored, and 13 ranks moved on
     // by one.
     let of = |ranks: u32, tree: usize, edges: &[(u32, u32)]| {

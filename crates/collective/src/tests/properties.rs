@@ -53,13 +53,13 @@ proptest! {
     /// Expectation: every contribution arrives once, and the transfers shown for one rank are those
     /// among all transfers.
     #[test]
-    fn contributions_arrive_once(collective in any_collective()) {
+    fn every_contribution_to_a_random_collective_arrives_once(collective in any_collective()) {
         ownership::check(&collective);
     }
 
     /// Expectation: no schedule stands still, is faster than its links, or slower than its formula.
     #[test]
-    fn times_are_between_bounds(collective in any_collective(), alpha in 0.0f64..1e-3) {
+    fn collective_times_lie_between_the_link_bound_and_the_closed_form(collective in any_collective(), alpha in 0.0f64..1e-3) {
         let cost = Cost { alpha, beta: 1e-9, gamma: 2e-10 };
         let schedule = collective.schedule().expect("can be done");
         let time = execute(&schedule, &cost);

@@ -13,7 +13,7 @@ fn grouped(groups: Vec<u32>, inner: Algorithm, outer: Algorithm, across: Across)
 }
 
 #[test]
-fn names_are_parsed_back_to_their_variants() {
+fn collective_and_library_names_parse_back_to_the_same_variant() {
     for operation in Operation::ALL {
         assert_eq!(Operation::parse(operation.name()), Some(operation));
     }
@@ -74,7 +74,7 @@ fn each_invalid_request_is_refused_with_its_own_error() {
 }
 
 #[test]
-fn errors_say_what_to_choose() {
+fn errors_of_invalid_collectives_list_valid_choices() {
     let error = Collective { operation: Operation::AllToAll, ..ring() }.check().expect_err("ring");
     let expected = "`ring` does not do `all-to-all`: choose one of `flat`, `bruck`, `hierarchical`";
     assert_eq!(error.to_string(), expected);

@@ -69,7 +69,7 @@ fn ranks(collective: &Collective) -> u64 {
 }
 
 #[test]
-fn runs_have_the_counts_of_their_phases() {
+fn runs_of_equal_phases_describe_every_phase_of_a_schedule() {
     for operation in Operation::ALL {
         for ranks in [1, 2, 3, 4, 6, 7, 8, 12, 16] {
             for bytes in [0, 4_099, 720_720 * 64] {
@@ -84,7 +84,7 @@ fn runs_have_the_counts_of_their_phases() {
 }
 
 #[test]
-fn a_ring_of_4096_is_two_runs() {
+fn a_ring_allreduce_of_4096_ranks_has_two_runs_of_equal_phases() {
     // System: a length that 4,096 does not divide. Expectation: all phases alike, each the longest part.
     let ring = Collective::new(Operation::Allreduce, Algorithm::Ring, 4_096, 102_228_129);
     let runs = ring.schedule().expect("a ring").runs().expect("in step");
@@ -99,7 +99,7 @@ fn a_ring_of_4096_is_two_runs() {
 }
 
 #[test]
-fn long_pipelines_are_few_runs() {
+fn a_pipelined_tree_of_a_million_chunks_has_few_runs_of_equal_phases() {
     // System: 8 ranks, a million chunks. Expectation: filling, one long run, emptying.
     let tree = Collective::new(Operation::Allreduce, Algorithm::DoubleBinaryTree, 8, 1 << 31);
     let tree = Collective { chunk: Some(1 << 10), ..tree };
@@ -127,7 +127,7 @@ fn schedules_of_many_ranks_take_little_memory_and_work() {
 }
 
 #[test]
-fn unequal_groups_are_not_in_step() {
+fn a_hierarchical_allreduce_of_unequal_groups_is_not_in_lockstep() {
     let whole = Collective::new(Operation::Allreduce, Algorithm::Hierarchical, 5, 1_000);
     let (inner, outer, across) = (Algorithm::Ring, Algorithm::Ring, super::super::Across::Leaders);
     let levels = Some(super::super::Levels { groups: vec![2, 3], inner, outer, across });

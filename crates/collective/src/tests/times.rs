@@ -37,7 +37,7 @@ fn in_chunks(collective: Collective) -> Vec<Collective> {
 }
 
 #[test]
-fn closed_forms_are_exact_where_parts_are_equal() {
+fn closed_forms_of_collective_times_are_exact_for_equal_parts() {
     for operation in Operation::ALL {
         for ranks in ranks() {
             // The formula gives each channel a NIC of its own; here a rank has one link for all channels.
@@ -63,7 +63,7 @@ fn closed_forms_are_exact_where_parts_are_equal() {
 }
 
 #[test]
-fn closed_forms_are_upper_bounds_if_parts_are_not_equal() {
+fn closed_forms_of_collective_times_are_upper_bounds_for_unequal_parts() {
     // Expectation: formulas are upper bounds although parts differ by a byte, and chunks and halves by one.
     for operation in Operation::ALL {
         for ranks in 1..=12 {
@@ -181,7 +181,7 @@ fn time_falls_with_more_chunks_to_the_pipelined_limit() {
 }
 
 #[test]
-fn each_chunk_more_costs_a_latency_at_most() {
+fn each_additional_chunk_costs_at_most_one_latency_per_pass() {
     // System: collectives whose time depends on latency. Expectation: 2C chunks take C latencies longer than C chunks
     // at most, an allreduce 2C latencies.
     for operation in Operation::ALL {
@@ -199,7 +199,7 @@ fn each_chunk_more_costs_a_latency_at_most() {
 }
 
 #[test]
-fn chunks_change_nothing_where_there_is_no_pipeline() {
+fn chunks_change_the_time_of_pipelined_algorithms_only() {
     for operation in Operation::ALL {
         for whole in plain(operation, 12, BYTES) {
             let pipelined = whole.algorithm.is_pipelined(operation);

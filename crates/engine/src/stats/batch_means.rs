@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn interval_of_a_ratio_is_that_of_the_mean_where_divisors_are_equal() {
+    fn a_ratio_with_equal_divisors_has_the_interval_of_a_mean() {
         let values = series(0.0, 64, 5);
         let pairs: Vec<(f64, f64)> = values.iter().map(|value| (*value, 1.0)).collect();
         let [low, high] = super::super::t_interval(&values).expect("an interval");

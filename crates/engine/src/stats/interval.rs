@@ -45,7 +45,7 @@ mod tests {
 
     /// Expectation: the values in the table of Student's distribution in any textbook.
     #[test]
-    fn quantiles_of_student_are_those_of_the_tables() {
+    fn quantiles_of_students_distribution_match_textbook_tables() {
         for (degrees, expected) in
             [(1.0, 12.706), (4.0, 2.776), (9.0, 2.262), (19.0, 2.093), (120.0, 1.980)]
         {
@@ -56,7 +56,7 @@ mod tests {
     /// Law's example of ten observations (section 4.5): mean 1.34, variance 0.17, and the 90 %
     /// interval 1.34 ± 0.24, so ± 0.24 · 2.262 / 1.833 at 95 %.
     #[test]
-    fn interval_is_that_of_the_textbook() {
+    fn t_intervals_match_a_textbook_example() {
         let values = [1.20, 1.50, 1.68, 1.89, 0.95, 1.49, 1.58, 1.55, 0.50, 1.09];
         assert!(close(mean(&values).unwrap(), 1.343, 1e-9));
         assert!(close(sd(&values).unwrap().powi(2), 0.17, 0.005));

@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_comes_back_within_one_percent(exponent in -280.0..300.0f64) {
+        fn log_histograms_keep_values_to_within_one_percent(exponent in -280.0..300.0f64) {
             let value = 10f64.powf(exponent);
             let mut histogram = LogHistogram::new();
             histogram.add(value, 3);

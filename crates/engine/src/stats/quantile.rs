@@ -33,7 +33,7 @@ mod tests {
 
     /// Expectation: the results of `quantile(c(1, 2, 4, 8), type = 7)` in R.
     #[test]
-    fn quantiles_are_those_of_type_7() {
+    fn quantiles_match_type_7_quantiles_of_r() {
         let values = [1.0, 2.0, 4.0, 8.0];
         for (q, expected) in [(0.0, 1.0), (0.25, 1.75), (0.5, 3.0), (0.75, 5.0), (1.0, 8.0)] {
             assert_eq!(quantile(&values, q), Some(expected), "{q}");

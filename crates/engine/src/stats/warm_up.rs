@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_cut_off_where_it_ends() {
+    fn warm_up_truncation_removes_an_initial_shift_of_the_mean() {
         let mut series = uniform(400, 1);
         series[..100].iter_mut().for_each(|x| *x += 50.0);
         let found = mser5(&series);

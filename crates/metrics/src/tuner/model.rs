@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn climbing_stops_where_the_cores_end() {
+    fn auto_tuning_raises_parallelism_until_the_cores_are_used() {
         // System: reads that take no time, calls of 8 ms, batches of 10, at most 8 at once. Expectation: 80 ms of work on 8 cores
         // take 10 ms at best, which only 8 calls reach; half as long with reads fixed.
         let calls = |time: f64, most: u32| Calls { time, parallelism: 1, most };

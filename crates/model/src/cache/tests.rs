@@ -45,7 +45,7 @@ fn least_recently_used(x: f64) -> f64 {
 }
 
 #[test]
-fn miss_shares_match_theory() {
+fn simulated_cache_miss_ratios_match_theory() {
     // System: 20,000 files in a fresh permutation each epoch, a cache with room for a share x of them. Expectation: the miss
     // shares of theory for this access pattern, by closed forms (minio, lru) and a fixed point (random).
     for x in [0.1, 0.25, 0.35, 0.5, 0.65, 0.8, 0.9] {
@@ -61,7 +61,7 @@ fn miss_shares_match_theory() {
 }
 
 #[test]
-fn first_in_first_out_is_between_random_and_lru() {
+fn fifo_miss_ratios_match_an_independent_simulation() {
     // Reference values come from an independent Monte Carlo simulation of the same access pattern: 0.9197 at 35 %, 0.5993 at
     // 65 %.
     assert!((miss_share(CachePolicy::Fifo, 0.35) - 0.9197).abs() < 0.01);
@@ -82,7 +82,7 @@ fn survivors(policy: CachePolicy) -> Vec<u32> {
 }
 
 #[test]
-fn units_leave_in_the_order_of_the_policy() {
+fn cached_units_are_evicted_in_the_order_of_the_policy() {
     assert_eq!(survivors(CachePolicy::Lru), [0, 3, 4]);
     assert_eq!(survivors(CachePolicy::Fifo), [2, 3, 4]);
     assert_eq!(survivors(CachePolicy::Minio), [0, 1, 2]);
@@ -90,7 +90,7 @@ fn units_leave_in_the_order_of_the_policy() {
 }
 
 #[test]
-fn units_are_evicted_until_a_larger_one_fits() {
+fn cached_units_are_evicted_until_a_larger_unit_fits() {
     // System: a cache of 10 B; unit n has n bytes. Expectation: to fit unit 7, units 2, 3 and 4 are evicted, oldest first; unit
     // 11 is larger than the cache and evicts nothing.
     let generator = Streams::new(1, 0).at(Purpose::Eviction, 0, 0, 0);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bandwidths_are_the_published_ones() {
+    fn interconnect_bandwidths_match_published_values() {
         // PCI-SIG's figures [GB/s]; the data rate of FDR is published as 54.3 Gbit/s.
         for (name, published) in
             [("pcie3-x16", 15.75), ("pcie4-x16", 31.5), ("pcie5-x16", 63.0), ("nic-56g", 6.8)]

@@ -65,7 +65,7 @@ mod tests {
     use crate::catalogue::gpu;
 
     #[test]
-    fn peaks_are_those_of_the_data_sheet() {
+    fn peak_flops_of_each_precision_match_data_sheets() {
         let v100 = gpu("v100-sxm2").expect("known");
         let peaks = Precision::ALL.map(|precision| v100.peak(precision));
         assert_eq!(peaks, [Some(15.7e12), None, Some(125e12), None]);

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_of_a_block_are_the_published_ones() {
+    fn sizes_and_flops_of_transformer_blocks_match_published_formulas() {
         // Korthikanti et al., equation 1: s·b·h·(34 + 5·a·s/h) bytes at two bytes per element, including dropout masks of 2·s·h +
         // a·s². Narayanan et al. (2021), appendix: 24·s·h² + 4·s²·h FLOPs.
         let (s, h, a) = (2048, 12_288, 96);

@@ -15,7 +15,7 @@ fn whole(name: &str, training: &Training) -> Footprint {
 }
 
 #[test]
-fn footprints_are_the_published_ones() {
+fn memory_footprints_of_models_match_published_values() {
     // MMAction2's model zoo, column gpu_mem (torch.cuda.max_memory_allocated, MiB), SGD with momentum in 32 bits:
     // configs/recognition/tsn/tsn_r50_1x1x3_100e_kinetics400_rgb (32 clips of 3 images on a GPU),
     // tsn_r50_video_1x1x8_100e_kinetics400_rgb (32 of 8), tsn_r101_1x1x5_50e_mmit_rgb (16 of 5) and
@@ -43,7 +43,7 @@ fn footprints_are_the_published_ones() {
 }
 
 #[test]
-fn bytes_per_parameter_match_the_published_ones_for_each_precision_and_optimizer() {
+fn bytes_per_parameter_match_published_values_for_each_optimizer() {
     let portion = Portion { parameters: 10.0, activations: 6.0, ..Portion::default() };
     let of = |precision, optimizer| {
         let training = training(precision, optimizer, 3);
@@ -57,7 +57,7 @@ fn bytes_per_parameter_match_the_published_ones_for_each_precision_and_optimizer
 }
 
 #[test]
-fn sizes_of_sharded_states_are_the_published_ones() {
+fn sizes_of_zero_sharded_states_match_published_values() {
     // ZeRO, figure 1: 7.5 G parameters on 64 ranks, Adam in mixed precision: 120, 31.4, 16.6 and 1.9 GB.
     let portion = Portion { parameters: 7.5e9, ..Portion::default() };
     let training = training(Precision::Fp16, Optimizer::Adam, 1);
@@ -104,7 +104,7 @@ fn tensor_parallel_ranks_divide_all_memory_except_activations_kept_whole() {
 }
 
 #[test]
-fn a_gpu_holds_all_experts_but_only_activations_of_active_ones() {
+fn a_gpu_holds_all_experts_but_activations_of_active_experts_only() {
     // System: Mixtral 8x7B, 46,702,792,704 parameters; Adam in mixed precision, one sequence. Expectation: 16 bytes for each
     // parameter, and two bytes for each element that the catalogue counts. Each of 32 blocks has two all-reduces, after attention
     // and after experts.

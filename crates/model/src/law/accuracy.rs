@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_critical_batch_needs_twice_the_epochs_in_half_the_steps_at_best() {
+    fn the_critical_batch_size_doubles_epochs_at_twice_the_minimum_of_steps() {
         // System: at least 20 epochs, critical batch 1,000. Expectation: E(B) = 20 (1 + B/1000); the number of steps E·N/B falls
         // to 20·N/1000 and no further.
         let law = EpochsLaw::Critical { least: 20.0, critical_batch: 1000.0 };

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn formulas_match_simulated_policies() {
+    fn cache_hit_formulas_match_simulated_policies() {
         // System: 2,000 items through a cache for 10, 35, 65 and 90 % of them. Expectation: the hits of a simulation of the
         // policy, up to chance.
         for policy in ALL {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_holds_all_always_hits() {
+    fn a_cache_that_holds_all_data_always_hits() {
         for policy in ALL {
             for order in [PassOrder::Cyclic, PassOrder::Shuffled] {
                 assert_eq!((policy.hits(order, 1.0), policy.hits(order, 0.0)), (1.0, 0.0));

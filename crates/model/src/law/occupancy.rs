@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_half_batch_occupies_half_and_learners_occupy_the_rest() {
+    fn gpu_occupancy_is_half_at_the_half_batch_and_learners_fill_the_rest() {
         let law = OccupancyLaw::Saturating { half: 24.0 };
         assert_eq!((law.of(24.0), law.of(72.0)), (0.5, 0.75));
         assert_eq!(OccupancyLaw::Constant(0.4).of(1e9), 0.4);

@@ -41,13 +41,13 @@ mod tests {
     const LAW: RecoveryLaw = RecoveryLaw { mtbf: 3600.0, checkpoint: 60.0, restart: 120.0 };
 
     #[test]
-    fn without_failures_only_checkpoints_cost() {
+    fn without_failures_checkpoints_are_the_only_overhead() {
         let law = RecoveryLaw { mtbf: 1e12, ..LAW };
         assert!((law.expected_time(1000.0, 100.0) / 1600.0 - 1.0).abs() < 1e-6);
     }
 
     #[test]
-    fn the_expected_time_at_the_best_interval_is_close_to_its_minimum() {
+    fn the_computed_checkpoint_interval_nearly_minimises_expected_time() {
         let best = LAW.best_interval();
         let time = |interval: f64| LAW.expected_time(1.0, interval);
         let least = (1..1000).map(|i| time(f64::from(i) * 3.0)).fold(f64::INFINITY, f64::min);

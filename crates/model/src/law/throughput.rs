@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_equal_the_measurements() {
+    fn throughput_at_table_entries_equals_the_measurements() {
         near(table().of(4096.0, 1.0), 10e6);
         near(table().of(1_048_576.0, 4.0), 400e6);
         near(table().of(1_048_576.0, 16.0), 200e6);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn between_entries_power_laws_are_exact() {
+    fn power_laws_are_interpolated_exactly_between_table_entries() {
         // From 1 to 4 requests the throughput is four times as high, so 2 requests have twice the throughput. A size in the
         // middle, by logarithm, has √10 times the throughput of the smaller size. Then both together.
         near(table().of(4096.0, 2.0), 20e6);

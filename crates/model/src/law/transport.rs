@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_ranges_give_no_law() {
+    fn transport_laws_with_invalid_ranges_are_rejected() {
         for ranges in [
             vec![],
             vec![range(1.0, 0.0, 0.0)],

@@ -91,7 +91,7 @@ fn successive_samples_of_one_stream_follow_the_closed_form() {
 
 /// Checks that means equal known closed forms, and that sample means are within 4 standard errors of them.
 #[test]
-fn means_are_those_of_the_closed_form() {
+fn means_of_distributions_match_closed_forms() {
     use Distribution as D;
     let means = [
         (D::Exponential { mean: 0.25 }, 0.25),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn images_equal_the_recorded_ones() {
+    fn images_of_a_permutation_equal_recorded_values() {
         let order = permutation(3, 60_000);
         let first: Vec<u64> = (0..6).map(|i| order.at(i)).collect();
         assert_eq!(first, [6462, 40390, 37958, 44338, 36873, 8223]);

@@ -6,7 +6,7 @@ fn time(text: &str) -> Result<f64, UnitError> {
 }
 
 #[test]
-fn every_unit_has_its_size() {
+fn every_unit_is_parsed_with_its_conversion_factor() {
     let table: [(&str, f64); 51] = [
         ("1 ps", 1e-12),
         ("1 ns", 1e-9),

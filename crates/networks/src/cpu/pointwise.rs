@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_of_two_by_two_are_pooled_like_any_windows() {
+    fn the_two_by_two_pooling_kernel_matches_general_pooling() {
         let windows = Windows { channels: 3, side: 6, window: 2, stride: 2, padding: 0 };
         let input: Vec<f32> = (0..2 * 108).map(|i| (i * 37 % 23) as f32).collect();
         let pooled = |run: fn(&mut MaxPool, &[f32], &mut [f32])| {

@@ -262,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fast_products_equal_plain_ones(m in 1_usize..40, k in 1_usize..600, n in 1_usize..70,
+        fn fast_matrix_products_equal_simple_matrix_products(m in 1_usize..40, k in 1_usize..600, n in 1_usize..70,
                          turn_a: bool, turn_b: bool, keep: bool, gap in 0_usize..3) {
             check(m, k, n, turn_a, turn_b, keep, gap);
         }
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn products_with_patches_equal_plain_ones() {
+    fn fast_matrix_products_with_image_patches_equal_simple_products() {
         for (side, kernel, stride, padding) in [(32, 3, 1, 1), (16, 3, 2, 1), (8, 1, 1, 0)] {
             let shape = Shape { from: 31, to: 1, side, kernel, stride, padding };
             let patches = Patches::new(shape);

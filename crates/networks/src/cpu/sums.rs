@@ -76,7 +76,7 @@ mod tests {
 
     /// Uses whole numbers, so that sums are exact in any order.
     #[test]
-    fn sums_and_largest_equal_those_of_simple_loops() {
+    fn fast_sums_and_maxima_equal_results_of_simple_loops() {
         for n in [1, 2, 31, 32, 33, 64, 100] {
             let values: Vec<f64> = (0..n).map(|i| f64::from(i * 37 % 23) - 9.0).collect();
             let others: Vec<f64> = values.iter().rev().copied().collect();

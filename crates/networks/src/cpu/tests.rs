@@ -97,7 +97,7 @@ fn conv(side: usize, stride: usize, padding: usize, kernel: usize) -> Box<dyn La
 }
 
 #[test]
-fn every_operator_has_the_gradient_of_its_output() {
+fn gradients_of_every_operator_match_finite_differences() {
     check("conv 3", conv(6, 1, 1, 3), 72, 2, false);
     check("conv 5, no padding", conv(6, 1, 0, 5), 72, 2, false);
     check("conv 3, stride 2", conv(6, 2, 1, 3), 72, 2, false);
@@ -119,7 +119,7 @@ fn every_operator_has_the_gradient_of_its_output() {
 }
 
 #[test]
-fn composed_operators_have_the_gradient_of_their_output() {
+fn gradients_of_composed_operators_match_finite_differences() {
     check("block", layer(&crate::residual_block(2, 2, 4, 1)), 32, 3, false);
     check("block with a shortcut", layer(&crate::residual_block(2, 3, 4, 2)), 32, 3, false);
     let bottleneck = &crate::bottlenecks(8, 2, &[1, 1], 3).operators[4..];
@@ -130,7 +130,7 @@ fn composed_operators_have_the_gradient_of_their_output() {
 /// System: the loss of whole networks along the direction of the gradient of all parameters. Expectation: its
 /// slope is the gradient's squared norm.
 #[test]
-fn whole_networks_have_the_gradient_of_their_loss() {
+fn gradients_of_whole_networks_match_finite_differences() {
     let named = MODELS.map(|name| (name, crate::model(name).expect("a model")));
     let small = ("bottlenecks", crate::bottlenecks(20, 2, &[1, 2], 5));
     for (name, model) in named.into_iter().chain([small]) {
@@ -152,7 +152,7 @@ fn whole_networks_have_the_gradient_of_their_loss() {
 }
 
 #[test]
-fn training_lowers_the_loss_of_what_can_be_learnt() {
+fn training_lowers_the_loss_on_learnable_data() {
     for (name, steps) in [("lenet5", 30), ("resnet-small", 15), ("transformer-small", 25)] {
         let mut network = build(name, 1, 10, 1).expect("a model");
         let first = network.step();
@@ -204,7 +204,7 @@ fn threads_change_the_gradient_by_rounding_only() {
 /// System: a batch of two equal halves, as a whole and split between two threads. Expectation: equal gradients.
 /// Batch norm sees only the part of its thread, and equal parts have the moments of the whole.
 #[test]
-fn threads_change_nothing_in_a_batch_of_two_equal_halves() {
+fn two_threads_give_the_gradient_of_one_thread_for_equal_batch_halves() {
     let half: Vec<f32> = (0..10 * 300).map(|i| (i as f32).sin()).collect();
     let values = Some(&half.repeat(2)[..]);
     let (whole, parts) =
@@ -258,7 +258,7 @@ fn the_fast_exponential_is_right_to_a_few_roundings() {
 }
 
 #[test]
-fn training_begins_with_the_numbers_that_begin_returns() {
+fn training_starts_with_the_parameters_and_data_returned_by_begin() {
     for name in MODELS {
         let model = crate::model(name).expect("a model");
         let training = Training::<f32>::new(&model, 1, 12, 4);

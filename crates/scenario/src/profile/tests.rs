@@ -154,7 +154,7 @@ proptest! {
 }
 
 #[test]
-fn ranges_of_a_transport_are_checked_and_become_its_law() {
+fn message_size_ranges_of_a_transport_fit_are_validated() {
     let parameter =
         |value: f64, unit: &str| Parameter { value, unit: unit.to_owned(), ..Parameter::default() };
     let parameters = [

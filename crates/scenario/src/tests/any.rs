@@ -23,7 +23,7 @@ proptest! {
     }
 
     #[test]
-    fn the_example_with_a_replaced_piece_is_read_or_refused_without_panic(
+    fn the_example_scenario_with_any_text_replaced_causes_no_panic(
         start in 0..FLETCHER.len(),
         length in 0..60_usize,
         piece in "([a-z_.=\"'{}\\[\\]0-9 \n-]|nan|inf|[[job]]\n|µ|\u{1F600}){0,12}",

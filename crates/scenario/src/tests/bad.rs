@@ -291,7 +291,7 @@ fn messages_about_hostile_files_are_harmless_and_short() {
 }
 
 #[test]
-fn columns_count_characters_and_line_ends_are_not_shown() {
+fn error_columns_count_characters_and_shown_lines_omit_line_ends() {
     let intra = "intra = { bandwidth = \"20 GB/s\", latency = \"10 us\" }";
     let to = "intra = { latency = \"10 µs\", bandwidth = ^\"0 B/s\" }";
     check(FLETCHER, (intra, to, "cluster.node.intra.bandwidth", "is zero", "a bandwidth"));

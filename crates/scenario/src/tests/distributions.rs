@@ -66,7 +66,7 @@ fn every_kind_of_storage_is_read() {
 }
 
 #[test]
-fn nvme_over_fabrics_has_queues_and_counts_every_request() {
+fn settings_of_nvme_over_fabrics_storage_are_read() {
     let scenario = with(
         "[storage.pool.nvme-of]\nbandwidth = \"12 GB/s\"\nqueues = 4\nqueue_bandwidth = \"2 GB/s\"\n\
          latency = \"80 us\"\noperations = \"400 k/s\"\naccess = \"direct\"",
@@ -82,7 +82,7 @@ fn nvme_over_fabrics_has_queues_and_counts_every_request() {
 }
 
 #[test]
-fn layout_sample_sizes_and_order_of_a_data_set_are_read() {
+fn data_set_layout_order_and_decoded_size_are_read() {
     let scenario = with(
         "[dataset.x]\nsamples = 10\nsample_size = \"1 MB\"\ndecoded_size = \"6 MB\"\n\
          layout.shards = { samples = 3 }\norder = \"sequential\"",

@@ -64,7 +64,7 @@ fn sizes(content: Option<&[u8]>) -> Result<Distribution, Problems> {
 }
 
 #[test]
-fn values_come_from_a_file_beside_the_scenario() {
+fn sample_sizes_are_read_from_a_file_beside_the_scenario() {
     let content = b"size\n# a comment\n784\n\n1 KiB\n2,kB # two\n1e3\n";
     let expected = Distribution::Empirical([784.0, 1024.0, 2000.0, 1000.0].into());
     assert_eq!(sizes(Some(content)), Ok(expected));

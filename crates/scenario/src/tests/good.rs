@@ -5,7 +5,7 @@ use crate::cluster::{Intra, IntraKind, Tree};
 use crate::storage::{Bandwidth, Written};
 
 #[test]
-fn the_example_of_the_design_is_read() {
+fn the_example_scenario_is_read_with_the_expected_settings() {
     let scenario = resolved(&[]).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(scenario.name, "fletcher-lenet");
     let run = Run { stop: Stop::Steps(500), warm_up: WarmUp::Auto, replications: 5, seed: 1 };
@@ -156,14 +156,14 @@ fn fletcher_job() -> Job {
 }
 
 #[test]
-fn the_first_comment_is_the_question() {
+fn the_first_comment_of_a_scenario_is_its_question() {
     let question =
         "How many enqueue threads keep LeNet fed while sixteen jobs share one file server?";
     assert_eq!(fletcher().question(), Some(question));
 }
 
 #[test]
-fn axes_are_in_the_order_of_the_file() {
+fn sweep_axes_have_the_order_of_the_scenario_file() {
     let axes = fletcher().axes().unwrap_or_else(|problems| panic!("{problems}"));
     let keys: Vec<_> = axes.iter().map(|axis| axis.key.as_str()).collect();
     assert_eq!(keys, ["job.loader.tf-queue.threads", "job.batch_interval"]);

@@ -22,7 +22,7 @@ fn set(change: &str) -> Result<Scenario, Problems> {
 }
 
 #[test]
-fn an_override_reaches_all_jobs_or_one() {
+fn an_override_applies_to_all_jobs_or_to_a_selected_job() {
     let key = "loader.tf-queue.threads=3";
     for (change, expected) in [
         (format!("job.{key}"), [3, 3]),
@@ -106,7 +106,7 @@ fn texts_that_are_no_override_are_refused() {
 }
 
 #[test]
-fn values_are_shown_as_written() {
+fn override_values_are_displayed_as_written() {
     for text in ["3", "1.5", "\"3 ms\"", "true", "[1, 2]", "1e300", "\"a\\\"b\\\\c\\u0007\""] {
         let change: Override = format!("x={text}").parse().expect("a value");
         assert_eq!(change.value().to_string(), text);

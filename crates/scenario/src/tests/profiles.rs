@@ -124,7 +124,7 @@ fn wrong(changes: &[(&str, &str)], profile: &str) -> String {
 }
 
 #[test]
-fn keys_missing_in_scenario_and_profile_have_two_remedies() {
+fn errors_for_keys_missing_in_scenario_and_profile_offer_two_remedies() {
     let none = ("profile = \"p.toml\"\n", "");
     let problems = resolve(&[none], "").expect_err("wrong").to_string();
     for expected in [
@@ -237,7 +237,7 @@ fn settings_without_effect_or_beyond_the_measured_range_get_a_remark() {
 }
 
 #[test]
-fn invalid_parameters_in_a_profile_give_only_times_that_can_be_simulated() {
+fn invalid_profile_parameters_give_only_times_that_can_be_simulated() {
     // System: laws with negative, huge and infinite parameters, which random samples near zero may have. Expectation: values that
     // can be simulated.
     for value in ["-1.0", "nan", "inf", "1e300"] {
@@ -259,7 +259,7 @@ fn invalid_parameters_in_a_profile_give_only_times_that_can_be_simulated() {
 }
 
 #[test]
-fn a_step_that_takes_no_time_in_the_profile_is_reported_as_such() {
+fn a_profile_with_a_step_time_of_zero_is_reported() {
     let mut profile: crate::profile::Profile = toml::from_str(&example()).expect("a profile");
     let fit = profile.step.get_mut("lenet5").and_then(|devices| devices.get_mut("cpu-1"));
     let parameters = &mut fit.expect("a shipped step").parameters;

@@ -135,7 +135,7 @@ fn settings_without_effect_for_the_number_of_workers_get_a_remark() {
 }
 
 #[test]
-fn converting_a_data_set_from_itself_is_refused() {
+fn converting_a_data_set_to_itself_is_refused() {
     let own = SCENARIO
         .replace("batch = 8", "batch = 8\ncopy = { to = \"nvme\", convert = { from = \"d\" } }");
     let own = own.replace(

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_wait_for_parameters_and_offer_gradients_in_order() {
+    fn pieces_of_a_model_await_parameters_and_offer_gradients_in_order() {
         let exchange = Exchange::Collectives;
         let of = Replica { launches: true, exchange, ..ALONE };
         let compute = |share| Op::Compute { share, compress: 0.0 };

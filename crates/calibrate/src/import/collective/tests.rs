@@ -129,7 +129,7 @@ const DEEPBENCH: &str = "\
 ";
 
 #[test]
-fn deepbench_is_read_from_its_programs_and_from_tables() {
+fn deepbench_results_are_read_from_program_output_and_csv_tables() {
     let found = imported(Benchmark::DeepBench, DEEPBENCH, None);
     let expected = [
         row("allreduce", 8.0, 4e5, 150.0),

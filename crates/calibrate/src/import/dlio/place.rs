@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_scenarios_are_traced_to_the_workload() {
+    fn scenario_keys_are_traced_to_keys_of_the_dlio_workload() {
         assert_eq!(source("job.unet3d.loader.pytorch.workers"), Some("reader.read_threads"));
         assert_eq!(source("job.loader.pytorch.workers"), Some("reader.read_threads"));
         assert_eq!(source("job.loader.pytorch.delay"), Some("reader.preprocess_time"));

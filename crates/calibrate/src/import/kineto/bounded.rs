@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_of_short_values_pass() {
+    fn long_json_files_of_short_values_are_accepted() {
         let event = r#"{"name": "a\"b\\", "ts": [1.5, {}]},"#;
         let text = event.repeat(100_000);
         assert_eq!(read(&text), Ok(text.len() as u64));

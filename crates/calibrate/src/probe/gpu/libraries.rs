@@ -130,7 +130,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn named_folders_come_before_python_packages() {
+    fn folders_named_by_the_user_are_searched_before_python_packages() {
         let place = tempfile::tempdir().unwrap();
         let file = |path: &str| {
             let path = place.path().join(path);

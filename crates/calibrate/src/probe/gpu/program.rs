@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_never_overlap_and_freed_slots_are_reused() {
+    fn gpu_memory_slots_never_overlap_and_freed_slots_are_reused() {
         let mut memory = Memory::default();
         let (a, b) = (memory.take(1), memory.take(1000));
         assert!(a.offset() + a.bytes() <= b.offset() && b.offset() % 256 == 0);

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_is_missing_is_reported() {
+    fn missing_gpu_drivers_and_libraries_are_reported() {
         let found = |place| Found { name: "a", file: "liba.so", place, version: None };
         let survey = Survey {
             driver: Err("no driver".into()),
@@ -290,14 +290,14 @@ mod tests {
     /// System: any machine, with or without a driver. Expectation: a version, or a message that says why there
     /// is none.
     #[test]
-    fn looking_ends_without_panic() {
+    fn the_gpu_survey_ends_without_panic_on_any_machine() {
         let survey = Survey::look();
         assert_eq!(survey.driver.is_err(), survey.driver.is_err_and(|why| why.len() > 10));
     }
 
     #[cfg(feature = "cuda")]
     #[test]
-    fn idleness_is_no_reason_for_throttling() {
+    fn an_idle_gpu_is_not_reported_as_throttled() {
         use nvml_wrapper::bitmasks::device::ThrottleReasons as Reason;
         assert!(reasons(Reason::GPU_IDLE).is_empty());
         assert_eq!(reasons(Reason::SW_POWER_CAP | Reason::GPU_IDLE), ["power limit"]);

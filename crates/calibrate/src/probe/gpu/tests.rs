@@ -129,7 +129,7 @@ impl Device for Emulated {
 
 /// Runs all checks in one test, because the emulator takes long to compile.
 #[test]
-fn kernels_compute_what_cores_compute() {
+fn gpu_kernels_compute_the_same_results_as_the_cpu() {
     let Some(emulator) = Emulator::build() else { return };
     let emulator = &emulator;
     let parts: [fn(&Emulator); 6] = [averaging, agreement, arrivals, operators, networks, steps];
@@ -238,7 +238,7 @@ fn averaging(emulator: &Emulator) {
 /// System: crews of one and of three learners, without an emulator. Expectation: no two programs use the same
 /// slot, and averaging needs the memory of three models only.
 #[test]
-fn learners_share_no_slots() {
+fn learners_on_a_gpu_share_no_memory_slots() {
     let network = network::model("lenet5").expect("a model");
     let crew = |learners, precision| {
         let wanted = Wanted { batches: &[8, 3], precision, learners, arrivals: (3, 1000) };

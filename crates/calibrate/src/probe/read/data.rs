@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_classed_by_size_and_thinned() {
+    fn files_are_grouped_by_size_and_each_group_is_limited_in_bytes() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("deep")).unwrap();
         for index in 0..40 {

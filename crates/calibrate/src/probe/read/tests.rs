@@ -28,7 +28,7 @@ fn settings() -> ReadSettings {
 }
 
 #[test]
-fn every_kind_of_read_reads_its_bytes_and_no_more_disk_is_used() {
+fn reads_cover_the_requested_bytes_and_use_the_stated_disk_space() {
     let (place, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let context = context(place.path(), &stop);
     let mut probe = ReadProbe::new(&settings(), None).unwrap();
@@ -47,7 +47,7 @@ fn every_kind_of_read_reads_its_bytes_and_no_more_disk_is_used() {
 }
 
 #[test]
-fn cold_units_are_read_once_at_most() {
+fn cold_reads_read_each_file_or_record_at_most_once() {
     let (place, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let mut context = context(place.path(), &stop);
     context.length = Duration::from_secs(100);
@@ -57,7 +57,7 @@ fn cold_units_are_read_once_at_most() {
 }
 
 #[test]
-fn records_do_not_overlap_and_stay_inside() {
+fn records_do_not_overlap_or_extend_past_the_end_of_their_file() {
     let file = DataFile { path: "x".into(), length: 1 << 20 };
     for size in [1, 4096, 5000, 300_000] {
         let set = Set::of_records(size, vec![file.clone(), file.clone()]);
@@ -86,7 +86,7 @@ fn a_file_that_was_cut_or_removed_is_named() {
 }
 
 #[test]
-fn warm_and_cold_reads_share_no_requests() {
+fn warm_and_cold_reads_use_different_records() {
     let file = DataFile { path: "x".into(), length: 1 << 20 };
     let set = Set::of_records(4096, vec![file.clone()]);
     let (warm, cold) = (set.warm_part(u64::MAX), set.cold_part());
@@ -107,14 +107,14 @@ fn buffers_are_aligned() {
 }
 
 #[test]
-fn too_little_disk_space_is_refused_with_the_minimum() {
+fn a_disk_limit_below_the_minimum_is_refused_and_the_minimum_is_reported() {
     assert_eq!(settings().problem(), None);
     let few = ReadSettings { disk: Bytes(100_000), ..settings() };
     assert!(few.problem().unwrap().contains("at least \"360000 B\""), "{:?}", few.problem());
 }
 
 #[test]
-fn on_the_users_files_nothing_is_written() {
+fn read_measurements_of_user_files_write_nothing_to_disk() {
     let (place, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let data = tempfile::tempdir().unwrap();
     (0..5).for_each(|i| fs::write(data.path().join(i.to_string()), [0; 9000]).unwrap());

@@ -74,7 +74,7 @@ fn go() -> AtomicBool {
 }
 
 #[test]
-fn a_steady_cell_ends_early_and_a_noisy_one_goes_on() {
+fn measurements_end_early_if_precise_and_at_the_trial_limit_if_noisy() {
     let place = tempfile::tempdir().unwrap();
     let cost = |cell, trial| Ok(if cell == 0 { 1.0 } else { [1.0, 2.0][trial % 2] });
     let (summary, made) = run(place.path(), &go(), 60, cost);
@@ -95,7 +95,7 @@ fn trials_of_a_round_come_in_random_order() {
 }
 
 #[test]
-fn a_drifting_start_is_marked_and_more_trials_take_its_place() {
+fn trials_of_an_initial_trend_are_excluded_and_replaced_by_more_trials() {
     let place = tempfile::tempdir().unwrap();
     // Times fall by 0.1 s from trial to trial for the first eight trials.
     let cost = |_, trial: usize| Ok(1.0 + 0.1 * 8_usize.saturating_sub(trial) as f64);

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_gpu_setup_is_a_device_of_its_own() {
+    fn gpu_precision_graph_and_learners_are_part_of_the_device_name() {
         let way = |precision, graph, learners| GpuSetup { number: 1, precision, graph, learners };
         let name = |way: GpuSetup| way.cell("lenet5", 4).label("device").to_owned();
         assert_eq!(name(way(Precision::Fp32, false, 1)), "cuda-1-fp32");
@@ -192,7 +192,7 @@ mod tests {
     /// System: tasks on a GPU that differ in samples, learners and precision. Expectation: more samples, more
     /// learners and wider numbers need more memory.
     #[test]
-    fn memory_grows_with_batch_learners_and_precision() {
+    fn gpu_memory_grows_with_batch_size_learners_and_number_width() {
         let bytes = |precision, learners, batch| {
             let way = GpuSetup { number: 0, precision, graph: false, learners };
             task(&way.cell("resnet50", batch), 0).memory()

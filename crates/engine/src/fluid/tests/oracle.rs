@@ -205,7 +205,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
     #[test]
-    fn fast_and_slow_agree_on_rates_instants_and_usage(
+    fn fast_and_reference_flow_solvers_agree_on_rates_times_and_usage(
         capacities in prop::collection::vec(any_capacity(), 2..6),
         demands in prop::collection::vec(any_demand(2), 1..4),
         wide in prop::collection::vec(any_demand(5), 0..6),
@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn fast_and_slow_agree_where_nodes_read_from_one_server_and_send_to_each_other(
+    fn fast_and_reference_flow_solvers_agree_on_server_reads_with_peer_sends(
         nodes in 2usize..7,
         server in any_capacity(),
         nics in (5.0f64..20.0, prop::collection::vec((0..12usize, any_capacity()), 0..3)),

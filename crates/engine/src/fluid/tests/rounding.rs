@@ -5,7 +5,7 @@ use crate::Time;
 use crate::fluid::{Capacity, LinkId, Network, clock};
 
 #[test]
-fn completions_round_up_but_exact_ones_stay() {
+fn completion_times_are_rounded_up_unless_they_are_exact() {
     let due = |left: f64, rate: f64| clock::due(Time(100), left, 0.0, rate, left).0;
     assert_eq!(due(3.0, 1.0), 103, "exact");
     assert_eq!(
@@ -24,7 +24,7 @@ fn completions_round_up_but_exact_ones_stay() {
 }
 
 #[test]
-fn late_ties_are_still_ties_and_late_work_takes_as_long() {
+fn flows_late_in_a_simulation_keep_exact_ties_and_durations() {
     // System: a server of 3e9 with an endless flow; after 2e6 s, two more groups start a flow of
     // 1e9 each. Expectation: each of the three gets a third of the server, and the two flows end
     // together after 1 s.
@@ -70,7 +70,7 @@ fn two_equal_runs_have_equal_completions_and_usage() {
 }
 
 #[test]
-fn rebasing_changes_no_instant() {
+fn rebasing_the_clocks_of_flows_does_not_change_completion_times() {
     let build = || {
         let mut net = Network::new();
         let link = net.link(Capacity::Fixed(7e8));

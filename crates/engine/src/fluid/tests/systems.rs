@@ -38,7 +38,7 @@ fn weights_coefficients_and_caps_divide_a_link() {
 }
 
 #[test]
-fn a_flow_limited_by_its_own_link_leaves_server_capacity_to_others() {
+fn a_flow_limited_by_its_own_link_leaves_server_capacity_to_other_flows() {
     // System: server 10, private links 2 and 100; one flow over each.
     // Expectation: 2 and 8, because the second takes what the first cannot.
     let mut net = Network::new();
@@ -79,7 +79,7 @@ fn equal_flows_finish_together_in_order_of_start() {
 }
 
 #[test]
-fn flows_started_as_one_finish_as_one() {
+fn flows_started_as_one_batch_finish_together_as_one_completion() {
     // System: 10 units/s; 4 flows of work 5 as one. Expectation: 2.5 each, done at 2 s.
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(10.0));
@@ -120,7 +120,7 @@ fn a_link_of_zero_capacity_stalls_flows_until_it_has_capacity_again() {
 }
 
 #[test]
-fn capacity_follows_the_number_of_flows() {
+fn the_capacity_of_a_link_depends_on_its_number_of_flows() {
     // System: 10 units/s for one flow, 6 for more. Works 6 and 16.
     // Expectation: 3 each, the first done at 2 s; 10 left at 10: done at 3 s.
     let mut net = Network::new();
@@ -132,7 +132,7 @@ fn capacity_follows_the_number_of_flows() {
 }
 
 #[test]
-fn cancelling_returns_the_work_left_and_frees_the_share() {
+fn cancelling_a_flow_returns_its_remaining_work_and_frees_its_share() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(10.0));
     let g = net.group(plain(&[link]));
@@ -147,7 +147,7 @@ fn cancelling_returns_the_work_left_and_frees_the_share() {
 }
 
 #[test]
-fn a_flow_that_is_done_but_not_returned_can_be_cancelled() {
+fn a_flow_can_be_cancelled_after_a_simultaneous_flow_was_reported() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(1.0));
     let g = net.group(plain(&[link]));
@@ -160,7 +160,7 @@ fn a_flow_that_is_done_but_not_returned_can_be_cancelled() {
 }
 
 #[test]
-fn a_flow_that_is_due_can_be_cancelled_before_it_is_returned() {
+fn a_due_flow_can_be_cancelled_before_it_is_reported() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(1.0));
     let g = net.group(plain(&[link]));
@@ -189,7 +189,7 @@ fn a_group_limited_equally_by_cap_and_link_slows_with_the_link() {
 }
 
 #[test]
-fn nics_with_equal_traffic_follow_the_level_of_a_server_as_one_cohort() {
+fn nics_with_equal_traffic_are_grouped_and_get_equal_rates() {
     // System: a server of 4; four NICs of 4, each with a read from the server and a transfer; later three reads that
     // use the server alone. Expectation: reads at 1 leave 3 to each transfer; reads at 4/7 leave 4 - 4/7. A NIC with
     // two reads is in another cohort: reads at 1/2 leave 3 there and 3.5 on the other NICs. With a fast server every

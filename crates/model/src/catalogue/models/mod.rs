@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_the_published_ones() {
+    fn parameter_counts_of_models_match_published_values() {
         // torchvision: `num_params` of its weights. transformers: counts of its models, which for Llama and Mixtral equal those
         // of the released weights. GPT-3: the paper's table 2.1. ResNet-32: the paper's table 6, 0.46 M.
         let exact = [
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn flops_are_the_published_ones() {
+    fn flops_of_models_match_published_values() {
         // Multiply-adds: torchvision's `_ops` of its weights, without Inception's auxiliary head, which only training uses.
         let of_aux = |model: &Model| {
             model.layers.iter().filter(|l| l.name.starts_with("aux")).map(|l| l.flops).sum::<u64>()
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_of_convolutions_are_the_published_ones() {
+    fn sizes_of_convolution_outputs_match_published_values() {
         // Radosavovic et al., Designing Network Design Spaces (2020), table 4: elements in the outputs of all convolutions
         // [millions].
         for (name, millions) in [("resnet50", 11.1), ("resnet101", 16.2), ("resnet152", 22.6)] {

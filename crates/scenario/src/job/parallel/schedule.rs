@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_interleaved_stage_holds_the_published_multiple_of_activations() {
+    fn the_first_interleaved_stage_holds_the_published_activation_memory() {
         // Korthikanti et al., section 4.2.3: the first stage holds 1 + (p − 1) ÷ (p v) times the activations of p
         // micro-batches on all its chunks.
         for (p, v) in [(2_u32, 2_u32), (4, 2), (8, 3), (8, 4)] {

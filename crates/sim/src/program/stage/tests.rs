@@ -148,7 +148,7 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
 }
 
 #[test]
-fn chunks_send_around_the_ring_of_stages() {
+fn interleaved_chunks_send_activations_around_the_ring_of_stages() {
     // System: chunks 0 and 2 of the model on the first stage, 1 and 3 on the second. Expectation: no stage sends activations
     // to the first stage's first chunk, and the second stage's last chunk sends none. Between chunks 1 and 2, bytes go from
     // the last stage to the first.
@@ -259,7 +259,7 @@ fn data_beyond_gpu_memory_are_swapped_around_each_use() {
 }
 
 #[test]
-fn swapped_bytes_follow_from_the_number_of_uses() {
+fn swapped_bytes_are_proportional_to_the_passes_that_use_the_data() {
     // System: for each micro-batch (or part of one on a chunk) in progress, 8 bytes of activations do not fit on the GPU, and
     // 2 bytes of parameters do not. Expectation: activations go out once, and come in once for each kind of backward pass;
     // parameters come in for each pass except those for gradients of weights.
