@@ -165,7 +165,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the levers that enlarge a resource, if the job uses it.
-    fn of_resource(&self, resource: &ResourceReport) -> Vec<Lever> {
+    pub(super) fn of_resource(&self, resource: &ResourceReport) -> Vec<Lever> {
         let name = resource.name.as_str();
         let here = |kind| vec![Lever { kind, at: self.job }];
         let parts = name.split('.').next().zip(name.rsplit('.').next());

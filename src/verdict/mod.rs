@@ -7,12 +7,13 @@
 //! - `candidates`: limits that may be the bottleneck, from the report; `lever`: limits that can be relaxed, in words; `amount`:
 //!   their amounts; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `trial`: short runs within a budget of events,
-//! - `words`: the paragraph.
+//! - `need`: how much of each resource the job needs to never wait for input; `words`: the paragraph.
 
 mod amount;
 mod candidates;
 mod course;
 mod lever;
+mod need;
 mod relax;
 #[cfg(test)]
 mod tests;
@@ -317,6 +318,7 @@ impl Finder<'_, '_> {
                 .map(|candidate| candidate.lever.words(scenario))
                 .take(MOST_NOT_TRIED)
                 .collect(),
+            needs: need::needs(&self.subject),
             events: self.trials.spent(),
             text: String::new(),
         };

@@ -385,7 +385,8 @@ impl<'a> Trials<'a> {
     /// Returns the effect of the relaxed limit in the long run, extrapolated from the compared steps. The compared steps may be
     /// faster than the average step, by chance or because caches hold their samples. `None` if too few steps were completed.
     fn effect(&self, then: &Course) -> Option<Effect> {
-        let (cycle, first) = (self.course.cycle(), self.first);
+        // A batch mean covers whole cycles of both runs: more workers have longer cycles.
+        let (cycle, first) = (self.course.cycle().max(then.cycle()), self.first);
         let end = then.steps();
         if end < first + FEWEST.min(self.last() - first) {
             return None;

@@ -1,9 +1,10 @@
 //! The verdict in sentences, a line each.
 
-use crate::report::format::{seconds, share};
+use crate::report::format::{bytes, seconds, share};
 use crate::report::{Limit, Verdict};
 
-use super::candidates::Subject;
+use super::candidates::{FULL, Subject};
+use super::need::{needs, sentence};
 
 /// Maximum number of further limits that are named after the first.
 const MOST_OTHERS: usize = 2;
@@ -12,17 +13,28 @@ const MOST_OTHERS: usize = 2;
 pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
     let finding = subject.report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
     let why = why.unwrap_or("nothing was lifted");
+    let job = subject.scenario.jobs[subject.job].name.clone();
+    let candidates = subject.candidates(false);
+    let full = || candidates.iter().filter(|candidate| candidate.used >= FULL).map(|of| of.lever);
+    let names: Vec<String> = full().map(|lever| lever.words(subject.scenario)).collect();
+    let full_resources = (!names.is_empty())
+        .then(|| format!("Full, and on the path of the input of `{job}`: {}.", names.join(", ")));
+    let needs = needs(subject);
+    let all = [Some(finding.to_owned()), full_resources, sentence(&job, &needs)];
+    let said: Vec<String> = all.into_iter().flatten().collect();
+    let text = format!("{} (An estimate from what was waited for last: {why}.)", said.join(" "));
     Verdict {
-        job: subject.scenario.jobs[subject.job].name.clone(),
+        job,
         quick: true,
         long_run: None,
         limits: Vec::new(),
-        saturated: Vec::new(),
+        saturated: full().map(|lever| lever.resource(subject.scenario)).collect(),
         without_effect: Vec::new(),
         uncertain: Vec::new(),
         not_tried: Vec::new(),
+        needs,
         events: 0,
-        text: format!("{finding} (An estimate from what was waited for last: {why}.)"),
+        text,
     }
 }
 
@@ -51,6 +63,8 @@ pub(super) fn paragraph(
     if !others.is_empty() {
         said.push(format!("Alone, these would help too: {}.", others.join("; ")));
     }
+    said.extend(sentence(&verdict.job, &verdict.needs));
+    said.extend(copy_first(subject, verdict));
     if !full.is_empty() && !verdict.limits.is_empty() {
         said.push(format!(
             "Nearly full too, and not tried within the verdict's budget of events: {}.",
@@ -96,6 +110,28 @@ fn first_limit(job: &str, limit: &Limit, advice: &str) -> [String; 2] {
     ]
 }
 
+/// Returns advice to copy the data set into the nodes before training; `None` unless the first limit is that of a storage outside
+/// the nodes which every epoch reads again.
+fn copy_first(subject: &Subject, verdict: &Verdict) -> Option<String> {
+    let (scenario, job) = (subject.scenario, &subject.scenario.jobs[subject.job]);
+    let (storage, dataset) = (&scenario.storage[job.storage], &scenario.datasets[job.dataset]);
+    let limited = verdict.limits.first()?.resource.starts_with(&format!("{}.", storage.name));
+    let size = dataset.samples as f64 * dataset.mean_size();
+    let caches = scenario.cluster.node.page_cache.as_ref().filter(|_| storage.passes_page_cache());
+    let kept = storage.cache.is_some() || caches.is_some_and(|cache| cache.capacity >= size);
+    let again = limited && storage.path.is_remote() && job.staging.is_none() && !kept;
+    let part = match job.nodes {
+        1 => String::new(),
+        nodes => format!(", or {} as parts (`share = \"part\"`)", bytes(size / f64::from(nodes))),
+    };
+    again.then(|| {
+        format!(
+            "Not tried: copying the data set to storage in each node before training (`job.copy`), which takes {} there{part}.",
+            bytes(size)
+        )
+    })
+}
+
 fn other((limit, advice): (&Limit, &String)) -> String {
     format!("{}, with {advice}: {} a step", limit.name, seconds(limit.after))
 }
@@ -109,7 +145,7 @@ fn nothing_helps(subject: &Subject, verdict: &Verdict) -> Option<String> {
         (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
     };
     let lifted = list("Tried, and not a limit", &verdict.without_effect);
-    let maybe = list("Tried, and too variable in so short a run to tell", &verdict.uncertain);
+    let maybe = list("Tried, and not clear from a short run", &verdict.uncertain);
     let nothing = (verdict.events == 0).then(|| {
         "Nothing was tried to see what helps: that would take more events than a verdict may."
             .to_owned()

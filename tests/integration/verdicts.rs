@@ -1,10 +1,11 @@
 //! The verdict names the bottleneck, and its predicted step time without this limit matches a long run without
 //! it.
 //!
-//! `constructed`: scenarios constructed with one bottleneck; `random`: scenarios from a seeded generator,
+//! `constructed`: scenarios constructed with one bottleneck; `needs`: amounts that a job needs; `random`: scenarios from a seeded generator,
 //! checked by long runs in which each limit is lifted in turn.
 
 mod constructed;
+mod needs;
 mod random;
 
 use forebay::report::{Outcome, Report, Verdict, summarise};

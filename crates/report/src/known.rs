@@ -189,12 +189,11 @@ pub(super) fn length(
         };
     }
     let missing = match stop {
-        _ if all().any(|(_, measured)| measured.cold) => {
-            let help = if little { "; so far it hardly waits for input" } else { "" };
-            Some(format!(
-                "no copy has read its data set once, and later epochs will find some of it in caches{help}"
-            ))
-        }
+        // A job that does not wait for cold storage does not wait for caches either.
+        _ if !little && all().any(|(_, measured)| measured.cold) => Some(
+            "no copy has read its data set once, and later epochs will find some of it in caches"
+                .to_owned(),
+        ),
         Stop::Known { .. } if fails_at_random(job) && failures(copies) < FEWEST_FAILURES => {
             Some(format!(
                 "its nodes failed {} times, and fewer than {FEWEST_FAILURES} failures make no average: write a longer \

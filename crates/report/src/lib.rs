@@ -59,5 +59,5 @@ pub use parallel::ParallelReport;
 pub use prediction::{Predicted, predict};
 pub use summary::summarise;
 pub use unfinished::Unfinished;
-pub use verdict::{Limit, LongRun, Verdict};
+pub use verdict::{Limit, LongRun, Need, Verdict};
 pub use warnings::of_scenario as remarks;

@@ -20,6 +20,9 @@ pub struct Verdict {
     pub uncertain: Vec<String>,
     /// Names of the limits that may help but were not lifted, because the budget for short runs was exhausted.
     pub not_tried: Vec<String>,
+    /// Resources that would be too small if the job never waited for input, the scarcest first. Empty if other jobs or background
+    /// loads may use the same resources, or if nodes fail: then the run does not show how much of them the job needs.
+    pub needs: Vec<Need>,
     /// Calendar events and flow completions of the short runs.
     pub events: u64,
     /// The verdict in words.
@@ -64,4 +67,20 @@ pub struct Limit {
     pub gain_interval: [f64; 2],
     /// What limits the job once this limit is lifted.
     pub next: Option<String>,
+}
+
+/// A resource that would be too small if the job never waited for input.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct Need {
+    /// Name of the limit, in words.
+    pub name: String,
+    /// Name of the resource in the report's list of resources.
+    pub resource: String,
+    /// Unit of `capacity` and `needed`.
+    pub unit: String,
+    /// Capacity of one resource now.
+    pub capacity: f64,
+    /// Minimum capacity of one resource with which the job never waits for input: the load of each sample now, times the samples
+    /// per second that the trainers take when they do not wait.
+    pub needed: f64,
 }

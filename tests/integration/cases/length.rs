@@ -219,8 +219,12 @@ loader.in-memory = {}
 fn a_run_shorter_than_its_first_epoch_reports_cold_caches() {
     let text = fs::read_to_string(repository("tests/data/cases/t5.toml")).expect("a case");
     assert!(text.contains("memory"));
-    let most = [("run.most", "300000"), ("job.copies", "2")];
-    let report = report_of(&of_unwritten_length("t5", &most));
-    let why = report.jobs[0].length.why.as_deref().unwrap_or_default();
-    assert!(why.contains("later epochs"), "{why}");
+    // Expectation: a job that waits for input is told that later epochs read from caches; a job that hardly waits is not.
+    let why = |workers: &str| {
+        let workers = ("job.loader.pytorch.workers", workers);
+        let most = [("run.most", "300000"), ("job.copies", "2"), workers];
+        report_of(&of_unwritten_length("t5", &most)).jobs[0].length.why.clone().unwrap_or_default()
+    };
+    assert!(why("4").contains("later epochs"), "{}", why("4"));
+    assert!(!why("16").contains("later epochs"), "{}", why("16"));
 }

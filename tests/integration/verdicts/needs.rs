@@ -1,0 +1,157 @@
+//! How much of each resource a job needs to never wait for input, as the verdict says it.
+
+use forebay::report::{Need, Verdict, summarise};
+use forebay::scenario::Scenario;
+use forebay::sim;
+use forebay::verdict::{self, Options};
+
+use super::judged;
+use crate::runs::written;
+
+/// A job on one GPU that takes 16 samples of 100 kB in 4 ms if it never waits for input: 400 MB/s, 4,000 requests/s. A worker
+/// needs 1.2 ms for each sample, and a core 1 ms.
+const INPUT: &str = r#"
+name = "input"
+[run]
+steps = 600
+warm_up = 100
+replications = 1
+[cluster]
+nodes = 1
+[cluster.node]
+cores = 64
+gpus = 1
+page_cache = "none"
+[cluster.network]
+nic = "10 GB/s"
+[storage.s.file-server]
+bandwidth = "20 GB/s"
+operations = "1000000 /s"
+latency = "200 us"
+[dataset.d]
+samples = 1000000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 16
+model.step = "4 ms"
+[job.loader.pytorch]
+workers = 16
+decode = "1 ms"
+"#;
+
+/// Returns the verdict and the mean step time [s] of a changed scenario.
+fn found(changes: &[(&str, &str)]) -> (Verdict, f64) {
+    let (report, verdict) = judged(&written(INPUT, changes));
+    (verdict, report.jobs[0].figures.step_time.mean.expect("steps"))
+}
+
+fn quick(scenario: &Scenario) -> Verdict {
+    let outcomes = [sim::run(scenario, 0, &sim::Options::default())];
+    let report = summarise(scenario, &outcomes, 0.0);
+    let options = Options { quick: true, ..Options::default() };
+    verdict::find(scenario, &outcomes, &report, &options).expect("a step was completed")
+}
+
+#[test]
+fn the_needed_amount_ends_waits_for_input_and_nine_tenths_of_it_do_not() {
+    // System: one of the server's bandwidth, its operations, the node's cores and the workers is far too small. Expectation: the
+    // verdict says the amount that 16 samples in 4 ms need; with it a step takes 4 ms, and with nine tenths of it, 4 ms ÷ 0.9.
+    for (key, small, needed, unit) in [
+        ("storage.s.file-server.bandwidth", "\"60 MB/s\"", 400e6, " B/s"),
+        ("storage.s.file-server.operations", "\"700 /s\"", 4000.0, " /s"),
+        ("cluster.node.cores", "1", 4.0, ""),
+        ("job.loader.pytorch.workers", "1", 4.82, ""),
+    ] {
+        let (verdict, _) = found(&[(key, small)]);
+        let [Need { needed: said, .. }] = verdict.needs[..] else {
+            panic!("{key}: {:?}", verdict.needs)
+        };
+        // Workers and cores are whole.
+        let whole = |value: f64| if unit.is_empty() { value.ceil() } else { value };
+        assert!((whole(said) / whole(needed) - 1.0).abs() < 0.02, "{key}: {said}, not {needed}");
+        assert!(
+            verdict.text.contains("To never wait for input, `j` needs at least"),
+            "{}",
+            verdict.text
+        );
+        let value = |of: f64| match unit {
+            "" => format!("{}", of.round()),
+            unit => format!("\"{of}{unit}\""),
+        };
+        let (after, step) = found(&[(key, &value(1.02 * whole(said)))]);
+        assert!(step < 4.1e-3, "{key}: {step} with the needed amount");
+        assert!(after.needs.is_empty(), "{key}: {:?}", after.needs);
+        let (_, step) =
+            found(&[(key, &value(if unit.is_empty() { whole(said) - 1.0 } else { 0.9 * said }))]);
+        assert!(step > 1.07 * 4e-3, "{key}: {step} with less than the needed amount");
+    }
+}
+
+#[test]
+fn no_needs_are_reported_if_others_use_the_resources() {
+    // System: too little bandwidth, beside nothing, a background load, a second job, and failures. Expectation: only a job that is
+    // alone has needs, because resources do not tell their users apart.
+    let small = ("storage.s.file-server.bandwidth", "\"60 MB/s\"");
+    let load = r#"[{ name = "b", storage = "s", streams = { streams = 1 } }]"#;
+    let failures = r#"{ mtbf = "1 h", restart = "1 s" }"#;
+    assert!(!found(&[small]).0.needs.is_empty());
+    assert_eq!(found(&[small, ("background", load)]).0.needs, []);
+    assert_eq!(found(&[small, ("job.failures", failures)]).0.needs, []);
+    let second = INPUT.split("[[job]]").nth(1).expect("a job").replace("\"j\"", "\"k\"");
+    let both = format!("{}[[job]]{second}", INPUT.replace("nodes = 1", "nodes = 2"));
+    assert_eq!(judged(&written(&both, &[small])).1.needs, []);
+}
+
+#[test]
+fn a_quick_verdict_names_full_resources_and_needs() {
+    // System: decoding takes most of a worker's time, and all of the server's bandwidth is used. Expectation: the quick verdict
+    // names the bandwidth, and how much of it is needed.
+    let slow = [
+        ("storage.s.file-server.bandwidth", "\"200 MB/s\""),
+        ("job.loader.pytorch.decode", "\"5 ms\""),
+    ];
+    let verdict = quick(&written(INPUT, &[slow[0], slow[1], ("job.loader.pytorch.workers", "64")]));
+    assert_eq!(verdict.saturated, ["s.bandwidth"], "{}", verdict.text);
+    assert!(
+        verdict.text.contains("Full, and on the path of the input of `j`: bandwidth of `s`"),
+        "{}",
+        verdict.text
+    );
+    assert!(verdict.text.contains("bandwidth of `s` 4"), "{}", verdict.text);
+}
+
+#[test]
+fn a_copy_to_the_nodes_is_suggested_where_every_epoch_reads_a_full_server() {
+    // System: a server's bandwidth limits a job of 100 GB of data. Expectation: copying the data set to the nodes is suggested, with
+    // its size, unless the page cache keeps the data set.
+    let small = ("storage.s.file-server.bandwidth", "\"60 MB/s\"");
+    let text = found(&[small]).0.text;
+    assert!(
+        text.contains("copying the data set to storage in each node") && text.contains("100 GB"),
+        "{text}"
+    );
+    let memory = ("cluster.node.memory", "\"1 TB\"");
+    let cached = found(&[small, memory, ("cluster.node.page_cache", "{}")]).0.text;
+    assert!(!cached.contains("copying the data set"), "{cached}");
+}
+
+#[test]
+fn doubled_workers_are_named_after_a_cached_first_epoch() {
+    // System: two ranks with one worker each, whose page cache holds all data after the first epoch of 400 steps. The short run compares five
+    // steps, and with two workers a rank's batches come in pairs. Expectation: workers are named as the limit.
+    let changes = [
+        ("run", "{ steps = 405, warm_up = 10, replications = 1 }"),
+        ("cluster.node.gpus", "2"),
+        ("cluster.node.memory", "\"64 GB\""),
+        ("cluster.node.page_cache", "{}"),
+        ("dataset.d.samples", "12800"),
+        ("job.parallel.data.copies_per_node", "2"),
+        ("job.loader.pytorch.workers", "2"),
+        ("job.loader.pytorch.decode", "{ lognormal = { mean = \"4 ms\", cv = 0.5 } }"),
+    ];
+    let (verdict, _) = found(&changes);
+    assert_eq!(verdict.limits.first().map(|limit| &*limit.lever), Some("workers"), "{verdict:?}");
+}
