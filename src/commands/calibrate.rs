@@ -154,7 +154,7 @@ fn select(probes: &mut Vec<Box<dyn Probe>>, only: &[String]) -> Result<(), Failu
     if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
         let known = names.join(", ");
         return Err(Failure::Input(format!(
-            "--only {unknown}: the plan has no such probe; it has {known}"
+            "--only {unknown}: the plan has no such probe; choose from {known}"
         )));
     }
     probes.retain(|probe| only.is_empty() || only.iter().any(|name| name == probe.name()));

@@ -56,7 +56,7 @@ impl Output {
         if let Err(TryLockError::WouldBlock) = lock.try_lock() {
             let place = shown(directory);
             return Err(Failure::Input(format!(
-                "another calibration writes to {place}; wait for it, or name another --output"
+                "another calibration is writing to {place}; wait until that calibration ends, or name another --output"
             )));
         }
         let journal = Journal::open(&samples)?;
@@ -98,7 +98,7 @@ impl Header {
             )))
         };
         let Ok(earlier) = serde_json::from_str::<Header>(text) else {
-            return refuse("unknown contents: its calibration.json cannot be read");
+            return refuse("unknown origin: the calibration.json there cannot be read");
         };
         let plan = |header: &Header| Plan::parse(&header.name, &header.plan);
         if plan(&earlier) != plan(self) {

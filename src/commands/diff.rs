@@ -24,7 +24,7 @@ pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
     if found.jobs.is_empty() {
         let [before, after] = [&diff.before, &diff.after].map(|path| shown(path));
         return Err(Failure::Input(format!(
-            "cannot compare {before} with {after}: no job has the same name in both; compare reports of one scenario"
+            "cannot compare {before} with {after}: no job has the same name in both reports; compare two reports of the same scenario"
         )));
     }
     let text = match diff.format {
@@ -41,10 +41,10 @@ fn read(path: &Path) -> Result<Vec<Value>, Failure> {
     let wrong =
         |what: String| Failure::Input(format!("cannot use {}: {what}; {remedy}", shown(path)));
     let report: Value =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
     let jobs = report.get("jobs").and_then(Value::as_array);
     let named = jobs.filter(|jobs| jobs.iter().all(|job| name(job).is_some()));
-    named.cloned().ok_or_else(|| wrong("it is no report: it has no `jobs` with names".to_owned()))
+    named.cloned().ok_or_else(|| wrong("not a report: there is no `jobs` with names".to_owned()))
 }
 
 fn name(job: &Value) -> Option<&str> {

@@ -33,7 +33,7 @@ fn dlio(wanted: &Dlio) -> Result<(), Failure> {
     }
     if !wanted.accelerators.is_multiple_of(wanted.hosts) {
         return Err(Failure::Input(format!(
-            "{} accelerators cannot be divided equally among {} hosts; write a multiple",
+            "{} accelerators cannot be divided equally among {} hosts; write a multiple of the number of hosts",
             wanted.accelerators, wanted.hosts
         )));
     }
@@ -139,8 +139,8 @@ fn kineto(wanted: &Kineto) -> Result<(), Failure> {
         .map_err(|error| Failure::Input(format!("cannot use {}: {error}", input::name(path))))?;
     let training = training(&steps, wanted).ok_or_else(|| {
         let (all, left_out) = (steps.len(), wanted.warm_up);
-        let what = format!("cannot use {}: it has {all} steps", input::name(path));
-        Failure::Input(format!("{what}, of which --warm-up {left_out} leaves none"))
+        let what = format!("cannot use {}: the file has {all} steps", input::name(path));
+        Failure::Input(format!("{what}, and none is left after --warm-up {left_out}"))
     })?;
     let text = match wanted.format {
         ImportFormat::Text => text(&training),

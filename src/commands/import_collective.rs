@@ -37,7 +37,9 @@ fn wanted(of: Benchmark, from: &Collectives) -> Result<CollectiveDefaults, Failu
     };
     let transport = from.name.clone().unwrap_or_else(|| usual.to_owned());
     if transport.trim().is_empty() {
-        return Err(Failure::Input("--name is empty; write a name, or leave it out".to_owned()));
+        return Err(Failure::Input(
+            "--name is empty; write a name, or leave out --name".to_owned(),
+        ));
     }
     let collective = from.collective.as_ref().map(named).transpose()?;
     Ok(CollectiveDefaults { transport, collective, ranks: from.ranks })

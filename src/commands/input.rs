@@ -98,7 +98,7 @@ fn failure(path: &Path, error: InputError) -> Failure {
     match error {
         InputError::System(error) => Failure::unreadable(path, &error),
         InputError::NotText { line, column } => Failure::Input(format!(
-            "cannot use {}:{line}:{column}: this is not text in UTF-8; {}",
+            "cannot use {}:{line}:{column}: the file is not UTF-8 text from here on; {}",
             shown(path),
             error.remedy()
         )),

@@ -65,8 +65,9 @@ fn listen() -> io::Result<Receiver<String>> {
 }
 
 fn say(message: &Message) -> Result<(), Failure> {
-    let mut line = serde_json::to_string(message)
-        .map_err(|error| Failure::Machine(format!("cannot write an outcome: {error}")))?;
+    let mut line = serde_json::to_string(message).map_err(|error| {
+        Failure::Machine(format!("cannot write the outcome of a job copy as JSON: {error}"))
+    })?;
     line.push('\n');
     output::stdout(line.as_bytes())
 }

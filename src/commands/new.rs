@@ -53,7 +53,7 @@ fn check(path: &Path, force: bool) -> Result<(), Failure> {
     output::check(Some(path).filter(|path| **path != *Path::new("-")))?;
     match !force && path.is_file() {
         true => Err(Failure::Input(format!(
-            "cannot write {}: it is there already; write --force to replace it, or another name",
+            "cannot write {}: the file already exists; write --force to replace the file, or choose another name",
             shown(path)
         ))),
         false => Ok(()),
@@ -124,7 +124,9 @@ fn plot(new: &NewPlot, ask: &mut Questions<'_>) -> Result<String, Failure> {
     let scenario = ask.ask("Scenario", "none", new.scenario.clone(), file)?;
     let Some(scenario) = scenario else {
         let what = "a recipe draws a scenario: write --scenario FILE";
-        return Err(Failure::Input(format!("{what}; `forebay new scenario` writes one")));
+        return Err(Failure::Input(format!(
+            "{what}; `forebay new scenario` creates a scenario file"
+        )));
     };
     let opened = ScenarioFile::open(&scenario)?;
     let given = Some(new.columns.clone()).filter(|columns| !columns.is_empty());

@@ -110,7 +110,7 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
     match recipe.data_source().map_err(fail)? {
         None => {
             let what = "names no [data]; give rows with --data FILE.csv";
-            Err(Failure::Input(format!("cannot draw {}: it {what}", shown(path))))
+            Err(Failure::Input(format!("cannot draw {}: the recipe {what}", shown(path))))
         }
         Some(DataSource::Csv(csv)) => read(&beside(csv)),
         Some(DataSource::Scenario { path, set, rows: Rows::Series(points) }) => {
@@ -127,7 +127,7 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
                 let what =
                     "does not say how much of a GPU its kernels occupy: write `model.occupancy`";
                 let path = shown(Path::new(path));
-                return Err(Failure::Input(format!("cannot draw {path}: it {what}")));
+                return Err(Failure::Input(format!("cannot draw {path}: the scenario {what}")));
             }
             Ok(table)
         }

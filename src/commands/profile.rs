@@ -64,7 +64,7 @@ fn refit(arguments: &ProfileFit, quiet: bool) -> Result<(), Failure> {
     let profile = fit::profile(&samples, provenance, like.host);
     if profile.fits().is_empty() {
         let file = shown(&arguments.samples);
-        return Err(Failure::Input(format!("cannot fit {file}: it has no usable samples")));
+        return Err(Failure::Input(format!("cannot fit {file}: the file has no usable samples")));
     }
     let text = profile.to_toml();
     match &arguments.output {

@@ -44,7 +44,9 @@ impl<'a> Questions<'a> {
             let asked = write!(out, "{question} [{default}]: ").and_then(|()| out.flush());
             let got = asked.and_then(|()| input.read_line(&mut line));
             let got = got.map_err(|error| {
-                Failure::Input(format!("cannot ask: {error}; write --yes to take defaults"))
+                Failure::Input(format!(
+                    "cannot ask for settings: {error}; write --yes to use the defaults"
+                ))
             })?;
             if got == 0 {
                 // The input has ended: no further question is asked.
@@ -63,7 +65,7 @@ impl<'a> Questions<'a> {
             }
         }
         Err(Failure::Input(format!(
-            "no answer to \"{question}\" could be used; write it as an option: `forebay new --help`"
+            "no answer to \"{question}\" was valid; write the answer as an option (see `forebay new --help`)"
         )))
     }
 }

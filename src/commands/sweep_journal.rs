@@ -111,8 +111,7 @@ fn points_of(points: usize) -> String {
 fn refuse(path: &Path, points: usize) -> Failure {
     let path = shown(path);
     Failure::Input(format!(
-        "cannot sweep: {path} holds finished points of an interrupted sweep ({points} points); write --resume to go on with \
-         them, or --force to throw them away"
+        "cannot sweep: {path} holds finished points of an interrupted sweep ({points} points); write --resume to continue with these points, or --force to discard them"
     ))
 }
 
@@ -144,8 +143,7 @@ fn open(path: &Path) -> Result<File, Failure> {
     let foreign = |what: &str| {
         let path = shown(path);
         Failure::Input(format!(
-            "cannot sweep: {path} {what}, and a sweep keeps its finished points there; remove it, or name another \
-             --output"
+            "cannot sweep: {path} {what}, but a sweep must store its finished points there; remove this path, or name another --output"
         ))
     };
     let unwritable = |error| Failure::unwritable(path, &error);

@@ -26,8 +26,7 @@ pub(super) fn execute(wanted: &Validate, quiet: bool) -> Result<(), Failure> {
         (Some(plan), None) => live(wanted, plan, quiet),
         (None, Some(rows)) => points::pool(None)?.install(|| measured(wanted, rows)),
         _ => Err(Failure::Input(
-            "name a plan to run on this machine, or rows with --measured FILE and the scenario \
-             with --scenario FILE"
+            "name either a plan to run on this machine, or measured rows with --measured FILE and their scenario with --scenario FILE"
                 .to_owned(),
         )),
     }
@@ -115,12 +114,16 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let runs = runs.map_err(|failure: Failure| match failure {
         Failure::Interrupted(_) => {
             let kept = format!("finished runs are kept in {}", shown(&journal.path));
-            Failure::Interrupted(format!("{kept}; the same command continues with them"))
+            Failure::Interrupted(format!(
+                "{kept}; run the same command again to continue with these runs"
+            ))
         }
         other => other,
     })?;
     let kept = format!("finished runs are kept in {}", shown(&journal.path));
-    interrupt::when_late(Late::End(format!("{kept}; the same command continues with them")));
+    interrupt::when_late(Late::End(format!(
+        "{kept}; run the same command again to continue with these runs"
+    )));
     let points = pool.install(|| predictions(&base, &plan, runs))?;
     finish(wanted, &points, None)
 }
@@ -200,7 +203,10 @@ fn observe(
     })?;
     let report = report::summarise(&scenario, &outcomes, 0.0);
     Observed::from_report(&report).ok_or_else(|| {
-        Failure::Input(format!("point {:?} ended before its first step; run it longer", point.name))
+        Failure::Input(format!(
+            "point {:?} ended before its first step; write a longer run for this point",
+            point.name
+        ))
     })
 }
 
@@ -223,7 +229,9 @@ fn with_settings<R>(
 }
 
 pub(super) fn nothing(point: &str) -> Failure {
-    Failure::Input(format!("point {point:?} completes no step in the simulation; run it longer"))
+    Failure::Input(format!(
+        "point {point:?} completes no step in the simulation; write a longer run for this point"
+    ))
 }
 
 /// Compares predictions with the rows of training jobs that ran elsewhere.
@@ -347,7 +355,7 @@ impl Journal {
             known.push(serde_json::from_str(line).map_err(|error| {
                 let (file, line) = (shown(path), index + 1);
                 Failure::Input(format!(
-                    "cannot use {file}: line {line} is no live run ({error}); name another --output"
+                    "cannot use {file}: line {line} does not describe a live run ({error}); name another --output"
                 ))
             })?);
         }

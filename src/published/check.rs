@@ -62,7 +62,7 @@ impl Series {
         }
         self.check_quantity()?;
         if self.results.get_ref().is_empty() {
-            let what = "it has no results; write `{ gpus = 8, measured = 1234.5 }`".to_owned();
+            let what = "the row has no results; write `{ gpus = 8, measured = 1234.5 }`".to_owned();
             return Err((self.results.span(), what));
         }
         let mut before = BTreeSet::new();
@@ -91,12 +91,12 @@ impl Series {
         ] {
             match (needed, there) {
                 (true, false) => {
-                    return Err((self.quantity.span(), format!("it needs `{key}`; add it")));
+                    return Err((self.quantity.span(), format!("the row needs `{key}`; add it")));
                 }
                 (false, true) => {
                     return Err((
                         self.quantity.span(),
-                        format!("it has no use for `{key}`; remove it"),
+                        format!("the row has no use for `{key}`; remove it"),
                     ));
                 }
                 _ => {}

@@ -89,7 +89,10 @@ impl Published {
         };
         let file: File = toml::from_str(text).map_err(|error| {
             let what = error.message().replace('\n', ", ");
-            refuse((error.span().unwrap_or(0..0), format!("cannot be used: {what}; correct it")))
+            refuse((
+                error.span().unwrap_or(0..0),
+                format!("cannot be used: {what}; correct this entry"),
+            ))
         })?;
         file.check().map_err(refuse)?;
         let results = file.series.iter().flat_map(|series| series.rows(text)).collect();

@@ -135,9 +135,13 @@ fn errors_in_a_file_are_reported_with_line_and_remedy() {
         (
             "\"throughput\"\nunit = \"samples/s\"",
             "\"efficiency\"\nunit = \"1\"",
-            "s:16: it needs `baseline`; add it",
+            "s:16: the row needs `baseline`; add it",
         ),
-        ("verified", "baseline = 2\nverified", "s:16: it has no use for `baseline`; remove it"),
+        (
+            "verified",
+            "baseline = 2\nverified",
+            "s:16: the row has no use for `baseline`; remove it",
+        ),
         ("gpus_per_node = 2", "gpus_per_node = 99999", "s:5: write a number from 1 to 1024"),
         (
             "gpus_per_node = 2",

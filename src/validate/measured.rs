@@ -24,14 +24,14 @@ pub struct MeasuredRow {
 #[derive(Debug, thiserror::Error)]
 pub enum MeasuredError {
     /// The file is not valid CSV.
-    #[error("it is no CSV with a header: {0}")]
+    #[error("not a CSV file with a header: {0}")]
     Csv(#[from] csv::Error),
     /// The file has too many rows or bytes.
-    #[error("it has more than {0}; write fewer rows at a time")]
+    #[error("the file has more than {0}; use a file with fewer rows")]
     TooMuch(String),
     /// There is neither a column for the throughput nor one for the step time.
     #[error(
-        "it has neither a column `samples_per_second` nor `step_time`; each row needs one of them beside \
+        "the file has neither a column `samples_per_second` nor `step_time`; each row needs one of them beside \
          the scenario's keys"
     )]
     Nothing,
@@ -199,6 +199,6 @@ mod tests {
         assert!(wrong("step_time\n0\n").contains("is empty or 0"));
         assert!(wrong("step_time,use\n1,maybe\n").contains("neither \"check\" nor \"fit\""));
         assert!(wrong("step_time,stall\n1,1.5\n").contains("a share from 0 to 1"));
-        assert!(wrong("a,step_time\n1\n").contains("no CSV"));
+        assert!(wrong("a,step_time\n1\n").contains("not a CSV file"));
     }
 }

@@ -187,7 +187,7 @@ impl File {
             return Err(error(self.noise_floor.span(), what));
         }
         if self.point.is_empty() {
-            let what = "it has no points; write `[[point]]` with `name`, `use` and `set`";
+            let what = "the plan has no points; write `[[point]]` with `name`, `use` and `set`";
             return Err(error(0..0, what));
         }
         for (index, point) in self.point.iter().enumerate() {

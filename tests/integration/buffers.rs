@@ -208,7 +208,7 @@ fn invalid_buffer_settings_are_refused() {
         text(4, "\"1 ms\"", step, "tf-data = { parallel_calls = 1, shuffle = \"5000 samples\" }");
     let remarks = written(&text, &[]).remarks.join("\n");
     assert!(
-        remarks.contains("larger than the data set: the buffer holds its 1000 samples"),
+        remarks.contains("larger than the data set: the buffer holds all 1000 samples"),
         "{remarks}"
     );
 }

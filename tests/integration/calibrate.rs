@@ -146,7 +146,7 @@ fn shipped_calibration_plans_are_valid() {
     let place = place();
     for plan in ["quick", "full"] {
         let text = message(&place, &arguments(plan, &["--only", "nothing"]), 2);
-        assert!(text.contains("it has clock, host, queue, read"), "{text}");
+        assert!(text.contains("choose from clock, host, queue, read"), "{text}");
         assert!(!place.path("out").exists(), "refused before anything is made");
     }
 }
@@ -191,7 +191,7 @@ fn an_interrupted_calibration_keeps_finished_samples() {
     endless(&place);
     let child = start(&place, &[], 20);
     let other = message(&place, &arguments("endless.toml", &[]), 2);
-    assert!(other.contains("another calibration writes to out"), "{other}");
+    assert!(other.contains("another calibration is writing to out"), "{other}");
     let process = Pid::from_child(&child);
     kill_process(process, Signal::TERM).expect("a living process");
     let (code, text) = end(child);
@@ -280,7 +280,7 @@ fn a_full_disk_is_reported_and_no_files_are_left_behind() {
     let place = place();
     let (code, text) = limited(&place, 64, "clock,read");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("read: cannot write") && text.contains("make room"), "{text}");
+    assert!(text.contains("read: cannot write") && text.contains("free some space"), "{text}");
     assert!(lines(&place) >= 6, "the clock's samples are kept");
     nothing_left(&place);
 }

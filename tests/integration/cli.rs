@@ -218,8 +218,8 @@ fn diff_refuses_files_that_are_no_reports() {
     place.write("one.json", r#"{ "jobs": [{ "name": "a" }] }"#);
     place.write("other.json", r#"{ "jobs": [{ "name": "b" }] }"#);
     for (files, expected) in [
-        (["s.toml", "one.json"], "it is no JSON"),
-        (["one.json", "list.json"], "it is no report"),
+        (["s.toml", "one.json"], "not JSON"),
+        (["one.json", "list.json"], "not a report"),
         (["one.json", "other.json"], "no job has the same name"),
         (["one.json", "nothing.json"], "cannot read nothing.json"),
     ] {

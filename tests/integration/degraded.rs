@@ -196,8 +196,8 @@ fn invalid_fault_settings_are_reported() {
         ("{ factor = 0.5 }", "one of the keys `storage`, `link`, `node` is missing"),
         ("{ storage = \"t\", factor = 0.5 }", "there is no storage named \"t\""),
         ("{ storage = \"s\", factor = 1.5 }", "1.5 is out of range"),
-        ("{ storage = \"s\", factor = 0 }", "as good as none"),
-        ("{ link = \"nic\", factor = 0 }", "a link that is down for ever lets no job end"),
+        ("{ storage = \"s\", factor = 0 }", "practically nothing gets done"),
+        ("{ link = \"nic\", factor = 0 }", "no job can end while a link stays down for ever"),
         ("{ node = \"gpus\", nodes = [8], factor = 0.5 }", "there is no node or rack 8"),
         ("{ storage = \"s\", nodes = [1], factor = 0.5 }", "all nodes share this storage"),
         (

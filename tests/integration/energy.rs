@@ -127,7 +127,7 @@ fn invalid_power_settings_are_reported() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     for (set, says) in [
         ("cluster.node.power={ gpu = \"1 W\" }", "`idle` is missing"),
-        ("cluster.node.power={ idle = \"3 s\" }", "where a power is expected"),
+        ("cluster.node.power={ idle = \"3 s\" }", "but a power is expected"),
         ("cluster.node.power={ idle = \"-3 W\" }", "power"),
         ("cluster.node.power={ idle = \"3 W\", gpus = \"1 W\" }", "did you mean `gpu`"),
     ] {

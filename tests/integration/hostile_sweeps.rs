@@ -121,7 +121,7 @@ fn symbolic_links_at_temporary_file_names_are_not_followed() {
         let arguments = [&["sweep", "s.toml", "-o", "rows.csv"], arguments].concat();
         let message = refused(&place, &arguments);
         assert!(message.contains("rows.csv.partial is a symbolic link"), "{message}");
-        assert!(message.contains("remove it, or name another"), "{message}");
+        assert!(message.contains("remove this path, or name another"), "{message}");
     }
     fs::remove_file(place.path("rows.csv.partial")).expect("a link");
     fs::hard_link(place.path("value"), place.path("rows.csv.partial")).expect("a link");

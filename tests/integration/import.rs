@@ -47,9 +47,9 @@ fn a_file_that_is_no_pytorch_trace_is_refused() {
     place.write("other.json", "{\"traceEvents\": []}");
     for (name, says) in [
         ("missing.json", "cannot read missing.json: no such file"),
-        ("empty.json", "it is no PyTorch trace"),
-        ("other.json", "it has no steps"),
-        ("s.toml", "it is no PyTorch trace"),
+        ("empty.json", "not a PyTorch trace"),
+        ("other.json", "the file has no steps"),
+        ("s.toml", "not a PyTorch trace"),
     ] {
         let assert = place.forebay(&["import", "kineto", name]).assert().code(2);
         let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();

@@ -97,7 +97,7 @@ fn invalid_utf8_is_reported_with_file_line_and_column() {
         &["import", "dlio", "bad", "--accelerators", "1", "--bandwidth", "1 GB/s"],
     ] {
         let said = refused(&place, command, 2);
-        assert!(said.contains("bad:2:5: this is not text in UTF-8"), "{command:?}: {said}");
+        assert!(said.contains("bad:2:5: the file is not UTF-8 text"), "{command:?}: {said}");
     }
 }
 

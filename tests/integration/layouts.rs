@@ -223,7 +223,7 @@ fn invalid_layouts_are_refused() {
                 "dataset.d.layout={ raw = {} }",
                 "dataset.d.sample_size={ uniform = { low = \"1 B\", high = \"9 B\" } }",
             ],
-            "samples of one size",
+            "samples that all have the same size",
         ),
         (vec!["dataset.d.layout={ parquet = {} }"], "write `row_group = 1000`"),
         (vec!["dataset.d.layout={ parquet = { row_group = 1, read = 1.5 } }"], "at most 1"),

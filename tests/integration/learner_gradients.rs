@@ -230,7 +230,8 @@ fn reports_state_exchanged_bytes_and_a_gpu_memory_bottleneck() {
 fn gradient_collective_settings_on_one_gpu_are_reported_as_ineffective() {
     let of = |sync: &str| {
         let scenario = changed(&[&BASE[..], &[(NUMBER, "2"), (GPUS, "1"), (SYNC, sync)]].concat());
-        let said = scenario.remarks.iter().any(|of| of.contains("in the memory of its one GPU"));
+        let said =
+            scenario.remarks.iter().any(|of| of.contains("in the memory of the job's only GPU"));
         let mut steps = simulate(&scenario).jobs[0].steps.clone();
         // Only the number of events may differ.
         steps.iter_mut().for_each(|step| step.events = 0);

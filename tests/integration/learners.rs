@@ -297,7 +297,7 @@ fn more_learners_are_advised_where_gpus_are_not_full() {
         assert!(of < 0.9 && !said.contains("learners (now"), "{other:?}: {of}, {said}");
     }
     let remarks = changed(&[("cluster.node.gpu_memory_bandwidth", "\"1 GB/s\"")]).remarks;
-    assert!(remarks.iter().any(|of| of.contains("it neither averages models")), "{remarks:?}");
+    assert!(remarks.iter().any(|of| of.contains("the job neither averages models")), "{remarks:?}");
 }
 
 #[test]

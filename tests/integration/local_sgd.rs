@@ -233,7 +233,7 @@ fn invalid_exchange_settings_are_refused_and_ineffective_ones_reported() {
             "algorithm = \"binomial-tree\"\ncompression.sparse.ratio = 0.1",
             "",
             "",
-            "cannot do `allgather`",
+            "does not support `allgather`",
         ),
         (
             "",

@@ -126,7 +126,7 @@ fn invalid_dlio_workloads_are_refused_with_their_key() {
         dlio::read(&[text.to_owned()], &overrides).expect_err(text).to_string()
     };
     assert_eq!(refused("{}", &[]), DlioError::NoWorkload.to_string());
-    assert!(refused("a: [1", &[]).starts_with("it is no YAML"));
+    assert!(refused("a: [1", &[]).starts_with("not YAML"));
     let base = "dataset: {}\ntrain: {}\n";
     assert!(refused(base, &["read_threads"]).contains("is no override"));
     assert!(refused(base, &["++workload..=3"]).contains("is no override"));

@@ -104,7 +104,7 @@ fn new_writes_a_scenario_that_run_and_sweep_accept() {
     // An existing file is kept without `--force`.
     let again = place.forebay(&["new", "-o", "n.toml"]).assert().code(2);
     let said = String::from_utf8_lossy(&again.get_output().stderr).into_owned();
-    assert!(said.contains("it is there already; write --force"), "{said}");
+    assert!(said.contains("the file already exists; write --force"), "{said}");
     let before = place.read("n.toml");
     assert!(String::from_utf8_lossy(&before).contains("workers = 4"));
     place.forebay(&["new", "-o", "n.toml", "--force"]).assert().success();

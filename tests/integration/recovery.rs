@@ -560,7 +560,10 @@ fn invalid_failure_and_checkpoint_settings_are_reported() {
     let failures = ("job.failures", r#"{ mtbf = "1 h", restart = "1 s" }"#);
     let again = ("job.failures", r#"{ at = ["1 s"], restart = "1 s", resume = "epoch" }"#);
     let cases: [(&[(&str, &str)], &str); 11] = [
-        (&[("job.failures", r#"{ at = [], restart = "1 s" }"#)], "no time of a failure is written"),
+        (
+            &[("job.failures", r#"{ at = [], restart = "1 s" }"#)],
+            "the list of failure times is empty",
+        ),
         (&[again, ("job.accuracy", "{ epochs = 2 }")], "the key `usefulness` is missing"),
         (&[("job.checkpoint", r#"{ bytes = "1 GB" }"#)], "one of the keys `interval`, `steps`"),
         (&[("job.checkpoint", "{ steps = 5 }")], "the model's parameters are not known"),

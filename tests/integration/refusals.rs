@@ -131,5 +131,5 @@ fn live_runs_refuse_ambiguous_or_unread_user_data() {
                  dataset = \"e\"\nstorage = \"disk\"\nbatch = 4\nmodel.step = \"1 ms\"\n\
                  loader.tf-queue = { threads = 2, capacity = \"8 samples\" }\n";
     let said = refusal(&written(&format!("{SCENARIO}{other}"), &[]), data).expect("refused");
-    assert!(said.contains("leave it out, so that all are generated"), "{said}");
+    assert!(said.contains("leave out --data, so that all data sets are generated"), "{said}");
 }

@@ -217,12 +217,12 @@ fn reports_state_the_time_and_bytes_of_staging() {
 fn invalid_staging_settings_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
-        ("job.j.copy={}", "name a `local-disk` or a `memory`"),
+        ("job.j.copy={}", "name a `local-disk` or a `memory` storage"),
         ("job.j.copy.to=\"s\"", "is already on this storage"),
         ("job.j.copy.to=\"tape\"", "no storage named \"tape\""),
         ("job.j.storage=\"nvme\"", "is already on this storage"),
         ("dataset.d.samples=2000", "2.0 GB of data sets and 0.0 GB of caches do not fit"),
-        ("storage.nvme={ local-disk = { bandwidth = \"1 GB/s\" } }", "write its `capacity"),
+        ("storage.nvme={ local-disk = { bandwidth = \"1 GB/s\" } }", "write `capacity"),
         ("storage.s.file-server.bandwidth=\"10 B/s\"", "takes 40000000 s"),
         ("dataset.d={ samples = 2000000000, sample_size = \"1 B\" }", "copied one by one"),
     ] {

@@ -232,7 +232,7 @@ fn invalid_striping_and_object_store_settings_are_refused() {
     let endless = objects("requests = \"1 /s\"\nretry.most = \"1 us\"").expect_err("refused");
     assert!(endless.to_string().contains("retried without end"), "{endless}");
     let remarks = objects("burst = 4").expect("a scenario").remarks.join("\n");
-    assert!(remarks.contains("burst` has no effect: `requests` are not limited"), "{remarks}");
+    assert!(remarks.contains("burst` has no effect: `requests` is not set"), "{remarks}");
     let load = "[[background]]\nname = \"b\"\nstorage = \"scratch\"\nstreams = { streams = 4 }";
     let load = refused(1, "targets = 4", load);
     assert!(load.contains("background load on"), "{load}");

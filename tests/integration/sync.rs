@@ -226,7 +226,7 @@ fn invalid_allreduce_settings_are_refused_with_a_remedy() {
     for (sync, from, to, what) in [
         ("", "gradients = \"100 MB\"", "", "write `gradients = \"102 MB\"`"),
         ("buckets = \"1 MB\"\nfusion = {}", "", "", "either by buckets or by fusion"),
-        ("algorithm = \"bruck\"", "", "", "`bruck` cannot do `allreduce`"),
+        ("algorithm = \"bruck\"", "", "", "`bruck` does not support `allreduce`"),
         ("algorithm = \"hierarchical\"\ninner = \"auto\"", "", "", "needs a plain algorithm"),
         ("transport.nccl.efficiency = 0", "", "", "`efficiency` is too small"),
         ("transport.nccl.efficiency = 1e-320", "", "", "`efficiency` is too small"),

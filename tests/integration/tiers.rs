@@ -269,7 +269,10 @@ fn reports_state_the_sources_of_bytes() {
 fn invalid_tier_settings_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
-        ("storage.blob.object-store.cache={}", "name a `local-disk` or a `memory`"),
+        (
+            "storage.blob.object-store.cache={}",
+            "name a storage of the kind `local-disk` or `memory`",
+        ),
         ("storage.blob.object-store.cache.on=\"blob\"", "\"blob\" is not in the nodes"),
         ("storage.blob.object-store.cache.policy=\"mru\"", "`lru`"),
         ("storage.blob.object-store.cache.unit=\"block\"", "`page`"),
@@ -282,5 +285,5 @@ fn invalid_tier_settings_are_refused() {
     }
     let scenario = written(&scenario(), &[("job.storage", "\"nvme\"")]);
     let remarks = scenario.remarks.join("\n");
-    assert!(remarks.contains("`storage.blob` has a cache without effect"), "{remarks}");
+    assert!(remarks.contains("The cache of `storage.blob` has no effect"), "{remarks}");
 }

@@ -115,7 +115,7 @@ fn unusable_benchmark_tables_are_refused() {
     refused(&["import", "osu", "osu.txt"], "cannot use osu.txt: line 3: no line before this row");
     refused(&["import", "osu", "osu.txt", "--collective", "dance"], "write one of allreduce");
     refused(&["import", "osu", "osu.txt", "--ranks", "4", "--name", " "], "--name is empty");
-    refused(&["import", "imb", "empty.txt"], "cannot use empty.txt: it has no rows");
+    refused(&["import", "imb", "empty.txt"], "cannot use empty.txt: the file has no rows");
     refused(&["import", "nccl-tests", "no.txt"], "cannot read no.txt: no such file");
     place.forebay(&["import", "osu", "osu.txt", "--ranks", "4"]).assert().success();
 }

@@ -126,10 +126,10 @@ fn invalid_validation_inputs_are_refused_before_anything_runs() {
     let profile = ["--profile", "profile.toml"];
     let measured = ["--measured", "runs.csv", "--scenario", "small.toml"];
     for (arguments, says) in [
-        (vec![], "name a plan to run on this machine"),
+        (vec![], "name either a plan to run on this machine"),
         (vec!["plan.toml"], "give --profile FILE"),
         ([&["missing.toml"][..], &profile].concat(), "cannot read missing.toml"),
-        ([&["empty.toml"][..], &profile].concat(), "it has no points"),
+        ([&["empty.toml"][..], &profile].concat(), "the plan has no points"),
         ([&["wrong.toml"][..], &profile].concat(), "job.model.stop"),
         ([&measured[..], &profile].concat(), "neither a column `samples_per_second`"),
     ] {

@@ -12,13 +12,13 @@ pub(super) const MOST_RANKS: u32 = 1 << 24;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Invalid {
     /// A number of ranks that is zero or too large.
-    #[error("{0} ranks: from 1 to {MOST_RANKS} can take part")]
+    #[error("a collective cannot have {0} ranks: use 1 to {MOST_RANKS} ranks")]
     Ranks(u32),
     /// Too many bytes.
-    #[error("a buffer of {0} bytes: at most {MOST_BYTES} are possible")]
+    #[error("a buffer of {0} bytes is too large: use at most {MOST_BYTES} bytes")]
     Bytes(u64),
     /// A root that is not one of the ranks.
-    #[error("root {root} is none of {ranks} ranks: choose one from 0 to {}", ranks - 1)]
+    #[error("root {root} is not one of the {ranks} ranks: choose a root from 0 to {}", ranks - 1)]
     Root {
         /// The root.
         root: u32,
@@ -26,10 +26,10 @@ pub enum Invalid {
         ranks: u32,
     },
     /// Chunks of zero bytes.
-    #[error("a chunk has one byte at least")]
+    #[error("a chunk must have at least one byte")]
     Chunk,
     /// An algorithm that does not offer the operation.
-    #[error("`{}` does not do `{}`: choose one of {}", algorithm.name(), operation.name(), offers(*operation))]
+    #[error("the algorithm `{}` does not support the collective `{}`: choose an algorithm from {}", algorithm.name(), operation.name(), offers(*operation))]
     NotOffered {
         /// The algorithm.
         algorithm: Algorithm,
@@ -37,12 +37,14 @@ pub enum Invalid {
         operation: Operation,
     },
     /// A hierarchical collective without groups, or another collective with groups.
-    #[error("`hierarchical` and groups go together: give both or none")]
+    #[error(
+        "the algorithm `hierarchical` and groups are valid only together: give both or neither"
+    )]
     Groups,
     /// Groups that have more or fewer ranks in all than the collective, or an empty group among
     /// them.
     #[error(
-        "groups have {in_groups} of {ranks} ranks: put each rank into exactly one group, and leave no group empty"
+        "the groups contain {in_groups} ranks in total, and the collective has {ranks}: put each rank into exactly one group, and leave no group empty"
     )]
     NotAll {
         /// Number of ranks in groups.
@@ -63,7 +65,7 @@ pub enum Invalid {
     /// An all-to-all in groups with leaders, with unequal groups, or with another algorithm than
     /// `flat`.
     #[error(
-        "`all-to-all` in groups needs equal groups, ranks of the same index, and `flat` inside and across"
+        "`all-to-all` in groups needs groups of equal size, exchanges between ranks of the same index, and the algorithm `flat` both inside and across groups"
     )]
     AllToAll,
 }

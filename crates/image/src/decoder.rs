@@ -21,7 +21,7 @@ pub enum ImageError {
     #[error("the JPEG image is cut off")]
     Truncated,
     /// The image is invalid, or uses a feature that this decoder does not support.
-    #[error("a JPEG image that cannot be decoded: {0}")]
+    #[error("the JPEG image is invalid or uses an unsupported feature: {0}")]
     Broken(String),
 }
 
@@ -107,7 +107,7 @@ impl Decoder {
         let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
         let broken = |error: &dyn std::fmt::Debug| ImageError::Broken(format!("{error:?}"));
         decoder.decode_headers().map_err(|error| broken(&error))?;
-        let missing = || ImageError::Broken("it has no size".to_owned());
+        let missing = || ImageError::Broken("the image has no size".to_owned());
         let info = decoder.info().ok_or_else(missing)?;
         let size = decoder.output_buffer_size().ok_or_else(missing)?;
         let (width, height) = (usize::from(info.width), usize::from(info.height));

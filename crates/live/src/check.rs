@@ -32,7 +32,9 @@ impl Machine {
 /// # Errors
 /// If the system cannot report or set the affinity.
 pub fn use_cores(count: u32) -> Result<(), Failure> {
-    let fail = |error| Failure::Lacking(format!("cannot choose cores: {error}"));
+    let fail = |error| {
+        Failure::Lacking(format!("cannot read or set the CPU affinity of this process: {error}"))
+    };
     let allowed = sched_getaffinity(None).map_err(fail)?;
     let mut chosen = CpuSet::new();
     let cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
@@ -61,7 +63,7 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     }
     if node.scheduling == Scheduling::Fifo {
         return refuse(
-            "this machine's scheduler shares cores: write `cluster.node.scheduling = \"shared\"`"
+            "this machine's scheduler shares cores, so a live run cannot use \"fifo\" scheduling: write `cluster.node.scheduling = \"shared\"`"
                 .to_owned(),
         );
     }
@@ -80,8 +82,7 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     let copies: u64 = scenario.jobs.iter().map(|job| u64::from(job.copies)).sum();
     if copies > 1 && !scenario.cluster.share_nodes {
         return refuse(format!(
-            "{copies} job copies have nodes of their own, but this machine is one node: write `cluster.share_nodes = true`, \
-             so that they share a node in the simulation, too"
+            "each of the {copies} job copies has its own nodes, but this machine is one node: write `cluster.share_nodes = true`, so that the copies share a node in the simulation, too"
         ));
     }
     for job in &scenario.jobs {
@@ -90,8 +91,7 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     let threads: u64 = scenario.jobs.iter().map(threads).sum();
     if threads > MOST_THREADS {
         return refuse(format!(
-            "{threads} threads are more than a machine starts: write fewer workers or `copies`, for at \
-             most {MOST_THREADS} threads"
+            "the jobs need {threads} threads, which is more than a live run starts: write fewer workers or `copies`, for at most {MOST_THREADS} threads"
         ));
     }
     Ok(())
@@ -116,8 +116,7 @@ fn check_number_of_cores(wanted: f64, available: f64) -> Result<(), Failure> {
     }
     if wanted.fract() != 0.0 && !same {
         return Err(Failure::Lacking(format!(
-            "the scenario's node has {wanted} cores, this process may use {available}, and a live run reserves whole cores: \
-             write `cluster.node.cores = {}`, or start forebay in a control group with that quota",
+            "the scenario's node has {wanted} cores, this process may use {available}, and a live run can reserve only whole cores: write `cluster.node.cores = {}`, or start forebay in a control group whose quota is the scenario's number of cores",
             if wanted > 1.0 { wanted.floor() } else { available }
         )));
     }
@@ -172,8 +171,7 @@ fn check_learners(job: &Job) -> Result<(), Failure> {
     }
     if job.averaging().is_some() && job.copies_per_node > 1 {
         return refuse(format!(
-            "a live run averages only models on one GPU, and those of `{name}` are on several: write \
-             `parallel.data.copies_per_node = 1`"
+            "a live run averages models only within one GPU, but `{name}` has models on several GPUs: write `parallel.data.copies_per_node = 1`"
         ));
     }
     Ok(())
@@ -196,22 +194,20 @@ fn check_gpu(job: &Job) -> Result<(), Failure> {
     };
     if let Some(stage) = job.loader.stages.iter().find(copies) {
         return refuse(format!(
-            "the stage `{}` of `{name}` copies single samples, and a live run copies batches to GPUs: write \
-             `unit = \"batch\"`, and `copy` in its `per_item`",
+            "the stage `{}` of `{name}` copies single samples, but a live run copies only whole batches to GPUs: write `unit = \"batch\"` for this stage, and put `copy` into the stage's `per_item`",
             stage.name
         ));
     }
     if job.launch.is_some() {
         return refuse(format!(
-            "`{name}` launches real kernels on its GPU: leave out `model.launch`"
+            "a live run launches real kernels for `{name}` and does not emulate launches: leave out `model.launch`"
         ));
     }
     let last = gpu::number(gpu, job, job.copies - 1, job.copies_per_node - 1);
     for number in gpu.number..=last {
         forebay_calibrate::probe::gpu::ready(number as usize).map_err(|why| {
             Failure::Lacking(format!(
-                "`{name}` cannot train on GPU {number}: {why}; `forebay doctor` says more, and `device = \"accelerator\"` \
-                 emulates one"
+                "`{name}` cannot train on GPU {number}: {why}; run `forebay doctor` for details, or write `device = \"accelerator\"` to emulate the GPU"
             ))
         })?;
     }
@@ -232,13 +228,12 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if job.sync.is_some() && (job.gpu.is_none() || job.averaging().is_none()) {
         return refuse(format!(
-            "a live run does not reduce gradients, as `{name}` does: leave out `sync`"
+            "a live run does not emulate how `{name}` exchanges gradients or models: leave out `sync`"
         ));
     }
     if job.failures.is_some() || job.checkpoint.is_some() || !scenario.faults.is_empty() {
         return refuse(format!(
-            "a live run has no failures and no checkpoints, and `{name}` asks for them: leave out `failures`, \
-             `checkpoint` and `fault`"
+            "a live run cannot emulate the failures, checkpoints or faults that affect `{name}`: leave out `failures`, `checkpoint` and `fault`"
         ));
     }
     if !job.after.is_empty() || job.arrivals != Arrivals::Regular {
@@ -250,45 +245,39 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     let path = &scenario.storage[job.storage].path;
     if path.targets.is_some() || path.limit.is_some() {
         return refuse(format!(
-            "a live run does not emulate the targets or the limit of requests that `{name}` reads with: \
-             write `file-server`, and name its directory with --directory if it is mounted"
+            "`{name}` reads from storage with stripe targets or a request rate limit, which a live run does not emulate: write `file-server`, and if the real storage is mounted, name a directory on it with --directory"
         ));
     }
     if path.seek().is_some() {
         return refuse(format!(
-            "a live run does not emulate the arm of the disk that `{name}` reads from: leave out `seek`, \
-             and name a directory on a hard disk with --directory"
+            "a live run does not emulate seeks of the disk that `{name}` reads from: leave out `seek`, and name a directory on a hard disk with --directory"
         ));
     }
     if path.measured().is_some() {
         return refuse(format!(
-            "a live run cannot emulate a table of throughput, which the storage of `{name}` has: write `local-disk` or \
-             `file-server`"
+            "`{name}` reads from storage with a table of throughput, which a live run cannot emulate: write `local-disk` or `file-server`"
         ));
     }
     if job.staging.is_some() {
         return refuse(format!(
-            "a live run does not copy data sets to nodes, as `{name}` does: copy its data set yourself, write the `storage` that it \
-             is on then, and leave out `copy`"
+            "`{name}` copies its data set to nodes, which a live run does not do: copy the data set yourself, write the `storage` that then holds the data set, and leave out `copy`"
         ));
     }
     if job.decoded_cache.is_some() {
         return refuse(format!(
-            "a live run cannot cache decoded samples, and `{name}` asks for it: leave out `decoded_cache`"
+            "`{name}` caches decoded samples, which a live run cannot do: leave out `decoded_cache`"
         ));
     }
     let storage = &scenario.storage[job.storage];
     if storage.cache.is_some() {
         return refuse(format!(
-            "a live run does not emulate the cache through which `{name}` reads: leave out the cache of `{}`, or mount a \
-             storage with this cache and name its directory with --directory",
+            "a live run does not emulate the storage cache through which `{name}` reads: leave out the cache of `{}`, or mount real storage with such a cache and name a directory on this storage with --directory",
             storage.name
         ));
     }
     if job.kernel().is_some() {
         return refuse(format!(
-            "the loader of `{name}` decodes on a GPU, and a live run has none for it: leave out \
-             `loader.dali.gpu`"
+            "the loader of `{name}` decodes on a GPU, which a live run does not support: leave out `loader.dali.gpu`"
         ));
     }
     if job.is_split() {
@@ -305,14 +294,13 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if matches!(dataset.sizes, SampleSizes::Table { .. }) {
         return refuse(format!(
-            "the sizes of `{}` are a table, which can only be simulated: write `sample_size`",
+            "the sample sizes of `{}` come from a table, which can only be simulated: write `sample_size`",
             dataset.name
         ));
     }
     if matches!(dataset.layout, Layout::RowGroups(_) | Layout::OneFile { opened: false, .. }) {
         return refuse(format!(
-            "a live run cannot write Parquet files or LMDB, the layout of `{}`: write \
-             `layout.shards = {{ samples = 1000 }}` or `layout.raw = {{}}`",
+            "the layout of `{}` is Parquet or LMDB, which a live run cannot write: write `layout.shards = {{ samples = 1000 }}` or `layout.raw = {{}}`",
             dataset.name
         ));
     }
@@ -327,13 +315,12 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     let decodes = work.any(|operation| matches!(operation, Operation::Decode(_)));
     if dataset.image.is_some() && decodes && !reads_files(scenario, job) {
         return refuse(format!(
-            "`{name}` decodes images from memory, where a live run keeps none: write `local-disk` with `access = \"warm\"`"
+            "`{name}` decodes images from memory storage, but a live run decodes images only from files: write `local-disk` with `access = \"warm\"`"
         ));
     }
     if dataset.image.is_some() && dataset.layout != Layout::FilePerSample {
         return refuse(format!(
-            "the images of `{}` share files; a live run writes each into a file of its own: \
-             write `layout.file-per-sample = {{}}`",
+            "several images of `{}` share a file, but a live run writes each image into a separate file: write `layout.file-per-sample = {{}}`",
             dataset.name
         ));
     }
@@ -355,7 +342,10 @@ mod tests {
         let beyond = of(2.0, 1.3).unwrap_err();
         assert!(beyond.contains("may use 1.3: write `cluster.node.cores = 1.3`"), "{beyond}");
         let part = of(1.3, 2.0).unwrap_err();
-        assert!(part.contains("reserves whole cores: write `cluster.node.cores = 1`"), "{part}");
+        assert!(
+            part.contains("can reserve only whole cores: write `cluster.node.cores = 1`"),
+            "{part}"
+        );
         assert!(of(0.5, 2.0).unwrap_err().contains("write `cluster.node.cores = 2`"));
     }
 }

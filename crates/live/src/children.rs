@@ -180,7 +180,7 @@ fn died(process: &mut Process) -> Failure {
     };
     let what = &process.what;
     Failure::Lacking(format!(
-        "the process of {what} ended before its run did ({how}); was there too little memory?"
+        "the process of {what} ended before the run was complete ({how}); check whether this machine had too little memory"
     ))
 }
 

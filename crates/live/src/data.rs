@@ -67,7 +67,10 @@ impl Data {
     ) -> Result<Data, Failure> {
         let dataset = &scenario.datasets[index];
         let drawn = Sizes::drawn(dataset, index, scenario.run.seed).ok_or_else(|| {
-            Failure::Lacking("a table of sample sizes can only be simulated".to_owned())
+            Failure::Lacking(
+                "a live run cannot use a table of sample sizes; such a table can only be simulated"
+                    .to_owned(),
+            )
         })?;
         let (samples, layout) = (dataset.samples, dataset.layout);
         let Some(location) = location else {
@@ -255,8 +258,7 @@ fn images(dataset: &Dataset, image: Image, seed: u64) -> Result<Generated, Failu
     }
     Generated::new(seed, QUALITY).of_size(width, height, size).ok_or_else(|| {
         Failure::Input(format!(
-            "no image of {width} × {height} pixels that can be generated has {size:.0} bytes as JPEG: \
-             write another `dataset.{}.sample_size`; usual are 0.2 to 0.6 bytes per pixel",
+            "no image of {width} × {height} pixels that can be generated has {size:.0} bytes as JPEG: write another `dataset.{}.sample_size`, usually 0.2 to 0.6 bytes per pixel",
             dataset.name
         ))
     })

@@ -20,7 +20,7 @@ pub(super) fn words(error: &Error) -> String {
         }
         ErrorKind::ReadOnlyFilesystem => "name another --directory",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "make room, name another --directory, or write fewer samples"
+            "free some space, name another --directory, or write fewer samples"
         }
         _ => "is the disk or the mount in order? `dmesg` may say more",
     };

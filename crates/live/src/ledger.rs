@@ -20,7 +20,11 @@ impl Common {
     /// Returns an empty file.
     pub(super) fn new() -> Result<Common, Failure> {
         let made = memfd_create("forebay-books", MemfdFlags::CLOEXEC);
-        let fail = |error| Failure::Lacking(format!("cannot share limits between jobs: {error}"));
+        let fail = |error| {
+            Failure::Lacking(format!(
+                "cannot create the file in memory for storage limits that jobs share: {error}"
+            ))
+        };
         made.map(Common).map_err(fail)
     }
 

@@ -63,10 +63,10 @@ pub fn check(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
     match (settings.data, datasets.as_slice()) {
         (None, _) | (Some(_), [_]) => Ok(()),
         (Some(_), []) => Err(Failure::Input(
-            "no job reads files: --data needs a `local-disk` or a `file-server`".to_owned(),
+            "no job reads files, so --data cannot be used: write a `local-disk` or a `file-server` as a job's storage".to_owned(),
         )),
         (Some(_), several) => Err(Failure::Input(format!(
-            "jobs read {} data sets, but --data gives only one: leave it out, so that all are generated",
+            "the jobs read {} data sets, but --data gives only one: leave out --data, so that all data sets are generated",
             several.len()
         ))),
     }

@@ -161,8 +161,7 @@ fn failure(error: ProbeError) -> Failure {
         ProbeError::Interrupted => Failure::Interrupted,
         ProbeError::File { doing, path, source } => Failure::file(doing, &path, source),
         ProbeError::Space { directory, needed, free } => Failure::Lacking(format!(
-            "{} has {:.1} MB free, where {:.1} MB are needed: make room, name another --directory, or write \
-             fewer or smaller samples",
+            "{} has {:.1} MB free, but {:.1} MB are needed: free some space, name another --directory, or write fewer or smaller samples",
             shown(&directory),
             free as f64 / 1e6,
             needed as f64 / 1e6
@@ -245,14 +244,12 @@ fn finish(place: StoredDataset, dataset: &Dataset) -> Result<StoredDataset, Fail
     match place.location.access {
         Access::Direct => files.try_direct().map_err(|error| {
             Failure::Lacking(format!(
-                "{root} takes no direct reads ({error}): name a --directory on a disk, or write \
-                 `access = \"cold\"`"
+                "{root} does not support direct reads ({error}): name a --directory on a disk, or write `access = \"cold\"`"
             ))
         })?,
         Access::Cold if in_memory => {
             return Err(Failure::Lacking(format!(
-                "{root} is in memory, where nothing is ever cold: name a --directory on a disk, or \
-                 write `access = \"warm\"`"
+                "{root} is in memory, where files are never cold: name a --directory on a disk, or write `access = \"warm\"`"
             )));
         }
         Access::Warm if !in_memory => {
@@ -260,8 +257,7 @@ fn finish(place: StoredDataset, dataset: &Dataset) -> Result<StoredDataset, Fail
             let memory = Machine::this().memory;
             if needed as f64 > memory {
                 return Err(Failure::Lacking(format!(
-                    "`{}` has {:.1} GB, and {:.1} GB of memory are left to keep it warm: write \
-                     fewer samples, or `access = \"cold\"`",
+                    "the data set `{}` has {:.1} GB, but only {:.1} GB of memory are available to keep it warm: write fewer samples, or `access = \"cold\"`",
                     dataset.name,
                     needed as f64 / 1e9,
                     memory / 1e9

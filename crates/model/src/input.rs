@@ -32,24 +32,24 @@ pub enum InputError {
     #[error("cannot read the file: {}", words(.0))]
     System(#[from] io::Error),
     /// The file is a device, a socket, or a pipe that may have no writer.
-    #[error("it is not a regular file")]
+    #[error("the input is not a regular file")]
     Special,
     /// The file is larger than the limit [B].
-    #[error("it holds more than {}", size(*.0))]
+    #[error("the input holds more than {}", size(*.0))]
     TooLarge(u64),
     /// A part of the file is too long or too deeply nested to be kept in memory.
-    #[error("it has {0}")]
+    #[error("the file has {0}")]
     Excess(&'static str),
     /// A row of a table is too long to be kept in memory.
     #[error(
-        "the row that begins on line {line} has more than 1 MiB; close its quotation marks, or shorten it"
+        "the row that begins on line {line} has more than 1 MiB; close the row's quotation marks, or shorten the row"
     )]
     LongRow {
         /// Line in which the row begins, from 1.
         line: usize,
     },
     /// A TOML file has more tables or values than may be kept in memory.
-    #[error("it has more than {most} {what}")]
+    #[error("the file has more than {most} {what}")]
     Crowded {
         /// What exceeds the limit: `"tables"` or `"values"`.
         what: &'static str,
@@ -58,8 +58,8 @@ pub enum InputError {
         /// Byte offset of the first table or value beyond the limit.
         at: usize,
     },
-    /// The file is not text in UTF-8.
-    #[error("this is not text in UTF-8 from line {line}, column {column} on")]
+    /// The file is not UTF-8 text.
+    #[error("the input is not UTF-8 text from line {line}, column {column} on")]
     NotText {
         /// Line of the first invalid byte, from 1.
         line: usize,
@@ -322,20 +322,20 @@ mod tests {
     fn input_beyond_the_limit_is_refused_and_the_limit_is_reported() {
         assert_eq!(Capped::new(&b"1234"[..], 4).bytes().unwrap(), b"1234");
         let error = Capped::new(io::repeat(b'x'), 1 << 20).bytes().unwrap_err();
-        assert_eq!(error.to_string(), "it holds more than 1 MiB");
+        assert_eq!(error.to_string(), "the input holds more than 1 MiB");
         let error = Capped::new(&b"12345"[..], 4).text().unwrap_err();
-        assert_eq!(error.to_string(), "it holds more than 4 B");
+        assert_eq!(error.to_string(), "the input holds more than 4 B");
     }
 
     #[test]
     fn devices_directories_and_large_files_are_refused_before_they_are_read() {
         let say = |path: &Path, most| text(path, most).unwrap_err().to_string();
-        assert_eq!(say(Path::new("/dev/zero"), 10), "it is not a regular file");
+        assert_eq!(say(Path::new("/dev/zero"), 10), "the input is not a regular file");
         assert!(say(Path::new("/"), 10).contains("directory"));
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("sparse");
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert_eq!(say(&path, WRITTEN), "it holds more than 16 MiB");
+        assert_eq!(say(&path, WRITTEN), "the input holds more than 16 MiB");
     }
 
     #[test]

@@ -251,10 +251,10 @@ pub fn schema<D: Dimension>() -> schemars::Schema {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text does not begin with a number.
-    #[error("it does not begin with a number")]
+    #[error("the value does not begin with a number")]
     NoNumber,
     /// The number is `nan` or `inf`.
-    #[error("it is not a finite number")]
+    #[error("the value is not a finite number")]
     NotFinite,
     /// There is no unit after the number.
     #[error("{what} needs a unit: one of {accepted}")]
@@ -265,7 +265,7 @@ pub enum UnitError {
         accepted: String,
     },
     /// The unit belongs to another dimension.
-    #[error("`{unit}` is a unit of {found}, where {what} is expected: one of {accepted}")]
+    #[error("`{unit}` is a unit of {found}, but {what} is expected: write one of {accepted}")]
     WrongKind {
         /// Unit as written.
         unit: String,
@@ -290,7 +290,7 @@ pub enum UnitError {
         nearest: Option<&'static str>,
     },
     /// The number is too large for a double.
-    #[error("it is too large")]
+    #[error("the value is too large")]
     TooLarge,
 }
 

@@ -144,7 +144,9 @@ impl Table {
 
 fn too_long(limit: &str) -> PlotError {
     let remedy = "leave rows or columns out, or sweep fewer points";
-    PlotError::Table(format!("it has more than {limit}, which is the most that is drawn; {remedy}"))
+    PlotError::Table(format!(
+        "the file has more than {limit}, which is the most that is drawn; {remedy}"
+    ))
 }
 
 /// Returns a cell's text, without the apostrophe that sweeps write before text that a spreadsheet would take for a formula.

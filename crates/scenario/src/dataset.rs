@@ -172,7 +172,7 @@ impl DatasetSettings {
             && !matches!(size, None | Some(Distribution::Constant(_)))
         {
             let remedy = "write one size, or `layout.shards = { samples = 1000 }`";
-            check.wrong(at, "`layout.raw` needs samples of one size", remedy);
+            check.wrong(at, "`layout.raw` needs samples that all have the same size", remedy);
         }
         let ranges = self.layout.get().and_then(|layout| layout.ranges(check, size.as_ref()));
         let image = match self.image.given() {

@@ -169,7 +169,11 @@ impl FaultSettings {
         };
         if factor < LEAST {
             let remedy = format!("write at least {LEAST}, or name a `link` that is down");
-            check.wrong(at, format!("{factor} of the normal speed is as good as none"), remedy);
+            check.wrong(
+                at,
+                format!("at {factor} of the normal speed, practically nothing gets done"),
+                remedy,
+            );
         }
     }
 
@@ -178,7 +182,7 @@ impl FaultSettings {
         if let (Some(at), true, false) = (self.factor.at, factor < LEAST, self.until.is_written()) {
             check.wrong(
                 at,
-                "a link that is down for ever lets no job end",
+                "no job can end while a link stays down for ever",
                 "write `until = \"2 min\"`",
             );
         }
@@ -199,7 +203,7 @@ impl FaultSettings {
             check.wrong(
                 at,
                 "the list is empty",
-                "write `nodes = [0]`, or leave it out for all nodes",
+                "write `nodes = [0]`, or leave out the list to include all nodes",
             );
             return None;
         }

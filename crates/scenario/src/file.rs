@@ -94,12 +94,8 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Problem {
     let start = error.utf8_error().valid_up_to();
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(start + 1)]).into_owned();
     let end = text.len();
-    Problem::new(
-        name,
-        "this is not text in UTF-8",
-        "save the file as UTF-8 text; is it a scenario?",
-    )
-    .at(&text, start..end)
+    Problem::new(name, "this is not UTF-8 text", "save the file as UTF-8 text; is it a scenario?")
+        .at(&text, start..end)
 }
 
 /// Returns the problem for a text that is too large to be parsed into a tree.

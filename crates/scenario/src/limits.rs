@@ -143,7 +143,7 @@ impl ScenarioSettings {
             check.wrong(
                 at,
                 what,
-                format!("use fewer workers and devices: at most {MOST_ACTORS} over all jobs"),
+                format!("use fewer workers and devices: all jobs together may have at most {MOST_ACTORS}"),
             );
         }
         #[expect(clippy::cast_precision_loss, reason = "the limit is a round number")]

@@ -26,7 +26,7 @@ impl ScenarioSettings {
             if storage.cache.is_some() && !parts.jobs.iter().flatten().any(reads) {
                 let name = &storage.name;
                 check.remark(format!(
-                    "`storage.{name}` has a cache without effect: no job reads through it."
+                    "The cache of `storage.{name}` has no effect: no job reads from this storage."
                 ));
             }
             self.check_tier(check, parts, index, storage);
@@ -46,7 +46,7 @@ impl ScenarioSettings {
         match tier.capacity.or(of_node) {
             None if parts.is_copied(index) && !storage.path.is_remote() => {
                 let what = format!("the capacity of {:?} is not written", storage.name);
-                check.wrong(at, what, "write its `capacity = \"1 TB\"`");
+                check.wrong(at, what, "write `capacity = \"1 TB\"` for this storage");
             }
             Some(capacity) if staged + caches > capacity => {
                 self.does_not_fit(check, at, [staged, caches, capacity]);
@@ -95,7 +95,7 @@ fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Sto
     }
     let Some(at) = check.find(&["storage", &storage.name]) else { return };
     let what = format!("copies and caches on {own} are not simulated");
-    check.wrong(check.inside(at), what, "describe the storage by the `bandwidth` that it reaches");
+    check.wrong(check.inside(at), what, "write the `bandwidth` that the storage reaches, instead of a seek time or a table of throughput");
 }
 
 /// Checks that a job with a cache on a tier, or with parts of the data set on other nodes, reads whole files or shards in order.
@@ -122,8 +122,7 @@ fn remark(check: Check<'_>, at: NodeId) {
         let Some(written) = check.document.member(at, key) else { continue };
         let path = check.document.path(written);
         check.remark(format!(
-            "`{path}` has no effect: no job copies its data set there, and no storage has a cache \
-             on it."
+            "`{path}` has no effect: no job copies its data set to this storage, and this storage holds no cache."
         ));
     }
 }

@@ -112,7 +112,7 @@ fn fit(
     let narrow = || match ci95 {
         None => Some("too few trials for an interval".to_owned()),
         Some([low, high]) => {
-            (high - low > size).then(|| "its interval is wider than the value".to_owned())
+            (high - low > size).then(|| "the interval is wider than the value".to_owned())
         }
     };
     Fit {

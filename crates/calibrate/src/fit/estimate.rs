@@ -167,7 +167,7 @@ impl Estimates<'_> {
                 self.law.terms[other].name
             ),
             None if value == 0.0 => "too small to measure".to_owned(),
-            None => "its interval is wider than the value".to_owned(),
+            None => "the interval is wider than the value".to_owned(),
         })
     }
 

@@ -146,7 +146,7 @@ pub(super) fn plain(names: &[String], unit: &str, values: &[f64], draws: &[Vec<f
         let unidentified = match ci95 {
             None => Some("too few trials for an interval".to_owned()),
             Some([low, high]) if high - low > *value && *value > 0.0 => {
-                Some("its interval is wider than the value".to_owned())
+                Some("the interval is wider than the value".to_owned())
             }
             Some(_) => None,
         };

@@ -125,7 +125,7 @@ impl Lines<'_> {
             None => Some("too few trials for an interval".to_owned()),
             Some([low, high]) if high - low <= value => None,
             Some(_) if value == 0.0 => Some("too small to measure".to_owned()),
-            Some(_) => Some("its interval is wider than the value".to_owned()),
+            Some(_) => Some("the interval is wider than the value".to_owned()),
         };
         Parameter { value: rounded(value), unit, ci95, unidentified }
     }

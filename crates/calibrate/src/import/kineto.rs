@@ -37,7 +37,7 @@ pub struct TracedStep {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file is not valid JSON, or not a PyTorch trace.
-    #[error("it is no PyTorch trace: {0}")]
+    #[error("not a PyTorch trace: {0}")]
     Malformed(serde_json::Error),
     /// The file cannot be read, or exceeds the limits for memory.
     #[error("{inner}; {}", inner.remedy())]
@@ -47,7 +47,7 @@ pub enum TraceError {
     },
     /// The trace has no steps.
     #[error(
-        "it has no steps ({events} events, {waits} of them waits for a DataLoader); give \
+        "the file has no steps ({events} events, {waits} of them waits for a DataLoader); give \
          `torch.profiler.profile` a `schedule` and call its `step()` at the end of each training step, \
          so that the trace has `ProfilerStep#` spans"
     )]
@@ -252,7 +252,7 @@ impl<'de> Deserialize<'de> for Spans {
                     spans.take(&event);
                     if spans.steps.len() + spans.waits.len() > MOST_SPANS {
                         return Err(A::Error::custom(format_args!(
-                            "it has more than {MOST_SPANS} steps and waits for loaders; trace fewer \
+                            "the file has more than {MOST_SPANS} steps and waits for loaders; trace fewer \
                              steps"
                         )));
                     }

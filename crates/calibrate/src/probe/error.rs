@@ -33,7 +33,7 @@ pub enum ProbeError {
     },
     /// The file system has too little free space.
     #[error(
-        "{} has {:.1} MB free, where {:.1} MB are needed: make room, name another --directory, or \
+        "{} has {:.1} MB free, but {:.1} MB are needed: free some space, name another --directory, or \
          lower `disk` in the plan",
         input::shown(directory), *free as f64 / 1e6, *needed as f64 / 1e6
     )]
@@ -47,7 +47,7 @@ pub enum ProbeError {
     },
     /// The operating system refuses to start more threads.
     #[error(
-        "cannot start {threads} threads: {}; lower the plan's numbers or raise `ulimit -u`",
+        "cannot start {threads} threads: {}; write smaller numbers of threads in the plan, or raise `ulimit -u`",
         input::reason(source)
     )]
     Threads {
@@ -60,7 +60,7 @@ pub enum ProbeError {
     #[error("{0}")]
     Machine(String),
     /// The probe's time ended before its first trial.
-    #[error("the probe's time was over during preparation: write a longer `budget` in the plan")]
+    #[error("the probe used up its time during preparation: write a longer `budget` in the plan")]
     Time,
     /// The user interrupted the run.
     #[error("interrupted")]
@@ -103,7 +103,7 @@ fn remedy(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::ReadOnlyFilesystem => "; name another --directory",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            "; make room, name another --directory, or lower `disk` in the plan"
+            "; free some space, name another --directory, or lower `disk` in the plan"
         }
         _ => "; is the disk or the mount in order? `dmesg` may say more",
     }

@@ -129,7 +129,7 @@ impl Plan {
         if plan.trials.at_most.0 < plan.trials.at_least.0 {
             let Rules { at_least, at_most, .. } = plan.trials;
             return Err(refuse(format!(
-                "trials.at_most: {} is less than at_least, {}; raise `at_most`",
+                "trials.at_most ({}) is less than trials.at_least ({}); raise `at_most`",
                 at_most.0, at_least.0
             )));
         }
@@ -234,6 +234,6 @@ mod tests {
         assert!(refused("seed = 1").contains("missing field `budget`"));
         assert!(refused("budget = \"1 s\"\n[trials]\nat_least = 0").contains("1 to 65536"));
         let few = refused("budget = \"1 s\"\n[trials]\nat_most = 3");
-        assert!(few.contains("trials.at_most: 3 is less than at_least, 6"), "{few}");
+        assert!(few.contains("trials.at_most (3) is less than trials.at_least (6)"), "{few}");
     }
 }

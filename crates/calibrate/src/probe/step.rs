@@ -309,6 +309,6 @@ mod tests {
         assert_eq!((trial.operations, trial.threads), (3, 2));
         assert!(trial.core_seconds > 0.0 && trial.observed["jitter"] >= 0.0);
         let unknown = toml::from_str::<StepSettings>("model = [\"vgg\"]\nbatch=[1]\nthreads=[1]");
-        assert!(unknown.unwrap_err().to_string().contains("known: lenet5"));
+        assert!(unknown.unwrap_err().to_string().contains("the known models are lenet5"));
     }
 }

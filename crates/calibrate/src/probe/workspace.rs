@@ -233,7 +233,7 @@ fn remove_if_dead(path: &Path, here: &Identity) -> Option<String> {
         State::Alive => Some(format!("{shown}: another run of forebay uses it")),
         State::Elsewhere => Some(elsewhere(path)),
         State::Gone => None,
-        State::Foreign => Some(format!("{shown} is no workspace of forebay's: it is left alone")),
+        State::Foreign => Some(format!("{shown} is not a workspace of forebay: it is left alone")),
     }
 }
 

@@ -76,10 +76,10 @@ fn each_invalid_request_is_refused_with_its_own_error() {
 #[test]
 fn errors_of_invalid_collectives_list_valid_choices() {
     let error = Collective { operation: Operation::AllToAll, ..ring() }.check().expect_err("ring");
-    let expected = "`ring` does not do `all-to-all`: choose one of `flat`, `bruck`, `hierarchical`";
+    let expected = "the algorithm `ring` does not support the collective `all-to-all`: choose an algorithm from `flat`, `bruck`, `hierarchical`";
     assert_eq!(error.to_string(), expected);
     let error = Collective { root: 9, ..ring() }.check().expect_err("no such rank");
-    assert_eq!(error.to_string(), "root 9 is none of 8 ranks: choose one from 0 to 7");
+    assert_eq!(error.to_string(), "root 9 is not one of the 8 ranks: choose a root from 0 to 7");
 }
 
 #[test]

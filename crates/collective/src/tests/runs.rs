@@ -118,7 +118,7 @@ fn schedules_of_many_ranks_take_little_memory_and_work() {
         (Algorithm::Ring, Algorithm::HalvingDoubling, super::super::Across::SameIndex);
     let groups = vec![8; 12_500];
     let levels = Some(super::super::Levels { groups, inner, outer, across });
-    let schedule = Collective { levels, ..whole }.schedule().expect("equal groups");
+    let schedule = Collective { levels, ..whole }.schedule().expect("groups of equal size");
     assert_eq!(schedule.phases(), 7 + 1 + 13 + 13 + 1 + 7);
     let mut count = 0;
     schedule.visit(3, 77_777, |_| count += 1);

@@ -109,7 +109,8 @@ fn hierarchical_time_uses_the_costs_of_both_networks() {
     let levels = Some(Levels { groups: vec![8; 4], inner, outer, across });
     let fast = Cost { alpha: 1e-6, beta: 1e-10, gamma: 0.0 };
     let slow = Cost { alpha: 5e-6, beta: 1e-9, gamma: 0.0 };
-    let time = closed_form(&Collective { levels, ..whole }, &fast, &slow).expect("equal groups");
+    let time =
+        closed_form(&Collective { levels, ..whole }, &fast, &slow).expect("groups of equal size");
     let eighth = f64::from(4 << 20);
     let inside = 14.0 * (1e-6 + eighth * 1e-10);
     assert!((time - inside - 6.0 * (5e-6 + eighth / 4.0 * 1e-9)).abs() < 1e-12);

@@ -85,7 +85,7 @@ mod tests {
             "  [a.b]\n".repeat(MOST_TABLES / 2 + 1),
         ] {
             let said = said(&text).unwrap_or_default();
-            assert_eq!(said, "it has more than 100000 tables", "{}", &text[..20]);
+            assert_eq!(said, "the file has more than 100000 tables", "{}", &text[..20]);
         }
         for text in [
             format!("a = [{}]", "0.5,".repeat(MOST_TABLES + 1)),
@@ -105,7 +105,7 @@ mod tests {
             "a = 1\n".repeat(MOST_VALUES + 1),
             format!("a = {}", "[".repeat(MOST_VALUES + 1)),
         ] {
-            assert_eq!(said(&text).unwrap_or_default(), "it has more than 500000 values");
+            assert_eq!(said(&text).unwrap_or_default(), "the file has more than 500000 values");
         }
     }
 

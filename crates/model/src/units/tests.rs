@@ -95,7 +95,7 @@ fn invalid_quantities_are_reported_in_words() {
         ("3", "a time needs a unit: one of ps, ns, us"),
         ("3 MS", "`MS` is not a unit of a time (`ms`?)"),
         ("3 sec", "`sec` is not a unit of a time"),
-        ("3 GB/s", "`GB/s` is a unit of a bandwidth, where a time is expected"),
+        ("3 GB/s", "`GB/s` is a unit of a bandwidth, but a time is expected"),
     ] {
         let error = time(text).expect_err(text).to_string();
         assert!(error.contains(expected), "{text}: {error}");

@@ -109,7 +109,7 @@ pub fn losses(network: &crate::Network, samples: usize, steps: usize, seed: u64)
 /// The error that no model has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no model is called `{0}`; known: lenet5, resnet-small, transformer-small, resnet50, gpt-small"
+    "no model is named `{0}`; the known models are lenet5, resnet-small, transformer-small, resnet50, gpt-small"
 )]
 pub struct UnknownModel(pub String);
 

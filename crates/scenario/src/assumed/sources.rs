@@ -63,12 +63,11 @@ pub(super) fn source(class: &str, value: &str) -> &'static str {
 
 /// Returns whether a default means that something is absent, so that it takes no time and no space.
 fn is_neutral(value: &str) -> bool {
-    const NOTHING: [&str; 10] = [
+    const NOTHING: [&str; 9] = [
         "infinite",
         "in no time",
         "none",
         "not said",
-        "not so",
         "nothing",
         "not split",
         "no such",

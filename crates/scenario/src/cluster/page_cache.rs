@@ -126,7 +126,7 @@ impl PageCacheSettings {
             && capacity.0 > memory.0
         {
             let what = "the page cache is larger than the node's memory";
-            check.wrong(at, what, "write at most `cluster.node.memory`");
+            check.wrong(at, what, "write a capacity of at most `cluster.node.memory`");
         }
         Some(PageCache {
             capacity: capacity?,

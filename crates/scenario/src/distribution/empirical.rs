@@ -63,7 +63,11 @@ pub(super) fn read<D: Dimension>(
     let values: Arc<[f64]> = parse::<D>(&text, &shown(&key.0), check, at)?.into();
     if values.iter().all(|value| *value == 0.0) {
         let what = format!("{name:?} holds no value above zero");
-        check.wrong(at, what, "write one value per line into it");
+        check.wrong(
+            at,
+            what,
+            "write one value per line into the file, at least one of them above zero",
+        );
         return None;
     }
     known.insert(key, values.clone());
@@ -75,7 +79,7 @@ fn text(path: &Path) -> Result<String, (String, &'static str)> {
     let remedy = "name a text file with one value per line, relative to the scenario";
     // A pipe could be read only once.
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(("it is not a regular file".to_owned(), remedy));
+        return Err(("the file is not a regular file".to_owned(), remedy));
     }
     let bytes = file::read(path, LARGEST).map_err(|(what, _)| (what, remedy))?;
     input::as_text(bytes).map_err(|error| (error.to_string(), remedy))

@@ -268,6 +268,10 @@ impl Rules<'_> {
             "the table has no epochs for a batch of {batch}: it covers batches from {} to {}",
             first.0, last.0
         );
-        self.check.wrong(at, what, "write a batch within the table, or add this batch to it");
+        self.check.wrong(
+            at,
+            what,
+            "write a batch size within the table's range, or add this batch size to the table",
+        );
     }
 }

@@ -138,7 +138,7 @@ impl Rules<'_> {
         if let Some(nodes) = copies.nodes().filter(|nodes| *nodes != job.nodes as usize) {
             let what =
                 format!("the list has numbers for {nodes} nodes, but the job has {}", job.nodes);
-            self.check.wrong(at, what, "write one number for each of its `nodes`");
+            self.check.wrong(at, what, "write one number for each of the job's `nodes`");
         } else if !job.copies_each.is_empty() && !job.loader_per_copy {
             let what = "nodes with more model copies need a larger share of the data";
             self.check.wrong(at, what, "also write `parallel.data.loaders = \"per-rank\"`");

@@ -128,8 +128,7 @@ impl Rules<'_> {
     pub(super) fn remark_cpu(&self, job: &Job, node: &Node) {
         if job.cpu.traffic > 0.0 && node.memory_bandwidth.is_infinite() {
             self.check.remark(format!(
-                "`job.{}.memory_traffic` has no effect: `cluster.node.memory_bandwidth` is not \
-                 written.",
+                "`job.{}.memory_traffic` has no effect: `cluster.node.memory_bandwidth` is not set.",
                 job.name
             ));
         }

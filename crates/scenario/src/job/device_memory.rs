@@ -189,7 +189,7 @@ impl Rules<'_> {
         if let Some(at) = self.check.find(&["cluster", "node", "gpu_memory"]) {
             let key = self.check.document.path(at);
             self.check.remark(format!(
-                "`{key}` has no effect on `{}`: how much GPU memory its model needs is not known; write `model.memory`.",
+                "`{key}` has no effect on `{}`: the GPU memory that the job's model needs is not known; write `model.memory`.",
                 job.name
             ));
         }

@@ -52,8 +52,7 @@ impl Rules<'_> {
 
     fn tell(&self, job: &str, table: &str, what: &str, transfers: f64) {
         self.check.remark(format!(
-            "The {what} of `{job}` are timed as on an idle network, because a step has {transfers:.1e} transfers: write \
-             `fidelity = \"flow\"` in its `{table}` to simulate each transfer."
+            "The {what} of `{job}` are timed as on an idle network, because a step has {transfers:.1e} transfers: to simulate each transfer, write `fidelity = \"flow\"` in the job's `{table}`."
         ));
     }
 }

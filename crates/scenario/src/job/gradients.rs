@@ -116,7 +116,7 @@ impl Rules<'_> {
         let links = self.on_ring(job, cluster, sync);
         for (key, _, _) in links.into_iter().filter(|(_, link, flows)| *link < rate * flows) {
             self.check.remark(format!(
-                "`{key}` is slower than the links on which the profile measured the collectives of `{}`: they take longer.",
+                "`{key}` is slower than the links on which the profile's collectives were measured: the collectives of `{}` take longer than in the profile.",
                 job.name
             ));
         }
@@ -171,8 +171,7 @@ impl Rules<'_> {
             && !accuracy.says_staleness()
         {
             self.check.remark(format!(
-                "`accuracy` of `{}` counts stale updates as fully useful: write `staleness = 0.02`, the share by which each \
-                 update that a model copy missed increases the epochs.",
+                "`accuracy` of `{}` counts stale updates as fully useful: write `staleness = 0.02`, the relative increase of the number of epochs for each update that a model copy has missed.",
                 job.name
             ));
         }
@@ -239,7 +238,11 @@ impl Rules<'_> {
         if followed && messages > MOST_MESSAGES {
             let what =
                 format!("a step takes {messages:.1e} transfers among {} ranks", fabric.ranks);
-            self.check.wrong(at, what, "write `fidelity = \"analytic\"`, larger buckets or chunks");
+            self.check.wrong(
+                at,
+                what,
+                "write `fidelity = \"analytic\"`, larger buckets, or larger chunks",
+            );
         }
     }
 }

@@ -218,7 +218,11 @@ impl Rules<'_> {
         };
         let at = [written, self.settings.sync_at()];
         for why in job.unlike_learners() {
-            refuse(at, format!("a job in which {named} is not simulated if {why}"), remedy);
+            refuse(
+                at,
+                format!("forebay does not simulate a job in which {named} if {why}"),
+                remedy,
+            );
         }
         if let Some((what, remedy)) = self.unlike_sums(job) {
             refuse(at, what.to_owned(), remedy);
@@ -253,8 +257,7 @@ impl Rules<'_> {
             return;
         }
         self.check.remark(format!(
-            "Collectives, fusion and transports in `sync` of `{}` have no effect: its learners sum their gradients in the \
-             memory of its one GPU.",
+            "The collective, fusion and transport settings in `sync` of `{}` have no effect: the job's learners sum their gradients in the memory of the job's only GPU.",
             job.name
         ));
     }
@@ -267,7 +270,7 @@ impl Rules<'_> {
             let key = self.check.document.path(at);
             let name = &job.name;
             self.check.remark(format!(
-                "`{key}` has no effect on `{name}`: it neither averages models nor sums gradients of learners."
+                "`{key}` has no effect on `{name}`: the job neither averages models nor sums gradients of learners."
             ));
         }
     }

@@ -59,7 +59,11 @@ impl Rules<'_> {
     pub(super) fn check_shared(&self, job: &Job, written: Option<NodeId>, what: &str) {
         if let Some(fifo) = self.fifo(job) {
             let at = self.check.blame(&[written, Some(fifo)], self.at);
-            self.check.wrong(at, what, "write `scheduling = \"shared\"`, or remove it");
+            self.check.wrong(
+                at,
+                what,
+                "write `scheduling = \"shared\"`, or remove the setting that is not simulated",
+            );
         }
     }
 

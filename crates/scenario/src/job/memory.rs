@@ -88,7 +88,7 @@ impl Rules<'_> {
         }
         if self.settings.worker_memory.is_written() && node.memory.is_infinite() {
             self.check.remark(format!(
-                "`worker_memory` of `{}` has no effect: `cluster.node.memory` is not written.",
+                "`worker_memory` of `{}` has no effect: `cluster.node.memory` is not set.",
                 job.name
             ));
         }

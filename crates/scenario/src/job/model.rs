@@ -324,7 +324,11 @@ impl ModelSettings {
                 let what = format!(
                     "the profile's step time of {model} on {device} is 0 by its parameters or one of its draws"
                 );
-                check.wrong(at, what, "calibrate its steps again, or write `step = \"3 ms\"`");
+                check.wrong(
+                    at,
+                    what,
+                    "calibrate the model's steps again, or write `step = \"3 ms\"`",
+                );
                 return None;
             }
             return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });

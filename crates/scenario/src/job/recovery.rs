@@ -283,7 +283,7 @@ impl FailureSettings {
         let times = times?;
         if times.is_empty() {
             let remedy = "write `at = [\"10 min\"]`, or remove `failures`";
-            check.wrong(at, "no time of a failure is written", remedy);
+            check.wrong(at, "the list of failure times is empty", remedy);
             return None;
         }
         if let Some(pair) = times.windows(2).find(|pair| pair[0] >= pair[1]) {

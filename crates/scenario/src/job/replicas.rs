@@ -61,7 +61,11 @@ impl Rules<'_> {
                     "{:?} is shared by all nodes, so its files have no replicas",
                     storage.name
                 );
-                self.check.wrong(at, what, "name a `local-disk`, or remove `replicas`");
+                self.check.wrong(
+                    at,
+                    what,
+                    "name a `local-disk` as the storage, or remove `replicas`",
+                );
             } else if all {
                 let what = "each node copies the whole data set, so every node has every file";
                 self.check.wrong(

@@ -140,7 +140,11 @@ impl Rules<'_> {
         if matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {
             let at = self.check.blame(&[at[0], self.settings.batch_interval.at], self.at);
             let what = "a circular queue never runs empty, so an adaptive interval has no effect";
-            self.check.wrong(at, what, "write `queue = \"bounded\"`, or a number of steps");
+            self.check.wrong(
+                at,
+                what,
+                "write `queue = \"bounded\"`, or write the interval as a number of steps",
+            );
         }
     }
 
@@ -253,7 +257,7 @@ impl Rules<'_> {
             self.check.wrong(
                 at,
                 what,
-                "write a shorter `stagger` or `start`: at most 1e7 s in all",
+                "write a shorter `stagger` or an earlier `start`: the last copy must start within 1e7 s",
             );
         }
     }

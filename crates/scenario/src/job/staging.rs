@@ -78,7 +78,7 @@ impl StagingSettings {
         at: NodeId,
         around: Around<'_>,
     ) -> Option<Staging> {
-        let remedy = "name a `local-disk` or a `memory`, or a storage that nodes share";
+        let remedy = "name a `local-disk` or a `memory` storage, or a storage that nodes share";
         check.required(at, &self.to, "to", remedy);
         let to = check.reference(&self.to, "storage", around.storage_names)?;
         let shared = around.storage.get(to)?.as_ref()?.path.is_remote();
@@ -141,7 +141,7 @@ impl Rules<'_> {
         }
         if staging.share == Share::Part && job.nodes == 1 {
             self.check.remark(format!(
-                "`share = \"part\"` of `{}` has no effect: its one node gets the whole data set.",
+                "`share = \"part\"` of `{}` has no effect: the job's only node gets the whole data set.",
                 job.name
             ));
         }

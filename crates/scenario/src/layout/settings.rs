@@ -157,10 +157,14 @@ impl LayoutSettings {
         let at = check.blame(&[written, size], at);
         if requests > MOST_REQUESTS && requests.is_finite() {
             let what = format!("a mean sample takes {requests:.2e} requests");
-            check.wrong(at, what, format!("write {key}: at most 1e6 requests for a sample"));
+            check.wrong(
+                at,
+                what,
+                format!("write {key}: a mean sample may take at most 1e6 requests"),
+            );
         } else if request < 1.0 {
             let what = "a mean request is for less than a byte";
-            check.wrong(at, what, format!("write {key}: at least 1 B for a request"));
+            check.wrong(at, what, format!("write {key}: a mean request must be for at least 1 B"));
         }
     }
 

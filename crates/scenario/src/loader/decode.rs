@@ -80,7 +80,7 @@ fn measured(check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> Option<D
     if let Some(dataset) = dataset
         && dataset.image.is_none()
     {
-        let what = format!("the samples of {:?} are no images", dataset.name);
+        let what = format!("the samples of {:?} are not images", dataset.name);
         let path = format!("dataset.{}.image", dataset.name);
         let remedy = format!(
             "write `{path} = {{ width = 500, height = 375 }}`, or how long decoding takes: \
@@ -108,7 +108,7 @@ impl LawSettings {
         if let (Some((at, _)), Some(dataset), None) = (self.per_pixel.given(), dataset, image) {
             let path = check.document.path(at);
             check.remark(format!(
-                "`{path}` has no effect: the samples of `{}` are no images.",
+                "`{path}` has no effect: the samples of `{}` are not images.",
                 dataset.name
             ));
         }

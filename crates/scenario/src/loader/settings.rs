@@ -188,7 +188,7 @@ fn check_reads(check: Check<'_>, stages: &[Placed]) {
         let in_samples = reads(&placed.stage.per_sample, &placed.per_sample);
         for at in reads(&placed.stage.per_item, &placed.per_item) {
             let remedy = "write \"read\" in `per_sample` of the first stage";
-            check.wrong(at, "only single samples are read", remedy);
+            check.wrong(at, "samples can be read only one by one", remedy);
         }
         for &at in in_samples.iter().skip(usize::from(index == 0)) {
             let what = "a sample is read once, by the first stage";
@@ -215,7 +215,7 @@ fn check_decodes(check: Check<'_>, stages: &[Placed]) {
         }
         let operations = placed.stage.per_item.iter().zip(&placed.per_item);
         for (_, &at) in operations.filter(|(op, _)| matches!(op, Operation::Decode(_))) {
-            check.wrong(at, "only single samples are decoded", "write it in `per_sample`");
+            check.wrong(at, "samples can be decoded only one by one", "write it in `per_sample`");
         }
     }
 }

@@ -110,7 +110,7 @@ impl TfData {
         if let (Some(at), true) = (self.shuffle.at, size > most) {
             let path = check.document.path(at);
             check.remark(format!(
-                "`{path}` is larger than the data set: the buffer holds its {most} samples."
+                "`{path}` is larger than the data set: the buffer holds all {most} samples of the data set."
             ));
         }
         let held = size.min(most);

@@ -99,7 +99,7 @@ fn files_that_are_no_profiles_are_refused() {
     assert!(refused(directory.path()).contains("is a directory"));
     for (bytes, words) in [
         (&b""[..], "is empty"),
-        (&b"\xff\xfe\x00"[..], "not text in UTF-8"),
+        (&b"\xff\xfe\x00"[..], "not UTF-8 text"),
         (&b"a = 1"[..], "unknown field `a`"),
         (&b"# nothing"[..], "missing field `provenance`"),
     ] {

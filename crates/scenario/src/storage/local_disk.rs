@@ -123,7 +123,7 @@ impl LocalDisk {
         {
             let path = check.document.path(at);
             check.remark(format!(
-                "With `{path}`, only the first of the bandwidths has an effect: a disk's arm serves one request at a time."
+                "With `{path}`, only the first bandwidth has an effect: a hard disk's head serves one request at a time."
             ));
         }
         Some(seek.0)
@@ -159,7 +159,7 @@ impl LocalDisk {
         if self.access.is_written() && !decides && !check.lenient {
             let path = check.document.path(at);
             check.remark(format!(
-                "`{path}.access` has no effect: the read speed is written, not taken from a profile."
+                "`{path}.access` has no effect: the read speed is set in the scenario, not taken from a profile."
             ));
         }
     }

@@ -150,7 +150,7 @@ impl Measured {
                     "the row has {} throughputs for {numbers} numbers of requests",
                     row.0.len()
                 );
-                check.wrong(at, what, "write one for each of `requests`");
+                check.wrong(at, what, "write one throughput for each number in `requests`");
                 return None;
             }
             rates.extend(values(row, |rate| rate.0)?);

@@ -93,7 +93,7 @@ impl ObjectStore {
         let Some(rate) = self.requests.get() else {
             for at in [self.burst.at, self.retry.at].into_iter().flatten() {
                 let path = check.document.path(at);
-                check.remark(format!("`{path}` has no effect: `requests` are not limited."));
+                check.remark(format!("`{path}` has no effect: `requests` is not set."));
             }
             return None;
         };

@@ -90,7 +90,7 @@ impl CacheSettings {
         names: &[&str],
         all: &[Option<Storage>],
     ) -> Option<TierCache> {
-        check.required(at, &self.on, "on", "name a `local-disk` or a `memory`");
+        check.required(at, &self.on, "on", "name a storage of the kind `local-disk` or `memory`");
         let on = tier(check, &self.on, names, all)?;
         let of_tier = all.get(on)?.as_ref()?.tier?.capacity;
         if self.capacity.is_written() && self.capacity.get().is_none() {
@@ -123,7 +123,7 @@ pub(crate) fn tier(
     let storage = all.get(index)?.as_ref()?;
     if let (true, Some(at)) = (storage.path.is_remote(), field.at) {
         let what = format!("{:?} is not in the nodes", storage.name);
-        check.wrong(at, what, "name a `local-disk` or a `memory`");
+        check.wrong(at, what, "name a storage of the kind `local-disk` or `memory`");
         return None;
     }
     Some(index)

@@ -88,7 +88,11 @@ impl Chosen<'_> {
                 if !algorithm.offers(self.operation) {
                     let (name, what) = (algorithm.name(), self.operation.name());
                     let remedy = "write \"ring\", \"halving-doubling\" or \"auto\"";
-                    check.wrong(at, format!("the algorithm `{name}` cannot do `{what}`"), remedy);
+                    check.wrong(
+                        at,
+                        format!("the algorithm `{name}` does not support `{what}`"),
+                        remedy,
+                    );
                     return None;
                 }
                 let inner = self.level(check, self.inner)?;

@@ -46,7 +46,7 @@ pub(crate) struct AllreduceSettings {
     /// Updates from one averaging of parameters to the next, with nothing sent in between: local SGD (S. U. Stich,
     /// *Local SGD Converges Fast and Communicates Little*, ICLR 2019) (default: 1).
     period: Field<Count<1, MOST_STEPS>>,
-    /// Compression of gradients before they are sent (default: not so).
+    /// Compression of gradients before they are sent (default: none).
     compression: Field<CompressionSettings>,
     /// Algorithm of the collective: "ring", "binomial-tree", "recursive-doubling", "halving-doubling",
     /// "double-binary-tree", "hierarchical", "flat", "in-switch", or "auto" (default: "ring" with a `transport` of

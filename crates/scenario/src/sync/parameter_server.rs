@@ -33,7 +33,7 @@ pub(crate) struct ParameterServerSettings {
     buckets: Field<Positive<Size>>,
     /// Whether gradients are pushed while backward goes on (default: true).
     overlap: Field<bool>,
-    /// Compression of gradients before they are pushed (default: not so).
+    /// Compression of gradients before they are pushed (default: none).
     compression: Field<CompressionSettings>,
     /// Whether model copies wait for each other: "synchronous", "asynchronous", or `{ stale = 3 }`: at most 3
     /// steps ahead of the slowest (default: "synchronous").

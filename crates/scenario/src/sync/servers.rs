@@ -206,8 +206,7 @@ impl Written<'_> {
         if split == Split::Buckets && pushed.len() < number {
             let (buckets, idle) = (pushed.len(), number - pushed.len());
             check.remark(format!(
-                "{idle} of {number} servers have nothing to do: there are only {buckets} buckets, and each goes whole to one \
-                 server."
+                "{idle} of {number} servers have nothing to do: there are only {buckets} buckets, and each bucket is whole on one server."
             ));
         }
         let update = server.update.get().map_or(f64::INFINITY, |rate| rate.0);
@@ -227,7 +226,7 @@ impl Written<'_> {
         let bytes = buckets.iter().fold(0, |sum: u64, bucket| sum.saturating_add(bucket.bytes));
         if bytes > MOST_BYTES {
             let what = format!("there are {bytes} bytes of parameters");
-            check.wrong(at, what, format!("write at most {MOST_BYTES} B"));
+            check.wrong(at, what, format!("write at most {MOST_BYTES} B of parameters"));
             return None;
         }
         Some(())

@@ -261,8 +261,11 @@ fn distributions_with_missing_or_invalid_parameters_are_reported() {
         ("{ lognormal = { mean = \"1 B\" } }", "`cv` is missing"),
         ("{ lognromal = {} }", "did you mean `lognormal`?"),
         ("{ constant = 3 }", "the number 3 has no unit"),
-        ("{ empirical = { file = \"/dev/zero\" } }", "\"/dev/zero\": it is not a regular file"),
-        ("{ empirical = { file = \".\" } }", "\".\": it is not a regular file"),
+        (
+            "{ empirical = { file = \"/dev/zero\" } }",
+            "\"/dev/zero\": the file is not a regular file",
+        ),
+        ("{ empirical = { file = \".\" } }", "\".\": the file is not a regular file"),
         ("{ empirical = { file = 3 } }", "found the number 3"),
     ] {
         let shown = said("\"784 B\"", to);

@@ -57,7 +57,10 @@ fn a_sample_takes_no_more_requests_than_can_be_simulated() {
             "d.layout.file-per-sample.request: a mean sample",
         ),
         ("raw = { request = \"9 B\" }", "takes 1.11e6 requests"),
-        ("shards = { samples = 10, request = \"1 B\" }", "write a larger `request`: at most 1e6"),
+        (
+            "shards = { samples = 10, request = \"1 B\" }",
+            "a mean sample may take at most 1e6 requests",
+        ),
         ("tfrecord = { samples = 10, request = \"1 B\" }", "1.00e7 requests"),
         ("webdataset = { samples = 10, request = \"1 B\" }", "1.00e7 requests"),
         ("shards = { samples = 10, request = \"10 B\" }", ""),

@@ -17,7 +17,7 @@ fn files_that_cannot_be_read_are_refused() {
     assert!(said(ScenarioFile::open(directory.path())).contains("directory"));
     std::fs::write(&path, b"name = \"x\"\nseed\xff").expect("written");
     let shown = said(ScenarioFile::open(&path));
-    assert!(shown.contains("not text in UTF-8") && shown.contains("a.toml:2:5\n"), "{shown}");
+    assert!(shown.contains("not UTF-8 text") && shown.contains("a.toml:2:5\n"), "{shown}");
     // A sparse file of 1 GiB, which takes no space.
     std::fs::File::create(&path).and_then(|file| file.set_len(1 << 30)).expect("written");
     assert!(said(ScenarioFile::open(&path)).contains("more than 16 MiB"));
@@ -96,7 +96,7 @@ fn a_wrong_file_of_values_is_refused_at_its_line() {
     let large = vec![b'\n'; (64 << 20) + 1];
     let rows: [(Option<&[u8]>, &str); 10] = [
         (None, "\"sizes.csv\": cannot read the file: No such file or directory\n"),
-        (Some(&large), "\"sizes.csv\": it holds more than 64 MiB"),
+        (Some(&large), "\"sizes.csv\": the input holds more than 64 MiB"),
         (Some(&[0; 100]), "this is no value"),
         (Some(b""), "holds no value above zero"),
         (Some(b"0\n0\n"), "holds no value above zero"),
@@ -104,7 +104,7 @@ fn a_wrong_file_of_values_is_refused_at_its_line() {
         (Some(b"1\n2\n  -3\n"), "sizes.csv:3:1\n"),
         (Some(b"1\nnan\n"), "NaN is not between"),
         (Some(b"1\n3 ms\n"), "`ms` is a unit of a time"),
-        (Some(b"\xff\xfe"), "not text in UTF-8"),
+        (Some(b"\xff\xfe"), "not UTF-8 text"),
     ];
     for (content, expected) in rows {
         let problems = sizes(content).expect_err(expected);

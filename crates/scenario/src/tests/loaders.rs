@@ -66,7 +66,7 @@ fn inconsistent_stage_graphs_are_refused() {
     for (from, to, line, what, remedy) in [
         ("\"read\", {", "{", 43, "the first stage does not read", "per_sample = [\"read\"]"),
         ("\"read\", {", "\"read\", \"read\", {", 46, "a sample is read once", "remove"),
-        ("[\"copy\"]", "[\"read\"]", 53, "only single samples are read", "first stage"),
+        ("[\"copy\"]", "[\"read\"]", 53, "samples can be read only one by one", "first stage"),
         ("{ delay = ", "{ dealy = ", 46, "unknown kind `dealy`", "did you mean `delay`"),
         ("\"copy\"", "\"cpoy\"", 53, "unknown value \"cpoy\"", "did you mean `copy`"),
         ("[\"copy\"]", "\"copy\"", 53, "found the text \"copy\"", "an array"),

@@ -198,7 +198,7 @@ fn invalid_settings_of_cores_models_and_decoding_are_reported() {
     let queue = "[job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n";
     let plain = format!("{stages}, \"decode\"]\n");
     let opaque = ("image = { width = 500, height = 375 }\n", "");
-    assert!(wrong(&[(queue, &plain), opaque], &example()).contains("are no images"));
+    assert!(wrong(&[(queue, &plain), opaque], &example()).contains("are not images"));
     right(&[(queue, &plain)], &example());
     let item = format!("{stages}]\nper_item = [\"decode\"]\n");
     assert!(wrong(&[(queue, &item)], &example()).contains("write it in `per_sample`"));
@@ -225,7 +225,7 @@ fn settings_without_effect_or_beyond_the_measured_range_get_a_remark() {
     let law = "threads = 2\ndecode = { per_pixel = \"1 ns\" }\n";
     remark(
         &[("threads = 2\n", law), ("image = { width = 500, height = 375 }\n", "")],
-        "the samples of `d` are no images",
+        "the samples of `d` are not images",
     );
     let all = "access = \"warm\"\nbandwidth = \"1 GB/s\"\nper_stream = \"1 GB/s\"\n\
                latency = \"0 s\"\noperations = \"1000 /s\"\ncpu = {}";

@@ -72,7 +72,7 @@ pub(super) fn read_csv(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError
         let line = error.position().map(|position| position.line() as usize);
         TableError {
             line,
-            what: format!("it is no CSV: {error}"),
+            what: format!("not CSV: {error}"),
             remedy: "give each row as many columns as the header".to_owned(),
         }
     };
@@ -81,7 +81,7 @@ pub(super) fn read_csv(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError
     let need = |name: &str| {
         find(name).ok_or_else(|| TableError {
             line: None,
-            what: format!("it has no column `{name}`"),
+            what: format!("the file has no column `{name}`"),
             remedy: "name the columns ranks, floats or bytes, milliseconds".to_owned(),
         })
     };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let file: Value = serde_json::from_str(text).map_err(|error| {
-        let what = format!("it is no JSON: {error}");
+        let what = format!("not JSON: {error}");
         TableError::at(error.line(), what, "give the file that `-J` wrote, whole")
     })?;
     let bad = |what: String| TableError {
@@ -16,7 +16,7 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
         remedy: "give the file that `-J` wrote, whole".to_owned(),
     };
     let results = file.get("results").and_then(Value::as_array);
-    let results = results.ok_or_else(|| bad("it has no `results`".to_owned()))?;
+    let results = results.ok_or_else(|| bad("the file has no `results`".to_owned()))?;
     let collective =
         rows.collective(1, named(&file)).map_err(|error| TableError { line: None, ..error })?;
     let first = |device: &&Value| device.get("group").is_none_or(|group| *group == 0);

@@ -129,8 +129,8 @@ fn nccl_tests_in_json_are_read() {
     let error = |text: &str| {
         read(Benchmark::NcclTests, text, &wanted(None, None)).expect_err(text).to_string()
     };
-    assert!(error(&text[..100]).contains("it is no JSON"));
-    assert!(error("{}").contains("it has no `results`"));
+    assert!(error(&text[..100]).contains("not JSON"));
+    assert!(error("{}").contains("the file has no `results`"));
     assert!(error(&text.replace("20.0, \"nwrong", "10.0, \"nwrong")).contains("busbw is 0.500"));
     assert!(error(&text.replace("all_reduce_perf", "x")).contains("give --collective"));
 }

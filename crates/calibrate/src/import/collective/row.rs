@@ -156,7 +156,7 @@ impl<'a> Rows<'a> {
         };
         Err(TableError {
             line: None,
-            what: format!("it has no rows that could be used{why}"),
+            what: format!("the file has no rows that can be used{why}"),
             remedy: "check that the file is of this program, with its header lines".to_owned(),
         })
     }

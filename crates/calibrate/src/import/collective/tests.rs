@@ -182,7 +182,7 @@ fn damaged_rows_are_refused_with_their_line() {
         "line 15: no line before this row names the collective; give --coll",
     );
     nccl("algbw   busbw  #wrong     time", "bw   time", "line 13: the header has no columns");
-    nccl("#       size", "#       bytes", "it has no rows that could be used; check that");
+    nccl("#       size", "#       bytes", "the file has no rows that can be used; check that");
     refused(
         Benchmark::NcclTests,
         NCCL,
@@ -203,8 +203,13 @@ fn damaged_rows_are_refused_with_their_line() {
     imb("        13.00        12.00", "", "line 17: the row has 3 columns, its header 5");
     imb("134217728  ", "1e99999  ", "line 21: `1e99999` in column 1 is no number");
     let csv = "ranks,floats,milliseconds\n8,100000\n";
-    refused(Benchmark::DeepBench, csv, None, "line 2: it is no CSV");
-    refused(Benchmark::DeepBench, "ranks,milliseconds\n8,1\n", None, "it has no column `floats`");
+    refused(Benchmark::DeepBench, csv, None, "line 2: not CSV");
+    refused(
+        Benchmark::DeepBench,
+        "ranks,milliseconds\n8,1\n",
+        None,
+        "the file has no column `floats`",
+    );
     refused(
         Benchmark::DeepBench,
         &csv.replace("8,100000", "8,x,1"),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DlioError {
     /// The text is not valid YAML.
-    #[error("it is no YAML: {what}")]
+    #[error("not YAML: {what}")]
     Malformed {
         /// Number of the file.
         file: usize,
@@ -17,7 +17,7 @@ pub enum DlioError {
         what: String,
     },
     /// The text is valid YAML, but no DLIO workload.
-    #[error("it is no DLIO workload: it has no `dataset` and no `train`")]
+    #[error("not a DLIO workload: both `dataset` and `train` are missing")]
     NoWorkload,
     /// A key has a value that cannot be simulated.
     #[error("`{key}` is {value}; {remedy}")]

@@ -189,7 +189,11 @@ impl ExpertSettings {
                     "{} experts cannot be divided equally among {ranks} ranks",
                     mixture.experts
                 );
-                check.wrong(at, what, "write `ranks` that divide the number of experts");
+                check.wrong(
+                    at,
+                    what,
+                    "write a number of `ranks` that divides the number of experts",
+                );
             }
             None if ranks > 1 => self.require(check, at),
             Some(_) | None => {}

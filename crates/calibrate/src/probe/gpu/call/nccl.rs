@@ -84,9 +84,9 @@ impl Functions {
         unsafe {
             macro_rules! find {
                 ($name:literal) => {
-                    *library
-                        .get(concat!($name, "\0").as_bytes())
-                        .map_err(|_| format!("{} has no {}: it is no NCCL 2", NCCL.file, $name))?
+                    *library.get(concat!($name, "\0").as_bytes()).map_err(|_| {
+                        format!("{} has no {}: this is not NCCL 2", NCCL.file, $name)
+                    })?
                 };
             }
             Ok(Functions {
