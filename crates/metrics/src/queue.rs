@@ -31,8 +31,7 @@ pub struct Queue {
     /// Number of samples in the batch that is taken next.
     batch: u64,
     level: u64,
-    /// Number of samples that must stay in the queue until `last` samples have been put in altogether: `stays` at first, 0 from
-    /// then on.
+    /// Number of samples that must stay in the queue. It becomes 0 once `last` samples have been put into the queue.
     kept: u64,
     last: u64,
     /// Instant of the next snapshot; [`Time::NEVER`] if no history is recorded.

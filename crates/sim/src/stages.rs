@@ -200,8 +200,8 @@ impl Loaders {
         self.runnable.push_back(w);
     }
 
-    /// Lets workers that are blocked because the buffer behind stage `s` was full go on, as long as there is room; worker `by`
-    /// has made the room.
+    /// Wakes workers of stage `s` that were blocked by the full output buffer of the stage, one for each free place. Worker `by` made
+    /// the places free.
     pub(super) fn unblock(&mut self, env: &mut Env, s: StageId, by: WorkerId) {
         loop {
             let stage = &mut self.stages[s];

@@ -21,7 +21,7 @@ impl Jobs {
         self.set_going(env, j);
     }
 
-    /// Starts the workers and devices of job copy `j`, at the begin of training or after a restart.
+    /// Starts the workers and devices of job copy `j`, at the beginning of training or after a restart.
     pub(super) fn set_going(&mut self, env: &mut Env, j: JobId) {
         for l in self.jobs[j].parts.loaders {
             self.loaders.wake_all(l);

@@ -369,8 +369,7 @@ impl<T: Copy> Core<T> {
         }
     }
 
-    /// Makes the clock that limits the group its home, and files the group there under its first
-    /// flow.
+    /// Moves the group to the heap of the link clock that limits its rate now, ordered there by the group's first flow to finish.
     fn rehome(&mut self, group: u32) {
         self.freshen(group);
         let g = &mut self.groups[group as usize];

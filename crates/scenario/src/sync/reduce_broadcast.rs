@@ -67,7 +67,7 @@ pub(crate) struct ReduceBroadcastSettings {
 enum Buffers {
     /// One buffer for all parameters, and one for all gradients.
     Packed,
-    /// A buffer for each layer, or for each tensor.
+    /// One buffer for each entry of the table of layers, which may be layers or single tensors.
     PerLayer,
 }
 

@@ -13,7 +13,7 @@ use super::spread::{ParallelDevice, ParallelRun};
 
 /// How an op has begun.
 enum Begun {
-    /// The op takes no time, or waits for an input that may be there already.
+    /// The op takes no time of its own: it starts an activity, or begins a wait that may end at once.
     Asked,
     /// The op takes time; [`Jobs::end_op`] is called at its end.
     Busy,

@@ -144,7 +144,7 @@ impl Compiler {
         self.parameters.part(4 * block.at..4 * (block.at + block.len))
     }
 
-    /// Returns the slot of a parameter block in the precision of matrix products.
+    /// Returns the memory slot of the copy of a parameter block that matrix products read, in their precision.
     pub(super) fn narrow(&self, block: Block) -> Slot {
         let bytes = self.precision.bytes();
         self.low.part(bytes * block.at..bytes * (block.at + block.len))
@@ -185,7 +185,7 @@ impl Compiler {
         self.plain("zero", blocks_for(n), [slot.into(), n.into()]);
     }
 
-    /// Adds the matrix products `c = a·b` of `count` pairs of matrices, in the program's precision.
+    /// Appends to the program the matrix products `c = a·b` of `count` pairs of matrices, in the program's precision.
     pub(super) fn product(
         &mut self,
         a: Matrix,
