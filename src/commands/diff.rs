@@ -5,10 +5,11 @@ use super::{Failure, input, output};
 use crate::cli::{Diff, ReportFormat};
 use crate::input::shown;
 use crate::metric::{self, Metric, Unit, Value as Place};
-use crate::report::format::{bytes, count, number, seconds, share, signed_share};
-use crate::scenario::printable_line;
+use crate::report::format::{Quantity, bytes, number, signed_share};
+use crate::scenario::{Setting, printable_line};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Maximum size of a report that is read [B]. In memory a report takes several times as much.
@@ -20,7 +21,8 @@ const SAME: f64 = 5e-4;
 pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
     let [before, after] = [&diff.before, &diff.after].map(|path| read(path));
     let (before, after) = (before?, after?);
-    let found = compare(&before, &after);
+    let mut found = compare(&before.jobs, &after.jobs);
+    found.settings = changed_settings(&before, &after);
     if found.jobs.is_empty() {
         let [before, after] = [&diff.before, &diff.after].map(|path| shown(path));
         return Err(Failure::Input(format!(
@@ -34,8 +36,17 @@ pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
     output::stdout(text.as_bytes())
 }
 
-/// Reads a JSON report and returns the report's jobs.
-fn read(path: &Path) -> Result<Vec<Value>, Failure> {
+/// Parts of a JSON report that are compared.
+struct Read {
+    jobs: Vec<Value>,
+    /// Keys that the scenario set; empty in reports of versions that did not record them.
+    settings: Vec<Setting>,
+    /// Values of the keys that the scenario did not set.
+    assumed: Vec<Setting>,
+}
+
+/// Reads a JSON report.
+fn read(path: &Path) -> Result<Read, Failure> {
     let text = input::text_within(path, LARGEST)?;
     let remedy = "write one with `forebay run SCENARIO --format json --output FILE`";
     let wrong =
@@ -44,7 +55,40 @@ fn read(path: &Path) -> Result<Vec<Value>, Failure> {
         serde_json::from_str(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
     let jobs = report.get("jobs").and_then(Value::as_array);
     let named = jobs.filter(|jobs| jobs.iter().all(|job| name(job).is_some()));
-    named.cloned().ok_or_else(|| wrong("not a report: there is no `jobs` with names".to_owned()))
+    let jobs = named.cloned();
+    let jobs =
+        jobs.ok_or_else(|| wrong("not a report: there is no `jobs` with names".to_owned()))?;
+    let list = |key: &str| {
+        let entries = report.get(key).and_then(Value::as_array).into_iter().flatten();
+        entries.filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
+    };
+    Ok(Read { settings: list("settings"), assumed: list("assumed"), jobs })
+}
+
+/// A key of the scenario whose value differs between the two reports; `None` stands for a key that one scenario does not have.
+#[derive(Serialize, Debug, PartialEq)]
+struct ChangedSetting {
+    key: String,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+/// Returns the settings that differ, by key. A key that only one scenario sets differs if its value is not the other's default.
+fn changed_settings(before: &Read, after: &Read) -> Vec<ChangedSetting> {
+    let values = |read: &Read| {
+        let all = read.assumed.iter().chain(&read.settings);
+        all.map(|of| (of.key.clone(), of.value.clone())).collect::<BTreeMap<_, _>>()
+    };
+    let (old, new) = (values(before), values(after));
+    let mut keys: Vec<&String> =
+        before.settings.iter().chain(&after.settings).map(|of| &of.key).collect();
+    keys.sort();
+    keys.dedup();
+    let one = |key: &String| {
+        let (before, after) = (old.get(key).cloned(), new.get(key).cloned());
+        (before != after).then(|| ChangedSetting { key: key.clone(), before, after })
+    };
+    keys.into_iter().filter_map(one).collect()
 }
 
 fn name(job: &Value) -> Option<&str> {
@@ -59,6 +103,8 @@ struct Found {
     /// Names of jobs that only the first report has.
     only_before: Vec<String>,
     only_after: Vec<String>,
+    /// Settings that differ.
+    settings: Vec<ChangedSetting>,
     /// Figures that differ.
     changes: Vec<Change>,
     /// Number of figures that are the same.
@@ -76,6 +122,8 @@ struct Change {
     unit: Unit,
     before: f64,
     after: f64,
+    /// 95 % intervals of the two figures.
+    intervals: [Option<[f64; 2]>; 2],
     /// Change relative to `before`; `None` if `before` is 0.
     change: Option<f64>,
     difference: Difference,
@@ -116,7 +164,7 @@ fn compare(before: &[Value], after: &[Value]) -> Found {
             }
         }
     }
-    Found { jobs, only_before, only_after, changes, same }
+    Found { jobs, only_before, only_after, settings: Vec::new(), changes, same }
 }
 
 fn is_same((before, after): (f64, f64)) -> bool {
@@ -137,7 +185,7 @@ fn change(
     let change = (before != 0.0).then(|| after / before - 1.0);
     let (job, unit, label) = (job.to_owned(), metric.unit, metric.label.to_string());
     let metric = metric.column.to_string();
-    Change { job, metric, label, unit, before, after, change, difference }
+    Change { job, metric, label, unit, before, after, intervals, change, difference }
 }
 
 /// Returns the figure of a metric in a job of a JSON report. A cause of stalls that did not occur is missing in the report: its
@@ -167,19 +215,31 @@ fn json(found: &Found) -> String {
 }
 
 fn text(found: &Found) -> String {
-    let mut rows =
-        table(output::width(), &["job", "figure", "before", "after", "change", "difference"]);
+    const HEADING: [&str; 6] = ["job", "figure", "before", "after", "change", "difference"];
+    // A single job needs no column.
+    let first = usize::from(found.jobs.len() == 1);
+    let mut rows = table(output::width(), &HEADING[first..]);
     for change in &found.changes {
-        rows.add_row(cells(&[
+        let row = [
             printable_line(&change.job),
             change.label.clone(),
-            written(change.unit, change.before),
-            written(change.unit, change.after),
+            written(change.unit, change.before, change.intervals[0]),
+            written(change.unit, change.after, change.intervals[1]),
             change.change.map_or_else(|| "-".to_owned(), signed_share),
             change.difference.word().to_owned(),
-        ]));
+        ];
+        rows.add_row(cells(&row[first..]));
     }
     let mut text = String::new();
+    for ChangedSetting { key, before, after } in &found.settings {
+        let said = |value: &Option<String>| {
+            value.as_ref().map_or_else(|| "not there".to_owned(), |value| printable_line(value))
+        };
+        text += &format!("{}: {} → {}\n", printable_line(key), said(before), said(after));
+    }
+    if !found.settings.is_empty() {
+        text += "\n";
+    }
     if !found.changes.is_empty() {
         text += &format!(
             "{rows}\n\nreal: the 95 % intervals do not meet; chance: they do; unknown: a figure has no interval.\n"
@@ -209,14 +269,18 @@ impl Difference {
     }
 }
 
-/// Formats a value with its unit, scaled to be readable.
-fn written(unit: Unit, value: f64) -> String {
+/// Formats a value with its unit and the half-width of its interval, scaled to be readable.
+fn written(unit: Unit, value: f64, interval: Option<[f64; 2]>) -> String {
+    let with_half = |quantity: Quantity| match interval {
+        Some([low, high]) => quantity.with_half(value, (high - low) / 2.0),
+        None => quantity.write(value),
+    };
     match unit {
-        Unit::Seconds => seconds(value),
+        Unit::Seconds => with_half(Quantity::Seconds),
         Unit::Bytes => bytes(value),
-        Unit::Share => share(value),
+        Unit::Share => with_half(Quantity::Share),
         Unit::Count | Unit::Ratio | Unit::Text => number(value),
-        of => format!("{} {}", count(value), of.symbol()),
+        of => format!("{} {}", with_half(Quantity::Count), of.symbol()),
     }
 }
 
@@ -240,6 +304,29 @@ mod tests {
         assert_eq!(of(job(1.0, 0.1), job(1.0, 0.2)), []);
         let single = json!({ "name": "j", "step_time": { "mean": 3.0, "ci95": null } });
         assert_eq!(of(job(1.0, 0.1), single), [Difference::Unknown]);
+    }
+
+    #[test]
+    fn settings_that_differ_are_listed_unless_one_is_the_default_of_the_other() {
+        let read = |settings: &[(&str, &str)], assumed: &[(&str, &str)]| {
+            let list = |of: &[(&str, &str)]| {
+                let one = |(key, value): &(&str, &str)| Setting {
+                    key: (*key).to_owned(),
+                    value: (*value).to_owned(),
+                };
+                of.iter().map(one).collect()
+            };
+            Read { jobs: Vec::new(), settings: list(settings), assumed: list(assumed) }
+        };
+        let before = read(&[("a", "1"), ("b", "2"), ("c", "3")], &[("d", "4")]);
+        let after = read(&[("a", "1"), ("b", "5"), ("d", "4"), ("e", "6")], &[]);
+        let found = changed_settings(&before, &after);
+        let found: Vec<_> =
+            found.iter().map(|of| (&*of.key, of.before.as_deref(), of.after.as_deref())).collect();
+        assert_eq!(
+            found,
+            [("b", Some("2"), Some("5")), ("c", Some("3"), None), ("e", None, Some("6"))]
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::json;
 pub(super) fn execute(explain: &ExplainDefaults) -> Result<(), Failure> {
     output::check(explain.output.as_deref())?;
     let scenario = Opened::of(&explain.scenario, Vec::new())?.resolve()?;
-    let assumed = &scenario.assumed.0;
+    let assumed = &scenario.origins.assumed;
     let text = match explain.format {
         ReportFormat::Text => table(assumed),
         ReportFormat::Json => format!("{:#}\n", json!({ "assumed": assumed })),

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::cli::ReportFormat;
-use crate::input::cut_words;
+use crate::input::{cut_words, shown};
 use crate::report::{self, Report};
 use crate::scenario::printable;
 use std::collections::BTreeSet;
@@ -54,7 +54,11 @@ pub(super) fn report(
         ReportFormat::Text => report::text::render(report, width(), colour),
     };
     match path {
-        Some(path) => file(path, |to| to.write_all(text.as_bytes())),
+        Some(path) => {
+            file(path, |to| to.write_all(text.as_bytes()))?;
+            warn(quiet, &format!("wrote {}", shown(path)));
+            Ok(())
+        }
         None => stdout(text.as_bytes()),
     }
 }

@@ -31,6 +31,7 @@ fn of_storage(storage: Option<&Storage>, kind: Kind) -> Option<String> {
         Kind::QueueBandwidth => Some(rate(path.queues?.bandwidth, "B")),
         Kind::Seek => Some(seconds(path.seek()?)),
         Kind::Targets => Some(rate(path.targets?.bandwidth, "B")),
+        Kind::Stripes => Some(path.targets?.stripe_count.to_string()),
         Kind::Requests => Some(format!("{} /s", count(path.limit?.rate))),
         _ => None,
     }

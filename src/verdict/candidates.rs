@@ -84,7 +84,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the levers that may shorten stalls with a cause, the likeliest first.
-    fn of_cause(&self, cause: Cause) -> Vec<Lever> {
+    pub(super) fn of_cause(&self, cause: Cause) -> Vec<Lever> {
         use Kind as K;
         let (job, reads) = (self.job, self.described().reads_from());
         let kinds: &[Kind] = match cause {
@@ -106,6 +106,7 @@ impl<'a> Subject<'a> {
                 K::Bandwidth,
                 K::Nic,
                 K::StorageNic,
+                K::Stripes,
                 K::Targets,
                 K::QueueBandwidth,
                 K::Queues,
@@ -158,8 +159,9 @@ impl<'a> Subject<'a> {
         };
         let mut levers: Vec<Lever> = kinds.iter().map(lever).collect();
         if let (Cause::Checkpoint, Some(checkpoint)) = (cause, &self.described().checkpoint) {
-            levers.insert(0, Lever { kind: K::Bandwidth, at: checkpoint.storage });
-            levers.push(Lever { kind: K::TierWrite, at: checkpoint.storage });
+            let there = |kind| Lever { kind, at: checkpoint.storage };
+            levers.splice(0..0, [K::Bandwidth, K::Stripes].map(there));
+            levers.extend([K::Targets, K::TierWrite].map(there));
         }
         levers
     }
@@ -196,7 +198,7 @@ impl<'a> Subject<'a> {
         let kinds: &[Kind] = match part {
             "operations" => &[Kind::Operations],
             "bandwidth" => &[Kind::Bandwidth],
-            "target" => &[Kind::Targets],
+            "target" => &[Kind::Targets, Kind::Stripes],
             "requests" => &[Kind::Requests],
             "queue" => &[Kind::QueueBandwidth, Kind::Queues],
             "queue-slots" => &[Kind::QueueDepth, Kind::Queues],
@@ -250,6 +252,7 @@ fn is_of_storage(kind: Kind) -> bool {
             | Kind::PerStream
             | Kind::Latency
             | Kind::Targets
+            | Kind::Stripes
             | Kind::Requests
             | Kind::Queues
             | Kind::QueueDepth

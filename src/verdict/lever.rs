@@ -73,6 +73,8 @@ kinds! {
     Latency => row("latency", "request latency of `{}`", "storage.{}.latency", "{}.latency"),
     /// Bandwidth of each storage target, doubled.
     Targets => row("targets", "storage targets of `{}`", "storage.{}.target_bandwidth", "{}.target"),
+    /// Number of storage targets that a file is striped over, doubled, up to all of them.
+    Stripes => row("stripes", "the stripe count of `{}`", "storage.{}.stripe_count", "{}.target"),
     /// Requests per second that an object store serves, doubled.
     Requests => row("requests", "the request rate of `{}`", "storage.{}.requests", "{}.requests"),
     /// I/O queues of each node, doubled.

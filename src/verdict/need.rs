@@ -71,8 +71,12 @@ fn workers(subject: &Subject, wanted: f64) -> Option<Need> {
     )
 }
 
-/// Returns a sentence on the largest needs of a job; `None` if every resource is large enough, or nothing is known.
-pub(super) fn sentence(job: &str, needs: &[Need]) -> Option<String> {
+/// Returns a sentence on the largest needs of a job; `None` if every resource is large enough, or nothing is known. In a run of
+/// several epochs the needs are averages over all of them, because later epochs read from caches.
+pub(super) fn sentence(subject: &Subject, needs: &[Need]) -> Option<String> {
+    let job = &subject.shown().name;
+    let mean =
+        if subject.shown().later_epochs.is_some() { ", averaged over all epochs" } else { "" };
     let each = |need: &Need| {
         format!(
             "{} {} (now {})",
@@ -82,14 +86,16 @@ pub(super) fn sentence(job: &str, needs: &[Need]) -> Option<String> {
         )
     };
     let all: Vec<String> = needs.iter().take(MOST).map(each).collect();
-    (!all.is_empty())
-        .then(|| format!("To never wait for input, `{job}` needs at least: {}.", all.join("; ")))
+    (!all.is_empty()).then(|| {
+        format!("To never wait for input, `{job}` needs at least{mean}: {}.", all.join("; "))
+    })
 }
 
 fn amount(value: f64, unit: &str) -> String {
     match unit {
         "B/s" => rate(value, "B"),
         "" => count(value),
+        "cores" => value.ceil().to_string(),
         "1/s" => format!("{} /s", count(value)),
         _ => format!("{} {unit}", count(value)),
     }

@@ -25,6 +25,7 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::PerStream
         | Kind::Latency
         | Kind::Targets
+        | Kind::Stripes
         | Kind::Requests
         | Kind::Queues
         | Kind::QueueDepth

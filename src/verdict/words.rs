@@ -1,9 +1,12 @@
 //! The verdict in sentences, a line each.
 
 use crate::report::format::{bytes, seconds, share};
-use crate::report::{Limit, Verdict};
+use crate::report::{Cause, Limit, Verdict};
+
+use crate::scenario::Stop;
 
 use super::candidates::{FULL, Subject};
+use super::lever::Lever;
 use super::need::{needs, sentence};
 
 /// Maximum number of further limits that are named after the first.
@@ -20,7 +23,7 @@ pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
     let full_resources = (!names.is_empty())
         .then(|| format!("Full, and on the path of the input of `{job}`: {}.", names.join(", ")));
     let needs = needs(subject);
-    let all = [Some(finding.to_owned()), full_resources, sentence(&job, &needs)];
+    let all = [Some(finding.to_owned()), full_resources, sentence(subject, &needs)];
     let said: Vec<String> = all.into_iter().flatten().collect();
     let text = format!("{} (An estimate from what was waited for last: {why}.)", said.join(" "));
     Verdict {
@@ -51,10 +54,10 @@ pub(super) fn paragraph(
     match (verdict.limits.first(), advice.first()) {
         (Some(first), Some(advice)) => said.extend(first_limit(&verdict.job, first, advice)),
         _ if !full.is_empty() => said.push(format!(
-            "What `{}` waits for is full: {}. How much more of it would help cannot be told from so short a run: run more \
-             steps.",
+            "What `{}` waits for is full: {}. How much more of it would help cannot be told from so short a run: {}.",
             verdict.job,
-            full.join(", ")
+            full.join(", "),
+            longer(subject)
         )),
         _ => said.extend(nothing_helps(subject, verdict)),
     }
@@ -63,7 +66,8 @@ pub(super) fn paragraph(
     if !others.is_empty() {
         said.push(format!("Alone, these would help too: {}.", others.join("; ")));
     }
-    said.extend(sentence(&verdict.job, &verdict.needs));
+    said.extend(other_stall(subject, verdict));
+    said.extend(sentence(subject, &verdict.needs));
     said.extend(copy_first(subject, verdict));
     if !full.is_empty() && !verdict.limits.is_empty() {
         said.push(format!(
@@ -78,6 +82,16 @@ pub(super) fn paragraph(
         ));
     }
     said.join("\n")
+}
+
+/// Returns what to write for a longer run.
+fn longer(subject: &Subject) -> &'static str {
+    match subject.scenario.stop_of(&subject.scenario.jobs[subject.job]) {
+        Stop::Steps(_) => "write more `steps`",
+        Stop::Duration(_) => "write a longer `duration`",
+        Stop::Epochs(_) => "write more `epochs`",
+        Stop::Known { .. } => "raise `run.most`, or lower `run.precision`",
+    }
 }
 
 fn too_short(subject: &Subject, verdict: &Verdict) -> Option<String> {
@@ -108,6 +122,21 @@ fn first_limit(job: &str, limit: &Limit, advice: &str) -> [String; 2] {
             seconds(high)
         ),
     ]
+}
+
+/// Returns a sentence on the largest stall if relieving it is not what helps most; otherwise `None`.
+fn other_stall(subject: &Subject, verdict: &Verdict) -> Option<String> {
+    let (first, stall) = (verdict.limits.first()?, subject.report.bottleneck.as_ref()?);
+    let name = stall.cause.strip_prefix("peer.").unwrap_or(&stall.cause);
+    let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name)?;
+    let relieves = |lever: Lever| first.lever.split('+').any(|name| name == lever.kind.row().name);
+    let other = cause != Cause::Compute && !subject.of_cause(cause).into_iter().any(relieves);
+    other.then(|| {
+        format!(
+            "The largest stall, `{}`, is what awaited batches do last, and not what limits them.",
+            stall.cause
+        )
+    })
 }
 
 /// Returns advice to copy the data set into the nodes before training; `None` unless the first limit is that of a storage outside

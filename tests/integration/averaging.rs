@@ -279,7 +279,10 @@ fn unsupported_model_averaging_is_refused_with_a_remedy() {
     };
     let parallel = "{ pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2 } }";
     let spread = refusal(&[("job.parallel", parallel)]);
-    assert!(spread.contains("if the model is split over stages"), "{spread}");
+    assert!(
+        spread.contains("models are averaged while the model is split over stages"),
+        "{spread}"
+    );
     assert!(
         !spread.contains("average of models") && !spread.contains("averaging of models"),
         "{spread}"

@@ -330,7 +330,7 @@ fn settings_from_a_profile_equal_the_same_settings_written_by_hand() {
         .fold(String::new(), |text, line| text + line + "\n");
     let mut by_hand = written(&without, BY_HAND);
     by_hand.remarks.clone_from(&by_profile.remarks);
-    by_hand.assumed.clone_from(&by_profile.assumed);
+    by_hand.origins.clone_from(&by_profile.origins);
     // Whether storage settings were written or come from the profile matters only in live runs.
     by_hand.storage[0].written = by_profile.storage[0].written;
     assert_eq!(by_profile, by_hand);

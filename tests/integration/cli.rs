@@ -203,9 +203,13 @@ fn two_reports_are_compared_figure_by_figure() {
     let expected = step("after.json") / step("before.json") - 1.0;
     let change = of["change"].as_f64().expect("a change");
     assert!((change - expected).abs() < 1e-9 && change < -0.5, "{change} {expected}");
+    let key = "job.lenet.loader.tf-queue.threads";
+    let expected = serde_json::json!([{ "key": key, "before": "1", "after": "4" }]);
+    assert_eq!(found["settings"], expected);
     let text = place.forebay(&diff).assert().success().get_output().stdout.clone();
     let text = String::from_utf8_lossy(&text).into_owned();
     assert!(text.contains("Step time") && text.contains("real"), "{text}");
+    assert!(text.starts_with(&format!("{key}: 1 → 4")) && text.contains(" ± "), "{text}");
     let same = place.forebay(&["diff", "after.json", "after.json"]).assert().success();
     let same = String::from_utf8_lossy(&same.get_output().stdout).into_owned();
     assert!(same.starts_with("0 figures differ"), "{same}");

@@ -408,7 +408,7 @@ fn invalid_server_settings_are_refused_and_ineffective_ones_reported() {
             "write checkpoints, but \"memory\" is on the job's nodes",
         ),
         ("tensors = 100000\nbuckets = \"1 B\"\nservers = 100", "", "", "fewer `servers`"),
-        ("", "100 MB", "900 PB", "write at most 9007199254740992 B"),
+        ("", "100 MB", "900 PB", "write at most 9007199254740992 bytes"),
     ] {
         let found = wrong(keys, from, to);
         assert!(found.contains(what), "{keys} {to}: {found}");

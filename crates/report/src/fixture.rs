@@ -122,7 +122,7 @@ pub(super) fn scenario() -> Scenario {
         jobs: vec![job],
         background: vec![],
         faults: vec![],
-        assumed: Assumptions::default(),
+        origins: Origins::default(),
         remarks: vec![],
     }
 }

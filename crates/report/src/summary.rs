@@ -47,7 +47,8 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         wall_time,
         notes: outcomes.first().map_or(Vec::new(), |outcome| outcome.notes.clone()),
         warnings,
-        assumed: scenario.assumed.0.clone(),
+        settings: scenario.origins.settings.clone(),
+        assumed: scenario.origins.assumed.clone(),
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value as Json};
 
 use super::document::{Document, Kind, NodeId, ROOT};
+use super::written::Setting;
 
 /// A key that the scenario file does not set, and the default used for it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
@@ -24,20 +25,25 @@ pub struct Assumed {
     pub source: String,
 }
 
-/// Defaults that a scenario uses, in the order of the schema. Comparisons ignore them: two scenarios with the same values are
-/// equal, no matter which of the values are defaults.
+/// Where the values of a scenario come from. Comparisons ignore it: two scenarios with the same values are equal, no matter which
+/// of the values are defaults.
 #[derive(Debug, Clone, Default)]
-pub struct Assumptions(pub Vec<Assumed>);
+pub struct Origins {
+    /// Keys that the file and overrides set, in the order of the file; at most 1,000.
+    pub settings: Vec<Setting>,
+    /// Defaults of other keys, in the order of the schema.
+    pub assumed: Vec<Assumed>,
+}
 
-impl PartialEq for Assumptions {
-    fn eq(&self, _: &Assumptions) -> bool {
+impl PartialEq for Origins {
+    fn eq(&self, _: &Origins) -> bool {
         true
     }
 }
 
 /// Returns the defaults of all keys that `document` leaves out. A default in `said`, recorded by the code that uses it, replaces
 /// the schema's default for the same key.
-pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Assumptions {
+pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Vec<Assumed> {
     static SCHEMA: OnceLock<Json> = OnceLock::new();
     let schema = SCHEMA.get_or_init(super::settings::schema);
     let mut walk = Walk { schema, document, found: Vec::new() };
@@ -48,7 +54,7 @@ pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Assumption
     let mut found: Vec<Assumed> =
         found.map(|assumed| said.remove(&assumed.key).unwrap_or(assumed)).collect();
     found.extend(said.into_values());
-    Assumptions(found)
+    found
 }
 
 /// Returns the default that a description in the schema states: `5` for `(default: 5)`.

@@ -48,8 +48,9 @@ mod tests;
 mod tiers;
 mod unread;
 mod value;
+mod written;
 
-pub use assumed::{Assumed, Assumptions, default_in};
+pub use assumed::{Assumed, Origins, default_in};
 pub use cluster::{
     Cluster, Group, Intra, IntraKind, NicsAt, Node, PageCache, Power, Racks, Scheduling, Smt, Tree,
 };
@@ -82,6 +83,7 @@ pub use sync::{
     Servers, Sync, Transport,
 };
 pub use value::{Axis, Override, Value};
+pub use written::Setting;
 
 /// Everything a run needs, already checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,8 +107,8 @@ pub struct Scenario {
     /// Remarks that a reader of results should know, one sentence each: settings without effect, and settings beyond the range
     /// that the profile's machine was measured at.
     pub remarks: Vec<String>,
-    /// Defaults of the keys that the file leaves out.
-    pub assumed: Assumptions,
+    /// Keys that the file sets, and defaults of the keys that it leaves out.
+    pub origins: Origins,
 }
 
 /// Length, replications and seed of a run.

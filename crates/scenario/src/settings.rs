@@ -1,6 +1,6 @@
 //! Settings of a scenario file, and how they become a [`Scenario`].
 
-use super::assumed::{Assumptions, assumptions};
+use super::assumed::{Origins, assumptions};
 use super::background::BackgroundSettings;
 use super::check::Check;
 use super::cluster::ClusterSettings;
@@ -19,6 +19,7 @@ use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
 use super::tiers::Parts;
 use super::value::Override;
+use super::written;
 use super::{Background, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -110,11 +111,14 @@ impl ScenarioFile {
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
         let remarks = log.take_remarks();
         // The defaults of a scenario that is refused are not needed.
-        let assumed = match log.is_empty() {
-            true => assumptions(&document, log.take_assumed()),
-            false => Assumptions::default(),
+        let origins = match log.is_empty() {
+            true => Origins {
+                settings: written::settings(&document),
+                assumed: assumptions(&document, log.take_assumed()),
+            },
+            false => Origins::default(),
         };
-        let scenario = scenario.map(|scenario| Scenario { remarks, assumed, ..scenario });
+        let scenario = scenario.map(|scenario| Scenario { remarks, origins, ..scenario });
         match (log.into_problems(&source), scenario) {
             (Some(problems), _) => Err(problems),
             (None, Some(mut scenario)) => {
@@ -208,7 +212,7 @@ impl ScenarioSettings {
             background: all(background)?,
             faults: all(faults)?,
             remarks: Vec::new(),
-            assumed: Assumptions::default(),
+            origins: Origins::default(),
         })
     }
 

@@ -18,6 +18,9 @@ pub(super) fn lift(path: &mut RequestPath, kind: Kind) {
             path.queues.iter_mut().for_each(|queues| lift_queues(queues, kind));
         }
         Kind::Targets => path.targets.iter_mut().for_each(|of| of.bandwidth *= FACTOR),
+        Kind::Stripes => path.targets.iter_mut().for_each(|of| {
+            of.stripe_count = of.stripe_count.saturating_mul(2).min(of.number);
+        }),
         Kind::Requests => path.limit.iter_mut().for_each(|limit| {
             limit.rate *= FACTOR;
             limit.burst *= FACTOR;

@@ -155,3 +155,40 @@ fn doubled_workers_are_named_after_a_cached_first_epoch() {
     let (verdict, _) = found(&changes);
     assert_eq!(verdict.limits.first().map(|limit| &*limit.lever), Some("workers"), "{verdict:?}");
 }
+
+#[test]
+fn the_verdict_says_when_the_largest_stall_is_not_the_limit() {
+    // System: decoding takes most of a worker's time. The server's bandwidth, or the number of workers, is the limit. Expectation:
+    // only where bandwidth is the limit, the verdict says that the largest stall is not.
+    let decode = ("job.loader.pytorch.decode", "\"5 ms\"");
+    let bandwidth = ("storage.s.file-server.bandwidth", "\"300 MB/s\"");
+    let note =
+        "The largest stall, `decode`, is what awaited batches do last, and not what limits them.";
+    let (full, _) = found(&[decode, bandwidth, ("job.loader.pytorch.workers", "20")]);
+    assert_eq!(full.limits[0].lever, "bandwidth", "{}", full.text);
+    assert!(full.text.contains(note), "{}", full.text);
+    let (few, _) = found(&[decode, ("job.loader.pytorch.workers", "8")]);
+    assert_eq!(few.limits[0].lever, "workers", "{}", few.text);
+    assert!(!few.text.contains(note), "{}", few.text);
+}
+
+#[test]
+fn a_wider_stripe_is_named_where_a_checkpoint_is_on_one_target() {
+    // System: a job writes a checkpoint of 4 GB every 100 steps to one of 16 targets of 500 MB/s, for 8 s. Expectation: the stripe
+    // count is a limit, and two targets halve the 8 s; with all targets in the stripe, it is no limit.
+    let targets = |stripes: u32| {
+        format!(
+            "{{ parallel-fs = {{ targets = 16, target_bandwidth = \"500 MB/s\", stripe_count = {stripes} }} }}"
+        )
+    };
+    let checkpoint = r#"{ interval = "500 ms", bytes = "4 GB" }"#;
+    let with =
+        |stripes: u32| found(&[("storage.s", &targets(stripes)), ("job.checkpoint", checkpoint)]).0;
+    let one = with(1);
+    let stripes =
+        |verdict: &Verdict| verdict.limits.iter().find(|limit| limit.lever == "stripes").cloned();
+    let limit = stripes(&one).unwrap_or_else(|| panic!("{}", one.text));
+    assert_eq!(limit.key, "storage.s.parallel-fs.stripe_count");
+    assert!((0.35..0.55).contains(&limit.gain), "{}", one.text);
+    assert!(stripes(&with(16)).is_none());
+}

@@ -218,11 +218,7 @@ impl Rules<'_> {
         };
         let at = [written, self.settings.sync_at()];
         for why in job.unlike_learners() {
-            refuse(
-                at,
-                format!("forebay does not simulate a job in which {named} if {why}"),
-                remedy,
-            );
+            refuse(at, format!("forebay cannot simulate that {named} while {why}"), remedy);
         }
         if let Some((what, remedy)) = self.unlike_sums(job) {
             refuse(at, what.to_owned(), remedy);

@@ -226,7 +226,7 @@ impl Written<'_> {
         let bytes = buckets.iter().fold(0, |sum: u64, bucket| sum.saturating_add(bucket.bytes));
         if bytes > MOST_BYTES {
             let what = format!("there are {bytes} bytes of parameters");
-            check.wrong(at, what, format!("write at most {MOST_BYTES} B of parameters"));
+            check.wrong(at, what, format!("write at most {MOST_BYTES} bytes of parameters"));
             return None;
         }
         Some(())
