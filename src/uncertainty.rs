@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn laws_are_sampled_independently_and_reproducibly() {
+    fn parameters_of_different_fits_are_sampled_independently_and_reproducibly() {
         // System: two laws with the draws 1, 2, 3. Expectation: all nine pairs occur, and sampling the same run again gives the
         // same pair.
         let profile = profile(&[1.0, 2.0, 3.0], 0.1);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn transports_are_sampled_without_changing_other_laws() {
+    fn sampling_transport_fits_does_not_change_the_samples_of_other_fits() {
         let plain = profile(&[1.0, 2.0, 3.0], 0.1);
         let fit = plain.queue.clone().expect("a fit");
         let kinds = [("allreduce-8".to_owned(), fit)].into();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_without_draws_or_noise_are_not_changed_by_sampling() {
+    fn sampling_leaves_profiles_without_parameter_draws_or_noise_unchanged() {
         let profile = profile(&[], 0.0);
         assert_eq!(drawn(&profile, 1, 5), profile);
         assert_eq!(slowdown(&profile, 1, 5), 1.0);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_noise_has_the_spread_that_was_measured() {
+    fn sampled_slowdowns_have_the_run_to_run_spread_of_the_profile() {
         let profile = profile(&[], 0.04);
         let logs: Vec<f64> = (0..4000).map(|run| slowdown(&profile, 1, run).ln()).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_values_of_a_series_are_averaged() {
+    fn neighbouring_time_series_values_are_averaged_and_gaps_are_skipped() {
         let values = [Some(1.0), Some(3.0), None, Some(4.0), None];
         assert_eq!(means(&values, 2), [Some(2.0), Some(4.0), None]);
     }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn given_values_are_not_asked_and_a_closed_input_ends_the_questions() {
+    fn values_given_in_advance_are_not_asked_for_and_end_of_input_ends_questions() {
         let (answer, shown) = asked("4\n", Some(2));
         assert_eq!((answer.ok(), shown.as_str()), (Some(Some(2)), ""));
         let (answer, shown) = asked("", None);

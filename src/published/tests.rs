@@ -7,7 +7,7 @@ fn own() -> Published {
 }
 
 #[test]
-fn shipped_results_match_their_publications() {
+fn shipped_scaling_results_match_their_publications() {
     let published = own();
     let find = |series: &str, gpus: u32| {
         let same = |one: &&PublishedResult| one.series == series && one.gpus == gpus;
@@ -27,7 +27,7 @@ fn shipped_results_match_their_publications() {
 }
 
 #[test]
-fn shipped_results_have_the_expected_roles_and_inputs() {
+fn shipped_scaling_results_have_expected_counts_of_fit_and_held_out_points() {
     let published = own();
     let fit = |one: &&PublishedResult| one.role() == Role::Fit;
     // System: the repository's results. Azure's V100 experiments separate costs per byte from costs per tensor, and its P100
@@ -78,7 +78,7 @@ results = [
 "#;
 
 #[test]
-fn each_row_of_a_file_becomes_a_result() {
+fn each_row_of_a_scaling_results_file_is_read_as_one_result() {
     let before = Published::parse("s", SMALL).expect("results");
     let more = SMALL
         .replace("gpus_per_node = 2", "gpus_per_node = 4")
@@ -92,7 +92,7 @@ fn each_row_of_a_file_becomes_a_result() {
 }
 
 #[test]
-fn errors_in_a_file_are_reported_with_line_and_remedy() {
+fn errors_in_a_scaling_results_file_are_reported_with_line_and_remedy() {
     for (from, to, words) in [
         (
             "p100-pcie",
@@ -173,7 +173,7 @@ fn errors_in_a_file_are_reported_with_line_and_remedy() {
 }
 
 #[test]
-fn fitted_rates_unexplained_by_links_are_not_used_for_other_models() {
+fn bandwidths_fitted_far_below_link_speed_apply_only_to_the_fitted_dnn() {
     // System: DLPerf's V100 nodes, with a fitted 1.04 GB/s across nodes over a link of 12.5 GB/s, so that the link does not
     // explain the rate. Expectation: the rate is reported as absorbed, and so are those of other sites; the fit is used for
     // ResNet-50, which it was fitted on, while other models get the rate of the link.

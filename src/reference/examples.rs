@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_of_keys_are_read_back_as_written() {
+    fn example_values_of_scenario_keys_are_read_back_as_written() {
         let text = "job.batch\t64\tscenarios/loaders.toml\njob.name\t-\t-\n";
         let examples = Examples::parse(text);
         assert_eq!(examples.0["job.batch"].value.as_deref(), Some("64"));

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_a_large_grid_have_every_value_of_every_axis() {
+    fn sampled_points_of_a_large_grid_cover_every_value_of_every_axis() {
         let grid = grid(&[10, 100, 20]).expect("few points");
         assert_eq!(grid.samples(20_000).len(), 20_000);
         let samples = grid.samples(1_000);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_has_at_most_as_many_points_as_can_be_run() {
+    fn sweep_grids_of_more_than_100_million_points_are_refused() {
         assert_eq!(grid(&[10_000, 10_000]).map(|grid| grid.len()), Ok(MOST_POINTS));
         assert_eq!(grid(&[1_000; 8]).map(|grid| grid.len()), Err(1e24));
         assert_eq!(grid(&[3, 0]).map(|grid| grid.len()), Ok(0));

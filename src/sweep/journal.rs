@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn appended_points_are_found_and_truncated_lines_are_not() {
+    fn a_sweep_journal_finds_appended_points_but_no_truncated_lines() {
         let rows = vec![vec![Cell::Text("a".into()), Cell::Number(0.1), Cell::Empty]];
         let mut bytes = Vec::new();
         assert!(Journal::append(&mut bytes, "0a", &rows).is_ok());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_back_bit_for_bit() {
+    fn numbers_in_a_journal_are_read_back_bit_for_bit() {
         // System: numbers that a reader with a rounding error at each digit misses by one unit in the last place, and
         // neighbours of powers of two. Expectation: the same bits are read back.
         let mut numbers = vec![0.00043858523099999996, 1.0 / 3.0, 5e-324, 1e300, -0.1];

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_back_to_the_same_bits() {
+    fn numbers_in_sweep_cells_are_parsed_back_to_the_same_bits() {
         for value in [0.0, 0.1, 1.0 / 3.0, 5e-324, 1e300, -123456.789, 1e15, 0.00001] {
             let text = Cell::number(value).to_string();
             assert_eq!(text.parse::<f64>().map(f64::to_bits), Ok(f64::to_bits(value)), "{text}");

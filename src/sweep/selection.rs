@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn selected_figures_have_columns_for_interval_ends_in_the_given_order() {
+    fn selected_metrics_have_interval_columns_in_the_given_order() {
         let found = chosen(&["stall", "step_time"]).unwrap_or_default();
         let expected = [
             "key",
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn column_groups_default_stalls_and_all_select_matching_columns() {
+    fn the_column_groups_all_and_stalls_select_the_matching_columns() {
         let few = chosen(&[]).unwrap_or_default();
         assert!((12..=16).contains(&few.len()), "{few:?}");
         assert!(few.contains(&"largest_stall".to_owned()));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_the_nearest_known() {
+    fn an_unknown_column_name_is_refused_with_the_nearest_valid_name() {
         let error = chosen(&["step_tme"]).err().unwrap_or_default();
         assert!(error.contains("did you mean `step_time`?"), "{error}");
         let error = chosen(&["quite something else"]).err().unwrap_or_default();

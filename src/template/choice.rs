@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alternative_names_are_accepted_and_unknown_names_get_a_suggestion() {
+    fn template_choices_accept_aliases_and_suggest_a_name_for_typos() {
         assert_eq!(find("storage", &STORAGES, "File-Server").map(|of| of.name), Ok("nfs"));
         let error = find("loader", &LOADERS, "pytorhc").expect_err("no such loader").to_string();
         assert!(
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_choices_are_unique() {
+    fn names_of_loader_storage_and_data_set_choices_are_unique() {
         for choices in [&LOADERS[..], &STORAGES[..], &DATASETS[..]] {
             let mut names: Vec<&str> = choices
                 .iter()

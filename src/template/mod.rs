@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_are_aligned_and_quoted_texts_unchanged() {
+    fn comments_in_templates_are_aligned_and_quoted_texts_are_unchanged() {
         let text = "# a # b\nkey = 1 # one\nname = \"a # b\"\nlonger = [1, 2]    # two\n";
         let column = |line: &str| line.find(" # ").map(|at| at + 1);
         let found = aligned(text);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn swept_keys_become_the_x_axis_lines_and_filter_of_a_plot() {
+    fn swept_keys_become_the_x_axis_the_lines_and_the_filter_of_a_plot() {
         let file = file(
             "[sweep]\n\"job.batch\" = [1, 2]\n\"run.seed\" = [1, 2]\n\"job.loader.pytorch.workers\" = [4, 8]\n",
         );
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_get_a_suggestion() {
+    fn unknown_plot_columns_and_keys_get_a_suggestion() {
         let swept = file("[sweep]\n\"job.batch\" = [1, 2]\n");
         let column = PlotAnswers { columns: vec!["stal".to_owned()], ..answers() };
         let error = column.text(&swept).expect_err("refused").to_string();

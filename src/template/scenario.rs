@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_answers_are_refused_with_a_remedy() {
+    fn impossible_answers_for_a_scenario_template_are_refused_with_a_remedy() {
         let with = |change: fn(&mut ScenarioAnswers)| {
             let mut answers = ScenarioAnswers::default();
             change(&mut answers);

@@ -96,7 +96,7 @@ mod tests {
     use crate::scenario::ScenarioFile;
 
     #[test]
-    fn bottlenecks_with_prescribed_times_are_distinguished_from_real_work() {
+    fn a_bottleneck_counts_as_emulated_if_the_scenario_prescribes_its_time() {
         // System: the scenario of the shipped plan with other disks, decoding and steps. Expectation: each bottleneck is timed
         // exactly if the scenario prescribes its time.
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/validate.toml");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slower_stage_is_the_bottleneck_and_similar_rates_are_a_crossover() {
+    fn the_slower_of_loader_and_trainer_is_the_bottleneck_unless_both_are_close() {
         assert_eq!(Bound::from_run(&run(100.0, 200.0, 0.4)), Bound::Storage);
         assert_eq!(Bound::from_run(&run(100.0, 200.0, 0.2)), Bound::Cores);
         assert_eq!(Bound::from_run(&run(200.0, 100.0, 0.4)), Bound::Compute);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn each_round_has_every_point_once_in_a_new_order() {
+    fn each_validation_round_measures_every_point_once_in_a_new_order() {
         for n in [1, 2, 7, 24] {
             let all: Vec<usize> = (0..n).collect();
             let orders: Vec<_> = (0..5).map(|round| order(&all, 0, round)).collect();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn only_noisy_points_are_run_again() {
+    fn only_validation_points_with_noisy_measurements_are_measured_again() {
         let plan = plan(3);
         let made = RefCell::new(Vec::new());
         let live = |point: &PlanPoint, attempt: u32| {

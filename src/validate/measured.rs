@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_measurements_are_read_with_settings_and_figures() {
+    fn measurement_rows_are_read_with_settings_and_measured_metrics() {
         let text = "name,use,job.batch,storage.a.local-disk.bandwidth,samples_per_second,stall,note\n\
                     a,fit,64,\"2 GB/s\",1000,0.5,x\n,,32,,250.5,,\n";
         let rows = read(text).expect("rows");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_time_determines_the_rate() {
+    fn throughput_of_a_measurement_row_follows_from_step_time_and_batch() {
         let rows = read("job.batch,step_time\n64,0.5\n").expect("rows");
         assert_eq!(rows[0].observed(64.0).samples_per_second, 128.0);
     }

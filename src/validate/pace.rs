@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn pace_is_estimated_from_fit_points_with_real_work() {
+    fn machine_pace_is_estimated_from_fit_points_that_really_decode_or_train() {
         // System: points whose decoding is 20 and 25 % slower than predicted, a point whose steps are 10 % faster, and a timed
         // point, which does not depend on cores. Expectation: the geometric mean for decoding, 0.9 for steps, and the timed
         // point is ignored.
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_pace_lengthens_times_but_not_jitter() {
+    fn a_slower_machine_pace_scales_fitted_core_times_but_not_jitter() {
         let of = |value: f64| Parameter { value, ci95: Some([1.0, 3.0]), ..Parameter::default() };
         let fit = Fit {
             parameters: [("fixed".to_owned(), of(2.0)), ("jitter".to_owned(), of(0.1))].into(),

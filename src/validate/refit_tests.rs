@@ -59,7 +59,7 @@ fn configs(all: &[(u32, u32)]) -> Vec<Config> {
 const MIXED: [(u32, u32); 6] = [(1, 16), (2, 32), (2, 64), (8, 8), (16, 16), (32, 16)];
 
 #[test]
-fn step_and_sample_factors_are_recovered_from_rows_of_both_bottlenecks() {
+fn refit_recovers_step_and_sample_time_factors_from_mixed_bottlenecks() {
     for (step, sample) in [(1.0, 1.0), (1.5, 0.7), (0.4, 3.0)] {
         let truth = Factors { step, sample };
         let found = fitted(&configs(&MIXED), truth, false, 1);
@@ -78,7 +78,7 @@ fn step_and_sample_factors_are_recovered_from_rows_of_both_bottlenecks() {
 }
 
 #[test]
-fn intervals_contain_the_truth_about_as_often_as_stated() {
+fn refit_confidence_intervals_contain_the_true_factor_in_90_percent_of_fits() {
     let truth = Factors { step: 1.3, sample: 0.8 };
     let (mut inside, mut widths) = ([0; 2], 0.0);
     const DRAWS: u64 = 40;
@@ -121,7 +121,7 @@ fn a_single_row_identifies_both_refit_factors_only_if_it_has_a_stall() {
 }
 
 #[test]
-fn an_outlier_hardly_changes_the_fit() {
+fn an_outlier_row_hardly_changes_the_refit_factors() {
     let configs = configs(&MIXED);
     let truth = Factors { step: 1.5, sample: 0.7 };
     let mut rows: Vec<Observed> = configs.iter().map(|of| simulated(*of, truth)).collect();
@@ -136,7 +136,7 @@ fn an_outlier_hardly_changes_the_fit() {
 }
 
 #[test]
-fn without_rows_there_is_no_fit() {
+fn a_refit_without_measurement_rows_gives_no_result() {
     let none = |_: &[Factors]| Ok::<_, Infallible>(Vec::new());
     assert_eq!(refit(&[], none).expect("nothing fails"), None);
 }

@@ -28,7 +28,7 @@ fn point(name: &str, used: Use, predicted: [f64; 3], measured: &[f64]) -> Point 
 }
 
 #[test]
-fn errors_are_relative_to_the_median_of_the_runs() {
+fn prediction_errors_are_relative_to_the_median_of_the_measured_runs() {
     let point = point("a", Use::HeldOut, [90.0, 104.0, 118.0], &[99.0, 100.0, 101.0]);
     let error = point.error(|run| run.samples_per_second).expect("an error");
     assert!((error - 0.04).abs() < 1e-12);
@@ -39,7 +39,7 @@ fn errors_are_relative_to_the_median_of_the_runs() {
 }
 
 #[test]
-fn points_whose_measurement_attempts_disagree_do_not_count() {
+fn validation_points_with_disagreeing_measurement_attempts_are_not_counted() {
     // System: runs within 1 % of each other, after a first attempt that was 8 % off and too noisy. Expectation: the noise is
     // the standard deviation between the medians of both attempts, 5.4 %, so the point does not count.
     let mut point = point("a", Use::HeldOut, [90.0, 104.0, 118.0], &[99.0, 100.0, 101.0]);
@@ -86,14 +86,14 @@ fn the_prediction_interval_covers_ninety_percent_of_predicted_runs() {
 }
 
 #[test]
-fn slowing_a_run_down_increases_its_stall_share() {
+fn a_slowdown_factor_lowers_throughput_and_raises_the_stall_share() {
     let slow = run(100.0).slowed(1.25);
     assert_eq!(slow.samples_per_second, 80.0);
     assert!((slow.stall - 0.6).abs() < 1e-12, "half of the time computes, which takes 0.4 now");
 }
 
 #[test]
-fn noise_is_pooled_over_groups_of_equal_runs() {
+fn run_to_run_noise_is_pooled_over_groups_of_repeated_runs() {
     let groups = [vec![run(99.0), run(101.0)], vec![run(198.0), run(202.0)], vec![run(5.0)]];
     let noisy = with_noise(&Profile::default(), &groups);
     let spread = noisy.noise.and_then(|fit| fit.value("run_to_run")).expect("a spread");
@@ -103,7 +103,7 @@ fn noise_is_pooled_over_groups_of_equal_runs() {
 }
 
 #[test]
-fn systematic_errors_of_predictions_count_as_noise() {
+fn systematic_prediction_errors_are_counted_as_run_to_run_noise() {
     // System: two runs of 110 where 100 were predicted, and two runs exactly as predicted. Expectation: the root of the mean
     // square error, 10 % over the root of 2, enlarged because there are only four runs.
     let (off, right) = ([run(110.0), run(110.0)], [run(50.0), run(50.0)]);
@@ -115,7 +115,7 @@ fn systematic_errors_of_predictions_count_as_noise() {
 }
 
 #[test]
-fn the_naive_model_takes_the_slowest_of_fetch_prepare_and_compute() {
+fn naive_throughput_is_the_slowest_of_fetch_prepare_and_compute() {
     // System: 2 readers that take 10 ms for each 1 MB, 2 threads that decode for 4 ms, steps of 32 samples in 0.1 s, each batch
     // used in two steps, and two such jobs. Expectation: fetch is 2 · 2 times 125/s, as each job has half of the 0.25 GB/s,
     // less than the 2/(10 ms) of its readers; prepare is 2 · 2 · min(2/4 ms, 2 cores ÷ 2 ÷ 4 ms); compute is 2 · 320/s.

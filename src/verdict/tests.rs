@@ -106,7 +106,7 @@ fn all() -> Vec<Scenario> {
 }
 
 #[test]
-fn every_kind_of_limit_can_be_lifted_in_some_scenario() {
+fn the_bottleneck_verdict_can_lift_each_kind_of_resource_limit() {
     let all = all();
     let found = all.iter().flat_map(all_lifted).map(|lifted| lifted.lever);
     let found: BTreeSet<&str> = found.collect();
@@ -116,7 +116,7 @@ fn every_kind_of_limit_can_be_lifted_in_some_scenario() {
 }
 
 #[test]
-fn lifted_limits_are_described_with_key_resource_and_amounts() {
+fn the_verdict_describes_lifted_resource_limits_with_key_and_amounts() {
     let now = read(READING);
     let said = |kind, at| {
         let lever = Lever { kind, at };
@@ -159,7 +159,7 @@ fn lifted_limits_are_described_with_key_resource_and_amounts() {
 }
 
 #[test]
-fn keys_of_loader_limits_name_the_loader_preset_and_setting() {
+fn the_verdict_names_the_scenario_key_of_the_loader_preset_or_stage() {
     // System: presets and stages of a job whose name is the same as a placeholder in keys. Expectation: the placeholder is
     // replaced, the name is not.
     let key = |loader: &str, kind: Kind| {
@@ -177,7 +177,7 @@ fn keys_of_loader_limits_name_the_loader_preset_and_setting() {
 }
 
 #[test]
-fn lifting_the_limit_doubles_a_fractional_number_of_cores() {
+fn the_verdict_doubles_a_fractional_number_of_cores_to_lift_the_core_limit() {
     let now = read(&READING.replace("cores = 8", "cores = 1.5"));
     let then = super::relax::relaxed(&now, Lever { kind: Kind::Cores, at: 0 }).expect("more cores");
     let node = &then.cluster.node;

@@ -55,7 +55,7 @@ fn time_to_accuracy_is_epochs_times_samples_over_throughput() {
 }
 
 #[test]
-fn the_statistical_batch_is_global_unless_models_are_averaged() {
+fn epochs_to_accuracy_follow_the_global_or_the_per_copy_batch_as_configured() {
     // System: two nodes of two model copies, batch 16 each. Expectation: the epochs at batch 64 (global) or at
     // batch 16 (model copy).
     let cluster = [("job.nodes", "2"), ("job.parallel.data.copies_per_node", "2")];
@@ -82,7 +82,7 @@ fn a_run_that_reaches_the_accuracy_target_reports_the_observed_time() {
 }
 
 #[test]
-fn warm_up_and_staging_are_not_extrapolated() {
+fn time_to_accuracy_extrapolates_only_throughput_after_the_warm_up() {
     // System: starved at first because the queue is empty, or 0.1 s of staging first. Expectation: the time of
     // the run itself, plus the remaining samples at the rate after the warm-up.
     let changes = [("job.accuracy", "{ epochs = 100 }"), ("run.warm_up", "30")];
@@ -145,7 +145,7 @@ fn echoing(interval: u32, usefulness: &str) -> Report {
 }
 
 #[test]
-fn data_echoing_is_free_up_to_the_ratio_of_input_to_training_then_linear() {
+fn epoch_time_with_data_echoing_is_the_larger_of_loading_and_training_time() {
     // System: a batch is loaded in 600 ms, one training step on it takes 100 ms. Expectation: an epoch takes
     // max(600, k · 100 ms) for each batch that is used k times.
     for interval in [1, 2, 4, 6, 8, 12, 16] {
@@ -157,7 +157,7 @@ fn data_echoing_is_free_up_to_the_ratio_of_input_to_training_then_linear() {
 }
 
 #[test]
-fn published_speed_up_of_data_echoing_follows_from_its_ratio_and_one_usefulness() {
+fn data_echoing_matches_the_published_speed_up_with_one_fitted_parameter() {
     // Choi et al., Faster Neural Network Training with Data Echoing, 2019, arXiv 1907.05550: ResNet-50 on
     // ImageNet over a network, input 6 times as long as training, each batch used 5 times, wall time to the
     // target 3.25 times as short. Here the four repetitions are worth 0.5625 of a fresh batch each.
@@ -179,7 +179,7 @@ fn published_speed_up_of_data_echoing_follows_from_its_ratio_and_one_usefulness(
 }
 
 #[test]
-fn samples_repeated_by_circular_queues_count_with_their_usefulness() {
+fn samples_repeated_by_circular_queues_count_as_a_fraction_of_fresh_samples() {
     // System: the trainer reads 16 samples each 1 ms and 3,101 samples a second are fresh. Expectation: each
     // other sample counts for half of a fresh one.
     let scenario = changed(&[

@@ -226,7 +226,7 @@ fn simulator() -> impl Iterator<Item = (String, String)> {
 }
 
 #[test]
-fn the_simulators_world_only_routes_events() {
+fn the_event_routing_world_type_is_implemented_in_one_short_file() {
     // Expectation: the behaviour of a component is in its owner's files; the world has one short file.
     for (path, text) in simulator() {
         let is_world = path == "sim/world.rs";
@@ -237,7 +237,7 @@ fn the_simulators_world_only_routes_events() {
 }
 
 #[test]
-fn components_of_the_simulator_do_not_name_their_owners() {
+fn simulator_components_do_not_refer_to_their_owners_or_to_each_other() {
     // System: jobs own loaders and communicators; the world owns jobs and the other components. Expectation:
     // components are called by their owners and report by notices; they name neither the owner of jobs nor the
     // world nor each other.

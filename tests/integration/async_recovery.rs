@@ -132,7 +132,7 @@ fn learners(changes: Changes<'_>) -> Scenario {
 }
 
 #[test]
-fn the_reference_model_of_learners_is_written_once_whatever_their_number() {
+fn the_reference_model_is_written_once_for_any_number_of_learners() {
     // System: checkpoints of 500 MB at 100 MB/s, due 10 steps after the last, of models that are averaged every
     // 5 steps. Expectation: 5 s after steps 10, …, 50, less the step that learners compute meanwhile, whatever
     // their number.
@@ -272,7 +272,7 @@ fn after_a_failure_each_loader_resumes_at_the_batch_of_its_model_copy() {
 }
 
 #[test]
-fn staleness_counts_no_updates_that_failures_lost() {
+fn updates_lost_in_failures_do_not_count_towards_staleness() {
     // System: model copies of 1 s and 2.6 s with asynchronous servers. Expectation: as many updates are counted
     // as steps of model copies, however often the job failed.
     let of = |changes: Changes<'_>| {
@@ -319,7 +319,7 @@ fn steps_after_the_saved_average_are_lost_in_a_failure() {
 }
 
 #[test]
-fn servers_without_slack_equal_synchronous_servers_under_failures() {
+fn parameter_servers_with_zero_staleness_act_synchronously_under_failures() {
     // System: steps that vary, and random failures. Expectation: equal outcomes, to the picosecond.
     let changes = [
         FAST,
@@ -368,7 +368,7 @@ fn the_tuned_number_of_learners_survives_failures() {
 }
 
 #[test]
-fn times_of_asynchronous_jobs_under_failures_match_daly() {
+fn times_of_asynchronous_jobs_under_failures_match_dalys_formula() {
     // System: 6,000 steps of 1 s; 5 s to write a checkpoint, 20 s to restart, one failure of the job every
     // 1,000 s: two nodes with a mean time between failures of 2,000 s each, or three of 3,000 s with a server
     // on a node of its own. Local SGD averages every 5 steps; servers are stale-synchronous. Expectation:

@@ -216,7 +216,7 @@ fn jobs_with_failures_at_any_instant_finish_with_all_samples() {
 }
 
 #[test]
-fn resuming_at_the_epoch_repeats_samples_of_asynchronous_model_copies() {
+fn resuming_at_the_epoch_start_repeats_samples_of_asynchronous_model_copies() {
     // System: each kind, one failure after a checkpoint, and `resume = "epoch"`. Expectation: repeated samples
     // are not fresh: as many fresh samples as without the failure, up to two steps in excess, and more samples
     // in total.

@@ -55,7 +55,7 @@ fn bytes_of_averaging_between_gpus_do_not_depend_on_the_number_of_learners() {
 }
 
 #[test]
-fn learners_train_on_while_models_are_averaged() {
+fn learners_continue_training_while_models_are_averaged() {
     // System: one learner for each GPU, 1 ms steps, 0.9 ms for the ring. Expectation: no GPU waits; at a tenth
     // of the bandwidth the ring itself sets the pace, since averagings follow one another.
     let at =
@@ -91,7 +91,7 @@ fn the_average_is_updated_before_the_next_correction_of_learners() {
 }
 
 #[test]
-fn compute_and_stalls_add_up_to_overlapping_steps() {
+fn compute_and_stalls_add_up_to_step_time_when_averaging_overlaps_steps() {
     let job = &run(&[
         (NUMBER, "3"),
         (MEMORY, "\"50 GB/s\""),
@@ -130,7 +130,7 @@ fn a_longer_averaging_period_absorbs_step_jitter() {
 }
 
 #[test]
-fn bandwidth_algorithm_and_latency_matter_where_averaging_is_exposed() {
+fn exposed_averaging_time_depends_on_algorithm_bandwidth_and_latency() {
     let intra = |rate: &str| format!("{{ kind = \"switch\", bandwidth = \"{rate}\" }}");
     let (slow, fast) = (intra("1 GB/s"), intra("2 GB/s"));
     let at = |changes: &[(&str, &str)]| time(changes);
@@ -171,7 +171,7 @@ fn epochs_to_accuracy_grow_by_the_averaging_factor_not_the_number_of_models() {
 }
 
 #[test]
-fn learners_ahead_of_others_do_not_end_the_run_early_or_report_bubbles() {
+fn fast_learners_do_not_end_an_epoch_early_or_report_pipeline_bubbles() {
     // System: GPUs of two speeds, whose learners are averaged every ten steps, one epoch of data, and a tuning
     // policy that never acts. Expectation: the epoch is trained on to its last whole step, as with averaging in
     // each step; the fast learners' stalls are due to computation of their slow peers.
@@ -242,7 +242,7 @@ fn the_bottleneck_of_slow_averaging_is_gpu_memory_or_network() {
 }
 
 #[test]
-fn settings_of_the_averaging_collective_are_reported_without_effect_on_one_gpu() {
+fn settings_of_the_averaging_collective_on_one_gpu_are_reported_as_ineffective() {
     let one = [(NUMBER, "2"), ("job.parallel.data.copies_per_node", "1")];
     let keys = [
         ("algorithm", "\"hierarchical\""),

@@ -81,7 +81,7 @@ fn a_shuffle_buffer_is_full_before_the_first_sample_leaves_it() {
 }
 
 #[test]
-fn throughput_of_chained_queues_is_that_of_their_slowest_threads() {
+fn throughput_of_chained_queues_is_set_by_the_slower_group_of_threads() {
     // System: readers of 1 ms a sample, then threads that decode for 3 ms each, on two cores.
     // Expectation: the slower of readers ÷ 1 ms and threads ÷ 3 ms; neither capacity matters.
     let step = |readers: u32, threads: u32, capacity: u32| {
@@ -109,7 +109,7 @@ fn throughput_of_chained_queues_is_that_of_their_slowest_threads() {
 }
 
 #[test]
-fn an_auto_tuned_prefetch_grows_when_it_was_full_and_ran_empty() {
+fn an_auto_tuned_prefetch_grows_only_if_the_loader_is_sometimes_too_slow() {
     // System: prefetch "auto". Expectation: with a loader that is always faster than the trainer it stays at
     // one batch; with a loader that is always slower it grows to two, since the second batch is never ready;
     // with a loader that is faster on average only, it grows, and the trainer waits less than with one batch.

@@ -54,7 +54,7 @@ fn steady_miss_ratios_of_the_page_cache_match_closed_forms() {
 }
 
 #[test]
-fn the_default_policy_has_the_measured_miss_ratios_of_page_caches() {
+fn the_default_eviction_policy_reproduces_measured_page_cache_misses() {
     // Measured: Mohan et al., VLDB 2021, section 4.3: 85 % of the files missed where 35 % fit, 53 %
     // where 65 % fit.
     assert_near("35 %", steady_misses(&[]), 0.85, 0.03);
@@ -71,7 +71,7 @@ fn the_page_cache_evicts_least_recently_used_shards() {
 }
 
 #[test]
-fn the_first_epoch_misses_and_later_epochs_hit() {
+fn page_cache_reads_miss_in_the_first_epoch_and_hit_in_later_epochs() {
     let all = outcome(&[("run.epochs", "3"), (&*format!("{CACHE}.capacity"), "\"400 MB\"")]);
     let cache = &all.jobs[0].cache;
     assert_eq!(cache[0], CacheRequests { hits: 0, misses: 4000 });
@@ -171,7 +171,7 @@ fn cached_decoded_samples_are_neither_read_nor_decoded_again() {
 }
 
 #[test]
-fn a_decoded_cache_that_cannot_work_is_refused() {
+fn invalid_settings_of_the_decoded_sample_cache_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     let read_apart = "job.loader={ stages = [{ name = \"read\", workers = 1, per_sample = [\"read\"], \
                       buffer = 40 }, { name = \"decode\", workers = 1, per_sample = [{ compute = \

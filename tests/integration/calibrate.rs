@@ -173,7 +173,7 @@ fn invalid_calibrations_are_refused_before_any_file_is_created() {
 }
 
 #[test]
-fn samples_of_different_plans_are_not_mixed() {
+fn calibration_samples_of_different_plans_are_not_mixed() {
     let place = place();
     place.forebay(&arguments("tiny.toml", &["--only", "clock"])).assert().success();
     place.write("other.toml", &TINY.replace("1 ms", "2 ms"));

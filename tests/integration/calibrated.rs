@@ -50,7 +50,7 @@ fn assert_near(value: f64, expected: f64, tolerance: f64) {
 const IDLE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
 
 #[test]
-fn a_step_alone_on_the_cores_takes_the_time_of_its_fitted_law() {
+fn a_cpu_training_step_without_competing_load_takes_its_calibrated_time() {
     // System: a loader that takes no time, training threads on two cores, also more threads than cores and
     // cores that slow each other. Expectation: the law `fixed + per_sample · batch`, which was measured under
     // these conditions, or the floor if the law is below it.
@@ -100,7 +100,7 @@ fn a_step_competes_with_the_loader_for_cores() {
 }
 
 #[test]
-fn core_slots_and_core_sharing_agree_where_every_thread_has_a_core() {
+fn a_core_slowdown_beyond_the_number_of_threads_changes_no_step_time() {
     // System: three threads in total. Expectation: 3 cores in slots give the same steps as 4 shared cores,
     // whose core speed falls only with a fourth thread, which does not exist; core utilisation adds up.
     let slots = outcome(&[("cluster.node.cores", "3")]);
@@ -157,7 +157,7 @@ fn reads_of(size: &str, disk: &str, threads: &str) -> (f64, Outcome) {
 }
 
 #[test]
-fn core_seconds_of_a_read_overlap_its_storage_time() {
+fn cpu_time_of_a_read_overlaps_its_storage_time() {
     // System: 1 MB after 50 µs at 4 GB/s: 300 µs, during a part of which a core is busy. Expectation: one
     // thread takes 300 µs, or the core-seconds if they are more.
     let disk = "bandwidth = \"8 GB/s\", per_stream = \"4 GB/s\", latency = \"50 us\"";
@@ -197,7 +197,7 @@ fn warm_reads_are_limited_by_the_cores_or_the_disk() {
 }
 
 #[test]
-fn one_reader_takes_the_time_of_the_profile_s_fitted_law() {
+fn reads_by_one_thread_take_the_time_given_by_the_profile() {
     // System: direct reads of 100 kB with the example profile: 100 µs and 400 MB/s, of which 15 µs on a core
     // and 50 µs of the limit of 20000 operations a second. Expectation: 350 µs.
     let profile =
@@ -224,7 +224,7 @@ fn by_cause(outcome: &Outcome) -> Vec<(Cause, f64)> {
 }
 
 #[test]
-fn stalls_for_reads_on_a_core_are_transfer_and_waits_for_a_core_are_cpu_wait() {
+fn stalls_on_reads_are_split_into_transfer_and_waits_for_a_core() {
     // System: two threads whose reads take 1 ms of one core and nothing else; a batch of 2 every 2 ms, of which
     // 0.5 ms are computed. Expectation, as with decoding: first 1 ms of waiting for the core, of which 0.5 ms
     // are hidden by computation, then 1 ms on the core. Costs per byte give the same result as fixed costs.
@@ -249,7 +249,7 @@ fn stalls_for_reads_on_a_core_are_transfer_and_waits_for_a_core_are_cpu_wait() {
 }
 
 #[test]
-fn compute_and_stalls_add_up_to_every_step() {
+fn compute_and_stalls_add_up_to_the_duration_of_every_step() {
     // System: all features at once, with sizes that vary. Expectation: each step's compute and stalls add up to
     // its duration.
     let changes = [

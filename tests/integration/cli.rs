@@ -116,7 +116,7 @@ fn a_scenario_is_read_from_standard_input() {
 }
 
 #[test]
-fn a_run_writes_its_trace_figure_and_report() {
+fn a_run_writes_its_trace_plot_and_report_to_files() {
     let place = Place::new();
     let arguments = ["--trace", "t.json", "--figure", "f.svg", "--output", "r.txt"];
     let out = place.forebay(&[&["run", "s.toml"], &arguments[..]].concat()).assert().success();
@@ -178,7 +178,7 @@ fn completions_and_manual_pages_cover_all_commands() {
 }
 
 #[test]
-fn two_reports_are_compared_figure_by_figure() {
+fn diff_compares_two_reports_metric_by_metric() {
     // System: a job fed by one thread, and the same job with four. Expectation: the step time is shorter,
     // marked as a real difference, by the share that follows from both reports; a report does not differ from
     // itself.

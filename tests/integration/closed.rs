@@ -107,7 +107,7 @@ fn mean_value_analysis_matches_hand_computed_throughput() {
 }
 
 #[test]
-fn simulated_rates_with_exponential_times_match_mean_value_analysis() {
+fn simulated_throughput_with_exponential_times_matches_mean_value_analysis() {
     // System: N threads that cycle through a delay of 2 ms, a bandwidth of 1 ms a sample and c cores of 1.5 ms
     // a sample. Expectation: the network has product form, so the rate is that of mean value analysis.
     let [latency, size, decode] = EXPONENTIAL;

@@ -279,7 +279,7 @@ fn a_duration_ends_the_run_in_the_middle_of_a_step() {
 }
 
 #[test]
-fn a_live_run_fails_if_never_started_and_reports_if_stopped_at_once() {
+fn a_live_run_fails_if_never_started_but_has_an_outcome_if_stopped_at_once() {
     let scenario = scenario(5, "model.step = \"1 ms\"", &read(FAST));
     let stop = AtomicBool::new(false);
     let part = CopyTask::default();
@@ -308,7 +308,7 @@ fn slow_copies_of_pinned_batches_to_the_device_cause_stalls() {
 }
 
 #[test]
-fn kernel_launches_longer_than_the_step_are_stalls() {
+fn kernel_launches_longer_than_gpu_compute_cause_launch_stalls() {
     // System: a device of 1 ms, launches of 4 ms; then a device that begins only after a launch. Expectation:
     // stalls for the launch, and no others except for cores.
     for (launch, least) in [("\"4 ms\"", 2e-3), ("{ work = \"4 ms\", overlap = false }", 3e-3)] {

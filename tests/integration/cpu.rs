@@ -324,7 +324,7 @@ fn threads_within_a_worker_speed_up_decoding_and_compete_for_cores() {
 }
 
 #[test]
-fn the_rate_per_core_falls_when_memory_bandwidth_is_full() {
+fn throughput_per_core_falls_when_memory_bandwidth_is_saturated() {
     // System: Plumber's ResNet pipeline on 16 cores (MLSys 2022): 1.8 minibatches a second per core, 1.4 with
     // all cores. Here 1 ms a sample, 1 GB/s of memory traffic per core, and a memory bandwidth of 16 · 1.4 ÷
     // 1.8 cores. Expectation: 1 sample per millisecond and core up to 12 cores, 1.4 ÷ 1.8 at 16.

@@ -193,7 +193,7 @@ fn batches_of_four_fill_half_to_two_thirds_of_a_gpu_except_for_lenet() {
 }
 
 #[test]
-fn step_times_of_the_five_models_follow_from_their_layers_and_flops() {
+fn step_times_of_five_neural_networks_follow_from_layers_and_flops() {
     // Expectation: 62.5 us for each layer of the catalogue's model, and three times its forward pass at 62 % of
     // 10.97 TFLOP/s; VGG-16 is the variant for 32 x 32 images, with one linear layer.
     let scenario = shipped("crossbow-models", &[]);

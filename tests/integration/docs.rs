@@ -251,7 +251,7 @@ fn every_documented_command_is_accepted_and_names_existing_files() {
 }
 
 #[test]
-fn every_scenario_of_readme_and_guide_resolves() {
+fn every_scenario_in_readme_and_guide_is_valid() {
     let mut whole = 0;
     for page in pages() {
         let mut above = String::new();

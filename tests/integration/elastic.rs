@@ -23,7 +23,7 @@ const EXCHANGE: f64 = 102e6 / 1.25e9;
 const STEP: f64 = 0.25;
 
 #[test]
-fn the_central_server_limits_elastic_averaging_as_in_the_scenario_header() {
+fn throughput_of_elastic_averaging_is_bounded_by_the_central_servers_nic() {
     // System: 8, 16 and 32 copies, each of which uses the centre's NIC for 82 ms in each direction per
     // exchange; steps of 250 ms. Expectation, as in the header: the NIC bounds throughput at any period; where
     // it is the bottleneck, throughput is near the bound, whatever the number of copies; at three times the

@@ -54,7 +54,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn other_plot_recipes_are_drawn_when_one_simulation_fails() {
+fn valid_plot_recipes_are_drawn_even_if_other_recipes_fail() {
     // System: a recipe whose simulation does not end, one whose simulation needs too much memory, and valid ones between them.
     // Expectation: the valid recipes are drawn, also after a failure, and all failures are reported at the end.
     let place = place();

@@ -28,7 +28,7 @@ fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn step_times_and_starvation_threshold_match_measured_values() {
+fn lenet_step_times_and_starvation_threshold_match_published_measurements() {
     let (starved, memory) = (run(8, 1, 48).step, in_memory());
     assert_near("step time with the queue exhausted", starved, 50e-3, 0.20);
     assert_near("step time in memory", memory, 3e-3, 0.20);

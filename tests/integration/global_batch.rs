@@ -78,7 +78,7 @@ fn epochs_to_accuracy_grow_only_with_weak_scaling() {
 }
 
 #[test]
-fn a_global_batch_that_does_not_divide_is_refused() {
+fn a_global_batch_not_divisible_by_the_number_of_model_copies_is_refused() {
     let unequal = "job.parallel.data={ copies_per_node = [4, 2], loaders = \"per-rank\" }";
     let text = base().replace("batch = 16", "global_batch = 256");
     let both = base().replace("batch = 16", "batch = 16\nglobal_batch = 256");

@@ -38,7 +38,7 @@ fn doctor_lists_available_and_missing_hardware_and_libraries() {
 }
 
 #[test]
-fn doctor_reports_a_file_that_is_no_library() {
+fn doctor_reports_a_library_file_that_cannot_be_opened() {
     let place = Place::new();
     place.write("libcudnn.so.9", "nonsense");
     let here = place.directory().display().to_string();
@@ -89,7 +89,7 @@ fn calibrating_a_cpu_and_gpu_plan_without_a_gpu_measures_only_the_cpu() {
 }
 
 #[test]
-fn invalid_devices_are_refused() {
+fn invalid_calibration_devices_and_precisions_are_refused() {
     let place = Place::new();
     let refused = |arguments: &[&str], said: &str| {
         let ended = place.forebay(arguments).assert().code(2);

@@ -220,7 +220,7 @@ fn unsupported_settings_of_live_runs_on_gpus_are_refused() {
 /// Every point of the shipped validation plan on a GPU can be predicted from a profile of one GPU, and the plan
 /// holds out enough points, over every dimension.
 #[test]
-fn shipped_gpu_validation_plan_can_be_predicted_and_holds_out_points() {
+fn every_point_of_the_shipped_gpu_validation_plan_can_be_predicted() {
     let place = Place::new();
     let mut profile = PROFILE.split_once("[step").expect("steps").0.to_owned();
     for model in ["lenet5", "resnet50", "gpt-small"] {
@@ -270,7 +270,7 @@ fn shipped_gpu_validation_plan_can_be_predicted_and_holds_out_points() {
 /// between the catalogue's sum of parameters, gradients, momentum and activations and 1.5 times this sum,
 /// because the catalogue omits temporary memory of the backward pass.
 #[test]
-fn memory_of_compiled_steps_matches_the_catalogue() {
+fn compiled_resnet50_steps_use_at_most_1_5_times_the_catalogue_memory() {
     let bytes = |batch: usize| block("resnet50", batch, Precision::Fp32).expect("known") as f64;
     let slope = (bytes(64) - bytes(16)) / 48.0;
     let line = bytes(16) + 16.0 * slope;

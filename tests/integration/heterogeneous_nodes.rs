@@ -193,7 +193,7 @@ fn a_group_without_a_pcie_tree_has_no_switches() {
 }
 
 #[test]
-fn a_ring_takes_the_time_of_its_slowest_nic() {
+fn a_ring_allreduce_takes_the_time_of_its_slowest_link() {
     // System: rings of four nodes with 6 messages of 30 MB each; two nodes may have half the NIC bandwidth.
     // Expectation: 360 ms with the slow NICs, 180 ms without, as flows and by formula.
     for (nic, seconds) in [("1 GB/s", 0.18), ("0.5 GB/s", 0.36)] {
@@ -347,7 +347,7 @@ fn stalls_for_slow_nodes_are_distinguished_from_stalls_for_the_network() {
 }
 
 #[test]
-fn job_copies_on_unequal_nodes_are_refused_if_derived_settings_differ() {
+fn job_copies_are_refused_if_settings_derived_from_their_nodes_differ() {
     // System: two copies of a job, each on two nodes, the second copy on another kind of node. Expectation:
     // refused if a setting found from the nodes differs and matters, and only then.
     let group = |keys: &str| format!("[cluster.group.g]\nnodes = 2\nnode = {{ {keys} }}\n");

@@ -340,7 +340,7 @@ fn samples_of_partial_batches_and_one_sample_shards_are_trained_on_once() {
 }
 
 #[test]
-fn a_failure_with_copies_in_different_epochs_loses_and_repeats_no_sample() {
+fn a_failure_with_model_copies_in_different_epochs_loses_and_repeats_no_sample() {
     // System: two model copies, out of step, ask one loader for batches; one fails about when the first of them
     // begins the second epoch. Expectation: each sample of both epochs, once.
     let kind = [

@@ -77,7 +77,7 @@ fn a_compressed_trace_that_expands_without_limit_is_refused() {
 }
 
 #[test]
-fn an_endless_record_of_an_earlier_calibration_is_refused() {
+fn an_earlier_calibration_record_that_is_a_device_file_is_refused() {
     let place = Place::new();
     std::fs::create_dir(place.path("out")).expect("a directory");
     std::os::unix::fs::symlink("/dev/zero", place.path("out/calibration.json")).expect("a link");
@@ -175,7 +175,7 @@ fn a_string_where_a_table_is_needed_is_refused_with_the_right_notation() {
 }
 
 #[test]
-fn rates_are_accepted_as_reports_print_them() {
+fn operation_rates_are_accepted_in_the_notation_of_reports() {
     let place = Place::new();
     for rate in ["40 k/s", "40 k /s", "40000 /s"] {
         let set = format!("storage.disk.file-server.operations=\"{rate}\"");

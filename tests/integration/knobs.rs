@@ -31,7 +31,7 @@ const IDLE_DECODE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
 const SERVER: &str = "storage.s.file-server";
 
 #[test]
-fn step_time_of_a_starved_job_matches_closed_forms_for_each_setting() {
+fn step_time_of_an_input_bound_job_follows_closed_forms_when_a_setting_changes() {
     // System: the base scenario, starved, with one key changed. Expectation: one thread's time per sample × 16
     // ÷ threads, or 16 samples at the rate of the new bottleneck.
     let cases: [(&str, &str, &str, f64); 13] = [
@@ -70,7 +70,7 @@ fn step_time_of_a_starved_job_matches_closed_forms_for_each_setting() {
 }
 
 #[test]
-fn without_starvation_step_time_is_the_compute_time_of_the_model() {
+fn step_time_of_a_job_that_never_waits_for_data_is_its_compute_time() {
     // System: data in memory. Expectation: fixed + batch · per_sample, divided by the speed of the GPU.
     let cases = [
         ("job.model.step", "{ fixed = \"2 ms\", per_sample = \"100 us\" }", 3.6e-3),
@@ -113,7 +113,7 @@ fn bandwidth_tables_are_indexed_by_the_number_of_transfers() {
 }
 
 #[test]
-fn fifo_and_shared_cores_differ_only_in_tail_latency() {
+fn core_scheduling_changes_the_longest_step_time_but_not_the_mean() {
     // System: 8 threads on 2 cores, 1 ms of decoding each, a batch of 1. Expectation: 0.5 ms a step in both
     // cases; shared cores finish all eight samples every 4 ms, slots two every 1 ms.
     let run = |scheduling| {
@@ -210,7 +210,7 @@ fn copies_to_the_device_move_decoded_bytes() {
 }
 
 #[test]
-fn fractional_and_adaptive_batch_intervals_match_closed_forms() {
+fn step_time_with_fractional_or_adaptive_steps_per_batch_matches_closed_forms() {
     // Expectation for an interval of 1.5: two batches in three steps, each step takes 1/1.5 of a starved one.
     let half = outcome(&[("job.batch_interval", "1.5")]);
     let fresh: u64 = half.jobs[0].steps.iter().map(|step| step.fresh).sum();
@@ -228,7 +228,7 @@ fn fractional_and_adaptive_batch_intervals_match_closed_forms() {
 }
 
 #[test]
-fn epochs_with_a_fractional_batch_interval_end() {
+fn a_one_epoch_run_with_a_fractional_number_of_steps_per_batch_terminates() {
     // System: 170 batches of 1.1 steps, a product that rounds up to 188, beside an endless background load.
     // Expectation: 187 steps, because the next would need a batch that is not read; the run ends by itself,
     // before the watchdog sets its flag.
@@ -270,7 +270,7 @@ fn a_circular_queue_repeats_samples_at_the_consumption_to_production_ratio() {
 }
 
 #[test]
-fn job_settings_for_prefill_start_stagger_and_copies_take_effect() {
+fn prefilled_queues_feed_first_steps_and_staggered_job_copies_start_in_turn() {
     let full = outcome(&[("job.prefill", "\"full\"")]).jobs.remove(0);
     assert_near("four batches at once", full.steps[3].end, 4e-3, 1e-9);
     assert!(outcome(&[]).jobs[0].steps[0].end > STARVED, "an empty queue starts starved");
@@ -286,7 +286,7 @@ fn job_settings_for_prefill_start_stagger_and_copies_take_effect() {
 }
 
 #[test]
-fn background_load_takes_its_share_of_the_server() {
+fn background_load_leaves_a_job_only_the_rest_of_the_storage_server_capacity() {
     // System: a server of 100 MB/s, threads that only transfer. Expectation: five streams of 10 MB/s, or 500
     // requests of 100 kB per second, leave 50 MB/s, and so do four endless streams without a cap beside the
     // job's four threads.
@@ -308,7 +308,7 @@ fn background_load_takes_its_share_of_the_server() {
 }
 
 #[test]
-fn loader_stage_throughput_depends_on_workers_and_unit_not_on_buffers() {
+fn throughput_of_a_loader_stage_depends_on_workers_but_not_on_buffer_size() {
     // System: a stage with 1 ms of core time per sample is the slowest. Expectation: 16 ms ÷ workers a step,
     // whatever the buffers; a stage of batches pays `per_item` once for each batch.
     let loader = |workers: u32, buffer: u32, unit: &str, work: &str| {
@@ -382,7 +382,7 @@ fn activations_between_stages_cross_the_link_between_gpus() {
 
 #[test]
 #[should_panic(expected = "no time has passed")]
-fn endless_queue_overwrites_at_one_simulated_instant_panic() {
+fn overwriting_a_circular_queue_endlessly_in_zero_simulated_time_panics() {
     // No scenario file gives this: circular queues are refused where nothing slows their workers.
     let mut scenario = changed(&[MEMORY, ("job.queue", "\"circular\"")]);
     scenario.jobs[0].loader.stages[0].per_sample.truncate(1);

@@ -41,7 +41,7 @@ fn step(what: &str, outcome: &Outcome, seconds: f64) {
 }
 
 #[test]
-fn a_sample_of_a_raw_array_is_one_request_without_an_open() {
+fn each_sample_of_a_raw_array_takes_one_request_without_reopening_the_file() {
     let raw = packed("{ raw = {} }");
     step("raw", &raw, LATENCY + 0.1 * MB + DECODE);
     // 8,000 samples of a data set of 1,000: each of four threads opens the file in each of eight epochs, and
@@ -177,7 +177,7 @@ fn every_layout_is_cached_in_the_page_cache() {
 }
 
 #[test]
-fn a_raw_array_is_striped_over_all_its_targets() {
+fn a_raw_array_file_is_read_from_as_many_storage_targets_as_its_stripe_count() {
     // System: four threads read samples of a stripe each from one file. Expectation: on four targets they use
     // separate targets, as with separate files; on one target they share it.
     let step = |count: u32| {

@@ -56,7 +56,7 @@ fn on_gpu(k: f64) -> (f64, f64) {
 const RING: f64 = 1.5 * 10e6 / 20e9;
 
 #[test]
-fn a_step_of_learners_takes_compute_gradient_sum_and_allreduce_in_turn() {
+fn step_time_with_learners_is_compute_plus_gpu_gradient_sum_plus_allreduce() {
     // System: k learners on each of g GPUs. Expectation: all compute together, then each GPU reads k gradients
     // and writes their sum, then one gradient of each GPU goes around a ring; none of these overlap.
     for (k, number) in NUMBERS {
@@ -115,7 +115,7 @@ fn gradient_sums_on_a_gpu_overlap_the_backward_pass_bucket_by_bucket() {
 }
 
 #[test]
-fn gradient_sums_synchronise_every_step_and_model_averaging_every_period() {
+fn learners_wait_every_step_for_gradient_sums_and_once_per_period_for_averaging() {
     // System: k learners whose steps vary, model and gradients so small that they take no time. Expectation:
     // with gradient sums all wait for the slowest of 4·k learners in each step; learners that average every
     // tenth step wait only there.
@@ -204,7 +204,7 @@ fn local_sgd_of_learners_pays_gpu_sum_and_allreduce_once_per_period() {
 }
 
 #[test]
-fn each_gpu_sends_one_gradient_sum_to_the_root_for_all_its_learners() {
+fn each_gpu_sends_the_root_gpu_one_gradient_sum_for_all_its_learners() {
     // System: parameters from the first GPU, gradients to it. Expectation: two learners take longer than one
     // only by the sum on their GPU: the bytes between GPUs are the same.
     let root = (SYNC, "{ reduce-broadcast = { parameters = \"10 MB\", update = \"1 ms\" } }");
@@ -213,7 +213,7 @@ fn each_gpu_sends_one_gradient_sum_to_the_root_for_all_its_learners() {
 }
 
 #[test]
-fn reports_state_exchanged_bytes_and_a_gpu_memory_bottleneck() {
+fn reports_state_the_bytes_exchanged_and_a_bottleneck_in_gpu_memory_bandwidth() {
     let two = report(&[(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")]);
     let sync = two.jobs[0].sync.clone().expect("gradients");
     assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (1, 10_000_000));
@@ -250,7 +250,7 @@ fn gradient_collective_settings_on_one_gpu_are_reported_as_ineffective() {
 }
 
 #[test]
-fn unsupported_exchanges_of_learners_are_refused() {
+fn synchronisation_methods_that_learners_do_not_support_are_refused() {
     // Expectation: each exchange is refused.
     let (two, auto) = ((NUMBER, "2"), (NUMBER, "{ auto = {} }"));
     let servers = "{ parameter-server = { parameters = \"10 MB\" } }";

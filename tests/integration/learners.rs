@@ -64,7 +64,7 @@ fn learners_use_the_idle_part_of_the_gpu_and_gain_less_in_larger_batches() {
 }
 
 #[test]
-fn by_default_learners_overlap_only_the_fixed_part_of_a_step() {
+fn by_default_gpu_learners_overlap_only_step_time_independent_of_batch_size() {
     // System: 1.6 ms and 0.1 ms for each sample, batches of 16. Expectation: half of the GPU is free, and a
     // third learner has to wait.
     let parts = (STEP, "{ fixed = \"1.6 ms\", per_sample = \"100 us\" }");
@@ -145,7 +145,7 @@ fn starved_learners_take_one_batch_each_per_step() {
 }
 
 #[test]
-fn settings_that_contradict_learners_are_refused() {
+fn invalid_or_incompatible_learner_settings_are_refused() {
     let two = (NUMBER, "2");
     let half = (OCCUPANCY, "0.5");
     for (changes, words) in [
@@ -301,7 +301,7 @@ fn more_learners_are_advised_where_gpus_are_not_full() {
 }
 
 #[test]
-fn occupancy_of_learners_follows_from_the_profile_of_the_model() {
+fn learner_occupancy_is_taken_from_a_fitted_profile_only_for_the_same_gpu() {
     // System: LeNet-5 with a profile in which 16 samples fill half of this GPU. Expectation: two learners with
     // batches of 16 do not slow each other, three take half as long again; a fit for another GPU does not
     // apply.

@@ -74,7 +74,7 @@ fn live_runs_report_power_settings_as_ineffective() {
 }
 
 #[test]
-fn live_model_copies_have_loaders_of_their_own() {
+fn live_runs_with_per_rank_loaders_have_one_loader_queue_per_rank() {
     let place = place();
     let ranks = "job.parallel={ data = { copies_per_node = 2, loaders = \"per-rank\" } }";
     let report = report(&place, &["--set", "cluster.node.gpus=4", "--set", ranks]);
@@ -285,7 +285,7 @@ fn live_runs_emulate_io_queues_to_an_nvme_of_target() {
 }
 
 #[test]
-fn live_runs_reuse_generated_data_which_is_deleted_at_the_end() {
+fn consecutive_live_runs_reuse_generated_data_and_finally_delete_all_files() {
     let place = place();
     let before = place.files();
     let file = ScenarioFile::open(&place.path("live.toml")).expect("a scenario");

@@ -75,7 +75,7 @@ fn gradient_exchange_every_h_steps_divides_the_cost_per_step_by_h() {
 }
 
 #[test]
-fn accumulated_gradients_overlap_only_the_last_backward() {
+fn accumulated_gradients_overlap_only_the_last_backward_pass() {
     // System: four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each reduced in 25 ms. Expectation: with
     // accumulation over three steps, 37.5 ms are hidden behind the last step and 62.5 ms are not; averaging of
     // parameters hides none.
@@ -133,7 +133,7 @@ fn quantised_gradients_shorten_allreduces_and_cost_gpu_time() {
 }
 
 #[test]
-fn sparse_gradients_use_an_allgather_that_grows_with_the_ranks() {
+fn time_of_a_sparse_gradient_allgather_grows_with_the_number_of_ranks() {
     // System: a hundredth of 100 MB on each of n ranks. Expectation: an allgather of n MB, by formula: (n − 1)
     // MB through each NIC, where a quantised allreduce of 1 MB moves 2 (n − 1)/n MB; so with many ranks sparse
     // gradients are slower.
@@ -164,7 +164,7 @@ fn sparse_gradients_use_an_allgather_that_grows_with_the_ranks() {
 }
 
 #[test]
-fn compute_and_stalls_add_up_with_periodic_exchanges() {
+fn step_time_with_periodic_exchanges_is_the_sum_of_compute_and_stall_time() {
     // System: exchanges every three steps, together with every other cause of stalls. Expectation: compute and
     // stalls make up each step (which `outcome` checks), and the same seed gives the same outcome.
     let model = "model.step = \"100 ms\"";
@@ -217,7 +217,7 @@ fn time_to_accuracy_counts_accumulated_steps_in_the_batch_size() {
 }
 
 #[test]
-fn invalid_exchange_settings_are_refused_and_ineffective_ones_reported() {
+fn invalid_exchange_settings_are_refused_and_ineffective_settings_reported() {
     let wrong = |keys: &str, from: &str, to: &str| {
         let text = text(2, 2, keys).replace(from, to);
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
@@ -252,7 +252,7 @@ fn invalid_exchange_settings_are_refused_and_ineffective_ones_reported() {
 }
 
 #[test]
-fn the_local_sgd_figure_supports_its_title() {
+fn compression_speeds_up_gradient_exchange_at_1_gbit_s_but_not_at_25_gbit_s() {
     // System: `scenarios/local-sgd.toml`. Expectation: sparse gradients are fastest at 1 Gbit/s, averaging
     // every 8 steps at 10 Gbit/s, and at 25 Gbit/s compression is slower than none.
     let of = |nic: &str, keys: &str| {

@@ -75,7 +75,7 @@ fn remote_reads_cross_two_nics_and_local_reads_none() {
 }
 
 #[test]
-fn slow_nics_make_local_sampling_faster() {
+fn with_slow_nics_local_sampling_is_faster_than_random_sampling() {
     // System: NICs of 50 MB/s, disks of 1 GB/s; an epoch is 100 MB for each node. Expectation: with local reads
     // an epoch takes 0.1 s; at random, three quarters of it cross the NIC, 1.5 s, or half of it with two
     // replicas, 1 s; up to half as much longer, because at any time some NIC serves several nodes.
@@ -119,7 +119,7 @@ fn remote_reads_and_gradients_share_the_nics() {
 }
 
 #[test]
-fn staged_parts_of_a_data_set_have_replicas() {
+fn staging_copies_a_data_set_to_nodes_with_the_specified_number_of_replicas() {
     // System: the data set comes from a server, from which each node copies its part. Expectation: r quarters
     // of it to each node, and reads as with parts that were there from the start.
     let server = ("storage.blob", "{ file-server = { bandwidth = \"1 GB/s\" } }");

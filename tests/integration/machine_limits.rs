@@ -88,7 +88,7 @@ fn every_command_respects_the_cpu_affinity_mask() {
 }
 
 #[test]
-fn fractional_core_counts_are_accepted_as_doctor_reports_them() {
+fn fractional_core_counts_give_proportional_decoding_throughput() {
     // System: two workers that each compute for 1 ms a sample, on 1.5 cores, as a setting or from the profile's
     // machine. Expectation: 1500 samples a second in both cases.
     let place = Place::new();

@@ -42,7 +42,7 @@ fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn simulated_throughput_reproduces_the_measured_table() {
+fn simulated_storage_throughput_equals_or_interpolates_the_measured_table() {
     // System: as many readers as in a column, files of the size of a row. Expectation: the throughput of the
     // table's entry.
     let sizes = [("4 KiB", 4096.0), ("64 KiB", 65_536.0), ("1 MiB", 1_048_576.0)];
@@ -72,7 +72,7 @@ fn simulated_throughput_reproduces_the_measured_table() {
 }
 
 #[test]
-fn requests_of_different_sizes_share_the_storage_by_time() {
+fn concurrent_requests_of_different_sizes_get_equal_shares_of_storage_time() {
     // System: two readers of 64 KiB and two of 1 MiB on one node, always four at once. Expectation: each reader
     // gets a quarter of the throughput of four readers of its size.
     let other = r#"[{ name = "j", dataset = "d", storage = "s", batch = 16,
@@ -95,7 +95,7 @@ fn requests_of_different_sizes_share_the_storage_by_time() {
 }
 
 #[test]
-fn nodes_share_only_remote_measured_storage() {
+fn storage_with_a_measured_table_is_shared_between_nodes_only_if_remote() {
     // System: two nodes with two readers each. Expectation: remote storage serves them as four readers, local
     // storage serves each node as two readers; remote reads are no faster than the NIC.
     let size = 1_048_576.0;

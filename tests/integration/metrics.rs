@@ -92,7 +92,7 @@ fn pairs(report: &Report) -> impl Iterator<Item = (&'static Metric, usize)> {
 }
 
 #[test]
-fn every_metric_equals_its_value_in_the_json_report() {
+fn every_metric_of_a_report_has_the_same_value_in_its_json_output() {
     // System: short runs of scenarios that together cover everything in reports. Expectation: each metric
     // equals the value at its place in JSON, and each is a number in at least one of them.
     let short = |name: &str, more: &[(&str, &str)]| {
@@ -144,7 +144,7 @@ fn every_metric_equals_its_value_in_the_json_report() {
 }
 
 #[test]
-fn the_report_schema_contains_every_metric_and_every_key() {
+fn the_json_schema_of_reports_contains_every_metric_and_report_key() {
     // System: `forebay schema report`, and the report of a run. Expectation: each key of the report is in the
     // schema.
     let schema = forebay(&["schema", "report"]).assert().success();

@@ -39,7 +39,7 @@ fn demand(scenario: &Scenario) -> f64 {
 }
 
 #[test]
-fn imported_dlio_workloads_keep_their_meaning() {
+fn importing_a_dlio_workload_preserves_batch_size_files_threads_and_step_time() {
     let unet = dlio::read(&[file("unet3d_h100.yaml")], &[]).expect("a workload");
     assert_eq!((unet.name.as_str(), unet.pytorch, unet.batch), ("unet3d", true, 7));
     assert_eq!((unet.files, unet.samples_per_file, unet.shuffled), (168, 1, true));
@@ -198,7 +198,7 @@ fn an_accelerator_without_stalls_reads_at_the_rate_published_by_mlperf() {
 }
 
 #[test]
-fn utilisation_falls_at_the_measured_number_of_accelerators() {
+fn simulated_accelerator_utilisation_matches_published_juicefs_measurements() {
     // Measured on JuiceFS (openEuler, 2025): U-Net3D from one host with 5 and 6 accelerators on 15.1 GB/s, 98
     // and 83 %; ResNet-50 with 50 and 55 on 9.2 GB/s, 95 and 86 %; 16 reading threads and 1. Step times are set
     // so that the first point of each pair reads at the measured rate, 3.02 and 0.1937 GB/s.

@@ -27,7 +27,7 @@ fn runs(text: &str, what: &str) -> Vec<String> {
 }
 
 #[test]
-fn new_scenarios_of_every_loader_and_storage_run_without_remarks() {
+fn scenarios_generated_for_every_loader_and_storage_run_without_warnings() {
     // System: each loader with each storage, and models that need one GPU or several. Expectation: the written
     // scenario is accepted, has no remark, and runs.
     let mut remarks = Vec::new();
@@ -72,7 +72,7 @@ fn new_scenarios_of_every_data_set_and_model_are_accepted() {
 }
 
 #[test]
-fn new_writes_a_scenario_that_run_and_sweep_accept() {
+fn run_and_sweep_accept_a_scenario_written_by_the_new_command() {
     let place = Place::new();
     let arguments =
         ["new", "--loader", "pytorch", "--storage", "nfs", "--gpus", "2", "--nodes", "2"];
@@ -112,7 +112,7 @@ fn new_writes_a_scenario_that_run_and_sweep_accept() {
 }
 
 #[test]
-fn the_new_command_writes_a_scenario_by_default_and_help_lists_defaults() {
+fn the_new_command_without_arguments_writes_a_scenario_of_the_defaults_in_help() {
     let plain = forebay(&["new"]).assert().success();
     let named = forebay(&["new", "scenario", "--yes"]).assert().success();
     assert_eq!(plain.get_output().stdout, named.get_output().stdout);
@@ -136,7 +136,7 @@ fn the_new_command_writes_a_scenario_by_default_and_help_lists_defaults() {
 }
 
 #[test]
-fn new_writes_plot_recipes_and_plans_that_are_accepted() {
+fn plot_recipes_and_probe_plans_written_by_the_new_command_are_valid() {
     let place = Place::new();
     place.forebay(&["new", "plot", "--scenario", "s.toml", "-o", "f.toml"]).assert().success();
     place.forebay(&["plot", "f.toml", "--threads", "1"]).assert().success();
@@ -155,7 +155,7 @@ fn new_writes_plot_recipes_and_plans_that_are_accepted() {
 }
 
 #[test]
-fn invalid_options_of_new_are_refused_with_the_nearest_name_or_range() {
+fn invalid_options_of_the_new_command_are_refused_with_a_suggestion_or_range() {
     let place = Place::new();
     let cases = [
         (&["new", "--loader", "pytorhc"][..], "did you mean `pytorch`?"),
@@ -190,7 +190,7 @@ fn invalid_options_of_new_are_refused_with_the_nearest_name_or_range() {
 }
 
 #[test]
-fn new_escapes_names_in_toml() {
+fn the_new_command_escapes_special_characters_of_names_in_toml() {
     for name in ["a\"b", "a # b", "b = 1 # c", "ünï"] {
         let answers = ScenarioAnswers { name: Some(name.to_owned()), ..ScenarioAnswers::default() };
         let text = answers.text().unwrap_or_else(|error| panic!("{name:?}: {error}"));
@@ -200,7 +200,7 @@ fn new_escapes_names_in_toml() {
 }
 
 #[test]
-fn new_does_not_wait_for_a_closed_or_silent_input() {
+fn the_new_command_does_not_wait_for_closed_or_silent_standard_input() {
     // System: no terminal, an input that is closed, or open and silent. Expectation: the command asks nothing
     // and ends at once.
     let program = assert_cmd::cargo::cargo_bin!("forebay");

@@ -100,7 +100,7 @@ fn every_request_counts_as_an_operation_of_the_nvme_of_target() {
 }
 
 #[test]
-fn ranges_of_a_sample_wait_for_slots_of_their_reader_s_io_queue() {
+fn byte_range_requests_of_a_sample_wait_for_free_io_queue_slots() {
     // System: ten ranges of a file, up to ten in progress, 10 ms to the first byte of each; no other limit.
     // Expectation: a round of 10 ms for as many ranges as the queue is deep.
     let ahead =
@@ -113,7 +113,7 @@ fn ranges_of_a_sample_wait_for_slots_of_their_reader_s_io_queue() {
 }
 
 #[test]
-fn loaders_of_a_node_use_different_io_queues_first() {
+fn two_loaders_on_a_node_use_different_io_queues_if_available() {
     // System: two jobs of one reader on a node with two queues of 100 MB/s. Expectation: each uses a queue of
     // its own, 10 ms a file; one queue is shared, 20 ms.
     let copies = [("job.copies", "2"), ("cluster.node.gpus", "2"), ("cluster.share_nodes", "true")];

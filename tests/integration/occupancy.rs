@@ -42,7 +42,7 @@ fn drawn() -> Vec<(String, Vec<(f64, f64)>)> {
 }
 
 #[test]
-fn the_plotted_occupancy_distribution_has_the_mean_of_the_sweep_column() {
+fn the_mean_of_the_plotted_occupancy_distribution_equals_the_reported_mean() {
     // System: kernels that fill multiples of a twentieth of the GPU, for 1, 2 and 4 learners. Expectation: each
     // cumulative line reaches 1 at full occupancy, and its mean is that of the sweep's column; more learners
     // give a lower line, which means a higher occupancy.

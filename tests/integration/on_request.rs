@@ -62,7 +62,7 @@ fn epochs(mut scenario: Scenario, epochs: f64) -> Scenario {
 }
 
 #[test]
-fn after_one_batch_workers_have_prefetched_as_many_batches_as_pytorch() {
+fn loader_workers_prefetch_as_many_batches_as_recorded_with_pytorch() {
     // Recorded with PyTorch 2.5.1, after one `next()` and a long pause: 1 + workers × factor. Stages after the
     // workers do not change this number.
     let behind = ", ipc = \"1 GB/s\", pin_memory = { bandwidth = \"1 GB/s\" }, to_device = true";
@@ -130,7 +130,7 @@ fn one_slow(loader: &str) -> Scenario {
 }
 
 #[test]
-fn a_slow_batch_idles_the_other_pytorch_worker() {
+fn a_slow_batch_of_one_pytorch_worker_makes_the_other_worker_idle() {
     // Recorded with PyTorch 2.5.1: two workers, factor 2, items of 5 ms, item 4 of 500 ms. Finished before item
     // 4: 0, 1, 2, 3, 5, 7; item 6 queues after it. Gaps 8, 0, 2, 493, 0, 6, 0, 5, 0, 5 ms; an ideal machine
     // shows the gaps from batch 4 on as 500, 0, 5, 0, 5, 0, 5.
@@ -190,7 +190,7 @@ fn keras_assigns_batches_to_free_workers_and_delivers_in_order() {
 }
 
 #[test]
-fn without_workers_loading_and_training_do_not_overlap() {
+fn data_loading_and_training_do_not_overlap_without_loader_workers() {
     // System: batches of 4 reads of 5 ms, steps of 10 ms. Expectation: 30 ms a step; with a worker 20 ms.
     let step = |workers: u32| {
         let loader = format!("pytorch = {{ workers = {workers} }}");
@@ -209,7 +209,7 @@ fn without_workers_loading_and_training_do_not_overlap() {
 }
 
 #[test]
-fn pytorch_makes_no_batch_of_the_next_epoch_ahead() {
+fn pytorch_prefetches_no_batch_of_the_next_epoch() {
     // System: epochs of 9 batches of 4 and 3 samples left over, workers that take 20 ms to start. Expectation:
     // all nine batches are taken before the tenth is requested, again from worker 0; the stall is for
     // restarting workers, only once if workers persist.
@@ -341,7 +341,7 @@ fn each_worker_of_an_iterable_dataset_has_a_smaller_last_batch() {
 }
 
 #[test]
-fn the_smaller_last_batch_takes_less_time_in_pipelines_and_copies() {
+fn the_smaller_last_batch_takes_less_pipeline_compute_and_device_copy_time() {
     // System: a pipeline with a quarter and three quarters of 1 ms plus 10 ms for each sample; batches of 4, 4
     // and 2 copied to the device at 4 kB/s. Expectation: 100, 100 and 50 ms of copying, and for each batch the
     // time of its samples in both stages.
@@ -363,7 +363,7 @@ fn the_smaller_last_batch_takes_less_time_in_pipelines_and_copies() {
 }
 
 #[test]
-fn every_loader_setting_has_its_closed_form_effect() {
+fn step_time_with_each_pytorch_and_keras_loader_setting_matches_closed_forms() {
     // System: batches of 4, known time of each worker per batch, steps of 1 us. Expectation: the closed form.
     let step = |loader: &str| {
         let loader = loader.to_owned();

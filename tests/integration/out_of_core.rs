@@ -81,7 +81,7 @@ fn less_swapping_shortens_steps() {
 }
 
 #[test]
-fn models_that_fit_are_not_swapped_and_impossible_swapping_is_refused() {
+fn swapping_is_skipped_if_models_fit_in_gpu_memory_and_refused_if_impossible() {
     let fits = written(&model("40 GB", "12 GB/s", ""), &[]);
     assert!(fits.remarks.join("\n").contains("out_of_core` has no effect: the model fits"));
     near(step(&of(&model("40 GB", "12 GB/s", ""))), 1.0, "all of it fits");

@@ -93,7 +93,7 @@ fn bytes_across_the_pcie_root_complex_are_accounted_for() {
 }
 
 #[test]
-fn switch_settings_are_required_for_a_pcie_tree_and_otherwise_ineffective() {
+fn switch_settings_are_required_in_a_pcie_tree_and_ineffective_elsewhere() {
     let file = ScenarioFile::parse("x.toml", text("latency = \"0 s\"", ""));
     let problems = file.and_then(|file| file.resolve(&[])).expect_err("no switch").to_string();
     assert!(problems.contains("the key `switch` is missing"), "{problems}");
@@ -106,7 +106,7 @@ fn switch_settings_are_required_for_a_pcie_tree_and_otherwise_ineffective() {
 }
 
 #[test]
-fn traffic_to_other_nodes_passes_the_pcie_tree_if_nics_are_in_it() {
+fn traffic_to_other_nodes_crosses_pcie_uplinks_if_nics_are_at_the_pcie_root() {
     // System: two nodes of a GPU that exchange 100 MB by recursive doubling over NICs of 10 GB/s, ports of 10
     // GB/s, uplinks of 5 GB/s, and a root of 4 GB/s for both directions. Expectation: 10 ms with NICs outside
     // the tree or at switches; with NICs at the root 20 ms over uplinks, or 50 ms over the root. Two GPUs on

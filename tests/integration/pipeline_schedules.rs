@@ -87,7 +87,7 @@ fn pipeline_bubbles_match_the_published_formula() {
 }
 
 #[test]
-fn a_step_time_per_micro_batch_is_paid_by_each_micro_batch() {
+fn step_time_includes_the_fixed_time_of_every_micro_batch() {
     // System: 0.1 s for each micro-batch plus 1 s for all samples, over four stages. Expectation: each of m
     // micro-batches takes 0.1 s + 1 s/m on all stages together, a quarter of that on each stage; m + 3 of these
     // quarters follow one another.

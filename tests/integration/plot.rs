@@ -117,7 +117,7 @@ fn missing_columns_are_refused_with_a_list_of_existing_columns() {
 }
 
 #[test]
-fn recipes_without_numbers_rows_or_data_are_refused() {
+fn recipes_with_non_numeric_columns_no_rows_or_no_data_file_are_refused() {
     let message = refused("y = [\"step_time\"]", "y = [\"note\"]");
     assert!(message.contains("\"note\" does not hold numbers"), "{message}");
     let message = refused("[data]", "filter = { job = \"nobody\" }\n[data]");
@@ -157,7 +157,7 @@ fn rows_without_usable_values_are_reported() {
 }
 
 #[test]
-fn extreme_values_cause_no_panic() {
+fn plotting_infinite_nan_or_extreme_values_causes_no_panic() {
     let rows = "interval,threads,step_time\n1e-300,1,1e300\n1e300,1,1e-300\nnan,2,inf\n5,2,-1e308\n6,2,1e308\n";
     for scale in ["linear", "log"] {
         let place = place();
@@ -380,7 +380,7 @@ fn all_errors_of_a_recipe_are_reported_in_file_order() {
 }
 
 #[test]
-fn an_axis_range_in_per_cent_for_shares_is_refused_with_the_remedy() {
+fn an_axis_range_of_0_to_100_for_fractions_is_refused_with_the_right_range() {
     let recipe = |range: &str| {
         format!("x = \"x\"\ny = [\"stall\"]\ny_range = {range}\n[data]\ncsv = \"rows.csv\"\n")
     };

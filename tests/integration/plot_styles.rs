@@ -125,7 +125,7 @@ fn line_plots_but_not_scatter_plots_refuse_several_values_at_one_x() {
 }
 
 #[test]
-fn curves_with_separate_ends_are_labelled_at_their_ends() {
+fn only_curves_that_end_far_apart_are_labelled_at_their_ends() {
     // System: two curves that end far from each other, and three that end at the same point; heights are in
     // tenths of pixels. Expectation: the first two are labelled beside their ends, at different heights; the
     // others have a legend with samples of their lines.

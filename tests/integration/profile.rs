@@ -212,7 +212,7 @@ fn profile_diff_separates_real_differences_from_chance() {
 }
 
 #[test]
-fn every_fit_is_drawn_with_or_without_its_samples() {
+fn every_fit_of_a_profile_is_plotted_even_if_the_measured_samples_are_missing() {
     let place = place();
     stdout(&place, &["profile", "plot", "p.toml", "--output", "f", "--format", "both"]);
     let names = ["cores", "decode-jpeg", "queue", "read-direct", "step-lenet5-cpu-1"];

@@ -3,7 +3,7 @@
 use super::runs::{shipped, simulate, steady};
 
 #[test]
-fn the_barrier_cost_matches_the_lower_bounds_of_nopfs() {
+fn makespans_of_the_barrier_scenario_match_published_nopfs_lower_bounds() {
     // R. Boehringer's thesis, tables 5.1 to 5.6: lower bounds of scenarios 2, 3 and 4 [s]. The mean of the
     // largest of four normal variables is 1.02938 standard deviations above their mean; one random table of
     // sizes deviates by 0.01 %, so that six tables are averaged.

@@ -84,7 +84,7 @@ fn mixed(word: u32, factor: u32) -> u32 {
 }
 
 #[test]
-fn the_generator_gives_the_numbers_of_python() {
+fn the_random_number_generator_reproduces_the_numbers_of_python() {
     // python3 -c 'import random; r = random.Random(42); print(r.random(), r.random())'
     let mut draw = PythonRandom::new(42);
     assert_eq!(draw.random(), 0.639_426_798_457_883_8);

@@ -356,7 +356,7 @@ fn random_failures_lose_no_sample_with_any_loader() {
 }
 
 #[test]
-fn the_expected_time_with_failures_matches_daly() {
+fn mean_run_time_with_random_failures_matches_the_formula_of_daly() {
     // System: 20,000 steps of 1 s on two nodes that fail every 2,000 s each, so that the job fails every 1,000
     // s; 5 s to write a checkpoint, 20 s to restart. Expectation: J. T. Daly (2006), M e^(R/M) (e^((τ+δ)/M) −
     // 1) T/τ, to 2 % (600 failures have a standard error of 1 %).
@@ -403,7 +403,7 @@ fn failure_rate_restart_time_and_weibull_shape_change_the_run_time() {
 }
 
 #[test]
-fn failure_and_checkpoint_rows_of_the_report_add_up() {
+fn reported_failure_stalls_are_the_sum_of_lost_work_and_down_time() {
     let mut scenario = fed(&[
         ("run.steps", "3000"),
         ("run.replications", "3"),

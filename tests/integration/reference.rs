@@ -378,7 +378,7 @@ const WRITTEN: [(&str, &[&str]); 36] = [
 ];
 
 #[test]
-fn keys_marked_simulated_only_are_refused_by_live() {
+fn keys_marked_as_simulated_only_are_refused_by_the_live_command() {
     // System: a scenario that `live` runs, and one more key with its prerequisites. Expectation: exit code 3,
     // missing on this machine.
     let place = Place::new();

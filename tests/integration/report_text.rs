@@ -85,7 +85,7 @@ fn a_job_that_waits_for_gradients_is_not_reported_as_starving() {
 }
 
 #[test]
-fn rates_have_no_unit_prefix_and_intervals_have_the_unit_of_the_mean() {
+fn reports_print_rates_without_unit_prefix_and_one_unit_for_mean_and_half_width() {
     // System: jittered steps of 10 ms on a batch of 32 on two nodes: 6,400 samples/s. Expectation: thousands
     // are written without a prefix, and `ms` occurs once for a mean with its half-width.
     let text = text(USUAL, "in-memory = {}", "10 ms", "model.jitter.lognormal.cv = 0.3");
@@ -108,7 +108,7 @@ fn a_run_that_is_too_short_has_no_confidence_intervals() {
 }
 
 #[test]
-fn the_unstalled_dequeue_rate_is_summed_over_all_loaders() {
+fn the_reported_stall_free_training_rate_is_summed_over_all_loaders() {
     // System: two nodes with a loader each, whose batches are ready at different times. Expectation: without
     // waiting, trainers would take 64 samples in each step of 10 ms, whichever loader is later.
     let loader = "pytorch = { workers = 2, decode = { exponential = { mean = \"10 ms\" } } }";

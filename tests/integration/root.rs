@@ -230,7 +230,7 @@ fn broadcast_and_reduce_load_the_nic_of_the_root_rank_most() {
 }
 
 #[test]
-fn every_root_setting_changes_the_time_in_the_right_direction() {
+fn trees_chunks_and_half_precision_shorten_broadcast_and_reduce() {
     let of = |keys: &str| beside(&root(4, 2, keys));
     let flat = of(&by("flat", ""));
     assert!(of(&by("binomial-tree", "")) < flat, "a tree");
@@ -264,7 +264,7 @@ fn every_root_setting_changes_the_time_in_the_right_direction() {
 }
 
 #[test]
-fn stall_causes_of_model_copies_with_jitter_cover_the_whole_run() {
+fn stall_causes_account_for_all_waiting_time_of_ranks_with_jitter() {
     // System: steps that vary, per-layer buffers, and stalls for reads. Expectation: every instant has its
     // cause (which `outcome` checks), and the same seed gives the same outcome.
     let keys = by("binomial-tree", "tensors = 9\nbuffers = \"per-layer\"\nupdate = \"3 ms\"");
@@ -285,7 +285,7 @@ fn stall_causes_of_model_copies_with_jitter_cover_the_whole_run() {
 }
 
 #[test]
-fn compute_and_stalls_add_up_with_a_root_in_every_configuration() {
+fn step_time_with_broadcast_and_reduce_is_the_sum_of_compute_and_stall_time() {
     // System: per-layer buffers with an update, on cores, with kernel launches and a loader's kernels, with
     // smaller last batches, several copies, repeated batches, and in memory only. Expectation: compute and
     // stalls make up each step (which `outcome` checks), and communication is part of the stalls.
@@ -311,7 +311,7 @@ fn compute_and_stalls_add_up_with_a_root_in_every_configuration() {
 }
 
 #[test]
-fn invalid_root_settings_are_refused_and_ineffective_ones_reported() {
+fn invalid_root_rank_settings_are_refused_and_ineffective_settings_reported() {
     let wrong = |keys: &str, from: &str, to: &str| {
         let text = root(2, 2, keys).replace(from, to);
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
@@ -370,7 +370,7 @@ fn invalid_root_settings_are_refused_and_ineffective_ones_reported() {
 }
 
 #[test]
-fn the_root_figure_supports_its_title() {
+fn per_layer_broadcast_and_reduce_are_hidden_on_8_nodes_but_not_on_64_nodes() {
     // System: `scenarios/root.toml`. Expectation: with per-layer buffers nothing is exposed on 8 nodes, and
     // more than with packed ones on 64; with the flat algorithm, 64 nodes wait for nine tenths of the time.
     let exposed = |nodes: &str, sync: &str| {

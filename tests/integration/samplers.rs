@@ -53,7 +53,7 @@ fn a_rank_with_a_fixed_slice_reads_it_from_disk_once() {
 }
 
 #[test]
-fn a_rank_with_changing_samples_hits_cached_samples_as_in_theory() {
+fn cache_miss_ratios_of_ranks_with_changing_samples_match_closed_forms() {
     // System: each of n ranks reads another n-th of the samples in every epoch, with a cache for as many.
     // Expectation: without eviction, a cached sample is hit with its probability of being read, so that the
     // miss ratio is 1 − 1/n. With LRU, at fraction t of an epoch the cache holds 1 − t of its samples that this
@@ -98,7 +98,7 @@ fn ranks_with_unequal_fixed_slices_read_only_their_own() {
 }
 
 #[test]
-fn without_a_page_cache_the_sampler_does_not_matter() {
+fn without_a_page_cache_all_samplers_give_the_same_makespan() {
     let time = |sampler| {
         let direct = ("storage.s.local-disk.access", "\"direct\"");
         outcome(sampler, &[SHARDS, direct, ("run.epochs", "2")]).makespan

@@ -12,7 +12,7 @@ fn mean(compared: &[Compared<'_>], of: impl Fn(&Compared<'_>) -> bool) -> f64 {
 }
 
 #[test]
-fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
+fn mean_error_of_predicted_held_out_scaling_results_is_at_most_16_percent() {
     let published = Published::parse("scaling.toml", SCALING).expect("the repository's");
     let compared = compare(&published, &fit(&published));
     // Every result is predicted except the single-GPU rates, and Goyal's epoch on eight GPUs, which serves as
@@ -70,7 +70,7 @@ fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
 }
 
 #[test]
-fn the_published_command_prints_a_scenario_and_refuses_malformed_names() {
+fn published_results_are_printed_as_scenarios_and_malformed_names_are_refused() {
     let shown = forebay(&["published", "--scenario", "goyal-growth:352"]).output().expect("runs");
     let text = String::from_utf8(shown.stdout).expect("text");
     assert!(text.contains("nodes = 44") && text.contains("resnet50"), "{text}");
@@ -83,7 +83,7 @@ fn the_published_command_prints_a_scenario_and_refuses_malformed_names() {
 }
 
 #[test]
-fn the_published_table_lists_the_source_of_each_result() {
+fn the_table_of_published_results_numbers_and_lists_the_source_of_each_result() {
     // System: two sources, one of them of two results. Expectation: each source is listed once below the table,
     // with the number that marks its results.
     let series = |name: &str, source: &str| {
@@ -123,7 +123,7 @@ results = [{{ gpus = 1, measured = 100 }}, {{ gpus = 2, measured = 190 }}]
 }
 
 #[test]
-fn a_fit_slower_than_its_link_is_reported_in_text_and_json() {
+fn a_fitted_bandwidth_below_the_nominal_link_bandwidth_is_reported() {
     let print = |arguments: &[&str]| {
         let output = forebay(arguments).assert().success().get_output().stdout.clone();
         String::from_utf8(output).expect("text")

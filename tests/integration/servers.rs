@@ -129,7 +129,7 @@ fn parameter_servers_on_worker_nodes_exchange_local_gradients_in_memory() {
 }
 
 #[test]
-fn pushes_and_pulls_of_buckets_overlap_with_backward() {
+fn pushes_and_pulls_of_buckets_overlap_with_the_backward_pass() {
     // System: four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each with 25 ms to push and 25 ms to
     // pull. Expectation: as one bucket 200 ms; in buckets the pull of one overlaps with the push of the next:
     // five times 25 ms, from 62.5 ms on, or from the end of backward.
@@ -176,7 +176,7 @@ fn pace(consistency: &str, cv: f64) -> (f64, Vec<(u64, u64)>) {
 }
 
 #[test]
-fn more_slack_reduces_the_cost_of_stragglers() {
+fn more_staleness_slack_reduces_the_step_time_lost_to_stragglers() {
     // System: eight model copies whose steps vary by half. Expectation: synchronous steps take the longest of
     // eight times; each step of slack helps, and without a limit no copy waits: a step takes its mean, 100 ms
     // plus a millisecond in each direction.
@@ -328,7 +328,7 @@ fn elastic_averaging_exchanges_parameters_once_per_period() {
 }
 
 #[test]
-fn compute_and_stalls_add_up_with_parameter_servers_in_every_configuration() {
+fn step_time_with_parameter_servers_is_the_sum_of_compute_and_stall_time() {
     // System: pushes in buckets together with every other cause of stalls. Expectation: compute and stalls make
     // up each step (which `outcome` checks), and the same seed gives the same outcome.
     let model = "model.step = \"100 ms\"";
@@ -383,7 +383,7 @@ fn compute_and_stalls_add_up_with_parameter_servers_in_every_configuration() {
 }
 
 #[test]
-fn invalid_server_settings_are_refused_and_ineffective_ones_reported() {
+fn invalid_server_settings_are_refused_and_ineffective_settings_reported() {
     let wrong = |keys: &str, from: &str, to: &str| {
         let text = servers(2, 2, keys).replace(from, to);
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
@@ -468,7 +468,7 @@ fn report(keys: &str, more: &str) -> Report {
 }
 
 #[test]
-fn parameter_server_reports_define_a_step_and_state_staleness() {
+fn reports_of_parameter_server_jobs_explain_steps_and_state_staleness() {
     let asynchronous = report("consistency = \"asynchronous\"", "accumulation = 3");
     let sync = asynchronous.jobs[0].sync.clone().expect("servers");
     assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (3, 100_000_000));
@@ -511,7 +511,7 @@ fn staleness_lengthens_time_to_accuracy_by_the_assumed_extra_epochs() {
 }
 
 #[test]
-fn the_parameter_server_figure_supports_its_title() {
+fn the_nic_of_one_parameter_server_limits_the_throughput_of_32_nodes() {
     // System: `scenarios/parameter-server.toml`. Expectation: with one server 32 nodes are as fast as its NIC,
     // 64 images for 102 MB, with any consistency; with eight servers synchronous copies wait for a third of the
     // time, asynchronous ones hardly.
@@ -533,7 +533,7 @@ fn the_parameter_server_figure_supports_its_title() {
 }
 
 #[test]
-fn precision_compression_and_placement_change_exchange_time_in_the_right_direction() {
+fn precision_compression_and_server_placement_set_the_expected_exchange_time() {
     // System: ResNet-50 with its 25,557,032 parameters at one server. Expectation: the bytes in both directions
     // over the NIC; half of the time in 16 bits; compression at 1 GB/s takes the time of the gradients' bytes
     // once more, and shortens the push.

@@ -39,7 +39,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn tensor_parallel_ranks_divide_compute_and_allreduce_activations() {
+fn tensor_parallel_step_time_is_compute_over_ranks_plus_activation_allreduces() {
     // System: t ranks, 8 allreduces in forward and 8 in backward of 240 × 1 MB around rings. Expectation:
     // compute takes a t-th of the second, plus 16 times 2 (t − 1) phases of the latency and a t-th of the
     // bytes.
@@ -70,7 +70,7 @@ fn tensor_parallel_ranks_divide_compute_and_allreduce_activations() {
 }
 
 #[test]
-fn more_or_larger_tensor_allreduces_and_slower_algorithms_take_longer() {
+fn step_time_grows_with_the_number_and_size_of_tensor_parallel_allreduces() {
     let time = |keys: &str| step(&of(&text(&format!("parallel.tensor = {{ ranks = 8, {keys} }}"))));
     let usual = time("allreduces = 8, activations = \"1 MB\", algorithm = \"ring\"");
     assert!(time("allreduces = 16, activations = \"1 MB\", algorithm = \"ring\"") > usual + 0.1);
@@ -81,7 +81,7 @@ fn more_or_larger_tensor_allreduces_and_slower_algorithms_take_longer() {
 }
 
 #[test]
-fn transformers_of_the_catalogue_provide_their_tensor_allreduces() {
+fn tensor_parallel_allreduce_bytes_follow_from_the_catalogue_transformer() {
     // System: GPT-2, twelve blocks of 768 values, 1024 tokens, 24 sequences; Llama with gated layers, and
     // Mixtral with experts. Expectation: two allreduces in each block, in forward and in backward, of all
     // hidden values; stages send the same values to the next stage.
@@ -142,7 +142,7 @@ fn each_stage_reduces_its_own_gradients() {
 }
 
 #[test]
-fn zero_stages_send_the_published_bytes() {
+fn bytes_sent_at_zero_optimizer_stages_1_to_3_match_published_volumes() {
     // System: four nodes, 1 GB of gradients in one bucket after backward, over a ring. Expectation: at ZeRO
     // stages 1 and 2 the time of an allreduce; at stage 3 half as much again, because parameters are gathered
     // twice (Rajbhandari et al., 7).
@@ -165,7 +165,7 @@ fn zero_stages_send_the_published_bytes() {
 }
 
 #[test]
-fn zero_with_pipeline_stages_sends_the_published_bytes() {
+fn bytes_sent_at_zero_optimizer_stages_in_a_pipeline_match_published_volumes() {
     // System: four nodes, each a model copy of two stages and two micro-batches; 1 GB of gradients, half of
     // them in each stage, over rings of NICs. Expectation (Rajbhandari et al., sections 5 and 7): a
     // reduce-scatter of gradients once a step at ZeRO stage 1 and for each micro-batch from stage 2 on;
@@ -189,7 +189,7 @@ fn zero_with_pipeline_stages_sends_the_published_bytes() {
 }
 
 #[test]
-fn zero_stages_divide_states_in_memory() {
+fn zero_optimizer_stages_1_to_3_divide_model_states_in_memory_over_ranks() {
     // System: GPT-2 XL in mixed precision with Adam on four ranks. Expectation: 4, 2 and 12 bytes for each
     // parameter, of which each further ZeRO stage divides one more by four.
     let of = |stage: u32| {
@@ -210,7 +210,7 @@ fn zero_stages_divide_states_in_memory() {
 }
 
 #[test]
-fn data_tensor_and_pipeline_parallelism_combine() {
+fn combined_data_tensor_and_pipeline_parallelism_has_the_expected_step_time() {
     // System: two model copies of two stages of two ranks on one node, one micro-batch. Expectation: each stage
     // computes a quarter of the second, half a second in total; eight allreduces of 2.4 GB in two phases of 120
     // ms; activations of 1 GB to the next stage (100 ms) and, sharing the ports with the last stage's

@@ -41,7 +41,7 @@ fn half_ring(n: f64, bytes: f64) -> f64 {
 }
 
 #[test]
-fn context_parallel_exchanges_extend_blocks_only_by_their_exposed_part() {
+fn context_parallel_exchanges_lengthen_a_step_only_by_their_exposed_time() {
     // System: c ranks, 8 attentions of 240 × 100 kB or 2 MB, around rings. Expectation: a c-th of the compute;
     // exposed, an allgather in forward, and one with a reduce-scatter in backward, for each attention;
     // overlapped, each block takes the longer of its compute and these exchanges; a third of a block is
@@ -95,7 +95,7 @@ fn gradients_are_reduced_over_model_copies_and_context_ranks() {
 }
 
 #[test]
-fn tensor_context_and_pipeline_parallelism_combine() {
+fn tensor_context_and_pipeline_parallelism_together_divide_transferred_bytes() {
     // System: two stages, layers split over 2 ranks, sequences over 4. Expectation: 16 GPUs; a group of 4
     // exchanges half of the heads' keys and values; each GPU sends a quarter of the activations.
     let rest = "parallel.tensor = { ranks = 2, allreduces = 0, activations = \"1 kB\" }\n\

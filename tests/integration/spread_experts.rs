@@ -84,7 +84,7 @@ fn gradients_of_experts_are_reduced_among_their_replicas() {
 }
 
 #[test]
-fn expert_parallelism_combines_with_pipeline_tensor_and_context_parallelism() {
+fn each_tensor_and_context_rank_dispatches_its_share_of_expert_tokens() {
     // System: two stages, layers split over 2 ranks, sequences over 2, experts over 2 model copies.
     // Expectation: 8 GPUs in each copy; for each layer, each GPU of its stage dispatches a quarter of the
     // tokens.
@@ -161,7 +161,7 @@ fn checkpoints_contain_every_expert_once() {
 }
 
 #[test]
-fn missing_expert_settings_are_requested_and_invalid_ones_refused() {
+fn missing_expert_settings_are_requested_and_invalid_settings_refused() {
     let refused = |rest: &str| {
         let text = text(rest);
         let file = ScenarioFile::parse("x.toml", text.clone()).and_then(|file| file.resolve(&[]));

@@ -147,7 +147,7 @@ fn unequal_stages_take_the_time_of_a_list_schedule() {
 }
 
 #[test]
-fn activation_bytes_follow_the_number_of_chunk_borders() {
+fn activation_bytes_grow_with_the_number_of_borders_between_model_chunks() {
     // System: 80 MB per batch between chunks. Expectation: p v − 1 borders in both directions, divided over p
     // GPUs: about v times as many bytes as without chunks. With two nodes of one stage each, all of them cross
     // both NICs, including those from the last stage to the first.
@@ -218,7 +218,7 @@ fn gradients_of_a_chunk_are_reduced_after_its_last_backward_pass() {
 }
 
 #[test]
-fn zero_with_interleaved_and_zb_h1_schedules_sends_the_published_bytes() {
+fn zero_optimizer_bytes_in_interleaved_and_zb_h1_schedules_match_publication() {
     // System: four nodes, each a model copy of two stages and two micro-batches; 1 GB of gradients over rings
     // of NICs. Expectation (Rajbhandari et al., sections 5 and 7), with either schedule: a reduce-scatter of
     // gradients once a step at ZeRO stage 1 and for each micro-batch from stage 2 on; parameters gathered once
@@ -255,7 +255,7 @@ fn tensor_allreduce_bytes_do_not_depend_on_the_schedule() {
 }
 
 #[test]
-fn swapped_bytes_of_zb_h1_and_interleaved_schedules_match_hand_results() {
+fn swapped_bytes_of_zb_h1_and_interleaved_schedules_match_manual_calculation() {
     // System: one stage, two micro-batches of 12 GB of activations, 8 GB of which do not fit on the GPU; 24
     // GB/s in each direction. Expectation: ZB-H1 needs them for both gradients: six passes of a sixth of a
     // second each wait a third of a second for 8 GB.
@@ -295,7 +295,7 @@ fn timelines_name_the_passes_of_each_schedule() {
 }
 
 #[test]
-fn schedules_require_their_settings_and_report_ineffective_ones() {
+fn invalid_schedule_settings_are_refused_and_ineffective_settings_reported() {
     let refused = |text: &str| {
         let file = ScenarioFile::parse("x.toml", text.to_owned()).and_then(|of| of.resolve(&[]));
         file.map(|_| ()).expect_err(text).to_string()

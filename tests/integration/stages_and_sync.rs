@@ -23,7 +23,7 @@ const ONE_STAGE: &str =
     "\nparallel.pipeline = { stages = 1, schedule = \"gpipe\", micro_batches = 1 }";
 
 #[test]
-fn a_model_in_one_stage_of_one_micro_batch_equals_an_unsplit_model() {
+fn a_pipeline_of_one_stage_and_one_micro_batch_takes_as_long_as_no_pipeline() {
     // System: the same job without stages and as one stage. Expectation: the same steps and stalls, with each
     // gradient exchange.
     let plain = "gradients = \"800 MB\", tensors = 10, algorithm = \"ring\"";

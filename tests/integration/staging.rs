@@ -91,7 +91,7 @@ fn staging_pays_one_latency_per_shard() {
 }
 
 #[test]
-fn jobs_that_stage_together_share_the_server() {
+fn concurrent_staging_by_jobs_or_nodes_shares_the_storage_server_bandwidth() {
     // System: four copies of a job, or one job of four nodes. Expectation: four times the bytes, in parallel.
     assert_near("copies", seconds(&[("job.j.copies", "4")]), 16.0);
     assert_near("nodes", seconds(&[("job.j.nodes", "4")]), 16.0);
@@ -179,7 +179,7 @@ fn one_stream_conversion_takes_the_sum_of_read_compute_and_write_time() {
 }
 
 #[test]
-fn invalid_conversions_are_refused() {
+fn invalid_data_set_conversions_are_refused() {
     let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (changes, says) in [
         (&["dataset.jpegs.samples=300"] as &[&str], "write the same number of samples for both"),

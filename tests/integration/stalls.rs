@@ -144,7 +144,7 @@ fn stalls_are_attributed_to_the_device_copy_if_it_is_the_slowest() {
 }
 
 #[test]
-fn finished_items_held_back_by_order_cause_order_stalls() {
+fn in_order_delivery_causes_order_stalls_and_lengthens_the_run() {
     // System: 8 workers with heavy-tailed delays, with in-order delivery and without. Expectation: order is a
     // cause only in order, and costs time: the same random delays take longer in order.
     let loader = |order: &str| {
@@ -246,7 +246,7 @@ fn an_overlapping_pipeline_has_bubbles_only_while_filling_and_draining() {
 }
 
 #[test]
-fn the_bottleneck_behind_waits_for_starved_peers_is_the_loader() {
+fn the_loader_is_the_bottleneck_if_ranks_wait_for_peers_with_late_batches() {
     // System: 4 copies of 1 ms take 64 samples a step from 16 threads in memory, 0.35 ms each, so that four
     // rounds of 16 take 1.4 ms: the copies' batches are 0, 0, 0.05 and 0.4 ms late. Expectation: the largest
     // stall is for peers that compute, but the bottleneck is decoding, which delays them.

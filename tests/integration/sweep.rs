@@ -86,7 +86,7 @@ fn an_invalid_sweep_value_is_shown_before_anything_runs() {
 }
 
 #[test]
-fn a_remark_on_all_points_is_printed_once_on_standard_error() {
+fn a_message_common_to_all_sweep_points_is_printed_once_on_standard_error() {
     // System: jobs whose nodes have four GPUs and train on one, with three batch sizes. Expectation: one remark
     // on the idle GPUs, none with `--quiet`, and only rows on standard output.
     let place = Place::new();
@@ -111,7 +111,7 @@ fn sweeping_a_scenario_without_a_sweep_table_is_refused_with_an_example() {
 }
 
 #[test]
-fn vary_replaces_sweep_keys_of_the_file_or_adds_keys() {
+fn the_vary_option_replaces_swept_keys_of_the_scenario_or_adds_keys() {
     let place = Place::new();
     let rows = |arguments: &[&str]| {
         let out = place.forebay(&[&["sweep", "s.toml"], arguments].concat()).assert().success();
@@ -265,7 +265,7 @@ fn a_finished_sweep_leaves_only_its_output_file() {
 }
 
 #[test]
-fn sweep_columns_are_chosen_by_name_and_unknown_ones_refused() {
+fn sweep_columns_are_selected_by_name_and_unknown_columns_are_refused() {
     let place = Place::new();
     let chosen = ["sweep", "s.toml", "--columns", "makespan,step_time"];
     let rows = cells(&place.forebay(&chosen).assert().success().get_output().stdout);

@@ -46,7 +46,7 @@ fn allreduces_on_idle_links_take_their_textbook_formulas() {
 }
 
 #[test]
-fn allreduces_of_buckets_overlap_with_backward() {
+fn allreduces_of_buckets_overlap_with_the_backward_pass() {
     // System: two nodes; four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each reduced in 25 ms by a
     // ring (12.5 MB twice). Expectation: as one bucket, 100 ms exposed; in buckets of 25 MB the first begins at
     // 62.5 ms and the last ends at 162.5 ms; without overlap 200 ms, as with one bucket.

@@ -62,7 +62,7 @@ fn steady_miss_ratios_of_tiers_match_closed_forms() {
 }
 
 #[test]
-fn tiers_cache_shards_as_files_or_by_request() {
+fn storage_tiers_cache_shards_as_whole_files_or_request_by_request() {
     // System: 80 shards of 5 MB, 28 of which fit. Expectation: the exact miss ratio of MinIO, that of LRU to
     // 0.03; with whole files each shard is requested once, otherwise each of its five requests.
     let minio = (&*format!("{CACHE}.policy"), "\"minio\"");
@@ -96,7 +96,7 @@ fn the_first_epoch_fills_the_tier_and_later_epochs_read_from_the_tier() {
 }
 
 #[test]
-fn files_that_are_not_cached_are_not_written_to_the_tier() {
+fn a_tier_without_eviction_writes_only_files_that_remain_cached() {
     // System: MinIO policy, a third of the files fits. Expectation: the disk writes these files once, and reads
     // them in each later epoch.
     let minio = (&*format!("{CACHE}.policy"), "\"minio\"");

@@ -141,7 +141,7 @@ fn window_threshold_and_maximum_of_the_tuning_policy_take_effect() {
 }
 
 #[test]
-fn changing_the_number_of_averaging_learners_loses_no_time_or_sample() {
+fn tuning_the_number_of_averaging_learners_accounts_for_all_time_and_samples() {
     // System: the same with averaging every third step. Expectation: the policy finds the same number, all time
     // is accounted for, and each model is averaged as often as its number of steps requires.
     let auto = "{ auto = { window = 12 } }";

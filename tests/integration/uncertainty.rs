@@ -108,7 +108,7 @@ fn only_reports_with_uncertainty_state_prediction_intervals() {
 }
 
 #[test]
-fn uncertainty_requires_a_profile_and_the_profile_option_has_priority() {
+fn uncertainty_requires_a_profile_and_the_profile_option_overrides_the_scenario() {
     let place = place(&[1e-3], 0.0);
     let slower = profile(&[2e-3], 0.0).replace("value = 1e-3", "value = 2e-3");
     place.write("slower.toml", &slower);

@@ -172,7 +172,7 @@ fn the_shipped_validation_plan_has_points_with_every_bottleneck() {
 }
 
 #[test]
-fn predictions_of_the_shipped_runs_meet_the_claims_of_the_readme() {
+fn predictions_of_the_shipped_live_runs_meet_the_accuracy_claims_of_the_readme() {
     // System: the live runs behind the README's table, none of which is repeated; a third of the usual number
     // of predictions. Expectation: the required accuracy of a validation; fit points determine the pace of each
     // attempt, and predictions use it.
@@ -209,7 +209,7 @@ fn predictions_of_the_shipped_runs_meet_the_claims_of_the_readme() {
 }
 
 #[test]
-fn predict_only_runs_nothing_on_the_machine() {
+fn the_predict_only_option_of_validate_executes_no_live_run() {
     let place = place();
     let before = place.files();
     let arguments = ["validate", "plan.toml", "--profile", "profile.toml", "--predict-only"];

@@ -106,7 +106,7 @@ sync.allreduce = { gradients = "1 MB" }
 "#;
 
 #[test]
-fn the_predicted_step_without_jitter_does_not_depend_on_random_numbers() {
+fn the_step_time_predicted_without_jitter_does_not_depend_on_random_numbers() {
     // System: ranks whose steps vary. Expectation: without jitter all steps take the same time, so that a short
     // run determines it exactly, whether its own random steps were faster or slower than those of the whole
     // run.
@@ -161,7 +161,7 @@ fn the_verdict_names_a_saturated_server_although_decoding_causes_stalls() {
 }
 
 #[test]
-fn faults_after_the_end_of_a_verdict_trial_run_are_not_called_ineffective() {
+fn faults_that_begin_after_the_trial_runs_are_not_reported_as_ineffective() {
     // System: a server that is slow from the second minute on. Expectation: the verdict's short runs end
     // before; since their outcome is the same without the fault, they give no information on its effect.
     let (_, verdict) = judged(&shipped("slow-server", &[]));

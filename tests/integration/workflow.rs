@@ -100,7 +100,7 @@ fn jobs_end_after_their_own_steps_or_epochs() {
 }
 
 #[test]
-fn staging_time_counts_from_the_start_of_its_job() {
+fn staging_time_of_a_job_excludes_the_wait_for_its_predecessor() {
     // System: `learn` first copies 16 MB to its node, at 16 MB/s, after 0.5 s of `prepare`. Expectation: its
     // first step ends at 1.51 s.
     let changes = [

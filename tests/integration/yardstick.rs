@@ -233,7 +233,7 @@ fn check_all(simpy: &[Case], simgrid: &[Case], makespan: f64, mean_step: f64) {
 }
 
 #[test]
-fn random_and_tabulated_sample_sizes_give_the_same_yardstick_makespan() {
+fn random_and_tabulated_sample_sizes_give_the_same_mean_makespan() {
     // A run samples 51,200 sizes, so its mean size is known to 0.3 %; that of four runs to half of this.
     let makespan =
         |seed: u32| simulate(&shipped("yardstick", &[("run.seed", &seed.to_string())])).makespan;
@@ -243,7 +243,7 @@ fn random_and_tabulated_sample_sizes_give_the_same_yardstick_makespan() {
 }
 
 #[test]
-fn six_hundred_jobs_with_equal_server_shares_take_as_long_as_sixteen() {
+fn makespan_does_not_grow_from_16_to_600_jobs_at_equal_bandwidth_per_job() {
     // System: 600 jobs, 4,800 workers, whose state is prefetched from memory, with the same share of the server
     // for each job as with 16 jobs. Expectation: copies that read equal sizes take as long; copies that read
     // sizes of their own keep the server busy with all their bytes, until the last 1 % of the time.

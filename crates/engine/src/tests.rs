@@ -135,7 +135,7 @@ fn scheduling_an_event_in_the_past_panics() {
 
 #[test]
 #[should_panic(expected = "in order")]
-fn scheduling_in_a_lane_out_of_order_panics() {
+fn scheduling_an_event_out_of_order_in_an_ordered_lane_panics() {
     let mut calendar = Calendar::new();
     let lane = calendar.lane();
     calendar.schedule_in(lane, Time(5), 0);
@@ -174,7 +174,7 @@ impl Model for Notes {
 }
 
 #[test]
-fn completions_precede_simultaneous_events_and_the_end_time_is_included() {
+fn completions_precede_simultaneous_events_and_end_time_events_are_run() {
     let mut model = Notes { calendar: Calendar::new(), own: vec![35, 20, 15], seen: Vec::new() };
     model.calendar.schedule(Time(10), 5);
     let handled = run(&mut model, Time(30));
@@ -184,7 +184,7 @@ fn completions_precede_simultaneous_events_and_the_end_time_is_included() {
 }
 
 #[test]
-fn later_events_are_shown_without_being_removed() {
+fn peeking_at_later_events_leaves_the_event_queue_unchanged() {
     // System: a lane with three events, and the heap with one event whose instant lies between them. Expectation:
     // while the next event is in the lane, the lane's events are shown, otherwise those of the heap; all events leave
     // as if nobody had looked.

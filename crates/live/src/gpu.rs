@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_submitted_ahead_and_the_last_one_is_awaited() {
+    fn gpu_steps_are_submitted_in_order_up_to_a_limit_and_all_are_awaited() {
         for ahead in [0, 1, 3] {
             let (notes, state) = run(Notes::default(), ahead, 1.0);
             let numbers: Vec<u64> = notes.begun.iter().map(|(number, _)| *number).collect();

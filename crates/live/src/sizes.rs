@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_whole_bytes_and_do_not_depend_on_the_replication() {
+    fn sample_sizes_are_whole_bytes_that_add_up_and_are_drawn_reproducibly() {
         let dataset = of(Distribution::Exponential { mean: 3.0 });
         let sizes = Sizes::drawn(&dataset, 0, 1).unwrap();
         assert!((0..100).all(|sample| sizes.of(sample) >= 1));

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interval_sets_agree_with_a_plain_list_of_their_numbers() {
+    fn operations_on_interval_sets_agree_with_a_plain_list_of_numbers() {
         // System: the numbers below 200 that a rule selects, added in an order far from ascending. Expectation: the results agree
         // with a plain list of the numbers.
         for rule in [|n: u64| !n.is_multiple_of(7), |n: u64| n / 10 % 3 == 1, |_| true, |_| false] {

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn launch_time_beyond_the_cpu_work_is_an_initial_wait_for_cores() {
+    fn a_launch_wait_is_split_into_waiting_for_cores_and_then_cpu_work() {
         // System: threads at work from 2 s to 10 s for 3 core-seconds; the device waited from 5 s. Expectation: 2 s of waiting
         // for cores, 3 s for the work; from 8 s on, 2 s for the work and none for cores.
         const S: u64 = 1_000_000_000_000;

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_loader_skips_batches_trained_on_out_of_order() {
+    fn a_resumed_loader_skips_batches_that_were_trained_on_out_of_order() {
         // System: any 5 of the 22 batches of two epochs are taken. Expectation: the other batches come, in their order.
         let mut whole = requests("pytorch = { workers = 3, in_order = false }");
         whole.start(Time(0));

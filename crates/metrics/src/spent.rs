@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn summed_timelines_have_the_same_totals_by_cause_as_full_timelines() {
+    fn timelines_of_sums_and_full_timelines_give_equal_waits_by_cause() {
         let mut both = [Timeline::default(), Timeline::summed()];
         let mut each = |does: &dyn Fn(&mut Timeline)| both.iter_mut().for_each(does);
         use Activity::{Blocked, Doing, Idle};
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_activity_can_be_split_between_two_causes_before_or_within_a_wait() {
+    fn a_worker_activity_can_be_split_between_two_causes_of_a_wait() {
         for (then, waited, decoded) in [(4, 0, 12), (14, 6, 6)] {
             for mut timeline in [Timeline::default(), Timeline::summed()] {
                 timeline.push(Time(2), Activity::Doing(Cause::Decode));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_worker_that_has_not_started_is_a_restart() {
+    fn a_wait_for_a_worker_that_has_not_started_counts_as_restart_time() {
         let mut timeline = Timeline::summed();
         timeline.push(Time(5), Activity::Doing(Cause::Latency));
         assert_eq!(causes(&timeline, 0, 7), [(Cause::Latency, 2), (Cause::Restart, 5)]);

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_has_the_cause_of_the_upstream_worker() {
+    fn idle_time_is_attributed_to_the_activity_of_the_upstream_worker() {
         // Worker 1 decodes, is idle 3..8, and gets an item from worker 0 at 8.
         let lines = lines(&[
             &[(0, Doing(Latency)), (5, Doing(Transfer)), (8, Doing(Latency))],
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_time_has_the_cause_of_the_downstream_worker() {
+    fn blocked_time_is_attributed_to_the_activity_of_the_downstream_worker() {
         let lines = lines(&[
             &[(0, Doing(Latency)), (2, Blocked(1)), (6, Doing(Transfer))],
             &[(0, Doing(Decode)), (6, Doing(Decode))],
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_timeline_forgets_entries_that_no_wait_needs() {
+    fn a_timeline_at_capacity_can_drop_entries_that_no_wait_needs() {
         let mut timeline = Timeline::default();
         for t in 0..100 {
             let activity = Doing(if t % 2 == 0 { Latency } else { Transfer });
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_a_wait_removes_all_entries_but_the_current_activity() {
+    fn beginning_a_wait_clears_the_timeline_except_for_the_current_activity() {
         let mut timeline = Timeline::default();
         timeline.begin_wait(Time(0));
         for t in 0..10 {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn time_before_the_first_entry_is_a_restart() {
+    fn waiting_time_before_the_first_worker_activity_counts_as_restart() {
         let lines = lines(&[&[(5, Doing(Latency))]]);
         assert_eq!(causes(&lines, 0, 0, 7), [(0, 5, Cause::Restart), (5, 7, Latency)]);
     }

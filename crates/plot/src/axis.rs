@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn linear_ticks_share_one_multiple_of_the_unit() {
+    fn linear_axis_tick_labels_share_one_unit_prefix() {
         let spec = AxisSpec { unit: Unit::Seconds, ..AxisSpec::default() };
         let all = labels(spec, &[0.003, 0.051], false);
         assert_eq!(all, ["0", "20 ms", "40 ms", "60 ms"]);
     }
 
     #[test]
-    fn logarithmic_ticks_are_powers_of_ten_or_the_values_themselves() {
+    fn logarithmic_ticks_are_at_powers_of_ten_or_at_the_plotted_values() {
         let spec = AxisSpec { unit: Unit::Seconds, scale: Scale::Log, ..AxisSpec::default() };
         assert_eq!(labels(spec, &[0.001, 1.0], false), ["1 ms", "10 ms", "100 ms", "1 s"]);
         let spec = AxisSpec { scale: Scale::Log, ..AxisSpec::default() };
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_times_are_whole_seconds_minutes_and_hours() {
+    fn logarithmic_time_ticks_are_whole_seconds_minutes_or_hours() {
         let spec = AxisSpec { unit: Unit::Seconds, scale: Scale::Log, ..AxisSpec::default() };
         let all = labels(spec.clone(), &[0.5, 5000.0], false);
         assert_eq!(all, ["1 s", "10 s", "1 min", "10 min", "1 h"]);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_gives_a_range_and_no_value_gives_no_axis() {
+    fn an_axis_contains_a_single_value_and_is_absent_without_valid_values() {
         let fit = |values: &[f64]| Axis::fit(&AxisSpec::default(), values, &[], 5, false);
         assert!(fit(&[3.0]).is_some_and(|axis| axis.low < 3.0 && axis.high > 3.0));
         assert!(fit(&[0.0]).is_some_and(|axis| axis.low <= 0.0 && axis.high > 0.0));

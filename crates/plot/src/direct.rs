@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_that_end_apart_are_named_where_they_end() {
+    fn curves_with_separate_ends_are_labelled_at_their_ends() {
         let direct = fit(&[0.2, 0.8, 0.5], "").expect("room");
         let at: Vec<(&str, f64)> =
             direct.names.iter().map(|of| (of.text.as_str(), of.at)).collect();

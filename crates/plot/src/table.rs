@@ -203,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn the_apostrophe_before_formulas_is_not_part_of_the_text() {
+    fn the_apostrophe_that_guards_csv_formulas_is_removed_on_reading() {
         let table = Table::read("a\n'=b\n'c\n".as_bytes()).unwrap_or_default();
         assert_eq!((table.text(0, 0), table.text(1, 0)), ("=b", "'c"));
     }
 
     #[test]
-    fn columns_of_numbers_may_have_one_common_unit() {
+    fn a_column_is_numeric_if_all_cells_are_numbers_with_one_common_unit() {
         let text = "a,b,c,d\n1,2 ms,2 ms,x\n,10 ms,1 s,1\n";
         let table = Table::read(text.as_bytes()).unwrap_or_default();
         assert_eq!(table.numbers(0), Some((vec![Some(1.0), None], "")));

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn prediction_intervals_extend_to_the_values_of_a_slower_run() {
+    fn prediction_intervals_reach_the_values_of_the_slowest_simulation() {
         // System: equal runs with steps of 0.05 s of which 0.02 s are computed, one of them 10 % slower. Expectation: the
         // intervals reach from the value of the equal runs to that of the slower run.
         let scenario = fixture::scenario();

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_stalls_have_an_interval_that_includes_rare_stalls() {
+    fn stall_free_random_simulations_have_intervals_that_allow_rare_stalls() {
         // System: 400 steps without a wait. Expectation: at a confidence of 97.5 % up to 3.69 of 400 steps may be held up.
         let copy = held_up(&[]);
         let rare = Rare::from_stretches(&[vec![(&copy, 0..400)]]).expect("rare");

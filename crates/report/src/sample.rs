@@ -296,7 +296,7 @@ mod tests {
     use rand_distr::StandardNormal;
 
     #[test]
-    fn confidence_intervals_batch_steps_by_whole_rounds_of_workers() {
+    fn confidence_intervals_use_step_groups_of_whole_loader_worker_rounds() {
         // System: four workers whose batches come together, once in about 0.4 s. Expectation: the interval is that of the
         // rounds, which are independent, though steps within a round differ.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -12,7 +12,7 @@ fn assert_close(figure: Figure, expected: f64) {
 
 /// System: copies with step times of 0.1 and 0.05 s. Expectation: every figure is the mean of both copies' figures.
 #[test]
-fn reported_figures_are_means_over_the_copies_of_a_job() {
+fn reported_metrics_are_means_over_all_copies_of_a_job() {
     let report = summarise(&scenario(), &[outcome([0.1, 0.05])], 0.5);
     let job = &report.jobs[0];
     let figures = &job.figures;
@@ -42,7 +42,7 @@ fn reported_figures_are_means_over_the_copies_of_a_job() {
 }
 
 #[test]
-fn causes_and_utilisation_add_up_to_all_of_the_time() {
+fn stall_shares_and_accelerator_utilisation_add_up_to_one() {
     let mut with_warm_up = scenario();
     with_warm_up.run.warm_up = WarmUp::Steps(7);
     for scenario in [scenario(), with_warm_up] {
@@ -56,7 +56,7 @@ fn causes_and_utilisation_add_up_to_all_of_the_time() {
 }
 
 #[test]
-fn queue_figures_are_differences_of_totals_since_the_warm_up() {
+fn queue_metrics_are_differences_of_totals_since_the_warm_up() {
     let mut scenario = scenario();
     scenario.run.warm_up = WarmUp::Steps(10);
     let report = summarise(&scenario, &[outcome([0.1, 0.1])], 0.0);
@@ -182,7 +182,7 @@ fn strongly_correlated_steps_have_no_interval_and_a_warning_says_why() {
 }
 
 #[test]
-fn a_run_with_fewer_samples_than_twice_those_held_by_loaders_has_no_interval() {
+fn confidence_intervals_need_twice_the_samples_that_loaders_hold() {
     // System: 40 steps of 10 samples in each copy, that wait for input; its loaders hold 150 samples, or 250. Expectation: 400
     // are twice as many as 150, and not twice as many as 250: then there is no interval, and the report says why.
     let report = |held: u64| {
@@ -234,7 +234,7 @@ fn the_first_epoch_is_reported_separately() {
 }
 
 #[test]
-fn warm_up_is_found_for_each_copy() {
+fn the_length_of_the_warm_up_is_detected_for_each_job_copy() {
     let mut scenario = scenario();
     scenario.run.warm_up = WarmUp::Auto;
     let mut outcome = outcome([0.1, 0.1]);
@@ -249,7 +249,7 @@ fn warm_up_is_found_for_each_copy() {
 }
 
 #[test]
-fn series_have_no_value_where_nothing_was_observed() {
+fn time_series_have_no_value_for_periods_without_observations() {
     let mut outcome = outcome([0.1, 0.1]);
     let bin = |enqueued, blocked_seconds, steps| Bin {
         level_seconds: 50.0,
@@ -314,7 +314,7 @@ fn ranks_with(decode: f64, computing: f64) -> Bottleneck {
 }
 
 #[test]
-fn waits_for_late_peers_are_not_attributed_to_their_computing() {
+fn waits_for_late_peers_are_attributed_to_the_cause_of_the_lateness() {
     // System: eight copies. Seven have their batch at once and wait while the last, whose batch came late by a tenth of the step,
     // computes. Expectation: the cause is what the last copy waited for.
     let late = ranks_with(0.1, 0.7);
@@ -339,7 +339,7 @@ fn transfer_stalls_are_attributed_to_the_resource_that_is_full() {
 }
 
 #[test]
-fn unreliable_figures_and_unused_settings_cause_warnings() {
+fn unreliable_results_and_ineffective_settings_cause_warnings() {
     let warned = |scenario: &Scenario, word: &str| {
         let report = summarise(scenario, &[outcome([0.1, 0.1])], 0.0);
         report.warnings.iter().any(|warning| warning.contains(word))

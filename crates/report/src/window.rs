@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_between_0_and_1_despite_rounding() {
+    fn reported_shares_stay_between_0_and_1_despite_rounding() {
         assert_eq!(share(1.0 + 1e-15, 1.0), Some(1.0));
         let nothing: f64 = share([0.0; 0].iter().sum(), 1.0).unwrap_or(f64::NAN);
         assert!(nothing == 0.0 && nothing.is_sign_positive(), "{nothing}");

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_likely_meant_are_offered() {
+    fn names_similar_to_an_unknown_name_are_suggested() {
         let gpus = ["k80", "p100-pcie", "a100-sxm4-80gb", "h100-pcie", "h100-sxm5"];
         assert_eq!(near("h100", &gpus), ["h100-pcie", "h100-sxm5"]);
         assert_eq!(near("H100-SXM5-80GB", &gpus), ["h100-sxm5"]);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn estimated_memory_of_network_reads_is_one_to_two_times_the_measured() {
+    fn estimated_memory_of_network_reads_is_one_to_two_times_measured_memory() {
         // System: a job on 4000 nodes, each with 24 workers that read batches of 64 samples of random sizes from a file server.
         // Expectation: at least the measured memory of such a run, 430 MB, and no more than twice that.
         let text = "name = \"m\"\n[run]\nsteps = 6\n[cluster]\nnodes = 4000\nnode = { cores = 24, gpus = 1 }\n[storage.s.file-server]\n\
@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_a_run_with_a_duration_are_not_estimated() {
+    fn memory_estimates_omit_step_records_if_only_a_duration_is_set() {
         assert_eq!(of("duration = \"10 s\"", SMALL).outcome, 0.0);
         assert_eq!(of("steps = 1000", SMALL).outcome, 100.0 * 1000.0 * STEP);
     }
 
     #[test]
-    fn memory_estimates_include_all_cache_units_if_run_length_is_unknown() {
+    fn memory_estimates_count_all_cacheable_files_if_step_count_is_unset() {
         // System: a million files that each of a hundred nodes may keep. Expectation: without a given length all units count;
         // with one step hardly any do.
         assert!(of("", SMALL).world > 1e8 * UNIT);

@@ -25,7 +25,7 @@ fn step_time(changes: &[(&str, &str)], skip: usize) -> f64 {
 }
 
 #[test]
-fn step_times_of_fletchers_system_match_an_independent_calculation() {
+fn lenet_step_times_on_a_file_server_match_an_independent_calculation() {
     let base = Plain::default();
     type Changes = Vec<(&'static str, &'static str)>;
     let cases: [(&str, Plain, Changes); 6] = [

@@ -142,7 +142,7 @@ const THRICE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn nodes_with_known_memory_have_a_page_cache_by_default() {
+fn nodes_with_a_given_memory_size_have_a_page_cache_by_default() {
     // System: 100 MB on a disk of 100 MB/s, read three times. Expectation: with 1 GB of memory, the page cache
     // beside workers and buffers holds all files, so that only the first epoch waits for the disk; without
     // known memory, or with `page_cache = "none"`, all epochs do; in the latter case a remark says that the

@@ -188,7 +188,7 @@ fn identical_gradient_transfers_are_merged_only_on_exclusive_nics() {
 }
 
 #[test]
-fn default_fidelity_follows_the_number_of_transfers_and_is_reported() {
+fn network_fidelity_defaults_to_analytic_above_a_million_transfers_per_step() {
     // System: gradients in a ring of n ranks, 2 (n - 1) phases of n transfers, in four buckets. Expectation:
     // `flow` up to a million transfers in a step and `analytic` above, with a remark and in JSON; a written
     // fidelity is kept.
@@ -275,7 +275,7 @@ fn reports_omit_epochs_that_only_the_data_loader_has_begun() {
 }
 
 #[test]
-fn text_reports_separate_rates_per_job_copy_from_totals_of_all_copies() {
+fn text_reports_label_values_per_job_copy_and_totals_of_all_job_copies() {
     let report = report_of(&case("t5", &[("job.copies", "3"), ("run.warm_up", "10")]));
     let text = forebay::report::text::render(&report, 120, false);
     for gone in ["fresh/s", "busiest", "flows", "if never held up", "-0.0 "] {
@@ -289,7 +289,7 @@ fn text_reports_separate_rates_per_job_copy_from_totals_of_all_copies() {
 }
 
 #[test]
-fn random_failures_suppress_the_lockstep_warning() {
+fn random_failures_suppress_the_warning_that_nothing_varies() {
     let lockstep = |changes: Changes<'_>| {
         let few = [("run.steps", "3"), ("job.parallel.pipeline.micro_batches", "4")];
         let report = report_of(&case("t4", &[&few[..], changes].concat()));

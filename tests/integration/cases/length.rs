@@ -66,7 +66,7 @@ fn draining_buffers_are_reported() {
 }
 
 #[test]
-fn a_run_of_default_length_finds_the_steady_rate() {
+fn a_simulation_of_default_length_finds_steady_throughput_within_1_percent() {
     // System: the same forty jobs in a run of default length. Expectation: 1,000 samples/s for each job to 1 %.
     let scenario = of_unwritten_length("t5", &[("job.copies", "40"), ("run.precision", "0.01")]);
     let report = report_of(&scenario);
@@ -75,7 +75,7 @@ fn a_run_of_default_length_finds_the_steady_rate() {
 }
 
 #[test]
-fn measured_throughput_does_not_exceed_the_storage_limit() {
+fn reported_throughput_does_not_exceed_the_storage_limit() {
     // System: two jobs share 3,000 operations a second. Expectation: 1,500 samples/s each at most.
     let report = report_of(&case("operations-bound", &[]));
     let rate = mean(&report.jobs[0].figures.samples_per_second);

@@ -56,7 +56,7 @@ fn quick(scenario: &Scenario) -> Verdict {
 }
 
 #[test]
-fn the_needed_amount_ends_waits_for_input_and_nine_tenths_of_it_do_not() {
+fn the_reported_resource_need_is_just_enough_to_end_waits_for_input() {
     // System: one of the server's bandwidth, its operations, the node's cores and the workers is far too small. Expectation: the
     // verdict says the amount that 16 samples in 4 ms need; with it a step takes 4 ms, and with nine tenths of it, 4 ms ÷ 0.9.
     for (key, small, needed, unit) in [
@@ -91,7 +91,7 @@ fn the_needed_amount_ends_waits_for_input_and_nine_tenths_of_it_do_not() {
 }
 
 #[test]
-fn no_needs_are_reported_if_others_use_the_resources() {
+fn resource_needs_are_not_reported_for_jobs_with_shared_resources_or_failures() {
     // System: too little bandwidth, beside nothing, a background load, a second job, and failures. Expectation: only a job that is
     // alone has needs, because resources do not tell their users apart.
     let small = ("storage.s.file-server.bandwidth", "\"60 MB/s\"");
@@ -106,7 +106,7 @@ fn no_needs_are_reported_if_others_use_the_resources() {
 }
 
 #[test]
-fn a_quick_verdict_names_full_resources_and_needs() {
+fn a_quick_verdict_names_the_saturated_resource_and_the_needed_amount() {
     // System: decoding takes most of a worker's time, and all of the server's bandwidth is used. Expectation: the quick verdict
     // names the bandwidth, and how much of it is needed.
     let slow = [
@@ -124,7 +124,7 @@ fn a_quick_verdict_names_full_resources_and_needs() {
 }
 
 #[test]
-fn a_copy_to_the_nodes_is_suggested_where_every_epoch_reads_a_full_server() {
+fn copying_uncached_data_to_nodes_is_suggested_if_a_server_is_the_bottleneck() {
     // System: a server's bandwidth limits a job of 100 GB of data. Expectation: copying the data set to the nodes is suggested, with
     // its size, unless the page cache keeps the data set.
     let small = ("storage.s.file-server.bandwidth", "\"60 MB/s\"");
@@ -139,7 +139,7 @@ fn a_copy_to_the_nodes_is_suggested_where_every_epoch_reads_a_full_server() {
 }
 
 #[test]
-fn doubled_workers_are_named_after_a_cached_first_epoch() {
+fn loader_workers_are_named_as_the_limit_when_all_data_are_cached() {
     // System: two ranks with one worker each, whose page cache holds all data after the first epoch of 400 steps. The short run compares five
     // steps, and with two workers a rank's batches come in pairs. Expectation: workers are named as the limit.
     let changes = [

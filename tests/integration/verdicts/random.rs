@@ -110,7 +110,7 @@ fn wrong(seed: u64) -> Option<String> {
 }
 
 #[test]
-fn the_verdict_on_random_scenarios_matches_brute_force() {
+fn verdicts_on_random_scenarios_name_the_bottleneck_found_by_exhaustive_runs() {
     // System: a job that reads from a server, with several limits that may be the bottleneck. Expectation: the
     // verdict names first the limit that saves most time when each is lifted in a run three times as long, with
     // the saving as predicted.

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_and_size_of_a_known_cache_are_found() {
+    fn the_fit_recovers_the_policy_and_size_of_a_simulated_cache() {
         let mut generator = Streams::new(3, 0).at(Purpose::Trial, 0, 0, 0);
         for policy in CachePolicy::TOLD {
             for size in [20e6, 45e6, 90e6] {

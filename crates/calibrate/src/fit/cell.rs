@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_trial_does_not_move_the_mean() {
+    fn one_slow_trial_hardly_changes_the_mean_of_all_trials() {
         let quiet = [(1.0, 1.0), (1.0, 1.01), (1.0, 0.99), (1.0, 1.005), (1.0, 0.995)];
         let clean = cells(&quiet).cells[0].mean;
         let disturbed = [&quiet[..], &[(1.0, 3.0)]].concat();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_of_two_differing_trials_determines_the_mean() {
+    fn the_mean_of_two_very_different_trials_equals_the_faster_trial() {
         let pairs = [(1.0, 1.0), (1.0, 1.01), (2.0, 2.0), (2.0, 2.01), (3.0, 3.0), (3.0, 9.0)];
         let cells = cells(&pairs);
         assert!((cells.cells[2].mean - 3.0).abs() < 0.01);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_trials_have_no_noise() {
+    fn identical_trials_have_a_variance_of_zero() {
         let same = cells(&[(1.0, 2.0), (1.0, 2.0), (1.0, 2.0)]);
         assert_eq!((same.cells[0].mean, same.cells[0].variance), (2.0, 0.0));
     }

@@ -73,7 +73,7 @@ const BATCHES: [f64; 5] = [1.0, 4.0, 16.0, 64.0, 256.0];
 /// contains this batch, and the predicted gain is within a few per cent at batches and numbers of learners that were not
 /// measured.
 #[test]
-fn the_occupancy_of_a_known_gpu_is_recovered() {
+fn the_fit_recovers_the_occupancy_law_behind_noisy_step_times() {
     for (truth, seed) in [(3.0, 1), (24.0, 2), (150.0, 3)] {
         let law = OccupancyLaw::Saturating { half: truth };
         let samples = steps(|b, k| slowdown(law, b, k), &BATCHES, 0.03, seed);
@@ -142,7 +142,7 @@ fn a_gpu_that_violates_the_occupancy_law_has_a_large_fit_residual() {
 /// System: copies of 4 KiB to 256 MiB, with 8 us and 25 GB/s alone, and 12 us and 18 GB/s beside a step; trials vary by 4 %.
 /// Expectation: two laws, each under its name, which are right at sizes in between.
 #[test]
-fn copies_have_separate_fits_alone_and_concurrently_with_training() {
+fn gpu_copies_alone_and_during_training_are_fitted_separately() {
     let mut generator = Generator::seed_from_u64(4);
     let laws = [("", 8e-6, 25e9), ("step", 12e-6, 18e9)];
     let mut samples = Vec::new();

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn one_outlying_cell_does_not_change_the_fitted_law() {
+    fn one_outlying_step_time_hardly_changes_the_fitted_slope() {
         let batches = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
         let mut times = batches.map(|b| 3.0 + 0.5 * b);
         times[3] *= 1.5;

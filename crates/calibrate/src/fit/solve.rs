@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn coefficients_of_an_exact_plane_are_found() {
+    fn least_squares_recovers_the_coefficients_of_noiseless_data() {
         let rows = [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [1.0, 2.0, 5.0], [1.0, 3.0, 1.0]];
         let rows = rows.map(|r| (r, 2.0 + 3.0 * r[1] + 0.5 * r[2]));
         let found = sums(&rows).solve(3);

@@ -61,7 +61,7 @@ const READ: ReadLaw = ReadLaw {
 /// System: a disk that serves 500 requests or 100 MB per second, whatever the number of readers, as throttles and quotas do.
 /// Expectation: this limit is identified; the time of a single request is not, and a reason is given.
 #[test]
-fn a_limit_that_binds_every_trial_is_identified() {
+fn a_disk_limit_that_bounds_every_read_trial_is_identified() {
     let requests = ReadLaw { operations: 500.0, bandwidth: f64::INFINITY, ..READ };
     let bytes = ReadLaw { operations: f64::INFINITY, bandwidth: 1e8, ..READ };
     for (law, sizes, name, limit) in [
@@ -153,7 +153,7 @@ fn reads_of_one_size_do_not_separate_latency_from_stream_bandwidth() {
 }
 
 #[test]
-fn bytes_proportional_to_pixels_identify_only_their_total_cost() {
+fn bytes_proportional_to_pixels_identify_only_the_total_decoding_cost() {
     let points =
         [64.0, 128.0, 256.0, 512.0, 1024.0].map(|side: f64| (0.25 * side * side, side * side));
     let fit = &fitted(&decodes(&points)).decode["jpeg"];
@@ -204,7 +204,7 @@ fn reads_of_each_file_layout_are_fitted_separately() {
 }
 
 #[test]
-fn core_speed_queue_cost_and_noise_are_fitted() {
+fn relative_core_speed_queue_item_cost_and_run_to_run_noise_are_fitted() {
     let points = [(10_000.0, 40_000.0), (40_000.0, 160_000.0)];
     let mut samples = decodes(&points);
     let mut two = decodes(&points);
@@ -230,7 +230,7 @@ fn core_speed_queue_cost_and_noise_are_fitted() {
 }
 
 #[test]
-fn jitter_is_the_median_over_trials() {
+fn fitted_step_time_jitter_is_the_median_over_trials() {
     let mut samples = steps(&[8.0, 16.0, 32.0, 64.0]);
     for (index, sample) in samples.iter_mut().enumerate() {
         sample.observed.insert("jitter".into(), if index == 3 { 5.0 } else { 0.02 });
@@ -241,7 +241,7 @@ fn jitter_is_the_median_over_trials() {
 }
 
 #[test]
-fn excluded_samples_have_no_influence() {
+fn excluded_samples_do_not_influence_the_fitted_profile() {
     let samples = reads(READ, &[1.0, 2.0, 4.0]);
     let mut more = samples.clone();
     for sample in &samples {

@@ -59,7 +59,7 @@ fn a_switch_of_protocol_is_found_with_the_cost_of_both_protocols() {
 }
 
 #[test]
-fn the_fit_detects_a_jump_in_byte_cost_before_the_last_two_sizes() {
+fn a_jump_in_cost_per_byte_before_the_two_largest_messages_is_detected() {
     // System: DeepBench's seven sizes [B]. Beyond 67 MB, for the last two sizes, a byte takes 1.8 times or half as long; times
     // vary by up to 1 %. Expectation: a border between 67 and 153 MB, and all sizes within 3 %. With at least three sizes in
     // every range, 67 MB would be on the line of the sizes beyond it, 75 % off, or 153 MB on the line below, 25 % off.
@@ -127,7 +127,7 @@ fn linear_transfer_times_are_fitted_with_one_range_despite_noise() {
 }
 
 #[test]
-fn a_tree_at_medium_sizes_does_not_distort_the_fit_of_the_ring() {
+fn tree_algorithm_trials_do_not_distort_the_ring_algorithm_fit() {
     let ring = |size: f64| 1e-4 + 1e-9 * size;
     let mut all: Vec<Sample> =
         [1e4, 1e5, 1e7, 1e8].map(|size| sample("ring", size, ring(size))).into();
@@ -157,7 +157,7 @@ fn ranges_of_message_sizes_one_byte_apart_are_distinguished() {
 }
 
 #[test]
-fn scarce_data_are_reported_without_panic() {
+fn a_transport_fit_from_scarce_or_invalid_samples_does_not_panic() {
     let one = fitted(&[sample("", 1e6, 1e-3)]).expect("a fit");
     assert!((one.transport().expect("a law").seconds(1e6, 0.0) - 1e-3).abs() < 1e-8);
     assert!(one.parameters.values().all(|p| p.unidentified.is_some()));

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_during_training_are_measured_in_addition_to_copies_alone() {
+    fn gpu_copies_are_measured_alone_and_on_request_also_during_training() {
         let text = "size = [\"4 KiB\", \"1 MiB\"]\nmemory = [\"pinned\", \"staged\"]";
         let plain = CopyProbe::new(&toml::from_str(text).unwrap()).cells();
         assert_eq!(plain.len(), 4);

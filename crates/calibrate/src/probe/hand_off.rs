@@ -131,7 +131,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn a_trial_counts_the_samples_of_whole_batches() {
+    fn the_sample_count_of_a_queue_trial_is_a_multiple_of_the_batch_size() {
         let stop = AtomicBool::new(false);
         let context = Context {
             directory: Path::new("."),

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_read_with_defaults() {
+    fn settings_missing_from_a_measurement_plan_take_default_values() {
         let plan =
             Plan::parse("p.toml", "budget = \"1 min\"\n[trials]\nlength = \"10 ms\"").unwrap();
         assert_eq!(plan.budget(), Duration::from_secs(60));

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clock_readings_take_time_which_is_subtracted() {
+    fn the_cost_of_clock_readings_is_subtracted_from_measured_times() {
         let ruler = Ruler::measure();
         assert!(ruler.look > 0.0 && ruler.turn >= 0.0);
         let ruler = Ruler { look: 1e-3, turn: 0.0 };

@@ -283,7 +283,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn jitter_is_the_relative_standard_deviation() {
+    fn jitter_is_the_relative_standard_deviation_of_step_times() {
         let steps = Steps { seconds: vec![1.0, 2.0, 3.0], ..Steps::default() };
         assert!((steps.jitter() - 0.5).abs() < 1e-12);
     }

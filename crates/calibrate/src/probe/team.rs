@@ -142,7 +142,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn every_member_works_once_and_is_timed() {
+    fn every_thread_of_a_team_works_once_and_is_timed() {
         let calls = AtomicUsize::new(0);
         let work = |index: usize| {
             calls.fetch_add(1, Ordering::SeqCst);

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_times_are_parsed_from_the_first_line() {
+    fn cpu_times_are_parsed_from_the_first_line_of_proc_stat() {
         let stat = "cpu  100 20 30 4000 50 6 7 80 0 0\ncpu0 1 1 1 1\n";
         assert_eq!(ticks(stat), [1.63, 0.80]);
         assert_eq!(ticks(""), [0.0, 0.0]);

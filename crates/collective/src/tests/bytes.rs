@@ -90,7 +90,7 @@ fn bytes_sent_by_collectives_match_textbook_formulas() {
 }
 
 #[test]
-fn scatter_goes_down_a_tree_and_allgather_once_around_the_ring() {
+fn bytes_sent_by_a_scatter_allgather_broadcast_match_tree_plus_ring() {
     // System: 16 ranks. Expectation: a part passes as many edges of the binomial tree as it has levels above its
     // rank, 32 in all (half of 16 · 4); then each rank sends 15 parts around the ring.
     let found = sent(Operation::Broadcast, Algorithm::ScatterAllgather, 16);

@@ -26,7 +26,7 @@ fn taken(library: Library, operation: Operation, bytes: u64, ranks: u32) -> Algo
 }
 
 #[test]
-fn mpich_switches_where_its_paper_says() {
+fn mpich_algorithm_choices_match_the_mpich_paper() {
     use Algorithm::*;
     use Operation::*;
     let cases = [
@@ -56,7 +56,7 @@ fn mpich_switches_where_its_paper_says() {
 }
 
 #[test]
-fn open_mpi_switches_where_its_source_does() {
+fn open_mpi_algorithm_and_chunk_choices_match_open_mpis_source() {
     use Algorithm::*;
     use Operation::*;
     let cases = [
@@ -125,7 +125,7 @@ fn nccl_ring_times_match_the_cost_model_in_nccls_source() {
 }
 
 #[test]
-fn nccl_lets_the_switch_reduce_long_buffers() {
+fn nccl_takes_in_switch_reduction_for_long_allreduces_if_available() {
     let fabric = Fabric { in_switch: true, generation: Generation::Hopper, ..on(8, 8) };
     assert_eq!(nccl(Operation::Allreduce, 256 * MIB, &fabric).algorithm, Algorithm::InSwitch);
     assert_ne!(nccl(Operation::Allreduce, KIB, &fabric).algorithm, Algorithm::InSwitch);

@@ -166,7 +166,7 @@ fn every_rank_of_64_ends_with_every_contribution_once() {
 }
 
 #[test]
-fn every_root_and_chunk_size_delivers_every_contribution_once() {
+fn every_contribution_arrives_once_for_all_root_ranks_and_chunk_sizes() {
     for operation in [Operation::Broadcast, Operation::Reduce, Operation::Allreduce] {
         for ranks in 2..=7 {
             for collective in collectives(operation, ranks, 13) {

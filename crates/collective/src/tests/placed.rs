@@ -105,7 +105,7 @@ fn parents(ranks: u32, nodes: Vec<u32>) -> [Vec<Option<u32>>; 2] {
 }
 
 #[test]
-fn nccl_trees_match_the_figures_in_comments_of_nccls_source() {
+fn nccl_trees_match_the_diagrams_in_comments_of_nccls_source() {
     // Expectation: the figures in the comments of NCCL's trees.cc: 14 ranks, 12 ranks mirrored, and 13 ranks moved on
     // by one.
     let of = |ranks: u32, tree: usize, edges: &[(u32, u32)]| {
@@ -132,7 +132,7 @@ fn trees_over_nodes_have_chains_inside_nodes() {
 }
 
 #[test]
-fn a_node_s_network_carries_the_buffer_twice_at_most() {
+fn double_tree_allreduce_sends_at_most_two_buffers_out_of_each_node() {
     // Expectation: a node sends half of the buffer over each edge of a tree, up or down. It has at most three edges
     // in one tree and one in the other, however many ranks it has. Trees over ranks that are no chains send more.
     for (ranks, per_node) in [(16, 4), (64, 8), (32, 8)] {

@@ -77,7 +77,7 @@ proptest! {
 
     /// Expectation: more bytes, more latency or a slower link never shorten a collective.
     #[test]
-    fn times_grow_with_bytes_and_costs(collective in any_collective(), factor in 1u64..5) {
+    fn more_bytes_or_slower_links_never_shorten_a_collective(collective in any_collective(), factor in 1u64..5) {
         let cost = Cost { alpha: 1e-6, beta: 1e-9, gamma: 2e-10 };
         let time = |collective: &Collective, cost: &Cost| {
             execute(&collective.schedule().expect("can be done"), cost)

@@ -29,7 +29,7 @@ fn collective_and_library_names_parse_back_to_the_same_variant() {
 }
 
 #[test]
-fn each_invalid_request_is_refused_with_its_own_error() {
+fn each_kind_of_invalid_collective_is_refused_with_a_specific_error() {
     let (flat, tree) = (Algorithm::Flat, Algorithm::BinomialTree);
     let plain = ring();
     let levels = grouped(vec![4, 4], flat, flat, Across::Leaders).levels;

@@ -69,7 +69,7 @@ fn ranks(collective: &Collective) -> u64 {
 }
 
 #[test]
-fn runs_of_equal_phases_describe_every_phase_of_a_schedule() {
+fn sequences_of_equal_phases_cover_every_phase_of_a_collective_schedule() {
     for operation in Operation::ALL {
         for ranks in [1, 2, 3, 4, 6, 7, 8, 12, 16] {
             for bytes in [0, 4_099, 720_720 * 64] {
@@ -84,7 +84,7 @@ fn runs_of_equal_phases_describe_every_phase_of_a_schedule() {
 }
 
 #[test]
-fn a_ring_allreduce_of_4096_ranks_has_two_runs_of_equal_phases() {
+fn the_schedule_of_a_ring_allreduce_has_two_sequences_of_equal_phases() {
     // System: a length that 4,096 does not divide. Expectation: all phases alike, each the longest part.
     let ring = Collective::new(Operation::Allreduce, Algorithm::Ring, 4_096, 102_228_129);
     let runs = ring.schedule().expect("a ring").runs().expect("in step");
@@ -99,7 +99,7 @@ fn a_ring_allreduce_of_4096_ranks_has_two_runs_of_equal_phases() {
 }
 
 #[test]
-fn a_pipelined_tree_of_a_million_chunks_has_few_runs_of_equal_phases() {
+fn a_pipelined_tree_of_a_million_chunks_has_few_sequences_of_phases() {
     // System: 8 ranks, a million chunks. Expectation: filling, one long run, emptying.
     let tree = Collective::new(Operation::Allreduce, Algorithm::DoubleBinaryTree, 8, 1 << 31);
     let tree = Collective { chunk: Some(1 << 10), ..tree };
@@ -109,7 +109,7 @@ fn a_pipelined_tree_of_a_million_chunks_has_few_runs_of_equal_phases() {
 }
 
 #[test]
-fn schedules_of_many_ranks_take_little_memory_and_work() {
+fn a_hierarchical_schedule_of_100000_ranks_has_a_compact_description() {
     // System: 100,000 ranks in groups of 8. Expectation: the transfers of one rank are found at once, and there are
     // few runs.
     let whole =

@@ -82,7 +82,7 @@ fn closed_forms_of_collective_times_are_upper_bounds_for_unequal_parts() {
 }
 
 #[test]
-fn times_inside_and_across_groups_add_up() {
+fn hierarchical_time_is_the_sum_of_times_inside_and_across_groups() {
     // System: equal groups, all links alike. Expectation: the times inside and across groups, one after the other, if
     // both formulas are exact.
     for operation in Operation::ALL {
@@ -154,7 +154,7 @@ fn chunked(collective: &Collective, chunks: u64) -> Collective {
 }
 
 #[test]
-fn time_falls_with_more_chunks_to_the_pipelined_limit() {
+fn without_latency_more_chunks_lower_the_time_to_the_pipelined_limit() {
     // System: latency 0. Expectation: the time falls with the number of chunks to its limit: the time of all bytes on
     // the busiest link, and of the reductions there.
     let free = Cost { alpha: 0.0, ..COST };

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_mean_of_a_range_are_as_precise_as_the_bins() {
+    fn histogram_quantiles_and_means_are_as_precise_as_the_bins() {
         let mut histogram = LogHistogram::new();
         (1..=1000).for_each(|i| histogram.add(f64::from(i), 2));
         for (q, expected) in [(0.5, 500.0), (0.95, 950.0), (0.99, 990.0)] {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_negative_nan_and_infinite_values_are_counted() {
+    fn zero_negative_nan_and_infinite_values_are_counted_in_finite_bins() {
         let mut histogram = LogHistogram::new();
         assert_eq!((histogram.quantile(0.5), histogram.mean()), (None, None));
         [0.0, -1.0, f64::NAN, f64::INFINITY].into_iter().for_each(|value| histogram.add(value, 1));

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn weighted_quantiles_count_weight_instead_of_values() {
+    fn weighted_quantiles_are_taken_at_fractions_of_the_total_weight() {
         let values = [(1.0, 1.0), (2.0, 0.0), (3.0, 98.0), (9.0, 1.0)];
         for (q, expected) in [(0.0, 1.0), (0.01, 1.0), (0.5, 3.0), (0.99, 3.0), (0.995, 9.0)] {
             assert_eq!(weighted_quantile(&values, q), Some(expected), "{q}");

@@ -28,7 +28,7 @@ mod tests {
     /// Expectation: the exact limits of Poisson counts (Garwood, 1936) in any table: 0 to 3.69, 0.0253 to 5.57, 1.09
     /// to 10.24, 4.80 to 18.39.
     #[test]
-    fn equal_rare_events_have_the_exact_poisson_limits_of_their_count() {
+    fn intervals_for_rare_events_match_published_poisson_confidence_limits() {
         for (count, low, high) in
             [(0, 0.0, 3.689), (1, 0.0253, 5.572), (4, 1.090, 10.242), (10, 4.795, 18.390)]
         {

@@ -20,7 +20,7 @@ fn littles_law_holds_exactly_when_the_queue_ends_empty() {
 }
 
 #[test]
-fn an_exhaustion_is_counted_only_after_a_batch_was_served_without_waiting() {
+fn queue_exhaustion_counts_only_after_a_batch_is_served_without_wait() {
     let mut queue = Queue::new(4, 1, false, 0, Time(0));
     queue.begin_wait(Time(0)); // never ready before: filling, not exhaustion
     queue.end_wait(Time(S));

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transposed_convolution_restores_the_shape() {
+    fn a_transposed_convolution_inverts_the_shape_change_of_a_convolution() {
         let mut network = start();
         network.conv("c", 5, Window::square(4, 2, 1)).transposed("t", 3, Window::square(4, 2, 1));
         assert_eq!((network.channels, network.height, network.width), (3, 8, 6));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_are_sums_and_gradients_start_at_the_last_layer() {
+    fn network_totals_are_layer_sums_and_gradients_come_last_layer_first() {
         let layers = vec![layer("a", 10, 40, 3), layer("pool", 0, 0, 1), layer("b", 5, 10, 2)];
         let model = Model { name: "m", input: Input::Tokens(7), layers, source: "" };
         assert_eq!((model.parameters(), model.flops(), model.backward_flops()), (15, 50, 100));

@@ -69,7 +69,7 @@ fn sizes_of_zero_sharded_states_match_published_values() {
 }
 
 #[test]
-fn the_size_of_the_state_does_not_depend_on_the_parallelism() {
+fn the_total_size_of_training_state_does_not_depend_on_parallelism() {
     // System: 1,000 parameters with Adam in mixed precision, 2 bytes for each parameter and 12 for its optimizer state.
     // Expectation: 14,000 bytes in all over any GPUs; ranks shard the optimizer state from stage 1 on, and everything at stage 3.
     let portion = Portion { parameters: 1000.0, ..Portion::default() };
@@ -150,7 +150,7 @@ fn expert_parallel_gpus_each_hold_a_part_of_the_experts() {
 }
 
 #[test]
-fn each_layer_is_on_exactly_one_stage() {
+fn each_layer_is_on_exactly_one_pipeline_stage() {
     // System: GPT-2 on four stages. Expectation: the stages together are the model, and each holds about a quarter of its blocks.
     let model = model("gpt2").expect("known");
     let [one, four] = [&[1.0][..], &[0.25; 4]].map(|shares| portions(&model, shares));

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_counted_in_every_notation() {
+    fn toml_tables_are_counted_in_every_notation() {
         for text in [
             "[[job]]\nbatch = 1\n".repeat(MOST_TABLES + 1),
             format!("job = [{}]", "{a=1},".repeat(MOST_TABLES + 1)),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_in_lists_and_tables() {
+    fn toml_values_are_counted_in_lists_and_tables() {
         for text in [
             format!("a = [{}]", "1,".repeat(MOST_VALUES)),
             "a = 1\n".repeat(MOST_VALUES + 1),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_that_are_not_closed_end_with_their_line() {
+    fn unclosed_toml_strings_end_at_the_end_of_the_line() {
         let text = format!("a = \"x\n{}", "b = {}\n".repeat(MOST_TABLES + 1));
         assert!(said(&text).is_some());
         assert_eq!((said("a = \"\"\"x"), said("a = \"x\\")), (None, None));

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_row_is_reported_with_its_first_line() {
+    fn the_first_line_of_an_oversized_csv_row_is_reported() {
         let long = "1".repeat(LONGEST + 1);
         let said = read(&format!("a,b\n1,2\n3,{long}")).unwrap_err();
         assert!(said.contains("the row that begins on line 3 has more than 1 MiB"), "{said}");

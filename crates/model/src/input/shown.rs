@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut_and_paths_are_not() {
+    fn long_words_in_messages_are_shortened_but_long_paths_are_kept() {
         let long = "9".repeat(1000);
         let nines = "9".repeat(80);
         assert_eq!(

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_critical_batch_size_doubles_epochs_at_twice_the_minimum_of_steps() {
+    fn the_critical_batch_size_needs_twice_the_least_epochs_and_steps() {
         // System: at least 20 epochs, critical batch 1,000. Expectation: E(B) = 20 (1 + B/1000); the number of steps E·N/B falls
         // to 20·N/1000 and no further.
         let law = EpochsLaw::Critical { least: 20.0, critical_batch: 1000.0 };
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_interpolated_linearly() {
+    fn epochs_are_interpolated_linearly_between_tabulated_batch_sizes() {
         let table = EpochsLaw::Table(vec![(64.0, 30.0), (128.0, 28.0), (512.0, 40.0)]);
         let cases = [(32.0, 30.0), (64.0, 30.0), (96.0, 29.0), (128.0, 28.0), (320.0, 34.0)];
         for (batch, epochs) in cases {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_samples_count_by_their_usefulness() {
+    fn a_repeated_sample_counts_as_a_given_fraction_of_a_fresh_sample() {
         assert_eq!(useful_samples(500.0, 100.0, 0.0), 100.0);
         assert_eq!(useful_samples(500.0, 100.0, 1.0), 500.0);
         assert_eq!(useful_samples(500.0, 100.0, 0.5625), 325.0);

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpu_occupancy_is_half_at_the_half_batch_and_learners_fill_the_rest() {
+    fn gpu_occupancy_is_half_at_the_half_batch_and_limits_learner_speedup() {
         let law = OccupancyLaw::Saturating { half: 24.0 };
         assert_eq!((law.of(24.0), law.of(72.0)), (0.5, 0.75));
         assert_eq!(OccupancyLaw::Constant(0.4).of(1e9), 0.4);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn occupancy_is_the_share_of_the_step_beyond_its_fixed_part() {
+    fn gpu_occupancy_is_the_share_of_step_time_that_grows_with_batch_size() {
         // System: a step takes 3 ms plus 0.5 ms for each sample. Expectation: `half` is 6 samples; in a step with 18 samples, the
         // GPU is busy for 9 of 12 ms.
         let law = OccupancyLaw::Saturating { half: 3.0 / 0.5 };

@@ -213,7 +213,7 @@ fn the_same_address_gives_the_same_stream() {
 
 /// Checks recorded values: a change here changes every result, and must be listed in the change log.
 #[test]
-fn random_numbers_equal_the_recorded_ones() {
+fn generated_random_numbers_equal_recorded_values() {
     use Distribution as D;
     let mut generator = Streams::new(1, 2).at(Purpose::Latency, 3, 4, 5);
     assert_eq!(generator.next_u64(), 16_818_193_558_165_851_442);

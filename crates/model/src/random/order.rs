@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_read_equally_many_samples_if_there_is_a_remainder() {
+    fn ranks_read_equally_many_samples_if_ranks_do_not_divide_the_data_set() {
         // System: 100 samples for eight ranks. Expectation: each rank reads 13 samples in every epoch, so that all samples are
         // read and the first four of the epoch twice (`DistributedSampler`).
         let streams = Streams::new(1, 0);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_with_unequal_parts_begin_epochs_together() {
+    fn ranks_with_unequal_shares_of_files_begin_epochs_together() {
         // System: 100 files for 3 ranks, which own 33, 33 and 34 files. Expectation: epochs begin at visits 34, 68 and 102 for
         // all ranks, as without parts, and each rank reads all files that it owns.
         let streams = Streams::new(1, 0);

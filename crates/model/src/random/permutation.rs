@@ -102,7 +102,7 @@ mod tests {
         }
 
         #[test]
-        fn images_in_large_sets_are_in_range_and_differ(epoch: u64, n in 1u64 << 40..1 << 48, i: u64) {
+        fn images_of_neighbours_in_large_permutations_are_in_range_and_differ(epoch: u64, n in 1u64 << 40..1 << 48, i: u64) {
             let order = permutation(epoch, n);
             let (i, j) = (i % n, (i % n + 1) % n);
             prop_assert!(order.at(i) < n);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_set_gives_0_and_indices_out_of_range_wrap_around() {
+    fn an_empty_permutation_gives_0_and_indices_out_of_range_wrap_around() {
         assert_eq!(permutation(0, 0).at(5), 0);
         assert_eq!(permutation(0, 1).at(u64::MAX), 0);
         assert_eq!(permutation(0, 10).at(13), permutation(0, 10).at(3));
@@ -148,7 +148,7 @@ mod tests {
     /// Checks that the pairs (image of i, image of i + 1) are uniform on a 10 × 10 grid within one epoch: 99 degrees of freedom,
     /// 99.9 % quantile 148.2.
     #[test]
-    fn images_of_neighbours_are_unrelated() {
+    fn images_of_neighbouring_indices_are_statistically_independent() {
         for n in [60_000, 1 << 20, (1 << 45) + 12_345] {
             for epoch in 0..5 {
                 let order = permutation(epoch, n);

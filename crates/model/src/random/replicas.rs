@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_successors_of_stored_files_agree_with_the_placement() {
+    fn file_counts_and_lists_of_each_node_agree_with_replica_placement() {
         for of in all() {
             for (node, files) in (0..of.nodes).flat_map(|node| (0..30).map(move |f| (node, f))) {
                 let held: Vec<u64> = (0..files).filter(|file| of.holds(node, *file)).collect();

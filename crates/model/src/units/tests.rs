@@ -84,7 +84,7 @@ fn numbers_in_every_notation_are_parsed_exactly() {
 }
 
 #[test]
-fn invalid_quantities_are_reported_in_words() {
+fn errors_about_invalid_quantities_explain_the_problem() {
     for (text, expected) in [
         ("", "does not begin with a number"),
         ("fast", "does not begin with a number"),
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_parsed_or_rejected_without_panic(text in "\\PC{0,40}") {
+    fn any_text_is_parsed_or_rejected_as_a_quantity_without_panic(text in "\\PC{0,40}") {
         let _ = text.parse::<Quantity<Size>>();
         let _ = si(&text);
     }

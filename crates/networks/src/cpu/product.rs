@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_right_with_many_rows_or_inner_dimension_zero() {
+    fn matrix_products_with_many_rows_or_inner_dimension_zero_are_correct() {
         for (m, k, n) in [(2 * ROWS + 3, 3, 5), (ROWS + 1, LONG, 5), (FEW, LONG, 5), (4, 0, 7)] {
             for turns in 0..8 {
                 check(m, k, n, turns & 1 > 0, turns & 2 > 0, turns & 4 > 0, 1);

@@ -164,7 +164,7 @@ fn training_lowers_the_loss_on_learnable_data() {
 }
 
 #[test]
-fn equal_seeds_give_equal_losses() {
+fn equal_seeds_give_equal_training_losses() {
     for name in MODELS {
         let losses = |seed: u64, threads: usize| -> Vec<u64> {
             let mut network = build(name, threads, 3, seed).expect("a model");
@@ -258,7 +258,7 @@ fn the_fast_exponential_is_right_to_a_few_roundings() {
 }
 
 #[test]
-fn training_starts_with_the_parameters_and_data_returned_by_begin() {
+fn the_begin_function_returns_initial_training_parameters_and_data() {
     for name in MODELS {
         let model = crate::model(name).expect("a model");
         let training = Training::<f32>::new(&model, 1, 12, 4);

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_the_reciprocal_of_its_time_with_the_ends_of_its_interval_swapped() {
+    fn reciprocal_metrics_have_reciprocal_means_and_swapped_interval_ends() {
         let time = Figure { mean: Some(0.5), ci95: Some([0.25, 1.0]), ..Figure::default() };
         let rate = reciprocal(&time);
         assert_eq!((rate.mean, rate.ci95), (Some(2.0), Some([1.0, 4.0])));

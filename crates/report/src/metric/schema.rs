@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_of_a_report_has_a_row_in_the_table_and_vice_versa() {
+    fn report_schema_and_metric_table_list_the_same_metrics() {
         // System: the schema of reports, made from their types, and the table of metrics. Expectation: both have the same
         // figures.
         let schema = crate::schema();

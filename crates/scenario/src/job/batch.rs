@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_multiples_are_listed_nearest_first() {
+    fn suggested_batch_sizes_are_the_nearest_multiples_in_order_of_distance() {
         assert_eq!(nearest(256, 24), "264 or 240");
         assert_eq!(nearest(250, 24), "240 or 264");
         assert_eq!(nearest(5, 24), "24, or fewer nodes or model copies");

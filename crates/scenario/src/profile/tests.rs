@@ -62,7 +62,7 @@ fn a_profile_reads_back_as_it_was_written() {
 }
 
 #[test]
-fn values_that_no_fit_can_have_are_refused_with_line_key_and_remedy() {
+fn invalid_entries_of_profiles_are_refused_with_line_key_and_remedy() {
     let line = profile().to_toml().lines().position(|l| l.starts_with("latency")).unwrap() + 1;
     let message = refused("value = 6.1e-5", "value = -6.1e-5");
     let expected = format!("p.toml:{line}: `read.direct.parameters.latency` is negative; give");
@@ -132,7 +132,7 @@ fn a_difference_within_a_confidence_interval_is_not_significant() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic(text in ".{0,200}", at in 0usize..2000, byte in any::<u8>()) {
+    fn reading_any_text_as_a_calibration_profile_causes_no_panic(text in ".{0,200}", at in 0usize..2000, byte in any::<u8>()) {
         Profile::parse("p.toml", &text).ok();
         let mut bytes = profile().to_toml().into_bytes();
         let at = at % bytes.len();
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_reads_back_unchanged(machine in any::<String>(), model in any::<String>()) {
+    fn profiles_with_any_text_in_names_read_back_unchanged(machine in any::<String>(), model in any::<String>()) {
         let mut profile = profile();
         profile.provenance.machine = machine;
         let devices = profile.step.pop_first().unwrap().1;

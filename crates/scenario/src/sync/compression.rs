@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_sparse_buckets_grow_with_the_ranks_and_of_quantised_ones_do_not() {
+    fn sparse_gradient_bytes_grow_with_ranks_and_quantised_bytes_do_not() {
         // System: 1 MB compressed to a hundredth at 1 GB/s, decompressed at 100 MB/s, among 8 ranks. Expectation:
         // 10 kB after 1 ms, decompressed in 0.1 ms; if sparse, 80 kB from all ranks, decompressed in 0.8 ms.
         let bucket =

@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_hold_all_bytes_of_the_buckets() {
+    fn parameter_servers_together_hold_all_bytes_of_gradient_buckets() {
         // System: buckets of 10, 4, 3 and 7 B on three servers. Expectation: split evenly, the parts of a bucket
         // differ by one byte at most; whole buckets go to the server that holds the fewest bytes.
         let bucket = |bytes| Bucket { bytes, raw: bytes, tensors: 1, ready: 1.0, compress: 0.0 };

@@ -18,7 +18,7 @@ fn read(text: String, changes: &[Override]) {
 
 proptest! {
     #[test]
-    fn any_bytes_are_parsed_or_refused_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_parsed_or_refused_as_a_scenario_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         read(String::from_utf8_lossy(&bytes).into_owned(), &[]);
     }
 

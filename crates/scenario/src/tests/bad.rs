@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn all_problems_of_a_file_are_reported_at_once() {
+fn all_problems_of_a_scenario_file_are_reported_at_once() {
     let text = FLETCHER.replace("cores = 20", "coers = 20").replace("\"2 GB/s\"", "2");
     let text = text.replace("steps = 500 ", "steps = -500").replace("\"2000 s", "\"20 s");
     let text = text.replace("dataset = \"mnist\"", "dataset = \"minst\"");
@@ -44,7 +44,7 @@ pub(super) fn check(base: &str, (from, to, key, what, remedy): (&str, &str, &str
 }
 
 #[test]
-fn quantities_with_wrong_unit_or_out_of_range_are_reported() {
+fn scenario_quantities_with_wrong_unit_or_out_of_range_are_reported() {
     let size = |to, what, remedy| {
         check(FLETCHER, ("\"784 B\"", to, "dataset.mnist.sample_size", what, remedy));
     };
@@ -77,7 +77,7 @@ fn quantities_with_wrong_unit_or_out_of_range_are_reported() {
 }
 
 #[test]
-fn numbers_out_of_range_and_unknown_words_are_reported() {
+fn scenario_numbers_out_of_range_and_unknown_words_are_reported() {
     let rows = [
         ("cores = 20", "cores = ^0", "cluster.node.cores", "0 is out of", "from 0.001 to"),
         (
@@ -124,7 +124,7 @@ fn numbers_out_of_range_and_unknown_words_are_reported() {
 }
 
 #[test]
-fn unknown_and_missing_keys_are_named() {
+fn unknown_and_missing_scenario_keys_are_reported() {
     let rows = [
         ("seed = 1", "^sed = 1", "run.sed", "unknown key `sed`", "did you mean `seed`?"),
         ("seed = 1", "^xyzzyxyzzy = 1", "run.xyzzyxyzzy", "unknown key", "known here: `steps`"),
@@ -231,7 +231,7 @@ fn unknown_and_missing_keys_are_named() {
 }
 
 #[test]
-fn references_to_unknown_names_are_reported() {
+fn references_to_undefined_data_sets_and_storages_are_reported() {
     let rows = [
         (
             "dataset = \"mnist\"",
@@ -277,7 +277,7 @@ fn syntax_errors_have_a_position() {
 }
 
 #[test]
-fn messages_about_hostile_files_are_harmless_and_short() {
+fn messages_about_malicious_files_are_short_without_control_characters() {
     let long = format!("x = \"{}\"\n{}", "y".repeat(1 << 20), FLETCHER);
     let shown = wrong(&long);
     assert!(shown.len() < 2000, "{} bytes", shown.len());

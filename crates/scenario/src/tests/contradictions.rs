@@ -170,7 +170,7 @@ fn contradictory_settings_are_reported() {
 }
 
 #[test]
-fn axes_with_unknown_keys_or_wrong_values_are_reported() {
+fn sweeps_with_unknown_keys_or_wrong_values_are_reported() {
     let batch = "\"job.batch_interval\" = [1, 2, 4, 8, 16, 32]";
     let rows = [
         (
@@ -227,7 +227,7 @@ fn said(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn runs_too_large_for_memory_and_invalid_names_are_refused() {
+fn scenarios_too_large_for_memory_or_with_invalid_names_are_refused() {
     for (from, to, expected) in [
         ("steps = 500 ", "duration = \"1e7 s\"\n", "make up to 53"),
         ("steps = 500 ", "epochs = 1e9\n", "steps together"),

@@ -49,7 +49,7 @@ fn near(a: &Distribution, b: &Distribution) -> bool {
 }
 
 #[test]
-fn every_kind_of_storage_is_read() {
+fn file_server_memory_and_local_disk_storages_are_parsed() {
     let scenario = with(
         "[storage.ram.memory]\n[storage.disk.local-disk]\nbandwidth = [\"1 GB/s\", \"1.8 GB/s\"]",
     );
@@ -95,7 +95,7 @@ fn data_set_layout_order_and_decoded_size_are_read() {
 }
 
 #[test]
-fn background_loads_are_read() {
+fn stream_and_request_background_loads_are_parsed() {
     let scenario = with(
         "[[background]]\nname = \"a\"\nstorage = \"hpctmp\"\nstreams = { streams = 4, cap = \"1 MB/s\" }\n\
          [[background]]\nname = \"b\"\nstorage = \"hpctmp\"\nrequests = { rate = \"60 /min\", size = \"1 MiB\" }",
@@ -107,7 +107,7 @@ fn background_loads_are_read() {
 }
 
 #[test]
-fn jitter_and_pipelines_are_read() {
+fn step_time_jitter_and_pipeline_settings_are_parsed() {
     let more = "[job.parallel.pipeline]\nshares = [1.0]\noverlap = false";
     let job = with(more).jobs.remove(0);
     assert_eq!(

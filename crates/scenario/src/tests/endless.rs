@@ -36,7 +36,7 @@ fn decompressing_a_row_group_must_end_within_the_limit() {
 }
 
 #[test]
-fn memory_must_not_slow_cores_down_beyond_the_limit() {
+fn memory_traffic_that_slows_cores_beyond_the_limit_is_refused() {
     for (traffic, words) in [
         ("1e12 B/s", "job.j.memory_traffic: memory slows a busy core by a factor of 1e12"),
         ("1.1e6 B/s", "at most 1e6 times `cluster.node.memory_bandwidth`"),

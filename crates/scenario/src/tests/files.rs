@@ -92,7 +92,7 @@ fn a_file_of_values_is_read_once_for_all_points_of_a_sweep() {
 }
 
 #[test]
-fn a_wrong_file_of_values_is_refused_at_its_line() {
+fn invalid_sample_size_files_are_reported_with_a_remedy() {
     let large = vec![b'\n'; (64 << 20) + 1];
     let rows: [(Option<&[u8]>, &str); 10] = [
         (None, "\"sizes.csv\": cannot read the file: No such file or directory\n"),

@@ -156,7 +156,7 @@ fn fletcher_job() -> Job {
 }
 
 #[test]
-fn the_first_comment_of_a_scenario_is_its_question() {
+fn the_question_of_a_scenario_is_read_from_its_first_comment() {
     let question =
         "How many enqueue threads keep LeNet fed while sixteen jobs share one file server?";
     assert_eq!(fletcher().question(), Some(question));

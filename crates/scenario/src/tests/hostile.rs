@@ -4,7 +4,7 @@ use super::*;
 use std::time::Instant;
 
 #[test]
-fn large_files_are_refused_fast_and_with_short_messages() {
+fn large_invalid_scenario_files_are_refused_fast_and_with_short_messages() {
     const SIZE: usize = 1 << 19;
     let fill = |piece: &str| piece.repeat(SIZE / piece.len());
     let number = |piece: &str| -> String {

@@ -26,7 +26,7 @@ fn text(stages: &str) -> String {
 }
 
 #[test]
-fn stages_are_read_as_written() {
+fn loader_stages_are_read_with_their_settings_and_overrides() {
     let file = ScenarioFile::parse("a.toml", text(STAGES)).expect("TOML");
     let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
     let gamma = Distribution::Gamma { shape: 4.0, scale: 0.5e-3 };

@@ -63,7 +63,7 @@ fn an_override_replaces_or_adds_values_of_every_kind() {
 }
 
 #[test]
-fn a_later_override_wins_and_the_file_is_left_alone() {
+fn a_later_override_wins_and_the_scenario_file_is_unchanged() {
     let file = fletcher();
     let change = |text: &str| text.parse::<Override>().expect("a key and a value");
     let changes = [change("job.batch=32"), change("job.batch=16")];
@@ -98,7 +98,7 @@ fn a_problem_caused_by_an_override_names_the_override() {
 }
 
 #[test]
-fn texts_that_are_no_override_are_refused() {
+fn malformed_override_texts_are_refused_with_a_remedy() {
     for text in ["", "job.batch", "=3", "a..b=3", "a.=3", "job.batch=[1", "job.batch=", "a b\"=3"] {
         let problems = text.parse::<Override>().expect_err(text);
         assert!(problems.to_string().contains("= help: "), "{problems}");
@@ -121,7 +121,7 @@ fn override_values_are_displayed_as_written() {
 }
 
 #[test]
-fn every_axis_value_can_be_set() {
+fn every_sweep_value_of_the_example_scenario_is_a_valid_override() {
     let file = fletcher();
     for axis in file.axes().expect("right") {
         for value in axis.values {

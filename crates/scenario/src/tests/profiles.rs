@@ -92,7 +92,7 @@ fn keys_set_in_the_scenario_override_the_profile() {
 }
 
 #[test]
-fn a_part_of_a_core_counts_as_a_slower_core() {
+fn threads_together_use_no_more_than_a_fractional_core_count() {
     // System: a share of 1.5 cores, or of a quarter of a core. Expectation: threads together never use more than that.
     let with = |cores: &str| {
         let profile = example().replace("cores = 2.0", &format!("cores = {cores}"));
@@ -171,7 +171,7 @@ fn a_profile_is_read_from_disk_only_once() {
 }
 
 #[test]
-fn live_runs_need_no_parameters_of_the_simulation_model() {
+fn scenarios_without_profile_can_run_live_but_not_be_simulated() {
     let file = ScenarioFile::parse("a.toml", SCENARIO.replace("profile = \"p.toml\"\n", ""));
     let file = file.expect("TOML");
     assert!(file.resolve(&[]).is_err());
@@ -182,7 +182,7 @@ fn live_runs_need_no_parameters_of_the_simulation_model() {
 }
 
 #[test]
-fn invalid_settings_of_cores_models_and_decoding_are_reported() {
+fn invalid_core_neural_network_and_decode_settings_are_reported() {
     let fifo = ("node = {}", "node = { scheduling = \"fifo\" }");
     assert!(wrong(&[fifo], &example()).contains("write `scheduling = \"shared\"`"));
     let pipeline = ("batch = 8", "batch = 8\nparallel.pipeline.stages = 2");
@@ -237,7 +237,7 @@ fn settings_without_effect_or_beyond_the_measured_range_get_a_remark() {
 }
 
 #[test]
-fn invalid_profile_parameters_give_only_times_that_can_be_simulated() {
+fn profiles_with_invalid_parameters_are_refused_or_give_finite_times() {
     // System: laws with negative, huge and infinite parameters, which random samples near zero may have. Expectation: values that
     // can be simulated.
     for value in ["-1.0", "nan", "inf", "1e300"] {
@@ -273,7 +273,7 @@ fn a_profile_with_a_step_time_of_zero_is_reported() {
 }
 
 #[test]
-fn limits_set_in_the_scenario_are_distinguished_from_those_of_the_profile() {
+fn storage_settings_of_the_scenario_are_told_apart_from_profile_values() {
     let written = right(&[("[dataset.d]", "latency = \"1 ms\"\n[dataset.d]")], &example());
     assert_eq!(written.storage[0].written, Written { latency: true, ..Written::default() });
     let server = [("local-disk", "file-server"), ("access = \"warm\"", "bandwidth = \"1 GB/s\"")];

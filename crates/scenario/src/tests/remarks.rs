@@ -53,7 +53,7 @@ fn assert_remarked(changes: &[(&str, &str)], words: &str, more: &[(&str, &str)])
 }
 
 #[test]
-fn a_cache_too_small_for_one_unit_gets_a_remark() {
+fn a_cache_smaller_than_a_sample_file_or_request_gets_a_remark() {
     let decoded = [("batch = 8", "batch = 8\ndecoded_cache = { capacity = \"1.9 MB\" }")];
     let words = "`job.j.decoded_cache` has no effect: it holds less than one decoded sample";
     assert_remarked(&decoded, words, &[("1.9 MB", "2 MB")]);
@@ -187,14 +187,14 @@ fn old_names_of_keys_are_read_with_a_remark() {
 }
 
 #[test]
-fn numbers_are_shown_in_few_digits() {
+fn tiny_numbers_in_error_messages_are_shown_in_scientific_notation() {
     let said = wrong(&SCENARIO.replace("batch = 8", "batch = 8\ncpu_quota = 1e-300"));
     assert!(said.contains("job.j.cpu_quota: 1e-300 is out of range"), "{said}");
     assert!(said.contains("write a number above 0, at least 1e-9"), "{said}");
 }
 
 #[test]
-fn gpus_without_a_model_get_a_remark() {
+fn idle_gpus_on_the_nodes_of_a_job_get_a_remark() {
     let gpus = |gpus: u32| format!("gpus = {gpus}");
     assert_eq!(remarks(&[]), "");
     let said = remarks(&[("gpus = 1", &gpus(4))]);

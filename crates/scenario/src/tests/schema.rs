@@ -29,7 +29,7 @@ fn find<'s>(schema: &'s Json, node: &'s Json, path: &[&str]) -> Option<&'s Json>
 }
 
 #[test]
-fn the_schema_has_the_keys_of_the_example() {
+fn the_scenario_schema_contains_valid_keys_and_no_misspelled_key() {
     let schema = schema();
     for path in [
         "name",
@@ -111,7 +111,7 @@ fn the_schema_refuses_unknown_keys_and_describes_the_known_ones() {
 }
 
 #[test]
-fn quantities_have_a_pattern_and_an_example() {
+fn schema_entries_of_quantities_have_a_unit_pattern_and_an_example() {
     let schema = schema();
     let nic = find(&schema, &schema, &["cluster", "network", "nic"]).expect("known");
     assert_eq!(nic["examples"], serde_json::json!(["10 Gbit/s"]));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_out_of_order_wait_for_earlier_ones() {
+    fn parameter_and_gradient_buckets_are_exchanged_in_order() {
         assert_eq!(until(vec![0.2, 0.0, 0.5, 0.3]), [0.0, 0.0, 0.3, 0.3]);
         assert_eq!(from_then(vec![0.6, 0.9, 0.7, 1.0]), [0.6, 0.9, 0.9, 1.0]);
     }

@@ -182,7 +182,7 @@ mod tests {
     use forebay_engine::fluid::{Capacity, Demand, Use};
 
     #[test]
-    fn a_link_of_two_communicators_is_shared() {
+    fn a_link_used_by_two_communicators_or_a_loader_is_not_exclusive() {
         let mut network: Network<ActivityId> = Network::new();
         let links = [(); 3].map(|()| network.link(Capacity::Fixed(1.0)));
         let route = [Use { link: links[2], per_unit: 1.0 }].into();

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn slack_limits_the_lead_over_the_slowest_model_copy() {
+    fn the_staleness_bound_limits_the_lead_over_the_slowest_model_copy() {
         // System: three model copies, of which 0 is fast and 2 slow. Expectation: without slack all pull when the last one has
         // pushed; with a slack of one, 0 pulls once and then waits; without a limit each pulls at once.
         let pushes = [0, 1, 2];
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_minimum_of_pushes_is_tracked_for_any_order_of_pushes() {
+    fn a_parameter_shard_tracks_the_fewest_pushes_of_any_worker() {
         let mut shard = Shard::new(0, BucketShare { push: 1, pull: 1 }, 4);
         let mut pushes = [0_u64; 4];
         let mut draw = 12_345_u32;

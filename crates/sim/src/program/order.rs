@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn activations_held_by_an_order_match_the_schedule() {
+    fn peak_activation_counts_of_pipeline_orders_match_the_formula() {
         let schedules =
             [Schedule::Gpipe, Schedule::OneForwardOneBackward, INTERLEAVED, ZERO_BUBBLE];
         for schedule in schedules.into_iter().chain([Schedule::Interleaved { chunks: 3 }]) {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn every_chunk_has_every_pass_of_every_micro_batch() {
+    fn pipeline_orders_contain_every_pass_of_every_micro_batch_and_chunk() {
         for (schedule, passes) in [
             (Schedule::OneForwardOneBackward, &[Forward, Backward][..]),
             (Schedule::Interleaved { chunks: 3 }, &[Forward, Backward]),

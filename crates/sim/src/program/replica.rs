@@ -81,7 +81,7 @@ mod tests {
         Replica { stage: 0, stages: 1, launches: false, exchange: Exchange::None, sums: false };
 
     #[test]
-    fn a_replica_without_exchanges_takes_a_batch_and_computes() {
+    fn a_replica_without_gradient_exchange_takes_a_batch_and_computes() {
         assert_eq!(replica(&ALONE, None), [Op::TakeBatch, COMPUTE, Op::EndStep]);
     }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_a_model_await_parameters_and_offer_gradients_in_order() {
+    fn a_training_step_awaits_parameters_and_offers_gradients_piece_by_piece() {
         let exchange = Exchange::Collectives;
         let of = Replica { launches: true, exchange, ..ALONE };
         let compute = |share| Op::Compute { share, compress: 0.0 };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_with_servers_pull_in_every_step_and_push_in_steps_with_an_exchange() {
+    fn parameter_server_jobs_pull_each_step_and_push_only_in_exchange_steps() {
         let exchange = Exchange::Servers;
         let of = Replica { exchange, ..ALONE };
         let pushes = |pieces: Option<&Pieces>| {

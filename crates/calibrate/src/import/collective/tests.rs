@@ -151,7 +151,7 @@ fn deepbench_results_are_read_from_program_output_and_csv_tables() {
 }
 
 #[test]
-fn damaged_rows_are_refused_with_their_line() {
+fn damaged_rows_of_collective_benchmarks_are_refused_with_line_numbers() {
     let refused = |of, text: &str, ranks, words: &str| {
         let error = read(of, text, &wanted(ranks, None)).expect_err(words).to_string();
         assert!(error.contains(words), "{words}: {error}");
@@ -222,7 +222,7 @@ fn damaged_rows_are_refused_with_their_line() {
 }
 
 #[test]
-fn truncated_files_cause_no_panic() {
+fn truncated_outputs_of_collective_benchmarks_cause_no_panic() {
     let all = [
         (Benchmark::NcclTests, NCCL),
         (Benchmark::Osu, OSU),

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_file_or_override_that_sets_a_key_is_found() {
+    fn the_last_file_or_override_that_sets_a_dlio_key_is_located() {
         let texts = [
             "reader:\n  # a: 1\n  batch_size: 4\n  \"read_threads\": 2\ntrain:\n  epochs: 1\n",
             "workload:\n  reader:\n    batch_size: 8\n",

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings_long_numbers_and_deep_values_are_refused() {
+    fn oversized_strings_and_numbers_and_deeply_nested_json_are_refused() {
         let (long, deep) = ("1".repeat(LONGEST + 2), "[".repeat(DEEPEST + 1));
         assert!(read(&format!("[\"{long}\"]")).unwrap_err().contains("1 MiB"));
         assert!(read(&format!("[\"{}\"]", "\\\"".repeat(LONGEST))).unwrap_err().contains("1 MiB"));

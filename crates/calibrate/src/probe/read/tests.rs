@@ -71,7 +71,7 @@ fn records_do_not_overlap_or_extend_past_the_end_of_their_file() {
 }
 
 #[test]
-fn a_file_that_was_cut_or_removed_is_named() {
+fn reads_of_truncated_or_removed_files_are_reported_with_the_cause() {
     let (place, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let context = context(place.path(), &stop);
     let set = files::one_each(&context, 8192, 4096).unwrap();
@@ -98,7 +98,7 @@ fn warm_and_cold_reads_use_different_records() {
 }
 
 #[test]
-fn buffers_are_aligned() {
+fn read_buffers_are_aligned_to_4096_bytes() {
     for length in [0, 1, 4096, 4097] {
         let mut buffer = reader::Buffer::new(length);
         assert_eq!(buffer.bytes().as_ptr().align_offset(4096), 0);

@@ -107,7 +107,7 @@ fn trials_of_an_initial_trend_are_excluded_and_replaced_by_more_trials() {
 }
 
 #[test]
-fn a_resumed_run_keeps_earlier_samples() {
+fn resumed_measurements_keep_samples_taken_before_the_interruption() {
     let place = tempfile::tempdir().unwrap();
     let stop = go();
     let raise = |_, trial| if trial == 5 { Err(ProbeError::Interrupted) } else { Ok(1.0) };
@@ -137,7 +137,7 @@ fn a_timeout_or_failure_ends_a_probe_but_keeps_its_samples() {
 }
 
 #[test]
-fn trials_end_even_if_all_are_excluded() {
+fn measurements_end_even_if_every_trial_is_excluded() {
     let place = tempfile::tempdir().unwrap();
     let (summary, made) = run(place.path(), &go(), 60, |_, _| Ok(f64::NAN));
     assert!(made.len() <= 2 * (3 * 30 + 3), "{}", made.len());

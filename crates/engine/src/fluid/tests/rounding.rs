@@ -52,7 +52,7 @@ fn flows_late_in_a_simulation_keep_exact_ties_and_durations() {
 }
 
 #[test]
-fn two_equal_runs_have_equal_completions_and_usage() {
+fn repeated_simulations_give_identical_completions_and_link_usage() {
     let run = || {
         let mut net = Network::new();
         let links: Vec<LinkId> =

@@ -20,7 +20,7 @@ fn two_flows_share_a_link_and_the_second_then_has_it_alone() {
 }
 
 #[test]
-fn weights_coefficients_and_caps_divide_a_link() {
+fn flows_share_a_link_by_weight_demand_coefficient_and_rate_cap() {
     // System: 12 units/s; A uses 2 per unit, B has weight 3, C is capped at 1.
     // Expectation: C takes 1 and leaves 11 = 2 x + 3 x, x = 2.2: A 2.2, B 6.6.
     let mut net = Network::new();
@@ -171,7 +171,7 @@ fn a_due_flow_can_be_cancelled_before_it_is_reported() {
 }
 
 #[test]
-fn a_group_limited_equally_by_cap_and_link_slows_with_the_link() {
+fn flows_at_both_rate_cap_and_link_share_slow_when_the_link_share_falls() {
     // System: A capped at 2, link of 4 with B. At 2 each, cap and link limit A alike.
     // Expectation: when B has a second flow, A falls to 4/3.
     let mut net = Network::new();

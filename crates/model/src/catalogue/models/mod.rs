@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_listed_model_exists_and_names_its_source() {
+    fn every_listed_neural_network_exists_and_cites_a_source() {
         let mut before = 0;
         for name in MODELS {
             let model = named(name);

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rank_of_is_the_inverse_of_gpu() {
+    fn converting_a_rank_to_a_gpu_and_back_gives_the_same_rank() {
         let plain = Members::new(3, 4, 3);
         assert_eq!(plain.gpus().collect::<Vec<u32>>(), [3, 7, 11]);
         // In each of three model copies of eight GPUs, two ranks that are two GPUs apart.

@@ -137,7 +137,7 @@ mod tests {
     const ZERO_BUBBLE: Schedule = Schedule::ZeroBubble { weights: 0.5 };
 
     #[test]
-    fn passes_in_progress_of_each_stage_match_the_schedule() {
+    fn passes_in_flight_on_each_pipeline_stage_match_the_schedule() {
         let of = |schedule: Schedule, all| {
             (0..4).map(|stage| schedule.in_progress(stage, 4, all)).collect::<Vec<_>>()
         };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bubbles_equal_the_published_formulas() {
+    fn pipeline_bubble_shares_equal_the_published_formulas() {
         let near = |found: f64, expected: f64| {
             assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
         };
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_assigned_to_stages_round_robin() {
+    fn model_chunks_are_assigned_to_pipeline_stages_round_robin() {
         assert_eq!(INTERLEAVED.chunk_shares(&[0.75, 0.25]), [0.375, 0.125, 0.375, 0.125]);
         assert_eq!(ZERO_BUBBLE.chunk_shares(&[0.75, 0.25]), [0.75, 0.25]);
     }

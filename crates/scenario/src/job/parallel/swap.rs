@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn activations_are_moved_out_first_and_parameters_last() {
+    fn activations_are_swapped_out_of_gpu_memory_first_and_parameters_last() {
         let held = Footprint {
             parameters: 2.0,
             gradients: 2.0,

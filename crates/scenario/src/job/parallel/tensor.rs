@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_and_layers_are_distributed_by_shares_without_loss() {
+    fn spreading_layers_by_share_keeps_the_total_number_of_layers() {
         assert_eq!(spread(8, &[0.25; 4]), [2, 2, 2, 2]);
         assert_eq!(spread(7, &[0.5, 0.3, 0.2]).iter().sum::<u32>(), 7);
         assert_eq!(spread(3, &[1.0]), [3]);

@@ -112,7 +112,7 @@ fn sharded_gradients_are_reduced_after_each_micro_batch() {
 }
 
 #[test]
-fn shares_of_computation_sum_to_the_whole_step() {
+fn compute_pass_shares_sum_to_the_number_of_micro_batches() {
     for (zero, micro) in [(0, 1), (1, 3), (3, 2)] {
         let of = |op: &Op| if let Op::ComputePass { share, .. } = op { *share } else { 0.0 };
         let sum: f64 = made(zero, micro).ops.iter().map(of).sum();
@@ -198,7 +198,7 @@ fn chunks_reduce_gradients_after_their_last_backward_pass() {
 }
 
 #[test]
-fn gradients_are_reduced_after_the_pass_for_gradients_of_weights() {
+fn zb_h1_reduces_gradients_after_weight_gradient_passes() {
     // System: ZB-H1 on the second of two stages, where the pass for gradients of weights comes one micro-batch later.
     // Expectation: this pass takes a part of backward's time. Gradients are reduced after the last such pass, or after each
     // one from ZeRO's stage 2 on.
@@ -259,7 +259,7 @@ fn data_beyond_gpu_memory_are_swapped_around_each_use() {
 }
 
 #[test]
-fn swapped_bytes_are_proportional_to_the_passes_that_use_the_data() {
+fn swapped_bytes_are_proportional_to_the_number_of_passes_using_the_data() {
     // System: for each micro-batch (or part of one on a chunk) in progress, 8 bytes of activations do not fit on the GPU, and
     // 2 bytes of parameters do not. Expectation: activations go out once, and come in once for each kind of backward pass;
     // parameters come in for each pass except those for gradients of weights.
