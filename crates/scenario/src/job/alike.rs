@@ -40,7 +40,7 @@ impl Rules<'_> {
                 "\"auto\" allows one call for each core of a node, but nodes of this job have {} and {other} cores",
                 first.unwrap_or(0)
             );
-            self.check.wrong(at, what, "write the number of calls instead of \"auto\", or a separate job for each kind of node");
+            self.check.wrong(at, what, "write the number of parallel calls instead of \"auto\", or a separate job for each kind of node");
         }
     }
 
