@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_differ_are_listed_unless_one_is_the_default_of_the_other() {
+    fn explicit_settings_equal_to_the_default_are_not_listed_as_differences() {
         let read = |settings: &[(&str, &str)], assumed: &[(&str, &str)]| {
             let list = |of: &[(&str, &str)]| {
                 let one = |(key, value): &(&str, &str)| Setting {

@@ -140,7 +140,7 @@ mod tests {
     use crate::cli::EXIT_CODES;
 
     #[test]
-    fn failures_use_exactly_the_listed_exit_codes() {
+    fn the_exit_codes_of_all_failures_are_exactly_the_documented_exit_codes() {
         // System: a failure of each kind, and success. Expectation: their codes are those that help and reference list.
         let of = |failure: Failure| failure.exit_code();
         let text = || "what".to_owned();

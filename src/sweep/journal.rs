@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_empty_lines_holds_nothing() {
+    fn a_sweep_journal_of_empty_lines_counts_as_empty() {
         assert!(journal(b"").is_empty() && journal(b"\n\n").is_empty());
         assert!(!journal(b"\n{").is_empty());
     }

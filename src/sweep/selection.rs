@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn selected_metrics_have_interval_columns_in_the_given_order() {
+    fn selected_metrics_keep_their_order_and_get_confidence_interval_columns() {
         let found = chosen(&["stall", "step_time"]).unwrap_or_default();
         let expected = [
             "key",

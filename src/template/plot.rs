@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_without_sweep_is_drawn_over_time() {
+    fn plots_of_a_scenario_without_sweep_have_time_on_the_x_axis() {
         let text = answers().text(&file("")).expect("a recipe");
         assert!(text.contains("series = true") && text.contains("x = \"time\""), "{text}");
         let wrong = PlotAnswers { columns: vec!["makespan".to_owned()], ..answers() };

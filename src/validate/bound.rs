@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slower_of_loader_and_trainer_is_the_bottleneck_unless_both_are_close() {
+    fn the_slower_of_loader_and_trainer_is_the_bottleneck_unless_rates_are_close() {
         assert_eq!(Bound::from_run(&run(100.0, 200.0, 0.4)), Bound::Storage);
         assert_eq!(Bound::from_run(&run(100.0, 200.0, 0.2)), Bound::Cores);
         assert_eq!(Bound::from_run(&run(200.0, 100.0, 0.4)), Bound::Compute);

@@ -55,7 +55,7 @@ fn time_to_accuracy_is_epochs_times_samples_over_throughput() {
 }
 
 #[test]
-fn epochs_to_accuracy_follow_the_global_or_the_per_copy_batch_as_configured() {
+fn epochs_to_accuracy_depend_on_global_or_per_model_copy_batch_as_configured() {
     // System: two nodes of two model copies, batch 16 each. Expectation: the epochs at batch 64 (global) or at
     // batch 16 (model copy).
     let cluster = [("job.nodes", "2"), ("job.parallel.data.copies_per_node", "2")];
@@ -82,7 +82,7 @@ fn a_run_that_reaches_the_accuracy_target_reports_the_observed_time() {
 }
 
 #[test]
-fn time_to_accuracy_extrapolates_only_throughput_after_the_warm_up() {
+fn time_to_accuracy_is_extrapolated_from_throughput_after_the_warm_up() {
     // System: starved at first because the queue is empty, or 0.1 s of staging first. Expectation: the time of
     // the run itself, plus the remaining samples at the rate after the warm-up.
     let changes = [("job.accuracy", "{ epochs = 100 }"), ("run.warm_up", "30")];
@@ -179,7 +179,7 @@ fn data_echoing_matches_the_published_speed_up_with_one_fitted_parameter() {
 }
 
 #[test]
-fn samples_repeated_by_circular_queues_count_as_a_fraction_of_fresh_samples() {
+fn a_repeated_sample_counts_as_the_configured_fraction_of_a_fresh_sample() {
     // System: the trainer reads 16 samples each 1 ms and 3,101 samples a second are fresh. Expectation: each
     // other sample counts for half of a fresh one.
     let scenario = changed(&[

@@ -226,7 +226,7 @@ fn simulator() -> impl Iterator<Item = (String, String)> {
 }
 
 #[test]
-fn the_event_routing_world_type_is_implemented_in_one_short_file() {
+fn the_struct_that_dispatches_simulation_events_is_in_one_short_file() {
     // Expectation: the behaviour of a component is in its owner's files; the world has one short file.
     for (path, text) in simulator() {
         let is_world = path == "sim/world.rs";

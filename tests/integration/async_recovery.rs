@@ -96,7 +96,7 @@ fn pulls_and_checkpoints_share_a_parameter_servers_nic() {
 }
 
 #[test]
-fn local_sgd_writes_checkpoints_right_after_an_average() {
+fn local_sgd_writes_checkpoints_right_after_models_are_averaged() {
     // System: local SGD that averages every 7 of 60 steps of 100 ms; a checkpoint of 500 MB at 100 MB/s is due
     // 10 steps after the last. Expectation: a wait of 5 s after each of the steps 14, 28, 42 and 56; the same
     // with gradient accumulation.
@@ -132,7 +132,7 @@ fn learners(changes: Changes<'_>) -> Scenario {
 }
 
 #[test]
-fn the_reference_model_is_written_once_for_any_number_of_learners() {
+fn the_cost_of_a_checkpoint_does_not_depend_on_the_number_of_learners() {
     // System: checkpoints of 500 MB at 100 MB/s, due 10 steps after the last, of models that are averaged every
     // 5 steps. Expectation: 5 s after steps 10, …, 50, less the step that learners compute meanwhile, whatever
     // their number.
@@ -155,7 +155,7 @@ fn the_reference_model_is_written_once_for_any_number_of_learners() {
 }
 
 #[test]
-fn asynchronous_checkpoints_cost_only_their_pause() {
+fn asynchronous_checkpoints_delay_training_only_by_the_configured_pause() {
     // Expectation: checkpoints written beside the training cost nothing but their pause, which asynchronous
     // model copies take before their next steps.
     let beside = r#"{ steps = 20, bytes = "100 MB", storage = "c", asynchronous = true }"#;

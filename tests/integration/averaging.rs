@@ -171,7 +171,7 @@ fn epochs_to_accuracy_grow_by_the_averaging_factor_not_the_number_of_models() {
 }
 
 #[test]
-fn fast_learners_do_not_end_an_epoch_early_or_report_pipeline_bubbles() {
+fn a_fast_learner_waits_for_slow_peers_and_does_not_end_the_epoch_early() {
     // System: GPUs of two speeds, whose learners are averaged every ten steps, one epoch of data, and a tuning
     // policy that never acts. Expectation: the epoch is trained on to its last whole step, as with averaging in
     // each step; the fast learners' stalls are due to computation of their slow peers.

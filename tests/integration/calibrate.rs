@@ -286,7 +286,7 @@ fn a_full_disk_is_reported_and_no_files_are_left_behind() {
 }
 
 #[test]
-fn a_full_disk_leaves_only_whole_lines_of_samples() {
+fn a_full_disk_leaves_no_partial_line_in_the_calibration_samples_file() {
     let place = place();
     let (code, text) = limited(&place, 2, "clock,host");
     assert_eq!(code, Some(3), "{text}");

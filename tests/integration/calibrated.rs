@@ -100,7 +100,7 @@ fn a_step_competes_with_the_loader_for_cores() {
 }
 
 #[test]
-fn a_core_slowdown_beyond_the_number_of_threads_changes_no_step_time() {
+fn a_core_slowdown_at_four_threads_does_not_slow_steps_with_three_threads() {
     // System: three threads in total. Expectation: 3 cores in slots give the same steps as 4 shared cores,
     // whose core speed falls only with a fourth thread, which does not exist; core utilisation adds up.
     let slots = outcome(&[("cluster.node.cores", "3")]);
@@ -177,7 +177,7 @@ fn cpu_time_of_a_read_overlaps_its_storage_time() {
 }
 
 #[test]
-fn warm_reads_are_limited_by_the_cores_or_the_disk() {
+fn throughput_of_warm_reads_is_limited_by_cores_or_storage_bandwidth() {
     // System: 5 µs and 0.25 ns for each byte on a core for 1 MB, which is the whole time of a read; two cores.
     // Expectation: with 8 threads, 2 reads in 255 µs; with fewer core-seconds for each byte on a slower disk,
     // the rate of the disk.
@@ -279,7 +279,7 @@ fn compute_and_stalls_add_up_to_the_duration_of_every_step() {
 }
 
 #[test]
-fn decode_time_follows_the_sample_s_bytes_and_pixels() {
+fn decode_time_depends_on_the_bytes_and_pixels_of_a_sample() {
     // System: 0.1 ms, 1 ns for each of 100 kB and 2 ns for each pixel of 500 × 400: 0.6 ms a sample; one
     // thread, steps on an accelerator. Expectation: a batch takes 16 of these, also after a stage that gathers
     // batches; samples that are no images cost nothing for pixels.

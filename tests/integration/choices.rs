@@ -82,7 +82,7 @@ fn an_nfs_server_feeds_8_and_16_gpus_but_not_32() {
 }
 
 #[test]
-fn record_files_are_never_slower_and_help_most_at_high_request_latency() {
+fn record_files_are_never_slower_than_image_files_and_faster_on_blob_storage() {
     // System: 16 V100s and a blob store of 20 ms a request. Expectation: a request of 1 MiB to a record file
     // reads nine images, so that latency is paid nine times less often; on a local SSD the format makes no
     // difference.
@@ -138,7 +138,7 @@ fn photographs(storage: &str, data: &str, workers: u32, queue: u32) -> f64 {
 }
 
 #[test]
-fn large_photographs_are_limited_by_decoding_then_by_the_server() {
+fn throughput_of_large_photographs_is_limited_by_decoding_or_by_the_server() {
     // System: images of 500 kB, 20 ms of a core each; a server of 400 MB/s, a disk of 3 GB/s; 20 cores.
     // Expectation: a worker makes one image in 20 ms and its reading time; 20 workers make 1,000 a second from
     // the disk and 800 from the server, from files as from records; with few workers the server's latency slows

@@ -279,7 +279,7 @@ fn a_duration_ends_the_run_in_the_middle_of_a_step() {
 }
 
 #[test]
-fn a_live_run_fails_if_never_started_but_has_an_outcome_if_stopped_at_once() {
+fn never_started_live_runs_fail_and_immediately_stopped_live_runs_succeed() {
     let scenario = scenario(5, "model.step = \"1 ms\"", &read(FAST));
     let stop = AtomicBool::new(false);
     let part = CopyTask::default();

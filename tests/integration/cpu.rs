@@ -217,7 +217,7 @@ fn one_thread_pins_all_batches_in_turn() {
 }
 
 #[test]
-fn copies_to_the_device_overlap_steps_only_if_pinned() {
+fn host_to_device_copies_overlap_steps_only_from_pinned_memory() {
     // System: batches of 8 MB over 1 GB/s to the device, which computes for 8 ms or 10 ms. Expectation: with
     // pinned memory the longer of copy and computation; without, their sum, and the whole copy is a stall.
     let with = |keys: &str, step_time: &'static str, copies: &'static str| {

@@ -151,7 +151,7 @@ fn crossbow_speedups_of_all_models_but_lenet_are_in_the_published_range() {
 }
 
 #[test]
-fn learners_speed_up_mainly_lenet_if_large_batches_need_no_more_epochs() {
+fn only_lenet_gains_much_from_learners_if_epochs_do_not_depend_on_batch_size() {
     // System: the five models where large batches need no more epochs, with a grid of large batches; then with
     // kernels that fill the GPU. Expectation: in the first case LeNet gains a factor of 1.3, all others next to
     // nothing, and the best batch of synchronous SGD is not the largest; with full GPUs more learners gain

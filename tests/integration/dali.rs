@@ -58,7 +58,7 @@ fn dali_without_a_gpu_decodes_in_host_threads() {
 }
 
 #[test]
-fn samples_decoded_on_the_gpu_are_copied_in_their_stored_size() {
+fn samples_for_gpu_decoding_are_copied_to_the_gpu_in_their_encoded_size() {
     // System: 400 B a batch as stored, 40 kB decoded, over 1 MB/s. Expectation: 40 ms a batch decoded on the
     // host, 0.4 ms decoded on the GPU.
     let pcie = [("cluster.node.pcie", "\"1 MB/s\""), ("dataset.d.decoded_size", "\"10 kB\"")];

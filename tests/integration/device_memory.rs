@@ -54,7 +54,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn step_time_follows_from_flops_and_the_share_of_peak() {
+fn step_time_follows_from_flops_efficiency_and_peak_compute_rate() {
     // System: ResNet-50 on a V100. Expectation: FLOPs of forward and backward of the batch, divided by the
     // share of the peak.
     let resnet = model("resnet50").expect("known");

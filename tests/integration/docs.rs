@@ -356,7 +356,7 @@ fn the_readme_has_at_most_200_lines_and_1800_words() {
 }
 
 #[test]
-fn ci_runs_the_readme_s_test_command() {
+fn ci_runs_the_test_command_of_the_readme() {
     let readme = pages().remove(0);
     let commands: Vec<String> = readme.blocks().iter().flat_map(Block::commands).collect();
     let tests = commands.iter().find(|command| command.starts_with("cargo test"));

@@ -137,7 +137,7 @@ fn invalid_power_settings_are_reported() {
 }
 
 #[test]
-fn an_occupancy_of_one_does_not_change_the_energy_of_gpu_work_between_steps() {
+fn an_occupancy_of_one_does_not_change_gpu_energy_of_decompression_or_update() {
     // System: 2 GPUs that decompress 10 MB at 1 GB/s after each of 50 steps, or a root that updates for 10 ms.
     // Expectation: with `occupancy` GPUs use as much energy as without.
     let apart = r#"{ allreduce = { gradients = "20 MB",

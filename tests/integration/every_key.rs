@@ -138,7 +138,7 @@ fn metric_comparison_counts_a_tiny_change_as_neither_rise_nor_fall() {
 }
 
 #[test]
-fn every_schema_key_has_a_table_row_and_every_row_a_key() {
+fn every_schema_key_has_a_table_row_and_every_table_row_names_a_schema_key() {
     // System: the keys of the schema, and the tables. Expectation: each key changes a quantity in some row,
     // unless `UNSEEN` gives a reason; each row has a key; rows are in alphabetical order, so that changes
     // merge.

@@ -67,7 +67,7 @@ fn throughput(compared: &[Compared<'_>], series: &str, gpus: u32) -> [f64; 2] {
 }
 
 #[test]
-fn predicted_loss_on_two_nodes_matches_measured_loss_on_tcp_and_infiniband() {
+fn predicted_throughput_loss_on_two_nodes_matches_measured_throughput_loss() {
     // System: Azure's nodes of four GPUs, from one node to two. Expectation: as measured, a GPU loses more than
     // a third of its throughput over TCP (V100: half), and less than an eighth over InfiniBand; the predicted
     // loss is within 8 points of the measured one, also on P100, to which nothing was fitted.

@@ -270,7 +270,7 @@ fn every_point_of_the_shipped_gpu_validation_plan_can_be_predicted() {
 /// between the catalogue's sum of parameters, gradients, momentum and activations and 1.5 times this sum,
 /// because the catalogue omits temporary memory of the backward pass.
 #[test]
-fn compiled_resnet50_steps_use_at_most_1_5_times_the_catalogue_memory() {
+fn compiled_resnet50_steps_use_at_most_1_5_times_the_estimated_gpu_memory() {
     let bytes = |batch: usize| block("resnet50", batch, Precision::Fp32).expect("known") as f64;
     let slope = (bytes(64) - bytes(16)) / 48.0;
     let line = bytes(16) + 16.0 * slope;

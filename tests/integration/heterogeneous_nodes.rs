@@ -62,7 +62,7 @@ fn the_slowest_accelerator_of_a_job_sets_its_step_time() {
 }
 
 #[test]
-fn gpus_of_the_catalogue_differ_by_peak_and_memory() {
+fn gpu_models_differ_in_peak_flops_supported_precisions_and_memory_size() {
     // System: step times of ResNet-50 from FLOPs on V100, of 15.7 TFLOPS, and P100 with PCIe. Expectation:
     // longer by the ratio of their peaks; GPUs that lack the precision, or have too little memory, are refused
     // if the job runs on them.
@@ -91,7 +91,7 @@ fn gpus_of_the_catalogue_differ_by_peak_and_memory() {
 }
 
 #[test]
-fn decoding_kernels_do_not_depend_on_the_precision_of_steps() {
+fn gpu_decoding_time_does_not_depend_on_the_precision_of_training_steps() {
     // System: decoding of 8 samples of 10 ms of GPU time each, beside short steps in fp16, of which a V100
     // computes 125 TFLOPS and a P100 21. Expectation: 80 ms on both; twice that with half the `gpu_speed`.
     let of = |group: &str| {
@@ -168,7 +168,7 @@ fn gradient_fusion_in_cpu_training_does_not_depend_on_gpu_speed() {
 }
 
 #[test]
-fn a_group_without_a_pcie_tree_has_no_switches() {
+fn a_node_group_with_a_single_intra_node_switch_inherits_no_pcie_tree() {
     // System: PCIe trees on the first nodes, and a group with one switch for all GPUs. Expectation: the group
     // has no tree, and no remark on keys that have an effect on the first nodes; a group with its own `switch`
     // key gets a remark.
@@ -325,7 +325,7 @@ fn utilisation_of_nodes_is_relative_to_their_own_capacity() {
 }
 
 #[test]
-fn stalls_for_slow_nodes_are_distinguished_from_stalls_for_the_network() {
+fn network_stalls_and_stalls_caused_by_slow_nodes_are_distinguished() {
     // System: `scenarios/old-nodes.toml` with the new nodes only, then with the old ones too. Expectation:
     // first the largest stall is for exposed communication, then for peers that compute longer; and more GPUs
     // are slower together.

@@ -316,7 +316,7 @@ fn long_values_are_shortened_in_messages() {
 }
 
 #[test]
-fn failing_writes_of_help_are_reported() {
+fn an_error_in_writing_help_text_to_standard_output_is_reported() {
     let place = Place::new();
     for arguments in [
         &["--help"][..],

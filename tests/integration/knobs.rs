@@ -93,7 +93,7 @@ fn step_time_of_a_job_that_never_waits_for_data_is_its_compute_time() {
 }
 
 #[test]
-fn bandwidth_tables_are_indexed_by_the_number_of_transfers() {
+fn entry_n_of_a_bandwidth_table_applies_to_n_concurrent_transfers() {
     // System: n threads that only read from memory. Expectation: 1.6 MB a step at the bandwidth of the table's
     // n-th entry, or of its last one.
     for table in [[100.0, 150.0, 180.0], [200.0, 150.0, 100.0]] {
@@ -139,7 +139,7 @@ fn core_scheduling_changes_the_longest_step_time_but_not_the_mean() {
 }
 
 #[test]
-fn shards_are_opened_once_and_pay_the_latency_per_request() {
+fn each_shard_is_opened_once_and_each_request_to_a_shard_adds_latency() {
     // System: shards of 100 samples (10 MB), no shared bottleneck. Expectation per sample: 0.2 µs of opening,
     // the latency divided by the samples in a request, bytes and decoding.
     let server = |request: &'static str| {
@@ -210,7 +210,7 @@ fn copies_to_the_device_move_decoded_bytes() {
 }
 
 #[test]
-fn step_time_with_fractional_or_adaptive_steps_per_batch_matches_closed_forms() {
+fn step_time_matches_closed_forms_when_batches_are_trained_on_repeatedly() {
     // Expectation for an interval of 1.5: two batches in three steps, each step takes 1/1.5 of a starved one.
     let half = outcome(&[("job.batch_interval", "1.5")]);
     let fresh: u64 = half.jobs[0].steps.iter().map(|step| step.fresh).sum();
@@ -329,7 +329,7 @@ fn throughput_of_a_loader_stage_depends_on_workers_but_not_on_buffer_size() {
 }
 
 #[test]
-fn more_replications_narrow_confidence_intervals_and_seeds_change_runs() {
+fn confidence_intervals_narrow_with_replications_and_results_vary_with_seed() {
     let tail =
         ("storage.s.file-server.latency", r#"{ lognormal = { median = "1 ms", p99 = "9 ms" } }"#);
     let scenario = changed(&[tail, ("run.warm_up", "10")]);

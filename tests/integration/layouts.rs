@@ -52,7 +52,7 @@ fn each_sample_of_a_raw_array_takes_one_request_without_reopening_the_file() {
 }
 
 #[test]
-fn lmdb_is_read_in_pages_without_opens() {
+fn lmdb_samples_are_read_in_whole_pages_without_opening_files() {
     let lmdb = packed("{ lmdb = {} }");
     step("25 pages", &lmdb, LATENCY + 0.1024 * MB + DECODE);
     assert_eq!(served(&lmdb, "s.operations"), 0.0);
@@ -61,7 +61,7 @@ fn lmdb_is_read_in_pages_without_opens() {
 }
 
 #[test]
-fn record_formats_add_their_framing_bytes() {
+fn tfrecord_and_webdataset_layouts_add_framing_bytes_to_every_sample() {
     // System: two epochs of shards of 40 samples, so that all are read to the end. Expectation: 16 B around a
     // TFRecord; a header and padding to 512 B around each member of a sample in a tar file.
     let of = |layout: &str| {

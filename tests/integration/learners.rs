@@ -44,7 +44,7 @@ fn refused(changes: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn learners_use_the_idle_part_of_the_gpu_and_gain_less_in_larger_batches() {
+fn throughput_gain_of_several_learners_per_gpu_falls_with_batch_size() {
     // System: k learners, whose kernels fill b ÷ (b + 48) of a GPU, 1 ms a step alone. Expectation: k batches
     // in k ÷ min(k, 1/occupancy) ms, so that the gain falls with the batch.
     for k in [1, 2, 4, 8] {
@@ -64,7 +64,7 @@ fn learners_use_the_idle_part_of_the_gpu_and_gain_less_in_larger_batches() {
 }
 
 #[test]
-fn by_default_gpu_learners_overlap_only_step_time_independent_of_batch_size() {
+fn by_default_learners_on_a_gpu_overlap_only_the_fixed_part_of_step_time() {
     // System: 1.6 ms and 0.1 ms for each sample, batches of 16. Expectation: half of the GPU is free, and a
     // third learner has to wait.
     let parts = (STEP, "{ fixed = \"1.6 ms\", per_sample = \"100 us\" }");
@@ -98,7 +98,7 @@ fn each_group_of_kernels_has_its_own_occupancy() {
 }
 
 #[test]
-fn the_report_states_occupancy_and_gain_of_learners() {
+fn the_report_states_gpu_occupancy_and_the_throughput_gain_of_learners() {
     let two = report(&[(NUMBER, "2"), (OCCUPANCY, "0.4")]);
     let of = two.jobs[0].learners.clone().expect("learners");
     assert_eq!(of.per_gpu, 2);
@@ -280,7 +280,7 @@ fn batches_of_learners_share_the_pcie_link_of_their_gpu() {
 }
 
 #[test]
-fn more_learners_are_advised_where_gpus_are_not_full() {
+fn reports_suggest_more_learners_per_gpu_if_gpus_are_not_fully_occupied() {
     let advice =
         |number| report(&[(NUMBER, number), (OCCUPANCY, "0.3")]).bottleneck.expect("one").text;
     assert!(advice("1").contains("or more learners (now 1): 70"), "{}", advice("1"));

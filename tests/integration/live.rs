@@ -237,7 +237,7 @@ fn live_reads_are_throttled_to_the_specified_bandwidth_with_a_note() {
 }
 
 #[test]
-fn live_processes_share_the_bandwidth_of_a_paced_storage() {
+fn processes_of_a_live_run_share_the_bandwidth_limit_of_a_storage() {
     // System: two processes that read 20 samples of 10 kB each, 1 MB/s together. Expectation: at least 0.4 s,
     // where each process alone would need 0.2 s.
     let place = place();

@@ -75,7 +75,7 @@ fn gradient_exchange_every_h_steps_divides_the_cost_per_step_by_h() {
 }
 
 #[test]
-fn accumulated_gradients_overlap_only_the_last_backward_pass() {
+fn allreduces_of_accumulated_gradients_overlap_only_the_last_backward_pass() {
     // System: four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each reduced in 25 ms. Expectation: with
     // accumulation over three steps, 37.5 ms are hidden behind the last step and 62.5 ms are not; averaging of
     // parameters hides none.
@@ -201,7 +201,7 @@ fn step_time_with_periodic_exchanges_is_the_sum_of_compute_and_stall_time() {
 }
 
 #[test]
-fn time_to_accuracy_counts_accumulated_steps_in_the_batch_size() {
+fn time_to_accuracy_multiplies_the_batch_size_by_the_accumulation_steps() {
     // System: at least 20 epochs, twice as many at a batch of 64; two model copies of 8. Expectation: with
     // accumulation over four steps the batch is 64, and the epochs are 40.
     let report = |steps: u32| {

@@ -119,7 +119,7 @@ fn remote_reads_and_gradients_share_the_nics() {
 }
 
 #[test]
-fn staging_copies_a_data_set_to_nodes_with_the_specified_number_of_replicas() {
+fn staging_copies_the_specified_number_of_data_set_replicas_to_nodes() {
     // System: the data set comes from a server, from which each node copies its part. Expectation: r quarters
     // of it to each node, and reads as with parts that were there from the start.
     let server = ("storage.blob", "{ file-server = { bandwidth = \"1 GB/s\" } }");

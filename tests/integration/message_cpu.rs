@@ -42,7 +42,7 @@ transport.tcp.cpu = {{ per_message = "300 us", per_byte = "50 ps" }}
 }
 
 #[test]
-fn messages_add_their_core_time_to_the_textbook_formula_on_idle_cores() {
+fn allreduce_time_on_idle_cores_includes_the_core_time_of_each_message() {
     // System: one rank on each of n nodes with idle cores, shared or in slots. Expectation: the closed form
     // with the costs of both ends for each message and byte, as flows or by formula.
     let [message, byte] = CPU;
@@ -65,7 +65,7 @@ fn messages_add_their_core_time_to_the_textbook_formula_on_idle_cores() {
 }
 
 #[test]
-fn ranks_of_a_node_share_its_cores_for_messages() {
+fn ranks_on_one_node_share_its_cores_for_processing_messages() {
     // System: rings of four on one node: 6 phases in which all ranks send and receive 250 kB at once through
     // ports of 20 GB/s. Expectation: with a core for each rank, the cost of one message; on one core four times
     // that, shared or in FIFO order; with half a core as quota eight times; with cores that slow each other,
@@ -92,7 +92,7 @@ fn ranks_of_a_node_share_its_cores_for_messages() {
 }
 
 #[test]
-fn messages_use_the_cores_of_their_own_nodes() {
+fn each_node_processes_its_messages_on_its_own_cores() {
     // System: four ranks on each of two nodes with 8 cores, and of two with one core. Expectation: flows and
     // the formula agree on idle cores; slower than without the old nodes, faster than on old nodes only.
     let of = |first: u32, old: u32| {

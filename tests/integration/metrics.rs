@@ -47,7 +47,7 @@ fn every_output_column_has_a_metric_and_every_metric_is_in_some_output() {
 }
 
 #[test]
-fn columns_of_sweeps_keep_their_names_and_order() {
+fn columns_of_sweep_output_have_fixed_names_and_a_fixed_order() {
     // Expectation: programs that read columns by position or by name continue to work.
     let all = swept();
     assert_eq!(all.len(), 1 + 3 * 60 + 1 + 3);

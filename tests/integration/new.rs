@@ -54,7 +54,7 @@ fn scenarios_generated_for_every_loader_and_storage_run_without_warnings() {
 }
 
 #[test]
-fn new_scenarios_of_every_data_set_and_model_are_accepted() {
+fn scenarios_generated_for_every_data_set_and_neural_network_are_accepted() {
     // Expectation: models are split over as many GPUs as they need; only the largest does not fit on 16 nodes.
     for dataset in DATASETS {
         let dataset = Some(dataset.name.to_owned());
@@ -112,7 +112,7 @@ fn run_and_sweep_accept_a_scenario_written_by_the_new_command() {
 }
 
 #[test]
-fn the_new_command_without_arguments_writes_a_scenario_of_the_defaults_in_help() {
+fn the_new_command_without_arguments_uses_the_defaults_stated_in_its_help() {
     let plain = forebay(&["new"]).assert().success();
     let named = forebay(&["new", "scenario", "--yes"]).assert().success();
     assert_eq!(plain.get_output().stdout, named.get_output().stdout);

@@ -47,7 +47,7 @@ fn ends(changes: &[(&str, &str)]) -> (Vec<f64>, String) {
 }
 
 #[test]
-fn settings_reported_as_ineffective_change_no_step() {
+fn settings_reported_as_ineffective_do_not_change_step_times() {
     let threads = (LOADER, r#"{ workers = 2, worker_kind = "thread", decode = "2 ms" }"#);
     let gil = r#"{ workers = 2, worker_kind = "thread", decode = "2 ms", gil = 0.5 }"#;
     let keras = ("job.loader", r#"{ keras = { workers = 0, decode = "2 ms" } }"#);

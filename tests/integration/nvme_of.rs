@@ -52,7 +52,7 @@ fn readers_of_an_io_queue_share_its_bandwidth() {
 }
 
 #[test]
-fn nodes_and_io_queues_share_the_target_and_nics() {
+fn all_io_queues_share_the_bandwidth_of_the_nvme_of_target_and_the_nic() {
     // System: nodes of four readers and queues each; 200 MB/s for the target, or 50 MB/s for each NIC.
     // Expectation: the slower of the two limits, whatever the queues could carry.
     let many = "queues = 4, queue_bandwidth = \"1 GB/s\"";

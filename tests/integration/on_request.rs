@@ -154,7 +154,7 @@ fn a_slow_batch_of_one_pytorch_worker_makes_the_other_worker_idle() {
 }
 
 #[test]
-fn out_of_order_delivery_keeps_other_workers_busy() {
+fn out_of_order_delivery_keeps_workers_busy_despite_one_slow_batch() {
     // System: the slow batch with out-of-order delivery. Expectation: worker 1 makes all other batches, until
     // only the slow one and the one queued after it are left, which belong to worker 0.
     let mut scenario = one_slow("pytorch = { workers = 2, in_order = false }");
@@ -390,7 +390,7 @@ fn step_time_with_each_pytorch_and_keras_loader_setting_matches_closed_forms() {
 }
 
 #[test]
-fn ranks_have_loaders_of_their_own_on_one_node() {
+fn loaders_of_two_ranks_load_in_parallel_unless_disk_or_cores_are_the_limit() {
     // System: two model copies, batches of 4 samples of 1 ms each, one worker for each loader. Expectation: one
     // loader for both copies makes two batches in each step, 8 ms; a loader for each copy makes one batch, 4
     // ms, unless the node's disk or cores limit both; each loader reads its share of the epoch.

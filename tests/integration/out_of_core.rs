@@ -51,7 +51,7 @@ fn step_time_is_the_longer_of_compute_and_swapping() {
 }
 
 #[test]
-fn optimizer_states_and_parameters_are_swapped_after_activations_at_each_use() {
+fn activations_are_swapped_first_then_optimizer_states_then_parameters() {
     // System: 12 GB/s in each direction. Expectation, at 8 GB: all activations, 2 s in each direction, and 4 GB
     // of momentum, which are swapped in and out at the update, 1/3 s. At 2 GB: gradients too and half of the
     // parameters; forward reads 2 GB beside the activations that go out, backward reads 24 + 2 GB, the update

@@ -140,7 +140,7 @@ fn activations_and_gradients_cross_the_links_between_stages() {
 }
 
 #[test]
-fn memory_of_activations_follows_the_schedule() {
+fn gpipe_holds_more_activations_than_1f1b_if_micro_batches_outnumber_stages() {
     // System: ResNet-50 over four stages, eight micro-batches of 30. Expectation: the first stage holds the
     // activations of all micro-batches with GPipe, and of half of them with 1F1B; with as few micro-batches as
     // stages both hold all.

@@ -126,7 +126,7 @@ fn the_page_cache_keeps_whole_files_read_in_several_requests() {
 }
 
 #[test]
-fn too_many_readahead_requests_for_memory_are_refused() {
+fn readahead_requests_exceeding_the_limit_on_simulated_workers_are_refused() {
     let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
     let sets = [
         "dataset.d.layout={ raw = { request = \"1 kB\", readahead = 10000 } }",

@@ -116,7 +116,7 @@ fn an_asynchronous_checkpoint_costs_only_its_pause() {
 }
 
 #[test]
-fn checkpoint_writes_contend_with_reads_and_writers_split_the_checkpoint() {
+fn checkpoint_writes_contend_with_reads_and_are_split_among_writer_nodes() {
     // System: reads of 16 × 100 kB a step at 100 MB/s, which are the bottleneck: 16 ms each; a checkpoint of
     // 160 MB is written at the same time to the same server. Expectation: 1.6 s at full speed; beside as many
     // readers as threads up to five times as long, and the steps slow down as well, so that the bytes of both

@@ -122,7 +122,7 @@ fn live_runs_refuse_layouts_that_they_do_not_generate() {
 }
 
 #[test]
-fn live_runs_refuse_ambiguous_or_unread_user_data() {
+fn live_runs_refuse_user_data_for_several_data_sets_or_for_memory_storage() {
     let data = Some(Path::new("data"));
     assert_eq!(refusal(&written(SCENARIO, &[]), data), None);
     let said = refusal(&written(SCENARIO, &[("job.storage", "\"ram\"")]), data).expect("refused");

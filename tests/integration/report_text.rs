@@ -85,7 +85,7 @@ fn a_job_that_waits_for_gradients_is_not_reported_as_starving() {
 }
 
 #[test]
-fn reports_print_rates_without_unit_prefix_and_one_unit_for_mean_and_half_width() {
+fn reports_print_mean_and_interval_with_one_unit_and_rates_without_k_prefix() {
     // System: jittered steps of 10 ms on a batch of 32 on two nodes: 6,400 samples/s. Expectation: thousands
     // are written without a prefix, and `ms` occurs once for a mean with its half-width.
     let text = text(USUAL, "in-memory = {}", "10 ms", "model.jitter.lognormal.cv = 0.3");

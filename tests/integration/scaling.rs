@@ -83,7 +83,7 @@ fn published_results_are_printed_as_scenarios_and_malformed_names_are_refused() 
 }
 
 #[test]
-fn the_table_of_published_results_numbers_and_lists_the_source_of_each_result() {
+fn the_table_of_published_results_cites_each_source_by_number() {
     // System: two sources, one of them of two results. Expectation: each source is listed once below the table,
     // with the number that marks its results.
     let series = |name: &str, source: &str| {

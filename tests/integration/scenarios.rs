@@ -39,7 +39,7 @@ fn every_shipped_scenario_and_plot_recipe_begins_with_a_question() {
 }
 
 #[test]
-fn every_scenario_resolves_at_every_point_of_its_sweep() {
+fn every_shipped_scenario_is_valid_at_every_point_of_its_sweep() {
     for path in files("scenarios") {
         let (file, grid) = open(&path);
         file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
@@ -52,7 +52,7 @@ fn every_scenario_resolves_at_every_point_of_its_sweep() {
 }
 
 #[test]
-fn every_recipe_draws_only_columns_of_its_scenario() {
+fn every_shipped_plot_recipe_draws_only_columns_of_its_scenario() {
     for path in files("plots") {
         let recipe = Recipe::parse(&path.display().to_string(), &read(&path));
         let recipe = recipe.unwrap_or_else(|error| panic!("{error}"));

@@ -441,7 +441,7 @@ fn invalid_server_settings_are_refused_and_ineffective_settings_reported() {
 }
 
 #[test]
-fn traces_show_bytes_in_flight_and_how_far_model_copies_are_ahead() {
+fn traces_show_bytes_in_flight_and_the_lead_of_the_fastest_model_copy() {
     let text = varying(&servers(2, 1, "consistency = \"asynchronous\""), 0.5);
     let options = Options { trace: true, ..Options::default() };
     let scenario = written(&text, &[]);
@@ -533,7 +533,7 @@ fn the_nic_of_one_parameter_server_limits_the_throughput_of_32_nodes() {
 }
 
 #[test]
-fn precision_compression_and_server_placement_set_the_expected_exchange_time() {
+fn exchange_time_depends_on_server_placement_precision_and_compression() {
     // System: ResNet-50 with its 25,557,032 parameters at one server. Expectation: the bytes in both directions
     // over the NIC; half of the time in 16 bits; compression at 1 GB/s takes the time of the gradients' bytes
     // once more, and shortens the push.

@@ -256,7 +256,7 @@ fn tensor_parallel_ranks_are_placed_on_the_same_node() {
 }
 
 #[test]
-fn setting_copies_per_node_to_gpus_fills_all_gpus_with_model_copies() {
+fn the_value_gpus_of_copies_per_node_fills_all_gpus_with_model_copies() {
     // System: nodes of sixteen GPUs, model copies of two stages of four ranks. Expectation: two model copies on
     // each node.
     let rest = "parallel.data.copies_per_node = \"gpus\"\n\

@@ -69,7 +69,7 @@ fn staging_time_is_total_bytes_divided_by_the_bottleneck_rate() {
 }
 
 #[test]
-fn staging_ends_before_the_first_step_and_reads_use_the_tier() {
+fn training_starts_after_staging_and_reads_only_the_staged_copy() {
     // System: 4 s from the server, and two epochs at 1 GB/s. Expectation: 4.8 s in total; the server serves
     // each byte once, the disk writes it once and reads it twice.
     let all = outcome(&[]);

@@ -16,7 +16,7 @@ const SHARED: [(&str, &str); 3] = [
 const SCRATCH: &str = "storage.scratch.file-server";
 
 #[test]
-fn staging_to_a_shared_storage_writes_file_by_file() {
+fn staging_time_to_a_shared_storage_is_the_sum_of_read_and_write_times() {
     // System: a stream takes 10 ms to read a file and 5 ms to write it. Expectation: 400 times that, or longer
     // where something slows the writes.
     let per_stream = (&*format!("{SCRATCH}.per_stream"), "\"50 MB/s\"");
@@ -44,7 +44,7 @@ fn staging_to_a_shared_storage_writes_file_by_file() {
 }
 
 #[test]
-fn nodes_stage_a_data_set_to_a_shared_storage_once() {
+fn each_node_stages_an_equal_part_of_a_data_set_to_a_shared_storage() {
     // System: four nodes. Expectation: each copies a quarter; the server writes each byte once and reads it
     // once in the epoch; training begins when all nodes are done.
     let nic = ("cluster.network.nic", "\"1 GB/s\"");

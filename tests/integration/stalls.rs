@@ -51,7 +51,7 @@ const ONE_THREAD: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn stalls_for_a_single_loader_thread_are_attributed_to_its_activities() {
+fn stalls_with_one_loader_thread_are_split_by_the_activities_of_the_thread() {
     // System: 1.6 ms a sample, 4 samples in a step: 6.4 ms, during the first of which the trainer computes (0.1
     // open, 0.2 latency, 0.7 transfer). Expectation: the rest is attributed to the thread's activities.
     let expected = [("open", 0.3), ("latency", 0.6), ("transfer", 3.3), ("decode", 1.2)];
@@ -75,7 +75,7 @@ fn network_round_trips_to_a_server_count_as_latency_stalls() {
 }
 
 #[test]
-fn two_threads_on_one_core_stall_for_cpu_wait() {
+fn loader_threads_that_share_one_core_cause_cpu_wait_stalls() {
     // System: 1 ms of decoding and nothing else, two threads, one core, a batch of 2 each 2 ms, of which 0.5 ms
     // is computed. Expectation (shared): both threads take 2 ms for 1 ms of work, and their wait is counted
     // first: 1 ms, 0.5 ms of it hidden by computation, then 1 ms of decoding.
@@ -144,7 +144,7 @@ fn stalls_are_attributed_to_the_device_copy_if_it_is_the_slowest() {
 }
 
 #[test]
-fn in_order_delivery_causes_order_stalls_and_lengthens_the_run() {
+fn stalls_caused_by_in_order_delivery_of_samples_lengthen_a_job() {
     // System: 8 workers with heavy-tailed delays, with in-order delivery and without. Expectation: order is a
     // cause only in order, and costs time: the same random delays take longer in order.
     let loader = |order: &str| {
@@ -189,7 +189,7 @@ fn waits_for_a_peer_on_another_node_have_the_stall_cause_of_the_peer() {
 }
 
 #[test]
-fn jitter_causes_stalls_for_the_computation_of_peers() {
+fn jitter_makes_model_copies_wait_for_the_computation_of_slower_copies() {
     // System: 4 model copies with data in memory and jitter. Expectation: only `peer.compute`, because no copy
     // starves; it is max − mean of the copies' times.
     let changes = [

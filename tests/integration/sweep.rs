@@ -12,7 +12,7 @@ fn cells(csv: &[u8]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn rows_are_in_grid_order_with_the_last_key_fastest() {
+fn rows_of_a_sweep_are_in_grid_order_with_the_last_key_changing_fastest() {
     let place = Place::new();
     let out = place.forebay(&["sweep", "s.toml"]).assert().success();
     let rows = cells(&out.get_output().stdout);

@@ -106,7 +106,7 @@ fn a_tier_without_eviction_writes_only_files_that_remain_cached() {
 }
 
 #[test]
-fn a_page_cache_answers_before_the_tier() {
+fn a_file_in_the_page_cache_is_read_without_a_request_to_the_tier() {
     // System: all files fit into page cache and tier. Expectation: the tier gets requests only in the first
     // epoch.
     let page = ("cluster.node.page_cache", "{ capacity = \"400 MB\" }");
@@ -168,7 +168,7 @@ fn four(changes: &[(&str, &str)]) -> Outcome {
 }
 
 #[test]
-fn nodes_with_peer_caching_read_the_storage_once() {
+fn nodes_with_peer_caching_read_each_byte_from_the_storage_once_in_total() {
     // System: each of four nodes keeps the files that it read first. Expectation: with peer caching the store
     // serves each byte once, and three quarters of all later bytes come from other nodes; without it, a node
     // hits only its own files.
@@ -257,7 +257,7 @@ fn bytes_of_tiers_nics_and_storage_balance_for_every_policy() {
 }
 
 #[test]
-fn reports_state_the_sources_of_bytes() {
+fn reports_state_the_share_of_first_epoch_reads_served_by_the_storage() {
     let scenario = written(&scenario(), &[("run.epochs", "3")]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     assert_near("first", report.jobs[0].tiers[0].miss, 1.0, 1e-9);

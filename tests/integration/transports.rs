@@ -57,7 +57,7 @@ fn fits_predict_allreduce_times_of_held_out_message_sizes_within_20_percent() {
 }
 
 #[test]
-fn fits_detect_switches_of_the_collective_algorithm() {
+fn fits_detect_changes_of_the_allreduce_algorithm_with_message_size() {
     // 16 GPUs on two nodes: at 64 MiB the ring was the fastest algorithm, but slower than NCCL at more than
     // twice the size. Expectation: a range of its own for this size, and NCCL's line on both sides.
     let all: Vec<Sample> = series().concat();
@@ -75,7 +75,7 @@ fn fits_detect_switches_of_the_collective_algorithm() {
 }
 
 #[test]
-fn importing_a_benchmark_directly_or_as_samples_gives_the_same_profile() {
+fn importing_a_benchmark_as_a_profile_equals_fitting_imported_measurements() {
     let place = Place::new();
     let table = repository(DEEPBENCH);
     let table = table.to_str().expect("a path");

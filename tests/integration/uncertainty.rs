@@ -86,7 +86,7 @@ fn prediction_intervals_widen_with_profile_uncertainty_and_noise() {
 }
 
 #[test]
-fn uncertainty_runs_do_not_depend_on_the_number_of_threads() {
+fn reports_with_uncertainty_do_not_depend_on_the_number_of_threads() {
     let place = place(&[0.9e-3, 1e-3, 1.1e-3], 0.02);
     let one = report(&place, &["--uncertainty", "24", "--threads", "1"]);
     let three = report(&place, &["--uncertainty", "24", "--threads", "3"]);

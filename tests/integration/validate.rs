@@ -89,7 +89,7 @@ fn validating_a_plan_writes_a_table_and_a_figure_and_reuses_finished_runs() {
 }
 
 #[test]
-fn measured_rows_are_compared_and_the_tolerance_is_enforced() {
+fn validation_fails_if_prediction_errors_exceed_the_tolerance() {
     let place = place();
     // The model trains 4 samples in 3 ms: 1,333 a second.
     place.write(

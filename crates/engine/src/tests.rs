@@ -47,7 +47,7 @@ impl Naive {
 
 proptest! {
     #[test]
-    fn events_leave_in_order_of_time_then_of_scheduling(
+    fn events_leave_the_queue_in_order_of_time_and_then_of_scheduling(
         acts in prop::collection::vec(any_act(), 0..200),
     ) {
         let (mut calendar, mut naive) = (Calendar::new(), Naive::default());
@@ -174,7 +174,7 @@ impl Model for Notes {
 }
 
 #[test]
-fn completions_precede_simultaneous_events_and_end_time_events_are_run() {
+fn simultaneous_completions_run_before_events_and_the_end_time_is_included() {
     let mut model = Notes { calendar: Calendar::new(), own: vec![35, 20, 15], seen: Vec::new() };
     model.calendar.schedule(Time(10), 5);
     let handled = run(&mut model, Time(30));

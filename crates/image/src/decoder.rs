@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resized_image_is_square_and_keeps_its_mean() {
+    fn a_resized_image_is_square_and_keeps_its_mean_pixel_value() {
         let bytes = Generated::new(2, 90).jpeg(200, 120, 0);
         let mean = |values: &[f32]| values.iter().sum::<f32>() / values.len() as f32;
         let whole = mean(Decoder::new(None).decode(&bytes).unwrap().values);

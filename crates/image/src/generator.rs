@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_and_number_give_the_same_image() {
+    fn the_same_seed_and_image_number_generate_the_same_image() {
         let (one, two) = (Generated::new(4, 90), Generated::new(5, 90));
         let image = one.jpeg(60, 40, 0);
         assert_eq!(image, Generated::new(4, 90).jpeg(60, 40, 0));

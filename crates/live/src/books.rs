@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn caps_limit_each_transfer_and_bandwidth_tables_limit_their_sum() {
+    fn rate_caps_limit_each_transfer_and_bandwidth_tables_limit_the_total_rate() {
         let mut books = Books::default();
         near(books.begin(at(0.0), &line(100.0, 40.0), 1, 40.0), 1.0);
         let table = Bandwidth::ByTransfers(Box::new([100.0, 60.0]));

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_gpu_ends_the_job_with_its_message() {
+    fn a_failed_gpu_ends_the_job_with_the_error_message_of_the_gpu() {
         let (_, state) = run(Notes { fails: Some(3), ..Notes::default() }, 1, 1.0);
         assert_eq!(state.failure.as_deref(), Some("the GPU has fallen off the bus"));
         assert_eq!(state.training.steps.completed(), 3);

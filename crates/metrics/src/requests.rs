@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_loader_skips_batches_that_were_trained_on_out_of_order() {
+    fn after_training_out_of_order_a_resumed_loader_skips_the_trained_batches() {
         // System: any 5 of the 22 batches of two epochs are taken. Expectation: the other batches come, in their order.
         let mut whole = requests("pytorch = { workers = 3, in_order = false }");
         whole.start(Time(0));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn timelines_of_sums_and_full_timelines_give_equal_waits_by_cause() {
+    fn summed_and_full_worker_timelines_give_equal_waits_for_each_cause() {
         let mut both = [Timeline::default(), Timeline::summed()];
         let mut each = |does: &dyn Fn(&mut Timeline)| both.iter_mut().for_each(does);
         use Activity::{Blocked, Doing, Idle};

@@ -179,7 +179,7 @@ mod tests {
     const S: u64 = 1_000_000_000_000;
 
     #[test]
-    fn lost_steps_are_removed_with_their_waits() {
+    fn rolled_back_training_steps_and_their_waits_are_deleted_from_the_record() {
         // System: steps end at 2 s, 5 s and 6 s with waits in each; the first one is kept. Expectation: the same record as if
         // only the first step had been done.
         let mut steps = Steps::new(Time(S));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_samples_of_lost_steps_are_subtracted_from_the_last_steps() {
+    fn fresh_samples_of_rolled_back_steps_are_subtracted_from_the_last_steps() {
         // System: steps that took 24, 8 and 8 fresh samples, of which 12 were for steps that are lost.
         let mut steps = Steps::new(Time(0));
         for (end, fresh) in [(1, 24), (2, 8), (3, 8)] {

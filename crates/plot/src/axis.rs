@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn tick_labels_have_as_many_decimals_as_their_step_needs() {
+    fn tick_labels_have_as_many_decimals_as_the_tick_spacing_needs() {
         let fit = |values: &[f64]| labels(AxisSpec::default(), values, false);
         assert_eq!(fit(&[0.0, 100.0])[1], "20");
         assert_eq!(fit(&[0.0, 125.0])[1], "25");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_contains_a_single_value_and_is_absent_without_valid_values() {
+    fn an_axis_is_fitted_to_a_single_value_and_absent_without_valid_values() {
         let fit = |values: &[f64]| Axis::fit(&AxisSpec::default(), values, &[], 5, false);
         assert!(fit(&[3.0]).is_some_and(|axis| axis.low < 3.0 && axis.high > 3.0));
         assert!(fit(&[0.0]).is_some_and(|axis| axis.low <= 0.0 && axis.high > 0.0));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_curve_needs_no_name() {
+    fn a_single_curve_is_not_labelled_with_a_name() {
         assert_eq!(fit(&[0.5], ""), None);
     }
 }

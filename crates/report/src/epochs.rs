@@ -32,7 +32,7 @@ mod tests {
     use crate::StepOutcome;
 
     #[test]
-    fn an_epoch_that_was_only_read_ahead_does_not_count() {
+    fn an_epoch_read_ahead_but_not_trained_on_is_not_counted() {
         let copy = |fresh: &[u64]| {
             let step = |fresh: &u64| StepOutcome { fresh: *fresh, ..StepOutcome::default() };
             JobOutcome { steps: fresh.iter().map(step).collect(), ..JobOutcome::default() }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_and_its_half_width_share_one_unit_and_its_decimals() {
+    fn half_widths_follow_a_mean_in_matching_units_unless_they_round_to_zero() {
         let expected = [
             (Quantity::Seconds.with_half(0.05094, 42.96e-6), "50.94 ± 0.04 ms"),
             (Quantity::Seconds.with_half(0.05094, 1e-6), "50.94 ms"),

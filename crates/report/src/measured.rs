@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_ends_once_twice_the_initially_buffered_samples_are_taken() {
+    fn the_warm_up_ends_after_twice_the_initially_buffered_samples_are_trained_on() {
         // System: 200 samples are read before the first step, then as many as are taken: all steps take as long.
         let copy = reading(|step| if step == 0 { 210 } else { 10 });
         let found = measured(&copy, Stop::Steps(200), WarmUp::Auto);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_lasts_until_buffers_are_full() {
+    fn the_warm_up_lasts_while_buffers_are_still_filling() {
         // System: in the first 60 steps 15 samples are read for 10 that are taken. Expectation: these steps are left out.
         let copy = reading(|step| if step < 60 { 15 } else { 10 });
         let found = measured(&copy, Stop::Steps(200), WarmUp::Auto);

@@ -119,7 +119,7 @@ fn the_share_of_copies_with_exhausted_queues_counts_all_job_copies() {
 }
 
 #[test]
-fn circular_queues_report_age_and_reuse() {
+fn reports_on_circular_queues_contain_sample_ages_and_reuse_counts() {
     let mut scenario = scenario();
     scenario.jobs[0].queue = QueueKind::Circular;
     let mut outcome = outcome([0.1, 0.1]);
@@ -370,7 +370,7 @@ fn unreliable_results_and_ineffective_settings_cause_warnings() {
 }
 
 #[test]
-fn a_run_without_steps_has_a_report() {
+fn a_simulation_without_completed_steps_still_gives_a_report() {
     let empty = Outcome { jobs: vec![JobOutcome::default()], ..Outcome::default() };
     for outcomes in [vec![], vec![empty]] {
         let report = summarise(&scenario(), &outcomes, 0.0);

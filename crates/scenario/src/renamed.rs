@@ -34,7 +34,7 @@ mod tests {
 
     /// System: the table of renamed keys. Expectation: it has no key twice, and no new name is the old name of another key.
     #[test]
-    fn each_old_key_has_one_new_name() {
+    fn each_renamed_scenario_key_has_exactly_one_new_name() {
         for (index, renamed) in RENAMED.iter().enumerate() {
             let again = |other: &&Renamed| other.table == renamed.table && other.old == renamed.old;
             assert_eq!(RENAMED.iter().position(|other| again(&other)), Some(index));

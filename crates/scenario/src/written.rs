@@ -66,7 +66,7 @@ mod tests {
     use crate::ScenarioFile;
 
     #[test]
-    fn settings_list_the_keys_of_the_file_and_of_overrides_but_not_of_sweep() {
+    fn listed_settings_come_from_scenario_file_and_overrides_not_from_the_sweep() {
         let text = "name = \"x\"\n[run]\nsteps = 5\n[[job]]\nname = \"j\"\nloader.in-memory = {}\n\
                     model.step = { table = [1, 2] }\n[sweep]\n\"run.seed\" = [1, 2]\n";
         let file = ScenarioFile::parse("x.toml", text.to_owned()).expect("it is TOML");

@@ -131,7 +131,7 @@ mod tests {
     const SMALL: &str = "{ threads = 1, capacity = \"16 samples\", decode = \"100 ms\" }";
 
     #[test]
-    fn buffer_memory_counts_only_samples_that_a_run_can_read() {
+    fn estimates_of_buffer_memory_omit_samples_beyond_the_length_of_the_run() {
         let endless = "{ threads = 1, capacity = \"1000000000 samples\", decode = \"100 ms\" }";
         let [small, large] = [SMALL, endless].map(|loader| of("steps = 200", loader).world);
         assert!(large - small <= 100.0 * 1600.0 * PLACE, "{small} {large}");

@@ -251,7 +251,7 @@ fn m_d_1_and_m_g_1_response_times_match_pollaczek_khinchine() {
 }
 
 #[test]
-fn m_g_1_ps_response_times_depend_on_the_mean_service_only() {
+fn m_g_1_ps_response_times_depend_only_on_the_mean_service_time() {
     // System: a link of capacity 1 shared evenly. Expectation: 1/(1 − ρ) whatever the sizes.
     for (name, size) in [("M/D/1-PS", CONSTANT), ("M/M/1-PS", EXPONENTIAL)] {
         assert_agrees(name, &means(&simulate(|| shared(1), &size, 0.6, 400_000)), 2.5);

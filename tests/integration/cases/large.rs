@@ -104,7 +104,7 @@ fn merging_identical_transfers_on_exclusive_links_changes_no_result() {
 }
 
 #[test]
-fn merging_identical_transfers_keeps_link_bytes_despite_failures() {
+fn merging_identical_transfers_changes_no_link_byte_count_under_failures() {
     // System: allreduces take most of the time, and nodes fail. Expectation: failures occur, and the links have
     // served the same bytes as with every transfer.
     let changes = [
@@ -219,7 +219,7 @@ fn network_fidelity_defaults_to_analytic_above_a_million_transfers_per_step() {
 }
 
 #[test]
-fn a_step_of_512_gpus_takes_less_than_a_million_simulation_events() {
+fn a_step_on_512_gpus_takes_fewer_than_a_million_simulation_events() {
     // System: case t4, every transfer a flow: 18 million transfers of allreduces in a step. Expectation: a
     // hundred times fewer are simulated, so that twenty steps take seconds.
     let flows = [
@@ -289,7 +289,7 @@ fn text_reports_label_values_per_job_copy_and_totals_of_all_job_copies() {
 }
 
 #[test]
-fn random_failures_suppress_the_warning_that_nothing_varies() {
+fn random_failures_suppress_the_warning_that_workers_may_run_in_lockstep() {
     let lockstep = |changes: Changes<'_>| {
         let few = [("run.steps", "3"), ("job.parallel.pipeline.micro_batches", "4")];
         let report = report_of(&case("t4", &[&few[..], changes].concat()));

@@ -173,7 +173,7 @@ fn the_verdict_says_when_the_largest_stall_is_not_the_limit() {
 }
 
 #[test]
-fn a_wider_stripe_is_named_where_a_checkpoint_is_on_one_target() {
+fn wider_striping_is_suggested_for_checkpoints_on_one_storage_target() {
     // System: a job writes a checkpoint of 4 GB every 100 steps to one of 16 targets of 500 MB/s, for 8 s. Expectation: the stripe
     // count is a limit, and two targets halve the 8 s; with all targets in the stripe, it is no limit.
     let targets = |stripes: u32| {

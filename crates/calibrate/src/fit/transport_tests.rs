@@ -100,7 +100,7 @@ fn noise_alone_gives_no_separate_fit_for_the_last_two_message_sizes() {
 }
 
 #[test]
-fn intervals_from_one_trial_of_each_size_contain_the_true_values() {
+fn intervals_from_one_trial_per_message_size_contain_the_true_cost_per_byte() {
     // System: a line, one trial of each size, which varies by up to 5 %. Expectation: deviations from the line reveal the noise,
     // so intervals contain the true value.
     let mut generator = generator();
@@ -143,7 +143,7 @@ fn tree_algorithm_trials_do_not_distort_the_ring_algorithm_fit() {
 }
 
 #[test]
-fn ranges_of_message_sizes_one_byte_apart_are_distinguished() {
+fn message_sizes_one_byte_apart_can_have_separate_transport_ranges() {
     // Sizes that differ by one byte, each with its own algorithm.
     let sizes = [0.0, 1.0, 2.0, 1e9, 1e9 + 1.0, 1e9 + 2.0];
     let names = ["a", "b", "c", "d", "e", "f"];

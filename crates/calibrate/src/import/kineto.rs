@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_count_for_the_step_that_contains_them() {
+    fn each_profiler_step_counts_the_data_loader_waits_within_the_step() {
         let wait = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
         let events = [
             span("ProfilerStep#1", 5, 2_000.0, 1_000.0),

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn working_sets_double_up_to_the_disk_limit() {
+    fn working_set_sizes_are_doubled_until_the_disk_limit_is_reached() {
         let probe = CacheProbe::new(&CacheSettings { disk: Bytes(16 << 20), budget: None });
         let sizes: Vec<usize> =
             probe.cells().iter().map(|cell| cell.count("bytes") >> 20).collect();

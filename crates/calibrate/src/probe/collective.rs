@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpu_counts_beyond_those_of_the_machine_are_left_out() {
+    fn collectives_are_not_measured_on_more_gpus_than_the_machine_has() {
         let text = "operation = [\"allreduce\", \"reduce-scatter\"]\nsize = [\"4 KiB\", \"1 MiB\"]\n\
                     gpus = [1, 2, 8]";
         let mut probe = CollectiveProbe::new(&toml::from_str(text).unwrap());

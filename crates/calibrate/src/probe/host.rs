@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_core_is_named_in_the_singular() {
+    fn machine_descriptions_use_the_singular_for_one_core_only() {
         let of = |cores| Machine { cores, ..Machine::look(Path::new("/")) }.words();
         assert!(of(1.0).contains(", 1 core, "), "{}", of(1.0));
         assert!(of(1.5).contains(", 1.5 cores, "), "{}", of(1.5));

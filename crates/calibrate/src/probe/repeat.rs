@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_initial_trend_is_excluded_and_a_trend_to_the_end_is_reported() {
+    fn an_initial_trend_in_trials_is_excluded_and_an_endless_trend_is_reported() {
         let settles: Vec<f64> = (0..20)
             .map(|i| if i < 5 { 5.0 - f64::from(i) / 2.0 } else { 2.0 + 0.01 * f64::from(i % 3) })
             .collect();

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn use_by_other_processes_is_the_difference_of_two_cpu_time_readings() {
+    fn cpu_use_by_other_processes_is_computed_from_two_cpu_time_readings() {
         let at = Instant::now();
         let early = Glance { at, busy: 10.0, steal: 1.0, own: 2.0 };
         let late = Glance {

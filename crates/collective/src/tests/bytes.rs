@@ -99,7 +99,7 @@ fn bytes_sent_by_a_scatter_allgather_broadcast_match_tree_plus_ring() {
 }
 
 #[test]
-fn busbw_factors_equal_the_largest_share_of_the_buffer_a_rank_sends() {
+fn busbw_factors_equal_the_most_bytes_sent_by_a_rank_over_the_buffer_size() {
     // Expectation: the factors of nccl-tests are the least number of buffers that a rank must send or receive.
     for (operation, algorithm) in [
         (Operation::Allreduce, Algorithm::Ring),

@@ -139,7 +139,7 @@ fn nccl_takes_in_switch_reduction_for_long_allreduces_if_available() {
 }
 
 #[test]
-fn every_property_of_the_fabric_changes_the_times_of_nccl_s_model() {
+fn every_fabric_property_changes_the_times_of_nccls_cost_model() {
     let base = on(64, 8);
     let seconds = |fabric: &Fabric, bytes| {
         nccl(Operation::Allreduce, bytes, fabric).seconds.expect("a model")

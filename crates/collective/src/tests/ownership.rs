@@ -144,7 +144,7 @@ pub(super) fn check(collective: &Collective) {
 }
 
 #[test]
-fn every_rank_ends_with_every_contribution_once() {
+fn collectives_deliver_every_ranks_contribution_exactly_once() {
     for operation in Operation::ALL {
         for ranks in ranks().filter(|&ranks| ranks < 64) {
             for bytes in [0, u64::from(ranks) - 1, 2 * u64::from(ranks), 41] {
@@ -156,7 +156,7 @@ fn every_rank_ends_with_every_contribution_once() {
 }
 
 #[test]
-fn every_rank_of_64_ends_with_every_contribution_once() {
+fn collectives_of_64_ranks_deliver_every_contribution_exactly_once() {
     for operation in Operation::ALL {
         // Groups of 8 and of 3, 3, 2 and 56 ranks among them.
         let all = collectives(operation, 64, 70);
@@ -166,7 +166,7 @@ fn every_rank_of_64_ends_with_every_contribution_once() {
 }
 
 #[test]
-fn every_contribution_arrives_once_for_all_root_ranks_and_chunk_sizes() {
+fn collectives_with_any_root_and_chunk_size_deliver_contributions_once() {
     for operation in [Operation::Broadcast, Operation::Reduce, Operation::Allreduce] {
         for ranks in 2..=7 {
             for collective in collectives(operation, ranks, 13) {

@@ -46,7 +46,7 @@ fn halving_doubling_keeps_large_pieces_inside_nodes() {
 }
 
 #[test]
-fn ranks_beyond_a_power_of_two_are_folded_in_inside_nodes() {
+fn halving_doubling_folds_ranks_beyond_a_power_of_two_inside_nodes() {
     // System: 12 ranks, 4 on a node: 4 pairs are folded, all inside nodes; then 8 ranks are left, 2 on each of the
     // first two nodes and 4 on the last. Expectation: the first and the last phase carry whole buffers inside nodes,
     // and the phase after the first one half of the buffer between nearest ranks.
@@ -132,7 +132,7 @@ fn trees_over_nodes_have_chains_inside_nodes() {
 }
 
 #[test]
-fn double_tree_allreduce_sends_at_most_two_buffers_out_of_each_node() {
+fn each_node_sends_at_most_twice_the_buffer_size_in_a_double_tree_allreduce() {
     // Expectation: a node sends half of the buffer over each edge of a tree, up or down. It has at most three edges
     // in one tree and one in the other, however many ranks it has. Trees over ranks that are no chains send more.
     for (ranks, per_node) in [(16, 4), (64, 8), (32, 8)] {

@@ -37,7 +37,7 @@ fn in_chunks(collective: Collective) -> Vec<Collective> {
 }
 
 #[test]
-fn closed_forms_of_collective_times_are_exact_for_equal_parts() {
+fn collective_times_of_evenly_divided_buffers_match_the_closed_forms() {
     for operation in Operation::ALL {
         for ranks in ranks() {
             // The formula gives each channel a NIC of its own; here a rank has one link for all channels.
@@ -63,7 +63,7 @@ fn closed_forms_of_collective_times_are_exact_for_equal_parts() {
 }
 
 #[test]
-fn closed_forms_of_collective_times_are_upper_bounds_for_unequal_parts() {
+fn closed_forms_are_upper_bounds_on_times_of_unevenly_divided_buffers() {
     // Expectation: formulas are upper bounds although parts differ by a byte, and chunks and halves by one.
     for operation in Operation::ALL {
         for ranks in 1..=12 {

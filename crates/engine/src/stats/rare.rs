@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn one_large_event_widens_the_interval_more_than_many_small_ones() {
+    fn one_large_event_widens_the_confidence_interval_more_than_ten_small_events() {
         let [_, small] = rare_sum_interval(&[1.0; 10], 1.0);
         let [_, large] = rare_sum_interval(&[10.0], 10.0);
         assert!(large > 2.0 * small, "{small} {large}");

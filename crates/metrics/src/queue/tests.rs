@@ -36,7 +36,7 @@ fn queue_exhaustion_counts_only_after_a_batch_is_served_without_wait() {
 }
 
 #[test]
-fn a_circular_queue_counts_reuse_and_age() {
+fn a_circular_queue_counts_fresh_samples_and_how_often_samples_are_read() {
     // System: 2 slots filled at 0; both read at 1 s and again at 2 s; one overwritten at 3 s, and both read at 4 s. Expectation:
     // 2 fresh samples, then 0, then 1 (the new one); the overwritten sample had been read twice.
     let mut queue = Queue::new(2, 2, true, 0, Time(0));

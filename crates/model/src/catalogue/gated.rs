@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn replicated_and_all_reduced_tensor_parallel_volumes_match_papers() {
+    fn tensor_parallel_replicated_activations_and_all_reduces_match_papers() {
         // Shoeybi et al., Megatron-LM (2019), section 3: two all-reduces of s·h. Korthikanti et al. (2022), section 4.2: all
         // ranks keep both norms and both sums.
         let block = decoder(None).block("layers.0");

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_counts_all_experts_and_a_token_uses_only_experts_it_is_routed_to() {
+    fn all_experts_count_in_total_and_routed_experts_in_active_parameters() {
         // System: two blocks and a plain layer; each block has 4 experts in two layers, and each token goes to 1 expert.
         // Expectation: 2 dispatches; 2 × (40 + 80) parameters in experts, a fourth of which are active.
         let experts =

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_shown_in_one_line() {
+    fn control_characters_in_displayed_paths_are_escaped() {
         assert_eq!(shown(Path::new("a\nb\u{1b}[31m")), "a\\u{a}b\\u{1b}[31m");
         assert_eq!(shown(Path::new("/tmp/a b.toml")), "/tmp/a b.toml");
     }

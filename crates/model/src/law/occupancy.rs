@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpu_occupancy_is_half_at_the_half_batch_and_limits_learner_speedup() {
+    fn gpu_occupancy_saturates_with_batch_size_and_limits_learner_speedup() {
         let law = OccupancyLaw::Saturating { half: 24.0 };
         assert_eq!((law.of(24.0), law.of(72.0)), (0.5, 0.75));
         assert_eq!(OccupancyLaw::Constant(0.4).of(1e9), 0.4);

@@ -63,7 +63,7 @@ fn average(values: &[f64]) -> f64 {
 }
 
 #[test]
-fn first_samples_of_streams_with_neighbouring_addresses_follow_the_closed_form() {
+fn first_samples_of_neighbouring_random_streams_follow_their_distribution() {
     for seed in 0..3 {
         let streams = Streams::new(seed, 0);
         for Case(distribution, cdf) in cases() {
@@ -79,7 +79,7 @@ fn first_samples_of_streams_with_neighbouring_addresses_follow_the_closed_form()
 }
 
 #[test]
-fn successive_samples_of_one_stream_follow_the_closed_form() {
+fn successive_samples_of_one_random_stream_follow_their_distribution() {
     for Case(distribution, cdf) in cases() {
         let mut generator = Streams::new(11, 0).at(Purpose::Compute, 1, 2, 3);
         let sampler = Sampler::new(&distribution);
@@ -120,7 +120,7 @@ fn means_of_distributions_match_closed_forms() {
 }
 
 #[test]
-fn empirical_values_are_equally_likely() {
+fn values_of_an_empirical_distribution_are_equally_likely() {
     let distribution = Distribution::Empirical(Arc::from([1.0, 2.0, 3.0, 4.0]));
     let values = drawn(&distribution, |i| Streams::new(5, 0).at(Purpose::Delay, 0, i, 0));
     for value in [1.0, 2.0, 3.0, 4.0] {

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_read_local_files_together_read_each_file_once() {
+    fn local_reads_of_all_ranks_cover_each_file_exactly_once_per_epoch() {
         // System: 96 files on 4 nodes, each file on one to three nodes, with one or two ranks on each node. Expectation: every
         // file is read once in an epoch, by a node that stores it. If several nodes store a file, another node reads it in the
         // next epoch.

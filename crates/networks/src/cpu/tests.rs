@@ -224,7 +224,7 @@ fn short_or_invalid_inputs_give_a_finite_loss() {
 }
 
 #[test]
-fn parameter_counts_match_the_papers() {
+fn parameter_counts_of_neural_networks_match_the_papers() {
     let parameters = |name| build(name, 1, 1, 1).expect("a model").parameters();
     assert_eq!(parameters("lenet5"), 61_706);
     let stem = 3 * 9 * 16 + 32;

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn units_in_comments_of_report_types_agree_with_the_table() {
+    fn units_in_report_schema_comments_agree_with_the_metric_table() {
         // System: the units in brackets in the comments of a report's members, and those of the table. Expectation: they agree.
         let schema = crate::schema();
         for metric in all().iter().filter(|of| !of.json.is_empty()) {

@@ -111,7 +111,7 @@ fn files_that_are_no_profiles_are_refused() {
 }
 
 #[test]
-fn a_difference_within_a_confidence_interval_is_not_significant() {
+fn profile_changes_within_a_confidence_interval_are_not_significant() {
     let first = profile();
     let change = |value: f64| {
         let mut second = profile();

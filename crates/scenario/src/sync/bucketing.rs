@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_of_known_size_are_not_split_between_gradient_buckets() {
+    fn gradient_buckets_split_gradients_only_if_tensor_sizes_are_unknown() {
         let (bucketing, _) = Bucketing::new(Some(BucketSize::Bytes(1e6)), Framework::Unsaid, false);
         assert_eq!(bucketing.buckets(&even(102e6, 1, 0.5), None).len(), 1);
         assert_eq!(bucketing.buckets(&even(102e6, 1, 0.5), Some(0.5)).len(), 102);

@@ -254,7 +254,7 @@ fn references_to_undefined_data_sets_and_storages_are_reported() {
 }
 
 #[test]
-fn syntax_errors_have_a_position() {
+fn toml_syntax_errors_are_reported_with_help_and_no_control_characters() {
     for (text, expected) in [
         ("a = 1\na = 2\n", "duplicate key\n --> a.toml:2:1\n"),
         ("a = 2 GB\n", "must be quoted, expected literal string\n --> a.toml:1:5\n"),

@@ -22,7 +22,7 @@ fn assert_said(text: &str, words: &str) {
 }
 
 #[test]
-fn decompressing_a_row_group_must_end_within_the_limit() {
+fn row_groups_that_decompress_for_more_than_a_million_seconds_are_refused() {
     // System: 10 samples of 1 MB. Expectation: the limit of 1e6 s is reached at 0.1 s for a byte.
     for (decompress, words) in [
         ("1e7 s", "dataset.d.layout.parquet.decompress: decompressing a row group takes 1.0e14 s"),
@@ -48,7 +48,7 @@ fn memory_traffic_that_slows_cores_beyond_the_limit_is_refused() {
 }
 
 #[test]
-fn a_sample_takes_no_more_requests_than_can_be_simulated() {
+fn samples_that_take_more_than_a_million_requests_are_refused() {
     // System: samples of 10 MB. Expectation: 1e6 requests of 10 B are the most; a row group's columns
     // share its bytes.
     for (layout, words) in [

@@ -53,7 +53,7 @@ fn right(changes: &[(&str, &str)], profile: &str) -> Scenario {
 }
 
 #[test]
-fn keys_left_out_are_taken_from_the_profile() {
+fn keys_missing_in_the_scenario_are_taken_from_the_profile() {
     let scenario = right(&[], &example());
     assert_eq!(scenario.cluster.node.cores, 2);
     assert_eq!(scenario.cluster.node.core_speed, [1.0, 0.95]);
@@ -92,7 +92,7 @@ fn keys_set_in_the_scenario_override_the_profile() {
 }
 
 #[test]
-fn threads_together_use_no_more_than_a_fractional_core_count() {
+fn threads_of_a_node_use_at_most_a_fractional_number_of_cores_in_total() {
     // System: a share of 1.5 cores, or of a quarter of a core. Expectation: threads together never use more than that.
     let with = |cores: &str| {
         let profile = example().replace("cores = 2.0", &format!("cores = {cores}"));
@@ -182,7 +182,7 @@ fn scenarios_without_profile_can_run_live_but_not_be_simulated() {
 }
 
 #[test]
-fn invalid_core_neural_network_and_decode_settings_are_reported() {
+fn invalid_settings_of_cores_neural_networks_and_decoding_are_reported() {
     let fifo = ("node = {}", "node = { scheduling = \"fifo\" }");
     assert!(wrong(&[fifo], &example()).contains("write `scheduling = \"shared\"`"));
     let pipeline = ("batch = 8", "batch = 8\nparallel.pipeline.stages = 2");

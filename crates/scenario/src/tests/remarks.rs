@@ -53,7 +53,7 @@ fn assert_remarked(changes: &[(&str, &str)], words: &str, more: &[(&str, &str)])
 }
 
 #[test]
-fn a_cache_smaller_than_a_sample_file_or_request_gets_a_remark() {
+fn a_cache_smaller_than_one_sample_one_file_or_one_request_gets_a_remark() {
     let decoded = [("batch = 8", "batch = 8\ndecoded_cache = { capacity = \"1.9 MB\" }")];
     let words = "`job.j.decoded_cache` has no effect: it holds less than one decoded sample";
     assert_remarked(&decoded, words, &[("1.9 MB", "2 MB")]);
@@ -99,7 +99,7 @@ fn an_interpreter_lock_without_contention_gets_a_remark() {
 }
 
 #[test]
-fn settings_without_effect_for_the_number_of_workers_get_a_remark() {
+fn loader_settings_without_effect_at_the_given_worker_count_get_a_remark() {
     for (loader, words, more) in [
         (
             "pytorch = { workers = 0, ipc = \"1 GB/s\" }",

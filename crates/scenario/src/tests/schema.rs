@@ -91,7 +91,7 @@ fn walk(node: &Json, visit: &mut impl FnMut(&serde_json::Map<String, Json>)) {
 }
 
 #[test]
-fn the_schema_refuses_unknown_keys_and_describes_the_known_ones() {
+fn the_schema_refuses_unknown_keys_and_describes_valid_keys() {
     let mut described = 0;
     walk(&schema(), &mut |table| {
         let is_schema = table.get("type").is_some_and(|kind| kind == "object");

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameter_and_gradient_buckets_are_exchanged_in_order() {
+    fn need_and_ready_times_of_buckets_never_decrease_in_exchange_order() {
         assert_eq!(until(vec![0.2, 0.0, 0.5, 0.3]), [0.0, 0.0, 0.3, 0.3]);
         assert_eq!(from_then(vec![0.6, 0.9, 0.7, 1.0]), [0.6, 0.9, 0.9, 1.0]);
     }

@@ -81,7 +81,7 @@ mod tests {
         Replica { stage: 0, stages: 1, launches: false, exchange: Exchange::None, sums: false };
 
     #[test]
-    fn a_replica_without_gradient_exchange_takes_a_batch_and_computes() {
+    fn a_training_step_without_gradient_exchange_takes_and_processes_a_batch() {
         assert_eq!(replica(&ALONE, None), [Op::TakeBatch, COMPUTE, Op::EndStep]);
     }
 

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_shards_continue_with_untrained_samples() {
+    fn after_a_restart_reads_of_shards_continue_with_samples_not_yet_trained_on() {
         // System: 9 files of 10 samples, or of three row groups of 4 samples, and a smaller file, shuffled, so that the
         // smaller one comes at any position; for one rank and for three. Expectation: whichever of the first samples were
         // trained on (a run of them, or a run and every third one of the next 30), the other samples come next, over three
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_untrained_files_come_first() {
+    fn after_a_restart_files_not_yet_trained_on_are_read_first() {
         // System: ten files, of which some were trained on before others that precede them in the order. Expectation: the
         // files left over come first, in their order, then the next ones.
         let dataset = Dataset::of_files(100, 10.0);

@@ -48,7 +48,7 @@ fn nccl_tests_rows_give_an_out_of_place_and_an_in_place_sample() {
 }
 
 #[test]
-fn nccl_tests_of_other_versions_and_launchers_are_read() {
+fn nccl_tests_output_of_several_versions_and_launchers_is_parsed() {
     // Labels by mpirun, without `#`, with the time of day, and with the program's name at the end.
     let text = "\
 [1,0]<stdout>:  Using devices
@@ -113,7 +113,7 @@ fn tables_of_several_nccl_tests_in_one_log_are_distinguished() {
 }
 
 #[test]
-fn nccl_tests_in_json_are_read() {
+fn json_output_of_nccl_tests_is_parsed() {
     let text = r#"{"version": 1, "args": ["./build/all_reduce_perf", "-g", "2"], "env": ["LAST=all_gather_perf"],
         "devices": [{"rank": 0, "group": 0}, {"rank": 1, "group": 0}, {"rank": 0, "group": 1}],
         "nccl_version": 22907, "config": {"average": "true"},

@@ -28,7 +28,7 @@ fn settings() -> ReadSettings {
 }
 
 #[test]
-fn reads_cover_the_requested_bytes_and_use_the_stated_disk_space() {
+fn read_trials_count_all_bytes_read_and_stay_within_the_planned_disk_space() {
     let (place, stop) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
     let context = context(place.path(), &stop);
     let mut probe = ReadProbe::new(&settings(), None).unwrap();

@@ -92,7 +92,7 @@ fn flows_started_as_one_batch_finish_together_as_one_completion() {
 }
 
 #[test]
-fn flows_without_work_or_without_limit_finish_at_once() {
+fn flows_without_work_or_without_a_rate_limit_finish_at_once() {
     // Zero work on a dead link, and work that no link and no cap limits.
     let mut net = Network::new();
     let (dead, endless) =
@@ -147,7 +147,7 @@ fn cancelling_a_flow_returns_its_remaining_work_and_frees_its_share() {
 }
 
 #[test]
-fn a_flow_can_be_cancelled_after_a_simultaneous_flow_was_reported() {
+fn a_due_flow_can_be_cancelled_after_another_due_flow_has_completed() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(1.0));
     let g = net.group(plain(&[link]));
@@ -160,7 +160,7 @@ fn a_flow_can_be_cancelled_after_a_simultaneous_flow_was_reported() {
 }
 
 #[test]
-fn a_due_flow_can_be_cancelled_before_it_is_reported() {
+fn a_due_flow_can_be_cancelled_before_its_completion_is_reported() {
     let mut net = Network::new();
     let link = net.link(Capacity::Fixed(1.0));
     let g = net.group(plain(&[link]));
@@ -171,7 +171,7 @@ fn a_due_flow_can_be_cancelled_before_it_is_reported() {
 }
 
 #[test]
-fn flows_at_both_rate_cap_and_link_share_slow_when_the_link_share_falls() {
+fn a_flow_bound_by_its_rate_cap_and_link_slows_when_its_link_share_falls() {
     // System: A capped at 2, link of 4 with B. At 2 each, cap and link limit A alike.
     // Expectation: when B has a second flow, A falls to 4/3.
     let mut net = Network::new();

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_sequences_take_more_flops_and_too_long_ones_are_refused() {
+    fn longer_sequences_take_more_flops_and_overlong_sequences_are_refused() {
         let [short, long] = [128, 512].map(|n| model_of_length("bert-base", n).expect("a model"));
         assert!(long.flops() > 4 * short.flops(), "attention goes with the square");
         assert_eq!(long.parameters(), short.parameters());

@@ -112,7 +112,7 @@ fn sharded_gradients_are_reduced_after_each_micro_batch() {
 }
 
 #[test]
-fn compute_pass_shares_sum_to_the_number_of_micro_batches() {
+fn compute_passes_of_a_step_add_up_to_the_work_of_all_micro_batches() {
     for (zero, micro) in [(0, 1), (1, 3), (3, 2)] {
         let of = |op: &Op| if let Op::ComputePass { share, .. } = op { *share } else { 0.0 };
         let sum: f64 = made(zero, micro).ops.iter().map(of).sum();
