@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_and_compute_reported_late_count_for_the_steps_they_overlap() {
+    fn late_stalls_are_divided_among_the_steps_that_they_overlap() {
         // System: steps end at 2 s and 5 s; one of two devices waited from 1 s to 6 s and computed from 0 s to 1 s, reported at 6
         // s. Expectation: 1 s, 3 s and 1 s of waiting, halved.
         let mut steps = Steps::new(Time(0));

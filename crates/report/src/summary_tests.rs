@@ -182,7 +182,7 @@ fn strongly_correlated_steps_have_no_interval_and_a_warning_says_why() {
 }
 
 #[test]
-fn confidence_intervals_need_twice_the_samples_that_loaders_hold() {
+fn a_run_of_under_twice_the_samples_held_by_loaders_has_no_interval() {
     // System: 40 steps of 10 samples in each copy, that wait for input; its loaders hold 150 samples, or 250. Expectation: 400
     // are twice as many as 150, and not twice as many as 250: then there is no interval, and the report says why.
     let report = |held: u64| {

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_two_very_different_trials_equals_the_faster_trial() {
+    fn two_trials_that_differ_much_are_fitted_as_the_faster_one() {
         let pairs = [(1.0, 1.0), (1.0, 1.01), (2.0, 2.0), (2.0, 2.01), (3.0, 3.0), (3.0, 9.0)];
         let cells = cells(&pairs);
         assert!((cells.cells[2].mean - 3.0).abs() < 0.01);

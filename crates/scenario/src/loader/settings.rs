@@ -209,8 +209,8 @@ fn check_decodes(check: Check<'_>, stages: &[Placed]) {
         for (_, &at) in operations.filter(|(op, _)| matches!(op, Operation::Memcpy(_))) {
             check.wrong(
                 at,
-                "a core copies whole items, not single samples",
-                "write it in `per_item`",
+                "the host copies items of the stage as a whole, not sample by sample",
+                "move the copy to `per_item`",
             );
         }
         let operations = placed.stage.per_item.iter().zip(&placed.per_item);
