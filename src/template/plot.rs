@@ -53,14 +53,16 @@ impl PlotAnswers {
         self.columns.iter().try_for_each(|name| PlotAnswers::check_column(name))?;
         let text = match axes.is_empty() {
             true => self.over_time()?,
-            false => self.swept(&axes)?,
+            false => self.swept(&axes, &job_names(file))?,
         };
         let text = super::aligned(&text);
         Recipe::parse("the new recipe", &text).map_err(|error| TemplateError(error.to_string()))?;
         Ok(text)
     }
 
-    fn swept(&self, axes: &[Axis]) -> Result<String, TemplateError> {
+    /// Returns the recipe that draws a sweep. With several `jobs`, each is a line, or only the first is drawn if another key is the
+    /// group.
+    fn swept(&self, axes: &[Axis], jobs: &[String]) -> Result<String, TemplateError> {
         let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
         let check = |what: &str, key: &Option<String>| match key {
             Some(key) if !keys.contains(&key.as_str()) => Err(TemplateError(format!(
@@ -74,16 +76,18 @@ impl PlotAnswers {
         let last = keys.last().copied().unwrap_or_default();
         let x = self.x.as_deref().unwrap_or(last);
         let group = self.group.as_deref().or(keys.iter().copied().find(|key| *key != x));
+        let by_job = jobs.len() > 1 && group.is_none();
+        let one_job = jobs.first().filter(|_| jobs.len() > 1 && !by_job);
         let others: Vec<&&str> =
             keys.iter().filter(|key| **key != x && Some(**key) != group).collect();
         let first = |key: &str| {
             let axis = axes.iter().find(|axis| axis.key == key)?;
             Some(axis.values.first()?.to_string())
         };
-        let filter: Vec<String> = others
-            .iter()
-            .filter_map(|key| Some(format!("{} = {}", quoted(key), first(key)?)))
-            .collect();
+        let job = one_job.map(|name| format!("job = {}", quoted(name)));
+        let keys =
+            others.iter().filter_map(|key| Some(format!("{} = {}", quoted(key), first(key)?)));
+        let filter: Vec<String> = job.into_iter().chain(keys).collect();
         let filter = match filter.is_empty() {
             true => String::new(),
             false => format!(
@@ -91,6 +95,7 @@ impl PlotAnswers {
                 filter.join(", ")
             ),
         };
+        let group = if by_job { Some("job") } else { group };
         let line = group.map_or_else(String::new, |key| format!("group = {}\n", quoted(key)));
         Ok(self.recipe(x, &line, &filter, ""))
     }
@@ -162,6 +167,12 @@ impl PlotAnswers {
     }
 }
 
+/// Returns the names of the file's jobs; none if the file is invalid.
+fn job_names(file: &ScenarioFile) -> Vec<String> {
+    let jobs = file.resolve(&[]).map(|scenario| scenario.jobs).unwrap_or_default();
+    jobs.into_iter().map(|job| job.name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +204,25 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("filter = { \"run.seed\" = 1 }"), "{text}");
+    }
+
+    #[test]
+    fn a_sweep_of_several_jobs_has_a_line_for_each_job_or_draws_one() {
+        let of = |sweep: &str| {
+            let text = file(sweep).text().replace("nodes = 1\n", "nodes = 2\n");
+            let (before, jobs) = text.split_once("[[job]]").expect("a job");
+            let (job, sweep) = jobs.split_once("[sweep]").expect("a sweep");
+            let second = job.replacen("name = \"resnet50\"", "name = \"other\"", 1);
+            let first = job.replace("nodes = 2\n", "nodes = 1\n");
+            let second = second.replace("nodes = 2\n", "nodes = 1\n");
+            let text = format!("{before}[[job]]{first}[[job]]{second}[sweep]{sweep}");
+            answers().text(&ScenarioFile::parse("s.toml", text).expect("a file")).expect("a recipe")
+        };
+        let one = of("[sweep]\n\"job.batch\" = [1, 2]\n");
+        assert!(one.contains("group = \"job\"\n"), "{one}");
+        let two = of("[sweep]\n\"job.batch\" = [1, 2]\n\"run.seed\" = [1, 2]\n");
+        assert!(two.contains("group = \"job.batch\"\n"), "{two}");
+        assert!(two.contains("filter = { job = \"resnet50\" }"), "{two}");
     }
 
     #[test]

@@ -78,16 +78,7 @@ fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
 /// Returns the throughput at which cores prepare samples for one of `share` job copies [samples/s].
 fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64 {
     let batch = job.batch as f64;
-    let pixels = dataset.image.map_or(0.0, |image| image.pixels());
-    let cost = |operation: &Operation| match operation {
-        Operation::Compute(seconds) => seconds.mean(),
-        Operation::Decode(law) => law.core_seconds(dataset.mean_size(), pixels),
-        Operation::Read => dataset.unpacking(),
-        Operation::Memcpy(per_byte) => {
-            per_byte * dataset.decoded_size.unwrap_or_else(|| dataset.mean_size())
-        }
-        Operation::Delay(_) | Operation::Copy | Operation::CopyStored | Operation::Kernel(_) => 0.0,
-    };
+    let cost = |operation: &Operation| operation.mean_core_seconds(dataset);
     let (mut slowest, mut total) = (f64::INFINITY, 0.0);
     for stage in &job.loader.stages {
         let items: f64 = stage.per_item.iter().map(cost).sum();

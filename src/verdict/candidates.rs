@@ -52,8 +52,7 @@ impl<'a> Subject<'a> {
         let mut found: Vec<Candidate> = Vec::new();
         for cause in Cause::ALL {
             let share = self.share(cause);
-            let share =
-                if draining && is_hidden_by_buffers(cause) { share.max(NOTED) } else { share };
+            let share = if draining && is_of_loader(cause) { share.max(NOTED) } else { share };
             if share >= NOTED {
                 let levers = self.of_cause(cause).into_iter().zip(0..);
                 levers.for_each(|(lever, place)| add(&mut found, lever, share * NEXT.powi(place)));
@@ -226,8 +225,8 @@ fn add(found: &mut Vec<Candidate>, lever: Lever, promise: f64) {
     }
 }
 
-/// Returns whether draining buffers hide stalls with this cause, because the cause is part of the workers' work for each sample.
-fn is_hidden_by_buffers(cause: Cause) -> bool {
+/// Returns whether a cause of stalls is part of the workers' work for each sample. Draining buffers hide such stalls.
+pub(super) fn is_of_loader(cause: Cause) -> bool {
     match cause {
         Cause::Open | Cause::Latency | Cause::Transfer | Cause::Decode | Cause::CpuWait => true,
         Cause::Order

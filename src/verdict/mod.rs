@@ -365,8 +365,12 @@ impl Finder<'_, '_> {
         let report = summarise(&tried.then, outcomes, 0.0);
         let subject = Subject { scenario: &tried.then, report: &report, job: self.subject.job };
         let all = subject.candidates(false);
-        let next = all.iter().find(|candidate| !tried.levers.contains(&candidate.lever))?;
-        Some(next.lever.words(&tried.then))
+        // A resource that is full although it was doubled is still the limit.
+        let next = all
+            .iter()
+            .find(|candidate| candidate.used >= FULL || !tried.levers.contains(&candidate.lever))?;
+        let still = if tried.levers.contains(&next.lever) { "still " } else { "" };
+        Some(format!("{still}{}", next.lever.words(&tried.then)))
     }
 }
 

@@ -1,16 +1,17 @@
 //! How much of each resource a job needs to never wait for input.
 
-use crate::report::Need;
 use crate::report::format::{count, rate};
+use crate::report::{Need, ResourceReport};
+use crate::scenario::{Job, Operation, Scenario, Stage, Unit};
 
 use super::candidates::{Subject, USED};
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
 /// Minimum ratio of a need to the capacity at which the need is reported: the run shows both only approximately.
-const SHORT: f64 = 1.05;
+const SHORT: f64 = 1.02;
 /// Maximum number of needs in the text.
-const MOST: usize = 3;
+const MOST: usize = 4;
 
 /// Returns the resources that would be too small if the job never waited for input, the scarcest first.
 ///
@@ -48,27 +49,49 @@ pub(super) fn needs(subject: &Subject) -> Vec<Need> {
 }
 
 /// Returns the number of loader workers that put `wanted` samples/s into the queue, if the job has too few. While no resource is
-/// full, more workers need the same time for each sample. Otherwise they wait for the resource, and nothing is returned.
+/// full, more workers need the same time for each sample as now. If one is, a sample is counted with its time on idle resources,
+/// as they are once all needs are met.
 fn workers(subject: &Subject, wanted: f64) -> Option<Need> {
-    let resources = &subject.report.resources;
-    if resources
-        .iter()
-        .any(|resource| resource.utilisation_max.mean.is_some_and(|used| used >= USED))
-    {
-        return None;
-    }
-    let growth = wanted / subject.shown().queue.unblocked_enqueue_rate.mean?;
+    let (scenario, job) = (subject.scenario, &subject.scenario.jobs[subject.job]);
+    let stage = job.loader.stages.first()?;
+    let used = |resource: &ResourceReport| resource.utilisation_max.mean.unwrap_or(0.0);
+    let idle = subject.report.resources.iter().all(|resource| used(resource) < USED);
+    let rate = match idle {
+        true => subject.shown().queue.unblocked_enqueue_rate.mean?,
+        false => {
+            let all = f64::from(stage.workers) * f64::from(job.loaders());
+            all / idle_seconds(scenario, job, (stage, wanted))
+        }
+    };
+    let growth = wanted / rate;
     let lever = Lever { kind: Kind::Workers, at: subject.job };
-    let now = f64::from(subject.scenario.jobs[subject.job].loader.stages.first()?.workers);
-    (growth.is_finite() && growth >= SHORT && relaxed(subject.scenario, lever).is_some()).then(
-        || Need {
-            name: lever.words(subject.scenario),
-            resource: lever.resource(subject.scenario),
-            unit: String::new(),
-            capacity: now,
-            needed: (now * growth).ceil(),
-        },
-    )
+    let now = f64::from(stage.workers);
+    (growth.is_finite() && growth >= SHORT && relaxed(scenario, lever).is_some()).then(|| Need {
+        name: lever.words(scenario),
+        resource: lever.resource(scenario),
+        unit: String::new(),
+        capacity: now,
+        needed: (now * growth).ceil(),
+    })
+}
+
+/// Returns the mean time that a worker of the first stage needs for a sample if nothing else uses the storage and the cores [s],
+/// and if the storage has the bandwidth for `wanted` samples/s.
+fn idle_seconds(scenario: &Scenario, job: &Job, (stage, wanted): (&Stage, f64)) -> f64 {
+    let dataset = &scenario.datasets[job.dataset];
+    let path = &scenario.storage[job.reads_from()].path;
+    let needed = wanted * f64::from(job.copies) * dataset.mean_read();
+    let links = path.most_of_one(dataset.mean_request()).min(scenario.cluster.nic);
+    let link = links.min(path.bandwidth.most().max(needed));
+    let read = dataset.latencies_per_sample() * path.latency.mean() + dataset.mean_read() / link;
+    let time = |operation: &Operation| match operation {
+        Operation::Read => read + operation.mean_core_seconds(dataset),
+        Operation::Delay(delay) => delay.mean(),
+        other => other.mean_core_seconds(dataset),
+    };
+    let in_item = if stage.unit == Unit::Batch { job.batch as f64 } else { 1.0 };
+    let items: f64 = stage.per_item.iter().map(time).sum();
+    stage.per_sample.iter().map(time).sum::<f64>() + items / in_item
 }
 
 /// Returns a sentence on the largest needs of a job; `None` if every resource is large enough, or nothing is known. In a run of

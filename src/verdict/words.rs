@@ -5,7 +5,7 @@ use crate::report::{Cause, Limit, Verdict};
 
 use crate::scenario::Stop;
 
-use super::candidates::{FULL, Subject};
+use super::candidates::{FULL, Subject, is_of_loader};
 use super::lever::Lever;
 use super::need::{needs, sentence};
 
@@ -130,10 +130,10 @@ fn other_stall(subject: &Subject, verdict: &Verdict) -> Option<String> {
     let name = stall.cause.strip_prefix("peer.").unwrap_or(&stall.cause);
     let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name)?;
     let relieves = |lever: Lever| first.lever.split('+').any(|name| name == lever.kind.row().name);
-    let other = cause != Cause::Compute && !subject.of_cause(cause).into_iter().any(relieves);
+    let other = is_of_loader(cause) && !subject.of_cause(cause).into_iter().any(relieves);
     other.then(|| {
         format!(
-            "The largest stall, `{}`, is what awaited batches do last, and not what limits them.",
+            "The largest stall is `{}`, but relieving it helps less: a stall is charged to what the awaited batch does last.",
             stall.cause
         )
     })

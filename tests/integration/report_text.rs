@@ -50,6 +50,59 @@ fn head(text: &str) -> String {
 const USUAL: &str = "replications = 1";
 
 #[test]
+fn step_times_of_the_first_and_later_epochs_are_given_where_caches_make_them_differ() {
+    // System: two epochs from a slow server, of which the second is in the page cache, or is not. Expectation: the first sentence
+    // has both step times only if they differ.
+    let run = |cache: &str| {
+        let place = Place::new();
+        let text = format!(
+            "name = \"x\"\nrun = {{ epochs = 2, replications = 1 }}\n\
+             [cluster]\nnodes = 1\nnode = {{ cores = 8, gpus = 1, memory = \"64 GB\", page_cache = {cache} }}\n\
+             [storage.s.file-server]\nbandwidth = \"10 MB/s\"\n[dataset.d]\nsamples = 640\nsample_size = \"100 kB\"\n\
+             [[job]]\nname = \"j\"\ndataset = \"d\"\nstorage = \"s\"\nbatch = 16\nmodel.step = \"4 ms\"\n\
+             loader.pytorch = {{ workers = 4, decode = {{ exponential = {{ mean = \"1 ms\" }} }} }}\n"
+        );
+        place.write("x.toml", &text);
+        let out = place.forebay(&["run", "x.toml", "--verdict", "quick"]).assert().success();
+        String::from_utf8_lossy(&out.get_output().stdout).replace('\n', " ")
+    };
+    let cached = run("{}");
+    assert!(cached.contains(" in the first epoch and "), "{cached}");
+    let uncached = run("\"none\"");
+    assert!(!uncached.contains(" in the first epoch and "), "{uncached}");
+}
+
+#[test]
+fn a_job_that_ends_long_before_another_is_warned_of() {
+    // System: two jobs of 100 steps on one server, of which one has steps ten times as long, or as long. Expectation: only in the
+    // first case a warning says that most of the slow job's steps ran without the fast one.
+    let run = |step: &str| {
+        let place = Place::new();
+        let job = |name: &str, step: &str| {
+            format!(
+                "[[job]]\nname = \"{name}\"\ndataset = \"d\"\nstorage = \"s\"\nbatch = 16\nmodel.step = \"{step}\"\n\
+                 loader.in-memory = {{}}\n"
+            )
+        };
+        let text = format!(
+            "name = \"x\"\nrun = {{ steps = 100, replications = 1 }}\n[cluster]\nnodes = 2\nnode = {{ cores = 8, gpus = 1 }}\n\
+             [storage.s.memory]\n[dataset.d]\nsamples = 6400\nsample_size = \"100 kB\"\n{}{}",
+            job("fast", "10 ms"),
+            job("slow", step)
+        );
+        place.write("x.toml", &text);
+        let out = place.forebay(&["run", "x.toml", "--verdict", "quick"]).assert().success();
+        String::from_utf8_lossy(&out.get_output().stdout)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let far = run("100 ms");
+    assert!(far.contains("`fast` ended at 1 s, and `slow` went on without it until 10 s"), "{far}");
+    assert!(!run("11 ms").contains("went on without it"));
+}
+
+#[test]
 fn a_starving_job_is_reported_with_its_limit_and_the_setting_to_change() {
     // System: one worker that reads with 5 ms of latency for a GPU that could take 3,200 samples/s.
     // Expectation: the three sentences in this order, with the setting to change.

@@ -303,7 +303,12 @@ fn not_a_unit<D: Dimension>(name: &str) -> UnitError {
         return UnitError::WrongKind { unit, found, what, accepted };
     }
     let distance = |candidate: &&str| strsim::damerau_levenshtein(candidate, &unit);
-    let same = D::UNITS.iter().map(|u| u.name).find(|u| u.eq_ignore_ascii_case(&unit));
+    // A lower-case b stands for bits: `Gb/s` and `Gbps` are an eighth of `GB/s`.
+    let bits = unit.strip_suffix("b/s").or_else(|| unit.strip_suffix("bps"));
+    let bits = bits.map(|prefix| format!("{prefix}bit/s"));
+    let in_bits = bits.and_then(|bits| D::UNITS.iter().map(|u| u.name).find(|u| *u == bits));
+    let same =
+        in_bits.or_else(|| D::UNITS.iter().map(|u| u.name).find(|u| u.eq_ignore_ascii_case(&unit)));
     let nearest =
         same.or_else(|| D::UNITS.iter().map(|u| u.name).min_by_key(distance)).filter(|near| {
             same.is_some() || distance(near) <= 2.min(near.chars().count().saturating_sub(1))

@@ -168,7 +168,10 @@ fn check_repeats(
         group || recipe.x.get_ref() == name
     };
     let swept: Vec<usize> = (0..table.columns().len())
-        .filter(|column| table.columns()[*column].contains('.'))
+        .filter(|column| {
+            let name = table.columns()[*column].as_str();
+            name.contains('.') || name == "job"
+        })
         .filter(|column| !named(&table.columns()[*column]))
         .collect();
     for (_, rows) in groups {

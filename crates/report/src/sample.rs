@@ -134,7 +134,8 @@ impl Sample {
         }
         let relative = match self.windows.as_slice() {
             [_] => self.relative_by_batches(kind, &of),
-            _ => t_interval(&values).map(|[low, high]| relative_to(mean, (high - low) / 2.0)),
+            _ => t_interval(&values)
+                .map(|[low, high]| self.with_common_error(relative_to(mean, (high - low) / 2.0))),
         };
         let found = relative.and_then(|half| kind.around(mean, half));
         let ci95 = match (found, &self.rare) {
@@ -142,6 +143,16 @@ impl Sample {
             (found, None) => found,
         };
         Figure { mean: Some(mean), ci95, ..Figure::default() }
+    }
+
+    /// Returns the relative half-width `half` of an interval over replications, plus their common error: all replications begin in
+    /// the same state, so that what is left of it after the warm-up does not average out. It is taken as a quarter of a step's time in
+    /// the measured steps. Replications that hardly differ have no random state that they could share, so it is at most a quarter of
+    /// `half`.
+    fn with_common_error(&self, half: f64) -> f64 {
+        let steps = over_copies(&self.windows, &|window: &Window| Some(window.steps));
+        let common = mean(&steps).filter(|steps| *steps > 0.0).map_or(0.0, |steps| 0.25 / steps);
+        half + common.min(half / 4.0)
     }
 
     /// Returns the half-width of a ratio's interval, found from batch means, relative to the ratio. For a rate it is the relative

@@ -2,7 +2,7 @@
 
 use super::device_memory;
 use super::epochs;
-use super::figures::{Figure, JobReport, Report, ResourceReport};
+use super::figures::{Figure, JobFigures, JobReport, Report, ResourceReport};
 use super::format::{Quantity, count, number, rate, seconds, share};
 use super::learners;
 use super::lines::{
@@ -120,7 +120,7 @@ fn answer(report: &Report) -> String {
     };
     let figures = &job.figures;
     let at_work = shown(figures.accelerator_utilisation.mean, share);
-    let step = written(job, &figures.step_time, Quantity::Seconds);
+    let step = by_epoch(job).unwrap_or_else(|| written(job, &figures.step_time, Quantity::Seconds));
     let trainers = job.trainers();
     let others = match report.jobs.len() {
         1 => "",
@@ -136,6 +136,18 @@ fn answer(report: &Report) -> String {
         }
     };
     format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
+}
+
+/// Minimum relative difference of the step times in the first epoch and in later ones at which both are given.
+const APART: f64 = 0.05;
+
+/// Returns the step times in the first epoch and in later epochs, if caches make them differ; otherwise `None`.
+fn by_epoch(job: &JobReport) -> Option<String> {
+    let (first, later) = (job.first_epoch.as_ref()?, job.later_epochs.as_ref()?);
+    let [before, after] = [first, later].map(|figures| figures.step_time.mean);
+    let differ = (before? / after? - 1.0).abs() > APART;
+    let step = |figures: &JobFigures| with_error(&figures.step_time, Quantity::Seconds);
+    differ.then(|| format!("{} in the first epoch and {} in later ones", step(first), step(later)))
 }
 
 /// Minimum share of time that trainers must spend computing to count as busy.

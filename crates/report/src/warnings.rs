@@ -1,12 +1,13 @@
 //! Warnings: what the reader should know before trusting the figures.
 
+use super::format::seconds;
 use super::measured::Measured;
 use super::sample::Nature;
 use super::summary::measured;
 use super::{JobOutcome, Outcome, World};
 use forebay_scenario::{
     Arrivals, Background, BackgroundLoad, Distribution, FailureTimes, Job, Operation, SampleSizes,
-    Scenario, ServerPlace, Servers, Unit,
+    Scenario, ServerPlace, Servers, Stop, Unit,
 };
 
 /// Minimum number of steps after the warm-up for figures to count as reliable.
@@ -48,10 +49,56 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
     }
     for (index, job) in scenario.jobs.iter().enumerate() {
         let copies: Vec<_> = measured(scenario, outcomes, index).into_iter().flatten().collect();
-        found.extend(length_warning(job, &copies));
+        found.extend(
+            length_warning(job, &copies)
+                .map(|sentence| unfinished_copy(job, outcomes, index).unwrap_or(sentence)),
+        );
         found.extend(exchange_warning(job, &copies));
     }
+    found.extend(early_end(scenario, outcomes));
     found
+}
+
+/// Returns a warning if a job's data set was still being copied to the nodes when the run ended.
+fn unfinished_copy(job: &Job, outcomes: &[Outcome], index: usize) -> Option<String> {
+    job.staging.as_ref()?;
+    let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs).filter(|copy| copy.job == index);
+    let mut waiting = copies.filter(|copy| copy.steps.is_empty());
+    waiting.next().map(|_| {
+        format!(
+            "The data set of `{}` was still being copied to the nodes (`copy`) when the run ended: write a longer run.",
+            job.name
+        )
+    })
+}
+
+/// A job that ends before this share of the longest job's time leaves the others without competition for long.
+const EARLY: f64 = 0.8;
+
+/// Returns a warning if a run of a number of steps went on for long after some job had ended.
+fn early_end(scenario: &Scenario, outcomes: &[Outcome]) -> Option<String> {
+    let by_steps = matches!(scenario.run.stop, Stop::Steps(_) | Stop::Epochs(_));
+    let together = scenario.jobs.iter().all(|job| job.after.is_empty() && job.stop.is_none());
+    if !by_steps || !together {
+        return None;
+    }
+    let end = |index: usize| {
+        let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs);
+        let ends = copies.filter(|copy| copy.job == index).filter_map(|copy| copy.steps.last());
+        ends.map(|step| step.end).fold(0.0, f64::max)
+    };
+    let mut ends: Vec<(f64, &str)> =
+        scenario.jobs.iter().enumerate().map(|(index, job)| (end(index), &*job.name)).collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ((first, early), (last, late)) = (*ends.first()?, *ends.last()?);
+    (first > 0.0 && first < EARLY * last).then(|| {
+        format!(
+            "`{early}` ended at {}, and `{late}` went on without it until {}: to measure both jobs together, write \
+             `run.duration` in place of `steps` or `epochs`.",
+            seconds(first),
+            seconds(last)
+        )
+    })
 }
 
 /// Returns a warning if some copy of a job has too few steps after the warm-up.

@@ -177,11 +177,34 @@ impl<'d> Reader<'d> {
             let key = &self.document.node(id).key;
             if !fields.contains(&key.as_str()) {
                 let full = self.log.is_full();
-                let remedy = if full { String::new() } else { choose(key, fields) };
+                let remedy = if full { String::new() } else { self.remedy(key, fields) };
                 self.log.key(id, format!("unknown key `{key}`"), remedy);
             }
         }
         visitor.visit_map(Children::new(self, Some(fields)))
+    }
+
+    /// Returns the remedy for the unknown key `key` of a table. An override of a list's element by an unknown name becomes a key of
+    /// every element, so the names of the elements are offered too.
+    fn remedy(self, key: &str, fields: &[&str]) -> String {
+        let parent = self.document.node(self.at).parent;
+        let names: Vec<&str> = match self.document.node(parent).kind {
+            Kind::List(_) => {
+                let named =
+                    |&element: &NodeId| self.document.text(self.document.member(element, "name")?);
+                self.document.children(parent).iter().filter_map(named).collect()
+            }
+            _ => Vec::new(),
+        };
+        let overridden = self.document.member(self.at, key);
+        let overridden = overridden.is_some_and(|id| self.document.node(id).origin.is_some());
+        if overridden && !names.is_empty() {
+            let names_here: Vec<String> =
+                names.iter().take(10).map(|name| format!("`{name}`")).collect();
+            let meant = choose(key, &[&names[..], fields].concat());
+            return format!("{meant}; elements here: {}", names_here.join(", "));
+        }
+        choose(key, fields)
     }
 
     /// Returns the form of the value; the form is `Keys` if the value is a table with at least one of `keys`.

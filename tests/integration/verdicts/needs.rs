@@ -162,8 +162,7 @@ fn the_verdict_says_when_the_largest_stall_is_not_the_limit() {
     // only where bandwidth is the limit, the verdict says that the largest stall is not.
     let decode = ("job.loader.pytorch.decode", "\"5 ms\"");
     let bandwidth = ("storage.s.file-server.bandwidth", "\"300 MB/s\"");
-    let note =
-        "The largest stall, `decode`, is what awaited batches do last, and not what limits them.";
+    let note = "The largest stall is `decode`, but relieving it helps less";
     let (full, _) = found(&[decode, bandwidth, ("job.loader.pytorch.workers", "20")]);
     assert_eq!(full.limits[0].lever, "bandwidth", "{}", full.text);
     assert!(full.text.contains(note), "{}", full.text);
@@ -191,4 +190,23 @@ fn wider_striping_is_suggested_for_checkpoints_on_one_storage_target() {
     assert_eq!(limit.key, "storage.s.parallel-fs.stripe_count");
     assert!((0.35..0.55).contains(&limit.gain), "{}", one.text);
     assert!(stripes(&with(16)).is_none());
+}
+
+#[test]
+fn the_reported_needs_are_enough_together_if_bandwidth_and_workers_are_short() {
+    // System: 60 MB/s and two workers, where 16 samples in 4 ms take 400 MB/s and, with 0.25 ms for a transfer at that rate, six
+    // workers. Expectation: both are named, although workers now wait for the full server. With a quarter more of both a step takes
+    // 4 ms; with the bandwidth alone it does not.
+    let (bandwidth, workers) = ("storage.s.file-server.bandwidth", "job.loader.pytorch.workers");
+    let (verdict, _) = found(&[(bandwidth, "\"60 MB/s\""), (workers, "2")]);
+    let need = |resource: &str| {
+        let found = verdict.needs.iter().find(|need| need.resource == resource);
+        found.unwrap_or_else(|| panic!("{}", verdict.text)).needed
+    };
+    let enough = format!("\"{} B/s\"", 1.25 * need("s.bandwidth"));
+    assert_eq!(need("j.workers"), 6.0, "{}", verdict.text);
+    let (_, step) = found(&[(bandwidth, &enough), (workers, "2")]);
+    assert!(step > 6e-3, "{step} with bandwidth alone");
+    let (_, step) = found(&[(bandwidth, &enough), (workers, "8")]);
+    assert!(step < 4.1e-3, "{step} with both");
 }

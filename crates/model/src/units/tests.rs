@@ -6,6 +6,15 @@ fn time(text: &str) -> Result<f64, UnitError> {
 }
 
 #[test]
+fn bits_per_second_are_suggested_for_a_lower_case_b() {
+    let said = |text: &str| text.parse::<Quantity<Bandwidth>>().expect_err("unknown").to_string();
+    for text in ["25 Gb/s", "25 Gbps"] {
+        assert!(said(text).contains("`Gbit/s`?"), "{}", said(text));
+    }
+    assert!(said("25 gB/s").contains("`GB/s`?"), "{}", said("25 gB/s"));
+}
+
+#[test]
 fn every_unit_is_parsed_with_its_conversion_factor() {
     let table: [(&str, f64); 51] = [
         ("1 ps", 1e-12),

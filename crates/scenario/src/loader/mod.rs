@@ -270,4 +270,20 @@ impl Operation {
     pub fn copies(&self) -> bool {
         matches!(self, Self::Copy | Self::CopyStored)
     }
+
+    /// Returns the mean time of the operation on a core, for a sample of `dataset` or an item of one [core-seconds]; 0 if the
+    /// operation uses no core.
+    #[must_use]
+    pub fn mean_core_seconds(&self, dataset: &crate::Dataset) -> f64 {
+        let pixels = dataset.image.map_or(0.0, |image| image.pixels());
+        match self {
+            Self::Compute(seconds) => seconds.mean(),
+            Self::Decode(law) => law.core_seconds(dataset.mean_size(), pixels),
+            Self::Read => dataset.unpacking(),
+            Self::Memcpy(per_byte) => {
+                per_byte * dataset.decoded_size.unwrap_or_else(|| dataset.mean_size())
+            }
+            Self::Delay(_) | Self::Copy | Self::CopyStored | Self::Kernel(_) => 0.0,
+        }
+    }
 }

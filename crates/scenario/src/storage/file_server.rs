@@ -24,7 +24,8 @@ pub(crate) struct FileServer {
     per_stream: Field<Positive<Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
     latency: Field<Varying<Time>>,
-    /// Operations per second of the server (default: infinite).
+    /// File opens per second that the server can serve (default: infinite). Reads are not counted. A data sheet often counts several
+    /// operations for each file (lookup, open, read, close): divide its figure by their number.
     operations: Field<Positive<Rate>>,
     /// Capacity of the server for data sets that jobs copy to it (default: as much as they copy).
     capacity: Field<Positive<Size>>,

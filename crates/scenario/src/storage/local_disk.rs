@@ -26,7 +26,7 @@ pub(crate) struct LocalDisk {
     per_stream: Field<Positive<BytesPerSecond>>,
     /// Time from request to first byte (default: as the profile says, or 0 s).
     latency: Field<Varying<Time>>,
-    /// Operations per second of a node's disk (default: as the profile says, or infinite).
+    /// File opens per second that a node's disk can serve (default: as the profile says, or infinite).
     operations: Field<Positive<Rate>>,
     /// How files are read: "direct": past the page cache; "cold": through a page cache that is empty at the start;
     /// "warm": from a page cache that holds all files (default: "cold").

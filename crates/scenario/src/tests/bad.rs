@@ -70,7 +70,7 @@ fn scenario_quantities_with_wrong_unit_or_out_of_range_are_reported() {
     };
     nic("^\"0 Gbit/s\"", "is zero", "write a bandwidth from 1 B/s");
     nic("^\"10 Gbits/s\"", "`Gbits/s` is not a unit of a bandwidth (`Gbit/s`?)", "10 Gbit/s");
-    nic("^\"10 Gb/s\"", "is not a unit of a bandwidth (`GB/s`?)", "10 Gbit/s");
+    nic("^\"10 Gb/s\"", "is not a unit of a bandwidth (`Gbit/s`?)", "10 Gbit/s");
     nic("^[\"10 Gbit/s\"]", "found an array", "write a bandwidth");
     let rate = "storage.hpctmp.file-server.operations";
     check(FLETCHER, ("\"100000 /s\"", "^\"3 ms\"", rate, "a unit of a time", "write a rate"));

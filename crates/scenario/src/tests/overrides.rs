@@ -79,7 +79,7 @@ fn a_problem_caused_by_an_override_names_the_override() {
         ("job.batch=-3", "-3 is out of range", "from 1 to"),
         ("job.batch=4000", "less than one batch of 4000", "4000 samples"),
         ("job.lenet.nme=3", "unknown key `nme`", "did you mean `name`?"),
-        ("job.lent.batch=3", "unknown key `lent`", "known here"),
+        ("job.lent.batch=3", "unknown key `lent`", "did you mean `lenet`?"),
         ("cluster.nodes=3", "the cluster has 3", "fewer copies"),
         ("cluster.node.gpus=1", "need 4 GPUs", "fewer copies"),
         ("run.steps.x=3", "found a table", "a whole number"),
