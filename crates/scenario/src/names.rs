@@ -6,7 +6,7 @@ const MOST_OFFERED: usize = 4;
 const TELLING: usize = 3;
 
 /// Returns the known names that `name` probably stands for: one that differs by a letter; otherwise those that begin with
-/// `name`; otherwise the longest that `name` begins with; otherwise the most similar one. Returns none if no known name is
+/// `name`; otherwise the longest that `name` begins with; otherwise those that contain `name`; otherwise the most similar one. Returns none if no known name is
 /// similar.
 fn near<'n>(name: &str, known: &[&'n str]) -> Vec<&'n str> {
     let name: String = name.chars().take(64).collect::<String>().to_lowercase();
@@ -24,6 +24,14 @@ fn near<'n>(name: &str, known: &[&'n str]) -> Vec<&'n str> {
     let shorter = known.iter().filter(|of| of.len() >= TELLING && name.starts_with(**of));
     if let Some(longest) = shorter.max_by_key(|of| of.len()) {
         return vec![longest];
+    }
+    let inside = known
+        .iter()
+        .copied()
+        .filter(|of| name.len() >= TELLING && of.to_lowercase().contains(&name));
+    let inside: Vec<&str> = inside.take(MOST_OFFERED + 1).collect();
+    if (1..=MOST_OFFERED).contains(&inside.len()) {
+        return inside;
     }
     let is_near = far <= nearest.chars().count().max(name.chars().count()) / 3 + 1;
     if is_near { vec![nearest] } else { longer.into_iter().take(1).collect() }
@@ -57,6 +65,7 @@ mod tests {
         assert_eq!(near("h100-pci", &gpus), ["h100-pcie"]);
         assert_eq!(near("a100-sxm4-40g", &gpus), ["a100-sxm4-80gb"]);
         assert_eq!(near("radeon", &gpus), [""; 0]);
+        assert_eq!(near("sxm5", &gpus), ["h100-sxm5"]);
         assert_eq!(near("x", &[]), [""; 0]);
     }
 }

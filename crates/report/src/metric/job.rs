@@ -56,6 +56,32 @@ pub(super) fn training() -> Vec<Metric> {
     ]
 }
 
+/// Returns the metrics of the first epoch and of later ones, which are columns of sweeps. The JSON has all figures of both.
+pub(super) fn by_epoch() -> Vec<Metric> {
+    vec![
+        Metric::column("first_epoch_step_time", Unit::Seconds, Lower, |_, job| {
+            job.first_epoch.as_ref().map(|of| of.step_time).unwrap_or_default()
+        })
+        .called("Step time, first epoch")
+        .means("Step time in the first epoch, in which caches are cold; empty if the run does not go beyond it."),
+        Metric::column("later_epochs_step_time", Unit::Seconds, Lower, |_, job| {
+            job.later_epochs.as_ref().map(|of| of.step_time).unwrap_or_default()
+        })
+        .called("Step time, later epochs")
+        .means("Step time after the first epoch; empty if the run does not go beyond it."),
+        Metric::column("first_epoch_utilisation", Unit::Share, Higher, |_, job| {
+            job.first_epoch.as_ref().map(|of| of.accelerator_utilisation).unwrap_or_default()
+        })
+        .called("Accelerator utilisation, first epoch")
+        .means("Share of time that accelerators compute in the first epoch; empty if the run does not go beyond it."),
+        Metric::column("later_epochs_utilisation", Unit::Share, Higher, |_, job| {
+            job.later_epochs.as_ref().map(|of| of.accelerator_utilisation).unwrap_or_default()
+        })
+        .called("Accelerator utilisation, later epochs")
+        .means("Share of time that accelerators compute after the first epoch; empty if the run does not go beyond it."),
+    ]
+}
+
 /// Returns one metric for each cause of stalls; they are columns of sweeps.
 pub(super) fn stalls() -> Vec<Metric> {
     let own = Cause::ALL.into_iter().filter(|cause| *cause != Cause::Compute).map(StallCause::own);
