@@ -8,7 +8,7 @@ use serde_json::json;
 
 pub(super) fn execute(explain: &ExplainDefaults) -> Result<(), Failure> {
     output::check(explain.output.as_deref())?;
-    let scenario = Opened::of(&explain.scenario, Vec::new())?.resolve()?;
+    let scenario = Opened::from_arguments(&explain.scenario, Vec::new())?.resolve()?;
     let assumed = &scenario.origins.assumed;
     let text = match explain.format {
         ReportFormat::Text => table(assumed),

@@ -33,7 +33,10 @@ pub(super) struct Opened {
 
 impl Opened {
     /// Opens the scenario that the command line names. Its options and `more` (`key=value`) override keys.
-    pub(super) fn of(arguments: &ScenarioArgs, more: Vec<String>) -> Result<Opened, Failure> {
+    pub(super) fn from_arguments(
+        arguments: &ScenarioArgs,
+        more: Vec<String>,
+    ) -> Result<Opened, Failure> {
         let overrides: Vec<String> = arguments.overrides.iter().cloned().chain(more).collect();
         let mut opened = Opened::open(&arguments.scenario, &overrides)?;
         opened.threads = arguments.threads.map_or(opened.threads, usize::from);

@@ -17,7 +17,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         output::check(path.as_deref())?;
     }
     let picture = run.figure.as_deref().map(run_figure::kind).transpose()?;
-    let opened = Opened::of(&run.scenario, overrides(run))?;
+    let opened = Opened::from_arguments(&run.scenario, overrides(run))?;
     let scenario = opened.resolve_to_run(|scenario| runs_of(run, scenario))?;
     if let Some(runs) = run.uncertainty {
         return uncertain::execute(run, runs, &opened, &scenario, picture, quiet);

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let to = sweep.output.as_deref();
     output::check(to)?;
-    let opened = Opened::of(&sweep.scenario, Vec::new())?.varying(&sweep.vary)?;
+    let opened = Opened::from_arguments(&sweep.scenario, Vec::new())?.varying(&sweep.vary)?;
     let grid = opened.grid()?;
     let header = sweep::header(&grid);
     let selection = Selection::new(&header, grid.keys().count(), &sweep.columns)

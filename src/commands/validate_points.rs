@@ -21,7 +21,7 @@ pub(super) fn predictions(
     let expected: Vec<Expected> = plan
         .points
         .par_iter()
-        .map(|point| Expected::of(base, plan, point, &base.profile))
+        .map(|point| Expected::new(base, plan, point, &base.profile))
         .collect::<Result<_, _>>()?;
     let seen = Seen { base, plan, runs: &runs, expected: &expected };
     let one = |at: usize| -> Result<Point, Failure> {
@@ -29,7 +29,7 @@ pub(super) fn predictions(
         let pace = seen.pace(runs.before.len(), None);
         let found = match pace == Pace::default() {
             true => expected[at].found.clone(),
-            false => Expected::of(base, plan, point, &pace.applied(&base.profile))?.found,
+            false => Expected::new(base, plan, point, &pace.applied(&base.profile))?.found,
         };
         let likeness = expected[at].likeness;
         let prediction =
@@ -51,7 +51,7 @@ struct Expected {
 }
 
 impl Expected {
-    fn of(
+    fn new(
         base: &Base,
         plan: &Plan,
         point: &PlanPoint,

@@ -41,7 +41,7 @@ impl Prediction {
     /// Returns the prediction from simulations: medians over `simulated`, and the interval over `runs`, which are the same
     /// simulations with run-to-run noise. `None` if there are no simulations.
     #[must_use]
-    pub fn of(simulated: &[Observed], runs: &[Observed]) -> Option<Prediction> {
+    pub fn from_runs(simulated: &[Observed], runs: &[Observed]) -> Option<Prediction> {
         let rates = sorted(runs, |run| run.samples_per_second);
         let interval = [quantile(&rates, 0.05)?, quantile(&rates, 0.95)?];
         Some(Prediction { median: median(simulated)?, interval })

@@ -42,7 +42,7 @@ impl Simulated {
         };
         let runs: Vec<Observed> = self.runs.iter().map(slowed).collect();
         let simulated: Vec<Observed> = self.runs.iter().map(|(_, run)| run.clone()).collect();
-        Prediction::of(&simulated, &runs)
+        Prediction::from_runs(&simulated, &runs)
     }
 }
 

@@ -79,10 +79,10 @@ fn the_validation_verdict_covers_only_held_out_points_with_low_noise() {
 fn the_prediction_interval_covers_ninety_percent_of_predicted_runs() {
     let runs: Vec<Observed> = (0..=100).map(|i| run(100.0 + f64::from(i))).collect();
     let quiet = [run(140.0), run(145.0), run(170.0)];
-    let prediction = Prediction::of(&quiet, &runs).expect("runs");
+    let prediction = Prediction::from_runs(&quiet, &runs).expect("runs");
     assert_eq!(prediction.interval, [105.0, 195.0]);
     assert_eq!(prediction.median.samples_per_second, 145.0);
-    assert_eq!(Prediction::of(&[], &[]), None);
+    assert_eq!(Prediction::from_runs(&[], &[]), None);
 }
 
 #[test]

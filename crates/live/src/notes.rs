@@ -10,7 +10,7 @@ use forebay_scenario::{Access, Device, Job, Operation, Scenario, Storage};
 const EXCEEDED: f64 = 0.03;
 
 /// Returns the notes on a scenario whose jobs read at `places`, and whose job copies had the outcomes `parts`.
-pub(super) fn of(
+pub(super) fn notes(
     scenario: &Scenario,
     places: &[Option<StoredDataset>],
     parts: &[CopyOutcome],

@@ -103,7 +103,7 @@ pub fn run(
             assignment.part.books = books[storage].as_ref().map(Common::path);
         }
         let parts = children::run(settings.executable, &assignments, settings.stop)?;
-        let notes = notes::of(scenario, &places, &parts);
+        let notes = notes::notes(scenario, &places, &parts);
         outcomes.push(outcome(scenario, parts, notes));
         on(Event::Finished(replication + 1, replications));
     }

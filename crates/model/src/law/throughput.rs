@@ -27,7 +27,7 @@ pub struct Between {
 }
 
 impl Between {
-    fn of(entries: &[f64], value: f64) -> Between {
+    fn new(entries: &[f64], value: f64) -> Between {
         let log = value.max(f64::MIN_POSITIVE).ln();
         let above = entries.partition_point(|entry| *entry <= log);
         let (Some(below), Some(last)) = (above.checked_sub(1), entries.len().checked_sub(1)) else {
@@ -55,13 +55,13 @@ impl Throughput {
     /// Returns the position of a size [B] among the measured sizes.
     #[must_use]
     pub fn size(&self, size: f64) -> Between {
-        Between::of(&self.sizes, size)
+        Between::new(&self.sizes, size)
     }
 
     /// Returns the position of a number of requests among the measured numbers.
     #[must_use]
     pub fn number(&self, number: f64) -> Between {
-        Between::of(&self.numbers, number)
+        Between::new(&self.numbers, number)
     }
 
     /// Returns the throughput of all requests together [B/s].

@@ -122,7 +122,7 @@ impl FileOrder {
     pub fn new(visits: Visits, split: Split, rank: u32, ranks: u32) -> FileOrder {
         let (files, ranks) = (visits.files, ranks.max(1));
         let own = Own::new(split, files, rank.into(), ranks.into()).filter(|own| own.number > 0);
-        FileOrder::of(visits, own, rank, ranks)
+        FileOrder::from_visits(visits, own, rank, ranks)
     }
 
     /// Returns the order of visits of rank `rank` of `ranks`, where each rank reads only files that its own node stores. Each
@@ -134,10 +134,10 @@ impl FileOrder {
         let number = u64::from(rank);
         let local = Local { of, node: number / each, rank: number % each, ranks: each };
         let own = Some(local.own(0, files)).filter(|own| own.number > 0);
-        FileOrder::of(visits, own, rank, ranks)
+        FileOrder::from_visits(visits, own, rank, ranks)
     }
 
-    fn of(visits: Visits, own: Option<Own>, rank: u32, ranks: u32) -> FileOrder {
+    fn from_visits(visits: Visits, own: Option<Own>, rank: u32, ranks: u32) -> FileOrder {
         let files = visits.files;
         FileOrder {
             shuffled: visits.order == SampleOrder::Shuffled,
