@@ -76,7 +76,7 @@ fn step_times_of_the_first_and_later_epochs_are_given_where_caches_make_them_dif
 fn a_job_that_ends_long_before_another_is_warned_of() {
     // System: two jobs of 100 steps on one server, of which one has steps ten times as long, or as long. Expectation: only in the
     // first case a warning says that most of the slow job's steps ran without the fast one.
-    let run = |step: &str| {
+    let run = |step: &str, storage: &str| {
         let place = Place::new();
         let job = |name: &str, step: &str| {
             format!(
@@ -86,7 +86,7 @@ fn a_job_that_ends_long_before_another_is_warned_of() {
         };
         let text = format!(
             "name = \"x\"\nrun = {{ steps = 100, replications = 1 }}\n[cluster]\nnodes = 2\nnode = {{ cores = 8, gpus = 1 }}\n\
-             [storage.s.memory]\n[dataset.d]\nsamples = 6400\nsample_size = \"100 kB\"\n{}{}",
+             [storage.{storage}]\n[dataset.d]\nsamples = 6400\nsample_size = \"100 kB\"\n{}{}",
             job("fast", "10 ms"),
             job("slow", step)
         );
@@ -97,9 +97,11 @@ fn a_job_that_ends_long_before_another_is_warned_of() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    let far = run("100 ms");
+    let server = "s.file-server]\nbandwidth = \"10 GB/s\"\n[storage.t.memory";
+    let far = run("100 ms", server);
     assert!(far.contains("`fast` ended at 1 s, and `slow` went on without it until 10 s"), "{far}");
-    assert!(!run("11 ms").contains("went on without it"));
+    assert!(!run("11 ms", server).contains("went on without it"));
+    assert!(!run("100 ms", "s.memory").contains("went on without it"));
 }
 
 #[test]

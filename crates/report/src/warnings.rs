@@ -75,11 +75,15 @@ fn unfinished_copy(job: &Job, outcomes: &[Outcome], index: usize) -> Option<Stri
 /// A job that ends before this share of the longest job's time leaves the others without competition for long.
 const EARLY: f64 = 0.8;
 
-/// Returns a warning if a run of a number of steps went on for long after some job had ended.
+/// Returns a warning if a run of a number of steps went on for long after some job had ended. Only jobs that read from one shared
+/// storage, or run on the same nodes, compete.
 fn early_end(scenario: &Scenario, outcomes: &[Outcome]) -> Option<String> {
     let by_steps = matches!(scenario.run.stop, Stop::Steps(_) | Stop::Epochs(_));
     let together = scenario.jobs.iter().all(|job| job.after.is_empty() && job.stop.is_none());
-    if !by_steps || !together {
+    let server = scenario.jobs.first()?.reads_from();
+    let one_server = scenario.storage[server].path.is_remote()
+        && scenario.jobs.iter().all(|job| job.reads_from() == server);
+    if !by_steps || !together || !(one_server || scenario.cluster.share_nodes) {
         return None;
     }
     let end = |index: usize| {

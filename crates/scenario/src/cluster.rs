@@ -164,7 +164,7 @@ struct NodeSettings {
     gpus: Field<Count<1, 10_000>>,
     /// Speed of an accelerator relative to the accelerator for which step times are given (default: 1).
     gpu_speed: Field<Factor>,
-    /// Name of the accelerator in the catalogue of GPUs, such as "v100-sxm2" (default: not said; its step times are
+    /// Name of the accelerator in the catalogue of GPUs, such as "v100-sxm2" (default: not set; its step times are
     /// given instead).
     gpu: Field<GpuName>,
     /// Memory of each accelerator; everything that training keeps on the accelerator must fit into it (default: that
@@ -189,7 +189,7 @@ struct NodeSettings {
     /// page cache, or were measured cold (default: if `memory` is set, the part of it that workers, buffers and data
     /// in memory leave free; otherwise "none").
     page_cache: Field<PageCacheWritten>,
-    /// Power that the node draws: `{ idle = "300 W", gpu = "250 W", core = "8 W" }` (default: not said).
+    /// Power that the node draws: `{ idle = "300 W", gpu = "250 W", core = "8 W" }` (default: not set).
     power: Field<PowerSettings>,
 }
 

@@ -67,10 +67,10 @@ fn is_neutral(value: &str) -> bool {
         "infinite",
         "in no time",
         "none",
-        "not said",
+        "not set",
         "nothing",
         "not split",
-        "no such",
+        "no ",
         "they do not",
         "all",
     ];

@@ -55,7 +55,7 @@ pub(crate) struct ModelSettings {
     /// `cluster.node.pcie` for each use (default: false, and such a model is refused).
     pub(super) out_of_core: Field<bool>,
     /// Random factor with mean 1 on the step time, sampled for each step and model copy. Among model copies that train together,
-    /// the slowest one sets the pace (default: the profile's factor if the step time comes from the profile, otherwise none).
+    /// the slowest one sets the pace (default: as the profile says if it gives the step time, otherwise none).
     jitter: Field<Jitter>,
     /// Name of the model: one that forebay can train itself, or one whose layers forebay knows (default: none; `step` must then
     /// be set).

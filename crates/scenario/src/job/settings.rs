@@ -102,7 +102,7 @@ pub(crate) struct JobSettings {
     pub(super) model: Field<ModelSettings>,
     /// How the model is copied to GPUs and split over them (default: one copy on each node).
     pub(super) parallel: Field<ParallelSettings>,
-    /// How model copies exchange gradients or parameters after their steps (default: the exchange takes no time).
+    /// How model copies exchange gradients or parameters after their steps (default: in no time).
     pub(super) sync: Field<SyncSettings>,
     /// Steps of a model copy whose gradients are accumulated before an update; gradients are exchanged after the last
     /// of these steps (default: 1).

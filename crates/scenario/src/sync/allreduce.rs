@@ -27,7 +27,7 @@ use serde::Deserialize;
 pub(crate) struct AllreduceSettings {
     /// Bytes of all gradients (default: those of the catalogue's model).
     gradients: Field<Positive<Size>>,
-    /// Number of tensors of equal size that hold the gradients (default: not said, and buckets are cut anywhere).
+    /// Number of tensors of equal size that hold the gradients (default: not set, and buckets are cut anywhere).
     tensors: Field<Count<1, MOST_TENSORS>>,
     /// Floating-point format in which the gradients of the catalogue's model are reduced: "fp32" or "fp16" (default:
     /// that of `model.precision`).
