@@ -73,6 +73,25 @@ fn step_times_of_the_first_and_later_epochs_are_given_where_caches_make_them_dif
 }
 
 #[test]
+fn a_run_that_ends_while_a_data_set_is_copied_says_so() {
+    // System: 64 MB are copied to the node at 1 MB/s, in a run of 5 s. Expectation: the warning names the copy, not the warm-up.
+    let place = Place::new();
+    let text = "name = \"x\"\nrun = { duration = \"5 s\", replications = 1 }\n\
+                cluster = { nodes = 1, node = { cores = 8, gpus = 1 } }\n\
+                [storage.s.file-server]\nbandwidth = \"1 MB/s\"\n\
+                [storage.nvme.local-disk]\nbandwidth = \"1 GB/s\"\ncapacity = \"1 TB\"\n\
+                [dataset.d]\nsamples = 640\nsample_size = \"100 kB\"\n\
+                [[job]]\nname = \"j\"\ndataset = \"d\"\nstorage = \"s\"\nbatch = 16\nmodel.step = \"4 ms\"\n\
+                copy = { to = \"nvme\" }\nloader.pytorch = { workers = 4, decode = \"1 ms\" }\n";
+    place.write("x.toml", text);
+    let out = place.forebay(&["run", "x.toml"]).assert().success();
+    let said = String::from_utf8_lossy(&out.get_output().stdout);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("The data set of `j` was still being copied to the nodes"), "{said}");
+    assert!(!said.contains("warm_up"), "{said}");
+}
+
+#[test]
 fn a_job_that_ends_long_before_another_is_warned_of() {
     // System: two jobs of 100 steps on one server, of which one has steps ten times as long, or as long. Expectation: only in the
     // first case a warning says that most of the slow job's steps ran without the fast one.

@@ -210,3 +210,15 @@ fn the_reported_needs_are_enough_together_if_bandwidth_and_workers_are_short() {
     let (_, step) = found(&[(bandwidth, &enough), (workers, "8")]);
     assert!(step < 4.1e-3, "{step} with both");
 }
+
+#[test]
+fn a_doubled_resource_that_is_still_full_is_named_as_the_next_limit() {
+    // System: a seventh, or three quarters, of the bandwidth that the job needs. Expectation: doubled, only the first is still full.
+    let next = |bandwidth: &str| {
+        let (verdict, _) = found(&[("storage.s.file-server.bandwidth", bandwidth)]);
+        assert_eq!(verdict.limits[0].lever, "bandwidth", "{}", verdict.text);
+        verdict.limits[0].next.clone()
+    };
+    assert_eq!(next("\"60 MB/s\"").as_deref(), Some("still bandwidth of `s`"));
+    assert_ne!(next("\"300 MB/s\"").as_deref(), Some("still bandwidth of `s`"));
+}
