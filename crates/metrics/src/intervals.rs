@@ -31,7 +31,7 @@ impl Intervals {
         before.map_or(from, |(_, end)| from.max(*end))
     }
 
-    /// Returns the numbers that the set lacks below its largest number.
+    /// Returns the numbers below the set's largest number that are not in the set.
     pub fn gaps(&self) -> Vec<u64> {
         let (mut gaps, mut at) = (Vec::new(), 0);
         for (start, end) in &self.all {

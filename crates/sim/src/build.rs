@@ -197,7 +197,7 @@ impl<'s> Builder<'s> {
         self.scenario.cluster.node_at(self.node)
     }
 
-    /// Returns a delay that will be used many times.
+    /// Returns a constant delay of `seconds` for many events, with a lane of the calendar if one is free.
     fn recurring(&mut self, seconds: f64) -> Delay {
         self.lanes.recurring(&mut self.env.calendar, seconds)
     }

@@ -34,7 +34,7 @@ impl Loaders {
         }
     }
 
-    /// Lets worker number `of` of the first stage of loader `l` begin if it is idle, or any idle worker if `of` is `None`.
+    /// Wakes worker number `of` of the first stage of loader `l` if the worker is idle. With `None`, wakes any idle worker.
     fn call(&mut self, env: &mut Env, l: LoaderId, of: Option<u32>) {
         let loader = &mut self.loaders[l];
         let idle = &mut self.stages[loader.stages.start].buffer.idle;

@@ -89,8 +89,6 @@
 //! - `link::set_load_alone` and `alone` instead of `relevel` and `water_fill`: if the member has no competitor.
 //! - `follow::follow` and `lead` instead of `refresh_member` and `relevel` for each follower: under invariant 11, while
 //!   the leader's level is below that of the follower [`ring, thinking/256`: 5.4].
-//! - `settle::refresh_member` queues no link: if the lesser of `elsewhere` and the link's level is unchanged [at most
-//!   1.01 where two links meet; it keeps changes from spreading over longer routes].
 //! - `settle::reload` leaves out `rehome`: if the group stays high on the link of its home
 //!   [`server, thinking/16`: 1.13].
 //! - `core::finish_only` instead of `sweep`: if exactly one flow is due, and its group's heap has no cancelled flow

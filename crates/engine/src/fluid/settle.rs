@@ -275,8 +275,8 @@ impl<T: Copy> Core<T> {
         least
     }
 
-    /// Updates the level that the member of use `at` reaches elsewhere; queues the member's link to
-    /// be solved again if its level may change.
+    /// Updates the level that the member of use `at` reaches elsewhere, and queues the member's link to
+    /// be solved again.
     #[inline]
     fn refresh_member(&mut self, at: u32) {
         let u = self.uses[at as usize];
@@ -290,9 +290,7 @@ impl<T: Copy> Core<T> {
         }
         let high = link.edit(u.member, old.load, elsewhere);
         let rides = self.groups[u.group as usize].home == link.clock;
-        if old.elsewhere.min(link.level) != elsewhere.min(link.level) {
-            self.enqueue(u.link);
-        }
+        self.enqueue(u.link);
         if high != rides {
             self.touch_group(u.group);
         }
