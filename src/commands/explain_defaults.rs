@@ -9,9 +9,9 @@ use serde_json::json;
 pub(super) fn execute(explain: &ExplainDefaults) -> Result<(), Failure> {
     output::check(explain.output.as_deref())?;
     let scenario = Opened::from_arguments(&explain.scenario, Vec::new())?.resolve()?;
-    let assumed = &scenario.origins.assumed;
+    let assumed = scenario.origins.assumed();
     let text = match explain.format {
-        ReportFormat::Text => table(assumed),
+        ReportFormat::Text => table(&assumed),
         ReportFormat::Json => format!("{:#}\n", json!({ "assumed": assumed })),
     };
     match &explain.output {

@@ -3,7 +3,7 @@
 use super::{
     Cause, DeviceMemoryReport, LearnersReport, ParallelReport, StallCause, Tuned, Verdict, World,
 };
-use forebay_scenario::{Assumed, Setting};
+use forebay_scenario::Origins;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -45,10 +45,9 @@ pub struct Report {
     pub notes: Vec<String>,
     /// What the reader should know before trusting the figures, one sentence each.
     pub warnings: Vec<String>,
-    /// Keys that the scenario file and overrides set, at most 1,000.
-    pub settings: Vec<Setting>,
-    /// Default values that the run used for settings that the scenario does not set.
-    pub assumed: Vec<Assumed>,
+    /// Keys that the scenario file and overrides set, and defaults of the others.
+    #[serde(flatten)]
+    pub origins: Origins,
 }
 
 /// Mean of an observed quantity, with its confidence interval and quantiles.

@@ -47,8 +47,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         wall_time,
         notes: outcomes.first().map_or(Vec::new(), |outcome| outcome.notes.clone()),
         warnings,
-        settings: scenario.origins.settings.clone(),
-        assumed: scenario.origins.assumed.clone(),
+        origins: scenario.origins.clone(),
     }
 }
 

@@ -6,13 +6,14 @@
 
 mod sources;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value as Json};
 
 use super::document::{Document, Kind, NodeId, ROOT};
-use super::written::Setting;
+use super::written::{self, Setting};
 
 /// A key that the scenario file does not set, and the default used for it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
@@ -26,13 +27,44 @@ pub struct Assumed {
 }
 
 /// Where the values of a scenario come from. Comparisons ignore it: two scenarios with the same values are equal, no matter which
-/// of the values are defaults.
+/// of the values are defaults. In JSON it is the lists [`Origins::settings`] and [`Origins::assumed`].
 #[derive(Debug, Clone, Default)]
-pub struct Origins {
-    /// Keys that the file and overrides set, in the order of the file; at most 1,000.
-    pub settings: Vec<Setting>,
-    /// Defaults of other keys, in the order of the schema.
-    pub assumed: Vec<Assumed>,
+pub struct Origins(Option<Arc<Read>>);
+
+/// What a scenario was read from.
+#[derive(Debug)]
+struct Read {
+    document: Document,
+    /// Defaults that the code that uses them recorded.
+    recorded: Vec<Assumed>,
+}
+
+/// The lists that [`Origins`] is in JSON.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct Lists {
+    /// Keys that the scenario file and overrides set, at most 1,000.
+    settings: Vec<Setting>,
+    /// Default values that the run used for settings that the scenario does not set.
+    assumed: Vec<Assumed>,
+}
+
+impl Origins {
+    pub(super) fn new(document: Document, recorded: Vec<Assumed>) -> Origins {
+        Origins(Some(Arc::new(Read { document, recorded })))
+    }
+
+    /// Returns the keys that the file and overrides set, in the order of the file; at most 1,000.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        self.0.as_ref().map_or(Vec::new(), |read| written::settings(&read.document))
+    }
+
+    /// Returns the defaults of other keys, in the order of the schema.
+    #[must_use]
+    pub fn assumed(&self) -> Vec<Assumed> {
+        // Computed only where it is asked for: the schema takes several milliseconds, longer than many a run.
+        self.0.as_ref().map_or(Vec::new(), |read| assumptions(&read.document, &read.recorded))
+    }
 }
 
 impl PartialEq for Origins {
@@ -41,19 +73,40 @@ impl PartialEq for Origins {
     }
 }
 
-/// Returns the defaults of all keys that `document` leaves out. A default in `said`, recorded by the code that uses it, replaces
-/// the schema's default for the same key.
-pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Vec<Assumed> {
+impl serde::Serialize for Origins {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Lists { settings: self.settings(), assumed: self.assumed() }.serialize(serializer)
+    }
+}
+
+impl schemars::JsonSchema for Origins {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Lists::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Lists::json_schema(generator)
+    }
+}
+
+/// Returns the defaults of all keys that `document` leaves out. A default in `recorded` replaces the schema's default for the
+/// same key.
+fn assumptions(document: &Document, recorded: &[Assumed]) -> Vec<Assumed> {
     static SCHEMA: OnceLock<Json> = OnceLock::new();
     let schema = SCHEMA.get_or_init(super::settings::schema);
     let mut walk = Walk { schema, document, found: Vec::new() };
     walk.value(schema, ROOT, "");
-    let mut said: BTreeMap<String, Assumed> =
-        said.into_iter().map(|said| (said.key.clone(), said)).collect();
+    let mut recorded: BTreeMap<&str, &Assumed> =
+        recorded.iter().map(|assumed| (assumed.key.as_str(), assumed)).collect();
     let found = walk.found.into_iter();
-    let mut found: Vec<Assumed> =
-        found.map(|assumed| said.remove(&assumed.key).unwrap_or(assumed)).collect();
-    found.extend(said.into_values());
+    let mut found: Vec<Assumed> = found
+        .map(|assumed| recorded.remove(assumed.key.as_str()).cloned().unwrap_or(assumed))
+        .collect();
+    found.extend(recorded.into_values().cloned());
     found
 }
 

@@ -1,6 +1,6 @@
 //! Settings of a scenario file, and how they become a [`Scenario`].
 
-use super::assumed::{Origins, assumptions};
+use super::assumed::Origins;
 use super::background::BackgroundSettings;
 use super::check::Check;
 use super::cluster::ClusterSettings;
@@ -19,7 +19,7 @@ use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
 use super::tiers::Parts;
 use super::value::Override;
-use super::written;
+
 use super::{Background, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -112,10 +112,7 @@ impl ScenarioFile {
         let remarks = log.take_remarks();
         // The defaults of a scenario that is refused are not needed.
         let origins = match log.is_empty() {
-            true => Origins {
-                settings: written::settings(&document),
-                assumed: assumptions(&document, log.take_assumed()),
-            },
+            true => Origins::new(document.clone(), log.take_assumed()),
             false => Origins::default(),
         };
         let scenario = scenario.map(|scenario| Scenario { remarks, origins, ..scenario });
