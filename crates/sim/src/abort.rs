@@ -94,11 +94,9 @@ impl Jobs {
         }
         self.loaders.leave_queues(env, owner.workers);
         self.loaders.fetches.forget(owner.workers);
-        if let Some(sync) = &mut self.jobs[j].sync {
-            sync.restart();
-        }
+        self.jobs[j].update.restart();
         self.communicators.abort(env, j, self.jobs[j].parts.communicators);
-        self.abort_parts(j);
+        self.jobs[j].spread.abort();
         if let Some(servers) = &mut self.jobs[j].servers {
             servers.abort();
             self.trace_servers(env, j);

@@ -132,7 +132,7 @@ impl Jobs {
         let cause = StallCause::own(Cause::Communication);
         self.jobs[j].steps.add_stall(Segment { start, end: env.now, cause });
         self.trace_device(env, d, "waiting");
-        let parties = self.jobs[j].barrier.parties();
+        let parties = self.jobs[j].models();
         let Some(run) = &mut self.jobs[j].averaging else { return };
         run.drawn += 1;
         if run.drawn == parties {
@@ -146,13 +146,13 @@ impl Jobs {
     /// Starts the allreduce of the learners' corrections among the GPUs of job copy `j`, now that all learners have corrected
     /// their models; with a single GPU there is nothing to reduce.
     fn average_among_gpus(&mut self, env: &mut Env, j: JobId) {
-        match &self.jobs[j].sync {
-            None => self.exchanged(env, j),
-            Some(sync) => {
-                let c = sync.communicator;
-                self.communicators.all[c].start_all(env.now);
-                self.communicators.begin_next(env, c);
-            }
+        let all = self.jobs[j].parts.communicators;
+        if all.is_empty() {
+            return self.exchanged(env, j);
+        }
+        for c in all {
+            self.communicators.all[c].start_all(env.now);
+            self.communicators.begin_next(env, c);
         }
     }
 

@@ -229,7 +229,7 @@ impl Jobs {
         let staleness = staleness.unwrap_or_default();
         let devices = &self.devices[job.parts.devices];
         let missing = devices.iter().map(|device| device.input.missing).collect();
-        let sent = self.sent(j).unwrap_or_default();
+        let sent = self.sent(j);
         Saved {
             steps,
             own,

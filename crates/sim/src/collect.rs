@@ -50,10 +50,8 @@ impl Jobs {
         for l in job.parts.loaders {
             self.loader(env, l, &mut outcome, &mut ages);
         }
-        outcome.parallel = job
-            .parallel
-            .as_ref()
-            .map(|parallel| self.communicators.with_sent(job.parts.communicators, parallel.books));
+        let sent = self.communicators.with_sent(job.parts.communicators, job.spread.books);
+        outcome.parallel = job.spread.is_used().then_some(sent);
         if let Some(recovery) = &job.recovery {
             recovery.count(&mut outcome.samples);
             outcome.recovery = Some(recovery.books);

@@ -80,13 +80,16 @@ pub(super) struct OnGpu {
     pub(super) pace: f64,
 }
 
-/// Total times of a device.
+/// Total times of a device, and the end of its work in the current step.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     /// Time spent computing [s].
     pub(super) busy: f64,
     /// Time spent updating parameters or decompressing gradients, after the kernels of each step [s].
     pub(super) updated: f64,
+    /// Time when the device's last own work of the step ended: a computation, a swap, or its trainer's host-side work. What comes
+    /// after it are waits for others.
+    pub(super) worked: Time,
 }
 
 /// The activity of a device.

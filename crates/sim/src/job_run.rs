@@ -10,7 +10,7 @@ use forebay_scenario::{BatchInterval, Goal};
 
 use super::averaging::AveragingRun;
 use super::barrier::Barrier;
-use super::communication::{CommunicatorRun, ServerRun, SyncRun};
+use super::communication::{CommunicatorRun, Pieces, ServerRun, UpdateRun};
 use super::core_steps::CpuThreads;
 use super::device::Device;
 use super::event::Delay;
@@ -18,7 +18,7 @@ use super::index::Ids;
 use super::launch::LaunchRun;
 use super::learners::LearnersRun;
 use super::loader::LoaderRun;
-use super::program::{ParallelRun, Programs};
+use super::program::{Programs, Spread};
 use super::recovery::RecoveryRun;
 use super::staging::Staging;
 
@@ -33,16 +33,16 @@ pub(super) struct JobRun {
     pub(super) start: Time,
     pub(super) parts: Parts,
     pub(super) plan: Plan,
-    /// Synchronisation of gradients between model copies by collectives, if there is any.
-    pub(super) sync: Option<Box<SyncRun>>,
+    /// The wait for gradients at the end of a step, and the update.
+    pub(super) update: UpdateRun,
     /// Averaging of the learners' models, if learners average their models.
     pub(super) averaging: Option<Box<AveragingRun>>,
     /// The number of learners on each GPU, and the policy that chooses it.
     pub(super) learners: LearnersRun,
     /// State of the exchange with parameter servers, if the job copy uses them.
     pub(super) servers: Option<Box<ServerRun>>,
-    /// State of the GPUs, if each model copy is spread over several GPUs and simulated op by op.
-    pub(super) parallel: Option<Box<ParallelRun>>,
+    /// State of the GPUs, if model copies are spread over GPUs.
+    pub(super) spread: Spread,
     /// Failures, checkpoints and restarts, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
     pub(super) open: OpenSteps,
@@ -76,6 +76,10 @@ pub(super) struct Plan {
     pub(super) jitter: Option<Sampler>,
     /// The programs that the job copy's devices run in each step.
     pub(super) programs: Programs,
+    /// The pieces of a step at whose ends gradients are offered to collectives.
+    pub(super) pieces: Pieces,
+    /// Whether gradients are summed over the learners of a GPU, which then compresses the sum.
+    pub(super) sums: bool,
     /// Threads of each model copy on the node's cores, if it trains on cores.
     pub(super) threads: Option<CpuThreads>,
     /// Host-side work of each trainer on the node's cores, such as launching kernels, if there is any.
@@ -113,6 +117,16 @@ impl JobRun {
     /// Returns whether the job copy must not begin any work because a checkpoint is being saved.
     pub(super) fn is_held(&self) -> bool {
         self.recovery.as_ref().is_some_and(|recovery| recovery.is_saving())
+    }
+
+    /// Returns the number of model copies that are in use.
+    pub(super) fn models(&self) -> u32 {
+        self.barrier.parties() / self.stages()
+    }
+
+    /// Returns the number of pipeline stages of each model copy.
+    pub(super) fn stages(&self) -> u32 {
+        self.plan.stage_times.len().max(1) as u32
     }
 
     /// Remembers that the batch of `model` in `step` lacks `missing` samples.
@@ -198,7 +212,7 @@ impl JobRun {
     /// batches in that step.
     pub(super) fn samples_of_step(&mut self) -> u64 {
         let step = self.steps.completed();
-        let full = self.plan.batch * self.barrier.parties() as u64;
+        let full = self.plan.batch * u64::from(self.models());
         let missing = self.open.smaller.iter().filter(|smaller| smaller.step == step);
         let missing: u64 = missing.map(|smaller| smaller.missing).sum();
         self.open.smaller.retain(|smaller| smaller.step != step);

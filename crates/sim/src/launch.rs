@@ -87,6 +87,7 @@ impl Jobs {
         if state != State::Launching {
             return;
         }
+        self.devices[d].times.worked = env.now;
         for wait in launch_waits(since, work, self.devices[d].since, env.now) {
             self.jobs[job].steps.add_stall(wait);
         }

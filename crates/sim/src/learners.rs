@@ -83,10 +83,10 @@ impl Jobs {
     /// Lets the policy of job copy `j` decide on the number of learners, from the throughput of the last window.
     pub(super) fn look_at_throughput(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
-        let completed = job.steps.completed();
+        let (completed, models) = (job.steps.completed(), job.models());
         let run = &mut job.learners;
         let (since, first) = run.since;
-        let samples = (completed - first) * job.plan.batch * u64::from(job.barrier.parties());
+        let samples = (completed - first) * job.plan.batch * u64::from(models);
         let rate = samples as f64 / env.now.since(since).seconds();
         run.tried.push(LearnersTried {
             since: since.seconds(),

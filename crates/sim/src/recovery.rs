@@ -163,18 +163,15 @@ impl JobRun {
         if let Some(averaging) = &mut self.averaging {
             averaging.restart(saved.steps);
         }
-        if let Some(parallel) = &mut self.parallel {
-            parallel.books = saved.sent;
-        }
+        self.spread.books = saved.sent;
     }
 }
 
 impl Jobs {
-    /// Returns the bytes that the GPUs of job copy `j` have sent; `None` if its model copies are not spread over GPUs.
-    pub(super) fn sent(&self, j: JobId) -> Option<ParallelOutcome> {
+    /// Returns the bytes that the GPUs of job copy `j` have sent.
+    pub(super) fn sent(&self, j: JobId) -> ParallelOutcome {
         let job = &self.jobs[j];
-        let books = job.parallel.as_ref()?.books;
-        Some(self.communicators.with_sent(job.parts.communicators, books))
+        self.communicators.with_sent(job.parts.communicators, job.spread.books)
     }
 
     /// Initialises recovery of job copy `j`, which begins to train for the first time, and schedules its failures.

@@ -4,7 +4,6 @@
 //! train in step: the first device of each may begin step `s` once step `s − window` is complete
 //! everywhere, where the window is the number of stages if they overlap and 1 if not.
 
-use forebay_engine::Time;
 use forebay_model::random::Purpose;
 use forebay_report::QueueTotals;
 
@@ -51,29 +50,23 @@ impl Jobs {
         }
     }
 
-    /// Lets device `d` begin the program of its next step if the device is between steps and may begin.
+    /// Lets device `d` begin the program of its next step if the device is between steps and may begin, given how far other
+    /// devices are.
     pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
         let between = device.state == State::Idle && device.op.at == 0 && !device.op.waits;
-        if between && !job.is_beyond(device.next) && !job.is_held() {
+        let may = !job.is_beyond(device.next) && !job.is_held() && job.may_begin(device.next);
+        if between && may {
             self.run_program(env, d);
         }
     }
 
-    /// Returns whether device `d` may begin its next step, given how far other devices are; if so, ends its wait for them.
-    pub(super) fn may_begin_step(&mut self, now: Time, d: DeviceId) -> bool {
-        let device = &self.devices[d];
-        let job = &self.jobs[device.job];
-        let may = job.may_begin(device.next);
-        if may && job.plan.window > 1 {
-            self.end_gate_wait(now, d);
-        }
-        may
-    }
-
-    /// Lets device `d` take its next batch, or keep its present batch for one more step.
+    /// Lets device `d`, which may begin its next step, take its next batch, or keep its present batch for one more step.
     pub(super) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
+        if self.jobs[self.devices[d].job].plan.window > 1 {
+            self.end_gate_wait(env.now, d);
+        }
         let device = &mut self.devices[d];
         let job = &self.jobs[device.job];
         let queue = &self.loaders[device.loader].queue;
@@ -138,26 +131,19 @@ impl Jobs {
         device.times.busy += env.now.since(device.since).seconds();
         self.jobs[job].steps.add_compute(device.since, env.now);
         (device.state, device.since) = (State::Idle, env.now);
-        if let Some(parallel) = &mut self.jobs[job].parallel {
-            parallel.part(d).computed = env.now;
-        }
+        device.times.worked = env.now;
         self.end_op(env, d);
     }
 
     /// Ends the step of device `d`: device and trainer have finished.
     pub(super) fn end_step(&mut self, env: &mut Env, d: DeviceId) {
+        self.leave_input(d);
         let device = &mut self.devices[d];
         device.op.at = 0;
         let (j, step) = (device.job, device.next);
-        if self.jobs[j].parallel.is_some() {
-            return self.end_part(env, d);
-        }
-        self.leave_input(d);
-        let device = &mut self.devices[d];
         device.next += 1;
         device.state = State::Idle;
         device.since = env.now;
-        let last_stage = device.stage as usize + 1 == self.jobs[j].plan.stage_times.len();
         let averages = self.jobs[j].averaging.as_ref().is_some_and(|of| of.is_due(step + 1));
         if averages {
             device.state = State::Averaging;
@@ -165,7 +151,7 @@ impl Jobs {
         self.trace_device(env, d, "waiting");
         if self.jobs[j].servers.is_some() {
             self.end_step_by_itself(env, d, step);
-        } else if last_stage && self.jobs[j].barrier.arrive(step) {
+        } else if self.jobs[j].barrier.arrive(step) {
             self.complete_step(env, j, d);
         } else {
             self.try_start(env, d);
@@ -190,7 +176,7 @@ impl Jobs {
         let job = &self.jobs[j];
         let done = job.steps.completed() + 1;
         if job.meets_after(done) {
-            self.blame_peers(env, j, last);
+            self.account_for_ends(env, j, last);
         }
         let over =
             self.jobs[j].averaging.is_some() || !done.is_multiple_of(self.jobs[j].plan.period);

@@ -11,44 +11,18 @@ use super::index::{DeviceId, JobId, WorkerId};
 use super::jobs::Jobs;
 
 impl Jobs {
-    /// Records the stalls of all devices that finished before `last`. Within the model copy of `last`, the cause is the pipeline.
-    /// In other model copies, the causes are the waits of the model copy of `last` for input, and its computation at other times.
-    pub(super) fn blame_peers(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
-        let first_stage = self.chain_of(last);
-        let mut pieces: Vec<Segment> = Vec::new();
-        for d in self.jobs[j].parts.devices {
-            let device = &self.devices[d];
-            let own = self.chain_of(d) == first_stage;
-            if device.since == env.now || device.state != State::Idle {
-                continue;
-            }
-            let from = device.since;
-            pieces.clear();
-            if own {
-                // Stages of the same model copy work one at a time on a batch.
-                let cause = StallCause::own(Cause::Bubble);
-                pieces.push(Segment { start: from, end: env.now, cause });
-            } else {
-                self.wait_for_peer(first_stage, from, from, env.now, &mut pieces);
-            }
-            pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
-            self.trace_causes(env, d, &pieces);
-        }
-    }
-
     /// Returns the first device of the model copy to which `d` belongs.
-    fn chain_of(&self, d: DeviceId) -> DeviceId {
+    pub(super) fn chain_of(&self, d: DeviceId) -> DeviceId {
         d - self.devices[d].stage
     }
 
     /// Appends to `pieces` the causes of a wait for `peer` from `from` to `to`: while `peer` itself waited for input, the
     /// causes of that wait; otherwise the computation of `peer` from `began` on, and communication before `began`.
-    fn wait_for_peer(
+    pub(super) fn wait_for_peer(
         &self,
         peer: DeviceId,
         began: Time,
-        from: Time,
-        to: Time,
+        (from, to): (Time, Time),
         pieces: &mut Vec<Segment>,
     ) {
         let mut at = from;
@@ -77,7 +51,7 @@ impl Jobs {
         let held = held.filter(|held| held.until > from);
         if let Some(Held { by, began, until }) = held {
             let peer = job.parts.devices.start + by;
-            self.wait_for_peer(peer, began, from, until.min(to), &mut pieces);
+            self.wait_for_peer(peer, began, (from, until.min(to)), &mut pieces);
         }
         let start = held.map_or(from, |held| held.until.min(to));
         let cause = StallCause::own(Cause::Communication);
@@ -214,7 +188,7 @@ impl Jobs {
 
 /// Returns the part of a peer's wait within `[from, to)`, as the stall of a device that waited for that peer; `None` if there
 /// is none.
-pub(super) fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
+fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
     let (start, end) = (wait.start.max(from), wait.end.min(to));
     let cause = StallCause::peer(wait.cause.cause);
     (start < end).then_some(Segment { start, end, cause })

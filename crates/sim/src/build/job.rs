@@ -1,6 +1,7 @@
 //! Job copies and their devices.
 
 use crate::barrier::Barrier;
+use crate::communication::{Pieces, UpdateRun};
 use crate::core_steps::CpuThreads;
 use crate::device::Device;
 use crate::event::Delay;
@@ -8,7 +9,7 @@ use crate::index::{JobId, LoaderId};
 use crate::job_run::{JobRun, OpenSteps, Parts, Plan};
 use crate::launch::LaunchRun;
 use crate::learners::LearnersRun;
-use crate::program::{Exchange, Programs, Replica, replica};
+use crate::program::{Exchange, Programs, Replica, Spread, replica};
 use crate::workflow::Waiting;
 use forebay_engine::Time;
 use forebay_metrics::{Steps, Timeline};
@@ -18,6 +19,7 @@ use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, L
 use super::Builder;
 use super::cores::speed_alone;
 use super::parallel::Stages;
+use super::sync::Synchronised;
 
 /// A job copy being built.
 pub(super) struct JobCopy<'s> {
@@ -68,14 +70,14 @@ impl Builder<'_> {
             (run.servers, ways_of_ranks) = (Some(servers), Some(ways));
         }
         run.recovery = self.recovery(&of, node, loader, ways_of_ranks.as_deref());
-        if let Some((sync, ways)) = self.sync(&of, copy, (node, device)) {
-            (run.sync, ways_of_ranks) = (Some(sync), Some(ways));
+        if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
+            (run.plan.pieces, run.update, ways_of_ranks) = (pieces, update, Some(ways));
         }
         run.averaging = self.averaging(job, node);
         run.plan.programs = match self.parallel(&of, node, device) {
             None => replica_programs(job, &run),
-            Some(Stages { run: parallel, ways, programs }) => {
-                (run.parallel, ways_of_ranks) = (Some(Box::new(parallel)), Some(Box::new(ways)));
+            Some(Stages { spread, ways, programs }) => {
+                (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
                 Programs::new(programs, Vec::new(), 1)
             }
         };
@@ -130,6 +132,7 @@ impl Builder<'_> {
         };
         let speed = if threads.is_none() { node.gpu_speed } else { 1.0 };
         let stage_times = self.stage_times(job, speed);
+        let stages_of_model = stage_times.len().max(1) as u32;
         let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
         let stages = if overlap { stage_times.len() as u64 } else { 1 };
         // A learner that trains on has at most one average less than the slowest one.
@@ -145,6 +148,8 @@ impl Builder<'_> {
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
             programs: Programs::default(),
+            pieces: Pieces::default(),
+            sums: job.sums_gradients(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
             activations,
@@ -159,15 +164,15 @@ impl Builder<'_> {
             start: of.start,
             parts: Parts::default(),
             plan,
-            sync: None,
+            update: UpdateRun::default(),
             averaging: None,
             learners: LearnersRun::new(job.learners),
             servers: None,
-            parallel: None,
+            spread: Spread::default(),
             recovery: None,
             open: OpenSteps::default(),
             barrier: Barrier::new(
-                job.ranks().saturating_mul(job.learners.first()),
+                job.ranks().saturating_mul(job.learners.first()).saturating_mul(stages_of_model),
                 window.max(job.interval()) as u32,
             ),
             finished: false,
@@ -218,11 +223,11 @@ impl Builder<'_> {
 /// Returns the programs of model copies that compute on whole batches.
 fn replica_programs(job: &Job, run: &JobRun) -> Programs {
     let servers = run.servers.as_ref().map(|servers| &servers.pieces);
-    let pieces = run.sync.as_ref().map(|sync| &sync.pieces).or(servers);
-    let exchange = match (&run.sync, &run.servers, &run.averaging) {
-        (_, Some(_), _) => Exchange::Servers,
-        (Some(_), None, None) => Exchange::Collectives,
-        _ => Exchange::None,
+    let pieces = servers.or((!run.plan.pieces.all().is_empty()).then_some(&run.plan.pieces));
+    let exchange = match (&run.servers, &run.averaging, pieces) {
+        (Some(_), ..) => Exchange::Servers,
+        (None, None, Some(_)) => Exchange::Collectives,
+        (None, ..) => Exchange::None,
     };
     let program = |stage: usize, pieces| {
         let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());

@@ -4,7 +4,7 @@ use crate::communication::CommunicatorRun;
 use crate::index::Ids;
 
 use crate::communication::{Communicators, LinkUsers, RankRoutes};
-use crate::program::ParallelRun;
+use crate::job_run::JobRun;
 
 use super::Builder;
 
@@ -18,9 +18,7 @@ impl Builder<'_> {
             if job.servers.is_some() {
                 ways.all_links().for_each(|link| users.share(link));
             }
-            if let Some(parallel) = &job.parallel {
-                share_sends(parallel, ways, &mut users);
-            }
+            share_sends(job, ways, &mut users);
             self.claim_links(job.parts.communicators, ways, &mut users);
         }
         self.tell_alone(&users);
@@ -64,8 +62,8 @@ impl Builder<'_> {
 }
 
 /// Marks as shared the links over which stages send each other activations.
-fn share_sends(parallel: &ParallelRun, ways: &RankRoutes, users: &mut LinkUsers) {
-    for (from, to) in parallel.sends() {
+fn share_sends(job: &JobRun, ways: &RankRoutes, users: &mut LinkUsers) {
+    for (from, to) in job.spread.sends(job.plan.stage_times.len()) {
         ways.links_between(from, to).into_iter().for_each(|link| users.share(link));
     }
 }

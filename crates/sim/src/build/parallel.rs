@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::communication::{CommunicatorRun, Plan, Planned, RankRoutes, Ranks, Sequence};
 use crate::index::{DeviceId, Ids, JobId};
 use crate::program::{
-    Communicator, OfStage, Op, ParallelDevice, ParallelRun, StageProgram, Started, stage_program,
+    Communicator, OfStage, Op, ParallelDevice, Spread, StageProgram, Started, stage_program,
 };
 use forebay_collective::{Cost, Operation};
 use forebay_engine::Span;
@@ -21,7 +21,7 @@ use super::sync::LinkPlace;
 
 /// The state of a job copy whose model copies are divided into stages.
 pub(super) struct Stages {
-    pub(super) run: ParallelRun,
+    pub(super) spread: Spread,
     pub(super) ways: RankRoutes,
     /// The programs, ordered by model copy, then by stage. Model copies whose programs are equal share one entry for each stage.
     pub(super) programs: Vec<Vec<Op>>,
@@ -68,8 +68,7 @@ impl Builder<'_> {
         self.communicators_of_copies(&laid, &programs, &mut parts);
         self.communicators_of_parts(&laid, &programs, &mut parts);
         let micro_batches = f64::from(of.micro_batches);
-        let run = ParallelRun {
-            stages: job.shares().len(),
+        let spread = Spread {
             micro_batches,
             step_of: of.step_of,
             speed: self.scenario.cluster.node.gpu_speed,
@@ -78,11 +77,10 @@ impl Builder<'_> {
             ranks: job.ranks_of_stage(),
             bytes: of.activations / micro_batches / f64::from(of.context_ranks()),
             neighbours: neighbours(&programs[..job.shares().len()]),
-            done: 0,
             books: ParallelOutcome::default(),
         };
         let programs = programs.into_iter().map(|program| program.ops).collect();
-        Some(Stages { run, ways: laid.ways, programs })
+        Some(Stages { spread, ways: laid.ways, programs })
     }
 
     /// Adds the communicators between the same stage of different model copies: of all model copies, of the model copies that
@@ -167,7 +165,9 @@ impl Builder<'_> {
             for (members, devices) in groups.iter().zip(devices) {
                 let ranks = Ranks { members: *members, devices: *devices, starters: devices.ranks };
                 let collectives = Arc::clone(&collectives);
-                let sequence = Sequence { collectives, given: 0, fusion: laid.fusion(kind) };
+                let started = program.collectives[kind as usize].len() as u32;
+                let fusion = laid.fusion(kind);
+                let sequence = Sequence { collectives, number: started, given: 0, fusion };
                 let number = (laid.number, self.parts.communicators.all.next_id());
                 let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
                 self.parts.communicators.all.push(run);

@@ -1,12 +1,11 @@
 //! Synchronisation of model copies: the routes between them, and how each bucket is reduced.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::averaging::AveragingRun;
 use crate::communication::{
-    CommunicatorRun, Plan, Planned, RankRoutes, Ranks, Sequence, ServerRun, ServerTracks, Shard,
-    SyncRun, SyncTracks,
+    CommunicatorRun, Pieces, Plan, Planned, RankRoutes, Ranks, Sequence, ServerRun, ServerTracks,
+    Shard, SyncTracks, UpdateRun,
 };
 use crate::index::DeviceId;
 use crate::program::Communicator;
@@ -41,8 +40,16 @@ impl LinkPlace {
     }
 }
 
+/// How the model copies of a job copy synchronise by collectives.
+pub(super) struct Synchronised {
+    pub(super) pieces: Pieces,
+    pub(super) update: UpdateRun,
+    /// The routes between the model copies.
+    pub(super) ways: Box<RankRoutes>,
+}
+
 impl Builder<'_> {
-    /// Returns how the model copies of a job copy synchronise by collectives, and the routes between them. The job copy has
+    /// Returns how the model copies of a job copy synchronise by collectives. The job copy has
     /// number `copy` among the copies of its job, and is on nodes from `node` on with devices from `device` on. Returns `None`
     /// if its model copies do not synchronise by collectives.
     pub(super) fn sync(
@@ -50,7 +57,7 @@ impl Builder<'_> {
         of: &JobCopy,
         copy: u32,
         (node, device): (u32, DeviceId),
-    ) -> Option<(Box<SyncRun>, Box<RankRoutes>)> {
+    ) -> Option<Synchronised> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
         let alone = job.ranks() < 2 && !job.sums_gradients();
@@ -85,8 +92,9 @@ impl Builder<'_> {
             let at_once = |of: &mut Planned| (of.late, of.overhead) = (Span::ZERO, Span::ZERO);
             collectives.iter_mut().for_each(at_once);
         }
-        let collectives: Arc<[Planned]> = collectives.into();
-        let sequence = Sequence { collectives, given: pieces.given(), fusion: sync.buffer };
+        let (number, given) = (collectives.len() as u32, pieces.given());
+        let collectives = collectives.into();
+        let sequence = Sequence { collectives, number, given, fusion: sync.buffer };
         let devices = self.parts.devices.next_id() - device;
         let devices = Members::new(device.number(), 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };
@@ -97,10 +105,8 @@ impl Builder<'_> {
         self.parts.communicators.all.push(communicator);
         // A root updates parameters; without a root every device decompresses gradients.
         let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
-        let update = Span::from_seconds(update);
-        let (root, learners) = (sync.root.is_some(), job.sums_gradients());
-        let run = SyncRun::new(pieces, number, update, (root, learners));
-        Some((Box::new(run), Box::new(ways)))
+        let update = UpdateRun::new(Span::from_seconds(update), sync.root.is_some());
+        Some(Synchronised { pieces, update, ways: Box::new(ways) })
     }
 
     /// Returns the model averaging of the learners of a job copy on nodes from `node` on; `None` if the learners do not average

@@ -55,6 +55,8 @@ pub(crate) struct Ranks {
 pub(crate) struct Sequence {
     /// The collectives in order; if the list has a single entry, it stands for every collective of the step.
     pub(crate) collectives: Arc<[Planned]>,
+    /// Number of collectives in a step.
+    pub(crate) number: u32,
     /// Number of collectives that count as started when a step begins: broadcasts from a root, which has all parameters at that
     /// time.
     pub(crate) given: u32,
@@ -183,7 +185,7 @@ impl CommunicatorRun {
 
     /// Returns whether all collectives of this step are over.
     pub(super) fn is_over(&self) -> bool {
-        self.progress.over as usize == self.sequence.collectives.len()
+        self.progress.over == self.sequence.number
     }
 
     /// Returns when the last rank started collective number `over` of this step, counted from 1, and on which device; `None`
@@ -231,7 +233,7 @@ impl CommunicatorRun {
     pub(crate) fn start_all(&mut self, now: Time) {
         self.restart();
         let last = (now, DeviceId::new(self.ranks.devices.first));
-        self.progress.last.resize(self.sequence.collectives.len(), last);
+        self.progress.last.resize(self.sequence.number as usize, last);
     }
 
     /// Returns the operation, bytes and delays of collective number `number` of a step.

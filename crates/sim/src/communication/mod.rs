@@ -46,7 +46,7 @@ pub(super) use plan::Plan;
 pub(super) use servers::{ServerRun, ServerTracks};
 pub(super) use shard::Shard;
 pub(super) use sums::Sums;
-pub(super) use sync::SyncRun;
+pub(super) use sync::UpdateRun;
 pub(super) use timeline::SyncTracks;
 pub(super) use ways::{RankLinks, RankRoutes};
 pub(super) use worker::Held;

@@ -21,7 +21,7 @@ const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes
 
 /// The pieces of a step that ends with an exchange. One in `interval` steps ends with an exchange; the other steps have a
 /// single piece.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Pieces {
     all: Vec<Piece>,
     interval: u64,

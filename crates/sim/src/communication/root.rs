@@ -10,8 +10,6 @@ use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
-use super::sync::SyncRun;
-
 impl Jobs {
     /// Returns whether device `d` has to wait before it computes: for parameters from the servers, or for a checkpoint. If so,
     /// begins this wait; otherwise records that the computation begins.
@@ -36,23 +34,26 @@ impl Jobs {
         self.trace_device(env, d, Cause::Communication.name());
     }
 
-    /// Begins the update of job copy `j` if all devices have computed and no update has begun; all gradients must be reduced. The
-    /// root applies the gradients, or every device decompresses them.
+    /// Begins the update of job copy `j`, whose devices have all computed, if all gradients are reduced. The root applies the
+    /// gradients, or every device decompresses them.
     pub(super) fn begin_update(&mut self, env: &mut Env, j: JobId) {
+        if !self.are_reduced(j) {
+            return;
+        }
         let job = &mut self.jobs[j];
         let root = job.parts.devices.start;
-        let due = |sync: &&mut Box<SyncRun>| sync.computed.is_some() && sync.updating.is_none();
-        let Some(sync) = job.sync.as_mut().filter(due) else { return };
-        if sync.update == Span::ZERO {
+        let update = &mut job.update;
+        if update.span == Span::ZERO {
             return self.end_communication(env, j);
         }
-        sync.updating = Some(env.now);
-        let everyone = if sync.root { Ids::new(root, root + 1) } else { job.parts.devices };
+        update.updating = Some(env.now);
+        let span = update.span;
+        let everyone = if update.root { Ids::new(root, root + 1) } else { job.parts.devices };
         let all = &self.devices[everyone];
         let slowest = all.iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min);
         let delay = match slowest < 1.0 {
-            true => Delay::once(sync.update.seconds() / slowest),
-            false => Delay { span: sync.update, lane: None },
+            true => Delay::once(span.seconds() / slowest),
+            false => Delay { span, lane: None },
         };
         env.after(delay, Event::Waited(ActivityId::Update(j)));
         for d in everyone {
@@ -67,7 +68,7 @@ impl Jobs {
         if start == now {
             return;
         }
-        if job.sync.as_ref().is_some_and(|sync| !sync.root) {
+        if !job.update.root {
             for d in job.parts.devices {
                 let device = &mut self.devices[d];
                 if device.state != State::Off {

@@ -77,8 +77,7 @@ impl Jobs {
         let Some(gpu) = self.gpu_of(d) else { return };
         let Some(piece) = gpu.sums.next(learners) else { return };
         let memory = gpu.memory;
-        let Some(sync) = &self.jobs[j].sync else { return };
-        let bytes = sync.pieces.of_exchange(piece).bytes * f64::from(learners + 1);
+        let bytes = self.jobs[j].plan.pieces.of_exchange(piece).bytes * f64::from(learners + 1);
         match memory.filter(|_| bytes > 0.0) {
             Some(group) => {
                 env.network.start(env.now, group, bytes, ActivityId::Sum(d));
@@ -90,8 +89,7 @@ impl Jobs {
     /// Ends a sum on the GPU of device `d`.
     pub(crate) fn summed(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
-        let sync = self.jobs[j].sync.as_ref();
-        let pieces = sync.map_or(0, |sync| sync.pieces.number());
+        let pieces = self.jobs[j].plan.pieces.number();
         let Some(gpu) = self.gpu_of(d) else { return };
         let piece = gpu.sums.end(pieces);
         self.compress_sum(env, d, piece);
@@ -121,9 +119,8 @@ impl Jobs {
 
     /// Returns the time to compress the sum of a piece on the GPU of device `d` [s].
     fn compress_seconds(&self, d: DeviceId, piece: u32) -> f64 {
-        let job = &self.jobs[self.devices[d].job];
-        let sync = job.sync.as_ref().filter(|sync| sync.learners);
-        sync.map_or(0.0, |sync| sync.pieces.of_exchange(piece).compress)
+        let plan = &self.jobs[self.devices[d].job].plan;
+        if plan.sums { plan.pieces.of_exchange(piece).compress } else { 0.0 }
     }
 
     /// Ends a compression on the GPU of device `d` and starts the reduction of the piece.

@@ -1,7 +1,7 @@
 //! The interpreter: it runs the program of each device, one op after the other.
 
 use crate::communication::CommunicatorRun;
-use crate::index::{DeviceId, Ids, JobId};
+use crate::index::{DeviceId, Ids};
 
 use crate::device::{Device, Position, State};
 use crate::env::Env;
@@ -9,7 +9,7 @@ use crate::event::Delay;
 use crate::jobs::Jobs;
 
 use super::op::{Communicator, Op};
-use super::spread::{ParallelDevice, ParallelRun};
+use super::spread::{ParallelDevice, Spread};
 
 /// How an op has begun.
 enum Begun {
@@ -20,13 +20,13 @@ enum Begun {
 }
 
 impl Jobs {
-    pub(super) fn parallel(&mut self, d: DeviceId) -> Option<&mut ParallelRun> {
+    pub(super) fn spread(&mut self, d: DeviceId) -> &mut Spread {
         let job = self.devices[d].job;
-        self.jobs[job].parallel.as_deref_mut()
+        &mut self.jobs[job].spread
     }
 
-    pub(super) fn part(&mut self, d: DeviceId) -> Option<&mut ParallelDevice> {
-        self.parallel(d).map(|parallel| parallel.part(d))
+    pub(super) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
+        self.spread(d).part(d)
     }
 
     /// Returns the current op of device `d`.
@@ -69,9 +69,7 @@ impl Jobs {
     fn begin_op(&mut self, env: &mut Env, d: DeviceId, op: Op) -> Begun {
         match op {
             Op::TakeBatch => {
-                if self.may_begin_step(env.now, d) {
-                    self.next_batch(env, d);
-                }
+                self.next_batch(env, d);
                 return Begun::Busy;
             }
             Op::ReceiveBatch if !self.receive_batch(env.now, d) => return Begun::Busy,
@@ -138,10 +136,8 @@ impl Jobs {
     /// Returns whether device `d` has the input that `op` needs.
     fn is_ready(&mut self, d: DeviceId, op: Op) -> bool {
         match op {
-            Op::Receive(input) => {
-                self.part(d).is_none_or(|part| !part.received[input.number()].is_empty())
-            }
-            Op::AwaitSwap => self.part(d).is_none_or(|part| part.swapping == 0),
+            Op::Receive(input) => !self.part(d).received[input.number()].is_empty(),
+            Op::AwaitSwap => self.part(d).swapping == 0,
             Op::Await(communicator, number) => self
                 .communicators_of(d, communicator)
                 .iter()
@@ -189,52 +185,19 @@ impl Jobs {
         let job = &mut self.jobs[j];
         let missing = job.missing(model, step);
         let (batch, law) = (job.plan.batch - missing, job.plan.step);
-        let Some(parallel) = &mut job.parallel else { return Delay::once(0.0) };
-        let seconds = parallel.step_of.micro_batch(&law, batch as f64, parallel.micro_batches)
-            / parallel.speed;
-        Delay::once(seconds * share * parallel.part(d).slowness)
+        let spread = &job.spread;
+        let seconds =
+            spread.step_of.micro_batch(&law, batch as f64, spread.micro_batches) / spread.speed;
+        Delay::once(seconds * share * spread.part_of(d).slowness)
     }
 
     /// Returns the communicators of kind `name` in which device `d` takes part: one communicator for all GPUs of the device, or
     /// one for each GPU.
-    pub(super) fn communicators_of(
-        &mut self,
-        d: DeviceId,
-        name: Communicator,
-    ) -> Ids<CommunicatorRun> {
+    pub(crate) fn communicators_of(&self, d: DeviceId, name: Communicator) -> Ids<CommunicatorRun> {
         let job = &self.jobs[self.devices[d].job];
-        match &job.parallel {
-            None => job.parts.communicators,
-            Some(parallel) => parallel.part_of(d).communicators[name as usize],
+        match job.spread.is_used() {
+            false => job.parts.communicators,
+            true => job.spread.part_of(d).communicators[name as usize],
         }
-    }
-
-    /// Ends the step of device `d`, which is one stage of a model copy; the step of the job copy ends when all its devices have
-    /// ended theirs.
-    pub(crate) fn end_part(&mut self, env: &mut Env, d: DeviceId) {
-        let j = self.devices[d].job;
-        let Some(parallel) = &mut self.jobs[j].parallel else { return };
-        parallel.part(d).ended = env.now;
-        parallel.done += 1;
-        let all = parallel.done as usize == parallel.parts.len();
-        let device = &mut self.devices[d];
-        (device.state, device.since) = (State::Idle, env.now);
-        self.trace_device(env, d, "waiting");
-        if all {
-            self.end_parts(env, j);
-        }
-    }
-
-    fn end_parts(&mut self, env: &mut Env, j: JobId) {
-        self.account_for_ends(env.now, j);
-        for d in self.jobs[j].parts.devices {
-            self.devices[d].next += 1;
-        }
-        let Some(parallel) = &mut self.jobs[j].parallel else { return };
-        parallel.restart();
-        for c in self.jobs[j].parts.communicators {
-            self.communicators.all[c].restart();
-        }
-        self.end_of_step(env, j);
     }
 }

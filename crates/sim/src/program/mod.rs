@@ -28,5 +28,5 @@ mod waits;
 pub(super) use op::{Communicator, Op, Programs};
 pub(super) use pass::OfStage;
 pub(super) use replica::{Exchange, Replica, replica};
-pub(super) use spread::{ParallelDevice, ParallelRun};
+pub(super) use spread::{ParallelDevice, Spread};
 pub(super) use stage::{StageProgram, Started, stage_program};

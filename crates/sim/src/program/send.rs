@@ -11,8 +11,7 @@ impl Jobs {
     /// Queues `input` for transfer from device `d` to another stage. The transfer begins when everything that the device has sent
     /// before in this direction has arrived.
     pub(super) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
-        let Some(part) = self.part(d) else { return };
-        let waiting = &mut part.sending[usize::from(input.back)].waiting;
+        let waiting = &mut self.part(d).sending[usize::from(input.back)].waiting;
         waiting.push_back((env.now, input));
         if waiting.len() == 1 {
             self.begin_sending(env, d, input.back);
@@ -22,7 +21,7 @@ impl Jobs {
     /// Returns the device that receives what device `d` is sending, or will send next, in the given direction.
     fn receiver(&mut self, d: DeviceId, back: bool) -> Option<DeviceId> {
         let first = d - self.devices[d].stage;
-        let (_, input) = self.part(d)?.sending[usize::from(back)].waiting.front()?;
+        let (_, input) = self.part(d).sending[usize::from(back)].waiting.front()?;
         Some(first + input.stage)
     }
 
@@ -30,11 +29,11 @@ impl Jobs {
     fn begin_sending(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let j = self.devices[d].job;
-        let Some(parallel) = &self.jobs[j].parallel else { return };
-        if parallel.bytes <= 0.0 {
+        let spread = &self.jobs[j].spread;
+        if spread.bytes <= 0.0 {
             return self.arrive_part(env, d, back);
         }
-        let (from, to) = (parallel.part_of(d).gpu, parallel.part_of(to).gpu);
+        let (from, to) = (spread.part_of(d).gpu, spread.part_of(to).gpu);
         let Some(way) = self.communicators.way(env, j, from, to) else { return };
         let latency = way.latency;
         if latency.span.0 == 0 {
@@ -47,19 +46,19 @@ impl Jobs {
     pub(crate) fn hand_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let j = self.devices[d].job;
-        let Some(parallel) = &mut self.jobs[j].parallel else { return };
-        let (from, to) = (parallel.part(d).gpu, parallel.part(to).gpu);
+        let spread = &mut self.jobs[j].spread;
+        let (from, to) = (spread.part_of(d).gpu, spread.part_of(to).gpu);
         let mut flows = 0;
-        for rank in 0..parallel.ranks {
+        for rank in 0..spread.ranks {
             let Some(way) = self.communicators.way(env, j, from + rank, to + rank) else { return };
-            parallel.books.activations += parallel.bytes;
+            spread.books.activations += spread.bytes;
             if let Some(group) = way.group {
                 let token = ActivityId::Handed { device: d, back };
-                env.network.start(env.now, group, parallel.bytes, token);
+                env.network.start(env.now, group, spread.bytes, token);
                 flows += 1;
             }
         }
-        parallel.part(d).sending[usize::from(back)].flows = flows;
+        spread.part(d).sending[usize::from(back)].flows = flows;
         if flows == 0 {
             self.arrive_part(env, d, back);
         }
@@ -68,8 +67,7 @@ impl Jobs {
     /// Records that one GPU of device `d` has sent its activations (or gradients, if `back`). After the last GPU, ends the
     /// device's transfer.
     pub(crate) fn handed_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
-        let Some(part) = self.part(d) else { return };
-        let sending = &mut part.sending[usize::from(back)];
+        let sending = &mut self.part(d).sending[usize::from(back)];
         sending.flows -= 1;
         if sending.flows == 0 {
             self.arrive_part(env, d, back);
@@ -79,11 +77,10 @@ impl Jobs {
     /// Ends the transfer of activations (or gradients, if `back`) from device `d`, and begins the next one.
     fn arrive_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
-        let Some(part) = self.part(d) else { return };
-        let waiting = &mut part.sending[usize::from(back)].waiting;
+        let waiting = &mut self.part(d).sending[usize::from(back)].waiting;
         let (sent, more) = (waiting.pop_front(), !waiting.is_empty());
-        if let (Some((sent, input)), Some(part)) = (sent, self.part(to)) {
-            part.received[input.number()].push_back(sent);
+        if let Some((sent, input)) = sent {
+            self.part(to).received[input.number()].push_back(sent);
         }
         if more {
             self.begin_sending(env, d, back);

@@ -1,8 +1,9 @@
 //! Causes of the stalls of devices that hold parts of a model.
 
-use crate::index::{DeviceId, JobId};
+use crate::device::{Device, State};
+use crate::env::Env;
+use crate::index::{DeviceId, Ids, JobId};
 use crate::jobs::Jobs;
-use crate::waits::clip;
 use forebay_engine::Time;
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
@@ -13,9 +14,7 @@ impl Jobs {
     /// Ends the wait of device `d` for the input of `op`, if it waited, and records the causes of the wait.
     pub(super) fn end_wait(&mut self, now: Time, d: DeviceId, op: Op) {
         let sent = match op {
-            Op::Receive(input) => {
-                self.part(d).and_then(|part| part.received[input.number()].pop_front())
-            }
+            Op::Receive(input) => self.part(d).received[input.number()].pop_front(),
             _ => None,
         };
         let device = &mut self.devices[d];
@@ -46,10 +45,8 @@ impl Jobs {
     fn end_swap(&mut self, d: DeviceId, (start, end): (Time, Time)) {
         let cause = StallCause::own(Cause::Swap);
         self.say(d, (start, end), cause);
-        if let Some(part) = self.part(d) {
-            part.computed = end;
-        }
         let device = &mut self.devices[d];
+        device.times.worked = end;
         if device.stage == 0 {
             let step = device.next;
             device.input.waits.retain(|(of, _)| of + 1 >= step);
@@ -76,48 +73,75 @@ impl Jobs {
 
     /// Records that device `d` waited for `peer`. The cause is what `peer` waited for in that time, or its computation.
     fn blame_peer(&mut self, d: DeviceId, peer: DeviceId, (from, until): (Time, Time)) {
-        let first = peer - self.devices[peer].stage;
-        let own = d - self.devices[d].stage == first;
-        let rest =
-            if own { StallCause::own(Cause::Bubble) } else { StallCause::peer(Cause::Compute) };
-        let waits = &self.devices[first].input.waits;
-        let waits: Vec<Segment> = waits.iter().filter_map(|(_, w)| clip(w, from, until)).collect();
-        let mut at = from;
-        for wait in waits.into_iter().filter(|_| !own) {
-            self.say(d, (at, wait.start.max(at)), rest);
-            self.say(d, (wait.start.max(at), wait.end), wait.cause);
-            at = wait.end.max(at);
-        }
-        self.say(d, (at, until), rest);
+        let mut pieces = Vec::new();
+        self.wait_for_rank(d, peer, (from, until), &mut pieces);
+        let steps = &mut self.jobs[self.devices[d].job].steps;
+        pieces.iter().for_each(|piece| steps.add_stall(*piece));
     }
 
-    /// Records the waits at the end of a step of job copy `j`. Each device waited until all devices of its own model copy had
-    /// computed, then until all other model copies had computed, and then for communication or swaps at the end of the step.
-    pub(super) fn account_for_ends(&mut self, now: Time, j: JobId) {
-        let devices = self.jobs[j].parts.devices;
-        let ends: Vec<(Time, Time)> = match &self.jobs[j].parallel {
-            Some(parallel) => {
-                parallel.parts.iter().map(|part| (part.computed, part.ended)).collect()
-            }
-            None => return,
-        };
-        let stages = self.jobs[j].plan.stage_times.len();
-        let swaps = self.jobs[j].sync.is_none() && ends.len() == stages;
-        let chains: Vec<Time> = ends
-            .chunks(stages.max(1))
-            .map(|chain| chain.iter().map(|(computed, _)| *computed).max().unwrap_or(now))
-            .collect();
-        let last = chains.iter().zip(0..).max().map_or(0, |(_, chain)| chain);
-        let computed = chains.iter().copied().max().unwrap_or(now);
-        for (d, (_, ended)) in devices.iter().zip(&ends) {
-            let chain = (d - devices.start) as usize / stages.max(1);
-            let own = chains[chain].clamp(*ended, now);
-            let all = computed.clamp(own, now);
-            self.say(d, (*ended, own), StallCause::own(Cause::Bubble));
-            self.blame_peer(d, devices.start + last * stages as u32, (own, all));
-            let cause = if swaps { Cause::Swap } else { Cause::Communication };
-            self.say(d, (all, now), StallCause::own(cause));
+    /// Appends to `pieces` the causes of the wait of device `d` for `peer`: what the model copy of `peer` waited for in that time,
+    /// or its computation; the pipeline, if both are stages of one model copy.
+    fn wait_for_rank(
+        &self,
+        d: DeviceId,
+        peer: DeviceId,
+        (from, until): (Time, Time),
+        pieces: &mut Vec<Segment>,
+    ) {
+        if from >= until {
+            return;
         }
+        let first = self.chain_of(peer);
+        if self.chain_of(d) == first {
+            let cause = StallCause::own(Cause::Bubble);
+            return pieces.push(Segment { start: from, end: until, cause });
+        }
+        self.wait_for_peer(first, from, (from, until), pieces);
+    }
+
+    /// Records the waits of the devices of job copy `j`, all of which have ended the step, and the `last` one just now. Each
+    /// waited until all devices of its own model copy had done their work, then until all other model copies had, and then for
+    /// communication or swaps that a device awaited at the end of its step.
+    pub(crate) fn account_for_ends(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
+        let now = env.now;
+        let devices = self.jobs[j].parts.devices;
+        let stages = self.jobs[j].stages();
+        let alone = devices.len() == stages as usize;
+        let slowest = self.slowest_chain(j, last);
+        let worked = self.worked(slowest, stages);
+        let mut pieces: Vec<Segment> = Vec::new();
+        for d in devices {
+            let Device { state, since, .. } = self.devices[d];
+            if since == now || state != State::Idle {
+                continue;
+            }
+            let own = self.worked(self.chain_of(d), stages).clamp(since, now);
+            let all = worked.clamp(own, now);
+            let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
+            pieces.clear();
+            pieces.push(wait(since, own, Cause::Bubble));
+            self.wait_for_rank(d, slowest, (own, all), &mut pieces);
+            let cause = if alone { Cause::Swap } else { Cause::Communication };
+            pieces.push(wait(all, now, cause));
+            pieces.retain(|piece| piece.start < piece.end);
+            pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
+            self.trace_causes(env, d, &pieces);
+        }
+    }
+
+    /// Returns the time when the last device of a model copy of `stages` stages had done its work; `first` is its first stage.
+    fn worked(&self, first: DeviceId, stages: u32) -> Time {
+        let all = self.devices[Ids::new(first, first + stages)].iter();
+        all.map(|device| device.times.worked).max().unwrap_or_default()
+    }
+
+    /// Returns the first stage of the model copy of job copy `j` that did its work last: the one of device `last` if several
+    /// did.
+    fn slowest_chain(&self, j: JobId, last: DeviceId) -> DeviceId {
+        let all = self.devices[self.jobs[j].parts.devices].iter().zip(self.jobs[j].parts.devices);
+        let in_use = all.filter(|(device, _)| device.state != State::Off);
+        let slowest = in_use.max_by_key(|(device, d)| (device.times.worked, *d == last));
+        self.chain_of(slowest.map_or(last, |(_, d)| d))
     }
 
     /// Records a stall of device `d` from `start` to `end`.
