@@ -25,8 +25,7 @@ impl Owner {
         match activity {
             ActivityId::Worker(w) => self.workers.contains(w),
             ActivityId::Range(r) => self.workers.contains(world.fetches.worker(r)),
-            ActivityId::Activations(d)
-            | ActivityId::Step(d)
+            ActivityId::Step(d)
             | ActivityId::Sleeper(d)
             | ActivityId::Launch(d)
             | ActivityId::Average(d)

@@ -51,7 +51,7 @@ impl Jobs {
             self.loader(env, l, &mut outcome, &mut ages);
         }
         let sent = self.communicators.with_sent(job.parts.communicators, job.spread.books);
-        outcome.parallel = job.spread.is_used().then_some(sent);
+        outcome.parallel = job.spread.shown.then_some(sent);
         if let Some(recovery) = &job.recovery {
             recovery.count(&mut outcome.samples);
             outcome.recovery = Some(recovery.books);

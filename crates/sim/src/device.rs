@@ -1,7 +1,5 @@
 //! Accelerators and their state.
 
-use std::collections::VecDeque;
-
 use forebay_engine::Time;
 use forebay_metrics::Segment;
 
@@ -48,13 +46,9 @@ pub(super) struct Position {
     pub(super) waits: bool,
 }
 
-/// The batches of a device, and the activations from the stage before.
+/// The batches of a device.
 #[derive(Debug, Default)]
 pub(super) struct DeviceInput {
-    /// Number of batches whose activations the stage before has handed over.
-    pub(super) received: u64,
-    /// Send times of the activations that have been sent and not used yet, oldest first.
-    pub(super) sent: VecDeque<Time>,
     /// Whether the device's batch occupies a buffer of its GPU; only set if the GPU's buffers are counted.
     pub(super) holds_input: bool,
     /// Number of steps on the current batch so far.

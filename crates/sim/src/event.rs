@@ -18,8 +18,6 @@ pub(super) enum ActivityId {
     Request(RequestId),
     /// A stream that copies a data set to a node.
     Copy(CopyId),
-    /// A transfer of activations to a device.
-    Activations(DeviceId),
     /// A step of a device that is simulated on the node's cores.
     Step(DeviceId),
     /// A learner that moves its model towards its GPU's reference model.

@@ -84,9 +84,6 @@ pub(super) struct Plan {
     pub(super) threads: Option<CpuThreads>,
     /// Host-side work of each trainer on the node's cores, such as launching kernels, if there is any.
     pub(super) launch: Option<Box<LaunchRun>>,
-    /// Bytes of activations from one pipeline stage to the next [B]; `hand_over` is the latency before their transfer.
-    pub(super) activations: f64,
-    pub(super) hand_over: Delay,
     pub(super) goal: Goal,
     /// Maximum number of steps in progress at once.
     pub(super) window: u64,

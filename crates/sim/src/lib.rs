@@ -35,7 +35,7 @@
 //! - `jobs`: the owner of all job copies; `job_run`: one job copy; `program`: what each rank does in a step, op by op, and the
 //!   interpreter of all programs; `trainer`: begin and end of steps; `barrier`: the barrier between model copies; `device`:
 //!   accelerators; `batches`: hand-over of batches from loaders to devices; `load`: their copies to devices; `core_steps`:
-//!   steps on the node's cores; `launch`: host-side work of trainers; `pipeline`: activations of whole batches between stages;
+//!   steps on the node's cores; `launch`: host-side work of trainers;
 //!   `waits`: stalls of devices other than for batches; `gpus`: GPUs shared by several devices and loaders; `occupied`: their
 //!   occupancy; `buffers`: buffers that learners share; `learners`: number of learners on each GPU; `averaging`: averaging of
 //!   their models; `recovery`: failures and restarts; `abort`: the end of everything in progress; `checkpoint`: checkpoints;
@@ -141,7 +141,6 @@ mod loaders;
 mod memory;
 mod notice;
 mod occupied;
-mod pipeline;
 mod polling;
 mod prefetch;
 mod program;

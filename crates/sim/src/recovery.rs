@@ -279,7 +279,6 @@ impl Jobs {
         (device.op.at, device.op.waits) = (0, false);
         (device.input.missing, device.input.on_batch) = (0, u64::MAX / 2);
         device.input.waits.clear();
-        device.input.sent.clear();
         device.input.ahead.clear();
         self.trace_device(env, d, Cause::Fault.name());
     }
@@ -308,7 +307,7 @@ impl Jobs {
         for (d, index) in job.parts.devices.iter().zip(0..) {
             let device = &mut self.devices[d];
             let steps = saved.steps_of(device.model);
-            (device.next, device.input.received) = (steps, steps);
+            device.next = steps;
             device.input.missing = saved.missing.get(index).copied().unwrap_or(0);
             if device.learner < job.learners.number {
                 let lost = saved.waits(job.steps.last_end(), now);

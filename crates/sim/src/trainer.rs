@@ -55,7 +55,7 @@ impl Jobs {
     pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
-        let between = device.state == State::Idle && device.op.at == 0 && !device.op.waits;
+        let between = device.state == State::Idle && device.op.at == 0;
         let may = !job.is_beyond(device.next) && !job.is_held() && job.may_begin(device.next);
         if between && may {
             self.run_program(env, d);

@@ -67,17 +67,6 @@ impl Jobs {
         self.trace_causes(env, d, &pieces);
     }
 
-    /// Records the causes of the wait of device `d`, in a later pipeline stage, for its input. The time since the input was
-    /// sent is communication. Before that, the cause is the first stage's wait for a batch while that wait lasted, and the
-    /// pipeline itself at other times.
-    pub(super) fn end_stage_wait(&mut self, now: Time, d: DeviceId) {
-        let device = &mut self.devices[d];
-        let sent = device.input.sent.pop_front().unwrap_or(now).max(device.since);
-        let arriving = StallCause::own(Cause::Communication);
-        self.jobs[device.job].steps.add_stall(Segment { start: sent, end: now, cause: arriving });
-        self.end_wait_for_stage(sent, d);
-    }
-
     /// Records the causes of the wait of idle device `d` in an overlapping pipeline up to `now`; the device may wait for
     /// something else after that.
     pub(super) fn end_wait_in_pipeline(&mut self, now: Time, d: DeviceId) {
@@ -87,6 +76,8 @@ impl Jobs {
         }
     }
 
+    /// Records the wait of device `d` for the stage before, up to `now`. The cause is the first stage's wait for a batch while that
+    /// wait lasted, and the pipeline itself at other times.
     pub(super) fn end_wait_for_stage(&mut self, now: Time, d: DeviceId) {
         let device = &self.devices[d];
         let (from, step, j) = (device.since, device.next, device.job);

@@ -97,7 +97,6 @@ impl Model for World<'_> {
                 ActivityId::Range(r) => self.jobs.loaders.range_moved(&mut self.env, r),
                 ActivityId::Request(r) => self.background.end_request(r),
                 ActivityId::Copy(c) => self.stagings.resume_copy(&mut self.env, c),
-                ActivityId::Activations(d) => self.jobs.handed_over(&mut self.env, d),
                 ActivityId::Step(d) => self.jobs.kernels_ended(&mut self.env, d),
                 ActivityId::Average(d) => self.jobs.drawn(&mut self.env, d),
                 ActivityId::Sum(d) => self.jobs.summed(&mut self.env, d),
@@ -148,9 +147,6 @@ impl Model for World<'_> {
             }
             Event::Waited(ActivityId::Request(r)) => {
                 self.background.request_bytes(&mut self.env, r)
-            }
-            Event::Waited(ActivityId::Activations(d)) => {
-                self.jobs.hand_over_bytes(&mut self.env, d)
             }
             Event::Waited(ActivityId::Sleeper(d)) => self.jobs.awake(&mut self.env, d),
             Event::Waited(ActivityId::Averaged(j)) => self.jobs.averaged(&mut self.env, j),

@@ -85,6 +85,9 @@ impl Builder<'_> {
         run.parts.stagings = self.parts.stagings.stagings.ids_from(staging);
         run.parts.loaders = self.parts.loaders.loaders.ids_from(loader);
         run.parts.devices = self.parts.devices.ids_from(device);
+        if run.stages() > 1 && job.parallelism.is_none() {
+            run.spread.add_stages(run.parts.devices, run.parts.communicators);
+        }
         if self.env.recorder.is_none() && run.waits_alone() {
             run.parts.loaders.iter().for_each(|l| self.sum_up(l));
         }
@@ -137,10 +140,7 @@ impl Builder<'_> {
         let stages = if overlap { stage_times.len() as u64 } else { 1 };
         // A learner that trains on has at most one average less than the slowest one.
         let window = job.averaging().map_or(stages, |of| 2 * of.period);
-        let (activations, latency) = job
-            .pipeline
-            .as_ref()
-            .map_or((0.0, None), |p| (p.activations, Some(self.here().intra.latency)));
+        let spread = self.spread_inside(job);
         let plan = Plan {
             batch: job.batch,
             interval: job.batch_interval,
@@ -152,8 +152,6 @@ impl Builder<'_> {
             sums: job.sums_gradients(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
-            activations,
-            hand_over: latency.map_or(Delay::once(0.0), |seconds| self.recurring(seconds)),
             goal: of.goal,
             window,
             period: job.interval(),
@@ -168,7 +166,7 @@ impl Builder<'_> {
             averaging: None,
             learners: LearnersRun::new(job.learners),
             servers: None,
-            spread: Spread::default(),
+            spread,
             recovery: None,
             open: OpenSteps::default(),
             barrier: Barrier::new(
@@ -178,6 +176,14 @@ impl Builder<'_> {
             finished: false,
             steps: steps_of(job, of.start),
         }
+    }
+
+    /// Returns how the stages of a model copy on the node being built send each other the activations of whole batches.
+    fn spread_inside(&mut self, job: &Job) -> Spread {
+        let Some(pipeline) = &job.pipeline else { return Spread::default() };
+        let latency = self.here().intra.latency;
+        let inside = Some(self.recurring(latency));
+        Spread { ranks: 1, bytes: pipeline.activations, inside, ..Spread::default() }
     }
 
     /// Returns the factor by which steps take longer on accelerators of the node being built than on those of the cluster's

@@ -77,7 +77,9 @@ impl Builder<'_> {
             ranks: job.ranks_of_stage(),
             bytes: of.activations / micro_batches / f64::from(of.context_ranks()),
             neighbours: neighbours(&programs[..job.shares().len()]),
+            inside: None,
             books: ParallelOutcome::default(),
+            shown: true,
         };
         let programs = programs.into_iter().map(|program| program.ops).collect();
         Some(Stages { spread, ways: laid.ways, programs })

@@ -48,5 +48,5 @@ pub(super) use shard::Shard;
 pub(super) use sums::Sums;
 pub(super) use sync::UpdateRun;
 pub(super) use timeline::SyncTracks;
-pub(super) use ways::{RankLinks, RankRoutes};
+pub(super) use ways::{RankLinks, RankRoute, RankRoutes};
 pub(super) use worker::Held;

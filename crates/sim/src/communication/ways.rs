@@ -74,6 +74,13 @@ pub(crate) struct RankRoute {
     pub(crate) group: Option<GroupId>,
 }
 
+impl RankRoute {
+    /// Returns a route with this latency and group of flows, for ranks of one node that have a link of their own.
+    pub(crate) fn inside(latency: Delay, group: Option<GroupId>) -> RankRoute {
+        RankRoute { pair: NO_PAIR, latency, group }
+    }
+}
+
 /// A key that no route has, since no rank sends to itself.
 const NO_PAIR: Pair = (0, 0, 0);
 

@@ -60,8 +60,11 @@ impl Jobs {
 
     /// Continues the program of device `d` if it waits, since the input that it waits for may have come.
     pub(crate) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
-        if self.devices[d].op.waits {
-            self.run_program(env, d);
+        match self.devices[d].op {
+            Position { waits: false, .. } => {}
+            // The device has not begun the step, and may have to wait for a checkpoint.
+            Position { at: 0, .. } => self.try_start(env, d),
+            Position { .. } => self.run_program(env, d),
         }
     }
 
@@ -72,8 +75,6 @@ impl Jobs {
                 self.next_batch(env, d);
                 return Begun::Busy;
             }
-            Op::ReceiveBatch if !self.receive_batch(env.now, d) => return Begun::Busy,
-            Op::SendBatch => self.hand_over(env, d + 1),
             Op::Compute { share, compress } => {
                 let delay = self.time_of_batch(d, share, compress);
                 self.compute_for(env, d, delay, "compute");
@@ -106,8 +107,7 @@ impl Jobs {
                 }
             }
             Op::Swap { out, into } => self.begin_swap(env, d, [into, out]),
-            Op::ReceiveBatch
-            | Op::Launch
+            Op::Launch
             | Op::AwaitPull
             | Op::AwaitLaunch
             | Op::Receive(_)
@@ -143,8 +143,6 @@ impl Jobs {
                 .iter()
                 .all(|c| self.communicators.all[c].over() >= number),
             Op::TakeBatch
-            | Op::ReceiveBatch
-            | Op::SendBatch
             | Op::Launch
             | Op::AwaitPull
             | Op::Compute { .. }
@@ -195,9 +193,7 @@ impl Jobs {
     /// one for each GPU.
     pub(crate) fn communicators_of(&self, d: DeviceId, name: Communicator) -> Ids<CommunicatorRun> {
         let job = &self.jobs[self.devices[d].job];
-        match job.spread.is_used() {
-            false => job.parts.communicators,
-            true => job.spread.part_of(d).communicators[name as usize],
-        }
+        let spread = job.spread.get(d);
+        spread.map_or(job.parts.communicators, |part| part.communicators[name as usize])
     }
 }

@@ -6,10 +6,6 @@ pub(crate) enum Op {
     /// Takes the next batch from the device's loader once the model copy may begin the step; if the trainer copies batches, has
     /// the batch copied to the device.
     TakeBatch,
-    /// Waits for the activations of a whole batch from the stage before.
-    ReceiveBatch,
-    /// Sends the activations of a whole batch to the next stage.
-    SendBatch,
     /// Begins the trainer's host-side work on the node's cores.
     Launch,
     /// Waits until all parameters for this step have been pulled from the servers.
@@ -22,9 +18,9 @@ pub(crate) enum Op {
     Offer { piece: u32 },
     /// Pushes the gradients of a piece of the step to the servers.
     Push { piece: u32 },
-    /// Waits until an input from another stage has arrived. The next pass on the input's chunk and in its direction needs it.
+    /// Waits until an input from another stage has arrived: of a micro-batch, or of a whole batch.
     Receive(Input),
-    /// Sends the result of a pass to the stage that needs it.
+    /// Sends a result to the stage that needs it.
     Send(Input),
     /// Starts the collective with the given number in a communicator; the numbers begin anew in each step. The collective begins
     /// when all members have started it.
@@ -99,7 +95,7 @@ impl Pass {
     }
 }
 
-/// What one stage of a model copy sends to another for a micro-batch: activations, or their gradients.
+/// What one stage of a model copy sends to another for a micro-batch or for a whole batch: activations, or their gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Input {
     /// The receiving stage.

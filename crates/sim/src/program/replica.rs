@@ -2,7 +2,7 @@
 
 use crate::communication::Pieces;
 
-use super::op::{Communicator, Op};
+use super::op::{Communicator, Input, Op};
 
 /// How a model copy exchanges the gradients that it has computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,9 @@ pub(crate) struct Replica {
 /// Returns the program of a step. The computation is cut into `pieces`, with an exchange of gradients after each; without
 /// `pieces` it is done as a whole.
 pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
-    let mut ops = vec![if of.stage == 0 { Op::TakeBatch } else { Op::ReceiveBatch }];
+    let input = |stage: usize| Input { stage: stage as u32, chunk: 0, back: false };
+    let first = if of.stage == 0 { Op::TakeBatch } else { Op::Receive(input(of.stage)) };
+    let mut ops = vec![first];
     if of.launches {
         ops.push(Op::Launch);
     }
@@ -59,7 +61,7 @@ pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
         ops.push(Op::AwaitLaunch);
     }
     if of.stage + 1 < of.stages {
-        ops.push(Op::SendBatch);
+        ops.push(Op::Send(input(of.stage + 1)));
     }
     ops.push(Op::EndStep);
     ops
@@ -88,9 +90,11 @@ mod tests {
     #[test]
     fn activations_of_a_whole_batch_pass_from_stage_to_stage() {
         let of = |stage| replica(&Replica { stage, stages: 3, ..ALONE }, None);
-        assert_eq!(of(0), [Op::TakeBatch, COMPUTE, Op::SendBatch, Op::EndStep]);
-        assert_eq!(of(1), [Op::ReceiveBatch, COMPUTE, Op::SendBatch, Op::EndStep]);
-        assert_eq!(of(2), [Op::ReceiveBatch, COMPUTE, Op::EndStep]);
+        let input = |stage| Input { stage, chunk: 0, back: false };
+        let (receive, send) = (|stage| Op::Receive(input(stage)), |stage| Op::Send(input(stage)));
+        assert_eq!(of(0), [Op::TakeBatch, COMPUTE, send(1), Op::EndStep]);
+        assert_eq!(of(1), [receive(1), COMPUTE, send(2), Op::EndStep]);
+        assert_eq!(of(2), [receive(2), COMPUTE, Op::EndStep]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Transfers of activations to the next stage, and of their gradients back.
 
+use crate::communication::RankRoute;
 use crate::env::Env;
 use crate::event::{ActivityId, Event};
 use crate::index::DeviceId;
@@ -25,17 +26,25 @@ impl Jobs {
         Some(first + input.stage)
     }
 
+    /// Returns the route from GPU number `rank` of device `d` to the same GPU of device `to`; `None` if there is none.
+    fn route(&mut self, env: &mut Env, d: DeviceId, to: DeviceId, rank: u32) -> Option<RankRoute> {
+        let j = self.devices[d].job;
+        let spread = &self.jobs[j].spread;
+        if let Some(latency) = spread.inside {
+            let intra = self.loaders[self.devices[d].loader].intra;
+            return Some(RankRoute::inside(latency, intra));
+        }
+        let (from, to) = (spread.part_of(d).gpu, spread.part_of(to).gpu);
+        self.communicators.way(env, j, from + rank, to + rank)
+    }
+
     /// Begins the first waiting transfer of device `d` with its latency; if it has no bytes, ends it at once.
     fn begin_sending(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
-        let j = self.devices[d].job;
-        let spread = &self.jobs[j].spread;
-        if spread.bytes <= 0.0 {
+        if self.spread(d).bytes <= 0.0 {
             return self.arrive_part(env, d, back);
         }
-        let (from, to) = (spread.part_of(d).gpu, spread.part_of(to).gpu);
-        let Some(way) = self.communicators.way(env, j, from, to) else { return };
-        let latency = way.latency;
+        let Some(RankRoute { latency, .. }) = self.route(env, d, to, 0) else { return };
         if latency.span.0 == 0 {
             return self.hand_part(env, d, back);
         }
@@ -45,20 +54,18 @@ impl Jobs {
     /// Begins the transfer of activations (or gradients, if `back`) from each GPU of device `d`, after the latency.
     pub(crate) fn hand_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
-        let j = self.devices[d].job;
-        let spread = &mut self.jobs[j].spread;
-        let (from, to) = (spread.part_of(d).gpu, spread.part_of(to).gpu);
         let mut flows = 0;
-        for rank in 0..spread.ranks {
-            let Some(way) = self.communicators.way(env, j, from + rank, to + rank) else { return };
+        for rank in 0..self.spread(d).ranks {
+            let Some(route) = self.route(env, d, to, rank) else { return };
+            let spread = self.spread(d);
             spread.books.activations += spread.bytes;
-            if let Some(group) = way.group {
+            if let Some(group) = route.group {
                 let token = ActivityId::Handed { device: d, back };
                 env.network.start(env.now, group, spread.bytes, token);
                 flows += 1;
             }
         }
-        spread.part(d).sending[usize::from(back)].flows = flows;
+        self.part(d).sending[usize::from(back)].flows = flows;
         if flows == 0 {
             self.arrive_part(env, d, back);
         }

@@ -1,6 +1,8 @@
 //! The state of a model that is spread over GPUs.
 
 use crate::communication::CommunicatorRun;
+use crate::device::Device;
+use crate::event::Delay;
 use crate::index::{DeviceId, Ids};
 use std::collections::VecDeque;
 
@@ -11,7 +13,7 @@ use forebay_scenario::StepOf;
 
 use super::op::{Communicator, Input};
 
-/// What the devices of a job copy need to work through micro-batches and to send each other activations.
+/// What the devices of a job copy need to send each other activations, and to work through micro-batches.
 #[derive(Debug, Default)]
 pub(crate) struct Spread {
     /// Number of micro-batches in a batch.
@@ -20,17 +22,22 @@ pub(crate) struct Spread {
     pub(crate) step_of: StepOf,
     /// Relative speed of the GPUs of the cluster's first nodes; step times are divided by it.
     pub(crate) speed: f64,
-    /// State of each device of the job copy; `first` is the first of these devices. Empty if model copies compute on whole
-    /// batches.
+    /// State of each device of the job copy; `first` is the first of these devices. Empty if each model copy is
+    /// a single device that computes on whole batches.
     pub(crate) parts: Vec<ParallelDevice>,
     pub(crate) first: DeviceId,
     /// Number of GPUs of each device.
     pub(crate) ranks: u32,
-    /// Bytes that each GPU sends to the next stage for a micro-batch [B].
+    /// Bytes that each GPU sends to the next stage at a time, for a micro-batch or a whole batch [B].
     pub(crate) bytes: f64,
+    /// Latency of the links inside a node, if all stages of a model copy are on one node and send over these links; otherwise they
+    /// send over the routes between ranks.
+    pub(crate) inside: Option<Delay>,
     /// Pairs (sending stage, receiving stage) of the stages of a model copy.
     pub(crate) neighbours: Vec<(usize, usize)>,
     pub(crate) books: ParallelOutcome,
+    /// Whether reports show `books`.
+    pub(crate) shown: bool,
 }
 
 /// The state of a device that is a stage of a model copy.
@@ -52,6 +59,15 @@ pub(crate) struct ParallelDevice {
     pub(crate) swapping: u32,
 }
 
+impl ParallelDevice {
+    /// Returns a stage that computes on whole batches, with the communicators `all` of all model copies.
+    fn of_whole_batches(all: Ids<CommunicatorRun>) -> ParallelDevice {
+        let mut communicators = <[_; Communicator::ALL.len()]>::default();
+        communicators[Communicator::Data as usize] = all;
+        ParallelDevice { communicators, received: vec![VecDeque::new()], ..Default::default() }
+    }
+}
+
 /// The transfers of a device in one direction, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
@@ -62,7 +78,12 @@ pub(crate) struct Sending {
 }
 
 impl Spread {
-    /// Returns the state of device `d`.
+    /// Returns the state of device `d`; `None` if each model copy is a single device that computes on whole batches.
+    pub(super) fn get(&self, d: DeviceId) -> Option<&ParallelDevice> {
+        self.parts.get((d - self.first) as usize)
+    }
+
+    /// Returns the state of device `d`, of a spread model copy.
     pub(super) fn part_of(&self, d: DeviceId) -> &ParallelDevice {
         &self.parts[(d - self.first) as usize]
     }
@@ -72,9 +93,10 @@ impl Spread {
         &mut self.parts[(d - self.first) as usize]
     }
 
-    /// Returns whether model copies are spread over GPUs.
-    pub(crate) fn is_used(&self) -> bool {
-        !self.parts.is_empty()
+    /// Makes `devices` stages of model copies that compute on whole batches. `all` are the communicators of all model copies.
+    pub(crate) fn add_stages(&mut self, devices: Ids<Device>, all: Ids<CommunicatorRun>) {
+        self.first = devices.start;
+        self.parts = devices.iter().map(|_| ParallelDevice::of_whole_batches(all)).collect();
     }
 
     /// Returns the pairs of GPU numbers in which the first GPU sends to the second, from stage to stage, in model copies of
