@@ -212,6 +212,97 @@ fn each_gpu_sends_the_root_gpu_one_gradient_sum_for_all_its_learners() {
     near(of("2") - of("1"), on_gpu(2.0).1, "the sum");
 }
 
+/// Four parameter servers on the GPUs' node.
+const SERVERS: &str =
+    "{ parameter-server = { parameters = \"10 MB\", server = { placement = \"with-workers\" } } }";
+/// Two parameter servers on nodes of their own, whose NICs of 10 GB/s are the only limit.
+const NICS: [(&str, &str); 2] = [
+    ("cluster.network.nic", "\"10 GB/s\""),
+    (
+        SYNC,
+        "{ parameter-server = { parameters = \"10 MB\", servers = 2, server = { nic = \"2 GB/s\" } } }",
+    ),
+];
+
+#[test]
+fn each_gpu_pushes_one_gradient_sum_of_its_learners_to_the_parameter_servers() {
+    // System: k learners on each of 4 GPUs, two synchronous servers with NICs of 2 GB/s. Expectation: each GPU pushes and
+    // pulls 10 MB, half to and from each server, whatever k: 4 · 5 MB through each NIC each way, after 10 µs. Before the push
+    // come the steps and the sum.
+    for (k, number) in NUMBERS {
+        let (compute, sum) = on_gpu(k);
+        let exchange = 2.0 * 4.0 * 5e6 / 2e9 + 2.0 * 10e-6;
+        let job = run(&[&NICS[..], &[(NUMBER, number)]].concat()).jobs.remove(0);
+        near(step(&job), compute + sum + exchange, number);
+        let books = job.sync.clone().expect("servers");
+        assert_eq!((books.pushed, books.updates), (60 * 4 * 10_000_000, 60 * 4), "{number}");
+        assert!(job.steps.iter().all(|of| of.samples as f64 == 4.0 * k * 16.0), "{number}");
+    }
+}
+
+#[test]
+fn learners_beside_asynchronous_servers_account_for_all_samples_and_all_time() {
+    // System: two learners on each of 4 GPUs whose steps vary; servers for which no GPU waits for another. Expectation:
+    // each sample is counted once, and compute and stalls fill the time.
+    let servers = SERVERS.replace(", server = {", ", consistency = \"asynchronous\", server = {");
+    let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.3 } }");
+    let of = |sync: &str| run(&[(NUMBER, "2"), jitter, (SYNC, sync)]).jobs.remove(0);
+    let (apart, together) = (of(&servers), of(SERVERS));
+    let samples: u64 = apart.steps.iter().map(|of| of.samples).sum();
+    assert_eq!((apart.steps.len(), samples), (60, 60 * 4 * 2 * 16));
+    let stalls: f64 = apart.stalls.iter().map(|of| of.seconds).sum();
+    let compute: f64 = apart.steps.iter().map(|of| of.compute).sum();
+    near(stalls + compute, apart.steps[59].end - apart.start, "all of the time");
+    assert!(step(&apart) < 0.95 * step(&together), "{} and {}", step(&apart), step(&together));
+}
+
+#[test]
+fn learners_beside_servers_resume_from_a_checkpoint_after_a_failure() {
+    // System: two learners on each GPU, a checkpoint every 10 steps in no time, a failure in step 26. Expectation: six steps
+    // are lost, and each sample is trained on once.
+    let whole = run(&[&NICS[..], &[(NUMBER, "2")]].concat()).jobs.remove(0);
+    let failed = whole.steps[25].end - 1e-4;
+    let times = format!("{{ at = [\"{failed} s\"], restart = \"1 s\" }}");
+    let job = run(&[
+        &NICS[..],
+        &[
+            (NUMBER, "2"),
+            ("job.checkpoint", "{ steps = 10, bytes = \"0 B\" }"),
+            ("job.failures", &times),
+        ],
+    ]
+    .concat())
+    .jobs
+    .remove(0);
+    let recovery = job.recovery.expect("failures");
+    assert_eq!((job.steps.len(), recovery.failures), (60, 1));
+    near(recovery.lost_seconds, failed - whole.steps[19].end, "lost");
+    assert_eq!(job.steps.iter().map(|of| of.samples).sum::<u64>(), 60 * 4 * 2 * 16);
+}
+
+#[test]
+fn a_gpu_compresses_the_sum_that_its_learners_push_to_servers_once() {
+    // System: as above, but each GPU compresses 10 MB to 2.5 MB at 5 GB/s before it pushes. Expectation: 2 ms once, a
+    // quarter of the push, and the whole pull.
+    let coding = "compression = { quantised = { ratio = 0.25, compress = \"5 GB/s\" } }";
+    let sync = NICS[1].1.replace("servers = 2", &format!("{coding}, servers = 2"));
+    for (k, number) in NUMBERS {
+        let (compute, sum) = on_gpu(k);
+        let exchange = 1.25 * 4.0 * 5e6 / 2e9 + 2.0 * 10e-6;
+        let found = time(&[NICS[0], (NUMBER, number), (SYNC, &sync)]);
+        near(found, compute + sum + 2e-3 + exchange, number);
+    }
+}
+
+#[test]
+fn learners_add_gradients_of_several_steps_before_their_gpu_sums_them() {
+    // System: two learners on each of 4 GPUs that add up the gradients of three steps. Expectation: as local SGD with three
+    // steps between exchanges.
+    let (compute, sum) = on_gpu(2.0);
+    let steps = run(&[(NUMBER, "2"), ("job.accumulation", "3")]).jobs[0].steps.clone();
+    near((steps[59].end - steps[2].end) / 57.0, compute + (sum + RING) / 3.0, "every third");
+}
+
 #[test]
 fn reports_state_the_bytes_exchanged_and_a_bottleneck_in_gpu_memory_bandwidth() {
     let two = report(&[(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")]);
@@ -251,14 +342,13 @@ fn gradient_collective_settings_on_one_gpu_are_reported_as_ineffective() {
 
 #[test]
 fn synchronisation_methods_that_learners_do_not_support_are_refused() {
-    // Expectation: each exchange is refused.
+    // Expectation: an error that says why.
     let (two, auto) = ((NUMBER, "2"), (NUMBER, "{ auto = {} }"));
-    let servers = "{ parameter-server = { parameters = \"10 MB\" } }";
     let elastic = "{ elastic-averaging = { parameters = \"10 MB\", period = 10 } }";
     let local = "{ allreduce = { gradients = \"10 MB\", period = 10 } }";
     for (number, sync, words) in [
-        (two, servers, "not simulated with parameter servers"),
-        (two, elastic, "not simulated with parameter servers"),
+        (two, elastic, "a GPU exchanges one model with the centre"),
+        (auto, SERVERS, "with parameter servers each GPU goes on by itself"),
         (auto, local, "exchanges has no model of its own"),
     ] {
         let found = refused(&[number, (SYNC, sync)]);

@@ -257,6 +257,11 @@ impl SyncSettings {
         }
     }
 
+    /// Returns whether model copies exchange the parameters of models of their own through servers.
+    pub(super) fn moves_own_models(&self) -> bool {
+        matches!(self, Self::ElasticAveraging(_))
+    }
+
     /// Checks the settings of the table at document node `at` for the model that `of` describes, and returns them;
     /// `None` if they are wrong.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {

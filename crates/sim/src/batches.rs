@@ -42,10 +42,7 @@ impl Jobs {
         {
             lineage.take(device.model, device.next, taken);
         }
-        match &mut job.servers {
-            Some(servers) => servers.add_fresh(device.model, device.next, fresh),
-            None => job.add_fresh(device.next, fresh),
-        }
+        job.add_fresh(device.model, device.next, fresh);
         device.input.missing = missing;
         if job.recovery.is_some() && job.takes_ahead() {
             let saved = job.saved_steps(device.model);

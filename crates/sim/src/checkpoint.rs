@@ -21,8 +21,8 @@ use super::lineage::Trained;
 pub(super) struct Saved {
     /// Number of complete steps.
     pub(super) steps: u64,
-    /// Number of complete steps of each model copy, if model copies exchange with parameter servers and thus may be at
-    /// different steps; `staleness` is the histogram of the staleness of updates.
+    /// Number of complete steps of each model copy, if each trains by itself; `staleness` is the histogram of the staleness of
+    /// updates on parameter servers.
     pub(super) own: Vec<u64>,
     pub(super) staleness: BTreeMap<u64, u64>,
     /// Numbers of samples and batches that were trained on, for each loader.
@@ -152,30 +152,27 @@ impl JobRun {
 
     /// Returns the number of complete steps of model copy `model`.
     pub(super) fn steps_of(&self, model: u32) -> u64 {
-        match &self.servers {
-            Some(servers) => servers.finished_by(model),
-            None => self.steps.completed(),
-        }
+        let own = self.tally.own_steps().get(model as usize);
+        own.copied().unwrap_or(self.steps.completed())
     }
 
     /// Returns whether the last complete step left a state that a checkpoint can save: a state on which independently training
     /// model copies agreed, or one that parameter servers hold. Learners that average models begin their checkpoints after
     /// averages instead.
     pub(super) fn has_state(&self) -> bool {
-        let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
-        let agreed = !together || self.steps.completed().is_multiple_of(self.plan.period);
+        let agreed = self.goes_beyond() || self.steps.completed().is_multiple_of(self.plan.period);
         self.averaging.is_none() && agreed
     }
 
     /// Returns whether a model copy may take batches for later steps while other model copies have not completed the steps that
     /// a checkpoint contains.
     pub(super) fn takes_ahead(&self) -> bool {
-        self.plan.window > 1 || self.servers.is_some()
+        self.plan.window > 1 || self.trains_apart()
     }
 
     /// Returns whether fresh samples are counted when a device takes them, instead of when their step is complete.
     pub(super) fn counts_taken(&self) -> bool {
-        self.plan.period == 1 && self.averaging.is_none() && self.servers.is_none()
+        self.plan.period == 1 && self.averaging.is_none() && !self.trains_apart()
     }
 }
 
@@ -247,10 +244,9 @@ impl Jobs {
         }
     }
 
-    /// Returns the number of steps of each model copy of job copy `j`, if they exchange with servers.
+    /// Returns the number of steps of each model copy of job copy `j`, if each trains by itself.
     pub(super) fn own_steps(&self, j: JobId) -> Vec<u64> {
-        let servers = self.jobs[j].servers.iter();
-        servers.flat_map(|servers| servers.finished()).collect()
+        self.jobs[j].tally.own_steps().to_vec()
     }
 
     /// Ends the pause in which the state of job copy `j` was copied, and begins to write it.
@@ -327,7 +323,7 @@ impl Jobs {
         if job.finished {
             return;
         }
-        if job.servers.is_some() {
+        if job.trains_apart() {
             return self.end_saving_by_servers(env, j, since);
         }
         for d in job.parts.devices {

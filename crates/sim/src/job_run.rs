@@ -9,7 +9,6 @@ use forebay_model::random::Sampler;
 use forebay_scenario::{BatchInterval, Goal};
 
 use super::averaging::AveragingRun;
-use super::barrier::Barrier;
 use super::communication::{CommunicatorRun, Pieces, ServerRun, UpdateRun};
 use super::core_steps::CpuThreads;
 use super::device::Device;
@@ -21,6 +20,7 @@ use super::loader::LoaderRun;
 use super::program::{Programs, Spread};
 use super::recovery::RecoveryRun;
 use super::staging::Staging;
+use super::tally::Tally;
 
 /// One copy of a job: its parts, its plan, and the state of its ranks.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) struct JobRun {
     /// Failures, checkpoints and restarts, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
     pub(super) open: OpenSteps,
-    pub(super) barrier: Barrier,
+    pub(super) tally: Tally,
     pub(super) finished: bool,
     pub(super) steps: Steps,
 }
@@ -118,7 +118,17 @@ impl JobRun {
 
     /// Returns the number of model copies that are in use.
     pub(super) fn models(&self) -> u32 {
-        self.barrier.parties() / self.stages()
+        match &self.tally {
+            Tally::Together(barrier) => barrier.parties() / self.stages(),
+            Tally::Apart(apart) => apart.models(),
+        }
+    }
+
+    /// Returns the devices on GPU number `gpu` of the job copy, whose model copies are not split: one for each learner.
+    pub(super) fn devices_of_gpu(&self, gpu: u32) -> Ids<Device> {
+        let most = self.learners.most;
+        let first = self.parts.devices.start + gpu * most;
+        Ids::new(first, first + most)
     }
 
     /// Returns the number of pipeline stages of each model copy.
@@ -160,21 +170,29 @@ impl JobRun {
 
     /// Returns whether model copies can be at different steps.
     pub(super) fn ranks_may_diverge(&self) -> bool {
-        self.plan.period > 1 || self.servers.is_some()
+        self.plan.period > 1 || self.trains_apart()
     }
 
-    /// Counts `samples` fresh samples that a model copy takes for `step`.
-    pub(super) fn add_fresh(&mut self, step: u64, samples: u64) {
-        match self.plan.period > 1 || self.averaging.is_some() {
-            true => *self.open.fresh.entry(step).or_default() += samples,
-            false => self.steps.add_fresh(samples),
+    /// Returns whether each model copy goes on by itself, whatever step the others are at.
+    pub(super) fn trains_apart(&self) -> bool {
+        self.tally.apart().is_some()
+    }
+
+    /// Counts `samples` fresh samples that model copy `model` takes for `step`.
+    pub(super) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
+        match &mut self.tally {
+            Tally::Apart(apart) => apart.add_fresh(model, step, samples),
+            Tally::Together(_) if self.plan.period > 1 || self.averaging.is_some() => {
+                *self.open.fresh.entry(step).or_default() += samples;
+            }
+            Tally::Together(_) => self.steps.add_fresh(samples),
         }
     }
 
     /// Returns whether a model copy may begin `step`, given the progress of the other model copies.
     pub(super) fn may_begin(&self, step: u64) -> bool {
         let round = step - step % self.plan.period;
-        let others = self.servers.is_some() || round < self.steps.completed() + self.plan.window;
+        let others = self.trains_apart() || round < self.steps.completed() + self.plan.window;
         others && step < self.learners.held_at
     }
 
@@ -187,14 +205,17 @@ impl JobRun {
     /// Returns whether all model copies have waited for each other after the last complete step, so that none has begun a later
     /// step.
     pub(super) fn is_in_step(&self) -> bool {
-        self.servers.is_none() && self.meets_after(self.steps.completed())
+        !self.trains_apart() && self.meets_after(self.steps.completed())
     }
 
-    /// Returns whether `step` comes right after the job's last step. No model copy may begin such a step. Always false if model
-    /// copies exchange asynchronously with parameter servers.
+    /// Returns whether `step` comes right after the job's last step, and no model copy may begin such a step.
     pub(super) fn is_beyond(&self, step: u64) -> bool {
-        let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
-        together && step == self.plan.goal.steps
+        step == self.plan.goal.steps && !self.goes_beyond()
+    }
+
+    /// Returns whether a model copy may do more steps than the job has, because the steps of all model copies together count.
+    pub(super) fn goes_beyond(&self) -> bool {
+        self.tally.apart().is_some_and(|apart| apart.goes_beyond)
     }
 
     /// Returns the number of samples in `step` of `model` after the step has ended, and drops the entry for a smaller batch in

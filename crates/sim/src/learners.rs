@@ -9,6 +9,7 @@ use super::device::State;
 use super::env::Env;
 use super::index::JobId;
 use super::jobs::Jobs;
+use super::tally::Tally;
 
 /// Value of `held_at` when no learner is held.
 const NEVER: u64 = u64::MAX;
@@ -18,7 +19,7 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct LearnersRun {
     /// Current number of learners on each GPU; `most` is the maximum.
     pub(super) number: u32,
-    most: u32,
+    pub(super) most: u32,
     /// The policy that chooses the number of learners; `None` once it has decided.
     tuning: Option<Tuning>,
     /// Time and step at which the current throughput window began.
@@ -129,10 +130,12 @@ impl Jobs {
     fn change_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let (completed, number) = (job.steps.completed(), job.learners.next);
-        let gpus = job.barrier.parties() / job.learners.number;
+        let gpus = job.models() / job.learners.number;
         (job.learners.number, job.learners.held_at) = (number, NEVER);
         job.learners.begin_window(env.now, completed);
-        job.barrier.set_parties(gpus * number);
+        if let Tally::Together(barrier) = &mut job.tally {
+            barrier.set_parties(gpus * number);
+        }
         job.steps.share_among(f64::from(number) / f64::from(job.learners.most));
         for d in job.parts.devices {
             let device = &mut self.devices[d];

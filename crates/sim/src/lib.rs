@@ -33,11 +33,10 @@
 //!   host's memory,
 //! - `communication`: collectives of model copies, and parameter servers, on the same network,
 //! - `jobs`: the owner of all job copies; `job_run`: one job copy; `program`: what each rank does in a step, op by op, and the
-//!   interpreter of all programs; `trainer`: begin and end of steps; `barrier`: the barrier between model copies; `device`:
+//!   interpreter of all programs; `trainer`: begin and end of steps; `tally`: which steps are complete, with `barrier`; `device`:
 //!   accelerators; `batches`: hand-over of batches from loaders to devices; `load`: their copies to devices; `core_steps`:
-//!   steps on the node's cores; `launch`: host-side work of trainers;
-//!   `waits`: stalls of devices other than for batches; `gpus`: GPUs shared by several devices and loaders; `occupied`: their
-//!   occupancy; `buffers`: buffers that learners share; `learners`: number of learners on each GPU; `averaging`: averaging of
+//!   steps on the node's cores; `launch`: host-side work of trainers; `waits`: stalls of devices other than for batches; `gpus`:
+//!   GPUs shared by several devices and loaders; `occupied`: their occupancy; `buffers`: buffers that learners share; `learners`: number of learners on each GPU; `averaging`: averaging of
 //!   their models; `recovery`: failures and restarts; `abort`: the end of everything in progress; `checkpoint`: checkpoints;
 //!   `lineage`: which samples were trained on; `workflow`: jobs that begin when others have ended,
 //! - `staging`, `background`, `fault`: the owners of these names; `resource`: shared resources in reports, with `energy`;
@@ -63,8 +62,12 @@
 //! comes from a formula, or they are simulated transfer by transfer over the links that data use
 //! (`communication::communicator`, `exchange`). At the end of a collective, `Communicators` reports it, and `Jobs` wakes the
 //! ranks whose op `Await` waits for it. Their stall is attributed to the rank that started last until it has started, and to
-//! communication after that (`program::waits`). With parameter servers, `Push` sends buckets to them and `AwaitPull` waits for
-//! parameters (`communication::push`, `servers`).
+//! communication after that (`program::waits`). Gradients that no op awaits hold up the end of the step: it is complete when all
+//! devices have ended it (`tally`), all collectives are over, and the update has been made (`communication::sync`, `root`).
+//!
+//! With parameter servers, `Offer` pushes the buckets to them instead, and `AwaitPull` waits for parameters
+//! (`communication::push`, `servers`). The device goes on at once (`GoOn`); its step counts when the servers have added its
+//! gradients (`tally`).
 //!
 //! # How to add
 //!
@@ -156,6 +159,7 @@ mod staging;
 mod station;
 mod storages;
 mod table;
+mod tally;
 mod team;
 mod tiers;
 mod trainer;

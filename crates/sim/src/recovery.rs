@@ -157,6 +157,7 @@ impl JobRun {
         self.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
         recovery.lose(failed, self.steps.last_end());
         let saved = &recovery.saved;
+        self.tally.restart(&saved.own);
         if let Some(servers) = &mut self.servers {
             servers.restart(&saved.own, saved.staleness.clone());
         }
@@ -253,7 +254,6 @@ impl Jobs {
         let job = &mut self.jobs[j];
         job.open.smaller.clear();
         job.open.fresh.clear();
-        job.barrier.reset();
         for l in job.parts.loaders {
             let loader = &mut self.loaders[l];
             loader.waiters.clear();

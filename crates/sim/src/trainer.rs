@@ -7,11 +7,12 @@
 use forebay_model::random::Purpose;
 use forebay_report::QueueTotals;
 
-use super::device::{Device, State};
+use super::device::State;
 use super::env::Env;
 use super::event::{Delay, Event};
 use super::index::{DeviceId, JobId};
 use super::jobs::Jobs;
+use super::tally::Tally;
 
 impl Jobs {
     /// Begins the training of job copy `j`.
@@ -135,39 +136,44 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// Ends the step of device `d`: device and trainer have finished.
-    pub(super) fn end_step(&mut self, env: &mut Env, d: DeviceId) {
+    /// Lets device `d` leave its step for the next one; returns the step.
+    fn leave_step(&mut self, env: &mut Env, d: DeviceId) -> u64 {
         self.leave_input(d);
         let device = &mut self.devices[d];
-        device.op.at = 0;
-        let (j, step) = (device.job, device.next);
-        device.next += 1;
-        device.state = State::Idle;
-        device.since = env.now;
+        let step = device.next;
+        (device.op.at, device.next) = (0, step + 1);
+        (device.state, device.since) = (State::Idle, env.now);
+        step
+    }
+
+    /// Lets device `d` go on to its next step; its step counts when servers have added its gradients.
+    pub(super) fn go_on(&mut self, env: &mut Env, d: DeviceId) {
+        self.leave_step(env, d);
+        self.trace_device(env, d, "waiting");
+        self.try_start(env, d);
+    }
+
+    /// Ends the step of device `d`: device and trainer have finished.
+    pub(super) fn end_step(&mut self, env: &mut Env, d: DeviceId) {
+        let step = self.leave_step(env, d);
+        let device = &mut self.devices[d];
+        let (j, model) = (device.job, device.model);
         let averages = self.jobs[j].averaging.as_ref().is_some_and(|of| of.is_due(step + 1));
         if averages {
             device.state = State::Averaging;
         }
         self.trace_device(env, d, "waiting");
-        if self.jobs[j].servers.is_some() {
-            self.end_step_by_itself(env, d, step);
-        } else if self.jobs[j].barrier.arrive(step) {
+        let last = match &mut self.jobs[j].tally {
+            Tally::Together(barrier) => barrier.arrive(step),
+            Tally::Apart(_) => false,
+        };
+        if last {
             self.complete_step(env, j, d);
-        } else {
+        } else if !self.jobs[j].trains_apart() || !self.end_own_step(env, j, model, step) {
             self.try_start(env, d);
         }
         if averages {
             self.average(env, d);
-        }
-    }
-
-    /// Ends `step` of device `d`, whose model copy exchanges with servers; its pushes may still be in transfer.
-    fn end_step_by_itself(&mut self, env: &mut Env, d: DeviceId, step: u64) {
-        let Device { job, model, .. } = self.devices[d];
-        let servers = self.jobs[job].servers.as_ref();
-        let pushes = servers.is_some_and(|servers| servers.pieces.exchanges(step));
-        if pushes || !self.end_own_step(env, job, model, step) {
-            self.try_start(env, d);
         }
     }
 

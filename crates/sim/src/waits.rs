@@ -47,10 +47,10 @@ impl Jobs {
         let Device { job, model, .. } = self.devices[d];
         let job = &self.jobs[job];
         let mut pieces = Vec::new();
-        let held = job.servers.as_ref().and_then(|servers| servers.held(model));
+        let held = job.servers.as_ref().and_then(|servers| servers.held(servers.worker_of(model)));
         let held = held.filter(|held| held.until > from);
         if let Some(Held { by, began, until }) = held {
-            let peer = job.parts.devices.start + by;
+            let peer = job.devices_of_gpu(by).start;
             self.wait_for_peer(peer, began, (from, until.min(to)), &mut pieces);
         }
         let start = held.map_or(from, |held| held.until.min(to));
@@ -134,7 +134,7 @@ impl Jobs {
                     let cause = StallCause::own(cause);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
-                State::Idle | State::AwaitingParameters if self.jobs[j].servers.is_some() => {
+                State::Idle | State::AwaitingParameters if self.jobs[j].trains_apart() => {
                     let pieces = self.wait_for_parameters(d, start, end);
                     pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
                 }

@@ -74,7 +74,10 @@ impl Job {
         let unlike = [
             (self.device != Device::Accelerator, "the steps run on cores"),
             (self.is_split(), "the model is split over stages or GPUs"),
-            (self.accumulation > 1, "gradients of several steps are added up"),
+            (
+                self.accumulation > 1 && self.averaging().is_some(),
+                "gradients of several steps are added up, but the learners that average exchange none",
+            ),
         ];
         unlike.into_iter().filter(|(is, _)| *is).map(|(_, why)| why)
     }
@@ -88,12 +91,11 @@ impl Job {
         alone && self.learners.tuning.is_none() && self.unlike_learners().next().is_none()
     }
 
-    /// Returns whether the learners of each GPU sum their gradients on it, before GPUs reduce gradients among each
-    /// other.
+    /// Returns whether the learners of each GPU sum their gradients on it, before GPUs exchange gradients.
     #[must_use]
     pub fn sums_gradients(&self) -> bool {
-        let reduces = |sync: &Sync| sync.averaging.is_none() && sync.servers.is_none();
-        self.learners.most > 1 && self.sync.as_ref().is_some_and(reduces)
+        let exchanges = |sync: &Sync| sync.averaging.is_none();
+        self.learners.most > 1 && self.sync.as_ref().is_some_and(exchanges)
     }
 
     /// Returns whether learners move models or gradients in the memory of their GPU.
@@ -220,7 +222,11 @@ impl Rules<'_> {
         for why in job.unlike_learners() {
             refuse(at, format!("forebay cannot simulate that {named} while {why}"), remedy);
         }
-        if let Some((what, remedy)) = self.unlike_sums(job) {
+        let own = self.settings.sync.get().is_some_and(SyncSettings::moves_own_models);
+        if own && job.learners.most > 1 {
+            let what = "each learner has a model of its own, but a GPU exchanges one model with the centre";
+            refuse(at, what.to_owned(), "write `[job.sync.model-averaging]`");
+        } else if let Some((what, remedy)) = self.unlike_tuning(job) {
             refuse(at, what.to_owned(), remedy);
         }
         if job.learners.tuning.is_some() && job.batch_interval != BatchInterval::Every(1.0) {
@@ -229,15 +235,15 @@ impl Rules<'_> {
         }
     }
 
-    /// Returns, if the exchange of gradients between learners is not simulated, the reason and a remedy. Returns `None`
-    /// if the exchange is simulated, or if models are averaged instead of gradients.
-    fn unlike_sums(&self, job: &Job) -> Option<(&'static str, &'static str)> {
+    /// Returns, if a policy cannot change the number of learners because GPUs do not meet in each step, the reason and a
+    /// remedy. Models that are averaged meet at the averages.
+    fn unlike_tuning(&self, job: &Job) -> Option<(&'static str, &'static str)> {
         let sync = job.sync.as_ref().filter(|sync| sync.averaging.is_none())?;
-        let apart = job.learners.tuning.is_some() && sync.interval > 1;
-        let remedy = "write `[job.sync.allreduce]` or `[job.sync.model-averaging]`";
+        job.learners.tuning?;
         if sync.servers.is_some() {
-            Some(("several learners on a GPU are not simulated with parameter servers", remedy))
-        } else if apart {
+            let what = "a policy compares steps that all GPUs do together, but with parameter servers each GPU goes on by itself";
+            Some((what, "write a fixed number of `learners`, or `[job.sync.allreduce]`"))
+        } else if sync.interval > 1 {
             let what =
                 "a learner that the policy adds between two exchanges has no model of its own";
             Some((what, "leave out `period`, or write a fixed number of `learners`"))

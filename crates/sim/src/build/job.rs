@@ -10,6 +10,7 @@ use crate::job_run::{JobRun, OpenSteps, Parts, Plan};
 use crate::launch::LaunchRun;
 use crate::learners::LearnersRun;
 use crate::program::{Exchange, Programs, Replica, Spread, replica};
+use crate::tally::{Apart, Tally};
 use crate::workflow::Waiting;
 use forebay_engine::Time;
 use forebay_metrics::{Steps, Timeline};
@@ -19,6 +20,7 @@ use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, L
 use super::Builder;
 use super::cores::speed_alone;
 use super::parallel::Stages;
+use super::pieces::pieces;
 use super::sync::Synchronised;
 
 /// A job copy being built.
@@ -68,6 +70,7 @@ impl Builder<'_> {
         let mut ways_of_ranks = None;
         if let Some((servers, ways)) = self.servers(&of, copy, node) {
             (run.servers, ways_of_ranks) = (Some(servers), Some(ways));
+            run.plan.pieces = job.sync.as_ref().map_or(Pieces::default(), pieces);
         }
         run.recovery = self.recovery(&of, node, loader, ways_of_ranks.as_deref());
         if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
@@ -135,12 +138,19 @@ impl Builder<'_> {
         };
         let speed = if threads.is_none() { node.gpu_speed } else { 1.0 };
         let stage_times = self.stage_times(job, speed);
-        let stages_of_model = stage_times.len().max(1) as u32;
         let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
         let stages = if overlap { stage_times.len() as u64 } else { 1 };
         // A learner that trains on has at most one average less than the slowest one.
         let window = job.averaging().map_or(stages, |of| 2 * of.period);
         let spread = self.spread_inside(job);
+        let models = job.ranks().saturating_mul(job.learners.first());
+        let tally = match job.servers() {
+            Some(servers) => Tally::Apart(Apart::new(models, servers.slack != Some(0))),
+            None => Tally::Together(Barrier::new(
+                models.saturating_mul(stage_times.len().max(1) as u32),
+                window.max(job.interval()) as u32,
+            )),
+        };
         let plan = Plan {
             batch: job.batch,
             interval: job.batch_interval,
@@ -169,10 +179,7 @@ impl Builder<'_> {
             spread,
             recovery: None,
             open: OpenSteps::default(),
-            barrier: Barrier::new(
-                job.ranks().saturating_mul(job.learners.first()).saturating_mul(stages_of_model),
-                window.max(job.interval()) as u32,
-            ),
+            tally,
             finished: false,
             steps: steps_of(job, of.start),
         }
@@ -228,8 +235,7 @@ impl Builder<'_> {
 
 /// Returns the programs of model copies that compute on whole batches.
 fn replica_programs(job: &Job, run: &JobRun) -> Programs {
-    let servers = run.servers.as_ref().map(|servers| &servers.pieces);
-    let pieces = servers.or((!run.plan.pieces.all().is_empty()).then_some(&run.plan.pieces));
+    let pieces = Some(&run.plan.pieces).filter(|pieces| !pieces.all().is_empty());
     let exchange = match (&run.servers, &run.averaging, pieces) {
         (Some(_), ..) => Exchange::Servers,
         (None, None, Some(_)) => Exchange::Collectives,

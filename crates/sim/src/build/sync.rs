@@ -141,10 +141,8 @@ impl Builder<'_> {
             (Span::from_seconds(before), (0..).zip(parts).filter_map(shard).collect())
         };
         let buckets = sync.buckets.iter().zip(&servers.parts).map(bucket).collect();
-        let slack = servers.slack.unwrap_or(u64::MAX);
-        let pieces = pieces::pieces(sync);
-        let mut run =
-            ServerRun::new(of.number, pieces, slack, [workers, servers.number()], buckets);
+        let every = (sync.interval, servers.slack.unwrap_or(u64::MAX));
+        let mut run = ServerRun::new(of.number, every, [workers, servers.number()], buckets);
         run.tracks = self.server_tracks(&format!("{}[{copy}] servers", job.name));
         Some((Box::new(run), Box::new(ways)))
     }

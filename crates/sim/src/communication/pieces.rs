@@ -16,9 +16,6 @@ pub(crate) struct Piece {
     pub(crate) bytes: f64,
 }
 
-/// The single piece of a step without an exchange.
-const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes: 0.0 };
-
 /// The pieces of a step that ends with an exchange. One in `interval` steps ends with an exchange; the other steps have a
 /// single piece.
 #[derive(Debug, Clone, Default)]
@@ -69,38 +66,8 @@ impl Pieces {
         self.all.len()
     }
 
-    /// Returns whether `step` ends with an exchange.
-    pub(crate) fn exchanges(&self, step: u64) -> bool {
-        (step + 1).is_multiple_of(self.interval)
-    }
-
-    /// Returns whether `step` is the first one after an exchange.
-    pub(super) fn opens(&self, step: u64) -> bool {
-        step.is_multiple_of(self.interval)
-    }
-
-    /// Returns the number of exchanges that end before `step`.
-    pub(super) fn round(&self, step: u64) -> u64 {
-        step / self.interval
-    }
-
-    /// Returns the step that ends with exchange number `round`.
-    pub(super) fn last_of(&self, round: u64) -> u64 {
-        (round + 1) * self.interval - 1
-    }
-
-    /// Returns piece number `piece` of `step`.
-    pub(crate) fn at(&self, step: u64, piece: u32) -> Piece {
-        if self.exchanges(step) { self.all[piece as usize] } else { WHOLE }
-    }
-
     /// Returns piece number `piece` of a step that ends with an exchange.
     pub(super) fn of_exchange(&self, piece: u32) -> Piece {
         self.all[piece as usize]
-    }
-
-    /// Returns whether piece number `piece` is the last one of `step`.
-    pub(crate) fn is_last(&self, step: u64, piece: u32) -> bool {
-        !self.exchanges(step) || piece as usize + 1 == self.all.len()
     }
 }

@@ -5,6 +5,7 @@ use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
 use crate::index::{DeviceId, JobId, MessageId};
 use crate::jobs::Jobs;
+use crate::tally::Tally;
 use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
@@ -26,11 +27,14 @@ impl Jobs {
     }
 
     /// Pushes the buckets that are ready after device `d` has computed a piece of a step.
-    pub(crate) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
-        let device = &self.devices[d];
-        let (j, worker) = (device.job, device.model);
-        let Some(servers) = &mut self.jobs[j].servers else { return };
-        for bucket in servers.segment_done(env.now, worker, device.next, piece) {
+    pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+        let Device { job: j, model, .. } = self.devices[d];
+        let job = &mut self.jobs[j];
+        let (made, last) = (job.plan.pieces.of_exchange(piece).made, job.plan.pieces.number());
+        let ends = piece as usize + 1 == last;
+        let Some(servers) = &mut job.servers else { return };
+        let worker = servers.worker_of(model);
+        for bucket in servers.segment_done(env.now, worker, made, ends) {
             let Some(servers) = &mut self.jobs[j].servers else { return };
             if let Some(before) = servers.queue(worker, bucket) {
                 self.push_after(env, d, before);
@@ -47,10 +51,10 @@ impl Jobs {
 
     /// Pushes the first bucket that waits on device `d`.
     pub(crate) fn push_next(&mut self, env: &mut Env, d: DeviceId) {
-        let device = &self.devices[d];
-        let (j, worker) = (device.job, device.model);
+        let Device { job: j, model, .. } = self.devices[d];
         let job = &mut self.jobs[j];
         let Some(servers) = job.servers.as_mut().filter(|_| !job.finished) else { return };
+        let worker = servers.worker_of(model);
         let Some((bucket, next)) = servers.unqueue(worker) else { return };
         for shard in servers.of_bucket(bucket) {
             self.carry(env, j, Parcel { worker, shard, pulled: false, moving: true });
@@ -152,8 +156,10 @@ impl Jobs {
         let (released, over) = servers.add(env.now, shard, worker);
         if over {
             let step = servers.exchanged(worker);
-            if self.end_own_step(env, j, worker, step) {
-                return;
+            for d in self.jobs[j].devices_of_gpu(worker) {
+                if self.end_own_step(env, j, self.devices[d].model, step) {
+                    return;
+                }
             }
         }
         for worker in released {
@@ -161,26 +167,30 @@ impl Jobs {
         }
     }
 
-    /// Handles the end of a pull: a part of the parameters has arrived at a model copy. If it was the last part, the model copy
-    /// goes on.
+    /// Handles the end of a pull: a part of the parameters has arrived at a GPU. If it was the last part, the GPU's learners go
+    /// on.
     fn end_pull(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
         let job = &mut self.jobs[j];
         let Some(servers) = &mut job.servers else { return };
-        let d = job.parts.devices.start + parcel.worker;
-        let all = servers.pulled(parcel.worker);
-        if all && self.devices[d].state == State::AwaitingParameters && !job.is_held() {
-            self.end_parameter_wait(env, env.now, d);
-            self.run_program(env, d);
+        if !servers.pulled(parcel.worker) || job.is_held() {
+            return;
+        }
+        for d in job.devices_of_gpu(parcel.worker) {
+            if self.devices[d].state == State::AwaitingParameters {
+                self.end_parameter_wait(env, env.now, d);
+                self.run_program(env, d);
+            }
         }
     }
 
-    /// Ends `step` of model copy `worker` of job copy `j`; returns true if this ends the job.
-    pub(crate) fn end_own_step(&mut self, env: &mut Env, j: JobId, worker: u32, step: u64) -> bool {
+    /// Ends `step` of model copy `model` of job copy `j`, whose model copies train by themselves; returns true if this ends the
+    /// job.
+    pub(crate) fn end_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> bool {
         let job = &mut self.jobs[j];
-        let samples = job.take_samples(worker, step);
-        let Some(servers) = &mut job.servers else { return false };
-        job.steps.add_fresh(servers.finish(worker, step, samples));
-        let Some(samples) = servers.whole() else { return false };
+        let samples = job.take_samples(model, step);
+        let Tally::Apart(apart) = &mut job.tally else { return false };
+        job.steps.add_fresh(apart.end(model, step, samples));
+        let Some(samples) = apart.whole() else { return false };
         self.record_samples(env, j, samples);
         if self.ends(env, j) {
             return true;
@@ -198,7 +208,8 @@ impl Jobs {
         for d in self.jobs[j].parts.devices {
             let Device { state, model, next, since: from, .. } = self.devices[d];
             let job = &self.jobs[j];
-            let informed = job.servers.as_ref().is_some_and(|of| of.may_begin(model, next));
+            let servers = job.servers.as_ref();
+            let informed = servers.is_some_and(|of| of.may_begin(of.worker_of(model), next));
             match state {
                 State::Idle if !job.is_beyond(next) => {}
                 State::AwaitingParameters if informed => {}

@@ -18,9 +18,10 @@ impl Jobs {
         let job = &mut self.jobs[job];
         let held = job.is_held();
         let Some(servers) = &mut job.servers else { return false };
-        let there = !held && servers.may_begin(model, next);
+        let worker = servers.worker_of(model);
+        let there = !held && servers.may_begin(worker, next);
         if there {
-            servers.begin(env.now, model, next);
+            servers.begin(env.now, worker, next);
         } else {
             self.wait_for_parameters_from(env, d);
         }

@@ -16,14 +16,14 @@ use forebay_scenario::Members;
 
 use super::exchange::Exchange;
 use super::lines::Lines;
-use super::pieces::Pieces;
 use super::shard::Shard;
 use super::worker::{Held, WorkerRun};
 
 /// The state of a job copy's exchanges with parameter servers.
 #[derive(Debug)]
 pub(crate) struct ServerRun {
-    pub(crate) pieces: Pieces,
+    /// Number of steps from one exchange to the next.
+    period: u64,
     /// Number of exchanges by which a model copy may be ahead of the slowest one.
     slack: u64,
     workers: IdVec<WorkerRun>,
@@ -36,10 +36,6 @@ pub(crate) struct ServerRun {
     pub(super) lines: Lines,
     /// For each message, the parcel that it carries.
     pub(super) parcels: BTreeMap<MessageId, Parcel>,
-    /// Number of steps done, summed over model copies. `samples` counts the samples of the steps done since a step of all model
-    /// copies was last reported.
-    done: u64,
-    samples: u64,
     pub(crate) books: SyncOutcome,
     pub(crate) tracks: Option<ServerTracks>,
 }
@@ -69,8 +65,7 @@ impl ServerRun {
     /// servers. `buckets` holds the preparation time and the shards of each bucket.
     pub(crate) fn new(
         job: JobId,
-        pieces: Pieces,
-        slack: u64,
+        (period, slack): (u64, u64),
         [workers, servers]: [u32; 2],
         buckets: Vec<(Span, Vec<Shard>)>,
     ) -> ServerRun {
@@ -83,7 +78,7 @@ impl ServerRun {
         let all = Members::new(0, 1, workers + servers);
         let worker = WorkerRun::new(shards.len() as u32);
         ServerRun {
-            pieces,
+            period,
             slack,
             workers: (0..workers).map(|_| worker.clone()).collect(),
             shards: shards.into_iter().collect(),
@@ -92,16 +87,9 @@ impl ServerRun {
             exchange: Exchange::new((job, None), all),
             lines: Lines::new(workers, servers),
             parcels: BTreeMap::new(),
-            done: 0,
-            samples: 0,
             books: SyncOutcome::default(),
             tracks: None,
         }
-    }
-
-    /// Returns whether training is synchronous: the gradients of all model copies in a step make one update.
-    pub(crate) fn is_synchronous(&self) -> bool {
-        self.slack == 0
     }
 
     /// Returns the numbers of all shards.
@@ -119,6 +107,11 @@ impl ServerRun {
         &self.shards[Id::new(shard)]
     }
 
+    /// Returns the number of the GPU on which model copy number `model` trains; the GPU exchanges for all its learners.
+    pub(crate) fn worker_of(&self, model: u32) -> u32 {
+        model % self.workers.len() as u32
+    }
+
     fn worker(&mut self, worker: u32) -> &mut WorkerRun {
         &mut self.workers[Id::new(worker)]
     }
@@ -133,26 +126,15 @@ impl ServerRun {
     /// Restarts after a failure. Each model copy has done the number of steps in `finished`, with updates of the given
     /// `staleness`; no model copy has parameters, and nothing is in transfer.
     pub(crate) fn restart(&mut self, finished: &[u64], staleness: BTreeMap<u64, u64>) {
-        let pushes: Vec<u64> = finished.iter().map(|steps| self.pieces.round(*steps)).collect();
-        for (worker, (steps, exchanges)) in
-            self.workers.iter_mut().zip(finished.iter().zip(&pushes))
-        {
-            *worker = worker.again(*steps, *exchanges);
+        // The learners of a GPU have done the same exchanges, and the first learners come first.
+        let first = finished.iter().take(self.workers.len());
+        let pushes: Vec<u64> = first.map(|steps| steps / self.period).collect();
+        for (worker, exchanges) in self.workers.iter_mut().zip(&pushes) {
+            *worker = worker.again(*exchanges);
         }
         self.shards.iter_mut().for_each(|shard| shard.restart(&pushes));
-        (self.done, self.samples) = (finished.iter().sum(), 0);
         self.books.updates = staleness.values().sum();
         self.books.staleness = staleness;
-    }
-
-    /// Returns the number of steps that each model copy has done.
-    pub(crate) fn finished(&self) -> impl Iterator<Item = u64> + '_ {
-        self.workers.iter().map(|worker| worker.finished)
-    }
-
-    /// Returns the number of steps that `worker` has done.
-    pub(crate) fn finished_by(&self, worker: u32) -> u64 {
-        self.workers[Id::new(worker)].finished
     }
 
     /// Lets all model copies request all parameters; returns the model copies that may pull now. The same model copies may pull
@@ -164,28 +146,28 @@ impl ServerRun {
 
     /// Returns whether `worker` has the parameters for `step`.
     pub(crate) fn may_begin(&self, worker: u32, step: u64) -> bool {
-        self.workers[Id::new(worker)].may_begin(self.pieces.round(step))
+        self.workers[Id::new(worker)].may_begin(step / self.period)
     }
 
     /// Records that `worker` begins to compute for `step`.
     pub(crate) fn begin(&mut self, now: Time, worker: u32, step: u64) {
         // If several steps precede an exchange, the begin of the first one counts.
-        if self.pieces.opens(step) {
+        if step.is_multiple_of(self.period) {
             let worker = self.worker(worker);
             (worker.began, worker.computed) = (now, None);
         }
     }
 
-    /// Records that `worker` has computed a piece of `step`; returns the numbers of the buckets that are ready now.
+    /// Records that `worker` has computed a piece that makes `made` buckets, which `ends` its computation for an exchange or not;
+    /// returns the numbers of these buckets.
     pub(super) fn segment_done(
         &mut self,
         now: Time,
         worker: u32,
-        step: u64,
-        piece: u32,
+        made: u32,
+        ends: bool,
     ) -> Range<u32> {
-        let (made, buckets) = (self.pieces.at(step, piece).made, self.overhead.len() as u32);
-        let ends = self.pieces.exchanges(step) && self.pieces.is_last(step, piece);
+        let buckets = self.overhead.len() as u32;
         let worker = self.worker(worker);
         if ends {
             worker.computed = Some(now);
@@ -233,7 +215,7 @@ impl ServerRun {
             return false;
         }
         let missed = updates - worker.read;
-        let staleness = if self.is_synchronous() { 0 } else { missed };
+        let staleness = if self.slack == 0 { 0 } else { missed };
         self.books.updates += 1;
         *self.books.staleness.entry(staleness).or_default() += 1;
         true
@@ -241,7 +223,7 @@ impl ServerRun {
 
     /// Returns the last step of `worker` that ended with a completed exchange.
     pub(super) fn exchanged(&self, worker: u32) -> u64 {
-        self.pieces.last_of(self.workers[Id::new(worker)].added - 1)
+        self.workers[Id::new(worker)].added * self.period - 1
     }
 
     /// Begins the transfer of `parcel` and returns its hop.
@@ -279,26 +261,6 @@ impl ServerRun {
     /// Returns the model copy that most recently held up `worker`, and the time of that model copy's computation.
     pub(crate) fn held(&self, worker: u32) -> Option<Held> {
         self.workers[Id::new(worker)].held
-    }
-
-    /// Records that `worker` has taken `samples` fresh samples for `step`.
-    pub(crate) fn add_fresh(&mut self, worker: u32, step: u64, samples: u64) {
-        self.worker(worker).add_fresh(step, samples);
-    }
-
-    /// Records that `worker` has done `step` with `samples` samples; returns the number of fresh ones.
-    pub(super) fn finish(&mut self, worker: u32, step: u64, samples: u64) -> u64 {
-        self.done += 1;
-        self.samples += samples;
-        self.worker(worker).finish(step)
-    }
-
-    /// Returns the number of samples in a step of all model copies if such a step has just been completed; otherwise `None`. A
-    /// step of all model copies is complete each time that the number of steps done, summed over model copies, is a multiple of
-    /// the number of model copies.
-    pub(super) fn whole(&mut self) -> Option<u64> {
-        let whole = self.done.is_multiple_of(self.workers.len() as u64);
-        whole.then(|| std::mem::take(&mut self.samples))
     }
 
     /// Returns the number of exchanges by which the fastest model copy is ahead of the slowest.

@@ -96,11 +96,11 @@ impl Jobs {
         self.sum_next(env, d);
     }
 
-    /// Queues the gradients of a piece for compression on the GPU of device `d`. If this GPU compresses no gradients, starts the
-    /// reduction of the piece at once.
+    /// Queues the gradients of a piece for compression on the GPU of device `d`. If this GPU compresses no gradients, lets it
+    /// exchange the piece at once.
     pub(super) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if self.compress_seconds(d, piece) == 0.0 {
-            return self.start_reductions(env, d, piece);
+            return self.exchange_piece(env, d, piece);
         }
         let Some(gpu) = self.gpu_of(d) else { return };
         gpu.sums.compressing.push_back(piece);
@@ -123,11 +123,11 @@ impl Jobs {
         if plan.sums { plan.pieces.of_exchange(piece).compress } else { 0.0 }
     }
 
-    /// Ends a compression on the GPU of device `d` and starts the reduction of the piece.
+    /// Ends a compression on the GPU of device `d`, which then exchanges the piece.
     pub(crate) fn compressed(&mut self, env: &mut Env, d: DeviceId) {
         let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.pop_front());
         if let Some(piece) = piece {
-            self.start_reductions(env, d, piece);
+            self.exchange_piece(env, d, piece);
             self.compress_next(env, d);
         }
     }

@@ -50,9 +50,14 @@ impl Jobs {
         self.compress_sum(env, d, piece);
     }
 
-    /// Starts the collectives of the buckets of a piece, for the GPU of device `d`.
-    pub(super) fn start_reductions(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
-        let made = self.jobs[self.devices[d].job].plan.pieces.buckets_of(piece);
+    /// Lets the GPU of device `d` exchange the gradients of a piece: pushes them to the servers, or starts the collectives of the
+    /// piece's buckets.
+    pub(super) fn exchange_piece(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+        let job = &self.jobs[self.devices[d].job];
+        if job.servers.is_some() {
+            return self.push_gradients(env, d, piece);
+        }
+        let made = job.plan.pieces.buckets_of(piece);
         for c in self.communicators_of(d, Communicator::Data) {
             self.communicators.start(env, c, made.clone(), d);
         }

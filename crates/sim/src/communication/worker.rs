@@ -12,8 +12,6 @@ pub(super) struct WorkerRun {
     informed: u64,
     /// Number of completed exchanges. An exchange is complete when the servers have added all parts that this model copy pushed.
     pub(super) added: u64,
-    /// Number of steps that the model copy has done.
-    pub(super) finished: u64,
     /// Parts of the current exchange that the model copy has not pulled yet; `unsent` counts the parts that servers have not
     /// sent to it yet, `unadded` the pushed parts that servers have not added yet.
     unpulled: Countdown,
@@ -26,8 +24,6 @@ pub(super) struct WorkerRun {
     pub(super) computed: Option<Time>,
     /// The model copy that most recently held up this one, and the time of that model copy's computation.
     pub(super) held: Option<Held>,
-    /// Fresh samples of each step in progress.
-    fresh: VecDeque<(u64, u64)>,
     /// Number of buckets that the model copy has computed for the current exchange; `queue` holds the buckets that wait to be
     /// pushed.
     made: u32,
@@ -68,7 +64,6 @@ impl WorkerRun {
         WorkerRun {
             informed: 0,
             added: 0,
-            finished: 0,
             unpulled: all,
             unsent: all,
             unadded: all,
@@ -76,16 +71,15 @@ impl WorkerRun {
             began: Time::ZERO,
             computed: None,
             held: None,
-            fresh: VecDeque::new(),
             made: 0,
             queue: VecDeque::new(),
         }
     }
 
-    /// Returns the model copy as it is after `finished` steps and `exchanges` exchanges, without parameters for the next step.
-    pub(super) fn again(&self, finished: u64, exchanges: u64) -> WorkerRun {
+    /// Returns the model copy as it is after `exchanges` exchanges, without parameters for the next step.
+    pub(super) fn again(&self, exchanges: u64) -> WorkerRun {
         let (informed, added) = (exchanges, exchanges);
-        WorkerRun { informed, added, finished, ..WorkerRun::new(self.unadded.all) }
+        WorkerRun { informed, added, ..WorkerRun::new(self.unadded.all) }
     }
 
     /// Returns whether the model copy has the parameters for the computation before exchange number `round`.
@@ -121,20 +115,5 @@ impl WorkerRun {
         let all = self.unpulled.tick();
         self.informed += u64::from(all);
         all
-    }
-
-    /// Records that the model copy has taken `samples` fresh samples for `step`.
-    pub(super) fn add_fresh(&mut self, step: u64, samples: u64) {
-        self.fresh.push_back((step, samples));
-    }
-
-    /// Records that the model copy has done `step`; returns the fresh samples taken for that step.
-    pub(super) fn finish(&mut self, step: u64) -> u64 {
-        self.finished = step + 1;
-        let mut sum = 0;
-        while let Some((_, samples)) = self.fresh.pop_front_if(|(of, _)| *of <= step) {
-            sum += samples;
-        }
-        sum
     }
 }

@@ -85,6 +85,10 @@ impl Jobs {
                 self.compute_for(env, d, delay, pass.name());
                 return Begun::Busy;
             }
+            Op::GoOn => {
+                self.go_on(env, d);
+                return Begun::Busy;
+            }
             Op::EndStep => {
                 self.end_step(env, d);
                 return Begun::Busy;
@@ -92,11 +96,10 @@ impl Jobs {
             Op::Launch if !self.begin_launch(env, d) => return Begun::Busy,
             Op::AwaitPull if self.awaits_pull(env, d) => return Begun::Busy,
             Op::AwaitLaunch if self.awaits_launch(env, d) => return Begun::Busy,
-            Op::Offer { piece } => self.offer_gradients(env, d, piece),
-            Op::Push { piece } => {
-                self.push_gradients(env, d, piece);
+            Op::Offer { piece } => {
+                self.offer_gradients(env, d, piece);
                 if self.devices[d].state == State::Off {
-                    // The push ended at once, and with it the device's job.
+                    // A push to servers ended at once, and with it the device's job.
                     return Begun::Busy;
                 }
             }
@@ -148,11 +151,11 @@ impl Jobs {
             | Op::Compute { .. }
             | Op::ComputePass { .. }
             | Op::Offer { .. }
-            | Op::Push { .. }
             | Op::Send(_)
             | Op::Start(..)
             | Op::Swap { .. }
             | Op::AwaitLaunch
+            | Op::GoOn
             | Op::EndStep => true,
         }
     }

@@ -14,10 +14,8 @@ pub(crate) enum Op {
     Compute { share: f64, compress: f64 },
     /// Computes a pass or a part of one. `share` is the computation's share of the time that a micro-batch takes on all stages.
     ComputePass { pass: Pass, share: f64 },
-    /// Offers the gradients of a piece of the step to the collectives of all model copies.
+    /// Offers the gradients of a piece of the step to the collectives of all model copies, or to the parameter servers.
     Offer { piece: u32 },
-    /// Pushes the gradients of a piece of the step to the servers.
-    Push { piece: u32 },
     /// Waits until an input from another stage has arrived: of a micro-batch, or of a whole batch.
     Receive(Input),
     /// Sends a result to the stage that needs it.
@@ -33,7 +31,9 @@ pub(crate) enum Op {
     AwaitSwap,
     /// Waits for the end of the trainer's host-side work.
     AwaitLaunch,
-    /// Ends the step.
+    /// Goes on to the next step. The step counts when parameter servers have added its gradients.
+    GoOn,
+    /// Ends the step, which counts.
     EndStep,
 }
 

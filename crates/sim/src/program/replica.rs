@@ -49,10 +49,8 @@ pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
                     ops.push(Op::Await(Communicator::Data, piece.needs));
                 }
                 ops.push(Op::Compute { share, compress });
-                match of.exchange {
-                    Exchange::None => {}
-                    Exchange::Collectives => ops.push(Op::Offer { piece: number }),
-                    Exchange::Servers => ops.push(Op::Push { piece: number }),
+                if of.exchange != Exchange::None {
+                    ops.push(Op::Offer { piece: number });
                 }
             }
         }
@@ -63,7 +61,10 @@ pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
     if of.stage + 1 < of.stages {
         ops.push(Op::Send(input(of.stage + 1)));
     }
-    ops.push(Op::EndStep);
+    ops.push(match (of.exchange, pieces) {
+        (Exchange::Servers, Some(_)) => Op::GoOn,
+        _ => Op::EndStep,
+    });
     ops
 }
 
@@ -124,8 +125,10 @@ mod tests {
         let pushes = |pieces: Option<&Pieces>| {
             let ops = replica(&of, pieces);
             assert_eq!(ops[..2], [Op::TakeBatch, Op::AwaitPull]);
-            ops.iter().filter(|op| matches!(op, Op::Push { .. })).count()
+            let counts = ops.last() == Some(&Op::EndStep);
+            (ops.iter().filter(|op| matches!(op, Op::Offer { .. })).count(), counts)
         };
-        assert_eq!([pushes(Some(&pieces())), pushes(None)], [2, 0]);
+        // A step that ends with an exchange counts when the servers have added its gradients.
+        assert_eq!([pushes(Some(&pieces())), pushes(None)], [(2, false), (0, true)]);
     }
 }

@@ -1,0 +1,95 @@
+//! Counts the steps that the ranks of a job copy have done: all together, or each model copy by itself.
+
+use std::collections::VecDeque;
+
+use super::barrier::Barrier;
+
+/// The count of a job copy's steps.
+#[derive(Debug, Clone)]
+pub(super) enum Tally {
+    /// A step is complete when all devices have ended it.
+    Together(Barrier),
+    /// Model copies train by themselves: a step of the job is complete each time that they have done, together, as many steps as
+    /// there are model copies.
+    Apart(Apart),
+}
+
+/// The steps of model copies that train by themselves.
+#[derive(Debug, Clone)]
+pub(super) struct Apart {
+    /// Number of steps that each model copy has done.
+    own: Vec<u64>,
+    /// For each model copy, the fresh samples that it has taken for each step in progress.
+    fresh: Vec<VecDeque<(u64, u64)>>,
+    /// Number of steps done, summed over model copies. `samples` counts the samples of the steps done since a step of the job was
+    /// last complete.
+    done: u64,
+    samples: u64,
+    /// Whether a model copy may do more steps than the job has.
+    pub(super) goes_beyond: bool,
+}
+
+impl Apart {
+    /// Returns the count of `models` model copies before their first steps.
+    pub(super) fn new(models: u32, goes_beyond: bool) -> Apart {
+        let models = models as usize;
+        let fresh = vec![VecDeque::new(); models];
+        Apart { own: vec![0; models], fresh, done: 0, samples: 0, goes_beyond }
+    }
+
+    /// Returns the number of model copies.
+    pub(super) fn models(&self) -> u32 {
+        self.own.len() as u32
+    }
+
+    /// Counts `samples` fresh samples that a model copy has taken for `step`.
+    pub(super) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
+        self.fresh[model as usize].push_back((step, samples));
+    }
+
+    /// Counts `step` of a model copy, with `samples` samples; returns the number of fresh ones.
+    pub(super) fn end(&mut self, model: u32, step: u64, samples: u64) -> u64 {
+        self.done += 1;
+        self.samples += samples;
+        let model = model as usize;
+        self.own[model] = step + 1;
+        let mut sum = 0;
+        while let Some((_, samples)) = self.fresh[model].pop_front_if(|(of, _)| *of <= step) {
+            sum += samples;
+        }
+        sum
+    }
+
+    /// Returns the number of samples in a step of the job if such a step has just been completed; otherwise `None`.
+    pub(super) fn whole(&mut self) -> Option<u64> {
+        let whole = self.done.is_multiple_of(self.own.len() as u64);
+        whole.then(|| std::mem::take(&mut self.samples))
+    }
+}
+
+impl Tally {
+    /// Returns the steps of model copies that train by themselves; `None` if they train together.
+    pub(super) fn apart(&self) -> Option<&Apart> {
+        match self {
+            Tally::Together(_) => None,
+            Tally::Apart(apart) => Some(apart),
+        }
+    }
+
+    /// Returns the number of steps of each model copy if they train by themselves; otherwise an empty list.
+    pub(super) fn own_steps(&self) -> &[u64] {
+        self.apart().map_or(&[], |apart| &apart.own)
+    }
+
+    /// Goes back to the state in which the model copies have done `own` steps, and none is in progress.
+    pub(super) fn restart(&mut self, own: &[u64]) {
+        match self {
+            Tally::Together(barrier) => barrier.reset(),
+            Tally::Apart(apart) => {
+                *apart = Apart::new(own.len() as u32, apart.goes_beyond);
+                apart.own.copy_from_slice(own);
+                apart.done = own.iter().sum();
+            }
+        }
+    }
+}
