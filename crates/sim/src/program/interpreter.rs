@@ -126,7 +126,11 @@ impl Jobs {
         if device.op.waits {
             return;
         }
-        (device.state, device.since) = (State::Idle, env.now);
+        device.state = State::Idle;
+        if device.op.at > 0 {
+            device.since = env.now;
+        }
+        // Before its first op, the device has waited since the end of its last step.
         device.op.waits = true;
         let name = match op {
             Op::Receive(_) => "bubble",
