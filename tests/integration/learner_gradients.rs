@@ -267,7 +267,8 @@ fn learners_beside_servers_resume_from_a_checkpoint_after_a_failure() {
         &NICS[..],
         &[
             (NUMBER, "2"),
-            ("job.checkpoint", "{ steps = 10, bytes = \"0 B\" }"),
+            ("storage.c", "{ file-server = { bandwidth = \"1e9 GB/s\" } }"),
+            ("job.checkpoint", "{ steps = 10, bytes = \"1 B\", storage = \"c\" }"),
             ("job.failures", &times),
         ],
     ]

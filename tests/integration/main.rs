@@ -75,6 +75,7 @@ mod profile;
 mod published;
 mod python_random;
 mod ranks;
+mod read_back;
 mod readahead;
 mod recovery;
 mod reference;

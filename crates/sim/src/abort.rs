@@ -36,9 +36,10 @@ impl Owner {
             | ActivityId::Handed { device: d, .. } => self.devices.contains(d),
             ActivityId::Communicator(c) => world.communicators.job(c) == self.job,
             ActivityId::Message(m) => world.communicators.job_of_message(m) == self.job,
-            ActivityId::Update(j) | ActivityId::Checkpoint(j) | ActivityId::Averaged(j) => {
-                j == self.job
-            }
+            ActivityId::Update(j)
+            | ActivityId::Checkpoint(j)
+            | ActivityId::ReadBack(j)
+            | ActivityId::Averaged(j) => j == self.job,
             // Copies end before the job copy trains, and a restart must still come.
             ActivityId::Copy(_)
             | ActivityId::Restart(_)

@@ -69,11 +69,11 @@ impl Saved {
     }
 }
 
-/// A node that writes a part of each checkpoint.
+/// The part of each checkpoint that a node writes, or that it reads after a failure.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Writer {
+pub(super) struct StatePart {
     pub(super) bytes: f64,
-    /// Route of the bytes to the storage; `None` if nothing limits their rate.
+    /// Route of the bytes between the node and the storage; `None` if nothing limits their rate.
     pub(super) way: Option<GroupId>,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Writer {
 #[derive(Debug)]
 pub(super) struct CheckpointRun {
     pub(super) every: Every,
-    pub(super) writers: Vec<Writer>,
+    pub(super) writers: Vec<StatePart>,
     pub(super) asynchronous: bool,
     pub(super) pause: Delay,
     /// Time at which the next checkpoint is due, if checkpoints are periodic in time; otherwise `due_steps` is the number of
@@ -101,7 +101,7 @@ pub(super) struct CheckpointRun {
 impl CheckpointRun {
     pub(super) fn new(
         every: Every,
-        writers: Vec<Writer>,
+        writers: Vec<StatePart>,
         asynchronous: bool,
         pause: Delay,
     ) -> CheckpointRun {
@@ -266,7 +266,7 @@ impl Jobs {
         let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
         let network = &mut env.network;
-        let start = |writer: &Writer| {
+        let start = |writer: &StatePart| {
             Some(network.start(env.now, writer.way?, writer.bytes, ActivityId::Checkpoint(j)))
         };
         checkpoint.flows = checkpoint.writers.iter().filter_map(start).collect();

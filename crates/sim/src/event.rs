@@ -46,6 +46,8 @@ pub(super) enum ActivityId {
     Communicator(CommunicatorId),
     /// The transfer of a job copy's state to a storage.
     Checkpoint(JobId),
+    /// Reading the last checkpoint of a job copy back after a failure.
+    ReadBack(JobId),
     /// The restart of a job copy that failed.
     Restart(JobId),
     /// An endless background transfer.

@@ -7,11 +7,12 @@ mod epoch;
 mod restored;
 
 use forebay_engine::Time;
+use forebay_engine::fluid::FlowId;
 use forebay_model::random::{Purpose, time_to_failure};
 use forebay_report::{Cause, ParallelOutcome, RecoveryOutcome, SampleCounts};
 use forebay_scenario::{ENDLESS, FailureTimes, Resume};
 
-use super::checkpoint::{CheckpointRun, Saved};
+use super::checkpoint::{CheckpointRun, Saved, StatePart};
 use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
@@ -64,6 +65,11 @@ impl RecoveryRun {
 pub(super) struct FailureRun {
     pub(super) when: FailureTimes,
     pub(super) restart: f64,
+    /// The parts of a checkpoint that nodes or parameter servers read before the job trains again; empty if none are read.
+    pub(super) readers: Vec<StatePart>,
+    /// Transfers of these parts since the last restart, of which `unread` are in progress.
+    pub(super) reading: Vec<FlowId>,
+    pub(super) unread: u32,
     pub(super) resume: Resume,
     /// Number of failures of each node.
     pub(super) number: Vec<u64>,
@@ -228,6 +234,9 @@ impl Jobs {
         recovery.books.failures += 1;
         let Some(failures) = &mut recovery.failures else { return };
         let restart = Delay::once(failures.restart);
+        for flow in failures.reading.drain(..) {
+            env.network.cancel(env.now, flow);
+        }
         let first = failures.down.is_none();
         let since = failures.down.map_or(env.now, |(since, _)| since);
         failures.down = Some((since, env.now + restart.span));
@@ -283,11 +292,38 @@ impl Jobs {
         self.trace_device(env, d, Cause::Fault.name());
     }
 
-    /// Restarts job copy `j`, unless it has failed again meanwhile.
+    /// Restarts job copy `j`, unless it has failed again meanwhile: lets its nodes read the last checkpoint back if they do, and
+    /// then the job copy train.
     pub(super) fn restart(&mut self, env: &mut Env, j: JobId) {
-        let Some(recovery) = &self.jobs[j].recovery else { return };
-        let Some(failures) = &recovery.failures else { return };
+        let Some(recovery) = &mut self.jobs[j].recovery else { return };
+        let written = recovery.saved.steps > 0;
+        let Some(failures) = &mut recovery.failures else { return };
         let Some((since, _)) = failures.down.filter(|(_, at)| *at <= env.now) else { return };
+        let read = |part: &StatePart| {
+            Some(env.network.start(env.now, part.way?, part.bytes, ActivityId::ReadBack(j)))
+        };
+        if written {
+            failures.reading = failures.readers.iter().filter_map(read).collect();
+        }
+        failures.unread = failures.reading.len() as u32;
+        if failures.unread == 0 {
+            self.resume(env, j, since);
+        }
+    }
+
+    /// Ends the transfer of one part of the checkpoint that the nodes of job copy `j` read back.
+    pub(super) fn part_read_back(&mut self, env: &mut Env, j: JobId) {
+        let Some(recovery) = &mut self.jobs[j].recovery else { return };
+        let Some(failures) = &mut recovery.failures else { return };
+        failures.unread -= 1;
+        if let (0, Some((since, _))) = (failures.unread, failures.down) {
+            failures.reading.clear();
+            self.resume(env, j, since);
+        }
+    }
+
+    /// Lets job copy `j`, which has been down since `since`, train again from its last checkpoint.
+    fn resume(&mut self, env: &mut Env, j: JobId, since: Time) {
         self.roll_back(env.now, j, since);
         for l in self.jobs[j].parts.loaders {
             self.restore_loader(env.now, j, l);

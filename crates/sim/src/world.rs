@@ -108,6 +108,7 @@ impl Model for World<'_> {
                 }
                 ActivityId::Swap(d) => self.jobs.swapped(&mut self.env, d),
                 ActivityId::Checkpoint(j) => self.jobs.checkpoint_moved(&mut self.env, j),
+                ActivityId::ReadBack(j) => self.jobs.part_read_back(&mut self.env, j),
                 ActivityId::Averaged(_)
                 | ActivityId::Sleeper(_)
                 | ActivityId::Update(_)

@@ -74,8 +74,10 @@ pub enum Writers {
 pub struct Failures {
     /// When nodes fail.
     pub when: FailureTimes,
-    /// Time from a failure until the job trains again [s].
+    /// Time from a failure until the job trains again, or until it reads the checkpoint back [s].
     pub restart: f64,
+    /// Whether the job's nodes or parameter servers read the checkpoint back before the job trains again.
+    pub reads_back: bool,
     /// Where in the data set the job resumes reading.
     pub resume: Resume,
 }
@@ -145,9 +147,12 @@ pub(super) struct FailureSettings {
     /// Times at which one of the job's nodes fails, counted from when the job first began to train (after staging),
     /// ascending.
     at: Field<List<Amount<Time>>>,
-    /// Time from a failure until the job trains again.
+    /// Time from a failure until the job trains again; with `read_back`, until its nodes begin to read the checkpoint.
     #[schemars(required)]
     restart: Field<Amount<Time>>,
+    /// Whether each node, or each parameter server, reads its state from the last checkpoint before the job trains again, over
+    /// the links that data and gradients use too (default: false).
+    read_back: Field<bool>,
     /// Where in the data set the job resumes reading after a failure: "position", at the position in the data set that
     /// the checkpoint had reached, or "epoch", at the start of that position's epoch (default: "position").
     resume: Field<Resume>,
@@ -264,7 +269,8 @@ impl FailureSettings {
             }
         };
         let resume = self.resume.get().copied().unwrap_or(Resume::Position);
-        Some(Failures { when, restart: restart?.0, resume })
+        let reads_back = self.read_back.get().copied().unwrap_or(false);
+        Some(Failures { when, restart: restart?.0, reads_back, resume })
     }
 
     fn shape(&self, check: Check<'_>) -> Option<f64> {
@@ -302,6 +308,13 @@ impl Rules<'_> {
         {
             let why = "no two nodes have the same state to write";
             self.check.no_effect(&settings.writers, why);
+        }
+    }
+
+    /// Remarks that `read_back` has no effect for a job that writes no checkpoints.
+    pub(super) fn remark_read_back(&self, job: &Job) {
+        if let (Some(settings), None) = (self.settings.failures.get(), &job.checkpoint) {
+            self.check.no_effect(&settings.read_back, "the job writes no checkpoints");
         }
     }
 

@@ -267,6 +267,7 @@ impl JobSettings {
             rules.remark_accumulation(&job);
             rules.remark_step_of(&job);
             rules.remark_writers(&job);
+            rules.remark_read_back(&job);
             self.remark_arrivals(check, &job);
         }
         Some(job)

@@ -41,8 +41,9 @@ pub(super) enum Client {
     Copy,
     /// A node that writes to the storage, over the outgoing direction of its NIC.
     Writer,
-    /// A parameter server on a node of its own that writes to the storage over the given NIC; `None` if the NIC is not limited.
-    Server(Option<LinkId>),
+    /// A parameter server on a node of its own that writes to the storage, or reads from it, over the given direction of its NIC;
+    /// `None` if the NIC is not limited.
+    Server { nic: Option<LinkId>, writes: bool },
     /// A background load from outside the cluster.
     Background,
 }
@@ -60,7 +61,7 @@ impl Builder<'_> {
         let mut model = StorageModel::new(&self.scenario.storage[index].path);
         let rest = match client {
             Client::Node(request) => model.take_cpu(request),
-            Client::Copy | Client::Writer | Client::Server(_) | Client::Background => {
+            Client::Copy | Client::Writer | Client::Server { .. } | Client::Background => {
                 Rest::default()
             }
         };
@@ -69,10 +70,10 @@ impl Builder<'_> {
         } else {
             self.disk(index, &model)
         };
-        let writes = matches!(client, Client::Writer | Client::Server(_));
+        let writes = matches!(client, Client::Writer | Client::Server { writes: true, .. });
         let used = if writes { backend.write } else { backend.link.map(whole) };
         let mut route: Vec<Use> = used.into_iter().collect();
-        if let Client::Server(nic) = client {
+        if let Client::Server { nic, .. } = client {
             route.extend(nic.map(whole));
         } else if model.remote && client != Client::Background {
             route.extend(self.data_nic(writes).map(whole));
@@ -81,7 +82,7 @@ impl Builder<'_> {
         let limited = !route.is_empty() || model.per_stream.is_finite();
         let queues = match client {
             Client::Node(_) | Client::Copy | Client::Writer => model.path.queues,
-            Client::Server(_) | Client::Background => None,
+            Client::Server { .. } | Client::Background => None,
         };
         let routes = match (model.path.targets, queues) {
             (Some(of), _) => {

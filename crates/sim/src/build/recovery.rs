@@ -1,6 +1,6 @@
 //! Checkpoints and failures of job copies.
 
-use crate::checkpoint::{CheckpointRun, Writer};
+use crate::checkpoint::{CheckpointRun, StatePart};
 use crate::communication::RankRoutes;
 use crate::index::LoaderId;
 use crate::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
@@ -27,13 +27,26 @@ impl Builder<'_> {
         }
         let checkpoint = job.checkpoint.as_ref().map(|checkpoint| {
             let writers = match servers {
-                Some(servers) => self.writing_servers(of, checkpoint, (servers, node)),
-                None => self.writing_nodes(of, checkpoint, node),
+                Some(servers) => self.server_parts(of, checkpoint, (servers, node), true),
+                None => {
+                    let parts = of.job.parts_of(checkpoint);
+                    self.node_parts(checkpoint, parts, (node, Client::Writer))
+                }
             };
             let pause = self.recurring(checkpoint.pause);
             CheckpointRun::new(checkpoint.every, writers, checkpoint.asynchronous, pause)
         });
-        let failures = job.failures.as_ref().map(|f| self.failures(of, f));
+        let readers = match (&job.checkpoint, &job.failures) {
+            (Some(checkpoint), Some(Failures { reads_back: true, .. })) => match servers {
+                Some(servers) => self.server_parts(of, checkpoint, (servers, node), false),
+                None => {
+                    let parts = of.job.parts_read(checkpoint);
+                    self.node_parts(checkpoint, parts, (node, Client::Copy))
+                }
+            },
+            _ => Vec::new(),
+        };
+        let failures = job.failures.as_ref().map(|f| self.failures(of, f, readers));
         let restored =
             self.parts.loaders[self.parts.loaders.loaders.ids_from(first)].iter().map(|loader| {
                 let stages = loader.stages;
@@ -45,57 +58,68 @@ impl Builder<'_> {
         Some(Box::new(RecoveryRun::new(checkpoint, failures, restored)))
     }
 
-    /// Returns the nodes that write a checkpoint, each with its part of the state.
-    fn writing_nodes(&mut self, of: &JobCopy, checkpoint: &Checkpoint, node: u32) -> Vec<Writer> {
-        let storage = checkpoint.storage;
-        let parts = (node..).zip(of.job.parts_of(checkpoint)).filter(|(_, part)| *part > 0.0);
+    /// Returns the parts of a checkpoint that nodes from `node` on move to or from its storage, as clients of kind `client`.
+    fn node_parts(
+        &mut self,
+        checkpoint: &Checkpoint,
+        parts: Vec<f64>,
+        (node, client): (u32, Client),
+    ) -> Vec<StatePart> {
+        let parts = (node..).zip(parts).filter(|(_, part)| *part > 0.0);
         parts
-            .map(|(node, part)| self.writer(storage, (node, Client::Writer), u64::from(node), part))
+            .map(|(node, part)| {
+                self.state_part(checkpoint.storage, (node, client), u64::from(node), part)
+            })
             .collect()
     }
 
-    /// Returns the servers that write a checkpoint: either the first server writes everything, or each server writes its part.
-    fn writing_servers(
+    /// Returns the parts of a checkpoint that servers write or read: each server its part, or the first server writes everything.
+    fn server_parts(
         &mut self,
         of: &JobCopy,
         checkpoint: &Checkpoint,
         (ways, node): (&RankRoutes, u32),
-    ) -> Vec<Writer> {
+        writes: bool,
+    ) -> Vec<StatePart> {
         let Some(of_job) = of.job.servers() else { return Vec::new() };
         let shares = match checkpoint.writers {
-            Writers::First => vec![1.0],
-            Writers::Each => of_job.shares(),
+            Writers::First if writes => vec![1.0],
+            Writers::First | Writers::Each => of_job.shares(),
         };
         let mut writers = Vec::new();
         for (number, share) in (0..).zip(shares).filter(|(_, share)| *share > 0.0) {
             let port = ways.port(of.job.ranks() + number);
             let whence = match of_job.place {
-                ServerPlace::Own { .. } => (node, Client::Server(port.outside[0].first().copied())),
-                ServerPlace::WithWorkers => (port.node, Client::Writer),
+                ServerPlace::Own { .. } => {
+                    let nic = port.outside[usize::from(!writes)].first().copied();
+                    (node, Client::Server { nic, writes })
+                }
+                ServerPlace::WithWorkers if writes => (port.node, Client::Writer),
+                ServerPlace::WithWorkers => (port.node, Client::Copy),
             };
             let bytes = share * checkpoint.bytes;
             // Files of job copies on other nodes begin on other targets.
             let file = u64::from(node) + u64::from(number);
-            writers.push(self.writer(checkpoint.storage, whence, file, bytes));
+            writers.push(self.state_part(checkpoint.storage, whence, file, bytes));
         }
         writers
     }
 
-    /// Returns a writer of `bytes` bytes to file number `file` of a storage; the writer is on a node, and `client` determines
-    /// the route of the bytes.
-    fn writer(
+    /// Returns a part of `bytes` bytes of a checkpoint, in file number `file` of a storage; a node writes or reads it, and `client`
+    /// determines the route of the bytes.
+    fn state_part(
         &mut self,
         storage: usize,
         (node, client): (u32, Client),
         file: u64,
         bytes: f64,
-    ) -> Writer {
+    ) -> StatePart {
         self.node = node;
         let (mount, ..) = self.mount(storage, client, None);
-        Writer { bytes, way: mount.way_of_file(file, bytes) }
+        StatePart { bytes, way: mount.way_of_file(file, bytes) }
     }
 
-    fn failures(&self, of: &JobCopy, failures: &Failures) -> FailureRun {
+    fn failures(&self, of: &JobCopy, failures: &Failures, readers: Vec<StatePart>) -> FailureRun {
         let dataset = &self.scenario.datasets[of.job.dataset];
         let interval = match of.job.batch_interval {
             BatchInterval::Every(interval) => interval,
@@ -104,6 +128,9 @@ impl Builder<'_> {
         FailureRun {
             when: failures.when.clone(),
             restart: failures.restart,
+            readers,
+            reading: Vec::new(),
+            unread: 0,
             resume: failures.resume,
             number: vec![0; of.job.failing_nodes() as usize],
             down: None,

@@ -17,9 +17,34 @@ impl Job {
     pub fn parts_of(&self, checkpoint: &Checkpoint) -> Vec<f64> {
         let mut parts = vec![0.0; self.nodes as usize];
         match (&self.parallelism, checkpoint.writers) {
-            (Some(of), _) => self.add_parts(of, checkpoint, &mut parts),
+            (Some(of), Writers::First) => {
+                let of_first = |copies: u32, model| match model < copies {
+                    true => 1.0 / f64::from(copies),
+                    false => 0.0,
+                };
+                self.add_parts(of, checkpoint.bytes, of_first, &mut parts);
+            }
+            (Some(of), Writers::Each) => {
+                let equal = 1.0 / f64::from(self.ranks());
+                self.add_parts(of, checkpoint.bytes, |_, _| equal, &mut parts);
+            }
             (None, Writers::First) => parts[0] = checkpoint.bytes,
             (None, Writers::Each) => parts.fill(checkpoint.bytes / f64::from(self.nodes)),
+        }
+        parts
+    }
+
+    /// Returns the bytes of a checkpoint that each node of the job reads to restore the model copies on its GPUs [B]: what they
+    /// hold, once for each node whose model copies are whole, and once for each GPU that holds a part of a model.
+    #[must_use]
+    pub fn parts_read(&self, checkpoint: &Checkpoint) -> Vec<f64> {
+        let mut parts = vec![0.0; self.nodes as usize];
+        match &self.parallelism {
+            Some(of) => {
+                let held = |copies: u32, _| 1.0 / f64::from(copies);
+                self.add_parts(of, checkpoint.bytes, held, &mut parts);
+            }
+            None => parts.fill(checkpoint.bytes),
         }
         parts
     }
@@ -33,24 +58,27 @@ impl Job {
         self.nodes > self.nodes_per_copy() && self.parallelism.as_ref().is_none_or(alike)
     }
 
-    fn add_parts(&self, of: &Parallelism, checkpoint: &Checkpoint, parts: &mut [f64]) {
+    /// Adds to each node's entry in `parts` the bytes of a checkpoint of `bytes` bytes that its GPUs write or read. `share` is the
+    /// share of the states that a set of so many model copies hold together which model copy number `model` writes or reads.
+    fn add_parts(
+        &self,
+        of: &Parallelism,
+        bytes: f64,
+        share: impl Fn(u32, u32) -> f64,
+        parts: &mut [f64],
+    ) {
         let (states, ranks) = (self.states(of), self.ranks());
         let all: f64 = states.iter().map(|state| state.whole + state.experts + state.sharded).sum();
         let nodes = self.nodes_of_gpus();
         let equal = 1.0 / f64::from(ranks);
         for model in 0..ranks {
-            let of_first = |copies: u32| match checkpoint.writers {
-                Writers::First if model < copies => 1.0 / f64::from(copies),
-                Writers::First => 0.0,
-                Writers::Each => equal,
-            };
-            let (own, experts) = (of_first(1), of_first(self.expert_ranks()));
+            let (own, experts) = (share(1, model), share(self.expert_ranks(), model));
             for (stage, state) in (0..).zip(&states) {
                 let gpus = self.stage_group(model, stage);
-                let bytes = own * state.whole + experts * state.experts + equal * state.sharded;
-                let share = bytes / all / f64::from(gpus.ranks);
+                let held = own * state.whole + experts * state.experts + equal * state.sharded;
+                let share = held / all / f64::from(gpus.ranks);
                 for gpu in gpus.first..gpus.first + gpus.ranks {
-                    parts[nodes[gpu as usize] as usize] += checkpoint.bytes * share;
+                    parts[nodes[gpu as usize] as usize] += bytes * share;
                 }
             }
         }
