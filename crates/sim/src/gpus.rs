@@ -57,9 +57,7 @@ impl Jobs {
     /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
     pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
-        let gpus = &mut self.loaders[device.loader].gpus;
-        let number = gpus.len().max(1);
-        gpus.get_mut(device.model as usize % number)
+        self.loaders[device.loader].gpus.shared(device.model.into())
     }
 
     /// Puts the batch of device `d` into a buffer of its GPU. If the device still has a buffer from its last batch, the batch

@@ -31,7 +31,7 @@ use super::table::Table;
 use super::worker::{Work, Worker};
 
 pub(super) use slab::Slab;
-pub(super) use table::IdVec;
+pub(super) use table::{IdVec, RangeVec};
 
 /// Identifies one `K` by its number, counted from 0.
 pub(super) struct Id<K> {

@@ -257,8 +257,8 @@ impl Jobs {
         for l in job.parts.loaders {
             let loader = &mut self.loaders[l];
             loader.waiters.clear();
-            loader.gpus.iter_mut().for_each(|gpu| gpu.clear(env.now));
-            for w in loader.workers {
+            loader.gpus.shared.iter_mut().for_each(|gpu| gpu.clear(env.now));
+            for w in loader.stages.workers {
                 self.loaders.stop_worker(env, w);
             }
         }

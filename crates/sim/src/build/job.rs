@@ -100,10 +100,10 @@ impl Builder<'_> {
     /// the loader does not poll (devices find batches at once), and the loader notifies timelines of each wait that begins.
     fn sum_up(&mut self, l: LoaderId) {
         let loader = &self.parts.loaders[l];
-        if loader.stages.len() > 1 || loader.polling.is_some() || !loader.tells {
+        if loader.stages.all.len() > 1 || loader.pacing.polling.is_some() || !loader.waiters.tells {
             return;
         }
-        let workers = loader.workers;
+        let workers = loader.stages.workers;
         let workers = &mut self.parts.loaders.workers[workers];
         workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
     }

@@ -40,6 +40,12 @@ impl<K, T> IdVec<K, T> {
         self.all.len()
     }
 
+    /// Returns the id whose turn is turn number `turn`, if all `K`s take turns; `None` if the table is empty.
+    pub(crate) fn in_turn(&self, turn: u64) -> Option<Id<K>> {
+        let number = turn.checked_rem(self.all.len() as u64)?;
+        Some(Id::new(number as u32))
+    }
+
     /// Returns whether the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
@@ -129,6 +135,41 @@ impl<K, T: Clone> Clone for IdVec<K, T> {
 }
 
 impl<K, T: fmt::Debug> fmt::Debug for IdVec<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.fmt(f)
+    }
+}
+
+/// A table with a `T` for each `K` of a range of consecutive ids, indexed by the `K`'s id.
+pub(crate) struct RangeVec<K, T = K> {
+    first: Id<K>,
+    all: IdVec<K, T>,
+}
+
+impl<K, T> RangeVec<K, T> {
+    /// Returns the table of the `K`s from `first` on.
+    pub(crate) fn new(first: Id<K>, all: impl IntoIterator<Item = T>) -> RangeVec<K, T> {
+        RangeVec { first, all: all.into_iter().collect() }
+    }
+}
+
+impl<K, T> Index<Id<K>> for RangeVec<K, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, id: Id<K>) -> &T {
+        &self.all[Id::new(id - self.first)]
+    }
+}
+
+impl<K, T> IndexMut<Id<K>> for RangeVec<K, T> {
+    #[inline(always)]
+    fn index_mut(&mut self, id: Id<K>) -> &mut T {
+        &mut self.all[Id::new(id - self.first)]
+    }
+}
+
+impl<K, T: fmt::Debug> fmt::Debug for RangeVec<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.all.fmt(f)
     }

@@ -166,7 +166,7 @@ impl Jobs {
         if job.has_smaller_batch() {
             delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
         }
-        let slowness = self.loaders[device.loader].slowness;
+        let slowness = self.loaders[device.loader].gpus.slowness;
         if slowness != 1.0 {
             delay = Delay::once(delay.span.seconds() * slowness);
         }

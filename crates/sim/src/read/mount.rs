@@ -164,9 +164,9 @@ impl Loaders {
         };
         match loader.source.layout {
             Layout::OneFile { .. } => {
-                striped.way_at(0, worker.file as f64 * worker.request + offset, bytes)
+                striped.way_at(0, worker.location.file as f64 * worker.request + offset, bytes)
             }
-            _ => striped.way_at(worker.file, offset, bytes),
+            _ => striped.way_at(worker.location.file, offset, bytes),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Loaders {
     /// Returns the number of the I/O queue of worker `w`; 0 if its loader's storage has none.
     pub(super) fn queue_of(&self, w: WorkerId) -> u32 {
         let loader = &self.loaders[self.workers[w].loader];
-        let number = u64::from(w - loader.workers.start);
+        let number = u64::from(w - loader.stages.workers.start);
         loader.mount.queues().map_or(0, |queues| queues.of(number))
     }
 
@@ -73,7 +73,7 @@ impl Loaders {
             Phase::Opening | Phase::Refused | Phase::Latency | Phase::Transfer | Phase::Request
         );
         let held = worker.origin.is_storage() && whole && issued;
-        held.then(|| self.slots_of(w, worker.way)).flatten()
+        held.then(|| self.slots_of(w, worker.location.way)).flatten()
     }
 
     /// Lets worker `w` enter its I/O queue with its current request; returns true if the sample is complete.
@@ -83,7 +83,7 @@ impl Loaders {
             // Each range enters the queue by itself.
             return self.fetch_ranges(env, w);
         }
-        let entered = match self.slots_of(w, worker.way) {
+        let entered = match self.slots_of(w, worker.location.way) {
             Some(slots) => env.enter_queue(slots, ActivityId::Worker(w)),
             None => true,
         };
@@ -118,7 +118,7 @@ impl Loaders {
     pub(crate) fn give_slot_back(&self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         if worker.phase == Phase::Queued
-            && let Some(slots) = self.slots_of(w, worker.way)
+            && let Some(slots) = self.slots_of(w, worker.location.way)
         {
             env.leave_queue(slots);
         }
