@@ -105,7 +105,7 @@ impl Builder<'_> {
     /// Returns the mount of a job's storage on the node being built, and the node's cores.
     fn mount_and_cores(&mut self, copy: &JobCopy) -> (Mount, OnCores) {
         let job = copy.job;
-        let request = self.requests[job.dataset];
+        let request = self.data.requests[job.dataset];
         let (mount, route, rest) = self.mount(job.reads_from(), Client::Node(request), None);
         let mut mount = mount.after(self.files_before(job.dataset));
         if let Some(Routes::Queues(queues)) = mount.routes.as_deref_mut() {
