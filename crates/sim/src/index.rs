@@ -15,19 +15,22 @@ use forebay_model::cache::Cache;
 
 use super::background::{Load, Request};
 use super::cached::PageCache;
-use super::communication::{CommunicatorRun, Message};
+use super::communication::{CommunicatorRun, Message, RankLinks};
 use super::device::Device;
 use super::disk_head::DiskHead;
 use super::fault::FaultRun;
+use super::gpus::Sort;
 use super::job_run::JobRun;
 use super::limiter::Limiter;
 use super::loader::LoaderRun;
 use super::ranges::Range;
+use super::read::Routes;
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::staging::{Copying, Staging};
 use super::station::Service;
 use super::table::Table;
+use super::tiers::Holders;
 use super::worker::{Work, Worker};
 
 pub(super) use slab::Slab;
@@ -195,6 +198,12 @@ impl<K> IntoIterator for Ids<K> {
     }
 }
 
+/// A model copy of a job copy; it has no state of its own, only a number.
+pub(super) enum ModelCopy {}
+
+/// A unit of a cache; it has no state of its own, only a number.
+pub(super) enum CacheUnit {}
+
 pub(super) type DiskHeadId = Id<DiskHead>;
 pub(super) type CacheId = Id<Cache>;
 pub(super) type CommunicatorId = Id<CommunicatorRun>;
@@ -203,18 +212,27 @@ pub(super) type DatasetId = Id<Sizes>;
 pub(super) type DeviceId = Id<Device>;
 pub(super) type FaultId = Id<FaultRun>;
 /// Id of a list that records, for each cache unit, the node that keeps the unit.
-pub(super) type HoldersId = Id<Vec<u32>>;
+pub(super) type HoldersId = Id<Holders>;
 pub(super) type JobId = Id<JobRun>;
+pub(super) type KernelsId = Id<Sort>;
 pub(super) type LimiterId = Id<Limiter>;
 pub(super) type LoadId = Id<Load>;
 pub(super) type LoaderId = Id<LoaderRun>;
 pub(super) type MessageId = Id<Message>;
+/// Number of a model copy of a job copy.
+pub(super) type ModelId = Id<ModelCopy>;
 pub(super) type PageCacheId = Id<PageCache>;
 pub(super) type RangeId = Id<Range>;
 pub(super) type RequestId = Id<Request>;
+/// Number of a rank of a job copy: of a GPU or a server.
+pub(super) type RankId = Id<RankLinks>;
+/// Number of one of the alternative routes of a mount.
+pub(super) type RouteId = Id<Routes>;
 pub(super) type StagingId = Id<Staging>;
 pub(super) type StageId = Id<StageRun>;
 pub(super) type StationId = Id<Service>;
 pub(super) type TableId = Id<Table>;
+/// Number of a unit of a cache.
+pub(super) type UnitId = Id<CacheUnit>;
 pub(super) type WorkId = Id<Work>;
 pub(super) type WorkerId = Id<Worker>;

@@ -275,7 +275,7 @@ impl Jobs {
         }
         device.state = State::Off;
         device.launching = Launching::default();
-        (device.input.holds_input, device.on_gpu.kernels) = (false, 0);
+        (device.input.holds_input, device.on_gpu.kernels) = (false, Default::default());
         (device.op.at, device.op.waits) = (0, false);
         (device.input.missing, device.input.on_batch) = (0, u64::MAX / 2);
         device.input.waits.clear();

@@ -6,7 +6,7 @@ use forebay_scenario::Replicas;
 
 use super::cached::{Units, bytes_of};
 use super::env::Env;
-use super::index::{CacheId, HoldersId, IdVec, WorkerId};
+use super::index::{CacheId, CacheUnit, HoldersId, IdVec, UnitId, WorkerId};
 use super::loaders::Loaders;
 use super::read::Mount;
 
@@ -69,6 +69,9 @@ pub(super) struct CacheWays {
     /// Mount for reading from the storage and writing to the tier.
     pub(super) filling: Mount,
 }
+
+/// For each unit of a cache, the rank of the node that keeps the unit, plus 1; 0 if no node keeps it.
+pub(super) type Holders = IdVec<CacheUnit, u32>;
 
 /// The place where a request finds its bytes: the source, and the route or node.
 #[derive(Debug, Clone, Copy)]
@@ -189,7 +192,7 @@ impl Loaders {
         let size = bytes(unit);
         env.storages.node_caches[ways.cache].insert(unit, size, bytes);
         if let Some(holders) = ways.holders {
-            env.storages.holders[holders][unit as usize] = tiers.rank + 1;
+            env.storages.holders[holders][UnitId::new(unit)] = tiers.rank + 1;
         }
     }
 }
@@ -240,7 +243,7 @@ impl CacheWays {
     fn look_up(
         &self,
         caches: &mut IdVec<Cache>,
-        holders: &IdVec<Vec<u32>>,
+        holders: &IdVec<Holders>,
         unit: u32,
         bytes: f64,
     ) -> Found {
@@ -248,7 +251,7 @@ impl CacheWays {
         if caches[self.cache].look_up(unit) {
             return found(Origin::Tier, 0);
         }
-        let holder = self.holders.map(|list| holders[list][unit as usize]);
+        let holder = self.holders.map(|list| holders[list][UnitId::new(unit)]);
         if let Some(rank) = holder.and_then(|holder| holder.checked_sub(1))
             && let Some(other) = self.of_nodes.get(rank as usize).filter(|of| **of != self.cache)
             && caches[*other].look_up(unit)

@@ -3,7 +3,7 @@
 use crate::decoded::Decoded;
 use crate::index::{CacheId, HoldersId};
 use crate::read::Mount;
-use crate::tiers::{CacheWays, Tiers};
+use crate::tiers::{CacheWays, Holders, Tiers};
 use forebay_engine::fluid::{LinkId, Use};
 use forebay_model::cache::Cache;
 use forebay_model::law::CachePolicy;
@@ -116,7 +116,7 @@ impl Builder<'_> {
             let whole = self.scenario.storage[index].cache.map(|cache| cache.unit);
             let whole = whole == Some(CacheUnit::File);
             let units = self.data.division(whole).1;
-            self.env.storages.holders.push(vec![0; units as usize]);
+            self.env.storages.holders.push(Holders::filled(0, units));
         }
         known
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, DeviceId, JobId};
+use crate::index::{CommunicatorId, DeviceId, Id, IdVec, JobId};
 use crate::notice::Notice;
 use crate::program::Communicator;
 use forebay_collective::Schedule;
@@ -45,8 +45,8 @@ pub(crate) struct CommunicatorRun {
 struct Progress {
     /// Number of ranks that have started each collective; `last` holds, for each collective that all ranks have started, the
     /// time of the last rank's start and that rank's device.
-    started: Vec<u32>,
-    last: Vec<(Time, DeviceId)>,
+    started: IdVec<Planned, u32>,
+    last: IdVec<Planned, (Time, DeviceId)>,
     begun: u32,
     over: u32,
     /// Bytes of the current collective [B].
@@ -146,7 +146,7 @@ impl CommunicatorRun {
     /// Returns when the last rank started collective number `over` of this step, counted from 1, and on which device; `None`
     /// if not all have started it.
     pub(crate) fn started_last(&self, over: u32) -> Option<(Time, DeviceId)> {
-        self.progress.last.get((over as usize).checked_sub(1)?).copied()
+        self.progress.last.get(Id::new(over.checked_sub(1)?)).copied()
     }
 
     /// Prepares for a new step.
@@ -155,8 +155,8 @@ impl CommunicatorRun {
         let Progress { mut started, mut last, .. } = std::mem::take(&mut self.progress);
         started.clear();
         last.clear();
-        last.resize(given as usize, (Time::ZERO, DeviceId::new(self.ranks.devices.first)));
-        started.resize(given as usize, self.ranks.starters);
+        last.resize(given, (Time::ZERO, DeviceId::new(self.ranks.devices.first)));
+        started.resize(given, self.ranks.starters);
         self.progress = Progress { started, last, ..Progress::default() };
     }
 
@@ -172,9 +172,9 @@ impl CommunicatorRun {
         let Progress { started, last, .. } = &mut self.progress;
         let before = last.len();
         for number in numbers {
-            let number = number as usize;
-            if started.len() <= number {
-                started.resize(number + 1, 0);
+            let number = Id::new(number);
+            if started.next_id() <= number {
+                started.resize(number.number() + 1, 0);
             }
             started[number] += 1;
             if started[number] == self.ranks.starters {
@@ -188,7 +188,7 @@ impl CommunicatorRun {
     pub(crate) fn start_all(&mut self, now: Time) {
         self.restart();
         let last = (now, DeviceId::new(self.ranks.devices.first));
-        self.progress.last.resize(self.sequence.number as usize, last);
+        self.progress.last.resize(self.sequence.number, last);
     }
 
     /// Returns the operation, bytes and delays of collective number `number` of a step.
@@ -210,7 +210,7 @@ impl CommunicatorRun {
         while begun < waiting
             && let Some(planned) = self.planned(begun)
         {
-            let (made, _) = self.progress.last[begun as usize];
+            let (made, _) = self.progress.last[Id::new(begun)];
             let seen = (made + planned.late).max(now);
             let alike = seen == now && operation == Some(planned.operation);
             let joins = bytes + planned.bytes <= self.sequence.fusion && alike;

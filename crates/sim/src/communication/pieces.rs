@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::index::{Id, IdVec};
+
 /// A piece of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Piece {
@@ -23,12 +25,12 @@ const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes
 /// single piece.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pieces {
-    all: Vec<Piece>,
+    all: IdVec<Piece>,
     interval: u64,
     /// Number of parameter buckets that a root broadcasts; `ends` holds for each piece this number plus the number of gradient
     /// buckets that are ready at the piece's end.
     given: u32,
-    ends: Vec<u32>,
+    ends: IdVec<Piece, u32>,
 }
 
 impl Pieces {
@@ -40,7 +42,7 @@ impl Pieces {
             Some(*sum)
         };
         let ends = all.iter().scan(given, so_far).collect();
-        Pieces { all, interval, given, ends }
+        Pieces { all: all.into_iter().collect(), interval, given, ends }
     }
 
     /// Returns the number of parameter buckets that a root broadcasts.
@@ -50,7 +52,7 @@ impl Pieces {
 
     /// Returns the pieces of a step that ends with an exchange.
     pub(crate) fn all(&self) -> &[Piece] {
-        &self.all
+        self.all.as_slice()
     }
 
     /// Returns the number of steps from one exchange to the next.
@@ -60,8 +62,8 @@ impl Pieces {
 
     /// Returns the numbers of the buckets that are ready after piece number `piece`.
     pub(super) fn buckets_of(&self, piece: u32) -> Range<u32> {
-        let end = self.ends[piece as usize];
-        end - self.all[piece as usize].made..end
+        let end = self.ends[Id::new(piece)];
+        end - self.of_exchange(piece).made..end
     }
 
     /// Returns the number of pieces of a step that ends with an exchange.
@@ -91,12 +93,12 @@ impl Pieces {
 
     /// Returns piece number `piece` of `step`.
     pub(crate) fn at(&self, step: u64, piece: u32) -> Piece {
-        if self.exchanges(step) { self.all[piece as usize] } else { WHOLE }
+        if self.exchanges(step) { self.of_exchange(piece) } else { WHOLE }
     }
 
     /// Returns piece number `piece` of a step that ends with an exchange.
     pub(super) fn of_exchange(&self, piece: u32) -> Piece {
-        self.all[piece as usize]
+        self.all[Id::new(piece)]
     }
 
     /// Returns whether piece number `piece` is the last one of `step`.

@@ -13,6 +13,44 @@ pub(crate) struct IdVec<K, T = K> {
 }
 
 impl<K, T> IdVec<K, T> {
+    /// Returns a table of the first `number` `K`s, with the same `T` for each.
+    pub(crate) fn filled(one: T, number: u32) -> IdVec<K, T>
+    where
+        T: Clone,
+    {
+        IdVec { all: vec![one; number as usize], of: PhantomData }
+    }
+
+    /// Removes `T`s from the end, or adds copies of `one`, until the table has `number` of them.
+    pub(crate) fn resize(&mut self, number: u32, one: T)
+    where
+        T: Clone,
+    {
+        self.all.resize(number as usize, one);
+    }
+
+    /// Removes all `T`s.
+    pub(crate) fn clear(&mut self) {
+        self.all.clear();
+    }
+
+    /// Returns the `T` of `id`; `None` if the table has none.
+    #[inline]
+    pub(crate) fn get(&self, id: Id<K>) -> Option<&T> {
+        self.all.get(id.index())
+    }
+
+    /// Returns the `T` of `id`, to change it; `None` if the table has none.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: Id<K>) -> Option<&mut T> {
+        self.all.get_mut(id.index())
+    }
+
+    /// Returns all `T`s, in order of their ids.
+    pub(crate) fn as_slice(&self) -> &[T] {
+        &self.all
+    }
+
     /// Adds a `T` for the next `K` and returns its id.
     pub(crate) fn push(&mut self, one: T) -> Id<K> {
         let id = self.next_id();
@@ -151,6 +189,22 @@ impl<K, T> RangeVec<K, T> {
     pub(crate) fn new(first: Id<K>, all: impl IntoIterator<Item = T>) -> RangeVec<K, T> {
         RangeVec { first, all: all.into_iter().collect() }
     }
+
+    /// Returns the `T` of `id`; `None` if the table has none.
+    #[inline]
+    pub(crate) fn get(&self, id: Id<K>) -> Option<&T> {
+        self.all.get(Id::new(id - self.first))
+    }
+
+    /// Returns all `T`s, in order of their ids.
+    pub(crate) fn as_slice(&self) -> &[T] {
+        self.all.as_slice()
+    }
+
+    /// Iterates over all `T`s mutably, in order of their ids.
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self.all.iter_mut()
+    }
 }
 
 impl<K, T> Index<Id<K>> for RangeVec<K, T> {
@@ -166,6 +220,12 @@ impl<K, T> IndexMut<Id<K>> for RangeVec<K, T> {
     #[inline(always)]
     fn index_mut(&mut self, id: Id<K>) -> &mut T {
         &mut self.all[Id::new(id - self.first)]
+    }
+}
+
+impl<K, T> Default for RangeVec<K, T> {
+    fn default() -> RangeVec<K, T> {
+        RangeVec { first: Id::default(), all: IdVec::default() }
     }
 }
 

@@ -194,6 +194,6 @@ impl Jobs {
     pub(crate) fn communicators_of(&self, d: DeviceId, name: Communicator) -> Ids<CommunicatorRun> {
         let job = &self.jobs[self.devices[d].job];
         let spread = job.spread.get(d);
-        spread.map_or(job.parts.communicators, |part| part.communicators[name as usize])
+        spread.map_or(job.parts.communicators, |part| part.communicators[name])
     }
 }

@@ -1,8 +1,9 @@
 //! The I/O queues of a node to a shared target: each queue has slots for requests in progress and a route of its own.
 
+use super::mount::Routes;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{Ids, RangeId, StationId, WorkerId};
+use crate::index::{IdVec, Ids, RangeId, RouteId, StationId, WorkerId};
 use crate::loaders::Loaders;
 use crate::worker::{Phase, Waiting, Worker};
 use forebay_engine::Span;
@@ -13,11 +14,11 @@ use forebay_report::Cause;
 #[derive(Debug)]
 pub(crate) struct IoQueues {
     /// For each queue, a station whose servers are the queue's slots.
-    pub(crate) slots: Vec<StationId>,
+    pub(crate) slots: IdVec<Routes, StationId>,
     /// For each queue, its own link, if its bandwidth is limited.
     pub(crate) links: Vec<Option<LinkId>>,
     /// For each queue, the route of its bytes; `None` if nothing limits them.
-    pub(crate) routes: Vec<Option<GroupId>>,
+    pub(crate) routes: IdVec<Routes, Option<GroupId>>,
     /// Number of the queue that the loader's first worker uses.
     pub(crate) first: u32,
 }
@@ -58,7 +59,7 @@ impl Loaders {
     /// no I/O queues.
     pub(crate) fn slots_of(&self, w: WorkerId, way: u32) -> Option<StationId> {
         let queues = self.mount_of(w).queues()?;
-        queues.slots.get(way as usize).copied()
+        queues.slots.get(RouteId::new(way)).copied()
     }
 
     /// Returns the station in which the current request of worker `w` holds a slot, if it is a single request (not split into

@@ -1,6 +1,6 @@
 //! The state to which loaders are restored at a restart, and the part of a checkpoint that concerns loaders.
 
-use crate::index::{DeviceId, Ids, JobId, LoaderId};
+use crate::index::{DeviceId, Ids, JobId, LoaderId, RangeVec};
 use crate::jobs::Jobs;
 use crate::lineage::Trained;
 use crate::loader::{LoaderProgress, LoaderRun};
@@ -116,16 +116,16 @@ impl Jobs {
             let batches = loader.requests.as_ref().map_or(0, |requests| requests.taken());
             (loader.queue.dequeued() - restored.base, batches)
         };
-        let mut taken: Vec<(u64, u64)> =
-            job.parts.loaders.iter().zip(&recovery.restored).map(of).collect();
+        let all = job.parts.loaders.iter().zip(&recovery.restored).map(of);
+        let mut taken = RangeVec::new(job.parts.loaders.start, all);
         for device in &mut self.devices[job.parts.devices] {
             let saved = job.saved_steps(device.model);
             device.input.ahead.retain(|(step, ..)| *step >= saved);
-            let (samples, batches) = &mut taken[(device.loader - job.parts.loaders.start) as usize];
+            let (samples, batches) = &mut taken[device.loader];
             *samples -= device.input.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
             *batches = batches.saturating_sub(device.input.ahead.len() as u64);
         }
-        taken
+        taken.as_slice().to_vec()
     }
 
     /// Returns each sample of each loader that job copy `j` has trained on in the steps that a checkpoint would contain if it
