@@ -258,15 +258,65 @@ fn simulator_components_do_not_refer_to_their_owners_or_to_each_other() {
     assert_eq!(seen.len(), below.len(), "{seen:?}");
 }
 
+/// Maximum number of fields of a struct of the simulator: more do not describe one thing.
+const MOST_FIELDS: usize = 15;
+
+/// Maximum number of lines of a source file.
+const MOST_LINES: usize = 400;
+
+/// Returns the name and the number of fields of each struct in a source text.
+fn structs(text: &str) -> Vec<(&str, usize)> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let is_field = |line: &&str| {
+        let field = line.strip_prefix("    ").unwrap_or_default();
+        let public = field.strip_prefix("pub").map(|rest| {
+            let rest = rest.strip_prefix('(').and_then(|scope| scope.split_once(')'));
+            rest.map_or(field, |(_, rest)| rest).trim_start()
+        });
+        let field = public.unwrap_or(field).trim_start_matches("pub ");
+        let name = field.trim_start_matches(is_name);
+        !field.starts_with(' ') && name.len() < field.len() && name.starts_with(": ")
+    };
+    let all = text.split("struct ").skip(1);
+    all.filter_map(|of| {
+        let (head, rest) = of.split_once('\n')?;
+        let fields = rest.split("\n}").next().unwrap_or_default().lines().filter(is_field);
+        head.ends_with('{')
+            .then(|| (head.split(|c| !is_name(c)).next().unwrap_or(head), fields.count()))
+    })
+    .collect()
+}
+
+#[test]
+fn structs_of_the_simulator_have_few_fields() {
+    let counted = structs(
+        "pub struct Pair<T> {\n    /// A.\n    pub(super) a: T,\n    pub b: T,\n    c: u8,\n}",
+    );
+    assert_eq!(counted, [("Pair", 3)], "fields of any visibility are counted");
+    for (path, text) in simulator() {
+        for (name, fields) in structs(&text) {
+            assert!(fields <= MOST_FIELDS, "{path}: `{name}` has {fields} fields");
+        }
+    }
+}
+
+#[test]
+fn source_files_are_short() {
+    let long = ["src/verdict/mod.rs", "src/verdict/trial.rs"];
+    for file in ["crates", "src"].iter().flat_map(|folder| sources(&repository(folder))) {
+        let lines = fs::read_to_string(&file).expect("text").lines().count();
+        let known = long.iter().any(|path| file.ends_with(path));
+        assert!(known || lines <= MOST_LINES, "{}: {lines} lines", file.display());
+    }
+}
+
 #[test]
 fn the_simulators_tables_are_indexed_by_typed_ids() {
-    // Expectation: each table of an owner is an `IdVec`, which a raw number cannot index.
-    for (path, text) in simulator().filter(|(path, _)| path != "sim/index.rs") {
-        for table in ["jobs", "devices", "loaders", "stages", "workers", "stagings", "copies"] {
-            let raw = text.lines().find(|line| {
-                line.contains(&format!("self.{table}[")) && line.contains(" as usize]")
-            });
-            assert!(raw.is_none(), "{path}: {raw:?}");
-        }
+    // Expectation: a raw number indexes no table; the types that turn ids into places are the only exception.
+    let index_types = ["sim/index.rs", "sim/index/", "sim/program/by_communicator.rs"];
+    for (path, text) in simulator() {
+        let may = index_types.iter().any(|prefix| path.starts_with(prefix));
+        let raw = text.lines().find(|line| line.contains(" as usize]") && !line.contains("vec!["));
+        assert!(may || raw.is_none(), "{path}: {raw:?}");
     }
 }

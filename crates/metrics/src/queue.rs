@@ -1,6 +1,7 @@
 //! The last buffer of a loader, bounded or circular, with its running totals.
 
 mod accounts;
+mod growth;
 mod ring;
 mod stamps;
 
@@ -12,6 +13,7 @@ use std::collections::VecDeque;
 
 use super::recorder::Snapshots;
 use accounts::Accounts;
+use growth::Growth;
 use ring::Ring;
 use stamps::Stamps;
 
@@ -53,17 +55,6 @@ pub struct Queue {
     snapshots: Option<Snapshots>,
 }
 
-/// Growth of a prefetch buffer that tunes its own size (tf.data's `PrefetchAutotuner`). Each time the buffer has been full and is
-/// later found empty, its capacity doubles or grows by [`Growth::STEP`] batches, whichever is less.
-#[derive(Debug, Clone, Copy)]
-struct Growth {
-    /// Capacity at the start, and maximum capacity [samples].
-    least: u64,
-    most: u64,
-    /// Whether the buffer has been full since it last grew.
-    filled: bool,
-}
-
 /// Batches whose sizes may differ.
 #[derive(Debug, Clone)]
 struct Batches {
@@ -71,11 +62,6 @@ struct Batches {
     full: u64,
     /// Samples of each batch in the queue, oldest first.
     sizes: VecDeque<u64>,
-}
-
-impl Growth {
-    /// Largest number of batches by which the capacity grows at once.
-    const STEP: u64 = 2048;
 }
 
 impl Queue {
@@ -307,18 +293,6 @@ impl Queue {
         if self.ready {
             self.ready = false;
             self.exhausted_since = Some(now);
-        }
-    }
-
-    /// Grows the capacity if the queue has no batch for a model copy that wants one, and has been full since it last grew.
-    fn grow(&mut self) {
-        if let Some(growth) = &mut self.growth
-            && self.level < self.batch
-            && growth.filled
-        {
-            let more = self.capacity.min(Growth::STEP * self.batch);
-            self.capacity = self.capacity.saturating_add(more).min(growth.most);
-            growth.filled = false;
         }
     }
 

@@ -313,3 +313,6 @@ impl Context<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,15 @@
 //! The report: times in seconds, sizes in bytes, rates per second, shares 0–1.
 
-use super::{
-    Cause, DeviceMemoryReport, LearnersReport, ParallelReport, StallCause, Tuned, Verdict, World,
-};
+mod queue;
+mod stalls;
+mod sync;
+
+use super::{DeviceMemoryReport, LearnersReport, ParallelReport, Tuned, Verdict, World};
 use forebay_scenario::Origins;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use std::borrow::Cow;
+
+pub use queue::{QueueReport, ReuseReport, SeriesReport};
+pub use stalls::StallReport;
+pub use sync::{StalenessReport, StalenessShare, SyncReport};
 
 /// Results of a run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
@@ -251,45 +254,6 @@ pub struct AccuracyReport {
     pub measured: String,
 }
 
-/// Synchronisation of a job's model copies.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
-pub struct SyncReport {
-    /// Number of steps that a model copy makes from one exchange to the next; each step trains on one batch.
-    pub steps_per_exchange: u64,
-    /// Bytes of gradients or parameters that a model copy contributes to each exchange [B].
-    pub bytes_per_exchange: u64,
-    /// How the time of collectives is found: "flow", by simulating each transfer, or "analytic", computed for an idle
-    /// network; `None` with parameter servers, whose transfers are always simulated one by one.
-    pub fidelity: Option<&'static str>,
-    /// What a step is, and how model copies exchange, in words.
-    pub text: String,
-    /// Staleness of updates; present only if parameter servers hold the parameters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub staleness: Option<StalenessReport>,
-}
-
-/// Staleness of updates. The staleness of an update is the number of updates of other model copies that the servers applied
-/// between sending the parameters from which the update was computed and applying the update.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
-pub struct StalenessReport {
-    /// Mean staleness over updates.
-    pub mean: Figure,
-    /// Largest staleness of any update.
-    pub max: u64,
-    /// Shares of updates by staleness, over all copies and replications.
-    pub distribution: Vec<StalenessShare>,
-}
-
-/// Share of the updates whose staleness is at least `from` and below 2 × `from`; if `from` is 0, of the updates whose staleness
-/// is 0.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
-pub struct StalenessShare {
-    /// Minimum staleness of these updates.
-    pub from: u64,
-    /// Number of these updates ÷ number of all updates.
-    pub share: f64,
-}
-
 /// Failures and checkpoints of a copy of a job, over the whole run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct RecoveryReport {
@@ -340,73 +304,6 @@ pub struct TierShares {
     pub miss: f64,
 }
 
-/// Shares of time that accelerators waited.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StallReport {
-    /// All causes together.
-    pub total: Figure,
-    /// Share for each cause, in a fixed order. The usual causes are always listed, the others only if they occurred.
-    pub causes: Vec<(StallCause, Figure)>,
-}
-
-impl StallReport {
-    /// Returns the share of time that accelerators waited for one cause; 0 if it was not observed.
-    pub fn share(&self, of: StallCause) -> f64 {
-        let found = self.causes.iter().find(|(cause, _)| *cause == of);
-        found.and_then(|(_, figure)| figure.mean).unwrap_or(0.0)
-    }
-
-    /// Returns the cause with the largest share of time, and that share; `None` if accelerators never waited. A rank's wait and
-    /// the waits of its peers for the same cause count as one cause, named after the rank's own wait.
-    ///
-    /// `ranks` is the number of model copies, which start each step together. If a rank starts to compute late because of its own
-    /// wait, each other rank later waits equally long for this rank to finish computing, even if all step times are equal. Waits
-    /// for computing peers therefore count as a separate cause only if they exceed this time. Communication ends for all ranks at
-    /// once, so no rank starts late because of it.
-    pub fn largest(&self, ranks: f64) -> Option<(StallCause, f64)> {
-        let late = Cause::ALL.iter().filter(|cause| **cause != Cause::Communication);
-        let own: f64 = late.map(|cause| self.share(StallCause::own(*cause))).sum();
-        let uneven = self.share(StallCause::peer(Cause::Compute)) > 1.01 * own * (ranks - 1.0);
-        let together = Cause::ALL.iter().filter(|cause| uneven || **cause != Cause::Compute);
-        let together = together.map(|cause| {
-            let (own, peer) = (StallCause::own(*cause), StallCause::peer(*cause));
-            let first = if self.share(own) > 0.0 { own } else { peer };
-            (first, self.share(own) + self.share(peer))
-        });
-        // Of equal shares the first one wins.
-        let largest = together.rev().max_by(|a, b| a.1.total_cmp(&b.1));
-        largest.filter(|(_, share)| *share > 0.0)
-    }
-}
-
-impl Serialize for StallReport {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(1 + self.causes.len()))?;
-        map.serialize_entry("total", &self.total)?;
-        for (cause, figure) in &self.causes {
-            map.serialize_entry(&cause.to_string(), figure)?;
-        }
-        map.end()
-    }
-}
-
-impl JsonSchema for StallReport {
-    fn schema_name() -> Cow<'static, str> {
-        "StallReport".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let figure = generator.subschema_for::<Figure>();
-        let own =
-            Cause::ALL.map(StallCause::own).into_iter().filter(|of| of.cause != Cause::Compute);
-        let names = own.chain(Cause::ALL.map(StallCause::peer)).map(|of| of.to_string());
-        let names = ["total".to_owned()].into_iter().chain(names);
-        let properties: serde_json::Map<_, _> =
-            names.map(|name| (name, figure.clone().to_value())).collect();
-        json_schema!({ "type": "object", "properties": properties, "required": ["total"] })
-    }
-}
-
 /// Minimum and maximum of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Spread {
@@ -414,74 +311,6 @@ pub struct Spread {
     pub min: f64,
     /// Maximum.
     pub max: f64,
-}
-
-/// The loader's last buffer of a job copy, all its nodes together, after the warm-up.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
-pub struct QueueReport {
-    /// Capacity [samples].
-    pub capacity: u64,
-    /// Mean number of samples in the queue over time [samples].
-    pub occupancy: Figure,
-    /// Number of exhaustions for each copy: a trainer had to wait because the queue had run empty after it had held a batch.
-    pub exhaustions: Figure,
-    /// Duration of an exhaustion [s], over the whole run.
-    pub exhaustion_duration: Figure,
-    /// Share of time in which a trainer waited for the queue.
-    pub time_empty: Figure,
-    /// Rate at which loaders put samples into the queue [samples/s].
-    pub enqueue_rate: Figure,
-    /// Rate at which trainers took samples out of the queue [samples/s].
-    pub dequeue_rate: Figure,
-    /// Samples put in, per second in which workers were not held up by a full queue [samples/s].
-    pub unblocked_enqueue_rate: Figure,
-    /// Samples taken out, per second in which no trainer waited for the queue [samples/s]: what the trainers would take if they
-    /// were never starved.
-    pub unstalled_dequeue_rate: Figure,
-    /// Unblocked enqueue rate − unstalled dequeue rate [samples/s]: negative where the queue runs
-    /// dry, positive where it fills.
-    pub net_enqueue_rate: Figure,
-    /// Time from the job's start to the first exhaustion of a queue that was full at the start [s], mean over the copies whose
-    /// queue ran dry.
-    pub time_to_exhaustion: Figure,
-    /// Share of the copies whose queue ran dry, among those whose queue was full at the start.
-    pub exhausted_copies: Figure,
-    /// Time that a sample spends in the queue [s].
-    pub waiting_time: Figure,
-    /// Circular queues: age of samples when read [s], over the whole run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub age: Option<Figure>,
-    /// Circular queues: how often samples were read before they were overwritten, whole run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reuse: Option<ReuseReport>,
-}
-
-/// How often samples of a circular queue were read.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
-pub struct ReuseReport {
-    /// Mean number of reads (a lower bound where the histogram's last entry is not empty).
-    pub mean: Option<f64>,
-    /// Samples by number of reads; the last entry counts all that were read at least that often.
-    pub histogram: Vec<u64>,
-}
-
-/// Queue and steps over time, in bins. Bins in which a quantity was not observed hold `None`.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
-pub struct SeriesReport {
-    /// Middle of each bin, since the start of the run [s].
-    pub time: Vec<f64>,
-    /// Mean number of samples in the queue [samples].
-    pub occupancy: Vec<Option<f64>>,
-    /// Rate at which loaders put samples into the queue [samples/s].
-    pub enqueue_rate: Vec<Option<f64>>,
-    /// Samples put in, per second in which workers were not held up by a full queue [samples/s].
-    pub unblocked_enqueue_rate: Vec<Option<f64>>,
-    /// Rate at which trainers took samples out of the queue [samples/s].
-    pub dequeue_rate: Vec<Option<f64>>,
-    /// Unblocked enqueue rate − dequeue rate [samples/s].
-    pub net_enqueue_rate: Vec<Option<f64>>,
-    /// Mean duration of the steps that ended within the bin [s].
-    pub step_time: Vec<Option<f64>>,
 }
 
 /// A shared resource over the whole run. The warm-up is included, because jobs share the resource and each has a different

@@ -107,8 +107,8 @@ impl Jobs {
         let job = &self.jobs[j];
         // A job copy's loaders, and thus their workers, have consecutive ids.
         let loaders = &self.loaders[job.parts.loaders];
-        let first = loaders.first().map_or(Id::default(), |loader| loader.workers.start);
-        let last = loaders.last().map_or(Id::default(), |loader| loader.workers.end);
+        let first = loaders.first().map_or(Id::default(), |loader| loader.stages.workers.start);
+        let last = loaders.last().map_or(Id::default(), |loader| loader.stages.workers.end);
         Owner { job: j, workers: Ids::new(first, last), devices: job.parts.devices }
     }
 

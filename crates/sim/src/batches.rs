@@ -35,9 +35,9 @@ impl Jobs {
             }
             None => taken,
         };
-        let fresh = loader.polling.as_mut().map_or(new, |polling| polling.fresh(new));
+        let fresh = loader.pacing.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         let device = &mut self.devices[d];
-        if loader.followed
+        if loader.features.followed
             && let Some(lineage) = &mut loader.lineage
         {
             lineage.take(device.model, device.next, taken);
@@ -54,7 +54,7 @@ impl Jobs {
         if self.loaders[l].requests.is_some() {
             self.loaders.replace_request(env, l);
         }
-        match self.loaders[l].load {
+        match self.loaders[l].trainers.copied {
             None => self.begin_on_batch(env, d),
             Some(_) => self.use_batch(env, d),
         }

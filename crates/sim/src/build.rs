@@ -37,10 +37,9 @@ use forebay_engine::Time;
 use forebay_engine::fluid::{Demand, GroupId, LinkId, Use};
 use forebay_metrics::Recorder;
 use forebay_model::random::Streams;
-use forebay_scenario::{Dataset, Node, Scenario};
+use forebay_scenario::{Node, Scenario};
 
 use super::background::{Background, Endless};
-use super::cached::Units;
 use super::communication::Communicators;
 use super::device::Device;
 use super::env::Env;
@@ -58,6 +57,7 @@ use super::station::Service;
 use super::watch::Watch;
 use super::workflow::Waiting;
 use super::world::{Options, World};
+use cache::DataSets;
 use mount::Backend;
 use node::OnNode;
 
@@ -77,12 +77,7 @@ struct Builder<'s> {
     on_nodes: BTreeMap<u32, OnNode>,
     /// Links between GPUs and between racks.
     links: BTreeMap<sync::LinkPlace, LinkId>,
-    /// Division of each data set into units of a page cache, and the total number of units.
-    units: (Vec<Units>, u32),
-    /// Division of each data set into units of a cache of whole files, and the total number of units.
-    files: (Vec<Units>, u32),
-    /// Mean bytes of a request, for each data set; computed once, because a table of sizes is long.
-    requests: Vec<f64>,
+    data: DataSets,
     /// Lists that record the node that keeps each unit, by storage and by first node of the job copy.
     lists: BTreeMap<(usize, u32), HoldersId>,
     replication: u32,
@@ -137,9 +132,7 @@ impl<'s> Builder<'s> {
             node: 0,
             on_nodes: BTreeMap::new(),
             links: BTreeMap::new(),
-            units: cache::units(&scenario.datasets, Units::new),
-            files: cache::units(&scenario.datasets, Units::whole),
-            requests: scenario.datasets.iter().map(Dataset::mean_request).collect(),
+            data: DataSets::new(&scenario.datasets),
             lists: BTreeMap::new(),
             replication,
             device_nodes: IdVec::default(),
@@ -162,7 +155,7 @@ impl<'s> Builder<'s> {
     /// Returns the world with all components.
     fn world<'a>(self) -> World<'a> {
         let faults = self.faults();
-        let Builder { scenario, mut env, resources, parts, units, files, device_nodes, .. } = self;
+        let Builder { scenario, mut env, resources, parts, data, device_nodes, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
         let mut loaders = parts.loaders;
         loaders.devices = parts.devices.len();
@@ -171,7 +164,7 @@ impl<'s> Builder<'s> {
         }
         loaders.look_ahead();
         env.storages.sizes = datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect();
-        (env.storages.units, env.storages.files) = (units.0, files.0);
+        (env.storages.units, env.storages.files) = (data.units.0, data.files.0);
         let jobs = Jobs {
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,

@@ -107,8 +107,8 @@ impl Loaders {
     pub(super) fn look_up(&mut self, env: &mut Env, w: WorkerId, epoch: u64) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
-        let Some(used) = &mut loader.cached else { return false };
-        let hit = env.storages.caches[used.cache].kept.look_up(worker.unit);
+        let Some(used) = &mut loader.caches.page_cache else { return false };
+        let hit = env.storages.caches[used.cache].kept.look_up(worker.location.unit);
         worker.origin = if hit { Origin::PageCache } else { Origin::Storage };
         let epoch = epoch as usize;
         if used.requests.len() <= epoch {
@@ -122,11 +122,11 @@ impl Loaders {
     /// Inserts the unit that worker `w` has read into the page cache.
     pub(super) fn keep(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
-        let unit = worker.unit;
+        let unit = worker.location.unit;
         if worker.origin == Origin::PageCache {
             return;
         }
-        let Some(used) = &self.loaders[worker.loader].cached else { return };
+        let Some(used) = &self.loaders[worker.loader].caches.page_cache else { return };
         let (all, sizes, streams) = (&env.storages.units, &mut env.storages.sizes, &env.streams);
         let mut bytes_of = |unit: u32| bytes_of(all, sizes, streams, unit);
         let bytes = bytes_of(unit);
@@ -137,7 +137,7 @@ impl Loaders {
     #[cold]
     pub(super) fn way_in_cache(&self, env: &Env, w: WorkerId) -> Option<GroupId> {
         let loader = &self.loaders[self.workers[w].loader];
-        let used = loader.cached.as_ref()?;
+        let used = loader.caches.page_cache.as_ref()?;
         env.storages.caches[used.cache].way
     }
 }

@@ -71,7 +71,7 @@ impl Jobs {
         for loader in &mut self.loaders[job.parts.loaders] {
             let Some(lineage) = &mut loader.lineage else { continue };
             lineage.settle(|model| job.steps_of(model));
-            let (source, number) = (&mut loader.source, u64::from(loader.job.number()));
+            let (source, number) = (&mut loader.source, loader.place.owner());
             all.extend(lineage.record().into_iter().map(|place| {
                 let (epoch, sample) = source.sample(place, number, &env.streams);
                 TrainedSample { epoch, sample }
@@ -83,7 +83,7 @@ impl Jobs {
     /// Returns how the learners of a job copy used its GPUs; `None` if its GPUs are not simulated as shared.
     fn learners(&self, job: &JobRun) -> Option<LearnersOutcome> {
         let loaders = &self.loaders[job.parts.loaders];
-        let mut gpus = loaders.iter().flat_map(|loader| &loader.gpus).peekable();
+        let mut gpus = loaders.iter().flat_map(|loader| loader.gpus.shared.iter()).peekable();
         gpus.peek()?;
         let mut outcome = job.learners.outcome();
         for gpu in gpus {
@@ -109,31 +109,31 @@ impl Jobs {
         let stage = match &mut loader.requests {
             Some(requests) => {
                 outcome.deliveries.append(&mut requests.deliveries());
-                loader.stages.start
+                loader.stages.first()
             }
-            None => loader.stages.end - 1,
+            None => loader.stages.last(),
         };
-        queue.workers += loader.workers_of(stage).len() as u64;
+        queue.workers += loader.stages.workers_of(stage).len() as u64;
         if let Some(of_queue) = loader.queue.ages() {
             ages.merge(of_queue);
         }
-        if let Some(used) = &loader.cached {
+        if let Some(used) = &loader.caches.page_cache {
             add_requests(&mut outcome.cache, &used.requests);
         }
-        if let (Some(tuner), true) = (&loader.tuner, outcome.tuned.is_empty()) {
+        if let (Some(tuner), true) = (&loader.pacing.tuner, outcome.tuned.is_empty()) {
             outcome.tuned = tuner.settled();
         }
-        if let Some(decoded) = &loader.decoded {
+        if let Some(decoded) = &loader.caches.decoded {
             add_requests(&mut outcome.decoded, &decoded.requests);
         }
-        if let Some(tiers) = &loader.tiers {
+        if let Some(tiers) = &loader.caches.tiers {
             add_tiers(&mut outcome.tiers, &tiers.requests);
             outcome.local += tiers.read;
         }
         let counts: &mut SampleCounts = &mut outcome.samples;
-        counts.started += loader.started;
+        counts.started += loader.progress.started;
         counts.enqueued += totals.enqueued;
-        counts.in_progress += loader.in_progress;
+        counts.in_progress += loader.progress.in_progress;
         counts.dequeued += totals.dequeued;
         counts.overwritten += loader.queue.overwritten();
         counts.left += loader.queue.left();

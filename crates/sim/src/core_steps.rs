@@ -43,7 +43,7 @@ impl Jobs {
 
     /// Returns how the trainer of device `d` gets the cores of its node.
     fn cores_of(&self, d: DeviceId) -> Cores {
-        self.loaders[self.devices[d].loader].trainer
+        self.loaders[self.devices[d].loader].trainers.cores
     }
 
     /// Frees the cores that the step of device `d` used.

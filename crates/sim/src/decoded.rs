@@ -25,8 +25,8 @@ impl Loaders {
     pub(super) fn is_decoded(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
-        let Some(decoded) = &mut loader.decoded else { return false };
-        let hit = env.storages.node_caches[decoded.cache].look_up(worker.file as u32);
+        let Some(decoded) = &mut loader.caches.decoded else { return false };
+        let hit = env.storages.node_caches[decoded.cache].look_up(worker.location.file as u32);
         let epoch = loader.source.order.epoch() as usize;
         if decoded.requests.len() <= epoch {
             decoded.requests.resize(epoch + 1, CacheRequests::default());
@@ -35,7 +35,7 @@ impl Loaders {
         *(if hit { &mut found.hits } else { &mut found.misses }) += 1;
         worker.origin = if hit { Origin::Decoded } else { Origin::Storage };
         if hit {
-            worker.item.bytes += worker.size;
+            worker.item.bytes += worker.sample.size;
         }
         hit
     }
@@ -44,8 +44,9 @@ impl Loaders {
     #[cold]
     pub(super) fn keep_decoded(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
-        let Some(decoded) = &self.loaders[worker.loader].decoded else { return };
+        let Some(decoded) = &self.loaders[worker.loader].caches.decoded else { return };
         let bytes = decoded.bytes;
-        env.storages.node_caches[decoded.cache].insert(worker.file as u32, bytes, |_| bytes);
+        env.storages.node_caches[decoded.cache]
+            .insert(worker.location.file as u32, bytes, |_| bytes);
     }
 }

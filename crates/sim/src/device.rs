@@ -4,7 +4,7 @@ use forebay_engine::Time;
 use forebay_metrics::Segment;
 
 use super::env::Env;
-use super::index::{DeviceId, JobId, LoaderId};
+use super::index::{DeviceId, JobId, KernelsId, LoaderId};
 use super::jobs::Jobs;
 use super::launch::Launching;
 
@@ -69,7 +69,7 @@ pub(super) struct OnGpu {
     /// Time that the current step would take on an otherwise unused GPU [s]; `kernels` is the index of the kind of kernels that
     /// runs now.
     pub(super) alone: f64,
-    pub(super) kernels: u32,
+    pub(super) kernels: KernelsId,
     /// Speed of the GPU relative to its speed without faults.
     pub(super) pace: f64,
 }
@@ -121,7 +121,7 @@ impl Device {
             since: Time::ZERO,
             state: State::Off,
             input: DeviceInput::default(),
-            on_gpu: OnGpu { alone: 0.0, kernels: 0, pace: 1.0 },
+            on_gpu: OnGpu { alone: 0.0, kernels: KernelsId::default(), pace: 1.0 },
             times: Times::default(),
             launching: Launching::default(),
             track: None,

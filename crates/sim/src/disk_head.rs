@@ -157,7 +157,7 @@ impl Loaders {
         let dataset = source.dataset;
         match source.layout {
             Layout::FilePerSample | Layout::OneFile { .. } => {
-                Spot { dataset, file: worker.file, number: 0, last: true }
+                Spot { dataset, file: worker.location.file, number: 0, last: true }
             }
             layout @ (Layout::Shards { .. } | Layout::RowGroups(_)) => {
                 let (file, number, last) = shard.place(worker.request, layout, source.samples);

@@ -10,7 +10,7 @@ use super::communication::Sums;
 use super::device::{OnGpu, State};
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::DeviceId;
+use super::index::{DeviceId, IdVec, KernelsId};
 use super::jobs::Jobs;
 use super::occupied::Occupied;
 
@@ -18,7 +18,7 @@ use super::occupied::Occupied;
 #[derive(Debug)]
 pub(super) struct Gpu {
     /// Kinds of kernels of a step, which run one after the other.
-    pub(super) steps: Vec<Sort>,
+    pub(super) steps: IdVec<Sort>,
     /// Group of flows for the loader's kernels.
     pub(super) loader: GroupId,
     /// Group of flows for models or gradients that learners move in the GPU's memory, if its bandwidth is limited.
@@ -57,9 +57,7 @@ impl Jobs {
     /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
     pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
-        let gpus = &mut self.loaders[device.loader].gpus;
-        let number = gpus.len().max(1);
-        gpus.get_mut(device.model as usize % number)
+        self.loaders[device.loader].gpus.shared(device.model.into())
     }
 
     /// Puts the batch of device `d` into a buffer of its GPU. If the device still has a buffer from its last batch, the batch
@@ -90,7 +88,7 @@ impl Jobs {
         if device.stage > 0 {
             return env.after(delay, Event::Stepped(d));
         }
-        (device.on_gpu.alone, device.on_gpu.kernels) = (delay.span.seconds(), 0);
+        (device.on_gpu.alone, device.on_gpu.kernels) = (delay.span.seconds(), KernelsId::default());
         if let Some(gpu) = self.gpu_of(d) {
             gpu.activations.take();
         }
@@ -101,7 +99,7 @@ impl Jobs {
     fn begin_kernels(&mut self, env: &mut Env, d: DeviceId) {
         let OnGpu { alone, kernels, .. } = self.devices[d].on_gpu;
         let Some(gpu) = self.gpu_of(d) else { return };
-        let Sort { share, occupancy, group } = gpu.steps[kernels as usize];
+        let Sort { share, occupancy, group } = gpu.steps[kernels];
         gpu.occupied.enter(env.now, kernels);
         env.network.start(env.now, group, alone * share * occupancy, ActivityId::Step(d));
     }
@@ -112,8 +110,8 @@ impl Jobs {
         let (busy, kernels) = (device.state == State::Busy, device.on_gpu.kernels);
         let Some(gpu) = self.gpu_of(d) else { return self.stepped(env, d) };
         gpu.occupied.leave(env.now, kernels);
-        if busy && kernels as usize + 1 < gpu.steps.len() {
-            self.devices[d].on_gpu.kernels += 1;
+        if busy && kernels + 1 < gpu.steps.next_id() {
+            self.devices[d].on_gpu.kernels = kernels + 1;
             return self.begin_kernels(env, d);
         }
         gpu.activations.leave();

@@ -13,7 +13,7 @@ use super::communication::{CommunicatorRun, Pieces, ServerRun, UpdateRun};
 use super::core_steps::CpuThreads;
 use super::device::Device;
 use super::event::Delay;
-use super::index::Ids;
+use super::index::{IdVec, Ids};
 use super::launch::LaunchRun;
 use super::learners::LearnersRun;
 use super::loader::LoaderRun;
@@ -72,7 +72,7 @@ pub(super) struct Plan {
     /// Step time by batch size, over all pipeline stages.
     pub(super) step: StepLaw,
     /// Time of each pipeline stage before jitter.
-    pub(super) stage_times: Vec<Delay>,
+    pub(super) stage_times: IdVec<Delay>,
     pub(super) jitter: Option<Sampler>,
     /// The programs that the job copy's devices run in each step.
     pub(super) programs: Programs,

@@ -14,16 +14,11 @@ impl Loaders {
     /// samples [s]. Returns true if the kernel takes no time, or if GPUs are not simulated as shared.
     pub(super) fn begin_kernel(&mut self, env: &mut Env, w: WorkerId, per_sample: f64) -> bool {
         let worker = &self.workers[w];
-        let loader = &self.loaders[worker.loader];
-        let gpus = &loader.gpus;
-        let each = per_sample * loader.kernel_slowness / loader.kernel_pace;
-        let seconds = each * f64::from(worker.item.samples);
-        if gpus.is_empty() || seconds <= 0.0 {
+        let gpus = &mut self.loaders[worker.loader].gpus;
+        let seconds = gpus.kernel_seconds(per_sample, worker.item.samples);
+        let Some(gpu) = gpus.shared(worker.item.sequence).filter(|_| seconds > 0.0) else {
             return true;
-        }
-        let number = (worker.item.sequence % gpus.len() as u64) as usize;
-        let l = worker.loader;
-        let gpu = &mut self.loaders[l].gpus[number];
+        };
         gpu.occupied.begin(env.now);
         let group = gpu.loader;
         self.enter(env, w, Phase::OnGpu, Cause::Decode);
@@ -35,8 +30,7 @@ impl Loaders {
     pub(super) fn end_kernel(&mut self, now: Time, w: WorkerId) {
         let worker = &self.workers[w];
         let gpus = &mut self.loaders[worker.loader].gpus;
-        let number = (worker.item.sequence % gpus.len().max(1) as u64) as usize;
-        if let Some(gpu) = gpus.get_mut(number) {
+        if let Some(gpu) = gpus.shared(worker.item.sequence) {
             gpu.occupied.end(now);
         }
     }

@@ -44,7 +44,7 @@ impl Jobs {
         device.launching = Launching { since: env.now, work, open: true };
         (device.state, device.since) = (State::Launching, env.now);
         let (threads, overlap) = (launch.threads, launch.overlap);
-        match self.loaders[device.loader].trainer {
+        match self.loaders[device.loader].trainers.cores {
             Cores::Shared(group) => {
                 env.network.start_many(env.now, group, work, threads, ActivityId::Launch(d));
             }
@@ -70,7 +70,7 @@ impl Jobs {
         let device = &self.devices[d];
         let launch = self.jobs[device.job].plan.launch.as_ref();
         let threads = launch.map_or(0, |launch| launch.threads);
-        if let Cores::Fifo(station) = self.loaders[device.loader].trainer {
+        if let Cores::Fifo(station) = self.loaders[device.loader].trainers.cores {
             for _ in 0..threads {
                 env.stations[station].queue.leave(env.now);
             }

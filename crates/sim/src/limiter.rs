@@ -102,8 +102,8 @@ impl Loaders {
         let worker = &self.workers[w];
         let attempt = u64::from(refusals.saturating_add(1)) % ATTEMPTS;
         let index = u64::from(request) * ATTEMPTS + attempt;
-        let owner = u64::from(self.loaders[worker.loader].job.number());
-        let (streams, position) = (&env.streams, worker.position);
+        let owner = self.loaders[worker.loader].place.owner();
+        let (streams, position) = (&env.streams, worker.sample.position);
         let generator = || streams.at(Purpose::BackOff, owner, position, index);
         env.storages.limiters[l].ask(env.now, refusals, generator)
     }

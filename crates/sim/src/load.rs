@@ -14,10 +14,10 @@ impl Jobs {
     pub(super) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         let loader = &self.loaders[device.loader];
-        let (Some(bytes), false) = (loader.load, loader.pcie.is_empty()) else {
+        let route = loader.gpus.route(device.model.into());
+        let (Some(bytes), Some(group)) = (loader.trainers.copied, route) else {
             return self.begin_on_batch(env, d);
         };
-        let group = loader.pcie[device.model as usize % loader.pcie.len()];
         let batch = self.jobs[device.job].plan.batch as f64;
         let bytes = bytes * ((batch - device.input.missing as f64) / batch);
         (device.state, device.since) = (State::Loading, env.now);

@@ -9,7 +9,7 @@ use forebay_metrics::{Polling, Queue, Requests, Tuner};
 use super::cached::CacheUse;
 use super::decoded::Decoded;
 use super::gpus::Gpu;
-use super::index::{DeviceId, Ids, JobId, StageId, WorkerId};
+use super::index::{DeviceId, IdVec, Ids, JobId, RangeVec, StageId, WorkerId};
 use super::lineage::Lineage;
 use super::read::{First, Mount, Source};
 use super::stages::StageRun;
@@ -23,83 +23,264 @@ pub(super) struct Waiter {
     pub(super) since: Time,
 }
 
-/// A loader of a job copy, for one node or for one rank. The fields needed for every sample come first, in a few cache lines.
+/// Devices that wait for a batch, in order of arrival.
 #[derive(Debug)]
-#[repr(C, align(64))]
-pub(super) struct LoaderRun {
-    pub(super) job: JobId,
-    /// Number of this loader within the job copy; `nodes` is the number of the job copy's loaders.
-    pub(super) rank: u32,
-    pub(super) nodes: u32,
-    /// Whether data that the loader reads are kept anywhere: in a page cache, a tier, or a cache of decoded samples.
-    pub(super) keeps: bool,
-    /// First step of each read, if the loader's reads are plain. A read is plain if each sample is a file of its own, and a
-    /// single request fetches it straight from the storage, without caches, tiers, ranges, a limiter or other special services.
-    pub(super) plain: Option<First>,
-    /// Whether workers may have to rest although there is input: because the number of active workers is tuned, or because
-    /// workers poll the queue.
-    pub(super) rests: bool,
-    /// Whether `lineage` tracks the loader's samples one by one.
-    pub(super) followed: bool,
-    /// Number of samples that the first stage may read in the whole run.
-    pub(super) quota: u64,
-    pub(super) started: u64,
-    pub(super) in_progress: u64,
-    /// Requested batches, if the loader makes batches on request.
-    pub(super) requests: Option<Box<Requests>>,
-    pub(super) mount: Mount,
-    pub(super) source: Source,
-    /// Devices that wait for a batch, in order of arrival.
-    pub(super) waiters: VecDeque<Waiter>,
-    /// The node's page cache, if the loader reads through one.
-    pub(super) cached: Option<Box<CacheUse>>,
-    pub(super) queue: Queue,
-    /// Factor by which steps take longer on this loader's accelerators than on the cluster's first nodes.
-    pub(super) slowness: f64,
-    /// Tiers in which reads look for data before they go to the storage, if there are any.
-    pub(super) tiers: Option<Box<Tiers>>,
-    /// The node's cache of decoded samples, if there is one.
-    pub(super) decoded: Option<Box<Decoded>>,
-    /// Devices that sleep between polls, if devices and workers poll instead of being woken.
-    pub(super) polling: Option<Box<Polling>>,
-    /// Tuner of the number of workers that work at the same time, if that number is tuned.
-    pub(super) tuner: Option<Box<Tuner>>,
-    /// Route between the node's GPUs, if its bandwidth is limited.
-    pub(super) intra: Option<GroupId>,
-    /// Route to the GPU of each model copy; empty if its bandwidth is not limited.
-    pub(super) pcie: Vec<GroupId>,
-    /// The GPU of each model copy, if GPUs are simulated as shared.
-    pub(super) gpus: Vec<Gpu>,
-    /// Factor by which the loader's own kernels take longer on this loader's GPUs than on the GPUs of the cluster's first nodes.
-    pub(super) kernel_slowness: f64,
-    /// Speed of the loader's GPU kernels relative to their speed without faults.
-    pub(super) kernel_pace: f64,
-    pub(super) decoded_size: Option<f64>,
-    /// The loader's stages, as a range of the world's table; `workers` is the range of its workers.
-    pub(super) stages: Ids<StageRun>,
-    pub(super) workers: Ids<Worker>,
-    /// First worker of each stage.
-    pub(super) first_worker: Vec<WorkerId>,
-    pub(super) level_track: Option<u32>,
-    /// Bytes of a batch, if trainers copy their batches to their devices themselves [B].
-    pub(super) load: Option<f64>,
-    /// How the trainers that the loader feeds get the node's cores.
-    pub(super) trainer: Cores,
-    /// Record of the samples that the loader has handed out, if its job may fail.
-    pub(super) lineage: Option<Box<Lineage>>,
+pub(super) struct Waiters {
+    all: VecDeque<Waiter>,
     /// Whether the workers' timelines drop old entries when a device begins to wait; only if there are no more workers than
     /// samples in a full batch.
     pub(super) tells: bool,
 }
 
-const _: () =
-    assert!(std::mem::offset_of!(LoaderRun, queue) % 64 == 32, "its second half begins a line");
+impl Waiters {
+    /// Returns the waiters of a loader for which no device waits.
+    pub(super) fn new(tells: bool) -> Waiters {
+        Waiters { all: VecDeque::new(), tells }
+    }
 
-impl LoaderRun {
-    /// Returns the workers of stage `s`.
-    pub(super) fn workers_of(&self, s: StageId) -> Ids<Worker> {
-        let index = (s - self.stages.start) as usize;
-        let end = self.first_worker.get(index + 1).copied().unwrap_or(self.workers.end);
-        Ids::new(self.first_worker[index], end)
+    /// Returns the number of devices that wait.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Returns whether no device waits.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns the device at `place` in the order of arrival.
+    pub(super) fn get(&self, place: usize) -> Option<&Waiter> {
+        self.all.get(place)
+    }
+
+    /// Adds a device that begins to wait.
+    pub(super) fn add(&mut self, waiter: Waiter) {
+        self.all.push_back(waiter);
+    }
+
+    /// Removes the device that has waited longest and returns it.
+    pub(super) fn next(&mut self) -> Option<Waiter> {
+        self.all.pop_front()
+    }
+
+    /// Removes device `d`; returns whether it waited.
+    pub(super) fn remove(&mut self, d: DeviceId) -> bool {
+        let place = self.all.iter().position(|waiter| waiter.device == d);
+        place.is_some_and(|place| self.all.remove(place).is_some())
+    }
+
+    /// Removes all devices.
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
     }
 }
+
+/// A loader's place in its job: the job copy, and the loader's number among all loaders of that copy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoaderPlace {
+    pub(super) job: JobId,
+    pub(super) rank: u32,
+    /// Number of the job copy's loaders.
+    pub(super) loaders: u32,
+}
+
+impl LoaderPlace {
+    /// Returns the number of the job copy, as a part of random-number keys.
+    #[inline]
+    pub(super) fn owner(self) -> u64 {
+        u64::from(self.job.number())
+    }
+
+    /// Returns the position in the job's reading order of the sample at position `place` of the loader's own order.
+    #[inline]
+    pub(super) fn in_job(self, place: u64) -> u64 {
+        place * u64::from(self.loaders) + u64::from(self.rank)
+    }
+}
+
+/// Which features a loader uses, so that work on samples can skip the others without a look at their state.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Features {
+    /// Whether data that the loader reads are kept anywhere: in a page cache, a tier, or a cache of decoded samples.
+    pub(super) keeps: bool,
+    /// First step of each read, if the loader's reads are plain. A read is plain if each sample is a file of its own, and a
+    /// single request fetches it straight from the storage, without caches, tiers, ranges, a limiter or other special services.
+    pub(super) plain: Option<First>,
+    /// Whether workers may have to rest although there is input.
+    pub(super) rests: bool,
+    /// Whether `lineage` tracks the loader's samples one by one.
+    pub(super) followed: bool,
+}
+
+/// How many samples a loader has read and may still read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoaderProgress {
+    /// Number of samples that the first stage may read in the whole run.
+    pub(super) quota: u64,
+    pub(super) started: u64,
+    /// Number of samples that have been started and have not reached the queue.
+    pub(super) in_progress: u64,
+}
+
+impl LoaderProgress {
+    /// Returns the progress of a loader that may read `quota` samples and has read none.
+    pub(super) fn new(quota: u64) -> LoaderProgress {
+        LoaderProgress { quota, started: 0, in_progress: 0 }
+    }
+
+    /// Returns the number of samples that may still be started.
+    #[inline]
+    pub(super) fn left(&self) -> u64 {
+        self.quota - self.started
+    }
+
+    /// Counts that a worker starts `samples` samples; returns the number of samples started before.
+    #[inline]
+    pub(super) fn start(&mut self, samples: u64) -> u64 {
+        let first = self.started;
+        self.started += samples;
+        self.in_progress += samples;
+        first
+    }
+
+    /// Lets the loader start no more samples.
+    pub(super) fn stop(&mut self) {
+        self.quota = self.started;
+    }
+}
+
+/// The caches in which a loader looks for data before it reads from the storage.
+#[derive(Debug)]
+pub(super) struct Caches {
+    /// The node's page cache, if the loader reads through one.
+    pub(super) page_cache: Option<Box<CacheUse>>,
+    /// Tiers in which reads look for data before they go to the storage, if there are any.
+    pub(super) tiers: Option<Box<Tiers>>,
+    /// The node's cache of decoded samples, if there is one.
+    pub(super) decoded: Option<Box<Decoded>>,
+}
+
+impl Caches {
+    /// Returns whether the loader has any of these caches.
+    pub(super) fn exist(&self) -> bool {
+        self.page_cache.is_some() || self.tiers.is_some() || self.decoded.is_some()
+    }
+}
+
+/// What makes workers and devices rest although there is something to do.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    /// Devices that sleep between polls, if devices and workers poll instead of being woken.
+    pub(super) polling: Option<Box<Polling>>,
+    /// Tuner of the number of workers that work at the same time, if that number is tuned.
+    pub(super) tuner: Option<Box<Tuner>>,
+}
+
+impl Pacing {
+    /// Returns whether workers may have to rest: because the number of active workers is tuned, or because workers poll the
+    /// queue.
+    pub(super) fn rests(&self) -> bool {
+        self.polling.is_some() || self.tuner.is_some()
+    }
+}
+
+/// The GPUs that a loader feeds: their speed, and the routes to and between them.
+#[derive(Debug)]
+pub(super) struct LoaderGpus {
+    /// Factor by which steps take longer on these GPUs than on the cluster's first nodes.
+    pub(super) slowness: f64,
+    /// Route between the node's GPUs, if its bandwidth is limited.
+    pub(super) intra: Option<GroupId>,
+    /// Route to the GPU of each model copy; empty if its bandwidth is not limited.
+    pub(super) pcie: IdVec<Gpu, GroupId>,
+    /// The GPU of each model copy, if GPUs are simulated as shared.
+    pub(super) shared: IdVec<Gpu>,
+    /// Factor by which the loader's own kernels take longer on these GPUs than on the GPUs of the cluster's first nodes.
+    pub(super) kernel_slowness: f64,
+    /// Speed of the loader's GPU kernels relative to their speed without faults.
+    pub(super) kernel_pace: f64,
+}
+
+impl LoaderGpus {
+    /// Returns the route to the GPU of item or model copy number `number`, which take turns; `None` if bytes to GPUs take no
+    /// time.
+    pub(super) fn route(&self, number: u64) -> Option<GroupId> {
+        self.pcie.in_turn(number).map(|gpu| self.pcie[gpu])
+    }
+
+    /// Returns the GPU of item or model copy number `number`, which take turns; `None` if GPUs are not simulated as shared.
+    pub(super) fn shared(&mut self, number: u64) -> Option<&mut Gpu> {
+        self.shared.in_turn(number).map(|gpu| &mut self.shared[gpu])
+    }
+
+    /// Returns the time of a kernel of the loader on `samples` samples that takes `per_sample` for each of them on the
+    /// cluster's first nodes [s].
+    pub(super) fn kernel_seconds(&self, per_sample: f64, samples: u32) -> f64 {
+        per_sample * self.kernel_slowness / self.kernel_pace * f64::from(samples)
+    }
+}
+
+/// The stages of a loader and their workers, as ranges of the world's tables.
+#[derive(Debug)]
+pub(super) struct LoaderStages {
+    pub(super) all: Ids<StageRun>,
+    pub(super) workers: Ids<Worker>,
+    /// First worker of each stage.
+    pub(super) first_worker: RangeVec<StageRun, WorkerId>,
+}
+
+impl LoaderStages {
+    /// Returns the stage that reads.
+    pub(super) fn first(&self) -> StageId {
+        self.all.start
+    }
+
+    /// Returns the stage that fills the queue.
+    pub(super) fn last(&self) -> StageId {
+        self.all.end - 1
+    }
+
+    /// Returns the workers of stage `s`.
+    pub(super) fn workers_of(&self, s: StageId) -> Ids<Worker> {
+        let next = s + 1;
+        let end = if next < self.all.end { self.first_worker[next] } else { self.workers.end };
+        Ids::new(self.first_worker[s], end)
+    }
+}
+
+/// What the trainers that a loader feeds need of its node.
+#[derive(Debug)]
+pub(super) struct Trainers {
+    /// Bytes of a batch, if trainers copy their batches to their devices themselves [B].
+    pub(super) copied: Option<f64>,
+    /// How the trainers get the node's cores.
+    pub(super) cores: Cores,
+}
+
+/// A loader of a job copy, for one node or for one rank. The fields needed for every sample come first, in a few cache lines.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct LoaderRun {
+    pub(super) place: LoaderPlace,
+    pub(super) features: Features,
+    pub(super) progress: LoaderProgress,
+    /// Requested batches, if the loader makes batches on request.
+    pub(super) requests: Option<Box<Requests>>,
+    pub(super) mount: Mount,
+    pub(super) source: Source,
+    pub(super) waiters: Waiters,
+    pub(super) queue: Queue,
+    pub(super) caches: Caches,
+    pub(super) pacing: Pacing,
+    pub(super) gpus: LoaderGpus,
+    /// Bytes of a decoded sample, if the data set gives them [B].
+    pub(super) decoded_size: Option<f64>,
+    pub(super) stages: LoaderStages,
+    pub(super) trainers: Trainers,
+    /// Record of the samples that the loader has handed out, if its job may fail.
+    pub(super) lineage: Option<Box<Lineage>>,
+}
+
+const _: () =
+    assert!(std::mem::offset_of!(LoaderRun, queue) % 64 == 32, "its second half begins a line");

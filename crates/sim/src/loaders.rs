@@ -32,6 +32,8 @@ pub(super) struct Loaders {
     pub(super) fetches: Fetches,
     /// Track of each worker in the timeline, if one is recorded.
     pub(super) tracks: IdVec<Worker, u32>,
+    /// Track of the number of samples in each loader's queue, if it is recorded.
+    pub(super) level_tracks: IdVec<LoaderRun, Option<u32>>,
     /// Workers that have something to do at this instant.
     pub(super) runnable: VecDeque<WorkerId>,
     /// Number of devices that take batches, over all loaders.
@@ -83,8 +85,8 @@ impl Loaders {
 
     /// Lets all workers of loader `l` look for input.
     pub(super) fn wake_all(&mut self, l: LoaderId) {
-        for s in self.loaders[l].stages {
-            for w in self.loaders[l].workers_of(s) {
+        for s in self.loaders[l].stages.all {
+            for w in self.loaders[l].stages.workers_of(s) {
                 self.make_ready(w);
             }
         }
@@ -98,7 +100,7 @@ impl Loaders {
         }
         let loader = &mut self.loaders[l];
         // Batches promised to sleeping devices are theirs.
-        let promised = loader.polling.as_ref().map_or(0, |polling| polling.promised());
+        let promised = loader.pacing.polling.as_ref().map_or(0, |polling| polling.promised());
         let has = loader.waiters.len() == promised && loader.queue.has_batches(promised as u64 + 1);
         if has {
             loader.queue.served_at_once();
@@ -109,13 +111,13 @@ impl Loaders {
     /// Adds device `d` to the devices that wait for a batch of loader `l`.
     pub(super) fn begin_wait(&mut self, env: &Env, l: LoaderId, d: DeviceId) {
         let loader = &mut self.loaders[l];
-        if loader.waiters.is_empty() && loader.tells {
+        if loader.waiters.is_empty() && loader.waiters.tells {
             // If workers drop old timeline entries now, the timelines stay short and their memory stays near the core.
-            let workers = loader.workers;
+            let workers = loader.stages.workers;
             self.workers[workers].iter_mut().for_each(|worker| worker.timeline.begin_wait(env.now));
         }
         loader.queue.begin_wait(env.now);
-        loader.waiters.push_back(Waiter { device: d, since: env.now });
+        loader.waiters.add(Waiter { device: d, since: env.now });
     }
 
     /// Returns the device that has waited longest for a batch of loader `l` and removes it from the waiters; `None` if there
@@ -125,12 +127,12 @@ impl Loaders {
         if !loader.queue.has_batch() {
             return None;
         }
-        loader.waiters.pop_front().map(|waiter| waiter.device)
+        loader.waiters.next().map(|waiter| waiter.device)
     }
 
     /// Lets blocked workers of the last stage of loader `l` go on if there is room in the last buffer.
     pub(super) fn unblock_last(&mut self, env: &mut Env, l: LoaderId) {
-        let last = self.loaders[l].stages.end - 1;
+        let last = self.loaders[l].stages.last();
         self.unblock(env, last, WorkerId::new(NOBODY));
     }
 
@@ -177,24 +179,24 @@ impl Loaders {
         (first, samples): (u64, u64),
     ) -> bool {
         let loader = &mut self.loaders[l];
-        if loader.followed
+        if loader.features.followed
             && let Some(lineage) = &mut loader.lineage
         {
             lineage.put(first, samples, &loader.source);
         }
         loader.queue.put(env.now, samples);
-        loader.in_progress -= samples;
+        loader.progress.in_progress -= samples;
         let served = loader.queue.has_batch() && !loader.waiters.is_empty();
         if env.recorder.is_some() {
             self.trace_level(env, l);
         }
         if served {
-            match self.loaders[l].polling {
+            match self.loaders[l].pacing.polling {
                 None => env.notices.push_back(Notice::BatchReady { loader: l, worker: w }),
                 Some(_) => self.promise(env, l, w),
             }
         }
-        served && self.loaders[l].polling.is_none()
+        served && self.loaders[l].pacing.polling.is_none()
     }
 
     /// Stops worker `w`; its current item is lost.
@@ -210,9 +212,8 @@ impl Loaders {
     /// Records the number of samples in the queue of loader `l` in the timeline.
     pub(super) fn trace_level(&mut self, env: &mut Env, l: LoaderId) {
         let Some(recorder) = &mut env.recorder else { return };
-        let loader = &self.loaders[l];
-        if let Some(track) = loader.level_track {
-            recorder.count(track, env.now, loader.queue.level() as f64);
+        if let Some(track) = self.level_tracks[l] {
+            recorder.count(track, env.now, self.loaders[l].queue.level() as f64);
         }
     }
 

@@ -3,6 +3,9 @@
 use forebay_engine::Time;
 use forebay_report::Occupancy;
 
+use super::gpus::Sort;
+use super::index::{IdVec, KernelsId};
+
 /// Occupancy of a GPU over time. The kernels of all users of the GPU are flows over one link. The occupancy is the sum of the
 /// parts of the GPU that all running kernels fill, at most 1.
 #[derive(Debug)]
@@ -11,7 +14,7 @@ pub(super) struct Occupied {
     loader: (f64, u32),
     /// For each kind of learners' kernels: the part of the GPU that one learner's kernels fill, and the number of learners
     /// running them.
-    sorts: Vec<(f64, u32)>,
+    sorts: IdVec<Sort, (f64, u32)>,
     /// Time of the last change; `None` before the first one.
     since: Option<Time>,
     seconds: Occupancy,
@@ -30,15 +33,15 @@ impl Occupied {
     }
 
     /// Records that one learner begins kernels of kind `sort`.
-    pub(super) fn enter(&mut self, now: Time, sort: u32) {
+    pub(super) fn enter(&mut self, now: Time, sort: KernelsId) {
         self.pass(now);
-        self.sorts[sort as usize].1 += 1;
+        self.sorts[sort].1 += 1;
     }
 
     /// Records that one learner's kernels of kind `sort` end.
-    pub(super) fn leave(&mut self, now: Time, sort: u32) {
+    pub(super) fn leave(&mut self, now: Time, sort: KernelsId) {
         self.pass(now);
-        self.sorts[sort as usize].1 -= 1;
+        self.sorts[sort].1 -= 1;
     }
 
     /// Records that a kernel of the loader begins.

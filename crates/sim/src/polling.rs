@@ -15,9 +15,9 @@ impl Loaders {
     #[cold]
     pub(super) fn finds_enough(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &mut self.loaders[self.workers[w].loader];
-        let Some(polling) = &loader.polling else { return false };
+        let Some(polling) = &loader.pacing.polling else { return false };
         let delay = Delay { span: polling.period(), lane: None };
-        if !polling.is_enough(loader.queue.level()) || loader.started == loader.quota {
+        if !polling.is_enough(loader.queue.level()) || loader.progress.left() == 0 {
             return false;
         }
         loader.queue.set_blocked(env.now, true);
@@ -39,11 +39,11 @@ impl Loaders {
     #[cold]
     pub(super) fn promise(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         let loader = &mut self.loaders[l];
-        let Some(polling) = &mut loader.polling else { return };
+        let Some(polling) = &mut loader.pacing.polling else { return };
         let waiter = |place: usize| loader.waiters.get(place).map(|waiter| waiter.device.number());
         while let Some(d) = polling.promise(env.now, w.number(), waiter, &loader.queue) {
-            let since = loader.waiters[polling.promised() - 1].since;
-            let look = polling.next_look(since, env.now);
+            let Some(waiter) = loader.waiters.get(polling.promised() - 1) else { return };
+            let look = polling.next_look(waiter.since, env.now);
             let delay = Delay { span: look.since(env.now), lane: None };
             env.after(delay, Event::Waited(ActivityId::Sleeper(DeviceId::new(d))));
         }
@@ -53,9 +53,7 @@ impl Loaders {
     /// promised or the device no longer waits.
     pub(super) fn find_promised(&mut self, l: LoaderId, d: DeviceId) -> Option<Promise> {
         let loader = &mut self.loaders[l];
-        let found = loader.polling.as_mut()?.find(d.number())?;
-        let place = loader.waiters.iter().position(|waiter| waiter.device == d)?;
-        loader.waiters.remove(place);
-        Some(found)
+        let found = loader.pacing.polling.as_mut()?.find(d.number())?;
+        loader.waiters.remove(d).then_some(found)
     }
 }

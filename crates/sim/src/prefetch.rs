@@ -50,8 +50,8 @@ impl Loaders {
             if let Some(group) = loader.mount.group {
                 env.network.prefetch(group);
             }
-            let turn = loader.started * loader.nodes as u64 + loader.rank as u64;
-            env.storages.sizes[loader.source.dataset].prefetch(loader.job.number() as u64, turn);
+            let turn = loader.place.in_job(loader.progress.started);
+            env.storages.sizes[loader.source.dataset].prefetch(loader.place.owner(), turn);
         }
         if let Some(w) = worker_of(env.calendar.peek_event(0))
             && let Some(group) = self.loaders[self.workers[w].loader].mount.group
@@ -109,7 +109,7 @@ fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<R
     let mut readers = Vec::new();
     for loader in loaders {
         let Some(group) = loader.mount.group else { continue };
-        let stage = loader.stages.start;
+        let stage = loader.stages.first();
         let station = match stages[stage].cores {
             Cores::Fifo(station) => Some(station),
             Cores::Shared(_) => None,

@@ -30,10 +30,10 @@ impl Loaders {
     pub(super) fn begin_read(&mut self, env: &mut Env, w: WorkerId) -> bool {
         self.locate(env, w);
         let loader = &self.loaders[self.workers[w].loader];
-        if let Some(first) = loader.plain {
+        if let Some(first) = loader.features.plain {
             return self.fetch_plain(env, w, first);
         }
-        if loader.decoded.is_some() && self.is_decoded(env, w) {
+        if loader.caches.decoded.is_some() && self.is_decoded(env, w) {
             return true;
         }
         self.fetch(env, w)
@@ -44,11 +44,11 @@ impl Loaders {
     fn fetch(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &self.loaders[worker.loader];
-        let (cached, tiers) = (loader.cached.as_ref(), loader.tiers.is_some());
+        let (cached, tiers) = (loader.caches.page_cache.as_ref(), loader.caches.tiers.is_some());
         let routed = loader.mount.routes.is_some();
         let open = match loader.source.layout {
             Layout::FilePerSample => {
-                worker.request = worker.size;
+                worker.request = worker.sample.size;
                 if cached.is_some() {
                     let epoch = loader.source.order.epoch();
                     if self.look_up(env, w, epoch) {
@@ -67,11 +67,11 @@ impl Loaders {
             Layout::RowGroups(groups) => return self.fetch_chunk(env, w, groups),
             Layout::Shards { request, record, .. } => {
                 let shard = &mut self.shards[w];
-                let size = record.around(worker.size);
+                let size = record.around(worker.sample.size);
                 // Half a byte of slack, because sums of sizes are rounded.
                 if shard.buffered + 0.5 >= size {
                     shard.buffered = (shard.buffered - size).max(0.0);
-                    worker.item.bytes += worker.size;
+                    worker.item.bytes += worker.sample.size;
                     return true;
                 }
                 worker.request = request.min(shard.unread.max(1.0));
@@ -79,7 +79,7 @@ impl Loaders {
                 let number = shard.requests;
                 shard.requests += 1;
                 if let Some(used) = cached {
-                    worker.unit = used.units.of(shard.file, number);
+                    worker.location.unit = used.units.of(shard.file, number);
                     let epoch = shard.epoch;
                     if self.look_up(env, w, epoch) {
                         return self.first_byte(env, w);
@@ -141,10 +141,10 @@ impl Loaders {
         let route = match (striped, loader.source.layout) {
             (None, _) => self.queue_of(w),
             (Some(striped), Layout::FilePerSample) => {
-                striped.way(worker.file, number, worker.request)
+                striped.way(worker.location.file, number, worker.request)
             }
             (Some(striped), Layout::OneFile { .. }) => {
-                striped.way_at(0, worker.file as f64 * worker.request, worker.request)
+                striped.way_at(0, worker.location.file as f64 * worker.request, worker.request)
             }
             (Some(striped), Layout::Shards { request, .. }) => {
                 striped.way_at(shard.file, f64::from(number) * request, worker.request)
@@ -153,7 +153,7 @@ impl Loaders {
                 striped.way(shard.file, number, worker.request)
             }
         };
-        self.workers[w].way = route;
+        self.workers[w].location.way = route;
     }
 
     fn open(&mut self, env: &mut Env, w: WorkerId, station: StationId) -> bool {
@@ -191,9 +191,9 @@ impl Loaders {
             RequestLatency::Drawn(sampler, round_trip) => {
                 let worker = &self.workers[w];
                 let loader = &self.loaders[worker.loader];
-                let (owner, request) = (loader.job.number() as u64, worker.requests as u64);
+                let (owner, request) = (loader.place.owner(), worker.requests as u64);
                 let mut generator =
-                    env.streams.at(Purpose::Latency, owner, worker.position, request);
+                    env.streams.at(Purpose::Latency, owner, worker.sample.position, request);
                 Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
             }
         };
@@ -205,7 +205,7 @@ impl Loaders {
     pub(super) fn first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
-        if loader.plain.is_some() {
+        if loader.features.plain.is_some() {
             return self.transfer_plain(env, w);
         }
         let bytes = worker.request;
@@ -216,7 +216,7 @@ impl Loaders {
         }
         let way = match hit {
             true => self.way_in_cache(env, w),
-            false => mount.way(worker.way),
+            false => mount.way(worker.location.way),
         };
         let Some(group) = way else { return self.transferred(env, w) };
         let phase = if shard { Phase::Request } else { Phase::Transfer };
@@ -261,7 +261,7 @@ impl Loaders {
     pub(super) fn received(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let loader = &self.loaders[self.workers[w].loader];
         let layout = loader.source.layout;
-        if loader.keeps {
+        if loader.features.keeps {
             self.keep_all(env, w);
         }
         match layout {
@@ -281,9 +281,9 @@ impl Loaders {
     /// Inserts the data that worker `w` has read into each cache that keeps them: tier, page cache, decoded samples.
     #[cold]
     fn keep_all(&mut self, env: &mut Env, w: WorkerId) {
-        let loader = &self.loaders[self.workers[w].loader];
-        let (cached, decoded) = (loader.cached.is_some(), loader.decoded.is_some());
-        if loader.tiers.is_some() {
+        let caches = &self.loaders[self.workers[w].loader].caches;
+        let (cached, decoded) = (caches.page_cache.is_some(), caches.decoded.is_some());
+        if caches.tiers.is_some() {
             self.fill(env, w);
         }
         if cached {
@@ -298,7 +298,7 @@ impl Loaders {
     #[inline]
     pub(super) fn file_read(&mut self, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
-        worker.item.bytes += worker.size;
+        worker.item.bytes += worker.sample.size;
         true
     }
 

@@ -16,7 +16,7 @@ use super::checkpoint::{CheckpointRun, Saved, StatePart};
 use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{DeviceId, JobId};
+use super::index::{DeviceId, Id, IdVec, JobId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::launch::Launching;
@@ -38,7 +38,7 @@ pub(super) struct RecoveryRun {
     pub(super) saved: Saved,
     pub(super) books: RecoveryOutcome,
     /// Initial state of each loader, for restarts.
-    restored: Vec<Restored>,
+    restored: IdVec<Restored>,
     /// Number of steps that repeat earlier steps because epochs begin again after failures.
     replayed: u64,
     /// Time of the last restart.
@@ -86,7 +86,7 @@ impl RecoveryRun {
     pub(super) fn new(
         checkpoint: Option<CheckpointRun>,
         failures: Option<FailureRun>,
-        restored: Vec<Restored>,
+        restored: IdVec<Restored>,
     ) -> RecoveryRun {
         RecoveryRun {
             checkpoint,
@@ -127,7 +127,7 @@ impl RecoveryRun {
     /// Returns how many of the last `taken` samples of loader number `loader` had not been trained on before; `dequeued` is the
     /// number of all samples that the loader has handed out so far.
     pub(super) fn fresh(&self, loader: u32, dequeued: u64, taken: u64) -> u64 {
-        let of = &self.restored[loader as usize];
+        let of = &self.restored[Id::new(loader)];
         let position = dequeued - of.base;
         position.saturating_sub(of.known.max(position - taken))
     }
@@ -266,8 +266,8 @@ impl Jobs {
         for l in job.parts.loaders {
             let loader = &mut self.loaders[l];
             loader.waiters.clear();
-            loader.gpus.iter_mut().for_each(|gpu| gpu.clear(env.now));
-            for w in loader.workers {
+            loader.gpus.shared.iter_mut().for_each(|gpu| gpu.clear(env.now));
+            for w in loader.stages.workers {
                 self.loaders.stop_worker(env, w);
             }
         }
@@ -284,7 +284,7 @@ impl Jobs {
         }
         device.state = State::Off;
         device.launching = Launching::default();
-        (device.input.holds_input, device.on_gpu.kernels) = (false, 0);
+        (device.input.holds_input, device.on_gpu.kernels) = (false, Default::default());
         (device.op.at, device.op.waits) = (0, false);
         (device.input.missing, device.input.on_batch) = (0, u64::MAX / 2);
         device.input.waits.clear();

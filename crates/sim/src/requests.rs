@@ -37,8 +37,8 @@ impl Loaders {
     /// Wakes worker number `of` of the first stage of loader `l` if the worker is idle. With `None`, wakes any idle worker.
     fn call(&mut self, env: &mut Env, l: LoaderId, of: Option<u32>) {
         let loader = &mut self.loaders[l];
-        let idle = &mut self.stages[loader.stages.start].buffer.idle;
-        let first = loader.workers.start;
+        let idle = &mut self.stages[loader.stages.first()].buffer.idle;
+        let first = loader.stages.workers.start;
         let place = match of {
             Some(of) => idle.iter().position(|w| *w == (first + of).number()),
             None => (!idle.is_empty()).then_some(0),
@@ -56,7 +56,7 @@ impl Loaders {
         let (s, l) = (worker.stage, worker.loader);
         let loader = &mut self.loaders[l];
         let request = match &mut loader.requests {
-            Some(requests) => requests.next(w - loader.workers.start),
+            Some(requests) => requests.next(w - loader.stages.workers.start),
             None => None,
         };
         let Some(request) = request else {
@@ -65,8 +65,7 @@ impl Loaders {
             self.stages[s].buffer.idle.push_back(w.number());
             return false;
         };
-        loader.started += request.samples;
-        loader.in_progress += request.samples;
+        loader.progress.start(request.samples);
         let (first, samples) = (request.first, request.samples as u32);
         let item = Item { first, samples, sequence: request.batch, ..Item::default() };
         self.workers[w].begin_item(item);

@@ -5,7 +5,7 @@ use forebay_report::Cause;
 
 use super::env::Env;
 use super::index::{IdVec, LoaderId, StageId, WorkId, WorkerId};
-use super::loader::LoaderRun;
+use super::loader::{LoaderProgress, LoaderRun};
 use super::loaders::Loaders;
 use super::worker::{Cores, Item, Phase, Worker};
 
@@ -42,17 +42,15 @@ impl StageRun {
     }
 }
 
-impl LoaderRun {
+impl LoaderProgress {
     /// Takes the next samples of the reading order as one item; returns `None` if the job needs no more samples.
     #[inline]
     fn next_samples(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
-        let samples = u64::from(buffer.samples()).min(self.quota - self.started);
+        let samples = u64::from(buffer.samples()).min(self.left());
         if samples == 0 {
             return None;
         }
-        let first = self.started;
-        self.started += samples;
-        self.in_progress += samples;
+        let first = self.start(samples);
         let sequence = buffer.take_input();
         Some(Item { first, samples: samples as u32, sequence, ..Item::default() })
     }
@@ -62,14 +60,14 @@ impl Loaders {
     /// Gives worker `w` its next input; returns false if there is none.
     pub(super) fn take_input(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, .. } = self.workers[w];
-        let rests = self.loaders[l].rests;
+        let rests = self.loaders[l].features.rests;
         if rests && (!self.may_work(env, w) || self.finds_enough(env, w)) {
             return false;
         }
         let (stage, loader) = (&mut self.stages[s], &mut self.loaders[l]);
         let item = match stage.previous {
             None if loader.requests.is_some() => return self.take_request(env, w),
-            None => loader.next_samples(&mut stage.buffer),
+            None => loader.progress.next_samples(&mut stage.buffer),
             Some(previous) => self.gather(env, w, s, previous),
         };
         if rests {
@@ -108,7 +106,7 @@ impl Loaders {
         let takes = stages[s].buffer.takes();
         let loader = &mut loaders[workers[w].loader];
         let before = &mut stages[previous].buffer;
-        if loader.followed
+        if loader.features.followed
             && takes > 1
             && let Some(lineage) = &mut loader.lineage
         {
@@ -130,7 +128,7 @@ impl Loaders {
     /// Ends the item of worker `w`; returns true if the worker may take its next input at once.
     pub(super) fn finish_item(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } = self.workers[w];
-        if self.loaders[l].rests {
+        if self.loaders[l].features.rests {
             self.tune(env.now, w);
         }
         let stage = &mut self.stages[s];

@@ -8,6 +8,7 @@ use super::index::IdVec;
 use super::limiter::Limiter;
 use super::sizes::Sizes;
 use super::table::Table;
+use super::tiers::Holders;
 
 /// The tables of all storages.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ pub(super) struct Storages {
     pub(super) node_caches: IdVec<Cache>,
     /// Lists with an entry for each cache unit: the rank of the node that keeps the unit, or kept it last, plus one; 0 if no
     /// node has kept it.
-    pub(super) holders: IdVec<Vec<u32>>,
+    pub(super) holders: IdVec<Holders>,
     pub(super) limiters: IdVec<Limiter>,
     pub(super) tables: IdVec<Table>,
     pub(super) disk_heads: IdVec<DiskHead>,

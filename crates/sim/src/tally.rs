@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::barrier::Barrier;
+use super::index::{Id, IdVec, ModelCopy};
 
 /// The count of a job copy's steps.
 #[derive(Debug, Clone)]
@@ -18,9 +19,9 @@ pub(super) enum Tally {
 #[derive(Debug, Clone)]
 pub(super) struct Apart {
     /// Number of steps that each model copy has done.
-    own: Vec<u64>,
+    own: IdVec<ModelCopy, u64>,
     /// For each model copy, the fresh samples that it has taken for each step in progress.
-    fresh: Vec<VecDeque<(u64, u64)>>,
+    fresh: IdVec<ModelCopy, VecDeque<(u64, u64)>>,
     /// Number of steps done, summed over model copies. `samples` counts the samples of the steps done since a step of the job was
     /// last complete.
     done: u64,
@@ -32,9 +33,8 @@ pub(super) struct Apart {
 impl Apart {
     /// Returns the count of `models` model copies before their first steps.
     pub(super) fn new(models: u32, goes_beyond: bool) -> Apart {
-        let models = models as usize;
-        let fresh = vec![VecDeque::new(); models];
-        Apart { own: vec![0; models], fresh, done: 0, samples: 0, goes_beyond }
+        let fresh = IdVec::filled(VecDeque::new(), models);
+        Apart { own: IdVec::filled(0, models), fresh, done: 0, samples: 0, goes_beyond }
     }
 
     /// Returns the number of model copies.
@@ -44,14 +44,14 @@ impl Apart {
 
     /// Counts `samples` fresh samples that a model copy has taken for `step`.
     pub(super) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
-        self.fresh[model as usize].push_back((step, samples));
+        self.fresh[Id::new(model)].push_back((step, samples));
     }
 
     /// Counts `step` of a model copy, with `samples` samples; returns the number of fresh ones.
     pub(super) fn end(&mut self, model: u32, step: u64, samples: u64) -> u64 {
         self.done += 1;
         self.samples += samples;
-        let model = model as usize;
+        let model = Id::new(model);
         self.own[model] = step + 1;
         let mut sum = 0;
         while let Some((_, samples)) = self.fresh[model].pop_front_if(|(of, _)| *of <= step) {
@@ -78,7 +78,7 @@ impl Tally {
 
     /// Returns the number of steps of each model copy if they train by themselves; otherwise an empty list.
     pub(super) fn own_steps(&self) -> &[u64] {
-        self.apart().map_or(&[], |apart| &apart.own)
+        self.apart().map_or(&[], |apart| apart.own.as_slice())
     }
 
     /// Goes back to the state in which the model copies have done `own` steps, and none is in progress.
@@ -87,7 +87,7 @@ impl Tally {
             Tally::Together(barrier) => barrier.reset(),
             Tally::Apart(apart) => {
                 *apart = Apart::new(own.len() as u32, apart.goes_beyond);
-                apart.own.copy_from_slice(own);
+                apart.own = own.iter().copied().collect();
                 apart.done = own.iter().sum();
             }
         }

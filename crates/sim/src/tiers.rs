@@ -6,7 +6,7 @@ use forebay_scenario::Replicas;
 
 use super::cached::{Units, bytes_of};
 use super::env::Env;
-use super::index::{CacheId, HoldersId, IdVec, WorkerId};
+use super::index::{CacheId, CacheUnit, HoldersId, IdVec, UnitId, WorkerId};
 use super::loaders::Loaders;
 use super::read::Mount;
 
@@ -70,6 +70,9 @@ pub(super) struct CacheWays {
     pub(super) filling: Mount,
 }
 
+/// For each unit of a cache, the rank of the node that keeps the unit, plus 1; 0 if no node keeps it.
+pub(super) type Holders = IdVec<CacheUnit, u32>;
+
 /// The place where a request finds its bytes: the source, and the route or node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
@@ -86,8 +89,10 @@ impl Loaders {
         match worker.origin {
             Origin::Storage | Origin::PageCache => &loader.mount,
             origin => {
-                let tiers = loader.tiers.as_ref();
-                tiers.and_then(|tiers| tiers.mount(origin, worker.way)).unwrap_or(&loader.mount)
+                let tiers = loader.caches.tiers.as_ref();
+                tiers
+                    .and_then(|tiers| tiers.mount(origin, worker.location.way))
+                    .unwrap_or(&loader.mount)
             }
         }
     }
@@ -96,7 +101,7 @@ impl Loaders {
     #[cold]
     pub(super) fn find_file(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
-        let (file, bytes) = (worker.file, worker.request);
+        let (file, bytes) = (worker.location.file, worker.request);
         let epoch = self.loaders[worker.loader].source.order.epoch();
         let found = self.find(env, w, epoch, file, 0, bytes);
         self.take_from(w, found);
@@ -111,7 +116,7 @@ impl Loaders {
         let (file, epoch, unread) = (shard.file, shard.epoch, shard.unread);
         let worker = &self.workers[w];
         let (request, loader) = (worker.request, &self.loaders[worker.loader]);
-        let cache = loader.tiers.as_ref().and_then(|tiers| tiers.cache.as_ref());
+        let cache = loader.caches.tiers.as_ref().and_then(|tiers| tiers.cache.as_ref());
         let whole = cache.is_none_or(|cache| cache.whole);
         let kept = cache.filter(|cache| cache.whole).map(|cache| cache.unit(file, 0));
         let found = match shard.found.filter(|_| whole) {
@@ -135,7 +140,7 @@ impl Loaders {
 
     fn take_from(&mut self, w: WorkerId, found: Found) {
         let worker = &mut self.workers[w];
-        (worker.origin, worker.way) = (found.origin, found.way);
+        (worker.origin, worker.location.way) = (found.origin, found.way);
     }
 
     /// Returns the source of request number `number` of `file`, which asks for `bytes` bytes, and counts the request as hit,
@@ -150,7 +155,7 @@ impl Loaders {
         bytes: f64,
     ) -> Found {
         let loader = &mut self.loaders[self.workers[w].loader];
-        let Some(tiers) = &mut loader.tiers else {
+        let Some(tiers) = &mut loader.caches.tiers else {
             return Found { origin: Origin::Storage, way: 0 };
         };
         let found = match &tiers.cache {
@@ -174,11 +179,11 @@ impl Loaders {
             return;
         }
         let loader = &self.loaders[worker.loader];
-        let Some(tiers) = &loader.tiers else { return };
+        let Some(tiers) = &loader.caches.tiers else { return };
         let Some(ways) = &tiers.cache else { return };
         let shard = &self.shards[w];
         let unit = match shard.requests.checked_sub(1) {
-            None => ways.unit(worker.file, 0),
+            None => ways.unit(worker.location.file, 0),
             Some(number) => ways.unit(shard.file, number),
         };
         let all = if ways.whole { &env.storages.files } else { &env.storages.units };
@@ -187,7 +192,7 @@ impl Loaders {
         let size = bytes(unit);
         env.storages.node_caches[ways.cache].insert(unit, size, bytes);
         if let Some(holders) = ways.holders {
-            env.storages.holders[holders][unit as usize] = tiers.rank + 1;
+            env.storages.holders[holders][UnitId::new(unit)] = tiers.rank + 1;
         }
     }
 }
@@ -238,7 +243,7 @@ impl CacheWays {
     fn look_up(
         &self,
         caches: &mut IdVec<Cache>,
-        holders: &IdVec<Vec<u32>>,
+        holders: &IdVec<Holders>,
         unit: u32,
         bytes: f64,
     ) -> Found {
@@ -246,7 +251,7 @@ impl CacheWays {
         if caches[self.cache].look_up(unit) {
             return found(Origin::Tier, 0);
         }
-        let holder = self.holders.map(|list| holders[list][unit as usize]);
+        let holder = self.holders.map(|list| holders[list][UnitId::new(unit)]);
         if let Some(rank) = holder.and_then(|holder| holder.checked_sub(1))
             && let Some(other) = self.of_nodes.get(rank as usize).filter(|of| **of != self.cache)
             && caches[*other].look_up(unit)

@@ -36,7 +36,7 @@ impl Jobs {
         let job = &mut self.jobs[j];
         job.learners.begin_window(env.now, job.steps.completed());
         for l in self.jobs[j].parts.loaders {
-            if let Some(tuner) = &mut self.loaders[l].tuner {
+            if let Some(tuner) = &mut self.loaders[l].pacing.tuner {
                 tuner.start(env.now);
             }
             if let Some(requests) = &mut self.loaders[l].requests {
@@ -111,7 +111,7 @@ impl Jobs {
         device.state = State::Busy;
         device.since = env.now;
         match job.plan.threads {
-            None if !self.loaders[device.loader].gpus.is_empty() => {
+            None if !self.loaders[device.loader].gpus.shared.is_empty() => {
                 self.compute_on_gpu(env, d, delay);
             }
             None => env.after(delay, Event::Stepped(d)),
@@ -252,7 +252,7 @@ impl Jobs {
         let job = &mut self.jobs[j];
         let mut queue = QueueTotals::default();
         for loader in &mut self.loaders[job.parts.loaders] {
-            queue += QueueTotals { started: loader.started, ..loader.queue.totals(now) };
+            queue += QueueTotals { started: loader.progress.started, ..loader.queue.totals(now) };
         }
         job.steps.complete(now, samples, queue, env.calendar.past() + env.flows);
     }
@@ -262,14 +262,14 @@ impl Jobs {
         self.unfinished -= 1;
         for l in self.jobs[j].parts.loaders {
             let loader = &mut self.loaders[l];
-            loader.quota = loader.started;
+            loader.progress.stop();
         }
         self.close_open(j);
         for d in self.jobs[j].parts.devices {
             let device = &mut self.devices[d];
             if device.state == State::Starving {
                 let loader = &mut self.loaders[device.loader];
-                loader.waiters.retain(|waiter| waiter.device != d);
+                loader.waiters.remove(d);
                 loader.queue.end_wait(env.now);
             }
             if device.state == State::Busy {

@@ -14,7 +14,7 @@ impl Loaders {
     pub(super) fn may_work(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (stage, place) = self.place(w);
         let loader = &mut self.loaders[self.workers[w].loader];
-        let Some(tuner) = &mut loader.tuner else { return true };
+        let Some(tuner) = &mut loader.pacing.tuner else { return true };
         let may = tuner.enter(stage, place);
         if !may {
             self.note(env, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
@@ -27,7 +27,7 @@ impl Loaders {
     pub(super) fn tuned_input(&mut self, now: Time, w: WorkerId, found: bool) {
         let (stage, place) = self.place(w);
         let loader = &mut self.loaders[self.workers[w].loader];
-        match &mut loader.tuner {
+        match &mut loader.pacing.tuner {
             Some(tuner) if found => tuner.begin(stage, place, now),
             Some(tuner) => tuner.leave(stage, place),
             None => {}
@@ -39,14 +39,16 @@ impl Loaders {
     pub(super) fn tune(&mut self, now: Time, w: WorkerId) {
         let (stage, place) = self.place(w);
         let l = self.workers[w].loader;
-        let Some(tuner) = &mut self.loaders[l].tuner else { return };
+        let Some(tuner) = &mut self.loaders[l].pacing.tuner else { return };
         tuner.finish(stage, place, now);
         if !tuner.tune(now) {
             return;
         }
-        for stage in 0..self.loaders[l].first_worker.len() {
-            let first = self.loaders[l].first_worker[stage];
-            let free = self.loaders[l].tuner.as_mut().map_or(Vec::new(), |t| t.called(stage));
+        let all = self.loaders[l].stages.all;
+        for s in all {
+            let first = self.loaders[l].stages.first_worker[s];
+            let tuner = self.loaders[l].pacing.tuner.as_mut();
+            let free = tuner.map_or(Vec::new(), |tuner| tuner.called((s - all.start) as usize));
             free.into_iter().for_each(|place| self.make_ready(first + place));
         }
     }
@@ -54,8 +56,8 @@ impl Loaders {
     /// Returns the index of the stage of worker `w` within its loader, and the worker's index within that stage.
     fn place(&self, w: WorkerId) -> (usize, u32) {
         let worker = &self.workers[w];
-        let loader = &self.loaders[worker.loader];
-        let stage = (worker.stage - loader.stages.start) as usize;
-        (stage, w - loader.first_worker[stage])
+        let stages = &self.loaders[worker.loader].stages;
+        let number = worker.stage - stages.first();
+        (number as usize, w - stages.first_worker[worker.stage])
     }
 }

@@ -163,7 +163,7 @@ impl Jobs {
     fn close_starving(&mut self, d: DeviceId, start: Time, end: Time) {
         let device = &self.devices[d];
         let loader = &self.loaders[device.loader];
-        let worker = loader.workers_of(loader.stages.end - 1).start;
+        let worker = loader.stages.workers_of(loader.stages.last()).start;
         let mut segments = Vec::new();
         blame(
             |w| &self.loaders.workers[WorkerId::new(w)].timeline,

@@ -148,9 +148,7 @@ impl Jobs {
     /// Returns the part of a job copy's outcome so far from which the necessary length of the run is estimated.
     fn so_far(&self, job: &JobRun) -> JobOutcome {
         let loaders = &self.loaders[job.parts.loaders];
-        let keeps = loaders.iter().any(|loader| {
-            loader.cached.is_some() || loader.tiers.is_some() || loader.decoded.is_some()
-        });
+        let keeps = loaders.iter().any(|loader| loader.caches.exist());
         JobOutcome {
             start: job.start.seconds(),
             steps: job.steps.so_far(job.parts.devices.len()),

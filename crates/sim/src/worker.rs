@@ -19,10 +19,7 @@ use super::tiers::Origin;
 pub(super) struct Worker {
     pub(super) stage: StageId,
     pub(super) loader: LoaderId,
-    /// Index of the current sample within the item.
-    pub(super) sample: u32,
-    /// Index of the stage's next operation.
-    pub(super) operation: u32,
+    pub(super) cursor: ItemCursor,
     pub(super) phase: Phase,
     /// The source of the bytes being read.
     pub(super) origin: Origin,
@@ -33,21 +30,13 @@ pub(super) struct Worker {
     /// Number of requests made for the current sample.
     pub(super) requests: u32,
     pub(super) item: Item,
-    /// Size of the sample being read [B].
-    pub(super) size: f64,
     /// Bytes of the request in progress [B].
     pub(super) request: f64,
-    /// Position of the current sample in the job's reading order, which is also its random-number key.
-    pub(super) position: u64,
+    pub(super) sample: CurrentSample,
     pub(super) timeline: Timeline,
     /// Core-seconds of the computation in progress [s].
     pub(super) work: f64,
-    /// Number of the file being read. `way` is the number of its request's route (to storage targets, through an I/O queue, or
-    /// to another node), if there are several routes.
-    pub(super) file: u64,
-    pub(super) way: u32,
-    /// Page-cache unit being read, if the loader reads through a page cache.
-    pub(super) unit: u32,
+    pub(super) location: Location,
 }
 
 const _: () = assert!(size_of::<Worker>() == 192, "three cache lines");
@@ -57,9 +46,53 @@ impl Worker {
     #[inline]
     pub(super) fn begin_item(&mut self, item: Item) {
         self.item = item;
-        self.sample = 0;
-        self.operation = 0;
+        self.cursor = ItemCursor::default();
     }
+}
+
+/// How far a worker is in its item.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ItemCursor {
+    /// Index of the current sample within the item.
+    pub(super) sample: u32,
+    /// Index of the stage's next operation.
+    pub(super) operation: u32,
+}
+
+impl ItemCursor {
+    /// Moves on to the next operation. The first `per_sample` operations of a stage are done for each of the item's `samples`
+    /// samples, one sample after the other.
+    #[inline]
+    pub(super) fn end_operation(&mut self, per_sample: u32, samples: u32) {
+        self.operation += 1;
+        if self.operation == per_sample {
+            self.sample += 1;
+            if self.sample < samples {
+                self.operation = 0;
+            }
+        }
+    }
+}
+
+/// The sample that a worker reads.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CurrentSample {
+    /// Stored size [B].
+    pub(super) size: f64,
+    /// Position of the sample in the job's reading order, which is also its random-number key.
+    pub(super) position: u64,
+}
+
+/// Where a worker's request finds its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Location {
+    /// Number of the file being read.
+    pub(super) file: u64,
+    /// Number of the request's route (to storage targets, through an I/O queue, or to another node), if there are several
+    /// routes.
+    pub(super) way: u32,
+    /// Page-cache unit being read, if the loader reads through a page cache.
+    pub(super) unit: u32,
 }
 
 /// The unit of work that a stage hands to the next.

@@ -99,10 +99,10 @@ impl Loaders {
         loop {
             let worker = &self.workers[w];
             let stage = &self.stages[worker.stage];
-            if worker.operation == stage.operations {
+            if worker.cursor.operation == stage.operations {
                 return true;
             }
-            let work = &self.works[stage.first_operation + worker.operation];
+            let work = &self.works[stage.first_operation + worker.cursor.operation];
             let over = match work {
                 Work::Read => self.begin_read(env, w),
                 Work::Compute(_) | Work::Decode(..) | Work::Team(_)
@@ -149,13 +149,8 @@ impl Loaders {
     #[inline]
     fn end_operation(&mut self, w: WorkerId) {
         let worker = &mut self.workers[w];
-        worker.operation += 1;
-        if worker.operation == self.stages[worker.stage].per_sample {
-            worker.sample += 1;
-            if worker.sample < worker.item.samples {
-                worker.operation = 0;
-            }
-        }
+        let per_sample = self.stages[worker.stage].per_sample;
+        worker.cursor.end_operation(per_sample, worker.item.samples);
     }
 
     fn begin_delay(&mut self, env: &mut Env, w: WorkerId, seconds: f64, delay: Delay) -> bool {
@@ -179,10 +174,9 @@ impl Loaders {
     fn draw_anew(&self, env: &Env, draw: &Draw, w: WorkerId) -> (f64, Delay) {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
-        let position = loader.source.place(worker.item.first + worker.sample as u64);
-        let entity = position * loader.nodes as u64 + loader.rank as u64;
-        let mut generator =
-            env.streams.at(draw.purpose, loader.job.number() as u64, entity, draw.index);
+        let position = loader.source.place(worker.item.first + worker.cursor.sample as u64);
+        let (owner, entity) = (loader.place.owner(), loader.place.in_job(position));
+        let mut generator = env.streams.at(draw.purpose, owner, entity, draw.index);
         let seconds = draw.sampler.draw(&mut generator);
         (seconds, Delay::once(seconds))
     }
@@ -192,7 +186,7 @@ impl Loaders {
     pub(super) fn stored_bytes(&self, w: WorkerId) -> f64 {
         let worker = &self.workers[w];
         match self.stages[worker.stage].previous {
-            None => worker.size,
+            None => worker.sample.size,
             Some(_) => worker.item.bytes / f64::from(worker.item.samples.max(1)),
         }
     }
@@ -286,10 +280,7 @@ impl Loaders {
     fn begin_copy(&mut self, env: &mut Env, w: WorkerId, decoded: bool) -> bool {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
-        if loader.pcie.is_empty() {
-            return true;
-        }
-        let group = loader.pcie[(worker.item.sequence % loader.pcie.len() as u64) as usize];
+        let Some(group) = loader.gpus.route(worker.item.sequence) else { return true };
         let bytes = if decoded { self.decoded_bytes(w) } else { worker.item.bytes };
         self.enter(env, w, Phase::Copying, Cause::Copy);
         env.network.start(env.now, group, bytes, ActivityId::Worker(w));
@@ -329,7 +320,7 @@ impl Loaders {
     #[cold]
     fn forget(&mut self, now: Time, w: WorkerId, activity: Activity) {
         let worker = &mut self.workers[w];
-        let oldest = self.loaders[worker.loader].waiters.front();
+        let oldest = self.loaders[worker.loader].waiters.get(0);
         let since = oldest.map_or(now, |waiter| waiter.since);
         worker.timeline.forget_before(since);
         worker.timeline.push(now, activity);

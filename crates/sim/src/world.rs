@@ -227,7 +227,7 @@ impl World<'_> {
                 }
             }
             Notice::DevicePace { device, pace } => jobs.devices[device].on_gpu.pace = pace,
-            Notice::KernelPace { loader, pace } => jobs.loaders[loader].kernel_pace = pace,
+            Notice::KernelPace { loader, pace } => jobs.loaders[loader].gpus.kernel_pace = pace,
         }
     }
 

@@ -84,14 +84,14 @@
 //! - `link::recheck`, `try_join` and `try_leave` instead of `edit`, `join` and `leave` with `relevel`: if no member
 //!   changes sides, no use is coupled (or the level stays), none is tied, and the link is no follower. `readjust`,
 //!   `enter` and `exit` are built on them.
-//! - `link::level_of_sides` instead of `water_fill`: if each member is on the right side and the sums have had few
+//! - `link::level::level_of_sides` instead of `water_fill`: if each member is on the right side and the sums have had few
 //!   edits.
 //! - `link::set_load_alone` and `alone` instead of `relevel` and `water_fill`: if the member has no competitor.
 //! - `follow::follow` and `lead` instead of `refresh_member` and `relevel` for each follower: under invariant 11, while
 //!   the leader's level is below that of the follower [`ring, thinking/256`: 5.4].
 //! - `settle::reload` leaves out `rehome`: if the group stays high on the link of its home
 //!   [`server, thinking/16`: 1.13].
-//! - `core::finish_only` instead of `sweep`: if exactly one flow is due, and its group's heap has no cancelled flow
+//! - `finish::finish_only` instead of `sweep`: if exactly one flow is due, and its group's heap has no cancelled flow
 //!   [`ring/16`: 1.14].
 //! - `group::follow_head` instead of `refresh_head`: if the group's heap has no cancelled flow. With `settle::elsewhere` for
 //!   routes of two links and `indexed_heap::update` of a single entry: [scenario `gradients`: 1.06].
@@ -127,8 +127,10 @@ mod core;
 mod demand;
 mod fast_path;
 mod fill;
+mod finish;
 mod follow;
 mod group;
+mod home;
 mod indexed_heap;
 mod link;
 mod max_min;

@@ -2,7 +2,7 @@
 //! transfers.
 
 use super::gradients;
-use super::parallel::rules::{
+use super::parallel::transfers::{
     context_transfers, dispatch_transfers, gradient_transfers, sum_transfers, sums_are_alone,
 };
 use super::rules::Rules;

@@ -19,6 +19,7 @@ mod schedule;
 pub(super) mod state;
 mod swap;
 mod tensor;
+pub(super) mod transfers;
 mod zero;
 
 use super::Pipeline;

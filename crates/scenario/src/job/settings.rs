@@ -1,28 +1,25 @@
 //! Settings of a `[[job]]` table in scenario files.
 
+mod keys;
+
 use super::accuracy::AccuracySettings;
-use super::copies::CopiesSettings;
 use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
-use super::learners::LearnersSettings;
 use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::state::state_bytes;
-use super::parallel::{Loaders, ParallelSettings, PipelineSettings};
+use super::parallel::{Loaders, ParallelSettings};
 use super::prefill::Prefill;
 use super::recovery::{CheckpointSettings, FailureSettings, Of};
 use super::rules::Rules;
 use super::staging::{Staging, StagingSettings};
 use super::workflow::Arrivals;
-use super::{
-    BatchInterval, Checkpoint, Device, Job, Parallelism, Pipeline, QueueKind, Split, StepTime,
-};
+use super::{Checkpoint, Device, Job, Parallelism, Pipeline, QueueKind, Split, StepTime};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::loader::settings::{LoaderSettings, OnNode, ResolvedLoader};
 use crate::number::{Amount, Count, Factor, Positive};
-use crate::reading::time;
 use crate::run::MOST_STEPS;
 use crate::sync::{Framework, Latencies, OfModel, Sync, SyncSettings};
 use crate::{Cluster, Dataset, Storage};
@@ -30,7 +27,6 @@ use forebay_model::catalogue::Precision;
 use forebay_model::device_memory::{Footprint, Spread};
 use forebay_model::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
-use std::ops::Range;
 
 /// Stands in for a model whose settings are wrong, so that the rest of the job can be checked.
 const NO_MODEL: ResolvedModel = ResolvedModel {
@@ -327,11 +323,6 @@ impl JobSettings {
         sync.resolve(check, at, &of)
     }
 
-    /// Returns the number of steps of a model copy whose gradients are accumulated before an update.
-    fn accumulation(&self) -> u64 {
-        self.accumulation.get().map_or(1, |steps| steps.0)
-    }
-
     fn footprints(
         &self,
         check: Check<'_>,
@@ -353,63 +344,5 @@ impl JobSettings {
         let (at, checkpoint) = self.checkpoint.given()?;
         let servers = sync.and_then(|sync| sync.servers.as_ref());
         checkpoint.resolve(check, at, around, Of { storage, servers, state })
-    }
-
-    /// Returns the nodes of the first copy of the job.
-    pub(super) fn nodes_of(&self, around: Around<'_>) -> Range<u32> {
-        let nodes = self.nodes.get().map_or(1, |nodes| nodes.small());
-        around.first_node..around.first_node.saturating_add(nodes)
-    }
-
-    fn hand_off(&self, check: Check<'_>) -> f64 {
-        let queue = check.profile.and_then(|profile| profile.queue.as_ref());
-        let measured = || queue.and_then(|fit| fit.value("per_item")).map_or(0.0, time);
-        self.hand_off.get().map_or_else(measured, |given| given.0)
-    }
-
-    /// Returns `parallel.data.copies_per_node` and its document node, if it is set.
-    pub(super) fn copies_at(&self) -> Option<(NodeId, &CopiesSettings)> {
-        self.parallel.get()?.data.get()?.copies_per_node.given()
-    }
-
-    /// Returns `parallel.data.learners` and its document node, if it is set.
-    pub(super) fn learners_at(&self) -> Option<(NodeId, &LearnersSettings)> {
-        self.parallel.get()?.data.get()?.learners.given()
-    }
-
-    /// Returns the settings of `model`, if they are set.
-    pub(super) fn model_settings(&self) -> Option<&ModelSettings> {
-        self.model.get()
-    }
-
-    /// Returns the document node of `batch_interval`, if it is set.
-    pub(super) fn interval_at(&self) -> Option<NodeId> {
-        self.batch_interval.at
-    }
-
-    /// Returns the memory of the smallest GPU of the first copy's nodes [B].
-    fn gpu_memory(&self, around: Around<'_>) -> f64 {
-        let nodes = self.nodes_of(around);
-        around.cluster.map_or(f64::INFINITY, |cluster| cluster.weakest(nodes).node.gpu_memory)
-    }
-
-    /// Returns the number of pipeline stages that a model copy is split over; 1 without a pipeline.
-    pub(super) fn stages(&self) -> u32 {
-        let pipeline = self.parallel.get().and_then(|parallel| parallel.pipeline.get());
-        pipeline.map_or(1, PipelineSettings::number)
-    }
-
-    fn loaders(&self) -> Option<Loaders> {
-        self.parallel.get()?.data.get()?.loaders.get().copied()
-    }
-
-    fn pipeline(&self, check: Check<'_>) -> Option<Pipeline> {
-        let (at, pipeline) = self.parallel.get()?.pipeline.given()?;
-        pipeline.resolve(check, at)
-    }
-
-    fn interval(&self, check: Check<'_>) -> BatchInterval {
-        let interval = self.batch_interval.given().and_then(|(at, i)| i.resolve(check, at));
-        interval.unwrap_or(BatchInterval::Every(1.0))
     }
 }

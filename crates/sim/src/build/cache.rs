@@ -11,12 +11,35 @@ use forebay_scenario::{Dataset, Job, Layout};
 
 use super::Builder;
 
+/// The scenario's data sets, as caches and readers see them.
+pub(super) struct DataSets {
+    /// Division of each data set into units of a page cache, and the total number of units.
+    pub(super) units: (Vec<Units>, u32),
+    /// Division of each data set into units of a cache of whole files, and the total number of units.
+    pub(super) files: (Vec<Units>, u32),
+    /// Mean bytes of a request, for each data set; computed once, because a table of sizes is long.
+    pub(super) requests: Vec<f64>,
+}
+
+impl DataSets {
+    pub(super) fn new(datasets: &[Dataset]) -> DataSets {
+        DataSets {
+            units: units(datasets, Units::new),
+            files: units(datasets, Units::whole),
+            requests: datasets.iter().map(Dataset::mean_request).collect(),
+        }
+    }
+
+    /// Returns the division of each data set into units of a cache, and the total number of units; units are `whole` files, or
+    /// units of a page cache.
+    pub(super) fn division(&self, whole: bool) -> &(Vec<Units>, u32) {
+        if whole { &self.files } else { &self.units }
+    }
+}
+
 /// Divides each data set into cache units with `cut`; units are numbered consecutively across all data sets. Returns the units
 /// of each data set and the total number of units.
-pub(super) fn units(
-    datasets: &[Dataset],
-    cut: fn(&Dataset, u64) -> (Units, u64),
-) -> (Vec<Units>, u32) {
+fn units(datasets: &[Dataset], cut: fn(&Dataset, u64) -> (Units, u64)) -> (Vec<Units>, u32) {
     let mut all = 0;
     let units = datasets.iter().map(|dataset| {
         let (units, number) = cut(dataset, all);
@@ -37,7 +60,7 @@ impl Builder<'_> {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.cache);
         let cache = known.or_else(|| self.page_cache(job))?;
         self.on_nodes.entry(self.node).or_default().cache = Some(cache);
-        let units = self.units.0[job.dataset];
+        let units = self.data.units.0[job.dataset];
         Some(Box::new(CacheUse { cache, units, requests: Vec::new() }))
     }
 
@@ -57,7 +80,7 @@ impl Builder<'_> {
             self.resource("node.page-cache", "B/s", described.bandwidth, Member::Link(link));
             self.group(&[link], f64::INFINITY)
         });
-        let kept = Cache::new(policy, capacity, self.units.1, generator);
+        let kept = Cache::new(policy, capacity, self.data.units.1, generator);
         Some(self.env.storages.caches.push(PageCache { kept, way }))
     }
 }

@@ -5,7 +5,7 @@ use crate::communication::{Pieces, UpdateRun};
 use crate::core_steps::CpuThreads;
 use crate::device::Device;
 use crate::event::Delay;
-use crate::index::{JobId, LoaderId};
+use crate::index::{IdVec, JobId, LoaderId};
 use crate::job_run::{JobRun, OpenSteps, Parts, Plan};
 use crate::launch::LaunchRun;
 use crate::learners::LearnersRun;
@@ -103,10 +103,10 @@ impl Builder<'_> {
     /// the loader does not poll (devices find batches at once), and the loader notifies timelines of each wait that begins.
     fn sum_up(&mut self, l: LoaderId) {
         let loader = &self.parts.loaders[l];
-        if loader.stages.len() > 1 || loader.polling.is_some() || !loader.tells {
+        if loader.stages.all.len() > 1 || loader.pacing.polling.is_some() || !loader.waiters.tells {
             return;
         }
-        let workers = loader.workers;
+        let workers = loader.stages.workers;
         let workers = &mut self.parts.loaders.workers[workers];
         workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
     }
@@ -203,7 +203,7 @@ impl Builder<'_> {
     }
 
     /// Returns the time of each pipeline stage before jitter, on devices of relative speed `speed`.
-    fn stage_times(&mut self, job: &Job, speed: f64) -> Vec<Delay> {
+    fn stage_times(&mut self, job: &Job, speed: f64) -> IdVec<Delay> {
         let seconds = |share| job.step.seconds(job.batch as f64) * share / speed;
         job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()
     }

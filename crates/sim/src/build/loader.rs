@@ -1,10 +1,11 @@
 //! A loader of a job copy: its storage, its stages with their workers, its queue.
 
-use std::collections::VecDeque;
-
-use crate::index::{LoaderId, StageId, WorkerId};
+use crate::index::{LoaderId, RangeVec, StageId};
 use crate::lineage::Lineage;
-use crate::loader::LoaderRun;
+use crate::loader::{
+    Caches, Features, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun, LoaderStages, Pacing,
+    Trainers, Waiters,
+};
 use crate::read::{Mount, Routes, ShardCursor, Source};
 use crate::stages::StageRun;
 use crate::worker::{Cores, Worker};
@@ -32,59 +33,62 @@ impl Builder<'_> {
         let dataset = &self.scenario.datasets[job.dataset];
         let (mount, cores) = self.mount_and_cores(copy);
         let tiers = self.tiers(job, node, &cores);
-        let (first_stage, first) =
-            (self.parts.loaders.stages.next_id(), self.parts.loaders.workers.next_id());
-        let first_worker = self.stages(copy, &cores, process);
+        let stages = self.stages(copy, &cores, process);
         let order = match job.parts().filter(|_| job.split == Split::Local) {
             Some(of) => FileOrder::local(dataset.visits(), of, rank, job.loaders()),
             None => FileOrder::new(dataset.visits(), job.split, rank, job.loaders()),
         };
-        let (cached, decoded) = (self.cached(job), self.decoded(copy));
-        let polling = Polling::for_job(job).map(Box::new);
-        let tuner = Tuner::for_job(job).map(Box::new);
-        let keeps = cached.is_some() || tiers.is_some() || decoded.is_some();
+        let (page_cache, decoded) = (self.cached(job), self.decoded(copy));
+        let caches = Caches { page_cache, tiers, decoded };
+        let pacing = Pacing {
+            polling: Polling::for_job(job).map(Box::new),
+            tuner: Tuner::for_job(job).map(Box::new),
+        };
+        let keeps = caches.exist();
         let loader = LoaderRun {
-            job: copy.number,
-            rank,
-            nodes: job.loaders(),
-            source: Source::new(dataset, job.dataset, order),
-            keeps,
-            plain: mount.plain().filter(|_| !keeps && is_plain(dataset)),
-            rests: tuner.is_some() || polling.is_some(),
+            place: LoaderPlace { job: copy.number, rank, loaders: job.loaders() },
+            features: Features {
+                keeps,
+                plain: mount.plain().filter(|_| !keeps && is_plain(dataset)),
+                rests: pacing.rests(),
+                followed: job.failures.is_some(),
+            },
+            progress: LoaderProgress::new(copy.goal.quota),
+            requests: self.requests(copy, rank),
             mount,
-            cached,
-            tiers,
-            decoded,
+            source: Source::new(dataset, job.dataset, order),
+            waiters: Waiters::new(stages.workers.len() as u64 <= job.batch),
+            queue: queue(copy),
+            caches,
+            pacing,
+            gpus: self.gpus_of_loader(job, rank, node),
+            decoded_size: dataset.decoded_size,
+            stages,
+            trainers: Trainers {
+                copied: copied(job, dataset),
+                cores: cores.of_trainers(self, job),
+            },
+            lineage: job.failures.is_some().then(|| {
+                let recorded = self.env.recorder.is_some();
+                Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
+            }),
+        };
+        self.parts.loaders.loaders.push(loader);
+        let track = self.track(process, || "queue".to_owned());
+        self.parts.loaders.level_tracks.push(track);
+    }
+
+    /// Returns the GPUs that loader number `rank` of a job copy feeds, on the copy's node number `node`.
+    fn gpus_of_loader(&mut self, job: &Job, rank: u32, node: u32) -> LoaderGpus {
+        LoaderGpus {
             pcie: self.pcie(job, rank, node),
-            gpus: self.gpus(job),
+            shared: self.gpus(job),
             slowness: self.slowness(job),
             // A peak for the steps' precision says nothing about kernels that decode.
             kernel_slowness: self.scenario.cluster.slowness(self.here(), None),
             kernel_pace: 1.0,
             intra: self.intra(job),
-            decoded_size: dataset.decoded_size,
-            load: loads(job, dataset),
-            trainer: cores.of_trainers(self, job),
-            queue: queue(copy),
-            requests: self.requests(copy, rank),
-            followed: job.failures.is_some(),
-            tells: u64::from(self.parts.loaders.workers.next_id() - first) <= job.batch,
-            lineage: job.failures.is_some().then(|| {
-                let recorded = self.env.recorder.is_some();
-                Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
-            }),
-            polling,
-            tuner,
-            stages: self.parts.loaders.stages.ids_from(first_stage),
-            workers: self.parts.loaders.workers.ids_from(first),
-            first_worker,
-            quota: copy.goal.quota,
-            started: 0,
-            in_progress: 0,
-            waiters: VecDeque::new(),
-            level_track: self.track(process, || "queue".to_owned()),
-        };
-        self.parts.loaders.loaders.push(loader);
+        }
     }
 
     /// Returns the batch requests of loader number `rank`, if it makes batches on request; their history is recorded for the
@@ -101,7 +105,7 @@ impl Builder<'_> {
     /// Returns the mount of a job's storage on the node being built, and the node's cores.
     fn mount_and_cores(&mut self, copy: &JobCopy) -> (Mount, OnCores) {
         let job = copy.job;
-        let request = self.requests[job.dataset];
+        let request = self.data.requests[job.dataset];
         let (mount, route, rest) = self.mount(job.reads_from(), Client::Node(request), None);
         let mut mount = mount.after(self.files_before(job.dataset));
         if let Some(Routes::Queues(queues)) = mount.routes.as_deref_mut() {
@@ -154,14 +158,15 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds the stages and workers of the next loader; returns the first worker of each stage.
-    fn stages(&mut self, copy: &JobCopy, cores: &OnCores, process: Option<u32>) -> Vec<WorkerId> {
+    /// Adds the stages and workers of the next loader.
+    fn stages(&mut self, copy: &JobCopy, cores: &OnCores, process: Option<u32>) -> LoaderStages {
         let job = copy.job;
-        let (l, first) =
-            (self.parts.loaders.loaders.next_id(), self.parts.loaders.stages.next_id());
-        let mut first_worker = Vec::new();
+        let l = self.parts.loaders.loaders.next_id();
+        let (first, first_worker) =
+            (self.parts.loaders.stages.next_id(), self.parts.loaders.workers.next_id());
+        let mut first_workers = Vec::new();
         for (index, stage) in job.loader.stages.iter().enumerate() {
-            first_worker.push(self.parts.loaders.workers.next_id());
+            first_workers.push(self.parts.loaders.workers.next_id());
             let s = first + index as u32;
             let cores = cores.of_stage(self, job, stage);
             let run = self.stage(copy, index, l, first, cores);
@@ -177,7 +182,11 @@ impl Builder<'_> {
                 });
             }
         }
-        first_worker
+        LoaderStages {
+            all: self.parts.loaders.stages.ids_from(first),
+            workers: self.parts.loaders.workers.ids_from(first_worker),
+            first_worker: RangeVec::new(first, first_workers),
+        }
     }
 
     fn stage(
@@ -205,7 +214,7 @@ impl Builder<'_> {
 }
 
 /// Returns the bytes of a batch that a trainer of `job` copies to its device itself [B]; `None` if the trainers copy nothing.
-fn loads(job: &Job, dataset: &Dataset) -> Option<f64> {
+fn copied(job: &Job, dataset: &Dataset) -> Option<f64> {
     job.loader.requests.filter(|requests| requests.to_device)?;
     let sample = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
     Some(sample * job.batch as f64)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::disk_head::DiskHead;
-use crate::index::{DiskHeadId, LimiterId, StationId, TableId};
+use crate::index::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 use crate::limiter::Limiter;
 use crate::read::{IoQueues, Mount, RequestLatency, Routes, ServiceModel, Striped};
 use crate::resource::Member;
@@ -107,7 +107,7 @@ impl Builder<'_> {
 
     /// Returns the routes of files that are striped over `links`; all routes also use `shared`.
     fn striped(&mut self, targets: Targets, shared: &[Use], links: &[LinkId], cap: f64) -> Striped {
-        let mut ways = Vec::new();
+        let mut ways = IdVec::default();
         for first in 0..links.len() {
             for serving in 1..=targets.stripe_count as usize {
                 let stripe = |i: usize| Use {
@@ -131,13 +131,18 @@ impl Builder<'_> {
         model: &StorageModel<'_>,
     ) -> IoQueues {
         let queues = self.queues_of_node(index, of);
-        let mut routes = Vec::new();
+        let mut routes = IdVec::default();
         for link in &queues.links {
             let route: Vec<Use> = route.iter().copied().chain(link.map(whole)).collect();
             let limited = !route.is_empty() || model.per_stream.is_finite();
             routes.push(limited.then(|| self.way(route, model.per_stream)));
         }
-        IoQueues { slots: queues.slots, links: queues.links, routes, first: 0 }
+        IoQueues {
+            slots: queues.slots.into_iter().collect(),
+            links: queues.links,
+            routes,
+            first: 0,
+        }
     }
 
     /// Returns the components of a storage that all nodes share, and adds them at the first call.

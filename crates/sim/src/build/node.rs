@@ -6,7 +6,7 @@ use crate::buffers::Buffers;
 use crate::communication::Sums;
 use crate::event::Delay;
 use crate::gpus::{Gpu, Sort};
-use crate::index::{CacheId, JobId, PageCacheId, StationId};
+use crate::index::{CacheId, IdVec, JobId, PageCacheId, StationId};
 use crate::occupied::Occupied;
 use crate::resource::Member;
 use crate::station::{Service, Station};
@@ -159,10 +159,10 @@ impl Builder<'_> {
 
     /// Returns the route to the first GPU of each model copy of loader number `rank`, on node number `node` of its job copy.
     /// Data from other ranks that pass through the host's memory use these links too.
-    pub(super) fn pcie(&mut self, job: &Job, rank: u32, node: u32) -> Vec<GroupId> {
+    pub(super) fn pcie(&mut self, job: &Job, rank: u32, node: u32) -> IdVec<Gpu, GroupId> {
         let bandwidth = self.here().pcie;
         if !job.copies_to_devices() || bandwidth.is_infinite() {
-            return Vec::new();
+            return IdVec::default();
         }
         let memory = self.memory();
         let copies = job.copies_per_loader();
@@ -222,9 +222,9 @@ impl Builder<'_> {
 
     /// Adds a GPU for each model copy of the loader being built, and returns these GPUs; empty if GPUs are not simulated as
     /// shared.
-    pub(super) fn gpus(&mut self, job: &Job) -> Vec<Gpu> {
+    pub(super) fn gpus(&mut self, job: &Job) -> IdVec<Gpu> {
         if job.kernel().is_none() && job.kernels.is_empty() && job.averaging().is_none() {
-            return Vec::new();
+            return IdVec::default();
         }
         (0..job.copies_per_loader()).map(|_| self.one_gpu(job)).collect()
     }

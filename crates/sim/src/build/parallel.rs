@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::communication::{CommunicatorRun, Plan, Planned, RankRoutes, Ranks, Sequence};
-use crate::index::{DeviceId, Ids, JobId};
+use crate::communication::{
+    CommunicatorRun, Plan, Planned, RankLinks, RankRoutes, Ranks, Sequence,
+};
+use crate::device::Device;
+use crate::index::{DeviceId, IdVec, Ids, JobId, RangeVec, RankId};
 use crate::program::{
     Communicator, OfStage, Op, ParallelDevice, Spread, StageProgram, Started, stage_program,
 };
@@ -36,7 +39,7 @@ struct Laid<'j> {
     first: DeviceId,
     cluster: Cluster,
     /// For each GPU, the number of its node within the job copy.
-    nodes: Vec<u32>,
+    nodes: IdVec<RankLinks, u32>,
     ways: RankRoutes,
     /// Time of a step of a model copy [s].
     step: f64,
@@ -57,7 +60,7 @@ impl Builder<'_> {
         let links = Transport::of_links(cluster.node.intra.latency, cluster.latency);
         let transport = job.sync.as_ref().map_or(links, |sync| sync.transport);
         let ways = self.ways_of_gpus(copy, transport, node);
-        let nodes = job.nodes_of_gpus();
+        let nodes = job.nodes_of_gpus().into_iter().collect();
         let factor =
             self.scenario.cluster.step_factor(node..node + job.nodes, job.device, job.peak);
         let step = job.step_seconds() * factor;
@@ -73,7 +76,6 @@ impl Builder<'_> {
             step_of: of.step_of,
             speed: self.scenario.cluster.node.gpu_speed,
             parts,
-            first,
             ranks: job.ranks_of_stage(),
             bytes: of.activations / micro_batches / f64::from(of.context_ranks()),
             neighbours: neighbours(&programs[..job.shares().len()]),
@@ -91,7 +93,7 @@ impl Builder<'_> {
         &mut self,
         laid: &Laid<'_>,
         all: &[StageProgram],
-        parts: &mut [ParallelDevice],
+        parts: &mut RangeVec<Device, ParallelDevice>,
     ) {
         let (job, stages) = (laid.job, laid.job.shares().len() as u32);
         let (copies, experts) = (job.ranks(), job.expert_ranks());
@@ -132,7 +134,7 @@ impl Builder<'_> {
         laid: &Laid<'_>,
         program: &StageProgram,
         (kind, sets): (Communicator, &[(Members, Vec<Members>)]),
-        parts: &mut [ParallelDevice],
+        parts: &mut RangeVec<Device, ParallelDevice>,
     ) {
         let groups: Vec<Members> = sets.iter().flat_map(|(_, groups)| groups.clone()).collect();
         let devices = sets.iter().flat_map(|(devices, groups)| vec![*devices; groups.len()]);
@@ -145,8 +147,8 @@ impl Builder<'_> {
         for (devices, groups) in sets {
             let end = begin + groups.len() as u32;
             for device in devices.gpus() {
-                let part = &mut parts[(DeviceId::new(device) - laid.first) as usize];
-                part.communicators[kind as usize] = Ids::new(begin, end);
+                let part = &mut parts[DeviceId::new(device)];
+                part.communicators[kind] = Ids::new(begin, end);
             }
             begin = end;
         }
@@ -167,7 +169,7 @@ impl Builder<'_> {
             for (members, devices) in groups.iter().zip(devices) {
                 let ranks = Ranks { members: *members, devices: *devices, starters: devices.ranks };
                 let collectives = Arc::clone(&collectives);
-                let started = program.collectives[kind as usize].len() as u32;
+                let started = program.collectives[kind].len() as u32;
                 let fusion = laid.fusion(kind);
                 let sequence = Sequence { collectives, number: started, given: 0, fusion };
                 let number = (laid.number, self.parts.communicators.all.next_id());
@@ -179,7 +181,7 @@ impl Builder<'_> {
     }
 
     /// Returns the initial state of all devices (stages of model copies), on nodes from `first` on.
-    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> Vec<ParallelDevice> {
+    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> RangeVec<Device, ParallelDevice> {
         let (job, mut parts) = (laid.job, Vec::new());
         for model in 0..job.ranks() {
             for stage in 0..job.shares().len() as u32 {
@@ -196,15 +198,15 @@ impl Builder<'_> {
                 });
             }
         }
-        parts
+        RangeVec::new(laid.first, parts)
     }
 
     /// Returns the slowdown of the slowest of `gpus` relative to the GPUs of the cluster's first nodes; the job copy is on nodes
     /// from `first` on.
     fn slowest(&mut self, laid: &Laid<'_>, gpus: Members, first: u32) -> f64 {
-        let nodes = &laid.nodes[gpus.first as usize..(gpus.first + gpus.ranks) as usize];
+        let all = Ids::new(RankId::new(gpus.first), RankId::new(gpus.first + gpus.ranks));
         let mut slowness = 0.0_f64;
-        for node in nodes {
+        for node in &laid.nodes[all] {
             self.node = first + node;
             slowness = slowness.max(self.slowness(laid.job));
         }
@@ -227,8 +229,8 @@ impl Builder<'_> {
     }
 
     fn swap_way(&mut self, laid: &Laid<'_>, gpu: u32, first: u32) -> [Option<GroupId>; 2] {
-        let place = laid.nodes[gpu as usize];
-        let begin = laid.nodes.partition_point(|node| *node < place) as u32;
+        let place = laid.nodes[RankId::new(gpu)];
+        let begin = laid.nodes.as_slice().partition_point(|node| *node < place) as u32;
         self.node = first + place;
         let (node, bandwidth) = (self.node, self.here().pcie);
         if bandwidth.is_infinite() {
@@ -248,11 +250,12 @@ impl Builder<'_> {
         &mut self,
         laid: &Laid<'_>,
         all: &[StageProgram],
-        parts: &mut [ParallelDevice],
+        parts: &mut RangeVec<Device, ParallelDevice>,
     ) {
         let (job, tensor) = (laid.job, laid.job.tensor_ranks());
-        for (part, place) in parts.iter_mut().zip(0..) {
-            let stages = job.shares().len() as u32;
+        let stages = job.shares().len() as u32;
+        let programs = all.iter().take(job.shares().len()).cycle();
+        for ((part, program), place) in parts.iter_mut().zip(programs).zip(0..) {
             let (model, stage) = (place / stages, place % stages);
             let device = Members::new((laid.first + place).number(), 1, 1);
             let layers = 0..job.ranks_of_stage() / tensor;
@@ -262,8 +265,7 @@ impl Builder<'_> {
                 [(Communicator::Tensor, layers), (Communicator::Context, sequences)];
             for (kind, groups) in kinds {
                 let devices = vec![device; groups.len()];
-                let program = &all[stage as usize];
-                part.communicators[kind as usize] =
+                part.communicators[kind] =
                     self.communicators(laid, program, kind, (&groups, &devices));
             }
         }
@@ -317,7 +319,7 @@ impl Laid<'_> {
 
     /// Returns the collectives that a program starts in a communicator, in order; if all of them are equal, returns only one.
     fn sequence(&self, program: &StageProgram, kind: Communicator) -> Arc<[Planned]> {
-        let all = &program.collectives[kind as usize];
+        let all = &program.collectives[kind];
         let same = all.iter().all(|started| *started == all[0]);
         let all = if same { &all[..all.len().min(1)] } else { all };
         let per_tensor = match (kind, &self.job.sync) {
@@ -361,7 +363,7 @@ impl Laid<'_> {
         let Method { reduction, fidelity, .. } = method?;
         let of_gradients = matches!(kind, Communicator::Data | Communicator::ExpertData);
         let measured = sync.filter(|_| of_gradients).and_then(|sync| sync.measured.clone());
-        let fabric = self.job.fabric_of(*groups.first()?, &self.nodes, &self.cluster);
+        let fabric = self.job.fabric_of(*groups.first()?, self.nodes.as_slice(), &self.cluster);
         let (node, nic) = (&self.cluster.node, self.cluster.nic);
         let across = fabric.nodes() > 1;
         let cost = Cost {

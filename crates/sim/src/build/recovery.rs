@@ -49,7 +49,7 @@ impl Builder<'_> {
         let failures = job.failures.as_ref().map(|f| self.failures(of, f, readers));
         let restored =
             self.parts.loaders[self.parts.loaders.loaders.ids_from(first)].iter().map(|loader| {
-                let stages = loader.stages;
+                let stages = loader.stages.all;
                 let stages = &self.parts.loaders.stages[stages];
                 let stages = stages.iter().map(|stage| stage.buffer.clone()).collect();
                 Restored::new(stages, loader, job.prefill)

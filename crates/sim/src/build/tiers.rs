@@ -3,7 +3,7 @@
 use crate::decoded::Decoded;
 use crate::index::{CacheId, HoldersId};
 use crate::read::Mount;
-use crate::tiers::{CacheWays, Tiers};
+use crate::tiers::{CacheWays, Holders, Tiers};
 use forebay_engine::fluid::{LinkId, Use};
 use forebay_model::cache::Cache;
 use forebay_model::law::CachePolicy;
@@ -53,9 +53,9 @@ impl Builder<'_> {
         let model = StorageModel::new(&self.scenario.storage[cache.on].path);
         let write = self.disk(cache.on, &model).write;
         let is_whole = cache.unit == CacheUnit::File;
-        let request = self.requests[job.dataset];
+        let request = self.data.requests[job.dataset];
         let several = nodes.len() > 1;
-        let units = if is_whole { &self.files } else { &self.units };
+        let units = self.data.division(is_whole);
         CacheWays {
             units: units.0[job.dataset],
             whole: is_whole,
@@ -93,7 +93,7 @@ impl Builder<'_> {
             return *known;
         }
         let whole = described.unit == CacheUnit::File;
-        let units = if whole { self.files.1 } else { self.units.1 };
+        let units = self.data.division(whole).1;
         let number = self.new_cache(described.policy, described.capacity, units);
         self.on_nodes.entry(self.node).or_default().node_caches.insert(index, number);
         number
@@ -115,8 +115,8 @@ impl Builder<'_> {
         if known == number {
             let whole = self.scenario.storage[index].cache.map(|cache| cache.unit);
             let whole = whole == Some(CacheUnit::File);
-            let units = if whole { self.files.1 } else { self.units.1 };
-            self.env.storages.holders.push(vec![0; units as usize]);
+            let units = self.data.division(whole).1;
+            self.env.storages.holders.push(Holders::filled(0, units));
         }
         known
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, DeviceId, JobId};
+use crate::index::{CommunicatorId, DeviceId, Id, IdVec, JobId};
 use crate::notice::Notice;
 use crate::program::Communicator;
-use forebay_collective::{Operation, Schedule};
+use forebay_collective::Schedule;
 use forebay_engine::{Span, Time};
 use forebay_report::{ActivityName, ParallelOutcome};
 use forebay_scenario::Members;
@@ -18,6 +18,7 @@ use super::exchange::{Around, Exchange};
 use super::measured::Pace;
 use super::own_links::OwnLinks;
 use super::plan::{Plan, Reduction};
+use super::sequence::{Planned, Ranks, Sequence};
 use super::timeline::SyncTracks;
 
 /// A communicator and the progress of its ranks within a step.
@@ -39,59 +40,13 @@ pub(crate) struct CommunicatorRun {
     pub(crate) tracks: Option<SyncTracks>,
 }
 
-/// The participants of a communicator.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ranks {
-    /// The communicator's ranks, by their ports within the job copy.
-    pub(crate) members: Members,
-    /// Ids of the devices that wait for the communicator's collectives.
-    pub(crate) devices: Members,
-    /// Number of participants that must start each collective: devices, or GPUs on which learners first sum their gradients.
-    pub(crate) starters: u32,
-}
-
-/// The collectives of a step.
-#[derive(Debug, Clone)]
-pub(crate) struct Sequence {
-    /// The collectives in order; if the list has a single entry, it stands for every collective of the step.
-    pub(crate) collectives: Arc<[Planned]>,
-    /// Number of collectives in a step.
-    pub(crate) number: u32,
-    /// Number of collectives that count as started when a step begins: broadcasts from a root, which has all parameters at that
-    /// time.
-    pub(crate) given: u32,
-    /// Maximum bytes of waiting collectives that are fused into one [B].
-    pub(crate) fusion: u64,
-}
-
-/// A collective of a step.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Planned {
-    pub(crate) operation: Operation,
-    pub(crate) bytes: u64,
-    /// Time from the last rank's start of the collective until the framework notices that start; `overhead` is the time that the
-    /// framework then needs for the collective's tensors.
-    pub(crate) late: Span,
-    pub(crate) overhead: Span,
-}
-
-impl Planned {
-    /// Returns the minimum number of bytes that each of `ranks` ranks sends: 2 (n − 1) ÷ n of the bytes in an allreduce, half
-    /// of that in other collectives.
-    fn volume(&self, ranks: u32) -> f64 {
-        let part = 1.0 - 1.0 / f64::from(ranks.max(1));
-        let twice = if self.operation == Operation::Allreduce { 2.0 } else { 1.0 };
-        twice * part * self.bytes as f64
-    }
-}
-
 /// Progress of the collectives of a step.
 #[derive(Debug, Default)]
 struct Progress {
     /// Number of ranks that have started each collective; `last` holds, for each collective that all ranks have started, the
     /// time of the last rank's start and that rank's device.
-    started: Vec<u32>,
-    last: Vec<(Time, DeviceId)>,
+    started: IdVec<Planned, u32>,
+    last: IdVec<Planned, (Time, DeviceId)>,
     begun: u32,
     over: u32,
     /// Bytes of the current collective [B].
@@ -191,7 +146,7 @@ impl CommunicatorRun {
     /// Returns when the last rank started collective number `over` of this step, counted from 1, and on which device; `None`
     /// if not all have started it.
     pub(crate) fn started_last(&self, over: u32) -> Option<(Time, DeviceId)> {
-        self.progress.last.get((over as usize).checked_sub(1)?).copied()
+        self.progress.last.get(Id::new(over.checked_sub(1)?)).copied()
     }
 
     /// Prepares for a new step.
@@ -200,8 +155,8 @@ impl CommunicatorRun {
         let Progress { mut started, mut last, .. } = std::mem::take(&mut self.progress);
         started.clear();
         last.clear();
-        last.resize(given as usize, (Time::ZERO, DeviceId::new(self.ranks.devices.first)));
-        started.resize(given as usize, self.ranks.starters);
+        last.resize(given, (Time::ZERO, DeviceId::new(self.ranks.devices.first)));
+        started.resize(given, self.ranks.starters);
         self.progress = Progress { started, last, ..Progress::default() };
     }
 
@@ -217,9 +172,9 @@ impl CommunicatorRun {
         let Progress { started, last, .. } = &mut self.progress;
         let before = last.len();
         for number in numbers {
-            let number = number as usize;
-            if started.len() <= number {
-                started.resize(number + 1, 0);
+            let number = Id::new(number);
+            if started.next_id() <= number {
+                started.resize(number.number() + 1, 0);
             }
             started[number] += 1;
             if started[number] == self.ranks.starters {
@@ -233,7 +188,7 @@ impl CommunicatorRun {
     pub(crate) fn start_all(&mut self, now: Time) {
         self.restart();
         let last = (now, DeviceId::new(self.ranks.devices.first));
-        self.progress.last.resize(self.sequence.number as usize, last);
+        self.progress.last.resize(self.sequence.number, last);
     }
 
     /// Returns the operation, bytes and delays of collective number `number` of a step.
@@ -255,7 +210,7 @@ impl CommunicatorRun {
         while begun < waiting
             && let Some(planned) = self.planned(begun)
         {
-            let (made, _) = self.progress.last[begun as usize];
+            let (made, _) = self.progress.last[Id::new(begun)];
             let seen = (made + planned.late).max(now);
             let alike = seen == now && operation == Some(planned.operation);
             let joins = bytes + planned.bytes <= self.sequence.fusion && alike;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, JobId, MessageId};
+use crate::index::{CommunicatorId, Id, IdVec, JobId, MessageId};
 use crate::worker::{Cores, Waiting};
 use forebay_collective::{Hop, Schedule};
 use forebay_scenario::Members;
@@ -29,7 +29,7 @@ pub(crate) struct Exchange {
     schedule: Option<Arc<Schedule>>,
     /// The participants of the schedule: first the ranks, then the switches. Each party has a current phase and a number of
     /// unfinished transfers in that phase.
-    parties: Vec<Party>,
+    parties: IdVec<Party>,
     /// Number of parties that have transfers left.
     unfinished: u32,
     /// Messages that have arrived at this instant and whose senders and receivers have not gone on yet.
@@ -60,7 +60,7 @@ impl Exchange {
             whose,
             members,
             schedule: None,
-            parties: Vec::new(),
+            parties: IdVec::default(),
             unfinished: 0,
             arrived: Vec::new(),
             own: Vec::new(),
@@ -95,7 +95,7 @@ impl Exchange {
     pub(super) fn begin(&mut self, around: &mut Around<'_>, schedule: &Arc<Schedule>) {
         let parties = schedule.ranks() + schedule.switches();
         self.parties.clear();
-        self.parties.resize(parties as usize, Party { phase: NOWHERE, open: 0 });
+        self.parties.resize(parties, Party { phase: NOWHERE, open: 0 });
         self.unfinished = parties;
         self.schedule = Some(Arc::clone(schedule));
         for id in 0..parties {
@@ -144,7 +144,7 @@ impl Exchange {
         while let Some(m) = self.arrived.pop() {
             let message = around.messages.remove(m);
             for id in [message.from, message.to].map(|port| self.party(port)) {
-                let party = &mut self.parties[id as usize];
+                let party = &mut self.parties[Id::new(id)];
                 party.open -= 1;
                 if party.open == 0 {
                     let next = party.phase + 1;
@@ -169,10 +169,10 @@ impl Exchange {
         match busy {
             None => self.unfinished -= 1,
             Some(phase) => {
-                self.parties[id as usize] = Party { phase, open: own.len() as u32 };
+                self.parties[Id::new(id)] = Party { phase, open: own.len() as u32 };
                 for hop in &own {
                     let other = if hop.from == id { hop.to } else { hop.from };
-                    if self.parties[other as usize].phase == phase {
+                    if self.parties[Id::new(other)].phase == phase {
                         self.start(around, *hop);
                     }
                 }

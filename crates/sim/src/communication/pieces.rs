@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::index::{Id, IdVec};
+
 /// A piece of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Piece {
@@ -20,12 +22,12 @@ pub(crate) struct Piece {
 /// single piece.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pieces {
-    all: Vec<Piece>,
+    all: IdVec<Piece>,
     interval: u64,
     /// Number of parameter buckets that a root broadcasts; `ends` holds for each piece this number plus the number of gradient
     /// buckets that are ready at the piece's end.
     given: u32,
-    ends: Vec<u32>,
+    ends: IdVec<Piece, u32>,
 }
 
 impl Pieces {
@@ -37,7 +39,7 @@ impl Pieces {
             Some(*sum)
         };
         let ends = all.iter().scan(given, so_far).collect();
-        Pieces { all, interval, given, ends }
+        Pieces { all: all.into_iter().collect(), interval, given, ends }
     }
 
     /// Returns the number of parameter buckets that a root broadcasts.
@@ -47,7 +49,7 @@ impl Pieces {
 
     /// Returns the pieces of a step that ends with an exchange.
     pub(crate) fn all(&self) -> &[Piece] {
-        &self.all
+        self.all.as_slice()
     }
 
     /// Returns the number of steps from one exchange to the next.
@@ -57,8 +59,8 @@ impl Pieces {
 
     /// Returns the numbers of the buckets that are ready after piece number `piece`.
     pub(super) fn buckets_of(&self, piece: u32) -> Range<u32> {
-        let end = self.ends[piece as usize];
-        end - self.all[piece as usize].made..end
+        let end = self.ends[Id::new(piece)];
+        end - self.of_exchange(piece).made..end
     }
 
     /// Returns the number of pieces of a step that ends with an exchange.
@@ -68,6 +70,6 @@ impl Pieces {
 
     /// Returns piece number `piece` of a step that ends with an exchange.
     pub(super) fn of_exchange(&self, piece: u32) -> Piece {
-        self.all[piece as usize]
+        self.all[Id::new(piece)]
     }
 }

@@ -12,7 +12,7 @@ use crate::index::{Id, IdVec, JobId, MessageId};
 use forebay_collective::{Hop, Kind};
 use forebay_engine::{Span, Time};
 use forebay_report::SyncOutcome;
-use forebay_scenario::Members;
+use forebay_scenario::{Bucket, Members};
 
 use super::exchange::Exchange;
 use super::lines::Lines;
@@ -29,9 +29,9 @@ pub(crate) struct ServerRun {
     workers: IdVec<WorkerRun>,
     shards: IdVec<Shard>,
     /// The number of the first shard of each bucket, followed by the number of all shards.
-    first: Vec<u32>,
+    first: IdVec<Bucket, u32>,
     /// Time that the framework needs to prepare the tensors of each bucket before it is pushed.
-    overhead: Vec<Span>,
+    overhead: IdVec<Bucket, Span>,
     pub(super) exchange: Exchange,
     pub(super) lines: Lines,
     /// For each message, the parcel that it carries.
@@ -69,7 +69,8 @@ impl ServerRun {
         [workers, servers]: [u32; 2],
         buckets: Vec<(Span, Vec<Shard>)>,
     ) -> ServerRun {
-        let (mut first, mut shards, mut overhead) = (vec![0], Vec::new(), Vec::new());
+        let (mut first, mut overhead) = (IdVec::filled(0, 1), IdVec::default());
+        let mut shards = Vec::new();
         for (before, parts) in buckets {
             overhead.push(before);
             shards.extend(parts);
@@ -99,7 +100,7 @@ impl ServerRun {
 
     /// Returns the numbers of the shards of a bucket.
     pub(super) fn of_bucket(&self, bucket: u32) -> Range<u32> {
-        self.first[bucket as usize]..self.first[bucket as usize + 1]
+        self.first[Id::new(bucket)]..self.first[Id::new(bucket + 1)]
     }
 
     /// Returns shard number `shard`.
@@ -179,7 +180,7 @@ impl ServerRun {
     pub(super) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
         let queue = &mut self.workers[Id::new(worker)].queue;
         queue.push_back(bucket);
-        (queue.len() == 1).then(|| self.overhead[bucket as usize])
+        (queue.len() == 1).then(|| self.overhead[Id::new(bucket)])
     }
 
     /// Removes the next bucket of `worker` from the queue of pushes and returns it, with the preparation time of the bucket
@@ -187,7 +188,7 @@ impl ServerRun {
     pub(super) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
         let queue = &mut self.workers[Id::new(worker)].queue;
         let bucket = queue.pop_front()?;
-        Some((bucket, queue.front().map(|next| self.overhead[*next as usize])))
+        Some((bucket, queue.front().map(|next| self.overhead[Id::new(*next)])))
     }
 
     /// Adds the part that `worker` pushed to `shard`; returns the model copies that may pull the shard now, and whether the

@@ -1,5 +1,6 @@
 //! A server's part of a bucket: the pushes that it has received, and the model copies that wait to pull it.
 
+use crate::index::{IdVec, ModelCopy, ModelId};
 use forebay_scenario::BucketShare;
 
 /// A server's part of a bucket.
@@ -9,7 +10,7 @@ pub(crate) struct Shard {
     pub(super) server: u32,
     pub(super) part: BucketShare,
     /// Number of pushes of each model copy.
-    pushes: Vec<u64>,
+    pushes: IdVec<ModelCopy, u64>,
     /// Minimum number of pushes over model copies; `slowest` is the number of model copies with this minimum.
     least: u64,
     slowest: u32,
@@ -20,13 +21,13 @@ pub(crate) struct Shard {
 impl Shard {
     /// Returns a shard to which none of `workers` model copies has pushed yet.
     pub(crate) fn new(server: u32, part: BucketShare, workers: u32) -> Shard {
-        let pushes = vec![0; workers as usize];
+        let pushes = IdVec::filled(0, workers);
         Shard { server, part, pushes, least: 0, slowest: workers, waiting: Vec::new() }
     }
 
     /// Restarts with the given number of pushes of each model copy; no model copy waits to pull.
     pub(super) fn restart(&mut self, pushes: &[u64]) {
-        self.pushes.copy_from_slice(pushes);
+        self.pushes = pushes.iter().copied().collect();
         self.least = pushes.iter().copied().min().unwrap_or(0);
         self.slowest = pushes.iter().filter(|of| **of == self.least).count() as u32;
         self.waiting.clear();
@@ -40,7 +41,7 @@ impl Shard {
 
     /// Adds a push of `worker`; returns whether the minimum number of pushes has grown.
     pub(super) fn add(&mut self, worker: u32) -> bool {
-        let pushes = &mut self.pushes[worker as usize];
+        let pushes = &mut self.pushes[ModelId::new(worker)];
         *pushes += 1;
         self.waiting.push(worker);
         if *pushes > self.least + 1 {
@@ -61,7 +62,7 @@ impl Shard {
         let most = self.least.saturating_add(slack);
         let (pushes, mut released) = (&self.pushes, Vec::new());
         self.waiting.retain(|worker| {
-            let waits = pushes[*worker as usize] > most;
+            let waits = pushes[ModelId::new(*worker)] > most;
             if !waits {
                 released.push(*worker);
             }

@@ -5,14 +5,16 @@ use std::collections::VecDeque;
 
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::DeviceId;
+use crate::index::{DeviceId, Id, IdVec};
 use crate::jobs::Jobs;
+
+use super::pieces::Piece;
 
 /// Sums of the gradients of a GPU's learners in a step.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     /// For each piece of the step, the number of learners that have done it.
-    made: Vec<u32>,
+    made: IdVec<Piece, u32>,
     /// Number of pieces whose gradients have been summed; `busy` says whether a sum is in progress.
     over: u32,
     busy: bool,
@@ -23,15 +25,16 @@ pub(crate) struct Sums {
 impl Sums {
     /// Records that one more learner has computed its gradients of piece `piece` of the model.
     fn add(&mut self, piece: u32) {
-        if self.made.len() <= piece as usize {
-            self.made.resize(piece as usize + 1, 0);
+        let at = Id::new(piece);
+        if self.made.get(at).is_none() {
+            self.made.resize(piece + 1, 0);
         }
-        self.made[piece as usize] += 1;
+        self.made[at] += 1;
     }
 
     /// Returns the piece whose sum can begin now: all `learners` have computed their gradients of it, and no other sum is in progress.
     fn next(&mut self, learners: u32) -> Option<u32> {
-        let made = self.made.get(self.over as usize).is_some_and(|made| *made == learners);
+        let made = self.made.get(Id::new(self.over)).is_some_and(|made| *made == learners);
         let begins = made && !self.busy;
         self.busy |= begins;
         begins.then_some(self.over)
@@ -50,7 +53,7 @@ impl Sums {
     /// Begins a new step; sums of the step before may still wait for compression.
     fn restart(&mut self) {
         (self.over, self.busy) = (0, false);
-        self.made.fill(0);
+        self.made.iter_mut().for_each(|made| *made = 0);
     }
 
     /// Forgets all gradients and sums.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::event::{ActivityId, Delay};
-use crate::index::IdVec;
+use crate::index::{IdVec, RankId};
 use crate::station::Service;
 use crate::worker::Cores;
 use forebay_engine::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
@@ -87,13 +87,13 @@ const NO_PAIR: Pair = (0, 0, 0);
 /// The routes between ranks. The group of flows from one rank to another is made when it is first needed.
 #[derive(Debug)]
 pub(crate) struct RankRoutes {
-    ports: Vec<RankLinks>,
+    ports: IdVec<RankLinks>,
     transport: Transport,
     latency: [Delay; 2],
     /// Groups of flows, by sender, receiver and pace.
     groups: BTreeMap<Pair, Option<GroupId>>,
     /// For each sender, the route that it used last, since most ranks send to the same receiver again and again.
-    latest: Vec<RankRoute>,
+    latest: IdVec<RankLinks, RankRoute>,
     /// Current pace of transfers, if it differs from the transport's.
     pace: Option<Pace>,
     /// Capacity of each link [B/s]; a link that several ranks use occurs several times.
@@ -113,13 +113,15 @@ impl RankRoutes {
         overhead: Option<Overhead>,
     ) -> RankRoutes {
         let none = RankRoute { pair: NO_PAIR, latency: latency[0], group: None };
-        let (groups, pace, latest) = (BTreeMap::new(), None, vec![none; ports.len()]);
+        let ports: IdVec<RankLinks> = ports.into_iter().collect();
+        let latest = ports.iter().map(|_| none).collect();
+        let (groups, pace) = (BTreeMap::new(), None);
         RankRoutes { ports, transport, latency, groups, latest, pace, capacities, overhead }
     }
 
     /// Returns the place and the links of a rank.
     pub(crate) fn port(&self, rank: u32) -> &RankLinks {
-        &self.ports[rank as usize]
+        &self.ports[RankId::new(rank)]
     }
 
     /// Returns these routes on copies of their links and cores. The copies are added to `network` and `stations`, and nothing
@@ -160,7 +162,7 @@ impl RankRoutes {
     }
 
     fn ports_of(&self, members: &Members) -> impl Iterator<Item = &RankLinks> {
-        members.gpus().map(|gpu| &self.ports[gpu as usize])
+        members.gpus().map(|gpu| &self.ports[RankId::new(gpu)])
     }
 
     /// Returns the links that transfers among `members` may use; `None` if the time of these transfers also depends on cores, or
@@ -232,7 +234,7 @@ impl RankRoutes {
     /// Returns whether two ranks are on different nodes. A switch counts as being on the same node as the rank at the other
     /// end.
     fn across(&self, from: u32, to: u32) -> bool {
-        match (self.ports.get(from as usize), self.ports.get(to as usize)) {
+        match (self.ports.get(RankId::new(from)), self.ports.get(RankId::new(to))) {
             (Some(from), Some(to)) => from.node != to.node,
             _ => false,
         }
@@ -246,13 +248,13 @@ impl RankRoutes {
         to: u32,
     ) -> RankRoute {
         let pair = (from, to, self.pace.map_or(0, |pace| pace.cap.to_bits()));
-        let latest = self.latest.get(from as usize);
+        let latest = self.latest.get(RankId::new(from));
         if let Some(way) = latest.filter(|way| way.pair == pair) {
             return *way;
         }
         let way =
             RankRoute { pair, latency: self.latency(from, to), group: self.group(network, pair) };
-        if let Some(latest) = self.latest.get_mut(from as usize) {
+        if let Some(latest) = self.latest.get_mut(RankId::new(from)) {
             *latest = way;
         }
         way
@@ -279,7 +281,7 @@ impl RankRoutes {
     }
 
     fn route(&self, from: u32, to: u32) -> Vec<LinkId> {
-        let (out, into) = (self.ports.get(from as usize), self.ports.get(to as usize));
+        let (out, into) = (self.ports.get(RankId::new(from)), self.ports.get(RankId::new(to)));
         let (Some(out), Some(into)) = (out, into) else {
             // To or from the node's switch, over the rank's own port.
             let ports = out.map(|port| &port.inside[0]).or(into.map(|port| &port.inside[1]));
@@ -309,7 +311,7 @@ impl RankRoutes {
     fn around_ring(&self, rank: u32, from: u32, to: u32, gpus: u32) -> Vec<LinkId> {
         let ahead = (to + gpus - from) % gpus;
         let first = rank - from;
-        let at = |gpu: u32| &self.ports[(first + gpu) as usize];
+        let at = |gpu: u32| &self.ports[RankId::new(first + gpu)];
         if ahead <= gpus - ahead {
             (0..ahead).flat_map(|i| at((from + i) % gpus).inside[0].clone()).collect()
         } else {

@@ -1,7 +1,7 @@
 //! The interpreter: it runs the program of each device, one op after the other.
 
 use crate::communication::CommunicatorRun;
-use crate::index::{DeviceId, Ids};
+use crate::index::{DeviceId, Id, Ids};
 
 use crate::device::{Device, Position, State};
 use crate::env::Env;
@@ -169,11 +169,11 @@ impl Jobs {
     fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
-        let mut delay = job.plan.stage_times[device.stage as usize];
+        let mut delay = job.plan.stage_times[Id::new(device.stage)];
         if job.has_smaller_batch() {
             delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
         }
-        let slowness = self.loaders[device.loader].slowness;
+        let slowness = self.loaders[device.loader].gpus.slowness;
         if slowness != 1.0 {
             delay = Delay::once(delay.span.seconds() * slowness);
         }
@@ -201,6 +201,6 @@ impl Jobs {
     pub(crate) fn communicators_of(&self, d: DeviceId, name: Communicator) -> Ids<CommunicatorRun> {
         let job = &self.jobs[self.devices[d].job];
         let spread = job.spread.get(d);
-        spread.map_or(job.parts.communicators, |part| part.communicators[name as usize])
+        spread.map_or(job.parts.communicators, |part| part.communicators[name])
     }
 }

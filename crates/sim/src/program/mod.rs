@@ -1,10 +1,10 @@
 //! The program of each rank: what it does in a step, op by op, and the interpreter that runs all of them.
 //!
 //! A program is a list of ops, made once from the job's settings by a pure function. `replica` makes the program of a model
-//! copy that computes on whole batches, in one piece or cut where gradients are ready. `stage` makes the program of a part of
-//! a model copy that works through micro-batches in the `order` of its schedule; `pass` says what each pass takes, waits for
-//! and leaves. `op` says what each op means; `interpreter` runs the ops one after the other and waits where an op needs
-//! something that is not there.
+//! copy that computes on whole batches, in one piece or cut where gradients are ready. `stage` makes the program of a part
+//! of a model copy that works through micro-batches in the `order` of its schedule; `pass` says what each pass takes, waits
+//! for and leaves. `op` says what each op means, and `by_communicator` holds tables by kind of communicator; `interpreter`
+//! runs the ops one after the other and waits where an op needs something that is not there.
 //!
 //! To add an op, add a variant of [`Op`] and a line in each of `interpreter`'s matches, which name all ops: how it begins, and
 //! when its input is there. To add a schedule, add a function in `order` from its settings to passes. Neither depends
@@ -14,6 +14,7 @@
 //! - `send`: transfers of activations to the next stage and of their gradients back; `swap`: transfers of what does not fit
 //!   on a GPU, from and to its node's memory. Collectives are in `communication`.
 
+mod by_communicator;
 mod interpreter;
 mod op;
 mod order;

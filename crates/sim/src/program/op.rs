@@ -1,5 +1,7 @@
 //! The ops that programs consist of.
 
+use crate::index::{Id, IdVec};
+
 /// An operation of a rank, or a wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
@@ -117,8 +119,8 @@ impl Input {
 /// steps between exchanges.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    exchange: Vec<Vec<Op>>,
-    between: Vec<Vec<Op>>,
+    exchange: IdVec<Vec<Op>>,
+    between: IdVec<Vec<Op>>,
     /// Number of steps from one exchange to the next.
     interval: u64,
 }
@@ -126,6 +128,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// Returns the given programs, indexed by number; if `interval` is 1, every step ends with an exchange.
     pub(crate) fn new(exchange: Vec<Vec<Op>>, between: Vec<Vec<Op>>, interval: u64) -> Programs {
+        let [exchange, between] = [exchange, between].map(IdVec::from_iter);
         Programs { exchange, between, interval }
     }
 
@@ -134,6 +137,6 @@ impl Programs {
     pub(super) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
         let exchanges = self.interval == 1 || (step + 1).is_multiple_of(self.interval);
         let programs = if exchanges { &self.exchange } else { &self.between };
-        programs[program as usize].get(at as usize).copied()
+        programs[Id::new(program)].get(at as usize).copied()
     }
 }

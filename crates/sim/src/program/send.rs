@@ -31,7 +31,7 @@ impl Jobs {
         let j = self.devices[d].job;
         let spread = &self.jobs[j].spread;
         if let Some(latency) = spread.inside {
-            let intra = self.loaders[self.devices[d].loader].intra;
+            let intra = self.loaders[self.devices[d].loader].gpus.intra;
             return Some(RankRoute::inside(latency, intra));
         }
         let (from, to) = (spread.part_of(d).gpu, spread.part_of(to).gpu);

@@ -3,7 +3,7 @@
 use crate::communication::CommunicatorRun;
 use crate::device::Device;
 use crate::event::Delay;
-use crate::index::{DeviceId, Ids};
+use crate::index::{DeviceId, Ids, RangeVec};
 use std::collections::VecDeque;
 
 use forebay_engine::Time;
@@ -11,6 +11,7 @@ use forebay_engine::fluid::GroupId;
 use forebay_report::ParallelOutcome;
 use forebay_scenario::StepOf;
 
+use super::by_communicator::ByCommunicator;
 use super::op::{Communicator, Input};
 
 /// What the devices of a job copy need to send each other activations, and to work through micro-batches.
@@ -22,10 +23,8 @@ pub(crate) struct Spread {
     pub(crate) step_of: StepOf,
     /// Relative speed of the GPUs of the cluster's first nodes; step times are divided by it.
     pub(crate) speed: f64,
-    /// State of each device of the job copy; `first` is the first of these devices. Empty if each model copy is
-    /// a single device that computes on whole batches.
-    pub(crate) parts: Vec<ParallelDevice>,
-    pub(crate) first: DeviceId,
+    /// State of each device of the job copy. Empty if each model copy is a single device that computes on whole batches.
+    pub(crate) parts: RangeVec<Device, ParallelDevice>,
     /// Number of GPUs of each device.
     pub(crate) ranks: u32,
     /// Bytes that each GPU sends to the next stage at a time, for a micro-batch or a whole batch [B].
@@ -47,8 +46,8 @@ pub(crate) struct ParallelDevice {
     pub(crate) gpu: u32,
     /// Factor by which the stage takes longer on this device than on the cluster's first nodes.
     pub(crate) slowness: f64,
-    /// Communicators of the device's GPUs, indexed by [`Communicator`]: one for each GPU, or one for all of them.
-    pub(crate) communicators: [Ids<CommunicatorRun>; Communicator::ALL.len()],
+    /// Communicators of the device's GPUs, by kind: one for each GPU, or one for all of them.
+    pub(crate) communicators: ByCommunicator<Ids<CommunicatorRun>>,
     /// For each GPU, the routes from and to the node's memory; `None` if they are not limited.
     pub(crate) pcie: Vec<[Option<GroupId>; 2]>,
     /// For each [`Input::number`], the send times of the inputs that have arrived and have not been used yet.
@@ -62,8 +61,8 @@ pub(crate) struct ParallelDevice {
 impl ParallelDevice {
     /// Returns a stage that computes on whole batches, with the communicators `all` of all model copies.
     fn of_whole_batches(all: Ids<CommunicatorRun>) -> ParallelDevice {
-        let mut communicators = <[_; Communicator::ALL.len()]>::default();
-        communicators[Communicator::Data as usize] = all;
+        let mut communicators = ByCommunicator::default();
+        communicators[Communicator::Data] = all;
         ParallelDevice { communicators, received: vec![VecDeque::new()], ..Default::default() }
     }
 }
@@ -80,30 +79,30 @@ pub(crate) struct Sending {
 impl Spread {
     /// Returns the state of device `d`; `None` if each model copy is a single device that computes on whole batches.
     pub(super) fn get(&self, d: DeviceId) -> Option<&ParallelDevice> {
-        self.parts.get((d - self.first) as usize)
+        self.parts.get(d)
     }
 
     /// Returns the state of device `d`, of a spread model copy.
     pub(super) fn part_of(&self, d: DeviceId) -> &ParallelDevice {
-        &self.parts[(d - self.first) as usize]
+        &self.parts[d]
     }
 
     /// Returns the state of device `d`, to change it.
     pub(crate) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
-        &mut self.parts[(d - self.first) as usize]
+        &mut self.parts[d]
     }
 
     /// Makes `devices` stages of model copies that compute on whole batches. `all` are the communicators of all model copies.
     pub(crate) fn add_stages(&mut self, devices: Ids<Device>, all: Ids<CommunicatorRun>) {
-        self.first = devices.start;
-        self.parts = devices.iter().map(|_| ParallelDevice::of_whole_batches(all)).collect();
+        let parts = devices.iter().map(|_| ParallelDevice::of_whole_batches(all));
+        self.parts = RangeVec::new(devices.start, parts);
     }
 
     /// Returns the pairs of GPU numbers in which the first GPU sends to the second, from stage to stage, in model copies of
     /// `stages` stages.
     pub(crate) fn sends(&self, stages: usize) -> impl Iterator<Item = (u32, u32)> + '_ {
         let pairs = if self.bytes > 0.0 { &self.neighbours[..] } else { &[] };
-        let chains = self.parts.chunks(stages);
+        let chains = self.parts.as_slice().chunks(stages);
         let between =
             chains.flat_map(move |of| pairs.iter().map(|(a, b)| (of[*a].gpu, of[*b].gpu)));
         between.flat_map(|(from, to)| (0..self.ranks).map(move |rank| (from + rank, to + rank)))
@@ -111,7 +110,7 @@ impl Spread {
 
     /// Cancels all transfers and swaps, so that the step can begin again.
     pub(crate) fn abort(&mut self) {
-        for part in &mut self.parts {
+        for part in self.parts.iter_mut() {
             part.swapping = 0;
             part.received.iter_mut().for_each(VecDeque::clear);
             part.sending.iter_mut().for_each(|sending| *sending = Sending::default());

@@ -3,6 +3,7 @@
 use forebay_collective::Operation;
 use forebay_scenario::{StageBucket, Swap};
 
+use super::by_communicator::ByCommunicator;
 use super::op::Communicator::{self, Context, Data, Expert, ExpertData, Tensor};
 use super::op::{Op, Pass};
 use super::order::{Turn, order};
@@ -13,7 +14,7 @@ use super::pass::{End, OfStage};
 pub(crate) struct StageProgram {
     pub(crate) ops: Vec<Op>,
     /// The collectives of each [`Communicator`], in order.
-    pub(crate) collectives: [Vec<Started>; Communicator::ALL.len()],
+    pub(crate) collectives: ByCommunicator<Vec<Started>>,
 }
 
 /// A collective of a step.
@@ -142,12 +143,12 @@ impl StageProgram {
 
     fn start(&mut self, communicator: Communicator, started: Started) {
         self.ops.push(Op::Start(communicator, self.started(communicator) as u32));
-        self.collectives[communicator as usize].push(started);
+        self.collectives[communicator].push(started);
     }
 
     /// Returns the number of collectives that the program starts in a communicator, up to the last op added so far.
     fn started(&self, communicator: Communicator) -> usize {
-        self.collectives[communicator as usize].len()
+        self.collectives[communicator].len()
     }
 
     /// Adds allgathers of the parameters of the given buckets; returns the ops that wait for these parameters.

@@ -1,7 +1,7 @@
 //! A storage as one node sees it.
 
 use crate::event::Delay;
-use crate::index::{DiskHeadId, LimiterId, StationId, TableId, WorkerId};
+use crate::index::{DiskHeadId, IdVec, LimiterId, RouteId, StationId, TableId, WorkerId};
 use crate::loaders::Loaders;
 use forebay_engine::fluid::GroupId;
 use forebay_model::random::Sampler;
@@ -60,7 +60,7 @@ pub(crate) struct Striped {
     /// Number of files that were created before the files that this mount reads or writes.
     pub(crate) before: u64,
     /// Routes, by the first target and by the number of targets that serve a request together.
-    pub(crate) ways: Vec<GroupId>,
+    pub(crate) ways: IdVec<Routes, GroupId>,
 }
 
 impl Mount {
@@ -106,8 +106,8 @@ impl Mount {
     #[inline]
     pub(crate) fn way(&self, way: u32) -> Option<GroupId> {
         match self.routes.as_deref() {
-            Some(Routes::Striped(striped)) => Some(striped.ways[way as usize]),
-            Some(Routes::Queues(queues)) => queues.routes[way as usize],
+            Some(Routes::Striped(striped)) => Some(striped.ways[RouteId::new(way)]),
+            Some(Routes::Queues(queues)) => queues.routes[RouteId::new(way)],
             None => self.group,
         }
     }
@@ -164,9 +164,9 @@ impl Loaders {
         };
         match loader.source.layout {
             Layout::OneFile { .. } => {
-                striped.way_at(0, worker.file as f64 * worker.request + offset, bytes)
+                striped.way_at(0, worker.location.file as f64 * worker.request + offset, bytes)
             }
-            _ => striped.way_at(worker.file, offset, bytes),
+            _ => striped.way_at(worker.location.file, offset, bytes),
         }
     }
 }

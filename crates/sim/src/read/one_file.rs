@@ -11,8 +11,8 @@ impl Loaders {
         let worker = &mut self.workers[w];
         let loader = &self.loaders[worker.loader];
         let Layout::OneFile { record, opened } = loader.source.layout else { return true };
-        worker.request = record.around(worker.size);
-        let (routed, cached) = (loader.mount.routes.is_some(), loader.cached.is_some());
+        worker.request = record.around(worker.sample.size);
+        let (routed, cached) = (loader.mount.routes.is_some(), loader.caches.page_cache.is_some());
         let epoch = loader.source.order.epoch();
         let cursor = &mut self.shards[w];
         let open = opened && !(cursor.opened && cursor.epoch == epoch);

@@ -23,7 +23,7 @@ impl Loaders {
     #[inline(always)]
     pub(super) fn fetch_plain(&mut self, env: &mut Env, w: WorkerId, first: First) -> bool {
         let worker = &mut self.workers[w];
-        worker.request = worker.size;
+        worker.request = worker.sample.size;
         match (first, self.loaders[worker.loader].mount.station) {
             (First::Transfer, _) => self.transfer_plain(env, w),
             (First::Operation, Some(station)) => self.open(env, w, station),

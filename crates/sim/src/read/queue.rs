@@ -1,8 +1,9 @@
 //! The I/O queues of a node to a shared target: each queue has slots for requests in progress and a route of its own.
 
+use super::mount::Routes;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{Ids, RangeId, StationId, WorkerId};
+use crate::index::{IdVec, Ids, RangeId, RouteId, StationId, WorkerId};
 use crate::loaders::Loaders;
 use crate::worker::{Phase, Waiting, Worker};
 use forebay_engine::Span;
@@ -13,11 +14,11 @@ use forebay_report::Cause;
 #[derive(Debug)]
 pub(crate) struct IoQueues {
     /// For each queue, a station whose servers are the queue's slots.
-    pub(crate) slots: Vec<StationId>,
+    pub(crate) slots: IdVec<Routes, StationId>,
     /// For each queue, its own link, if its bandwidth is limited.
     pub(crate) links: Vec<Option<LinkId>>,
     /// For each queue, the route of its bytes; `None` if nothing limits them.
-    pub(crate) routes: Vec<Option<GroupId>>,
+    pub(crate) routes: IdVec<Routes, Option<GroupId>>,
     /// Number of the queue that the loader's first worker uses.
     pub(crate) first: u32,
 }
@@ -50,7 +51,7 @@ impl Loaders {
     /// Returns the number of the I/O queue of worker `w`; 0 if its loader's storage has none.
     pub(super) fn queue_of(&self, w: WorkerId) -> u32 {
         let loader = &self.loaders[self.workers[w].loader];
-        let number = u64::from(w - loader.workers.start);
+        let number = u64::from(w - loader.stages.workers.start);
         loader.mount.queues().map_or(0, |queues| queues.of(number))
     }
 
@@ -58,7 +59,7 @@ impl Loaders {
     /// no I/O queues.
     pub(crate) fn slots_of(&self, w: WorkerId, way: u32) -> Option<StationId> {
         let queues = self.mount_of(w).queues()?;
-        queues.slots.get(way as usize).copied()
+        queues.slots.get(RouteId::new(way)).copied()
     }
 
     /// Returns the station in which the current request of worker `w` holds a slot, if it is a single request (not split into
@@ -73,7 +74,7 @@ impl Loaders {
             Phase::Opening | Phase::Refused | Phase::Latency | Phase::Transfer | Phase::Request
         );
         let held = worker.origin.is_storage() && whole && issued;
-        held.then(|| self.slots_of(w, worker.way)).flatten()
+        held.then(|| self.slots_of(w, worker.location.way)).flatten()
     }
 
     /// Lets worker `w` enter its I/O queue with its current request; returns true if the sample is complete.
@@ -83,7 +84,7 @@ impl Loaders {
             // Each range enters the queue by itself.
             return self.fetch_ranges(env, w);
         }
-        let entered = match self.slots_of(w, worker.way) {
+        let entered = match self.slots_of(w, worker.location.way) {
             Some(slots) => env.enter_queue(slots, ActivityId::Worker(w)),
             None => true,
         };
@@ -118,7 +119,7 @@ impl Loaders {
     pub(crate) fn give_slot_back(&self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         if worker.phase == Phase::Queued
-            && let Some(slots) = self.slots_of(w, worker.way)
+            && let Some(slots) = self.slots_of(w, worker.location.way)
         {
             env.leave_queue(slots);
         }

@@ -37,8 +37,8 @@ impl Loaders {
         shard.requests += 1;
         let loader = &self.loaders[worker.loader];
         let routed = loader.mount.routes.is_some();
-        if let Some(used) = &loader.cached {
-            worker.unit = used.units.of(shard.file, number);
+        if let Some(used) = &loader.caches.page_cache {
+            worker.location.unit = used.units.of(shard.file, number);
             if self.look_up(env, w, epoch) {
                 return self.first_byte(env, w);
             }

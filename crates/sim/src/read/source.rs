@@ -230,24 +230,24 @@ impl Loaders {
         let loader = &mut loaders[worker.loader];
         let source = &mut loader.source;
         let sizes = &mut sizes[source.dataset];
-        let (nodes, rank, job) =
-            (loader.nodes as u64, loader.rank as u64, loader.job.number() as u64);
+        let job = loader.place.owner();
         worker.requests = 0;
         let sample = match source.layout {
             Layout::FilePerSample | Layout::OneFile { .. } => {
-                let place = source.place(worker.item.first + worker.sample as u64);
-                worker.position = place * nodes + rank;
+                let place = source.place(worker.item.first + worker.cursor.sample as u64);
+                worker.sample.position = loader.place.in_job(place);
                 // The size decides how the worker's flow is sorted among others, so the next sample's size is prefetched.
-                sizes.prefetch(job, worker.position + nodes);
-                let placed = loader.plain.is_none()
-                    && (loader.keeps
+                sizes.prefetch(job, loader.place.in_job(place + 1));
+                let placed = loader.features.plain.is_none()
+                    && (loader.features.keeps
                         || loader.mount.routes.is_some()
                         || matches!(loader.mount.service, ServiceModel::DiskHead(_))
                         || !matches!(source.layout, Layout::FilePerSample));
                 if placed || sizes.need_order() {
                     let file = source.order.at(place, job, streams);
-                    worker.unit = loader.cached.as_ref().map_or(0, |used| used.units.of(file, 0));
-                    worker.file = file;
+                    worker.location.unit =
+                        loader.caches.page_cache.as_ref().map_or(0, |used| used.units.of(file, 0));
+                    worker.location.file = file;
                     file
                 } else {
                     0
@@ -267,20 +267,20 @@ impl Loaders {
                     current.unread = sizes.sum(job, base, samples, record, streams);
                 }
                 let sample = current.next;
-                if loader.followed
+                if loader.features.followed
                     && let Some(lineage) = &mut loader.lineage
                 {
                     let first = current.file * source.per_file();
-                    let turn = worker.item.first + u64::from(worker.sample);
+                    let turn = worker.item.first + u64::from(worker.cursor.sample);
                     lineage.locate(turn, current.place + sample - first);
                 }
                 current.next += 1;
                 source.pass(current);
-                worker.position = current.epoch * source.samples + sample;
+                worker.sample.position = current.epoch * source.samples + sample;
                 sample
             }
         };
-        worker.size = sizes.at(job, worker.position, sample, streams);
+        worker.sample.size = sizes.at(job, worker.sample.position, sample, streams);
     }
 }
 

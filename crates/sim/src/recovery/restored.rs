@@ -1,9 +1,9 @@
 //! The state to which loaders are restored at a restart, and the part of a checkpoint that concerns loaders.
 
-use crate::index::{DeviceId, Ids, JobId, LoaderId};
+use crate::index::{DeviceId, Id, Ids, JobId, LoaderId, RangeVec};
 use crate::jobs::Jobs;
 use crate::lineage::Trained;
-use crate::loader::LoaderRun;
+use crate::loader::{LoaderProgress, LoaderRun};
 use crate::worker::Item;
 use forebay_engine::Time;
 use forebay_metrics::{Polling, Requests, StageBuffer, Tuner};
@@ -38,10 +38,10 @@ impl Restored {
         Restored {
             stages,
             requests: loader.requests.clone(),
-            polling: loader.polling.clone(),
-            tuner: loader.tuner.clone(),
+            polling: loader.pacing.polling.clone(),
+            tuner: loader.pacing.tuner.clone(),
             prefill,
-            quota: loader.quota,
+            quota: loader.progress.quota,
             base: 0,
             known: 0,
             counts: SampleCounts::default(),
@@ -58,7 +58,7 @@ impl Jobs {
         let index = (l - first) as usize;
         let trained = recovery.saved.taken[index].0;
         let loader = &mut self.loaders[l];
-        let (saved, nodes) = (&recovery.saved, u64::from(loader.nodes));
+        let (saved, nodes) = (&recovery.saved, u64::from(loader.place.loaders));
         let trained_on = &saved.trained[index];
         let (position, batches, kept) = match failures.resume {
             Resume::Position => {
@@ -76,20 +76,21 @@ impl Jobs {
         }
         // The repeated samples may need one batch more than the samples that they are added to.
         let more = failures.epoch.batches(recovery.saved.steps..job.plan.goal.steps);
-        let of = &mut recovery.restored[index];
-        of.counts.dropped += std::mem::take(&mut loader.in_progress);
+        let of = &mut recovery.restored[Id::new(l - first)];
+        of.counts.dropped += loader.progress.in_progress;
         // Samples in the queue at the start were not read; those that were not trained on are read now.
         let read = kept.count();
-        of.counts.started += loader.started - read;
+        of.counts.started += loader.progress.started - read;
         let all = of.quota.saturating_add(of.prefill).saturating_sub(position);
         let coming = all.max(more.saturating_mul(job.plan.batch));
-        (loader.started, loader.quota) = (read, read.saturating_add(coming));
+        let quota = read.saturating_add(coming);
+        loader.progress = LoaderProgress { started: read, ..LoaderProgress::new(quota) };
         of.counts.cleared += loader.queue.clear(now, coming);
         of.base = loader.queue.dequeued() - position;
         of.known = of.known.max(trained);
         loader.requests.clone_from(&of.requests);
-        loader.polling.clone_from(&of.polling);
-        loader.tuner.clone_from(&of.tuner);
+        loader.pacing.polling.clone_from(&of.polling);
+        loader.pacing.tuner.clone_from(&of.tuner);
         // Workers that get requests for samples of shards take the next samples of their shards.
         let by_sample = loader.source.layout.is_by_sample();
         if let Some(requests) = &mut loader.requests {
@@ -100,7 +101,7 @@ impl Jobs {
         if loader.requests.is_none() || !by_sample {
             loader.source.restart(kept);
         }
-        for (s, stage) in loader.stages.iter().zip(&of.stages) {
+        for (s, stage) in loader.stages.all.iter().zip(&of.stages) {
             self.loaders.stages[s].buffer = stage.clone().coming(coming);
         }
     }
@@ -115,16 +116,16 @@ impl Jobs {
             let batches = loader.requests.as_ref().map_or(0, |requests| requests.taken());
             (loader.queue.dequeued() - restored.base, batches)
         };
-        let mut taken: Vec<(u64, u64)> =
-            job.parts.loaders.iter().zip(&recovery.restored).map(of).collect();
+        let all = job.parts.loaders.iter().zip(&recovery.restored).map(of);
+        let mut taken = RangeVec::new(job.parts.loaders.start, all);
         for device in &mut self.devices[job.parts.devices] {
             let saved = job.saved_steps(device.model);
             device.input.ahead.retain(|(step, ..)| *step >= saved);
-            let (samples, batches) = &mut taken[(device.loader - job.parts.loaders.start) as usize];
+            let (samples, batches) = &mut taken[device.loader];
             *samples -= device.input.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
             *batches = batches.saturating_sub(device.input.ahead.len() as u64);
         }
-        taken
+        taken.as_slice().to_vec()
     }
 
     /// Returns each sample of each loader that job copy `j` has trained on in the steps that a checkpoint would contain if it

@@ -1,16 +1,16 @@
 //! Checks of a model that is spread over GPUs.
 
-use super::context::Context;
-use super::expert::Expert;
 use super::placement::MOST_GPUS;
 use super::swap::Swap;
-use super::tensor::Tensor;
+use super::transfers::{
+    context_transfers, dispatch_transfers, gradient_transfers, layers, operations, sum_transfers,
+    sums_are_alone,
+};
 use crate::document::NodeId;
 use crate::job::Job;
 use crate::job::gradients::remedy;
 use crate::job::rules::Rules;
-use crate::{Cluster, Fidelity, NicsAt, Node, Parallelism, Schedule, Sync};
-use forebay_collective::{Invalid, Operation};
+use crate::{Cluster, Fidelity, Node, Parallelism, Schedule, Sync};
 
 /// Maximum number of transfers in a step that is simulated transfer by transfer; `MOST_PIECES` is the maximum number of
 /// passes and collectives in a step.
@@ -327,105 +327,5 @@ impl Rules<'_> {
         if let Some(parallelism) = &mut job.parallelism {
             parallelism.swap = swap;
         }
-    }
-}
-
-/// Returns the number of transfers that reduce the gradients of a step, for a model that is spread over GPUs.
-pub(crate) fn gradient_transfers(
-    job: &Job,
-    cluster: &Cluster,
-    sync: &Sync,
-) -> Result<f64, Invalid> {
-    let Some(of) = &job.parallelism else { return Ok(0.0) };
-    let (nodes, mut sum) = (job.nodes_of_gpus(), 0.0);
-    let shares = of.schedule.chunk_shares(job.shares());
-    for chunk in 0..shares.len() {
-        let stage = (chunk % job.shares().len()) as u32;
-        let members = [job.data_group(stage, 0), job.expert_data_group(stage, 0, 0)];
-        let fabrics = members.map(|members| job.fabric_of(members, &nodes, cluster));
-        for bucket in of.buckets(sync, &shares, chunk) {
-            let (fabric, groups) =
-                if bucket.experts { (&fabrics[1], of.expert_ranks()) } else { (&fabrics[0], 1) };
-            if fabric.ranks < 2 {
-                continue;
-            }
-            for (operation, number) in operations(of.zero, of.micro_batches) {
-                let each =
-                    sync.reduction.collective(operation, bucket.bytes, fabric).most_transfers()?;
-                sum += each * f64::from(number) * f64::from(of.tensor_ranks() * groups);
-            }
-        }
-    }
-    Ok(sum)
-}
-
-/// Returns the number of transfers of a step's tensor parallel allreduces.
-pub(crate) fn sum_transfers(job: &Job, cluster: &Cluster, tensor: &Tensor) -> Result<f64, Invalid> {
-    let Some(of) = &job.parallelism else { return Ok(0.0) };
-    let fabric = job.fabric_of(job.tensor_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
-    let bytes = (tensor.bytes / f64::from(of.micro_batches)).round() as u64;
-    let each = tensor
-        .method
-        .reduction
-        .collective(Operation::Allreduce, bytes, &fabric)
-        .most_transfers()?;
-    let sums = tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>();
-    Ok(each * 2.0 * sums * f64::from(of.micro_batches) * f64::from(job.gradient_ranks()))
-}
-
-/// Returns the number of transfers of a step that exchange keys, values and their gradients.
-pub(crate) fn context_transfers(
-    job: &Job,
-    cluster: &Cluster,
-    context: &Context,
-) -> Result<f64, Invalid> {
-    let Some(of) = &job.parallelism else { return Ok(0.0) };
-    let fabric = job.fabric_of(job.context_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
-    let bytes = context.bytes_of_each(of);
-    let mut each = 0.0;
-    for operation in [Operation::Allgather, Operation::Allgather, Operation::ReduceScatter] {
-        each += context.method.reduction.collective(operation, bytes, &fabric).most_transfers()?;
-    }
-    let attentions: f64 = context.attentions.iter().map(|number| f64::from(*number)).sum();
-    let groups = f64::from(job.ranks()) * f64::from(of.tensor_ranks());
-    Ok(each * attentions * f64::from(of.micro_batches) * groups)
-}
-
-/// Returns the number of transfers of a step that send tokens to experts and back.
-pub(crate) fn dispatch_transfers(
-    job: &Job,
-    cluster: &Cluster,
-    expert: &Expert,
-) -> Result<f64, Invalid> {
-    let Some(of) = &job.parallelism else { return Ok(0.0) };
-    let fabric = job.fabric_of(job.expert_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
-    let bytes = expert.bytes_of_each(of);
-    let each =
-        expert.method.reduction.collective(Operation::AllToAll, bytes, &fabric).most_transfers()?;
-    let groups = f64::from(job.ranks() / expert.ranks) * f64::from(of.ranks());
-    Ok(each * 4.0 * layers(expert) * f64::from(of.micro_batches) * groups)
-}
-
-/// Returns the number of expert layers in all chunks.
-fn layers(expert: &Expert) -> f64 {
-    expert.layers.iter().map(|number| f64::from(*number)).sum()
-}
-
-/// Returns whether the ranks that split a layer have the links of their node for themselves: simulating one allreduce
-/// then gives the time of all.
-pub(crate) fn sums_are_alone(job: &Job, cluster: &Cluster, of: &Tensor) -> bool {
-    let fills = (0..job.nodes).all(|node| job.gpus_on(node) == u64::from(of.ranks));
-    let apart = cluster.node.intra.tree.nics == NicsAt::Apart;
-    fills && apart && !cluster.share_nodes
-}
-
-/// Returns the collectives of a step for a bucket of gradients at ZeRO's stage `zero`, and how often each is done.
-fn operations(zero: u32, micro_batches: u32) -> Vec<(Operation, u32)> {
-    use Operation::{Allgather, Allreduce, ReduceScatter};
-    match zero {
-        0 => vec![(Allreduce, 1)],
-        1 => vec![(ReduceScatter, 1), (Allgather, 1)],
-        2 => vec![(ReduceScatter, micro_batches), (Allgather, 1)],
-        _ => vec![(ReduceScatter, micro_batches), (Allgather, micro_batches.saturating_mul(2))],
     }
 }

@@ -68,7 +68,7 @@ fn collectives_start_as_soon_as_gradients_are_ready() {
 fn zero_stages_exchange_the_published_volumes() {
     // System: ZeRO stages 0 to 3, one micro-batch. Expectation (Rajbhandari et al., section 7): stages 1 and 2 exchange as many
     // bytes as an allreduce's two halves, and stage 3 half as many more.
-    let of = |zero| made(zero, 1).collectives[Data as usize].clone();
+    let of = |zero| made(zero, 1).collectives[Data].clone();
     let bytes = |zero| of(zero).iter().map(|started| started.bytes).sum::<u64>();
     assert_eq!([bytes(0), bytes(1), bytes(2), bytes(3)], [40, 80, 80, 120]);
     use Operation::{Allgather, ReduceScatter};
@@ -101,7 +101,7 @@ fn sharded_gradients_are_reduced_after_each_micro_batch() {
     // rank that holds a shard of the gradients gets them as soon as they are computed.
     let number = |zero, operation| {
         let all = made(zero, 3).collectives;
-        let of = all[Data as usize].iter().filter(|of| of.operation == operation);
+        let of = all[Data].iter().filter(|of| of.operation == operation);
         let bytes: u64 = of.map(|of| of.bytes).sum();
         bytes / 40
     };
@@ -185,7 +185,7 @@ fn chunks_reduce_gradients_after_their_last_backward_pass() {
     // System: two micro-batches on two chunks of the first stage. Expectation: the second chunk's gradients are reduced after
     // its second backward pass, before the first chunk's backward passes.
     let program = of_two(Schedule::Interleaved { chunks: 2 }, 0, 2, 0);
-    let bytes: Vec<u64> = program.collectives[Data as usize].iter().map(|of| of.bytes).collect();
+    let bytes: Vec<u64> = program.collectives[Data].iter().map(|of| of.bytes).collect();
     assert_eq!(bytes, [11, 10]);
     let after = |start: usize| {
         let starts =
@@ -225,7 +225,7 @@ fn only_passes_that_use_parameters_gather_them() {
     // pass or pass for gradients of inputs; none in passes for gradients of weights.
     let gathers = |schedule: Schedule| {
         let of = of_two(schedule, 1, 2, 3).collectives;
-        of[Data as usize].iter().filter(|of| of.operation == Operation::Allgather).count()
+        of[Data].iter().filter(|of| of.operation == Operation::Allgather).count()
     };
     assert_eq!(gathers(Schedule::OneForwardOneBackward), 4);
     assert_eq!(gathers(Schedule::ZeroBubble { weights: 0.5 }), 4);
@@ -357,7 +357,7 @@ fn all_to_alls_surround_the_computation_of_experts() {
     expected.extend([Op::Start(Data, 0), Op::Start(ExpertData, 0)]);
     expected.extend([Op::Await(Data, 1), Op::Await(ExpertData, 1), Op::EndStep]);
     assert_eq!(program.ops, expected);
-    let all = &program.collectives[Expert as usize];
+    let all = &program.collectives[Expert];
     assert_eq!(all.len(), 8);
     assert!(all.iter().all(|of| (of.operation, of.bytes) == (Operation::AllToAll, 120)));
 }
