@@ -32,7 +32,7 @@ pub struct Sweep {
     #[arg(long, value_enum, default_value_t = RowFormat::Csv)]
     pub format: RowFormat,
     /// Figures to write, each with the ends of its 95 % interval; `all`, `default` and `stalls` name groups of figures
-    /// [default: step time, samples per second, utilisation, stall and its largest cause]
+    /// [default: step time, samples per second, utilisation, stall and its largest cause, and why a run is too short]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Write the rows here instead of to standard output
