@@ -35,7 +35,7 @@ pub struct Sweep {
     /// [default: step time, samples per second, utilisation, stall and its largest cause, and why a run is too short]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
-    /// Write the rows here instead of to standard output
+    /// Write the rows here instead of to standard output; existing rows are replaced when all points are done
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Keep the points that were finished by an interrupted sweep to the same FILE
