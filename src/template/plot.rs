@@ -138,11 +138,8 @@ impl PlotAnswers {
             format!("\n[[panel]]\ny = [{}] # {meaning}\n", quoted(column))
         };
         let panels: String = columns.iter().map(panel).collect();
-        let band = if series.is_empty() {
-            "# band = true # shade intervals, with several replications\n"
-        } else {
-            ""
-        };
+        let band =
+            if series.is_empty() { "# band = true # shade the 95 % intervals\n" } else { "" };
         format!(
             "# How does {} change with `{x}`?\n\
              #\n\

@@ -2,6 +2,7 @@
 //! nearest valid name.
 
 use super::support::{Place, forebay};
+use forebay::catalogue;
 use forebay::scenario::{Override, ScenarioFile};
 use forebay::sim::{self, Options};
 use forebay::template::{
@@ -65,9 +66,10 @@ fn scenarios_generated_for_every_data_set_and_neural_network_are_accepted() {
     }
     for model in models() {
         let answers =
-            ScenarioAnswers { model: (*model).to_owned(), nodes: 16, ..ScenarioAnswers::default() };
+            ScenarioAnswers { model: model.to_owned(), nodes: 16, ..ScenarioAnswers::default() };
         let text = answers.text().unwrap_or_else(|error| panic!("{model}: {error}"));
-        assert!(text.contains(&format!("catalogue = \"{model}\"")), "{text}");
+        let layers = text.contains(&format!("catalogue = \"{model}\""));
+        assert!(layers == catalogue::MODELS.contains(&model), "{text}");
     }
 }
 
