@@ -310,3 +310,21 @@ fn the_column_too_short_has_the_words_of_the_report() {
     let last: Vec<bool> = rows[1..].iter().filter_map(|row| Some(row.last()?.is_empty())).collect();
     assert_eq!(last, [false, true], "{rows:?}");
 }
+
+#[test]
+fn a_sweep_says_at_its_start_that_failures_are_too_rare_for_its_runs() {
+    let place = Place::new();
+    let scenario =
+        SCENARIO.replace("steps = 20\n", "most = 20000\n").replace("warm_up = \"off\"\n", "");
+    place.write(
+        "s.toml",
+        &scenario.replace(
+            "[job.model]",
+            "[job.failures]\nmtbf = \"720 h\"\nrestart = \"2 min\"\n[job.model]",
+        ),
+    );
+    let out = place.forebay(&["sweep", "s.toml", "--vary", "job.batch=[8, 16]"]).assert().success();
+    let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(said.contains("Nodes of `lenet` fail too seldom for this run"), "{said}");
+    assert!(said.contains("ends after 20,000 events"), "{said}");
+}
