@@ -214,6 +214,19 @@ impl ResolvedAnswers<'_> {
             ),
             None => format!("\"job.batch\" = [{}, {batch}]\n", (batch / 2).max(1)),
         };
+        let memory = format!("memory = \"{} GiB\"", 128 * gpus);
+        let (memory, memory_of_workers) = match self.model.is_emulated() {
+            true => (
+                format!(
+                    "# {memory} # would cache files; MLPerf Storage's data sets are five times as large\n"
+                ),
+                "",
+            ),
+            false => (
+                format!("{memory} # what is left of it caches the files that were read\n"),
+                "# worker_memory = \"1 GiB\" # of each loader worker, 0 if not written: less is left to cache files\n",
+            ),
+        };
         let text = format!(
             "# Do {} starve on `{from}` while {} train `{}` on `{data}`?\n\
              #\n\
@@ -234,7 +247,7 @@ impl ResolvedAnswers<'_> {
              cores = {cores}\n\
              gpus = {gpus}\n\
              gpu = \"{}\"\n\
-             memory = \"{} GiB\" # what is left of it caches the files that were read\n\
+             {memory}\
              {pcie}{nics}{intra}\
              {network}\
              \n\
@@ -249,8 +262,7 @@ impl ResolvedAnswers<'_> {
              dataset = \"{data}\"\n\
              storage = \"{from}\"\n\
              batch = {batch} # samples, for each copy of the model and step\n\
-             # worker_memory = \"1 GiB\" # of each loader worker, 0 if not written: less is left to cache files\n\
-             {spread}\
+             {memory_of_workers}{spread}\
              \n\
              {loader}\
              \n\
@@ -263,7 +275,6 @@ impl ResolvedAnswers<'_> {
             self.model.name(),
             quoted(&name),
             self.gpu.name,
-            128 * gpus,
             storage(from),
             read.text,
             quoted(self.model.name()),
@@ -320,6 +331,7 @@ mod tests {
         assert_eq!((usual.datasets[0].name.as_str(), job.batch), ("kits19", 7));
         assert!((job.step.seconds(7.0) - 0.323).abs() < 1e-5, "{}", job.step.seconds(7.0));
         assert!(job.sync.is_none() && usual.remarks.is_empty(), "{:?}", usual.remarks);
+        assert!(usual.cluster.node.page_cache.is_none(), "every epoch reads from the storage");
         assert!((scenario(Some(14)).jobs[0].step.seconds(14.0) - 0.646).abs() < 2e-5);
     }
 

@@ -34,7 +34,8 @@ fn scenarios_generated_for_every_loader_and_storage_run_without_warnings() {
     let mut remarks = Vec::new();
     for loader in LOADERS {
         for storage in STORAGES {
-            for (model, nodes) in [("resnet50", 1), ("bert-base", 2), ("lenet5", 1)] {
+            for (model, nodes) in [("resnet50", 1), ("bert-base", 2), ("lenet5", 1), ("unet3d", 2)]
+            {
                 let answers = ScenarioAnswers {
                     loader: loader.name.to_owned(),
                     storage: storage.name.to_owned(),
