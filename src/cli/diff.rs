@@ -12,7 +12,8 @@ Example:
   forebay run mine.toml --set job.loader.pytorch.workers=16 --format json --output after.json
   forebay diff before.json after.json
 
-Jobs are compared by name. A difference is real where the 95 % intervals of both figures do not meet.")]
+Jobs are compared by name. A difference is real where the 95 % intervals of both figures do not meet. \
+Figures are left out if they differ by less than 0.1 %, or if each lies in the other's 95 % interval.")]
 pub struct Diff {
     /// First report, in JSON
     #[arg(value_name = "BEFORE")]
@@ -20,6 +21,9 @@ pub struct Diff {
     /// Second report, in JSON
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
+    /// List all figures, those too that hardly differ
+    #[arg(long)]
+    pub all: bool,
     /// Format of the table
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,

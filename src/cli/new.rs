@@ -12,6 +12,7 @@ Examples:
   forebay new
   forebay new --loader pytorch --storage nfs --gpus 8 --nodes 4 --model resnet50 --dataset imagenet -o mine.toml
   forebay run mine.toml
+  forebay new --model unet3d --gpu h100-sxm5 --storage lustre -o unet3d.toml
   forebay new plot --scenario mine.toml -o figure.toml
   forebay new plan --gpus 1 -o plan.toml
 
@@ -56,17 +57,18 @@ pub struct NewScenario {
     /// Name of the GPU type in the catalogue [default: a100-sxm4-80gb]
     #[arg(long, value_name = "NAME")]
     pub gpu: Option<String>,
-    /// Name of the model in the catalogue [default: resnet50]
+    /// Name of a model in the catalogue, or a workload of MLPerf Storage: unet3d, cosmoflow [default: resnet50]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     /// Data set: imagenet, imagenet-records, coco, cifar10, mnist, kits19, cosmoflow, tokens [default: imagenet; tokens for
-    /// language models]
+    /// language models; kits19 for unet3d; cosmoflow for cosmoflow]
     #[arg(long, value_name = "NAME")]
     pub dataset: Option<String>,
-    /// Batch size of each model replica, in samples [default: the largest that fits, up to 64 images or 8 sequences]
+    /// Batch size of each model replica, in samples [default: the largest that fits, up to 64 images or 8 sequences; 7 for
+    /// unet3d, 1 for cosmoflow]
     #[arg(long, value_name = "N")]
     pub batch: Option<u64>,
-    /// Loader workers on each node [default: 8 for each GPU]
+    /// Loader workers on each node [default: 8 for each GPU; 4 for unet3d and cosmoflow]
     #[arg(long, value_name = "N")]
     pub workers: Option<u64>,
     /// Name of the scenario [default: MODEL-STORAGE]

@@ -14,7 +14,8 @@ Examples:
 
 A recipe says which columns of which rows to draw. Rows come from the CSV file or the scenario that \
 its [data] table names (a scenario is swept, or run once for a series over time), or from --data. \
-Each figure is named after its recipe and lies beside it unless --output is given.")]
+Each figure is named after its recipe and lies beside it unless --output is given. An existing figure of \
+that name is replaced.")]
 pub struct Plot {
     /// Recipe files
     #[arg(required = true, value_name = "RECIPE")]

@@ -21,7 +21,7 @@ pub struct Run {
     /// Format of the report
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
-    /// Write the report here instead of to standard output
+    /// Write the report here instead of to standard output; an existing file is replaced
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write a timeline of the first replication, to be opened in Perfetto

@@ -32,10 +32,10 @@ pub struct Sweep {
     #[arg(long, value_enum, default_value_t = RowFormat::Csv)]
     pub format: RowFormat,
     /// Figures to write, each with the ends of its 95 % interval; `all`, `default` and `stalls` name groups of figures
-    /// [default: step time, samples per second, utilisation, stall and its largest cause]
+    /// [default: step time, samples per second, utilisation, stall and its largest cause, and why a run is too short]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
-    /// Write the rows here instead of to standard output
+    /// Write the rows here instead of to standard output; existing rows are replaced when all points are done
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Keep the points that were finished by an interrupted sweep to the same FILE

@@ -1,12 +1,11 @@
 //! `forebay diff`: what changed from one report to another.
 
-use super::profile_text::{cells, table};
+use super::diff_text::text;
 use super::{Failure, input, output};
 use crate::cli::{Diff, ReportFormat};
 use crate::input::shown;
 use crate::metric::{self, Metric, Unit, Value as Place};
-use crate::report::format::{Quantity, bytes, number, signed_share};
-use crate::scenario::{Setting, printable_line};
+use crate::scenario::Setting;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -15,13 +14,22 @@ use std::path::Path;
 /// Maximum size of a report that is read [B]. In memory a report takes several times as much.
 const LARGEST: u64 = 64 << 20;
 
-/// Relative difference up to which two figures count as the same, because the difference would be printed as 0.0 %.
-const SAME: f64 = 5e-4;
+/// Relative difference below which two figures count as the same. Shares of time count as the same below this share.
+const SAME: f64 = 1e-3;
+
+/// Places of the figures of epochs in a job, by column. They repeat figures of the whole run, so that the table of metrics has no
+/// places for them.
+const OF_EPOCHS: [(&str, &str); 4] = [
+    ("first_epoch_step_time", "first_epoch.step_time"),
+    ("later_epochs_step_time", "later_epochs.step_time"),
+    ("first_epoch_utilisation", "first_epoch.accelerator_utilisation"),
+    ("later_epochs_utilisation", "later_epochs.accelerator_utilisation"),
+];
 
 pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
     let [before, after] = [&diff.before, &diff.after].map(|path| read(path));
     let (before, after) = (before?, after?);
-    let mut found = compare(&before.jobs, &after.jobs);
+    let mut found = compare(&before.jobs, &after.jobs, diff.all);
     found.settings = changed_settings(&before, &after);
     if found.jobs.is_empty() {
         let [before, after] = [&diff.before, &diff.after].map(|path| shown(path));
@@ -67,10 +75,10 @@ fn read(path: &Path) -> Result<Read, Failure> {
 
 /// A key of the scenario whose value differs between the two reports; `None` stands for a key that one scenario does not have.
 #[derive(Serialize, Debug, PartialEq)]
-struct ChangedSetting {
-    key: String,
-    before: Option<String>,
-    after: Option<String>,
+pub(super) struct ChangedSetting {
+    pub(super) key: String,
+    pub(super) before: Option<String>,
+    pub(super) after: Option<String>,
 }
 
 /// Returns the settings that differ, by key. A key that only one scenario sets differs if its value is not the other's default.
@@ -97,42 +105,44 @@ fn name(job: &Value) -> Option<&str> {
 
 /// The comparison of two reports: common jobs, other jobs, and figures that differ.
 #[derive(Serialize)]
-struct Found {
+pub(super) struct Found {
     /// Names of jobs that both reports have.
-    jobs: Vec<String>,
+    pub(super) jobs: Vec<String>,
     /// Names of jobs that only the first report has.
-    only_before: Vec<String>,
-    only_after: Vec<String>,
+    pub(super) only_before: Vec<String>,
+    pub(super) only_after: Vec<String>,
     /// Settings that differ.
-    settings: Vec<ChangedSetting>,
-    /// Figures that differ.
-    changes: Vec<Change>,
-    /// Number of figures that are the same.
-    same: usize,
+    pub(super) settings: Vec<ChangedSetting>,
+    /// Figures that differ; all figures if all are asked for.
+    pub(super) changes: Vec<Change>,
+    /// Number of figures that are left out because they differ by less than [`SAME`].
+    pub(super) same: usize,
+    /// Number of figures that are left out because each lies in the other's 95 % interval.
+    pub(super) within_intervals: usize,
 }
 
-/// A figure of a job that differs between the two reports.
+/// A figure of a job in the two reports.
 #[derive(Serialize)]
-struct Change {
-    job: String,
+pub(super) struct Change {
+    pub(super) job: String,
     metric: String,
     #[serde(skip)]
-    label: String,
+    pub(super) label: String,
     #[serde(skip)]
-    unit: Unit,
-    before: f64,
-    after: f64,
+    pub(super) unit: Unit,
+    pub(super) before: f64,
+    pub(super) after: f64,
     /// 95 % intervals of the two figures.
-    intervals: [Option<[f64; 2]>; 2],
+    pub(super) intervals: [Option<[f64; 2]>; 2],
     /// Change relative to `before`; `None` if `before` is 0.
-    change: Option<f64>,
-    difference: Difference,
+    pub(super) change: Option<f64>,
+    pub(super) difference: Difference,
 }
 
 /// Whether two figures differ by more than chance.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
-enum Difference {
+pub(super) enum Difference {
     /// The 95 % intervals of the two figures do not overlap.
     Real,
     /// The 95 % intervals of the two figures overlap.
@@ -141,7 +151,8 @@ enum Difference {
     Unknown,
 }
 
-fn compare(before: &[Value], after: &[Value]) -> Found {
+/// Compares the jobs of two reports. Small differences are left out unless `all`.
+fn compare(before: &[Value], after: &[Value], all: bool) -> Found {
     let with =
         |all: &[Value], name: &str| all.iter().find(|job| self::name(job) == Some(name)).cloned();
     let names = |all: &[Value]| all.iter().filter_map(name).map(str::to_owned).collect::<Vec<_>>();
@@ -151,24 +162,52 @@ fn compare(before: &[Value], after: &[Value]) -> Found {
     };
     let (only_before, only_after) = (missing(&old, &new), missing(&new, &old));
     let jobs: Vec<String> = old.into_iter().filter(|name| new.contains(name)).collect();
-    let (mut changes, mut same) = (Vec::new(), 0);
-    for job in &jobs {
-        let Some((old, new)) = with(before, job).zip(with(after, job)) else { continue };
-        for metric in metric::all().iter().filter(|metric| metric.is_swept()) {
-            let Some((old, new)) = figure(metric, &old).zip(figure(metric, &new)) else { continue };
-            let Some(means) = mean(&old).zip(mean(&new)) else { continue };
-            if is_same(means) {
-                same += 1;
-            } else {
-                changes.push(change((job, metric), means, [&old, &new].map(interval)));
-            }
+    let pairs = jobs.iter().filter_map(|job| Some([with(before, job)?, with(after, job)?]));
+    let (mut changes, mut same, mut within_intervals) = (Vec::new(), 0, 0);
+    for change in pairs.flat_map(|[old, new]| changes_of(&old, &new)) {
+        match change.size() {
+            Size::Same if !all => same += 1,
+            Size::WithinIntervals if !all => within_intervals += 1,
+            Size::Same | Size::WithinIntervals | Size::Larger => changes.push(change),
         }
     }
-    Found { jobs, only_before, only_after, settings: Vec::new(), changes, same }
+    let settings = Vec::new();
+    Found { jobs, only_before, only_after, settings, changes, same, within_intervals }
 }
 
-fn is_same((before, after): (f64, f64)) -> bool {
-    (after - before).abs() <= SAME * before.abs().max(after.abs())
+/// Returns the figures that a job has in both reports.
+fn changes_of(old: &Value, new: &Value) -> Vec<Change> {
+    let metrics = metric::all().iter().filter(|metric| metric.is_swept());
+    let change = |metric: &Metric| {
+        let figures = [figure(metric, old)?, figure(metric, new)?];
+        let means = (mean(&figures[0])?, mean(&figures[1])?);
+        Some(change((name(old)?, metric), means, figures.each_ref().map(interval)))
+    };
+    metrics.filter_map(change).collect()
+}
+
+/// How much two figures differ.
+enum Size {
+    /// By less than [`SAME`].
+    Same,
+    /// By more, but each figure lies in the other's 95 % interval.
+    WithinIntervals,
+    Larger,
+}
+
+impl Change {
+    fn size(&self) -> Size {
+        let Change { before, after, .. } = *self;
+        let whole = if self.unit == Unit::Share { 1.0 } else { before.abs().max(after.abs()) };
+        let lies_in = |value: f64, [low, high]: [f64; 2]| low <= value && value <= high;
+        match self.intervals {
+            _ if (after - before).abs() < SAME * whole || before == after => Size::Same,
+            [Some(old), Some(new)] if lies_in(before, new) && lies_in(after, old) => {
+                Size::WithinIntervals
+            }
+            _ => Size::Larger,
+        }
+    }
 }
 
 /// Returns the change of a job's figure. Whether the change counts as real follows from the figure's intervals before and after.
@@ -196,8 +235,9 @@ fn figure(metric: &Metric, job: &Value) -> Option<Value> {
         let none = || serde_json::json!({ "mean": 0.0, "ci95": [0.0, 0.0] });
         return Some(stalls.get(cause.to_string()).cloned().unwrap_or_else(none));
     }
-    let mut place = metric.json.strip_prefix("jobs.")?.split('.');
-    place.try_fold(job, |at, key| at.get(key)).cloned()
+    let of_epoch = OF_EPOCHS.iter().find(|(column, _)| *column == metric.column);
+    let place = of_epoch.map(|(_, place)| *place).or(metric.json.strip_prefix("jobs."))?;
+    place.split('.').try_fold(job, |at, key| at.get(key)).cloned()
 }
 
 /// Returns the value of a figure in JSON: the number itself, or its `mean`.
@@ -214,76 +254,6 @@ fn json(found: &Found) -> String {
     serde_json::to_string_pretty(found).map_or_else(|_| String::new(), |text| text + "\n")
 }
 
-fn text(found: &Found) -> String {
-    const HEADING: [&str; 6] = ["job", "figure", "before", "after", "change", "difference"];
-    // A single job needs no column.
-    let first = usize::from(found.jobs.len() == 1);
-    let mut rows = table(output::width(), &HEADING[first..]);
-    for change in &found.changes {
-        let row = [
-            printable_line(&change.job),
-            change.label.clone(),
-            written(change.unit, change.before, change.intervals[0]),
-            written(change.unit, change.after, change.intervals[1]),
-            change.change.map_or_else(|| "-".to_owned(), signed_share),
-            change.difference.word().to_owned(),
-        ];
-        rows.add_row(cells(&row[first..]));
-    }
-    let mut text = String::new();
-    for ChangedSetting { key, before, after } in &found.settings {
-        let said = |value: &Option<String>| {
-            value.as_ref().map_or_else(|| "not there".to_owned(), |value| printable_line(value))
-        };
-        text += &format!("{}: {} → {}\n", printable_line(key), said(before), said(after));
-    }
-    if !found.settings.is_empty() {
-        text += "\n";
-    }
-    if !found.changes.is_empty() {
-        text += &format!(
-            "{rows}\n\nreal: the 95 % intervals do not meet; chance: they do; unknown: a figure has no interval.\n"
-        );
-    }
-    text += &format!(
-        "{} figures differ, {} are the same to 0.05 %.\n",
-        found.changes.len(),
-        found.same
-    );
-    for (names, which) in [(&found.only_before, "first"), (&found.only_after, "second")] {
-        if !names.is_empty() {
-            let names: Vec<String> = names.iter().map(|name| printable_line(name)).collect();
-            text += &format!("Only in the {which} report: {}.\n", names.join(", "));
-        }
-    }
-    text
-}
-
-impl Difference {
-    fn word(self) -> &'static str {
-        match self {
-            Difference::Real => "real",
-            Difference::Chance => "chance",
-            Difference::Unknown => "unknown",
-        }
-    }
-}
-
-/// Formats a value with its unit and the half-width of its interval, scaled to be readable.
-fn written(unit: Unit, value: f64, interval: Option<[f64; 2]>) -> String {
-    let with_half = |quantity: Quantity| match interval {
-        Some([low, high]) => quantity.with_half(value, (high - low) / 2.0),
-        None => quantity.write(value),
-    };
-    match unit {
-        Unit::Seconds => with_half(Quantity::Seconds),
-        Unit::Bytes => bytes(value),
-        Unit::Share => with_half(Quantity::Share),
-        Unit::Count | Unit::Ratio | Unit::Text => number(value),
-        of => format!("{} {}", with_half(Quantity::Count), of.symbol()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,14 +266,51 @@ mod tests {
     #[test]
     fn a_difference_is_significant_if_confidence_intervals_do_not_overlap() {
         let of = |old: Value, new: Value| {
-            let found = compare(&[old], &[new]);
+            let found = compare(&[old], &[new], false);
             found.changes.iter().map(|change| change.difference).collect::<Vec<_>>()
         };
         assert_eq!(of(job(1.0, 0.1), job(2.0, 0.1)), [Difference::Real]);
         assert_eq!(of(job(1.0, 0.6), job(2.0, 0.6)), [Difference::Chance]);
-        assert_eq!(of(job(1.0, 0.1), job(1.0, 0.2)), []);
         let single = json!({ "name": "j", "step_time": { "mean": 3.0, "ci95": null } });
         assert_eq!(of(job(1.0, 0.1), single), [Difference::Unknown]);
+    }
+
+    #[test]
+    fn differences_below_a_thousandth_or_within_both_intervals_are_left_out_and_counted() {
+        let found = |old: &Value, new: &Value, all| {
+            let found = compare(std::slice::from_ref(old), std::slice::from_ref(new), all);
+            [found.changes.len(), found.same, found.within_intervals]
+        };
+        let one = job(1.0, 0.1);
+        for (other, expected) in [
+            (job(1.0009, 0.0), [0, 1, 0]),
+            (job(1.0011, 0.0), [1, 0, 0]),
+            (job(1.05, 0.2), [0, 0, 1]),
+            // The first figure lies in the second's interval, and the second one outside the first's.
+            (job(1.2, 0.3), [1, 0, 0]),
+        ] {
+            assert_eq!(found(&one, &other, false), expected, "{other}");
+            assert_eq!(found(&one, &other, true), [1, 0, 0], "{other}");
+        }
+        // A share of the time is compared with all time.
+        let share = |value: f64| json!({ "name": "j", "accelerator_utilisation": value });
+        assert_eq!(found(&share(0.0001), &share(0.0009), false), [0, 1, 0]);
+        assert_eq!(found(&share(0.001), &share(0.003), false), [1, 0, 0]);
+    }
+
+    #[test]
+    fn first_and_later_epochs_are_compared_where_both_reports_have_them() {
+        let epochs = |first: f64, later: f64| {
+            let step =
+                |mean: f64| json!({ "step_time": mean, "accelerator_utilisation": 1.0 / mean });
+            json!({ "name": "j", "first_epoch": step(first), "later_epochs": step(later) })
+        };
+        let found = compare(&[epochs(4.0, 2.0)], &[epochs(4.0, 1.0)], false);
+        let metrics: Vec<&str> = found.changes.iter().map(|of| &*of.metric).collect();
+        assert_eq!(metrics, ["later_epochs_step_time", "later_epochs_utilisation"]);
+        assert_eq!(found.same, 2);
+        let without = json!({ "name": "j", "first_epoch": null, "later_epochs": null });
+        assert!(compare(&[epochs(4.0, 2.0)], &[without], true).changes.is_empty());
     }
 
     #[test]
@@ -333,7 +340,7 @@ mod tests {
     fn changes_are_relative_to_the_first_report_and_unmatched_jobs_are_listed() {
         let mut other = job(1.0, 0.0);
         other["name"] = "k".into();
-        let found = compare(&[job(2.0, 0.0)], &[job(1.5, 0.0), other]);
+        let found = compare(&[job(2.0, 0.0)], &[job(1.5, 0.0), other], false);
         assert_eq!(found.changes[0].change, Some(-0.25));
         assert_eq!((found.only_before.len(), found.only_after), (0, vec!["k".to_owned()]));
     }

@@ -5,6 +5,7 @@ mod calibrate_output;
 mod calibrate_table;
 mod completions;
 mod diff;
+mod diff_text;
 mod doctor;
 mod explain_defaults;
 mod failure;

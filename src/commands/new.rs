@@ -79,8 +79,9 @@ fn scenario(
     let choice = |what: &'static str, choices: &'static [Choice]| {
         move |answer: &str| find(what, choices, answer).map(|of| of.name.to_owned())
     };
-    let model = ask.ask("Model of the catalogue", &usual.model, new.model.clone(), |answer| {
-        ScenarioAnswers::check_model(answer).map(|of| of.name.to_owned())
+    let question = "Model of the catalogue, or unet3d or cosmoflow of MLPerf Storage";
+    let model = ask.ask(question, &usual.model, new.model.clone(), |answer| {
+        ScenarioAnswers::check_model(answer).map(str::to_owned)
     })?;
     let model = model.unwrap_or(usual.model);
     let of_model = ScenarioAnswers::usual_dataset(&model);

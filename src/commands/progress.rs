@@ -1,14 +1,21 @@
-//! The progress line on a terminal: how many runs are done, how far runs in progress are, elapsed time and time left.
+//! The progress of runs: how many are done, how far those in progress are, elapsed time and time left. On a terminal it is one
+//! line that is redrawn; elsewhere, as in the log of a batch job, a line from time to time.
 
+use super::output;
 use crate::sim::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
-use std::sync::Arc;
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// Minimum duration of work for which progress is shown.
 const SHORT: Duration = Duration::from_millis(500);
+
+/// Time until the first line where there is no terminal, and the longest time from one line to the next.
+const FIRST_LINE: Duration = Duration::from_secs(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 
 /// The progress of several runs; each run in progress has a slot.
 pub(super) struct Watch {
@@ -23,7 +30,7 @@ struct Runs {
 }
 
 impl Watch {
-    /// Shows the progress of `all` runs, at most `slots` of which are in progress at once, on a terminal unless `quiet`.
+    /// Shows the progress of `all` runs, at most `slots` of which are in progress at once, unless `quiet`.
     pub(super) fn new(all: u64, slots: usize, quiet: bool) -> Watch {
         let slots = (0..slots).map(|_| Progress::default()).collect();
         let runs = Arc::new(Runs { all: AtomicU64::new(all), done: AtomicU64::new(0), slots });
@@ -41,6 +48,9 @@ impl Watch {
             bar.set_style(style.with_key("line", line));
         }
         tick(&bar);
+        if !quiet && !io::stderr().is_terminal() {
+            write_lines(Arc::downgrade(&runs));
+        }
         Watch { bar, runs }
     }
 
@@ -83,6 +93,26 @@ pub(super) fn tick(bar: &ProgressBar) {
     std::thread::Builder::new().name("progress".to_owned()).spawn(draw).ok();
 }
 
+/// Writes lines with the progress of `runs` until they are dropped, in a thread. If the system starts no thread, there are none.
+fn write_lines(runs: Weak<Runs>) {
+    let begin = Instant::now();
+    let write = move || {
+        let mut due = FIRST_LINE;
+        loop {
+            std::thread::sleep(due.saturating_sub(begin.elapsed()));
+            let Some(runs) = runs.upgrade() else { return };
+            output::say(&format!("forebay: {}", runs.words(begin.elapsed())));
+            due = next_line(begin.elapsed());
+        }
+    };
+    std::thread::Builder::new().name("progress".to_owned()).spawn(write).ok();
+}
+
+/// Returns when the next line is written after one at `elapsed`: pauses grow with the time that has gone by.
+fn next_line(elapsed: Duration) -> Duration {
+    elapsed + elapsed.clamp(FIRST_LINE, LONGEST_PAUSE)
+}
+
 impl Runs {
     /// Returns the share of all work that is done, including the finished part of runs in progress.
     fn share(&self) -> f64 {
@@ -91,13 +121,17 @@ impl Runs {
         ((self.done.load(Ordering::Relaxed) as f64 + begun) / all as f64).min(1.0)
     }
 
-    /// Returns the line that shows the progress.
+    /// Returns the line that shows the progress on a terminal: a bar, and the progress in words.
     fn line(&self, elapsed: Duration) -> String {
+        let full = (self.share() * 30.0) as usize;
+        format!("{}{} {}", "█".repeat(full), "░".repeat(30 - full), self.words(elapsed))
+    }
+
+    /// Returns the progress in words.
+    fn words(&self, elapsed: Duration) -> String {
         let (share, done) = (self.share(), self.done.load(Ordering::Relaxed));
         let simulated = self.slots.iter().map(Progress::seconds).fold(0.0, f64::max);
         let events: u64 = self.slots.iter().map(Progress::events).sum();
-        let full = (share * 30.0) as usize;
-        let bar = format!("{}{}", "█".repeat(full), "░".repeat(30 - full));
         let left = match share > 0.005 {
             true => clock(elapsed.as_secs_f64() * (1.0 - share) / share) + " left",
             false => "time left not known yet".to_owned(),
@@ -106,7 +140,7 @@ impl Runs {
         let runs = if all > 1 { format!("{done} of {all} runs, ") } else { String::new() };
         let now = format!("{simulated:.3} s simulated, {:.1} M events", events as f64 / 1e6);
         format!(
-            "{bar} {:.0} %, {runs}{now}, {} elapsed, {left}",
+            "{:.0} %, {runs}{now}, {} elapsed, {left}",
             100.0 * share,
             clock(elapsed.as_secs_f64())
         )
@@ -138,5 +172,12 @@ mod tests {
         let line = begun.line(Duration::from_secs(1));
         assert!(line.ends_with("time left not known yet"), "{line}");
         assert_eq!(clock(3723.9), "1:02:03");
+    }
+
+    #[test]
+    fn without_a_terminal_progress_lines_come_at_growing_intervals_up_to_half_an_hour() {
+        let lines = std::iter::successors(Some(FIRST_LINE), |at| Some(next_line(*at)));
+        let seconds: Vec<u64> = lines.take(10).map(|at| at.as_secs()).collect();
+        assert_eq!(seconds, [20, 40, 80, 160, 320, 640, 1280, 2560, 4360, 6160]);
     }
 }

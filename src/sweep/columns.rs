@@ -1,12 +1,12 @@
 //! The columns of a sweep, from the table of metrics, and the rows of a report with these columns.
 
 use super::{Cell, Grid, Row};
-use crate::metric::{self, LARGEST_STALL, Metric, Value as Found};
+use crate::metric::{self, Metric};
 use crate::report::{Figure, JobReport, Report};
 use crate::scenario::Value;
 
 /// Returns the names of the columns of a sweep over `grid`: the swept keys, the job, three columns for each figure, and the
-/// largest cause of stalls.
+/// texts.
 pub fn header(grid: &Grid) -> Vec<String> {
     grid.keys().map(str::to_owned).chain(["job".to_owned()]).chain(header_after()).collect()
 }
@@ -17,7 +17,7 @@ pub(super) fn header_after() -> impl Iterator<Item = String> {
         let (low, high) = (format!("{name}_lo"), format!("{name}_hi"));
         [name, low, high]
     };
-    swept().map(|of| of.column.to_string()).flat_map(three).chain([LARGEST_STALL.to_owned()])
+    swept().map(|of| of.column.to_string()).flat_map(three).chain(text_names())
 }
 
 /// Returns the metrics that sweeps write with their intervals.
@@ -25,9 +25,15 @@ fn swept() -> impl Iterator<Item = &'static Metric> {
     metric::all().iter().filter(|metric| metric.is_swept())
 }
 
-/// Returns the names of all figures, without the columns of interval ends.
+/// Returns the names of the columns of texts.
+pub(super) fn text_names() -> impl Iterator<Item = String> {
+    let texts = metric::all().iter().filter(|metric| metric.swept_text().is_some());
+    texts.map(|of| of.column.to_string())
+}
+
+/// Returns the names of all figures and texts, without the columns of interval ends.
 pub(super) fn figure_names() -> impl Iterator<Item = String> {
-    swept().map(|of| of.column.to_string()).chain([LARGEST_STALL.to_owned()])
+    swept().map(|of| of.column.to_string()).chain(text_names())
 }
 
 /// Returns the rows of the grid's point `index`, one per job.
@@ -37,7 +43,8 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
         let mut row = values.clone();
         row.push(Cell::Text(job.name.clone()));
         row.extend(swept().filter_map(|of| of.figure(report, job)).flat_map(cells));
-        row.push(largest(job));
+        let texts = metric::all().iter().filter_map(Metric::swept_text);
+        row.extend(texts.map(|text| text(job).map_or(Cell::Empty, Cell::Text)));
         row
     };
     report.jobs.iter().map(row).collect()
@@ -46,17 +53,6 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
 /// Returns the values of the swept keys at the grid's point `index`.
 pub(super) fn point(grid: &Grid, index: usize) -> Row {
     grid.values(index).iter().map(|value| cell(value)).collect()
-}
-
-/// Returns the cause of stalls with the largest share of the job's time; empty if the job has no stalls.
-fn largest(job: &JobReport) -> Cell {
-    let found = metric::of_column(LARGEST_STALL).map(|metric| metric.value);
-    match found {
-        Some(Found::Text(find)) => find(job).map_or(Cell::Empty, Cell::Text),
-        Some(Found::Job(_) | Found::Stall(_) | Found::Resource(_) | Found::Row) | None => {
-            Cell::Empty
-        }
-    }
 }
 
 /// Returns the cell of a swept value.

@@ -1,7 +1,6 @@
 //! Names of loaders, storages, models and data sets that `forebay new` accepts.
 
-use super::TemplateError;
-use crate::catalogue;
+use super::{TemplateError, workload};
 use crate::scenario::choose;
 
 /// An option among which a user chooses.
@@ -96,10 +95,11 @@ pub fn find(
     })
 }
 
-/// Returns the names of the models for which a scenario can be written: all models whose layers are in the catalogue.
+/// Returns the names of the models for which a scenario can be written: all models whose layers are in the catalogue, and
+/// workloads of MLPerf Storage.
 #[must_use]
-pub fn models() -> &'static [&'static str] {
-    &catalogue::MODELS
+pub fn models() -> Vec<&'static str> {
+    workload::names()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod plot;
 mod scenario;
 mod storage;
 mod training;
+mod workload;
 
 pub use choice::{Choice, DATASETS, LOADERS, STORAGES, find, models};
 pub use plan::{PROBES, PlanAnswers};

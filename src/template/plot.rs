@@ -138,13 +138,10 @@ impl PlotAnswers {
             format!("\n[[panel]]\ny = [{}] # {meaning}\n", quoted(column))
         };
         let panels: String = columns.iter().map(panel).collect();
-        let band = if series.is_empty() {
-            "# band = true # shade intervals, with several replications\n"
-        } else {
-            ""
-        };
+        let band =
+            if series.is_empty() { "# band = true # shade the 95 % intervals\n" } else { "" };
         format!(
-            "# How does {} change with `{x}`?\n\
+            "# How {} {} change with `{x}`?\n\
              #\n\
              # Written by `forebay new plot`. Columns are those of `forebay sweep --columns all`, and swept keys; `forebay reference`\n\
              # explains them. Drawn by: forebay plot FILE\n\
@@ -159,7 +156,8 @@ impl PlotAnswers {
              {series}\
              # set = [\"run.replications=5\"] # changes to the scenario\n\
              {panels}",
-            columns.iter().map(|of| label_of(of).to_lowercase()).collect::<Vec<_>>().join(" and "),
+            if columns.len() == 1 { "does" } else { "do" },
+            columns.iter().map(|of| format!("`{of}`")).collect::<Vec<_>>().join(" and "),
             quoted(&title),
             quoted(x),
             quoted(&self.scenario),
@@ -204,6 +202,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("filter = { \"run.seed\" = 1 }"), "{text}");
+        let head =
+            "# How do `samples_per_second` and `stall` change with `job.loader.pytorch.workers`?\n";
+        assert!(text.starts_with(head), "{text}");
     }
 
     #[test]

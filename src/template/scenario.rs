@@ -2,9 +2,10 @@
 
 use super::choice::{DATASETS, LOADERS, STORAGES, find};
 use super::storage::{dataset, storage};
-use super::training::{self, Spread, has_buckets, loader, model, tokens};
+use super::training::{Spread, loader};
+use super::workload::{self, Workload};
 use super::{TemplateError, aligned, models, quoted};
-use crate::catalogue::{self, GPUS, Gpu, Model, interconnect};
+use crate::catalogue::{self, GPUS, Gpu, interconnect};
 use crate::scenario::{Problems, ScenarioFile, choose};
 
 /// Answers from which a scenario is written; [`ScenarioAnswers::default`] has the default answers.
@@ -24,11 +25,13 @@ pub struct ScenarioAnswers {
     pub gpu: String,
     /// Name of the model, from [`models`].
     pub model: String,
-    /// Name of the data set, from [`DATASETS`]; if not given, `tokens` for a model that works on sequences, otherwise `imagenet`.
+    /// Name of the data set, from [`DATASETS`]; if not given, that of MLPerf Storage for its workloads, `tokens` for a model that
+    /// works on sequences, otherwise `imagenet`.
     pub dataset: Option<String>,
-    /// Batch size [samples] for each model replica; if not given, the largest that fits, up to 64 images or 8 sequences.
+    /// Batch size [samples] for each model replica; if not given, that of MLPerf Storage for its workloads, otherwise the largest
+    /// that fits, up to 64 images or 8 sequences.
     pub batch: Option<u64>,
-    /// Loader workers on each node; if not given, eight for each GPU.
+    /// Loader workers on each node; if not given, four for each GPU for workloads of MLPerf Storage, otherwise eight.
     pub workers: Option<u64>,
 }
 
@@ -56,18 +59,16 @@ struct ResolvedAnswers<'a> {
     storage: &'static str,
     dataset: &'static str,
     gpu: &'static Gpu,
-    model: Model,
+    model: Workload,
 }
 
 impl ScenarioAnswers {
-    /// Returns the model of this name.
+    /// Checks that a model has this name, and returns the name.
     ///
     /// # Errors
-    /// If the catalogue has no such model. The message contains the most similar name.
-    pub fn check_model(name: &str) -> Result<Model, TemplateError> {
-        training::find(name).ok_or_else(|| {
-            TemplateError(format!("there is no model `{name}`: {}", choose(name, models())))
-        })
+    /// If no model has the name. The message contains the most similar name.
+    pub fn check_model(name: &str) -> Result<&'static str, TemplateError> {
+        known_model(name).map(|model| model.name())
     }
 
     /// Returns the GPU of this name.
@@ -84,10 +85,7 @@ impl ScenarioAnswers {
     /// Returns the data set for a model if the user names none.
     #[must_use]
     pub fn usual_dataset(model: &str) -> &'static str {
-        match training::find(model).as_ref().and_then(tokens) {
-            Some(_) => "tokens",
-            None => "imagenet",
-        }
+        workload::find(model).map_or("imagenet", |model| model.usual_dataset())
     }
 
     /// Returns the text of the scenario. Tries the ways to spread the model over GPUs from the simplest on, each with batches
@@ -97,14 +95,14 @@ impl ScenarioAnswers {
     /// If an answer is unknown, or the model does not fit into the GPUs in any way.
     pub fn text(&self) -> Result<String, TemplateError> {
         let known = self.look_up()?;
-        let usual = if tokens(&known.model).is_some() { 8 } else { 64 };
+        let usual = known.model.usual_batch();
         let halves = (0..7).map(|power| usual >> power).filter(|batch| *batch > 0);
         let batches: Vec<u64> = self.batch.map_or_else(|| halves.collect(), |batch| vec![batch]);
-        let buckets = has_buckets(&known.model);
         let mut refused: Option<Problems> = None;
         for spread in Spread::ALL {
             for batch in &batches {
-                let Some(lines) = spread.text((self.gpus, self.nodes), *batch, buckets) else {
+                let Some(lines) = spread.text((self.gpus, self.nodes), *batch, known.model.sync())
+                else {
                     continue;
                 };
                 let text = known.text(*batch, &lines, spread == Spread::OutOfCore);
@@ -145,8 +143,8 @@ impl ScenarioAnswers {
         range("--nodes", self.nodes, 100_000)?;
         range("--batch", self.batch.unwrap_or(1), 1_000_000)?;
         range("--workers", self.workers.unwrap_or(1), 10_000)?;
-        let model = ScenarioAnswers::check_model(&self.model)?;
-        let usual = ScenarioAnswers::usual_dataset(&self.model);
+        let model = known_model(&self.model)?;
+        let usual = model.usual_dataset();
         Ok(ResolvedAnswers {
             answers: self,
             loader: find("loader", &LOADERS, &self.loader)?.name,
@@ -156,6 +154,13 @@ impl ScenarioAnswers {
             model,
         })
     }
+}
+
+/// Returns the model of this name, or an error with the most similar name.
+fn known_model(name: &str) -> Result<Workload, TemplateError> {
+    workload::find(name).ok_or_else(|| {
+        TemplateError(format!("there is no model `{name}`: {}", choose(name, &models())))
+    })
 }
 
 /// Checks that the reader of scenarios accepts a text.
@@ -168,19 +173,21 @@ impl ResolvedAnswers<'_> {
         let ScenarioAnswers { gpus, nodes, .. } = *self.answers;
         let ResolvedAnswers { storage: from, dataset: data, .. } = self;
         let name =
-            self.answers.name.clone().unwrap_or_else(|| format!("{}-{from}", self.model.name));
-        let read = dataset(data, tokens(&self.model).unwrap_or(2048));
-        let workers = self.answers.workers.unwrap_or(8 * gpus);
-        let (loader, swept) = loader(self.loader, workers, read.decode, batch * gpus);
+            self.answers.name.clone().unwrap_or_else(|| format!("{}-{from}", self.model.name()));
+        let read = dataset(data, self.model.tokens().unwrap_or(2048));
+        let workers = self.answers.workers.unwrap_or(self.model.usual_workers() * gpus);
+        let decode = read.decode.filter(|_| !self.model.is_emulated());
+        let (loader, swept) = loader(self.loader, workers, decode, batch * gpus);
         let cores = (16 * gpus).max(workers);
         let pcie =
             if out_of_core { "pcie = \"25 GB/s\" # host to device, for each GPU\n" } else { "" };
         // Machines whose GPUs have NVLink usually have a NIC for each GPU.
-        let nics = match nodes > 1 && gpus > 1 && self.gpu.nvlink.is_some() {
-            true => format!("nics = {gpus} # for gradients: one for each GPU\n"),
+        let nvlink = self.gpu.nvlink.is_some() && !self.model.is_emulated();
+        let nics = match nodes > 1 && gpus > 1 && nvlink {
+            true => format!("nics = {gpus} # gradients use all of them, reads the first one\n"),
             false => String::new(),
         };
-        let checkpoint = match tokens(&self.model) {
+        let checkpoint = match self.model.tokens() {
             Some(_) => {
                 "\n# [job.checkpoint] # state that is written, to go on from there after a failure\n\
                  # interval = \"30 min\"\n\
@@ -207,6 +214,19 @@ impl ResolvedAnswers<'_> {
             ),
             None => format!("\"job.batch\" = [{}, {batch}]\n", (batch / 2).max(1)),
         };
+        let memory = format!("memory = \"{} GiB\"", 128 * gpus);
+        let (memory, memory_of_workers) = match self.model.is_emulated() {
+            true => (
+                format!(
+                    "# {memory} # would cache files; MLPerf Storage's data sets are five times as large\n"
+                ),
+                "",
+            ),
+            false => (
+                format!("{memory} # what is left of it caches the files that were read\n"),
+                "# worker_memory = \"1 GiB\" # of each loader worker, 0 if not written: less is left to cache files\n",
+            ),
+        };
         let text = format!(
             "# Do {} starve on `{from}` while {} train `{}` on `{data}`?\n\
              #\n\
@@ -227,7 +247,7 @@ impl ResolvedAnswers<'_> {
              cores = {cores}\n\
              gpus = {gpus}\n\
              gpu = \"{}\"\n\
-             memory = \"{} GiB\" # what is left of it caches the files that were read\n\
+             {memory}\
              {pcie}{nics}{intra}\
              {network}\
              \n\
@@ -242,7 +262,7 @@ impl ResolvedAnswers<'_> {
              dataset = \"{data}\"\n\
              storage = \"{from}\"\n\
              batch = {batch} # samples, for each copy of the model and step\n\
-             {spread}\
+             {memory_of_workers}{spread}\
              \n\
              {loader}\
              \n\
@@ -252,14 +272,13 @@ impl ResolvedAnswers<'_> {
              {sweep}",
             counted(gpus * nodes, "GPU"),
             if gpus * nodes == 1 { "it" } else { "they" },
-            self.model.name,
+            self.model.name(),
             quoted(&name),
             self.gpu.name,
-            128 * gpus,
             storage(from),
             read.text,
-            quoted(self.model.name),
-            model(&self.model, self.gpu, out_of_core),
+            quoted(self.model.name()),
+            self.model.table(self.gpu, out_of_core),
         );
         aligned(&text)
     }
@@ -294,6 +313,44 @@ mod tests {
         assert!(spread.iter().any(|of| text.contains(of)), "{text}");
         let small = ScenarioAnswers::default().text().expect("a scenario");
         assert!(small.contains("batch = 64") && !small.contains("zero"), "{small}");
+    }
+
+    #[test]
+    fn workloads_of_mlperf_storage_have_its_data_set_batch_and_step() {
+        // System: U-Net3D by the rules of MLPerf Storage: batches of 7 files of 147 MB, 0.323 s a step on an H100. Expectation:
+        // the scenario has that step, neither decoding nor gradients, and another batch takes as long for each sample.
+        let scenario = |batch| {
+            let model = "unet3d".to_owned();
+            let text = ScenarioAnswers { model, batch, ..ScenarioAnswers::default() }.text();
+            let text = text.expect("a scenario");
+            let file = ScenarioFile::parse("new.toml", text).expect("a file");
+            file.resolve(&[]).expect("a scenario")
+        };
+        let usual = scenario(None);
+        let job = &usual.jobs[0];
+        assert_eq!((usual.datasets[0].name.as_str(), job.batch), ("kits19", 7));
+        assert!((job.step.seconds(7.0) - 0.323).abs() < 1e-5, "{}", job.step.seconds(7.0));
+        assert!(job.sync.is_none() && usual.remarks.is_empty(), "{:?}", usual.remarks);
+        assert!(usual.cluster.node.page_cache.is_none(), "every epoch reads from the storage");
+        assert!((scenario(Some(14)).jobs[0].step.seconds(14.0) - 0.646).abs() < 2e-5);
+    }
+
+    #[test]
+    fn templates_say_the_memory_of_workers_and_what_the_nics_of_a_node_carry() {
+        let two = ScenarioAnswers { nodes: 2, ..ScenarioAnswers::default() };
+        let text = two.text().expect("a scenario");
+        let line = |key: &str| text.lines().find(|line| line.contains(key)).unwrap_or_default();
+        assert!(
+            line("nics =").contains("gradients use all of them, reads the first one"),
+            "{text}"
+        );
+        let memory = line("worker_memory").trim_start_matches("# ");
+        let written = text.replace(line("worker_memory"), memory);
+        let file = ScenarioFile::parse("new.toml", written).expect("a file");
+        assert_eq!(
+            file.resolve(&[]).expect("a scenario").jobs[0].worker_memory,
+            f64::from(1 << 30)
+        );
     }
 
     #[test]

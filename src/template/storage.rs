@@ -93,7 +93,10 @@ pub(super) fn dataset(name: &str, tokens: u64) -> Data {
         "kits19" => files(7_000, "{ normal = { mean = \"147 MB\", sd = \"68 MB\" } }", "300 ms"),
         "cosmoflow" => shards(524_288, "\"2.8 MB\"", 1, Some("5 ms")),
         "tokens" => {
-            let size = format!("\"{} B\" # {tokens} tokens of 4 B", 4 * tokens);
+            let size = format!(
+                "\"{} B\" # {tokens} tokens of 4 B; 2 B hold up to 65,536 different ones",
+                4 * tokens
+            );
             shards(100_000_000, &size, 10_000, None)
         }
         _ => files(1_281_167, jpeg, "7 ms"),

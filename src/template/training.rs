@@ -1,6 +1,4 @@
-//! Tables of loaders and models in a first scenario.
-
-use crate::catalogue::{self, Gpu, Input, Model, Precision};
+//! Tables of loaders in a first scenario, and the keys that spread a model over GPUs.
 
 /// Returns the table of the loader with this main name, and the key that sets its parallelism, if it has one.
 pub(super) fn loader(
@@ -51,34 +49,6 @@ pub(super) fn loader(
     }
 }
 
-/// Returns the tokens of a sample for a model that works on sequences; `None` for other models.
-pub(super) fn tokens(model: &Model) -> Option<u64> {
-    match model.input {
-        Input::Tokens(tokens) => Some(tokens),
-        Input::Image { .. } | Input::Noise(_) => None,
-    }
-}
-
-/// Returns the table of a model that is trained on a GPU.
-pub(super) fn model(model: &Model, gpu: &Gpu, out_of_core: bool) -> String {
-    let known = |precision: &Precision| gpu.peak(*precision).is_some();
-    let precisions = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
-    let precision = precisions.into_iter().find(known).unwrap_or(Precision::Fp32).name();
-    let (efficiency, optimizer) =
-        if tokens(model).is_some() { (0.4, "adam") } else { (0.2, "momentum") };
-    let swap = if out_of_core {
-        "out_of_core = true # what does not fit is in the node's memory\n"
-    } else {
-        ""
-    };
-    format!(
-        "[job.model]\ncatalogue = \"{}\"\nprecision = \"{precision}\"\noptimizer = \"{optimizer}\"\n\
-         efficiency = {efficiency} # share of the GPU's peak; or, as measured: step = {{ fixed = \"3 ms\", \
-         per_sample = \"2 ms\" }}\n{swap}",
-        model.name
-    )
-}
-
 /// Ways to spread a model over GPUs, from the simplest one to the one that fits if no other does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
@@ -106,23 +76,12 @@ impl Spread {
         Spread::OutOfCore,
     ];
 
-    /// Returns the keys of `[job]` that spread the model in this way over `nodes` nodes with `gpus` GPUs each, with gradients
-    /// in buckets or whole; `None` if this way makes no sense for that number of GPUs and nodes.
-    pub(super) fn text(
-        self,
-        (gpus, nodes): (u64, u64),
-        batch: u64,
-        buckets: bool,
-    ) -> Option<String> {
+    /// Returns the keys of `[job]` that spread the model in this way over `nodes` nodes with `gpus` GPUs each; `sync` says how
+    /// replicas exchange gradients. `None` if this way makes no sense for that number of GPUs and nodes.
+    pub(super) fn text(self, (gpus, nodes): (u64, u64), batch: u64, sync: &str) -> Option<String> {
         let many = gpus * nodes > 1;
         let copies =
             format!("parallel.data.copies_per_node = {gpus} # a copy of the model on each GPU\n");
-        let sync = match buckets {
-            true => {
-                "sync.allreduce = { buckets = \"25 MiB\" } # gradients, while backward goes on\n"
-            }
-            false => "sync.allreduce = {} # gradients, while backward goes on\n",
-        };
         let zero = |stage: u64, what: &str| {
             format!("{copies}parallel.zero.stage = {stage} # {what}\nsync.allreduce = {{}}\n")
         };
@@ -145,14 +104,4 @@ impl Spread {
             }),
         }
     }
-}
-
-/// Returns whether a model's gradients fill several of PyTorch's buckets.
-pub(super) fn has_buckets(model: &Model) -> bool {
-    model.parameters() > 20_000_000
-}
-
-/// Returns the catalogue's model of this name.
-pub(super) fn find(name: &str) -> Option<Model> {
-    catalogue::model(name)
 }

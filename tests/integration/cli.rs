@@ -212,7 +212,10 @@ fn diff_compares_two_reports_metric_by_metric() {
     assert!(text.starts_with(&format!("{key}: 1 → 4")) && text.contains(" ± "), "{text}");
     let same = place.forebay(&["diff", "after.json", "after.json"]).assert().success();
     let same = String::from_utf8_lossy(&same.get_output().stdout).into_owned();
-    assert!(same.starts_with("0 figures differ"), "{same}");
+    assert!(same.starts_with("Figures listed: 0; left out: "), "{same}");
+    let all = place.forebay(&["diff", "after.json", "after.json", "--all"]).assert().success();
+    let all = String::from_utf8_lossy(&all.get_output().stdout).into_owned();
+    assert!(all.contains("Step time") && !all.contains("left out"), "{all}");
 }
 
 #[test]

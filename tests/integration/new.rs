@@ -2,6 +2,7 @@
 //! nearest valid name.
 
 use super::support::{Place, forebay};
+use forebay::catalogue;
 use forebay::scenario::{Override, ScenarioFile};
 use forebay::sim::{self, Options};
 use forebay::template::{
@@ -33,7 +34,8 @@ fn scenarios_generated_for_every_loader_and_storage_run_without_warnings() {
     let mut remarks = Vec::new();
     for loader in LOADERS {
         for storage in STORAGES {
-            for (model, nodes) in [("resnet50", 1), ("bert-base", 2), ("lenet5", 1)] {
+            for (model, nodes) in [("resnet50", 1), ("bert-base", 2), ("lenet5", 1), ("unet3d", 2)]
+            {
                 let answers = ScenarioAnswers {
                     loader: loader.name.to_owned(),
                     storage: storage.name.to_owned(),
@@ -65,9 +67,10 @@ fn scenarios_generated_for_every_data_set_and_neural_network_are_accepted() {
     }
     for model in models() {
         let answers =
-            ScenarioAnswers { model: (*model).to_owned(), nodes: 16, ..ScenarioAnswers::default() };
+            ScenarioAnswers { model: model.to_owned(), nodes: 16, ..ScenarioAnswers::default() };
         let text = answers.text().unwrap_or_else(|error| panic!("{model}: {error}"));
-        assert!(text.contains(&format!("catalogue = \"{model}\"")), "{text}");
+        let layers = text.contains(&format!("catalogue = \"{model}\""));
+        assert!(layers == catalogue::MODELS.contains(&model), "{text}");
     }
 }
 

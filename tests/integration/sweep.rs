@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Returns the cells of CSV without quotes.
 fn cells(csv: &[u8]) -> Vec<Vec<String>> {
-    let text = String::from_utf8_lossy(csv).into_owned();
-    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(csv);
+    reader.deserialize().map(|row| row.expect("cells")).collect()
 }
 
 #[test]
@@ -285,4 +285,46 @@ fn sweep_columns_are_selected_by_name_and_unknown_columns_are_refused() {
     let out = place.forebay(&["sweep", "s.toml", "--columns", "step_tme"]).assert().code(2);
     let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
     assert!(said.contains("did you mean `step_time`?"), "{said}");
+}
+
+#[test]
+fn the_column_too_short_has_the_words_of_the_report() {
+    // System: a few steps, fewer than the loaders hold, and many. Expectation: the column says what the report of that run says,
+    // and is empty for the long run.
+    let place = Place::new();
+    let scenario = SCENARIO.split("[sweep]").next().expect("the part before");
+    place.write("s.toml", scenario);
+    let set = ["--set", "job.loader.tf-queue.threads=4", "--set", "job.batch_interval=2"];
+    let sweep = ["sweep", "s.toml", "--columns", "too_short", "--vary", "run.steps=[4, 400]"];
+    let rows =
+        cells(&place.forebay(&[&sweep[..], &set].concat()).assert().success().get_output().stdout);
+    for (row, steps) in rows[1..].iter().zip(["4", "400"]) {
+        let steps = format!("run.steps={steps}");
+        let run = ["run", "s.toml", "--format", "json", "--verdict", "quick", "--set", &steps];
+        let out = place.forebay(&[&run[..], &set].concat()).assert().success();
+        let report: serde_json::Value =
+            serde_json::from_slice(&out.get_output().stdout).expect("JSON");
+        let why = report["jobs"][0]["length"]["why"].as_str().unwrap_or_default();
+        assert_eq!(row.last().map(String::as_str), Some(why), "{steps}");
+    }
+    let last: Vec<bool> = rows[1..].iter().filter_map(|row| Some(row.last()?.is_empty())).collect();
+    assert_eq!(last, [false, true], "{rows:?}");
+}
+
+#[test]
+fn a_sweep_says_at_its_start_that_failures_are_too_rare_for_its_runs() {
+    let place = Place::new();
+    let scenario =
+        SCENARIO.replace("steps = 20\n", "most = 20000\n").replace("warm_up = \"off\"\n", "");
+    place.write(
+        "s.toml",
+        &scenario.replace(
+            "[job.model]",
+            "[job.failures]\nmtbf = \"720 h\"\nrestart = \"2 min\"\n[job.model]",
+        ),
+    );
+    let out = place.forebay(&["sweep", "s.toml", "--vary", "job.batch=[8, 16]"]).assert().success();
+    let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(said.contains("Nodes of `lenet` fail too seldom for this run"), "{said}");
+    assert!(said.contains("ends after 20,000 events"), "{said}");
 }

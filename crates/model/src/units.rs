@@ -294,6 +294,42 @@ pub enum UnitError {
     TooLarge,
 }
 
+/// Other names of units, in lower case and in the singular, with the unit that each stands for.
+const OTHER_NAMES: [(&str, &str); 24] = [
+    ("nanosecond", "ns"),
+    ("nsec", "ns"),
+    ("microsecond", "us"),
+    ("usec", "us"),
+    ("millisecond", "ms"),
+    ("msec", "ms"),
+    ("second", "s"),
+    ("sec", "s"),
+    ("minute", "min"),
+    ("m", "min"),
+    ("hour", "h"),
+    ("hr", "h"),
+    ("day", "d"),
+    ("byte", "B"),
+    ("kilobyte", "kB"),
+    ("megabyte", "MB"),
+    ("gigabyte", "GB"),
+    ("terabyte", "TB"),
+    ("petabyte", "PB"),
+    ("iop", "/s"),
+    ("op/s", "/s"),
+    ("ops/s", "/s"),
+    ("watt", "W"),
+    ("kilowatt", "kW"),
+];
+
+/// Returns the unit of `D` that another name stands for: `minutes` for `min`.
+fn by_other_name<D: Dimension>(name: &str) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let is = |other: &str| name == other || name.strip_suffix('s') == Some(other);
+    let mut units = OTHER_NAMES.iter().filter(|(other, _)| is(other)).map(|(_, unit)| *unit);
+    units.find(|unit| D::UNITS.iter().any(|known| known.name == *unit))
+}
+
 fn not_a_unit<D: Dimension>(name: &str) -> UnitError {
     let unit: String = name.chars().take(40).collect();
     let (what, accepted) = (D::WHAT, accepted::<D>());
@@ -307,8 +343,9 @@ fn not_a_unit<D: Dimension>(name: &str) -> UnitError {
     let bits = unit.strip_suffix("b/s").or_else(|| unit.strip_suffix("bps"));
     let bits = bits.map(|prefix| format!("{prefix}bit/s"));
     let in_bits = bits.and_then(|bits| D::UNITS.iter().map(|u| u.name).find(|u| *u == bits));
-    let same =
-        in_bits.or_else(|| D::UNITS.iter().map(|u| u.name).find(|u| u.eq_ignore_ascii_case(&unit)));
+    let same = in_bits
+        .or_else(|| D::UNITS.iter().map(|u| u.name).find(|u| u.eq_ignore_ascii_case(&unit)))
+        .or_else(|| by_other_name::<D>(&unit));
     let nearest =
         same.or_else(|| D::UNITS.iter().map(|u| u.name).min_by_key(distance)).filter(|near| {
             same.is_some() || distance(near) <= 2.min(near.chars().count().saturating_sub(1))

@@ -82,6 +82,11 @@ impl Axis {
         place.is_finite().then_some(place)
     }
 
+    /// Whether the axis is linear and leaves out zero, so that lengths on it do not compare as the values do.
+    pub(super) fn is_cut(&self) -> bool {
+        self.scale == Scale::Linear && (self.low > 0.0 || self.high < 0.0)
+    }
+
     /// Returns whether a tick is within the range, up to rounding.
     fn holds(&self, at: f64) -> bool {
         self.place(at).is_some_and(|place| (-1e-9..=1.0 + 1e-9).contains(&place))

@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::layout::Margins;
 use super::legend::{Entry, Legend, Look};
 use super::lines::{
-    LABEL_LINE, TICK, TICK_LINE, frame_and_titles, nothing, tick_text, ticks_below,
+    LABEL_LINE, LONGEST_NAME, TICK, TICK_LINE, frame_and_titles, nothing, tick_text, ticks_below,
 };
 use super::palette::GRID;
 use super::shape::{Frame, Shape, Side, rectangle, segment};
@@ -18,6 +18,8 @@ const THICK: f64 = 26.0;
 pub(super) struct BarsDrawing<'a> {
     bars: &'a Bars,
     x: Axis,
+    /// Names of the bars, shortened if they are long.
+    names: Vec<String>,
     legend: Legend,
 }
 
@@ -32,13 +34,16 @@ impl<'a> BarsDrawing<'a> {
         }
         let x = Axis::fit(&bars.x, &ends, &[], (cell / 85.0) as usize, true);
         let x = x.ok_or_else(|| nothing(&bars.x))?;
+        let room = LONGEST_NAME * cell;
+        let names = bars.bars.iter().map(|bar| font::shortened(&bar.name, TICK, false, room));
         let entry = |part: &super::BarPart| Entry {
             name: part.name.clone(),
             colour: part.colour,
             look: Look::Area,
         };
         let entries = bars.parts.iter().map(entry).collect();
-        Ok(BarsDrawing { bars, x, legend: Legend { title: String::new(), entries } })
+        let (names, legend) = (names.collect(), Legend { title: String::new(), entries });
+        Ok(BarsDrawing { bars, x, names, legend })
     }
 
     pub(super) fn height(&self) -> f64 {
@@ -46,7 +51,7 @@ impl<'a> BarsDrawing<'a> {
     }
 
     pub(super) fn margins(&self) -> Margins {
-        let names = self.bars.bars.iter().map(|bar| font::width(&bar.name, TICK, false));
+        let names = self.names.iter().map(|name| font::width(name, TICK, false));
         Margins {
             left: names.fold(0.0, f64::max) + 8.0,
             top: 6.0,
@@ -64,7 +69,7 @@ impl<'a> BarsDrawing<'a> {
             let x = across(tick.at);
             shapes.push(segment((x, frame.top), (x, frame.bottom), GRID, 0.8));
         }
-        for (index, bar) in self.bars.bars.iter().enumerate() {
+        for (index, (bar, name)) in self.bars.bars.iter().zip(&self.names).enumerate() {
             let pitch = frame.height() / self.bars.bars.len() as f64;
             let half = (0.34 * pitch).min(THICK / 2.0);
             let middle = frame.top + (index as f64 + 0.5) * pitch;
@@ -76,7 +81,7 @@ impl<'a> BarsDrawing<'a> {
                 let right = across(sum);
                 shapes.push(rectangle(Frame { left, top, right, bottom }, part.colour, 1.0));
             }
-            shapes.push(tick_text((frame.left - 7.0, middle), &bar.name, Side::Right));
+            shapes.push(tick_text((frame.left - 7.0, middle), name, Side::Right));
         }
         shapes.extend(ticks_below(&self.x, frame));
         frame_and_titles(frame, "", false, &self.bars.x.label, 0.0, shapes);

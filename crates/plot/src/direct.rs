@@ -38,15 +38,16 @@ struct Name {
 }
 
 impl Direct {
-    /// Returns names for the curves of a panel of this height [px]; `None` if a legend is needed instead, or the curves need no
-    /// names.
-    pub(super) fn fit(lines: &Lines, x: &Axis, y: &Axis, height: f64) -> Option<Direct> {
+    /// Returns names of at most `room` px for the curves of a panel of this height [px]; `None` if a legend is needed instead, or
+    /// the curves need no names.
+    pub(super) fn fit(lines: &Lines, x: &Axis, y: &Axis, height: f64, room: f64) -> Option<Direct> {
         let curves = || lines.series.iter().filter(|series| series.style != Style::Dots);
         let joined = curves().all(|series| series.style.joins());
         if !are_named(lines) || !joined {
             return None;
         }
-        let mut names = curves().map(|series| name(series, x, y)).collect::<Option<Vec<Name>>>()?;
+        let names = curves().map(|series| name(series, x, y, room));
+        let mut names = names.collect::<Option<Vec<Name>>>()?;
         names.sort_by(|a, b| a.end.total_cmp(&b.end));
         if names.windows(2).any(|pair| (pair[1].end - pair[0].end) * height < APART) {
             return None;
@@ -70,7 +71,7 @@ impl Direct {
         if below || names.iter().any(far) {
             return None;
         }
-        Some(Direct { title: lines.legend.clone(), names })
+        Some(Direct { title: font::shortened(&lines.legend, SIZE, true, room), names })
     }
 
     /// Returns the width of the names, including the gap before them [px].
@@ -98,11 +99,12 @@ impl Direct {
 }
 
 /// Returns the name of a curve; `None` unless the curve ends at the right of the panel.
-fn name(series: &Series, x: &Axis, y: &Axis) -> Option<Name> {
+fn name(series: &Series, x: &Axis, y: &Axis, room: f64) -> Option<Name> {
     let last = series.points.iter().rev().find(|point| point.y.is_some())?;
     let (across, end) = (x.place(last.x)?, y.place(last.y?)?);
     let inside = across >= REACHED && (-1e-6..=1.0 + 1e-6).contains(&end);
-    let (text, colour) = (series.name.clone(), colour(series.index));
+    let text = font::shortened(&series.name, SIZE, false, room);
+    let colour = colour(series.index);
     inside.then_some(Name { text, colour, across, end, at: end })
 }
 
@@ -134,7 +136,7 @@ mod tests {
     fn fit(ends: &[f64], legend: &str) -> Option<Direct> {
         let spec = AxisSpec { range: [Some(0.0), Some(1.0)], ..AxisSpec::default() };
         let axis = Axis::fit(&spec, &[0.0, 1.0], &[], 5, true).expect("an axis");
-        Direct::fit(&lines(ends, legend), &axis, &axis, 150.0)
+        Direct::fit(&lines(ends, legend), &axis, &axis, 150.0, 100.0)
     }
 
     #[test]

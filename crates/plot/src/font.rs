@@ -30,6 +30,21 @@ pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
     WIDER * measured(text, size, bold)
 }
 
+/// Returns the text if it fits into `room` px, otherwise its beginning and its end around an ellipsis: what tells similar names
+/// apart is often at the end.
+pub(super) fn shortened(text: &str, size: f64, bold: bool, room: f64) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let kept = |number: usize| {
+        let (begin, end) = (number.div_ceil(2), letters.len() - number / 2);
+        letters[..begin].iter().chain(['…'].iter()).chain(&letters[end..]).collect::<String>()
+    };
+    if width(text, size, bold) <= room {
+        return text.to_owned();
+    }
+    let fits = |number: &usize| width(&kept(*number), size, bold) <= room;
+    kept((1..letters.len()).rev().find(fits).unwrap_or(0))
+}
+
 /// Returns the width of a text in the built-in font [px].
 fn measured(text: &str, size: f64, bold: bool) -> f64 {
     const FINER: f64 = 16.0;
@@ -50,9 +65,22 @@ mod tests {
     }
 
     #[test]
+    fn texts_that_do_not_fit_are_shortened_in_the_middle() {
+        let text = "storage.lustre.parallel-fs = 2 GB/s";
+        assert_eq!(shortened(text, 11.0, false, 1000.0), text);
+        let short = shortened(text, 11.0, false, 100.0);
+        let (begin, end) = short.split_once('…').expect("an ellipsis");
+        assert!(text.starts_with(begin) && text.ends_with(end), "{short}");
+        assert!(begin.chars().count() - end.chars().count() <= 1, "{short}");
+        let longer = width(&short, 11.0, false) + width("m", 11.0, false);
+        assert!(width(&short, 11.0, false) <= 100.0 && longer > 100.0, "{short}");
+        assert_eq!(shortened(text, 11.0, false, 0.0), "…");
+    }
+
+    #[test]
     fn symbols_of_units_are_in_the_font() {
         let missing = width("\u{1F600}", 100.0, false);
-        for symbol in ["µ", "×", "−", "²", "≤"] {
+        for symbol in ["µ", "×", "−", "²", "≤", "…"] {
             assert!(width(symbol, 100.0, false) > 0.0, "{symbol}");
             assert_ne!(width(symbol, 100.0, false), missing, "{symbol}");
         }

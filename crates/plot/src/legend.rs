@@ -5,7 +5,7 @@ use super::palette::{Colour, INK};
 use super::shape::{Frame, Place, Shape, Side, Text, dashes, rectangle};
 
 /// Size of text [px].
-const SIZE: f64 = 11.0;
+pub(super) const SIZE: f64 = 11.0;
 /// Distance from one entry to the next [px].
 const PITCH: f64 = 17.0;
 /// Distance from the panel to the line samples of the entries, and width of a line sample [px].

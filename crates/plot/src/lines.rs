@@ -1,10 +1,10 @@
 //! Draws a panel of curves.
 
-use super::axis::Axis;
+use super::axis::{Axis, Tick};
 use super::clip;
 use super::direct::Direct;
 use super::layout::Margins;
-use super::legend::{Entry, Legend, Look};
+use super::legend::{self, Entry, Legend, Look};
 use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
 use super::shape::{Frame, Place, Shape, Side, Text, dashes, segment};
 use super::{AxisSpec, Lines, PlotError, Point, Scale, Series, Style, font};
@@ -20,6 +20,10 @@ const DOTTED: usize = 40;
 /// Target distances between ticks, horizontally and vertically [px].
 const ACROSS: f64 = 85.0;
 const DOWN: f64 = 42.0;
+/// Minimum distance between the labels of an x axis [px].
+const LABEL_GAP: f64 = 6.0;
+/// Maximum width of a name beside the data, as a share of the panel's cell. Longer names are shortened.
+pub(super) const LONGEST_NAME: f64 = 0.35;
 
 /// A panel of curves whose axes are fixed.
 pub(super) struct LinesDrawing<'a> {
@@ -63,8 +67,9 @@ impl<'a> LinesDrawing<'a> {
         let others: Vec<f64> = bands.chain(marks(false)).chain(zero).collect();
         let y = Axis::fit(&lines.y, &ys, &others, (height / DOWN) as usize, false);
         let y = y.ok_or_else(|| nothing(&lines.y))?;
-        let direct = Direct::fit(lines, &x, &y, height);
-        let legend = if direct.is_some() { Legend::default() } else { legend(lines) };
+        let room = LONGEST_NAME * cell;
+        let direct = Direct::fit(lines, &x, &y, height, room);
+        let legend = if direct.is_some() { Legend::default() } else { legend(lines, room) };
         Ok(LinesDrawing { lines, x, y, legend, direct, height })
     }
 
@@ -75,7 +80,9 @@ impl<'a> LinesDrawing<'a> {
     pub(super) fn margins(&self) -> Margins {
         let ticks = self.y.ticks.iter().map(|tick| font::width(&tick.label, TICK, false));
         let marked = self.lines.marks.iter().any(|mark| mark.vertical && !mark.label.is_empty());
-        let last = self.x.ticks.last().map_or(0.0, |tick| font::width(&tick.label, TICK, false));
+        // The label of a named position is not wider than its part of the axis.
+        let last = self.x.ticks.last().filter(|_| self.lines.categories.is_empty());
+        let last = last.map_or(0.0, |tick| font::width(&tick.label, TICK, false));
         Margins {
             left: ticks.fold(0.0, f64::max) + 8.0,
             top: LABEL_LINE + if marked { 14.0 } else { 0.0 },
@@ -111,6 +118,9 @@ impl<'a> LinesDrawing<'a> {
             self.margins().top,
             shapes,
         );
+        if self.y.is_cut() {
+            shapes.extend(cut(frame));
+        }
         self.ticks(frame, shapes);
         self.legend.draw(frame, shapes);
         if let Some(direct) = &self.direct {
@@ -207,9 +217,31 @@ impl<'a> LinesDrawing<'a> {
             }
         }
         if !self.lines.shares_x {
-            shapes.extend(ticks_below(&self.x, frame));
+            shapes.extend(ticks_below(&self.x_labelled(frame), frame));
         }
     }
+
+    /// Returns the x axis with labels that fit. Named positions keep all of their labels, shortened if they need more room.
+    fn x_labelled(&self, frame: &Frame) -> Axis {
+        let mut x = self.x.clone();
+        let room = frame.width() / x.ticks.len().max(1) as f64 - LABEL_GAP;
+        let fit = |tick: &Tick| font::width(&tick.label, TICK, false) <= room;
+        if !self.lines.categories.is_empty() && !x.ticks.iter().all(fit) {
+            for tick in &mut x.ticks {
+                tick.label = font::shortened(&tick.label, TICK, false, room);
+            }
+        }
+        x
+    }
+}
+
+/// Returns the mark of an axis that does not begin at zero: the axis is cut near its foot by two strokes.
+fn cut(frame: &Frame) -> [Shape; 3] {
+    let stroke =
+        |y: f64| segment((frame.left - 4.0, y + 2.5), (frame.left + 4.0, y - 2.5), INK, 0.9);
+    let y = frame.bottom - 10.0;
+    let gap = segment((frame.left, y), (frame.left, y - 4.0), PAPER, 2.5);
+    [gap, stroke(y), stroke(y - 4.0)]
 }
 
 /// Returns the tick labels of the x axis, without labels that would touch the previous one.
@@ -221,7 +253,7 @@ pub(super) fn ticks_below(axis: &Axis, frame: &Frame) -> Vec<Shape> {
         let x = frame.left + place * frame.width();
         let half = font::width(&tick.label, TICK, false) / 2.0;
         if x - half >= free {
-            free = x + half + 6.0;
+            free = x + half + LABEL_GAP;
             shapes.push(segment((x, frame.bottom), (x, frame.bottom + 4.0), INK, 0.9));
             shapes.push(tick_text((x, frame.bottom + 13.0), &tick.label, Side::Middle));
         }
@@ -278,14 +310,15 @@ pub(super) fn are_named(lines: &Lines) -> bool {
     curves.count() > 1 && lines.legend_shown
 }
 
-/// Returns the legend; without entries if there is a single curve or another panel shows the legend.
-fn legend(lines: &Lines) -> Legend {
+/// Returns the legend, with names of at most `room` px; without entries if there is a single curve or another panel shows the
+/// legend.
+fn legend(lines: &Lines, room: f64) -> Legend {
     if !are_named(lines) {
         return Legend::default();
     }
     let curves = || lines.series.iter().filter(|series| series.style != Style::Dots);
     let entry = |series: &Series| Entry {
-        name: series.name.clone(),
+        name: font::shortened(&series.name, legend::SIZE, false, room),
         colour: colour(series.index),
         look: match series.style {
             Style::Bars => Look::Area,
@@ -296,7 +329,8 @@ fn legend(lines: &Lines) -> Legend {
             },
         },
     };
-    Legend { title: lines.legend.clone(), entries: curves().map(entry).collect() }
+    let title = font::shortened(&lines.legend, legend::SIZE, true, room);
+    Legend { title, entries: curves().map(entry).collect() }
 }
 
 /// Returns the error for an axis without usable values.
@@ -313,4 +347,52 @@ pub(super) fn nothing(axis: &AxisSpec) -> PlotError {
     };
     let label = &axis.label;
     PlotError::NoData(format!("no usable values for the axis \"{label}\"{place}; {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Figure, Panel, svg};
+
+    fn lines(values: &[f64], categories: &[&str]) -> Lines {
+        let point = |(x, y): (usize, &f64)| Point { x: x as f64, y: Some(*y), band: None };
+        let style = if categories.is_empty() { Style::Auto } else { Style::Bars };
+        let points = values.iter().enumerate().map(point).collect();
+        Lines {
+            x: AxisSpec::default(),
+            y: AxisSpec::default(),
+            series: vec![Series { points, style, ..Series::default() }],
+            marks: Vec::new(),
+            legend: String::new(),
+            legend_shown: true,
+            categories: categories.iter().map(|name| (*name).to_owned()).collect(),
+            shares_x: false,
+        }
+    }
+
+    #[test]
+    fn every_named_position_has_its_label_and_long_labels_are_shortened() {
+        let names =
+            ["lustre, 16 targets of 2 GB/s, stripe of 1", "lustre, 16 targets, stripe of 16"];
+        let names: Vec<&str> = names.into_iter().cycle().take(6).chain(["nfs"]).collect();
+        let panels = vec![Panel::Lines(lines(&[1.0; 7], &names))];
+        let text = svg(&Figure { panels, ..Figure::default() }).expect("a figure");
+        assert_eq!(text.matches("lust").count(), 6, "{text}");
+        assert_eq!(text.matches('…').count(), 6, "{text}");
+        assert!(text.contains("nfs"), "{text}");
+    }
+
+    #[test]
+    fn an_axis_that_leaves_out_zero_is_marked_as_cut() {
+        let frame = Frame { left: 50.0, top: 0.0, right: 400.0, bottom: 200.0 };
+        let gaps = |values: &[f64]| {
+            let (lines, mut shapes) = (lines(values, &[]), Vec::new());
+            let drawing = LinesDrawing::new(&lines, &[0.0, 1.0], 400.0, 200.0).expect("a panel");
+            drawing.draw(&frame, &mut shapes);
+            let gap =
+                |shape: &&Shape| matches!(shape, Shape::Line { colour, .. } if *colour == PAPER);
+            shapes.iter().filter(gap).count()
+        };
+        assert_eq!([gaps(&[90.0, 100.0]), gaps(&[30.0, 100.0]), gaps(&[-5.0, 5.0])], [1, 0, 0]);
+    }
 }

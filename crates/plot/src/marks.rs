@@ -23,9 +23,10 @@ impl LinesDrawing<'_> {
         if mark.label.is_empty() {
             return None;
         }
-        let half = font::width(&mark.label, TICK, false) / 2.0;
+        let label = font::shortened(&mark.label, TICK, false, frame.width() - 12.0);
+        let half = font::width(&label, TICK, false) / 2.0;
         let text = |at| {
-            let (text, side) = (mark.label.clone(), Side::Middle);
+            let (text, side) = (label.clone(), Side::Middle);
             Shape::Text(Text { at, text, size: TICK, bold: false, side, colour: GREY })
         };
         let ends =

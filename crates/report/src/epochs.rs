@@ -12,15 +12,16 @@ pub(super) fn trained<'o>(copies: impl Iterator<Item = &'o JobOutcome>, samples:
     usize::try_from(most.div_ceil(samples.max(1)).max(1)).unwrap_or(usize::MAX)
 }
 
-/// Returns a sentence on how long an epoch takes; `None` if no step was observed.
+/// Returns a sentence on how long an epoch takes: the first one and later ones where both were observed; `None` if no step was.
 pub(super) fn line(job: &JobReport) -> Option<String> {
     let time = |figures: &JobFigures| figures.epoch_time.mean.map(seconds);
     let (name, mean) = (&job.name, time(&job.figures)?);
     let first = job.first_epoch.as_ref().and_then(time);
     let later = job.later_epochs.as_ref().and_then(time);
+    // The mean of all measured steps is left out beside the two: without the warm-up it need not lie between them.
     Some(match (first, later) {
         (Some(first), Some(later)) => {
-            format!("An epoch of `{name}` takes {mean}: {first} the first, {later} those after it.")
+            format!("The first epoch of `{name}` takes {first}, a later one {later}.")
         }
         _ => format!("An epoch of `{name}` takes {mean} at this rate."),
     })
@@ -29,7 +30,24 @@ pub(super) fn line(job: &JobReport) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StepOutcome;
+    use crate::fixture::{outcome, scenario};
+    use crate::{StepOutcome, summarise};
+
+    #[test]
+    fn the_times_of_the_first_and_of_later_epochs_are_not_shown_beside_their_mean() {
+        let mut job = summarise(&scenario(), &[outcome([0.1, 0.05])], 0.0).jobs.remove(0);
+        let figures = |time| {
+            let mut figures = job.figures.clone();
+            figures.epoch_time.mean = Some(time);
+            Some(figures)
+        };
+        let [first, later] = [figures(90.0), figures(30.0)];
+        (job.first_epoch, job.later_epochs) = (None, None);
+        assert_eq!(line(&job).as_deref(), Some("An epoch of `lenet` takes 2.25 s at this rate."));
+        (job.first_epoch, job.later_epochs) = (first, later);
+        let expected = "The first epoch of `lenet` takes 1 min 30 s, a later one 30 s.";
+        assert_eq!(line(&job).as_deref(), Some(expected));
+    }
 
     #[test]
     fn an_epoch_read_ahead_but_not_trained_on_is_not_counted() {

@@ -81,6 +81,27 @@ fn percent(precision: f64) -> String {
 /// Minimum number of failures for their mean cost to count as reliable.
 const FEWEST_FAILURES: u64 = 10;
 
+/// Returns a remark for each job whose nodes fail too seldom for a run that ends when its result is known: the events of the run,
+/// at least one for each step of each model copy, are over before the failures that make an average have happened.
+pub(super) fn failures_out_of_reach(scenario: &Scenario) -> Vec<String> {
+    let Stop::Known { most, .. } = scenario.run.stop else { return Vec::new() };
+    let remark = |job: &Job| {
+        let FailureTimes::Random { mtbf, .. } = job.failures.as_ref()?.when else { return None };
+        let needed = FEWEST_FAILURES as f64 * mtbf / f64::from(job.nodes);
+        let steps = needed / job.step.seconds(job.batch as f64);
+        (job.stop.is_none() && steps * f64::from(job.ranks()) > most as f64).then(|| {
+            format!(
+                "Nodes of `{}` fail too seldom for this run, which ends after {} events (`run.most`): fewer than \
+                 {FEWEST_FAILURES} failures make no average. Let a step stand for many (a longer `model.step`), or write \
+                 `run.duration`.",
+                job.name,
+                count(most as f64)
+            )
+        })
+    };
+    scenario.jobs.iter().filter_map(remark).collect()
+}
+
 fn fails_at_random(job: &Job) -> bool {
     job.failures.as_ref().is_some_and(|of| matches!(of.when, FailureTimes::Random { .. }))
 }
@@ -212,4 +233,31 @@ pub(super) fn length(
         _ => None,
     };
     LengthReport { enough: missing.is_none(), why: missing, no_interval, ..LengthReport::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::scenario;
+    use forebay_scenario::{Failures, Resume};
+
+    #[test]
+    fn failures_that_are_rarer_than_a_run_is_long_are_remarked() {
+        // System: steps of 20 ms on one node, at most a million events. Ten failures, one in `mtbf`, take 500 steps for each
+        // second of `mtbf`. Expectation: a remark from 2,000 s on, unless the scenario sets the length of the run.
+        let remarks = |mtbf, stop| {
+            let mut scenario = scenario();
+            let when = FailureTimes::Random { mtbf, shape: 1.0 };
+            let failures = Failures { when, restart: 60.0, resume: Resume::Position };
+            scenario.jobs[0].failures = Some(failures);
+            scenario.run.stop = stop;
+            failures_out_of_reach(&scenario)
+        };
+        let known = Stop::Known { precision: 0.005, most: 1_000_000 };
+        assert_eq!(remarks(1_900.0, known).len(), 0);
+        let found = remarks(2_100.0, known).concat();
+        assert!(found.starts_with("Nodes of `lenet` fail too seldom"), "{found}");
+        assert!(found.contains("ends after 1 M events"), "{found}");
+        assert_eq!(remarks(2_100.0, Stop::Duration(3_600.0)).len(), 0);
+    }
 }

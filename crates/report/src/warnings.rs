@@ -1,6 +1,7 @@
 //! Warnings: what the reader should know before trusting the figures.
 
 use super::format::seconds;
+use super::known::failures_out_of_reach;
 use super::measured::Measured;
 use super::sample::Nature;
 use super::summary::measured;
@@ -24,6 +25,7 @@ pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
                 .to_owned(),
         );
     }
+    found.extend(failures_out_of_reach(scenario));
     found
 }
 

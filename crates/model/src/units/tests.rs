@@ -15,6 +15,33 @@ fn bits_per_second_are_suggested_for_a_lower_case_b() {
 }
 
 #[test]
+fn units_are_suggested_for_their_names_in_words() {
+    let said = |text: &str| time(text).expect_err("unknown").to_string();
+    for (text, unit) in [
+        ("2 days", "d"),
+        ("1 day", "d"),
+        ("8 Hours", "h"),
+        ("8 hrs", "h"),
+        ("30 minutes", "min"),
+        ("5 mins", "min"),
+        ("5 m", "min"),
+        ("3 seconds", "s"),
+        ("3 secs", "s"),
+        ("20 milliseconds", "ms"),
+        ("20 MS", "ms"),
+        ("9 usec", "us"),
+    ] {
+        assert!(said(text).contains(&format!("`{unit}`?")), "{}", said(text));
+    }
+    let rate = "5000 IOPS".parse::<Quantity<Rate>>().expect_err("unknown").to_string();
+    assert!(rate.contains("`/s`?"), "{rate}");
+    let size = "16 gigabytes".parse::<Quantity<Size>>().expect_err("unknown").to_string();
+    assert!(size.contains("`GB`?"), "{size}");
+    // Words of another kind of quantity are not suggested.
+    assert!(!said("3 gigabytes").contains('?'), "{}", said("3 gigabytes"));
+}
+
+#[test]
 fn every_unit_is_parsed_with_its_conversion_factor() {
     let table: [(&str, f64); 51] = [
         ("1 ps", 1e-12),

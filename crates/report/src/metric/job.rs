@@ -110,6 +110,10 @@ pub(super) fn texts() -> Vec<Metric> {
         Metric::new(LARGEST_STALL, Unit::Text, Neither, Value::Text(largest_stall))
             .called("Largest stall")
             .means("The cause of stalls that takes most time; empty where nothing waits."),
+        Metric::new("too_short", Unit::Text, Neither, Value::Text(|job| job.length.why.clone()))
+            .at("jobs.length.why")
+            .called("Why the run is too short")
+            .means("Why the run is too short for a steady rate of the job; empty where it is long enough."),
         Metric::new("job", Unit::Text, Neither, Value::Text(|job| Some(job.name.clone())))
             .at("jobs.name")
             .called("Job")

@@ -138,6 +138,16 @@ impl Metric {
     pub fn is_swept(&self) -> bool {
         !self.column.is_empty() && matches!(self.value, Value::Job(_) | Value::Stall(_))
     }
+
+    /// Returns how sweeps find the text of the metric, which they write in one column; `None` if the metric is no text. The job's
+    /// name is not among these texts, because it is written before all figures.
+    #[must_use]
+    pub fn swept_text(&self) -> Option<fn(&JobReport) -> Option<String>> {
+        match self.value {
+            Value::Text(find) if self.column != "job" => Some(find),
+            _ => None,
+        }
+    }
 }
 
 /// Name of the column with the cause of stalls that takes the most time.

@@ -1,0 +1,132 @@
+//! What a first scenario trains: a model of the catalogue, or a workload of MLPerf Storage.
+
+use crate::catalogue::{self, Gpu, Input, Model, Precision};
+
+/// A workload of MLPerf Storage, which waits for the time of a step in place of computing it, and exchanges no gradients.
+#[derive(Debug, PartialEq)]
+pub(super) struct Emulated {
+    name: &'static str,
+    /// Main name of the data set.
+    dataset: &'static str,
+    /// Batch size [samples] of the rules.
+    batch: u64,
+    /// Time of a sample on an H100 [ms]: the time of a step by the rules ÷ their batch.
+    sample: &'static str,
+}
+
+/// Workloads of MLPerf Storage, in the versions whose rules `scenarios/mlperf-*.toml` have.
+const EMULATED: [Emulated; 2] = [
+    Emulated { name: "unet3d", dataset: "kits19", batch: 7, sample: "46.143 ms" },
+    Emulated { name: "cosmoflow", dataset: "cosmoflow", batch: 1, sample: "3.5 ms" },
+];
+
+/// What is trained.
+pub(super) enum Workload {
+    /// A model whose layers are in the catalogue.
+    Layers(Model),
+    /// A workload whose time is given.
+    Emulated(&'static Emulated),
+}
+
+/// Returns the names of everything that can be trained.
+pub(super) fn names() -> Vec<&'static str> {
+    catalogue::MODELS.iter().copied().chain(EMULATED.iter().map(|of| of.name)).collect()
+}
+
+/// Returns the workload of this name.
+pub(super) fn find(name: &str) -> Option<Workload> {
+    let emulated = || EMULATED.iter().find(|of| of.name == name).map(Workload::Emulated);
+    catalogue::model(name).map(Workload::Layers).or_else(emulated)
+}
+
+impl Workload {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Workload::Layers(model) => model.name,
+            Workload::Emulated(of) => of.name,
+        }
+    }
+
+    /// Whether the time of a step is waited for and not computed from layers.
+    pub(super) fn is_emulated(&self) -> bool {
+        matches!(self, Workload::Emulated(_))
+    }
+
+    /// Returns the tokens of a sample for a model that works on sequences; `None` for other models.
+    pub(super) fn tokens(&self) -> Option<u64> {
+        match self {
+            Workload::Layers(Model { input: Input::Tokens(tokens), .. }) => Some(*tokens),
+            Workload::Layers(_) | Workload::Emulated(_) => None,
+        }
+    }
+
+    /// Returns the data set if the user names none.
+    pub(super) fn usual_dataset(&self) -> &'static str {
+        match self {
+            Workload::Emulated(of) => of.dataset,
+            Workload::Layers(_) if self.tokens().is_some() => "tokens",
+            Workload::Layers(_) => "imagenet",
+        }
+    }
+
+    /// Returns the batch size if the user names none and the model's memory allows it [samples].
+    pub(super) fn usual_batch(&self) -> u64 {
+        match self {
+            Workload::Emulated(of) => of.batch,
+            Workload::Layers(_) if self.tokens().is_some() => 8,
+            Workload::Layers(_) => 64,
+        }
+    }
+
+    /// Returns the number of loader workers for each GPU if the user names none.
+    pub(super) fn usual_workers(&self) -> u64 {
+        if self.is_emulated() { 4 } else { 8 }
+    }
+
+    /// Returns the key that says how model replicas exchange gradients, or a comment that they do not.
+    pub(super) fn sync(&self) -> &'static str {
+        match self {
+            // The gradients of a large model fill several of PyTorch's buckets.
+            Workload::Layers(model) if model.parameters() > 20_000_000 => {
+                "sync.allreduce = { buckets = \"25 MiB\" } # gradients, while backward goes on\n"
+            }
+            Workload::Layers(_) => "sync.allreduce = {} # gradients, while backward goes on\n",
+            Workload::Emulated(_) => {
+                "# without `sync`: replicas wait for each other at each step and exchange nothing\n"
+            }
+        }
+    }
+
+    /// Returns the table of the model, trained on a GPU.
+    pub(super) fn table(&self, gpu: &Gpu, out_of_core: bool) -> String {
+        match self {
+            Workload::Layers(model) => {
+                let optimizer = if self.tokens().is_some() { "adam" } else { "momentum" };
+                layers(model, optimizer, gpu, out_of_core)
+            }
+            Workload::Emulated(of) => format!(
+                "[job.model]\nstep = {{ per_sample = \"{}\" }} # on an H100, by MLPerf Storage's rules\n",
+                of.sample
+            ),
+        }
+    }
+}
+
+/// Returns the table of a model whose layers are known.
+fn layers(model: &Model, optimizer: &str, gpu: &Gpu, out_of_core: bool) -> String {
+    let known = |precision: &Precision| gpu.peak(*precision).is_some();
+    let precisions = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
+    let precision = precisions.into_iter().find(known).unwrap_or(Precision::Fp32).name();
+    let efficiency = if matches!(model.input, Input::Tokens(_)) { 0.4 } else { 0.2 };
+    let swap = if out_of_core {
+        "out_of_core = true # what does not fit is in the node's memory\n"
+    } else {
+        ""
+    };
+    format!(
+        "[job.model]\ncatalogue = \"{}\"\nprecision = \"{precision}\"\noptimizer = \"{optimizer}\"\n\
+         efficiency = {efficiency} # share of the GPU's peak; or, as measured: step = {{ fixed = \"3 ms\", \
+         per_sample = \"2 ms\" }}\n{swap}",
+        model.name
+    )
+}
