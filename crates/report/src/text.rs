@@ -28,6 +28,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     for line in report.bottleneck.iter().flat_map(|of| of.text.lines()) {
         page.paragraph(line, "", Style::Plain);
     }
+    for line in report.other_verdicts.iter().flat_map(|of| of.text.lines()) {
+        page.paragraph(line, "", Style::Plain);
+    }
     page.blank();
     page.table(jobs_table(&report.jobs));
     page.paragraph(&jobs_legend(&report.jobs), "  ", Style::Dim);
@@ -129,9 +132,9 @@ fn answer(report: &Report) -> String {
         step = format!("{} in the first epoch and {} in later ones", time(first), time(later));
     }
     let trainers = job.trainers();
-    let others = match report.jobs.len() {
-        1 => "",
-        _ => ", the job that loses most,",
+    let others = match worst.is_some_and(|of| of.chosen) || report.jobs.len() == 1 {
+        true => "",
+        false => ", the job that loses most,",
     };
     let state = match standing(figures) {
         Standing::Busy => format!("keeps its {trainers} busy: they compute {at_work}"),
