@@ -98,7 +98,8 @@ impl<'a> Subject<'a> {
             let used = resource.utilisation_max.mean.unwrap_or(0.0);
             if used >= USED {
                 for lever in self.of_resource(resource) {
-                    let lever_of = (lever, lever.is_rare());
+                    let known = found.iter().find(|of| of.lever == lever);
+                    let lever_of = (lever, known.map_or(lever.is_rare(), |of| of.rare));
                     add(&mut found, lever_of, if used >= FULL { 1.0 + used } else { used / 2.0 });
                     found.iter_mut().filter(|of| of.lever == lever).for_each(|of| of.used = used);
                 }

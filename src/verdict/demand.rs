@@ -60,8 +60,7 @@ pub(super) fn of_jobs(
     if all.len() > MOST_JOBS || all.iter().any(|of| !is_shown(of.subject.scenario)) {
         return (Demands::new(), 0);
     }
-    let each = budget / all.len() as u64;
-    let one = |reference: &&Reference| {
+    let one = |reference: &&Reference, each: u64| {
         let subject = reference.subject;
         let (wanted, _) = rates(&subject)?;
         let (time, least) = reference.time_alone();
@@ -69,10 +68,18 @@ pub(super) fn of_jobs(
         let outcome = sim::run(&alone(&subject, time), 0, &options);
         Some((subject.job, of_outcome(&subject, &outcome, (wanted, least)), outcome.events))
     };
-    let at_once = |some: &[&Reference]| some.par_iter().filter_map(one).collect::<Vec<_>>();
-    let found: Vec<_> = all.chunks(AT_ONCE).flat_map(at_once).collect();
-    let events = found.iter().map(|(.., events)| events).sum();
-    (found.into_iter().filter_map(|(job, of, _)| Some((job, of?))).collect(), events)
+    // Short runs come first, and leave more of the budget to the rest.
+    let mut all = all.to_vec();
+    all.sort_by(|a, b| a.time_alone().0.total_cmp(&b.time_alone().0));
+    let (mut demands, mut events, mut left) = (Demands::new(), 0, all.len() as u64);
+    for some in all.chunks(AT_ONCE) {
+        let each = budget.saturating_sub(events) / left;
+        let found: Vec<_> = some.par_iter().filter_map(|of| one(of, each)).collect();
+        left -= some.len() as u64;
+        events += found.iter().map(|(.., events)| events).sum::<u64>();
+        demands.extend(found.into_iter().filter_map(|(job, of, _)| Some((job, of?))));
+    }
+    (demands, events)
 }
 
 /// Returns the scenario in which only one job begins, and which ends after `time` [s].

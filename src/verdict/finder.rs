@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::candidates::{Candidate, FULL, Subject};
 use super::course::LongRate;
 use super::lever::Lever;
-use super::reference::{Effect, Reference};
+use super::reference::{Effect, Reference, recovery_of};
 use super::relax;
 use super::trial::{Plan, Trials};
 use super::{AT_ONCE, SHORT_OF, TELLING, WAITING, WORTH};
@@ -33,6 +33,20 @@ impl Trial {
     /// Returns the levers `first` together with a candidate.
     fn beyond(first: &[Lever], candidate: &Candidate) -> Trial {
         Trial { levers: [first, &[candidate.lever]].concat(), rare: candidate.rare }
+    }
+
+    /// Returns the minimum number of steps of a short run that shows the effect, if the levers take effect only at times.
+    fn least_steps(&self, reference: &Reference) -> Option<usize> {
+        if !self.rare {
+            return None;
+        }
+        let all = reference.recovery();
+        let of_failures = self.levers.iter().any(|lever| lever.is_of_failures());
+        Some(match of_failures {
+            true => reference.steps_with(FEWEST_FAILURES, all.failures),
+            false if self.levers.iter().any(|lever| lever.is_rare()) => 0,
+            false => reference.steps_with(FEWEST_CHECKPOINTS, all.checkpoints),
+        })
     }
 
     /// Returns whether the limit has occurred often enough in a short run to show its effect.
@@ -150,7 +164,7 @@ impl<'a> Finder<'_, 'a> {
     /// run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the candidates that
     /// could not be relaxed.
     fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
-        self.trials.spare_nothing();
+        self.trials.spare_nothing(tried.is_empty());
         let mut skipped = Vec::new();
         for candidate in candidates {
             let alone = [Trial::of(candidate)];
@@ -176,14 +190,17 @@ impl<'a> Finder<'_, 'a> {
     /// Makes each trial in a short run of at most `most_events` events. A trial that needs more events gets as many as the
     /// shortest run needs, if the budget has them.
     fn lift(&mut self, each: &[Trial], most_events: u64) -> Vec<Option<Tried>> {
-        let fair_plan =
-            |trial: &Trial| self.trials.plan(self.lifted(&trial.levers)?, trial.rare, most_events);
-        let fair: Vec<_> = each.iter().map(fair_plan).collect();
+        let reference = &self.trials.reference;
+        let least: Vec<_> = each.iter().map(|trial| trial.least_steps(reference)).collect();
+        let fair_plan = |(trial, least): (&Trial, &Option<usize>)| {
+            self.trials.plan(self.lifted(&trial.levers)?, *least, most_events)
+        };
+        let fair: Vec<_> = each.iter().zip(&least).map(fair_plan).collect();
         let too_long: Vec<bool> = fair.iter().map(Option::is_none).collect();
         let mut found = self.run(each, fair);
         for (at, trial) in each.iter().enumerate().filter(|(at, _)| too_long[*at]) {
-            let shortest =
-                self.lifted(&trial.levers).and_then(|then| self.trials.shortest_plan(then));
+            let shortest = |then| self.trials.shortest_plan(then, least[at]);
+            let shortest = self.lifted(&trial.levers).and_then(shortest);
             found[at] = self.run(std::slice::from_ref(trial), vec![shortest]).pop().flatten();
         }
         found
@@ -250,18 +267,6 @@ impl<'a> Finder<'_, 'a> {
         let shown = self.subject().shown().figures.step_time.mean;
         shown.is_some_and(|shown| shown < (1.0 - SHORT_OF) * now.step)
     }
-}
-
-/// Returns the failures and checkpoints of all copies of a job in a run.
-fn recovery_of(outcome: &Outcome, job: usize) -> RecoveryOutcome {
-    let copies = outcome.jobs.iter().filter(|copy| copy.job == job);
-    copies.filter_map(|copy| copy.recovery).fold(RecoveryOutcome::default(), |sum, of| {
-        RecoveryOutcome {
-            failures: sum.failures + of.failures,
-            checkpoints: sum.checkpoints + of.checkpoints,
-            ..sum
-        }
-    })
 }
 
 /// Returns whether the best trial so far saves more than the largest estimated saving (promise) of the remaining candidates.

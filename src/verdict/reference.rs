@@ -1,6 +1,6 @@
 //! The base run of a job: the run itself, with which short runs are compared.
 
-use crate::report::{JobOutcome, Outcome};
+use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
 use crate::scenario::{Job, Scenario, Stop};
 use crate::stats::{mean, mser5, t_interval};
 use std::ops::Range;
@@ -146,14 +146,29 @@ impl<'a> Reference<'a> {
     }
 
     /// Returns how long the job should run alone to show what each sample loads [s], and the minimum number of steps. In this
-    /// time, the base run has made at least as many steps, and as many as it has in all if caches keep what was read.
+    /// time, the base run has made at least as many steps, and as many as it has in all if caches make epochs differ.
     pub(super) fn time_alone(&self) -> (f64, usize) {
         let (cycle, last) = (self.course.cycle(), self.last());
         let least = self.fewest(cycle);
         let enough = (self.first + ENOUGH[0].max(CYCLES * cycle)).max(least);
-        let steps = if self.keeps() { last } else { enough.min(last) };
-        let start = self.described().start;
-        (self.course.time_of(steps) - start, if self.keeps() { steps } else { least.min(steps) })
+        let (steps, least) = match self.outlasts_first_epoch() {
+            true => (last, last),
+            false => (enough.min(last), least.min(last)),
+        };
+        (self.course.time_of(steps) - self.described().start, least)
+    }
+
+    /// Returns the number of steps in which `number` failures or checkpoints are to be expected, `of` which the base run has so many;
+    /// at most all steps.
+    pub(super) fn steps_with(&self, number: u64, of: u64) -> usize {
+        let last = self.last();
+        let steps = (self.course.steps() as f64 * (number as f64 + 0.5) / of.max(1) as f64).ceil();
+        (steps as usize).min(last)
+    }
+
+    /// Returns the failures and checkpoints of all copies of the job in the base run.
+    pub(super) fn recovery(&self) -> RecoveryOutcome {
+        recovery_of(self.base, self.subject.job)
     }
 
     /// Estimates the number of events of a short run that compares `steps` steps: the events that the base run took for the same
@@ -177,11 +192,16 @@ impl<'a> Reference<'a> {
 
     /// Returns the number of steps of an affordable short run, with cycles of `cycle` steps; `None` if even the minimum number of
     /// steps takes more than `most_events`.
-    pub(super) fn affordable(&self, most_events: u64, cycle: usize, rare: bool) -> Option<usize> {
+    pub(super) fn affordable(
+        &self,
+        most_events: u64,
+        cycle: usize,
+        rare: Option<usize>,
+    ) -> Option<usize> {
         let (first, last) = (self.first, self.last());
         let enough = first + (CYCLES * cycle).max(self.telling());
-        let wanted = if rare { last } else { last.min(enough) };
-        let least = self.fewest(cycle);
+        let wanted = if rare.is_some() { last } else { last.min(enough) };
+        let least = self.fewest(cycle).max(rare.unwrap_or(0));
         // Binary search is possible, because longer runs take more events.
         let within = |budget: f64| {
             let (mut low, mut high) = (least, wanted + 1);
@@ -316,6 +336,18 @@ impl<'a> Reference<'a> {
         let interval = t_interval(&batches).filter(|_| batches.len() >= FEWEST_PAIRS);
         interval.map_or(0.0, |[low, high]| (high - low) / 2.0)
     }
+}
+
+/// Returns the failures and checkpoints of all copies of a job in a run.
+pub(super) fn recovery_of(outcome: &Outcome, job: usize) -> RecoveryOutcome {
+    let copies = outcome.jobs.iter().filter(|copy| copy.job == job);
+    copies.filter_map(|copy| copy.recovery).fold(RecoveryOutcome::default(), |sum, of| {
+        RecoveryOutcome {
+            failures: sum.failures + of.failures,
+            checkpoints: sum.checkpoints + of.checkpoints,
+            ..sum
+        }
+    })
 }
 
 /// Returns the slope of a least-squares line through the pairs, of second values over first values; `None` for too few pairs or

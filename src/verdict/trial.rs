@@ -133,10 +133,10 @@ impl<'a> Trials<'a> {
         self.phase = Phase::Beyond;
     }
 
-    /// Raises the budget, because no lever has helped. If the budget has allowed no short run so far, it becomes as large as the
-    /// events of the run itself.
-    pub(super) fn spare_nothing(&mut self) {
-        if self.spent == 0 {
+    /// Raises the budget, because no lever has helped. If no short run so far was long enough to say anything, it becomes as large
+    /// as the events of the run itself.
+    pub(super) fn spare_nothing(&mut self, nothing_shown: bool) {
+        if nothing_shown {
             self.budget.last = self.budget.whole;
         }
         self.phase = Phase::LastResort;
@@ -174,17 +174,23 @@ impl<'a> Trials<'a> {
     }
 
     /// Plans a short run of a scenario with at most `most_events` events; `None` if these are too few. `rare`: the relaxed
-    /// limit takes effect only at times, so the run should have full length.
-    pub(super) fn plan(&self, then: Arc<Scenario>, rare: bool, most_events: u64) -> Option<Plan> {
+    /// limit takes effect only at times, so the run should have full length, and at least this number of steps.
+    pub(super) fn plan(
+        &self,
+        then: Arc<Scenario>,
+        rare: Option<usize>,
+        most_events: u64,
+    ) -> Option<Plan> {
         let reference = &self.reference;
         let until = reference.affordable(most_events, reference.cycle_of(&then), rare)?;
         Some(Plan { then, until, most_events })
     }
 
     /// Plans the shortest run of a scenario that can be compared; `None` if it would take more events than are left.
-    pub(super) fn shortest_plan(&self, then: Arc<Scenario>) -> Option<Plan> {
+    pub(super) fn shortest_plan(&self, then: Arc<Scenario>, rare: Option<usize>) -> Option<Plan> {
         let reference = &self.reference;
-        let (least, most_events) = (reference.fewest(reference.cycle_of(&then)), self.left());
+        let least = reference.fewest(reference.cycle_of(&then)).max(rare.unwrap_or(0));
+        let most_events = self.left();
         let affordable = reference.events(least) <= most_events as f64;
         affordable.then_some(Plan { then, until: least, most_events })
     }

@@ -116,8 +116,8 @@ pub(super) fn line(statement: &Statement, verdict: &Verdict) -> String {
     };
     let own: Vec<Need> =
         verdict.needs.iter().filter(|need| need.by_job.is_empty()).cloned().collect();
-    let needs = sentence(subject, &own).map_or(String::new(), |needs| format!(" {needs}"));
-    format!("{waits}{why}{needs}")
+    let more = checkpoints::sentence(subject).into_iter().chain(sentence(subject, &own));
+    std::iter::once(format!("{waits}{why}")).chain(more).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns a sentence on the jobs that wait and have no verdict.

@@ -205,3 +205,27 @@ fn jobs_beyond_the_first_few_are_named_without_a_verdict() {
     let last = &verdicts[3].text;
     assert!(last.contains("wait too: `--job NAME` gives the verdict on a job."), "{last}");
 }
+
+#[test]
+fn waits_for_rare_checkpoints_are_judged_although_other_jobs_take_most_events() {
+    // System: two busy readers, and a job of steps of 500 ms that writes a checkpoint for 5 s every 10 s, four in all. Expectation: its
+    // verdict is from short runs with at least two of them: written aside, steps take 500 ms.
+    let saver = "[[job]]\nname = \"saver\"\ndataset = \"d\"\nstorage = \"ram\"\nbatch = 8\nloader.in-memory = {}\n\
+                 model.step = \"500 ms\"\ncheckpoint = { interval = \"10 s\", bytes = \"5 GB\", storage = \"t\" }\n";
+    let ram = "[storage.ram.memory]\n[dataset.d]\nsamples = 100000\nsample_size = \"100 kB\"\n";
+    let text = SHARING
+        .replace("steps = 400\nwarm_up = 20", "duration = \"65 s\"")
+        .replace("nodes = 2\n", "nodes = 3\n")
+        .replace("page_cache = \"none\"", "memory = \"64 GB\", page_cache = \"none\"")
+        .replace("bandwidth = \"50 MB/s\"", "bandwidth = \"1 GB/s\"")
+        .replace("bandwidth = \"100 MB/s\"", "bandwidth = \"8 GB/s\"");
+    let (before, after) = text.split_once("[dataset.d]").expect("a data set");
+    let jobs = after.split_once("[[job]]").expect("jobs").1.replace("workers = 1", "workers = 8");
+    let jobs = jobs.replace("batch = 16", "batch = 64");
+    let text = format!("{before}{ram}[[job]]{jobs}{saver}");
+    let (report, verdicts) = judged(&written(&text, &[]), Some(2));
+    assert!(report.events > 1_000_000, "{}", report.events);
+    let first = &verdicts[0].limits.first().unwrap_or_else(|| panic!("{}", verdicts[0].text));
+    assert_eq!(first.lever, "checkpoint-aside", "{}", verdicts[0].text);
+    near(first.after, 0.5, "after");
+}
