@@ -41,6 +41,9 @@ pub struct Run {
     /// Seed of all random numbers, instead of the scenario's seed
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Job that the first sentence and the verdict are about, instead of the job that loses most
+    #[arg(long, value_name = "NAME", conflicts_with = "uncertainty")]
+    pub job: Option<String>,
     /// How to find the bottleneck; always `quick` with --uncertainty
     #[arg(long, value_enum, default_value_t = VerdictKind::Full)]
     pub verdict: VerdictKind,

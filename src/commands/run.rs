@@ -6,7 +6,7 @@ use super::progress::Watch;
 use super::{Failure, output, run_figure, uncertain};
 use crate::cli::{Run, VerdictKind};
 use crate::report::{self, Outcome, Report};
-use crate::scenario::Scenario;
+use crate::scenario::{self, Scenario, printable_line};
 use crate::sim;
 use crate::verdict;
 use rayon::prelude::*;
@@ -19,6 +19,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     let picture = run.figure.as_deref().map(run_figure::kind).transpose()?;
     let opened = Opened::from_arguments(&run.scenario, overrides(run))?;
     let scenario = opened.resolve_to_run(|scenario| runs_of(run, scenario))?;
+    let chosen = chosen(run, &scenario)?;
     if let Some(runs) = run.uncertainty {
         return uncertain::execute(run, runs, &opened, &scenario, picture, quiet);
     }
@@ -26,6 +27,9 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     let pool = points::pool(run.scenario.threads)?;
     let outcomes = simulate(&scenario, &pool, run.trace.is_some(), quiet)?;
     let mut report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
+    if let Some(job) = chosen {
+        report::choose_job(&mut report, &scenario, job);
+    }
     pool.install(|| judge(run, &scenario, &outcomes, &mut report));
     if let Some(path) = &run.trace {
         let trace = outcomes.iter().find_map(|outcome| outcome.trace.as_ref());
@@ -61,10 +65,21 @@ fn runs_of(run: &Run, scenario: &Scenario) -> usize {
 /// Adds the verdict to the report: which resource limits each job.
 fn judge(run: &Run, scenario: &Scenario, outcomes: &[Outcome], report: &mut Report) {
     let quick = run.verdict == VerdictKind::Quick;
-    let options = verdict::Options { quick, stop: Some(interrupt::flag()) };
-    if let Some(verdict) = verdict::find(scenario, outcomes, report, &options) {
-        verdict::put(report, verdict);
-    }
+    let options =
+        verdict::Options { quick, others: run.job.is_none(), stop: Some(interrupt::flag()) };
+    let verdicts = verdict::find_all(scenario, outcomes, report, &options);
+    verdict::put(report, verdicts);
+}
+
+/// Returns the index of the job that `--job` names; `None` without the option.
+fn chosen(run: &Run, scenario: &Scenario) -> Result<Option<usize>, Failure> {
+    let Some(name) = &run.job else { return Ok(None) };
+    let names: Vec<&str> = scenario.jobs.iter().map(|job| job.name.as_str()).collect();
+    let job = names.iter().position(|known| known == name).ok_or_else(|| {
+        let remedy = scenario::choose(name, &names);
+        Failure::Input(format!("--job {}: there is no such job; {remedy}", printable_line(name)))
+    })?;
+    Ok(Some(job))
 }
 
 /// Returns the overrides that the options `--replications` and `--seed` stand for.

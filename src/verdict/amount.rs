@@ -86,10 +86,13 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
         Kind::Launch => Some(mean(&job.launch.as_ref()?.work)),
         Kind::Step => Some(seconds(job.step.seconds(job.batch as f64))),
         Kind::MicroBatches => Some(job.parallelism.as_ref()?.micro_batches.to_string()),
-        Kind::CheckpointInterval => Some(match job.checkpoint.as_ref()?.every {
-            Every::Seconds(time) => seconds(time),
-            Every::Steps(steps) => format!("{steps} steps"),
-        }),
+        Kind::CheckpointPause => Some(seconds(job.checkpoint.as_ref()?.pause)),
+        Kind::CheckpointInterval | Kind::CheckpointOften => {
+            Some(match job.checkpoint.as_ref()?.every {
+                Every::Seconds(time) => seconds(time),
+                Every::Steps(steps) => format!("{steps} steps"),
+            })
+        }
         Kind::Failures => match job.failures.as_ref()?.when {
             FailureTimes::Random { mtbf, .. } => Some(seconds(mtbf)),
             FailureTimes::At(_) => None,

@@ -1,8 +1,10 @@
 //! Candidates for the bottleneck, from the report of a run, the most promising first.
 
-use crate::report::{Cause, JobReport, Report, ResourceReport, StallCause};
+use crate::report::format::share;
+use crate::report::{Cause, JobFigures, JobReport, Report, ResourceReport, StallCause};
 use crate::scenario::{Job, Scenario};
 
+use super::checkpoints;
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
@@ -26,6 +28,8 @@ pub(super) struct Candidate {
     pub(super) promise: f64,
     /// Utilisation of the lever's resource; 0 if only a cause of stalls proposed the lever.
     pub(super) used: f64,
+    /// Whether the limit takes effect only at times, so that a short run may not show it.
+    pub(super) rare: bool,
 }
 
 /// A job: its scenario, and the report of its run.
@@ -46,6 +50,35 @@ impl<'a> Subject<'a> {
         &self.report.jobs[self.job]
     }
 
+    /// Returns the share of time that the job's accelerators wait.
+    pub(super) fn waiting(&self) -> f64 {
+        self.shown().figures.stall.total.mean.unwrap_or(0.0)
+    }
+
+    /// Returns a sentence on what the job waits for in the first epoch, if that is not what it waits for in later ones.
+    pub(super) fn first_epoch(&self) -> Option<String> {
+        let job = self.shown();
+        let models = f64::from(self.described().models());
+        let largest = |of: &JobFigures| of.stall.largest(models).filter(|(_, part)| *part >= NOTED);
+        let (first, later) = (job.first_epoch.as_ref()?, job.later_epochs.as_ref()?);
+        let (cause, part) = largest(first)?;
+        let other = largest(later).is_none_or(|(later, _)| later.cause != cause.cause);
+        other.then(|| {
+            format!(
+                "In the first epoch `{}` waits {} of the time, most of it for `{cause}` ({}).",
+                job.name,
+                share(first.stall.total.mean.unwrap_or(0.0)),
+                share(part)
+            )
+        })
+    }
+
+    /// Returns the number of accelerators, on average, that the job loses to waits.
+    pub(super) fn lost(&self) -> f64 {
+        let job = self.described();
+        self.waiting() * f64::from(job.copies) * f64::from(job.models())
+    }
+
     /// Returns the candidates for the job's bottleneck, the most promising first. If `draining`, buffers hid waits for the
     /// loader, so causes of stalls in the loader are considered even without waits.
     pub(super) fn candidates(&self, draining: bool) -> Vec<Candidate> {
@@ -55,21 +88,26 @@ impl<'a> Subject<'a> {
             let share = if draining && is_of_loader(cause) { share.max(NOTED) } else { share };
             if share >= NOTED {
                 let levers = self.of_cause(cause).into_iter().zip(0..);
-                levers.for_each(|(lever, place)| add(&mut found, lever, share * NEXT.powi(place)));
+                for (lever, place) in levers {
+                    let rare = lever.is_rare() || is_of_recovery(cause);
+                    add(&mut found, (lever, rare), share * NEXT.powi(place));
+                }
             }
         }
         for resource in &self.report.resources {
             let used = resource.utilisation_max.mean.unwrap_or(0.0);
             if used >= USED {
                 for lever in self.of_resource(resource) {
-                    add(&mut found, lever, if used >= FULL { 1.0 + used } else { used / 2.0 });
+                    let known = found.iter().find(|of| of.lever == lever);
+                    let lever_of = (lever, known.map_or(lever.is_rare(), |of| of.rare));
+                    add(&mut found, lever_of, if used >= FULL { 1.0 + used } else { used / 2.0 });
                     found.iter_mut().filter(|of| of.lever == lever).for_each(|of| of.used = used);
                 }
             }
         }
         let busy = self.shown().figures.accelerator_utilisation.mean.unwrap_or(0.0);
         if busy >= COMPUTING && !draining {
-            add(&mut found, Lever { kind: Kind::Step, at: self.job }, busy);
+            add(&mut found, (Lever { kind: Kind::Step, at: self.job }, false), busy);
         }
         found.retain(|candidate| relaxed(self.scenario, candidate.lever).is_some());
         found.sort_by(|a, b| b.promise.total_cmp(&a.promise));
@@ -77,7 +115,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the share of time lost to stalls with a cause, whether the rank's own or a peer's.
-    fn share(&self, cause: Cause) -> f64 {
+    pub(super) fn share(&self, cause: Cause) -> f64 {
         let stall = &self.shown().figures.stall;
         stall.share(StallCause::own(cause)) + stall.share(StallCause::peer(cause))
     }
@@ -148,21 +186,15 @@ impl<'a> Subject<'a> {
             ],
             Cause::Bubble => &[K::MicroBatches, K::Balance, K::Intra],
             Cause::Swap => &[K::Pcie],
-            Cause::Checkpoint => &[K::CheckpointInterval, K::CheckpointAside, K::TierWrite],
-            Cause::Fault => &[K::Failures, K::RestartTime, K::CheckpointInterval],
+            Cause::Checkpoint => return checkpoints::levers(self.scenario, job),
+            Cause::Fault => &[K::CheckpointOften, K::RestartTime, K::Failures],
             Cause::Compute => &[K::EqualNodes, K::Jitter, K::Faults],
         };
         let lever = |&kind: &Kind| {
             let at = if is_of_storage(kind) { reads } else { job };
             Lever { kind, at }
         };
-        let mut levers: Vec<Lever> = kinds.iter().map(lever).collect();
-        if let (Cause::Checkpoint, Some(checkpoint)) = (cause, &self.described().checkpoint) {
-            let there = |kind| Lever { kind, at: checkpoint.storage };
-            levers.splice(0..0, [K::Bandwidth, K::Stripes].map(there));
-            levers.extend([K::Targets, K::TierWrite].map(there));
-        }
-        levers
+        kinds.iter().map(lever).collect()
     }
 
     /// Returns the levers that enlarge a resource, if the job uses it.
@@ -218,11 +250,19 @@ impl<'a> Subject<'a> {
     }
 }
 
-fn add(found: &mut Vec<Candidate>, lever: Lever, promise: f64) {
+fn add(found: &mut Vec<Candidate>, (lever, rare): (Lever, bool), promise: f64) {
     match found.iter_mut().find(|candidate| candidate.lever == lever) {
-        Some(known) => known.promise += promise,
-        None => found.push(Candidate { lever, promise, used: 0.0 }),
+        Some(known) => {
+            known.promise += promise;
+            known.rare &= rare;
+        }
+        None => found.push(Candidate { lever, promise, used: 0.0, rare }),
     }
+}
+
+/// Returns whether stalls with a cause come only now and then, with checkpoints and failures.
+fn is_of_recovery(cause: Cause) -> bool {
+    matches!(cause, Cause::Checkpoint | Cause::Fault)
 }
 
 /// Returns whether a cause of stalls is part of the workers' work for each sample. Draining buffers hide such stalls.

@@ -103,6 +103,12 @@ impl<'o> Course<'o> {
         self.copies.iter().map(of).min().unwrap_or(0)
     }
 
+    /// Returns the number of steps that all copies have completed by `time` [s].
+    pub(super) fn steps_by(&self, time: f64) -> usize {
+        let of = |copy: &&JobOutcome| copy.steps.partition_point(|step| step.end <= time);
+        self.copies.iter().map(of).min().unwrap_or(0)
+    }
+
     /// Returns the time at which all copies have completed `steps` steps [s].
     pub(super) fn time_of(&self, steps: usize) -> f64 {
         let ends =

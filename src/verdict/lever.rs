@@ -1,7 +1,7 @@
 //! Levers: limits of a scenario that can be relaxed (lifted). Each has a row with its name in words and the key of the scenario
 //! that sets its amount.
 
-use crate::scenario::{Job, Preset, Scenario};
+use crate::scenario::{Every, Job, Preset, Scenario};
 
 use super::amount;
 
@@ -149,8 +149,14 @@ kinds! {
     Balance => change("stages", "uneven pipeline stages", ("parallel.pipeline", "balance the stages and let them overlap"), "{}.stages"),
     /// Time between checkpoints, doubled.
     CheckpointInterval => row("checkpoint-interval", "checkpoints", "job.{}.checkpoint.interval", "{}.checkpoint"),
+    /// Time between checkpoints, halved, so that failures destroy less work.
+    CheckpointOften => row("checkpoint-often", "work lost since the last checkpoint", "job.{}.checkpoint.interval", "faults"),
     /// Waits for checkpoints, avoided by writing them while the job trains.
-    CheckpointAside => change("checkpoint-aside", "checkpoints that training waits for", ("checkpoint", "write them while the job trains: `asynchronous = true`"), "{}.checkpoint"),
+    CheckpointAside => change("checkpoint-aside", "checkpoints that training waits for", ("job.{}.checkpoint.asynchronous", "checkpoints that are written while the job trains: `asynchronous = true`"), "{}.checkpoint"),
+    /// Checkpoints written by few nodes, written by all nodes instead.
+    CheckpointWriters => change("checkpoint-writers", "the number of nodes that write checkpoints", ("job.{}.checkpoint.writers", "a part of each checkpoint from each node: `writers = \"each\"`"), "{}.checkpoint"),
+    /// Pause in which the state is copied aside, halved.
+    CheckpointPause => row("checkpoint-pause", "pauses for checkpoints", "job.{}.checkpoint.pause", "{}.checkpoint"),
     /// Time between failures, doubled.
     Failures => row("failures", "failures", "job.{}.failures.mtbf", "faults"),
     /// Restart time after a failure, halved.
@@ -195,6 +201,11 @@ impl Lever {
             _ => self.owner(scenario).to_owned(),
         };
         let key = of_loader(key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
+        let steps = scenario.jobs.get(self.at).and_then(|job| job.checkpoint.as_ref());
+        let key = match steps.map(|of| of.every) {
+            Some(Every::Steps(_)) => key.replace("checkpoint.interval", "checkpoint.steps"),
+            Some(Every::Seconds(_)) | None => key,
+        };
         // An object store has `per_connection` in place of `per_stream`.
         key.replace("object-store.per_stream", "object-store.per_connection")
     }
@@ -213,6 +224,7 @@ impl Lever {
             | Kind::Gradients
             | Kind::Period
             | Kind::CheckpointInterval
+            | Kind::Failures
             | Kind::MessageCpu => 0.5,
             // More workers hide these latencies, so the number of workers should rank first.
             Kind::Latency | Kind::PerStream | Kind::NetworkLatency | Kind::Delay => 0.9,
@@ -222,17 +234,12 @@ impl Lever {
 
     /// Returns whether the limit takes effect only at times, so that only a run of full length shows it.
     pub(super) fn is_rare(self) -> bool {
-        matches!(
-            self.kind,
-            Kind::Faults
-                | Kind::Failures
-                | Kind::RestartTime
-                | Kind::CheckpointInterval
-                | Kind::CheckpointAside
-                | Kind::Restart
-                | Kind::PageCache
-                | Kind::TierCache
-        )
+        matches!(self.kind, Kind::Faults | Kind::Restart | Kind::PageCache | Kind::TierCache)
+    }
+
+    /// Returns whether the lever is one against failures and the work that they destroy.
+    pub(super) fn is_of_failures(self) -> bool {
+        matches!(self.kind, Kind::Failures | Kind::RestartTime | Kind::CheckpointOften)
     }
 
     /// Returns the name of the storage or job that the lever belongs to.

@@ -1,10 +1,11 @@
 //! How much of each resource a job needs to never wait for input.
 
 use crate::report::format::{count, rate};
-use crate::report::{Need, ResourceReport};
+use crate::report::{JobNeed, Need, ResourceReport};
 use crate::scenario::{Job, Operation, Scenario, Stage, Unit};
 
 use super::candidates::{Subject, USED};
+use super::demand::{Demands, is_in_nodes, rates};
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
@@ -12,40 +13,47 @@ use super::relax::relaxed;
 const SHORT: f64 = 1.02;
 /// Maximum number of needs in the text.
 const MOST: usize = 4;
+/// Maximum number of jobs whose parts of a shared resource are in the text.
+const MOST_PARTS: usize = 4;
 
-/// Returns the resources that would be too small if the job never waited for input, the scarcest first.
-///
-/// A job that never waits takes samples from its queue at the unstalled dequeue rate, and now loaders put them in at the enqueue
-/// rate. Each sample loads resources as it does now, so every load grows by the ratio of these rates. That does not hold for
-/// resources that other jobs or background loads use too, and not across failures: then nothing is returned.
-pub(super) fn needs(subject: &Subject) -> Vec<Need> {
-    let (scenario, job) = (subject.scenario, &subject.scenario.jobs[subject.job]);
-    let alone = scenario.jobs.len() == 1 && scenario.background.is_empty();
-    let queue = &subject.shown().queue;
-    let rates = (queue.unstalled_dequeue_rate.mean, queue.enqueue_rate.mean);
-    let (true, None, (Some(wanted), Some(now))) = (alone, &job.failures, rates) else {
+/// Returns the resources that would be too small if jobs never waited for input, the scarcest first: those that this job uses. A
+/// resource that jobs share needs what all of them use; nothing is returned for it if the use by one of them is not known.
+pub(super) fn needs(subject: &Subject, demands: &Demands) -> Vec<Need> {
+    let Some((own, (wanted, _))) = demands.get(&subject.job).zip(rates(subject)) else {
         return Vec::new();
     };
-    let growth = if now > 0.0 { wanted / now } else { return Vec::new() };
     let mut needs: Vec<Need> = workers(subject, wanted).into_iter().collect();
     for resource in &subject.report.resources {
-        let levers = subject.of_resource(resource);
-        let (Some(lever), Some(used)) = (levers.first(), resource.utilisation.mean) else {
-            continue;
-        };
-        let name = lever.words(scenario);
-        if used * growth >= SHORT && needs.iter().all(|need| need.name != name) {
-            needs.push(Need {
-                name,
-                resource: resource.name.clone(),
-                unit: resource.unit.clone(),
-                capacity: resource.capacity,
-                needed: used * growth * resource.capacity,
-            });
+        let lever = subject.of_resource(resource).into_iter().next();
+        let (Some(lever), Some(own)) = (lever, own.get(&resource.name)) else { continue };
+        let Some(by_job) = by_job(subject, demands, &resource.name) else { continue };
+        let needed = by_job.iter().map(|of| of.needed).sum::<f64>().max(*own);
+        let name = lever.words(subject.scenario);
+        if needed >= SHORT * resource.capacity && needs.iter().all(|need| need.name != name) {
+            let (resource, unit) = (resource.clone(), resource.unit.clone());
+            let (resource, capacity) = (resource.name, resource.capacity);
+            needs.push(Need { name, resource, unit, capacity, needed, by_job });
         }
     }
     needs.sort_by(|a, b| (b.needed / b.capacity).total_cmp(&(a.needed / a.capacity)));
     needs
+}
+
+/// Returns the parts of the jobs that share a resource, the largest first; empty if the job does not share it, and `None` if the
+/// part of one of them is not known.
+fn by_job(subject: &Subject, demands: &Demands, resource: &str) -> Option<Vec<JobNeed>> {
+    let jobs = &subject.scenario.jobs;
+    if jobs.len() == 1 || is_in_nodes(subject.scenario, resource) {
+        return Some(Vec::new());
+    }
+    let part = |(index, job): (usize, &Job)| {
+        let needed = *demands.get(&index)?.get(resource)?;
+        Some(JobNeed { job: job.name.clone(), needed })
+    };
+    let mut all: Vec<JobNeed> = jobs.iter().enumerate().map(part).collect::<Option<_>>()?;
+    all.retain(|of| of.needed > 0.0);
+    all.sort_by(|a, b| b.needed.total_cmp(&a.needed));
+    Some(if all.len() > 1 { all } else { Vec::new() })
 }
 
 /// Returns the number of loader workers that put `wanted` samples/s into the queue, if the job has too few. While no resource is
@@ -72,6 +80,7 @@ fn workers(subject: &Subject, wanted: f64) -> Option<Need> {
         unit: String::new(),
         capacity: now,
         needed: (now * growth).ceil(),
+        by_job: Vec::new(),
     })
 }
 
@@ -100,18 +109,25 @@ pub(super) fn sentence(subject: &Subject, needs: &[Need]) -> Option<String> {
     let job = &subject.shown().name;
     let mean =
         if subject.shown().later_epochs.is_some() { ", averaged over all epochs" } else { "" };
-    let each = |need: &Need| {
-        format!(
-            "{} {} (now {})",
-            need.name,
-            amount(need.needed, &need.unit),
-            amount(need.capacity, &need.unit)
-        )
-    };
-    let all: Vec<String> = needs.iter().take(MOST).map(each).collect();
+    let all: Vec<String> = needs.iter().take(MOST).map(need).collect();
     (!all.is_empty()).then(|| {
         format!("To never wait for input, `{job}` needs at least{mean}: {}.", all.join("; "))
     })
+}
+
+/// Writes a need: `cores 4 (now 2)`; with its parts, if several jobs share the resource.
+fn need(of: &Need) -> String {
+    let write = |value: f64| amount(value, &of.unit);
+    let parts = of.by_job.iter().take(MOST_PARTS);
+    let parts: Vec<String> =
+        parts.map(|part| format!("`{}` {}", part.job, write(part.needed))).collect();
+    let more = of.by_job.len().saturating_sub(MOST_PARTS);
+    let more = if more > 0 { format!(" and {more} more jobs") } else { String::new() };
+    let shared = match parts.is_empty() {
+        true => String::new(),
+        false => format!(" for all jobs: {}{more}", parts.join(", ")),
+    };
+    format!("{} {} (now {}){shared}", of.name, write(of.needed), write(of.capacity))
 }
 
 fn amount(value: f64, unit: &str) -> String {

@@ -64,7 +64,10 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::MicroBatches
         | Kind::Balance
         | Kind::CheckpointInterval
+        | Kind::CheckpointOften
         | Kind::CheckpointAside
+        | Kind::CheckpointWriters
+        | Kind::CheckpointPause
         | Kind::Failures
         | Kind::RestartTime
         | Kind::TransportLatency

@@ -64,7 +64,7 @@ storage = "s"
 batch = 8
 cpu_quota = 2.0
 model = { step = "10 ms", jitter = { lognormal = { cv = 0.1 } }, launch = "1 ms" }
-checkpoint = { steps = 5, bytes = "1 MB" }
+checkpoint = { steps = 5, bytes = "1 MB", pause = "1 ms" }
 failures = { mtbf = "10 h", restart = "1 min" }
 loader.pytorch = { workers = 2, decode = "1 ms", delay = "1 ms", worker_kind = "thread", gil = 1.0 }
 "#;

@@ -1,16 +1,21 @@
 //! The verdict in sentences, a line each.
 
 use crate::report::format::{bytes, seconds, share};
-use crate::report::{Cause, Limit, Verdict};
-
-use crate::scenario::Stop;
+use crate::report::{Cause, Limit, Need, OtherJob, Verdict};
+use crate::scenario::{Scenario, Stop};
 
 use super::candidates::{FULL, Subject, is_of_loader};
+use super::checkpoints;
+use super::demand;
+use super::finder::Tried;
 use super::lever::Lever;
 use super::need::{needs, sentence};
+use super::statement::Statement;
 
 /// Maximum number of further limits that are named after the first.
 const MOST_OTHERS: usize = 2;
+/// Maximum number of other jobs that a sentence names.
+const MOST_NAMED: usize = 4;
 
 /// Returns a verdict from the causes of stalls alone; `why` says why no limit was relaxed.
 pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
@@ -22,8 +27,17 @@ pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
     let names: Vec<String> = full().map(|lever| lever.words(subject.scenario)).collect();
     let full_resources = (!names.is_empty())
         .then(|| format!("Full, and on the path of the input of `{job}`: {}.", names.join(", ")));
-    let needs = needs(subject);
-    let all = [Some(finding.to_owned()), full_resources, sentence(subject, &needs)];
+    let demands = match subject.scenario.jobs.len() {
+        1 => demand::of_only_job(subject),
+        _ => demand::Demands::new(),
+    };
+    let needs = needs(subject, &demands);
+    let all = [
+        Some(finding.to_owned()),
+        full_resources,
+        checkpoints::sentence(subject),
+        sentence(subject, &needs),
+    ];
     let said: Vec<String> = all.into_iter().flatten().collect();
     let text = format!("{} (An estimate from what was waited for last: {why}.)", said.join(" "));
     Verdict {
@@ -41,14 +55,10 @@ pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
     }
 }
 
-/// Returns the text of a verdict. `advice` says what to do about each of its limits; `full` names resources that are full and
-/// were not relaxed.
-pub(super) fn paragraph(
-    subject: &Subject,
-    verdict: &Verdict,
-    advice: &[String],
-    full: &[String],
-) -> String {
+/// Returns the text of a verdict.
+pub(super) fn paragraph(statement: &Statement, verdict: &Verdict) -> String {
+    let (subject, advice, full) =
+        (&statement.subject, statement.advice(), statement.full_in_words());
     let mut said = Vec::new();
     said.extend(too_short(subject, verdict));
     match (verdict.limits.first(), advice.first()) {
@@ -62,11 +72,12 @@ pub(super) fn paragraph(
         _ => said.extend(nothing_helps(subject, verdict)),
     }
     let others: Vec<String> =
-        verdict.limits.iter().zip(advice).skip(1).take(MOST_OTHERS).map(other).collect();
+        verdict.limits.iter().zip(&advice).skip(1).take(MOST_OTHERS).map(other).collect();
     if !others.is_empty() {
         said.push(format!("Alone, these would help too: {}.", others.join("; ")));
     }
     said.extend(other_stall(subject, verdict));
+    said.extend(checkpoints::sentence(subject));
     said.extend(sentence(subject, &verdict.needs));
     said.extend(copy_first(subject, verdict));
     if !full.is_empty() && !verdict.limits.is_empty() {
@@ -75,13 +86,70 @@ pub(super) fn paragraph(
             full.join(", ")
         ));
     }
-    if !verdict.not_tried.is_empty() && !verdict.limits.is_empty() {
+    if !verdict.not_tried.is_empty() {
+        let (may, longer) = match verdict.limits.is_empty() {
+            true => ("May help", format!(": {}", longer(subject))),
+            false => ("May help too", String::new()),
+        };
         said.push(format!(
-            "May help too, and not tried within the verdict's budget of events: {}.",
+            "{may}, and not tried within the verdict's budget of events: {}{longer}.",
             verdict.not_tried.join(", ")
         ));
     }
     said.join("\n")
+}
+
+/// Returns the text of a verdict on a further job, in one line.
+pub(super) fn line(statement: &Statement, verdict: &Verdict) -> String {
+    let (subject, advice, full) =
+        (&statement.subject, statement.advice(), statement.full_in_words());
+    let waits = format!("`{}` waits {} of the time", verdict.job, share(subject.waiting()));
+    let why = match (verdict.limits.first(), advice.first()) {
+        (Some(limit), Some(advice)) => format!(
+            " and is limited by {}: with {advice} a step takes {} instead of {}.",
+            limit.name,
+            seconds(limit.after),
+            seconds(limit.before)
+        ),
+        _ if !full.is_empty() => format!("; what it waits for is full: {}.", full.join(", ")),
+        _ => format!("; what would help was not found, and `--job {}` tries more.", verdict.job),
+    };
+    let own: Vec<Need> =
+        verdict.needs.iter().filter(|need| need.by_job.is_empty()).cloned().collect();
+    let more = checkpoints::sentence(subject).into_iter().chain(sentence(subject, &own));
+    std::iter::once(format!("{waits}{why}")).chain(more).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a sentence on the jobs that wait and have no verdict.
+pub(super) fn untold(names: &[String]) -> String {
+    let named: Vec<String> =
+        names.iter().take(MOST_NAMED).map(|name| format!("`{name}`")).collect();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let waits = if names.len() == 1 { "waits" } else { "wait" };
+    format!(" {}{more} {waits} too: `--job NAME` gives the verdict on a job.", named.join(", "))
+}
+
+/// Returns the advice for a trial: for each lever, what to change, and the key of the scenario that sets it.
+pub(super) fn advice(scenario: &Scenario, tried: &Tried) -> String {
+    let each = tried
+        .levers
+        .iter()
+        .map(|lever| format!("{} ({})", lever.advice(scenario, &tried.then), lever.key(scenario)));
+    each.collect::<Vec<_>>().join(" and ")
+}
+
+/// Returns a clause on the other jobs that a relaxed limit makes faster or slower; an empty text if there are none.
+fn on_others(limit: &Limit) -> String {
+    let mut others: Vec<&OtherJob> = limit.others.iter().collect();
+    others.sort_by(|a, b| b.gain.abs().total_cmp(&a.gain.abs()));
+    let each = others.iter().take(MOST_NAMED).map(|other| {
+        let rate = other.before / other.after - 1.0;
+        let which = if rate < 0.0 { "slower" } else { "faster" };
+        format!("`{}` is then {} {which}", other.job, share(rate.abs()))
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { String::new() } else { format!("; {}", each.join(", ")) }
 }
 
 /// Returns what to write for a longer run.
@@ -115,11 +183,12 @@ fn first_limit(job: &str, limit: &Limit, advice: &str) -> [String; 2] {
     [
         format!("`{job}` is limited by {}{together}{next}.", limit.name),
         format!(
-            "With {advice} a step takes {} instead of {} (95 % interval {} to {}).",
+            "With {advice} a step takes {} instead of {} (95 % interval {} to {}){}.",
             seconds(limit.after),
             seconds(limit.before),
             seconds(low),
-            seconds(high)
+            seconds(high),
+            on_others(limit)
         ),
     ]
 }

@@ -144,7 +144,7 @@ fn a_node_group_with_another_gpu_model_has_the_memory_of_that_model() {
     assert_eq!(capacity(p100, 2), Some(32e9));
     assert_eq!(capacity("gpu_speed = 0.5", 3), Some(32e9));
     assert_eq!(capacity("gpu = \"p100-sxm2\", gpu_memory = \"20 GB\"", 3), Some(20e9));
-    assert!(refused(&of(p100, 3, 220)).contains("but a GPU has 16.0 GiB"));
+    assert!(refused(&of(p100, 3, 220)).contains("but a GPU has 17.2 GB"));
     held(&of(p100, 2, 220));
 }
 
@@ -158,11 +158,10 @@ fn a_model_larger_than_gpu_memory_is_refused_with_a_batch_that_fits() {
     };
     let v100 = "gpu = \"v100-sxm2\"";
     let found = refused(&of(v100, "", 256, ""));
-    assert!(found.contains("but a GPU has 16.0 GiB"), "{found}");
+    assert!(found.contains("but a GPU has 17.2 GB") && !found.contains("GiB"), "{found}");
     assert!(found.contains("`model.precision = \"fp16\"`"), "{found}");
     assert!(found.contains("x.toml:19:") && found.contains("job.j.batch"), "{found}");
-    let offered = found.split("at most ").nth(1).and_then(|rest| rest.split(',').next());
-    let offered: u64 = offered.and_then(|number| number.parse().ok()).expect("a batch");
+    let offered = offered_batch(&found).expect("a batch");
     assert!((150..256).contains(&offered), "{offered}");
     assert!(held(&of(v100, "", offered, "")).total <= 16.0 * f64::from(1 << 30));
     assert!(refused(&of(v100, "", offered + 1, "")).contains("GPU memory"));
@@ -173,10 +172,96 @@ fn a_model_larger_than_gpu_memory_is_refused_with_a_batch_that_fits() {
     // Overlapping stages keep several batches in memory.
     let overlapping = of(v100, "", 256, "parallel.pipeline = { stages = 4 }");
     assert!(refused(&overlapping).contains("GPU memory"));
-    // A model that does not fit with any batch.
+}
+
+/// Returns the batch that a message offers.
+fn offered_batch(message: &str) -> Option<u64> {
+    message.split("`batch = ").nth(1)?.split('`').next()?.parse().ok()
+}
+
+/// Eight replicas on each node, of a model that is too large for their GPUs.
+const REPLICAS: &str = "gpu = \"a100-sxm4-40gb\", pcie = \"25 GB/s\", memory = \"1 TB\", \
+                        intra = { kind = \"switch\", bandwidth = \"300 GB/s\" }";
+
+#[test]
+fn an_offered_batch_can_be_divided_among_micro_batches() {
+    // System: two stages of GPT-2 XL and 16 micro-batches of 8 samples; of a batch of 16 samples not even one sample in each
+    // micro-batch is a third of what fits. Expectation: the offered batch is a multiple of 16, and it is accepted; if a single
+    // sample in each micro-batch is too much, the message says that no smaller batch fits.
+    let gpt = "catalogue = \"gpt2-xl\", step = \"1 s\", optimizer = \"adam\"";
+    let of = |batch: u64, micro: u64| {
+        let parallel = format!(
+            "parallel = {{ data.copies_per_node = 4, pipeline = {{ stages = 2, schedule = \"gpipe\", micro_batches = {micro} }} }}"
+        );
+        scenario(REPLICAS, gpt, &parallel).replace("batch = 64", &format!("batch = {batch}"))
+    };
+    let found = refused(&of(128, 2));
+    let offered = offered_batch(&found).expect("a batch");
+    assert_eq!(offered % 2, 0, "{found}");
+    held(&of(offered, 2));
+    assert!(refused(&of(offered + 2, 2)).contains("GPU memory"));
+    let found = refused(&of(128, 32));
+    assert!(offered_batch(&found).is_none() && found.contains("no smaller batch fits"), "{found}");
+}
+
+#[test]
+fn an_offered_global_batch_can_be_divided_among_model_copies() {
+    // System: ResNet-50 on 16 GPUs of 16 GiB with a global batch of 4096. Expectation: the offered batch is a multiple of 16, and
+    // it is accepted.
+    let of = |batch: u64| {
+        scenario("gpu = \"v100-sxm2\"", RESNET, "parallel.data.copies_per_node = 8")
+            .replace("batch = 64", &format!("global_batch = {batch}"))
+    };
+    let found = refused(&of(4096));
+    let offered = found.split("`global_batch = ").nth(1).and_then(|rest| rest.split('`').next());
+    let offered: u64 = offered.and_then(|number| number.parse().ok()).expect("a batch");
+    assert_eq!(offered % 16, 0, "{found}");
+    held(&of(offered));
+    assert!(refused(&of(offered + 16)).contains("GPU memory"));
+}
+
+#[test]
+fn every_change_that_is_offered_for_a_model_too_large_for_its_gpus_is_accepted() {
+    // System: GPT-2 XL with Adam on 16 GPUs of 40 GB; a batch of one sample fits, and ZeRO alone does not help. GPT-3 6.7B, for
+    // which no single change is enough. Expectation: each line that the message offers makes the scenario valid; pairs are offered
+    // only for the second model.
+    let of = |model: &str| {
+        let keys = format!("catalogue = \"{model}\", efficiency = 0.4, optimizer = \"adam\"");
+        scenario(REPLICAS, &keys, "parallel.data.copies_per_node = 8")
+            .replace("batch = 64", "batch = 8")
+            .replace("sample_size = \"100 B\"", "sample_size = \"8 kB\"")
+    };
+    for (model, batch_alone) in [("gpt2-xl", true), ("gpt3-6.7b", false)] {
+        let found = refused(&of(model));
+        let remedy = found.split("help: ").nth(1).expect("a remedy");
+        assert_eq!(!remedy.contains("no smaller batch fits"), batch_alone, "{found}");
+        assert!(!remedy.contains("`parallel.zero.stage = 3` (then"), "{found}");
+        let offers: Vec<&str> = remedy.split(" (then ").collect();
+        assert!(offers.len() > 2, "{found}");
+        for offer in &offers[..offers.len() - 1] {
+            // Every other piece between backticks is `key = value`.
+            let changes = offer.split('`').skip(1).step_by(2).filter(|of| of.contains(" = "));
+            let changes: Vec<(String, &str)> = changes
+                .filter_map(|change| change.split_once(" = "))
+                .map(|(key, value)| (format!("job.j.{key}"), value))
+                .collect();
+            let changes: Vec<_> =
+                changes.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+            assert!(!changes.is_empty(), "{offer}");
+            written(&of(model), &changes);
+        }
+    }
+}
+
+#[test]
+fn a_model_that_no_change_makes_fit_needs_larger_gpus() {
+    // System: GPT-3 6.7B on V100 of 16 GiB with one GPU for each job, no PCIe. Expectation: the message says so, with the memory
+    // that it needs.
     let gpt = "catalogue = \"gpt3-6.7b\", step = \"1 s\"";
-    let found = refused(&scenario(v100, gpt, ""));
-    assert!(!found.contains("a batch of at most") && found.contains("more stages"), "{found}");
+    let text = scenario("gpu = \"v100-sxm2\"", gpt, "").replace("gpus = 8", "gpus = 1");
+    let found = refused(&text.replace("nodes = 2", "nodes = 1"));
+    assert!(found.contains("no other change that was tried is enough"), "{found}");
+    assert!(found.contains("take GPUs with"), "{found}");
 }
 
 #[test]

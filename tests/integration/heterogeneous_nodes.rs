@@ -87,7 +87,7 @@ fn gpu_models_differ_in_peak_flops_supported_precisions_and_memory_size() {
     assert!(found.contains("`v100-sxm2` has no peak rate in bf16"), "{found}");
     let small = wrong(of("v100-sxm2", "gpu_memory = \"100 MB\"", "precision = \"fp32\"", 3));
     let found = small.expect_err("too small");
-    assert!(found.contains("but a GPU has 0.1 GiB"), "{found}");
+    assert!(found.contains("but a GPU has 100 MB"), "{found}");
 }
 
 #[test]

@@ -191,13 +191,13 @@ fn too_many_learners_for_gpu_memory_are_refused_with_the_largest_number_that_fit
     };
     let held = report(&of("2", "\"8 GB\"")).jobs[0].device_memory.expect("known");
     near(held.total, 1e9 + 2.0 * 2.8e9, "two learners");
-    assert!(refused(&of("3", "\"8 GB\"")).contains("at most 2 `parallel.data.learners`"));
+    assert!(refused(&of("3", "\"8 GB\"")).contains("`parallel.data.learners = 2`"));
     let average = ("job.sync.model-averaging.parameters", "\"400 MB\"");
     let averaged = [&of("2", "\"8 GB\"")[..], &[average]].concat();
     let held = report(&averaged).jobs[0].device_memory.expect("known");
     near(held.total, 1e9 + 2.0 * 2.8e9 + 1.2e9, "with what averaging keeps");
     let found = refused(&[&of("2", "\"7 GB\"")[..], &[average]].concat());
-    assert!(found.contains("at most 1 `parallel.data.learners`"), "{found}");
+    assert!(found.contains("`parallel.data.learners = 1`"), "{found}");
     // A tuning policy tries no more learners than fit.
     let auto = report(&of("{ auto = { window = 4 } }", "\"8 GB\"")).jobs.remove(0);
     let tried = auto.learners.expect("learners").tried;

@@ -50,13 +50,13 @@ fn head(text: &str) -> String {
 const USUAL: &str = "replications = 1";
 
 #[test]
-fn step_times_of_the_first_and_later_epochs_are_given_where_caches_make_them_differ() {
+fn the_first_sentence_tells_the_first_epoch_from_later_ones_where_caches_make_them_differ() {
     // System: two epochs from a slow server, of which the second is in the page cache, or is not. Expectation: the first sentence
-    // has both step times only if they differ.
-    let run = |cache: &str| {
+    // has both step times only if they differ, and then its share of computing is that of the second epoch.
+    let run = |cache: &str, warm_up: &str| {
         let place = Place::new();
         let text = format!(
-            "name = \"x\"\nrun = {{ epochs = 2, replications = 1 }}\n\
+            "name = \"x\"\nrun = {{ epochs = 2, replications = 1, warm_up = \"{warm_up}\" }}\n\
              [cluster]\nnodes = 1\nnode = {{ cores = 8, gpus = 1, memory = \"64 GB\", page_cache = {cache} }}\n\
              [storage.s.file-server]\nbandwidth = \"10 MB/s\"\n[dataset.d]\nsamples = 640\nsample_size = \"100 kB\"\n\
              [[job]]\nname = \"j\"\ndataset = \"d\"\nstorage = \"s\"\nbatch = 16\nmodel.step = \"4 ms\"\n\
@@ -64,11 +64,18 @@ fn step_times_of_the_first_and_later_epochs_are_given_where_caches_make_them_dif
         );
         place.write("x.toml", &text);
         let out = place.forebay(&["run", "x.toml", "--verdict", "quick"]).assert().success();
-        String::from_utf8_lossy(&out.get_output().stdout).replace('\n', " ")
+        let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let cached = run("{}");
+    let cached = run("{}", "auto");
     assert!(cached.contains(" in the first epoch and "), "{cached}");
-    let uncached = run("\"none\"");
+    assert!(
+        cached.contains("compute 87.4 % of the time in later epochs, 2.5 % in the first"),
+        "{cached}"
+    );
+    let mixed = "figures are of the first and later ones together";
+    assert!(run("{}", "off").contains(mixed) && !cached.contains(mixed), "{cached}");
+    let uncached = run("\"none\"", "auto");
     assert!(!uncached.contains(" in the first epoch and "), "{uncached}");
 }
 

@@ -1,11 +1,15 @@
 //! The verdict names the bottleneck, and its predicted step time without this limit matches a long run without
 //! it.
 //!
-//! `constructed`: scenarios constructed with one bottleneck; `needs`: amounts that a job needs; `random`: scenarios from a seeded generator,
+//! `checkpoints`: jobs that write checkpoints or fail; `constructed`: scenarios constructed with one bottleneck; `jobs`: several
+//! jobs; `needs`: amounts that a job needs; `next`: the limit behind the first one; `random`: scenarios from a seeded generator,
 //! checked by long runs in which each limit is lifted in turn.
 
+mod checkpoints;
 mod constructed;
+mod jobs;
 mod needs;
+mod next;
 mod random;
 
 use forebay::report::{Outcome, Report, Verdict, summarise};

@@ -1,6 +1,6 @@
 //! Finds the bottleneck: what to change first.
 
-use super::figures::{Bottleneck, JobReport, ResourceReport};
+use super::figures::{Bottleneck, JobReport, Report, ResourceReport};
 use super::format::share;
 use super::{Cause, StallCause};
 use forebay_scenario::{BatchInterval, Job, Operation, Scenario};
@@ -25,8 +25,24 @@ pub(super) fn bottleneck(
     };
     let trained = scenario.jobs.iter().zip(jobs).filter(|(_, job)| !job.figures.is_empty());
     // Of jobs that lose the same time the first one wins.
-    let worst = trained.rev().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
-    let (described, job) = worst;
+    let (described, job) = trained.rev().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    of_job(scenario, (described, job), resources)
+}
+
+/// Makes the report's bottleneck that of job number `job`; without effect if the job has completed no step.
+pub fn choose_job(report: &mut Report, scenario: &Scenario, job: usize) {
+    let (described, of) = (&scenario.jobs[job], &report.jobs[job]);
+    if let Some(found) = of_job(scenario, (described, of), &report.resources) {
+        report.bottleneck = Some(Bottleneck { chosen: true, ..found });
+    }
+}
+
+/// Returns the bottleneck of a job; `None` if it has completed no step.
+fn of_job(
+    scenario: &Scenario,
+    (described, job): (&Job, &JobReport),
+    resources: &[ResourceReport],
+) -> Option<Bottleneck> {
     let total = job.figures.stall.total.mean?;
     let largest = job.figures.stall.largest(ranks(described)).filter(|_| total >= NEGLIGIBLE);
     let Some((of, part)) = largest else {
@@ -50,6 +66,7 @@ pub(super) fn bottleneck(
         share: part,
         text: format!("{found}: {advice}{}.", context.interval_hint(of)),
         finding: found + ".",
+        chosen: false,
     })
 }
 
@@ -77,6 +94,7 @@ fn by_compute(described: &Job, job: &JobReport) -> Bottleneck {
             idle_part(described, job)
         ),
         finding: found + ".",
+        chosen: false,
     }
 }
 

@@ -33,6 +33,9 @@ pub struct Report {
     /// What limits the slowest job, found by lifting its limits one by one; present only if a verdict was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// Short verdicts on other jobs that wait, found in the same way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_verdicts: Vec<Verdict>,
     /// Time at which the last step of all jobs ended [s].
     pub makespan: Figure,
     /// Electrical energy that all nodes used; present only if the scenario gives the nodes' power.
@@ -269,9 +272,21 @@ pub struct RecoveryReport {
     pub checkpoint_time: Figure,
     /// Size of a checkpoint [B].
     pub checkpoint_bytes: Figure,
+    /// Interval between checkpoints; an interval in steps counts with the mean step time [s].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<f64>,
     /// Best interval between checkpoints by the estimate of J. T. Daly (2006), for failures at a constant rate [s].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_interval: Option<f64>,
+    /// Expected share of the time that checkpoints and failures take with `interval`, by Daly's formula.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_cost: Option<f64>,
+    /// The same with `best_interval`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_cost: Option<f64>,
+    /// Why there is no best interval although the job fails, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_best_interval: Option<String>,
 }
 
 /// Electrical energy that all nodes used in the whole run, warm-up included.
@@ -350,4 +365,7 @@ pub struct Bottleneck {
     /// The bottleneck in words, without advice.
     #[serde(skip)]
     pub finding: String,
+    /// Whether the user has chosen the job; otherwise it is the one that loses most time.
+    #[serde(skip)]
+    pub chosen: bool,
 }

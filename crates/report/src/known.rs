@@ -248,7 +248,8 @@ mod tests {
         let remarks = |mtbf, stop| {
             let mut scenario = scenario();
             let when = FailureTimes::Random { mtbf, shape: 1.0 };
-            let failures = Failures { when, restart: 60.0, resume: Resume::Position };
+            let resume = Resume::Position;
+            let failures = Failures { when, restart: 60.0, reads_back: false, resume };
             scenario.jobs[0].failures = Some(failures);
             scenario.run.stop = stop;
             failures_out_of_reach(&scenario)

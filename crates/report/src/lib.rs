@@ -48,6 +48,7 @@ mod verdict;
 mod warnings;
 mod window;
 
+pub use bottleneck::choose_job;
 pub use cause::{Cause, StallCause};
 pub use device_memory::DeviceMemoryReport;
 pub use figures::*;
@@ -59,5 +60,5 @@ pub use parallel::ParallelReport;
 pub use prediction::{Predicted, predict};
 pub use summary::summarise;
 pub use unfinished::Unfinished;
-pub use verdict::{Limit, LongRun, Need, Verdict};
+pub use verdict::{JobNeed, Limit, LongRun, Need, OtherJob, Verdict};
 pub use warnings::of_scenario as remarks;

@@ -81,7 +81,9 @@ pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Opt
     }
     if let Some(best) = of.best_interval {
         line += &format!("; Daly's estimate of the best interval is {}", seconds(best));
+        line += &of.interval.map_or(String::new(), |now| format!(" (now {})", seconds(now)));
     }
+    line += &of.no_best_interval.as_ref().map_or(String::new(), |why| format!("; {why}"));
     Some(line + ".")
 }
 

@@ -1,6 +1,7 @@
 //! What failures and checkpoints cost, and how often checkpoints are worth writing.
 
 use super::figures::RecoveryReport;
+use super::format::seconds;
 use super::sample::over_replications;
 use super::window::ratio;
 use super::{JobOutcome, RecoveryOutcome};
@@ -8,8 +9,13 @@ use forebay_engine::stats::mean;
 use forebay_model::law::RecoveryLaw;
 use forebay_scenario::{Every, FailureTimes, Job};
 
-/// Returns the cost of failures and checkpoints of a job, from its copies, grouped by replication; `None` if they are not simulated.
-pub(super) fn recovery(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<RecoveryReport> {
+/// Returns the cost of failures and checkpoints of a job, from its copies, grouped by replication; `None` if they are not
+/// simulated. `step` is the job's mean step time [s].
+pub(super) fn recovery(
+    job: &Job,
+    copies: &[Vec<&JobOutcome>],
+    step: Option<f64>,
+) -> Option<RecoveryReport> {
     let figure = |of: fn(&RecoveryOutcome) -> Option<f64>| {
         let one = |copies: &Vec<&JobOutcome>| {
             let each = copies.iter().filter_map(|copy| of(copy.recovery.as_ref()?));
@@ -20,6 +26,15 @@ pub(super) fn recovery(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Recover
     let failures = figure(|of| Some(of.failures as f64));
     failures.mean?;
     let writing = figure(|of| ratio(of.writing_seconds, of.checkpoints as f64));
+    let interval = interval(job, step);
+    let law = writing.mean.map(|writing| law(job, writing));
+    let (law, why) = match law {
+        Some(Ok(law)) => (Some(law), None),
+        Some(Err(why)) => (None, why),
+        None => (None, None),
+    };
+    let best = law.map(|law| law.best_interval()).filter(|best| *best > 0.0);
+    let cost = |interval: Option<f64>| Some(1.0 - 1.0 / law?.expected_time(1.0, interval?));
     Some(RecoveryReport {
         failures,
         lost: figure(|of| Some(of.lost_seconds)),
@@ -27,22 +42,38 @@ pub(super) fn recovery(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Recover
         checkpoints: figure(|of| Some(of.checkpoints as f64)),
         checkpoint_time: writing,
         checkpoint_bytes: figure(|of| ratio(of.written, of.checkpoints as f64)),
-        best_interval: writing.mean.and_then(|writing| best_interval(job, writing)),
+        interval,
+        best_interval: best,
+        interval_cost: cost(interval),
+        best_cost: cost(best),
+        no_best_interval: why,
     })
 }
 
-/// Returns the best interval by Daly's estimate for checkpoints that take `writing` [s] to write [s]; `None` unless failures come
-/// at a constant rate and checkpoints are written at intervals of time.
-fn best_interval(job: &Job, writing: f64) -> Option<f64> {
-    let FailureTimes::Random { mtbf, shape } = job.failures.as_ref()?.when else { return None };
-    let checkpoint = job.checkpoint.as_ref()?;
-    if shape != 1.0 || !matches!(checkpoint.every, Every::Seconds(_)) {
-        return None;
+/// Returns the interval between checkpoints [s]; `None` if none are written.
+fn interval(job: &Job, step: Option<f64>) -> Option<f64> {
+    match job.checkpoint.as_ref()?.every {
+        Every::Seconds(seconds) => Some(seconds),
+        Every::Steps(steps) => Some(steps as f64 * step?),
     }
-    let law = RecoveryLaw {
-        mtbf: mtbf / f64::from(job.failing_nodes()),
-        checkpoint: if checkpoint.asynchronous { checkpoint.pause } else { writing },
-        restart: 0.0,
+}
+
+/// Returns the law of a job that fails and whose checkpoints take `writing` [s] to write. Without such a law, returns why, in
+/// words; `None` if the job does not fail or writes no checkpoints.
+fn law(job: &Job, writing: f64) -> Result<RecoveryLaw, Option<String>> {
+    let (failures, checkpoint) = job.failures.as_ref().zip(job.checkpoint.as_ref()).ok_or(None)?;
+    let FailureTimes::Random { mtbf, shape: 1.0 } = failures.when else {
+        let why = "Daly's estimate of the best interval holds only for failures at a constant rate";
+        return Err(Some(why.to_owned()));
     };
-    Some(law.best_interval()).filter(|interval| *interval > 0.0)
+    let pause = if checkpoint.asynchronous { checkpoint.pause } else { writing };
+    if pause <= 0.0 {
+        return Err(Some(format!(
+            "training waits for no checkpoint, so the shorter the interval, the less work is lost; it is bounded only by \
+             the {} that a checkpoint takes to write",
+            seconds(writing)
+        )));
+    }
+    let mtbf = mtbf / f64::from(job.failing_nodes());
+    Ok(RecoveryLaw { mtbf, checkpoint: pause, restart: failures.restart })
 }

@@ -38,6 +38,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         replications: outcomes.len(),
         bottleneck: bottleneck(scenario, &jobs, &resources),
         verdict: None,
+        other_verdicts: Vec::new(),
         jobs,
         resources,
         makespan: over_replications(&outcomes.iter().map(|o| o.makespan).collect::<Vec<_>>()),
@@ -89,6 +90,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let start = copies.first().and_then(|copies| copies.first());
     let weakest = scenario.cluster.weakest(scenario.nodes_of(job));
     let figures = behind.figures(dataset);
+    let step_time = figures.step_time.mean;
     let trained = epochs::trained(copies.iter().flatten().copied(), dataset);
     // Samples that pad the last batches of ranks do not count as a further epoch.
     let epochs = match scenario.stop_of(described) {
@@ -126,7 +128,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         parallel: parallel(described, &copies),
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &measured),
         sync: sync(described, &copies),
-        recovery: recovery(described, &copies),
+        recovery: recovery(described, &copies, step_time),
         queue: queue(&copies, &behind, described),
         series: start
             .map(|copy| series(copy, end(copy, scenario.stop_of(described))))

@@ -28,6 +28,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     for line in report.bottleneck.iter().flat_map(|of| of.text.lines()) {
         page.paragraph(line, "", Style::Plain);
     }
+    for line in report.other_verdicts.iter().flat_map(|of| of.text.lines()) {
+        page.paragraph(line, "", Style::Plain);
+    }
     page.blank();
     page.table(jobs_table(&report.jobs));
     page.paragraph(&jobs_legend(&report.jobs), "  ", Style::Dim);
@@ -118,21 +121,26 @@ fn answer(report: &Report) -> String {
     let Some(job) = named else {
         return format!("{}: no step was completed.", report.scenario);
     };
-    let figures = &job.figures;
-    let at_work = shown(figures.accelerator_utilisation.mean, share);
-    let step = by_epoch(job).unwrap_or_else(|| written(job, &figures.step_time, Quantity::Seconds));
+    let epochs = epochs_apart(job);
+    let figures = epochs.map_or(&job.figures, |[_, later]| later);
+    let computing = |of: &JobFigures| shown(of.accelerator_utilisation.mean, share);
+    let (mut at_work, mut step) =
+        (computing(figures) + " of the time", written(job, &figures.step_time, Quantity::Seconds));
+    if let Some([first, later]) = epochs {
+        let time = |of: &JobFigures| with_error(&of.step_time, Quantity::Seconds);
+        at_work += &format!(" in later epochs, {} in the first", computing(first));
+        step = format!("{} in the first epoch and {} in later ones", time(first), time(later));
+    }
     let trainers = job.trainers();
-    let others = match report.jobs.len() {
-        1 => "",
-        _ => ", the job that loses most,",
+    let others = match worst.is_some_and(|of| of.chosen) || report.jobs.len() == 1 {
+        true => "",
+        false => ", the job that loses most,",
     };
-    let state = match standing(job) {
-        Standing::Busy => format!("keeps its {trainers} busy: they compute {at_work} of the time"),
-        Standing::Starving => format!("starves: its {trainers} compute {at_work} of the time"),
+    let state = match standing(figures) {
+        Standing::Busy => format!("keeps its {trainers} busy: they compute {at_work}"),
+        Standing::Starving => format!("starves: its {trainers} compute {at_work}"),
         Standing::Waiting => {
-            format!(
-                "has input in time, and its {trainers} still compute only {at_work} of the time"
-            )
+            format!("has input in time, and its {trainers} still compute only {at_work}")
         }
     };
     format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
@@ -141,13 +149,11 @@ fn answer(report: &Report) -> String {
 /// Minimum relative difference of the step times in the first epoch and in later ones at which both are given.
 const APART: f64 = 0.05;
 
-/// Returns the step times in the first epoch and in later epochs, if caches make them differ; otherwise `None`.
-fn by_epoch(job: &JobReport) -> Option<String> {
-    let (first, later) = (job.first_epoch.as_ref()?, job.later_epochs.as_ref()?);
-    let [before, after] = [first, later].map(|figures| figures.step_time.mean);
-    let differ = (before? / after? - 1.0).abs() > APART;
-    let step = |figures: &JobFigures| with_error(&figures.step_time, Quantity::Seconds);
-    differ.then(|| format!("{} in the first epoch and {} in later ones", step(first), step(later)))
+/// Returns the figures of the first epoch and of later epochs, if caches make their step times differ; otherwise `None`.
+fn epochs_apart(job: &JobReport) -> Option<[&JobFigures; 2]> {
+    let epochs = [job.first_epoch.as_ref()?, job.later_epochs.as_ref()?];
+    let [before, after] = epochs.map(|figures| figures.step_time.mean);
+    ((before? / after? - 1.0).abs() > APART).then_some(epochs)
 }
 
 /// Minimum share of time that trainers must spend computing to count as busy.
@@ -162,8 +168,7 @@ enum Standing {
     Waiting,
 }
 
-fn standing(job: &JobReport) -> Standing {
-    let figures = &job.figures;
+fn standing(figures: &JobFigures) -> Standing {
     if figures.accelerator_utilisation.mean.is_some_and(|share| share >= BUSY) {
         return Standing::Busy;
     }
@@ -272,6 +277,12 @@ fn jobs_legend(jobs: &[JobReport]) -> String {
     }
     if repeats(jobs) {
         text += "; new/s: samples that this epoch had not trained on";
+    }
+    let mixed = |job: &JobReport| {
+        epochs_apart(job).is_some_and(|[_, later]| later.steps.mean < job.figures.steps.mean)
+    };
+    if jobs.iter().any(mixed) {
+        text += "; where epochs differ, figures are of the first and later ones together";
     }
     text + "; computing: share of time that GPUs or other trainers compute."
 }

@@ -20,8 +20,8 @@ pub struct Verdict {
     pub uncertain: Vec<String>,
     /// Names of the limits that may help but were not lifted, because the budget for short runs was exhausted.
     pub not_tried: Vec<String>,
-    /// Resources that would be too small if the job never waited for input, the scarcest first. Empty if other jobs or background
-    /// loads may use the same resources, or if nodes fail: then the run does not show how much of them the job needs.
+    /// Resources that would be too small if jobs never waited for input, the scarcest first. Empty beside background loads, if
+    /// nodes fail, or if jobs begin after others: then the run does not show how much of them the job needs.
     pub needs: Vec<Need>,
     /// Calendar events and flow completions of the short runs.
     pub events: u64,
@@ -67,6 +67,24 @@ pub struct Limit {
     pub gain_interval: [f64; 2],
     /// What limits the job once this limit is lifted.
     pub next: Option<String>,
+    /// Other jobs whose steps take a different time once this limit is lifted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherJob>,
+}
+
+/// Effect of lifting a limit of one job on another job.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct OtherJob {
+    /// Name of the other job.
+    pub job: String,
+    /// Its step time in the long run with the limit in place [s].
+    pub before: f64,
+    /// Its step time with the limit lifted [s].
+    pub after: f64,
+    /// Share of its step time that lifting the limit saves; negative if its steps take longer.
+    pub gain: f64,
+    /// Confidence interval of `gain`.
+    pub gain_interval: [f64; 2],
 }
 
 /// A resource that would be too small if the job never waited for input.
@@ -81,6 +99,18 @@ pub struct Need {
     /// Capacity of one resource now.
     pub capacity: f64,
     /// Minimum capacity of one resource with which the job never waits for input: the load of each sample now, times the samples
-    /// per second that the trainers take when they do not wait.
+    /// per second that the trainers take when they do not wait. If jobs share the resource, the sum over all of them.
+    pub needed: f64,
+    /// Parts of the jobs that share the resource, the largest first; empty if the job does not share it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_job: Vec<JobNeed>,
+}
+
+/// Use of a shared resource by a job that never waits for input.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct JobNeed {
+    /// Name of the job.
+    pub job: String,
+    /// Use of one resource, in the unit of the need.
     pub needed: f64,
 }

@@ -10,6 +10,7 @@ mod decoded;
 mod device_memory;
 mod efficiency;
 mod fidelity;
+mod fitting;
 mod goal;
 mod gpu;
 mod gradients;

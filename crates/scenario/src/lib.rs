@@ -26,6 +26,7 @@ mod document;
 mod fault;
 mod field;
 mod file;
+mod fitting;
 mod idle;
 pub mod job;
 pub mod layout;

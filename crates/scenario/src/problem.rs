@@ -2,6 +2,7 @@
 
 use super::assumed::Assumed;
 use super::document::{Document, NodeId, ROOT};
+use super::fitting::TooLarge;
 use super::value::Override;
 use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
 use forebay_model::input::{cut_words, unsafe_to_show};
@@ -200,6 +201,7 @@ pub(super) struct Log {
     more: Cell<usize>,
     remarks: RefCell<Vec<String>>,
     assumed: RefCell<Vec<Assumed>>,
+    too_large: RefCell<Vec<TooLarge>>,
 }
 
 /// A problem at a document node, or in another file that the node names.
@@ -255,6 +257,21 @@ impl Log {
     /// Returns and removes the defaults that were recorded.
     pub(super) fn take_assumed(&self) -> Vec<Assumed> {
         self.assumed.take()
+    }
+
+    /// Records a job whose model does not fit into GPU memory. It becomes a problem once it is known which changes help.
+    pub(super) fn too_large(&self, job: TooLarge) {
+        self.too_large.borrow_mut().push(job);
+    }
+
+    /// Returns and removes the jobs whose models do not fit into GPU memory.
+    pub(super) fn take_too_large(&self) -> Vec<TooLarge> {
+        self.too_large.take()
+    }
+
+    /// Returns the number of problems that have been recorded.
+    pub(super) fn number(&self) -> usize {
+        self.found.borrow().len() + self.more.get()
     }
 
     /// Returns whether `key` was suggested for an unknown key of `table`.

@@ -90,24 +90,12 @@ impl ScenarioFile {
     ) -> Result<Scenario, Problems> {
         let document = self.changed(overrides);
         let log = Log::default();
-        let named = match reading.profile {
-            Some(_) => None,
-            None => self.named_profile(&document, &log),
-        };
-        let unread = named.as_ref().is_some_and(Option::is_none);
-        let named = named.flatten();
-        self.check_overrides(&document, overrides, &log);
-        document.old_names().for_each(|remark| log.remark(remark.clone()));
-        let check = Check {
-            document: &document,
-            log: &log,
-            directory: &self.directory,
-            values: &self.values,
-            profile: reading.profile.or(named.as_deref()),
-            // Values that an unreadable profile would have given are not reported as missing.
-            lenient: reading.live || unread,
-        };
-        let scenario = read(&document, &log).and_then(|settings| settings.resolve(check));
+        let scenario = self.examine((&document, overrides), reading, &log);
+        let problems = log.number();
+        for job in log.take_too_large() {
+            let remedy = self.remedy(&job, (&document, overrides), reading, problems);
+            log.value(job.at, &job.what, remedy);
+        }
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
         let remarks = log.take_remarks();
         // The defaults of a scenario that is refused are not needed.
@@ -135,6 +123,35 @@ impl ScenarioFile {
                 Err(Problem::new(&self.name, what, "report this as a bug of forebay").into())
             }
         }
+    }
+}
+
+impl ScenarioFile {
+    /// Reads a document and records its problems; returns the scenario if nothing is missing.
+    pub(super) fn examine(
+        &self,
+        (document, overrides): (&Document, &[Override]),
+        reading: Reading<'_>,
+        log: &Log,
+    ) -> Option<Scenario> {
+        let named = match reading.profile {
+            Some(_) => None,
+            None => self.named_profile(document, log),
+        };
+        let unread = named.as_ref().is_some_and(Option::is_none);
+        let named = named.flatten();
+        self.check_overrides(document, overrides, log);
+        document.old_names().for_each(|remark| log.remark(remark.clone()));
+        let check = Check {
+            document,
+            log,
+            directory: &self.directory,
+            values: &self.values,
+            profile: reading.profile.or(named.as_deref()),
+            // Values that an unreadable profile would have given are not reported as missing.
+            lenient: reading.live || unread,
+        };
+        read(document, log).and_then(|settings| settings.resolve(check))
     }
 }
 

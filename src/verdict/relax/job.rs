@@ -2,6 +2,7 @@
 
 use crate::scenario::{
     Every, FailureTimes, Job, Operation, Order, Replaced, ServerPlace, Stage, StageGraph, Sync,
+    Writers,
 };
 
 use super::FACTOR;
@@ -28,9 +29,12 @@ pub(super) fn lift(job: &mut Job, kind: Kind) {
             }
         }
         Kind::Balance => balance(job),
-        Kind::CheckpointInterval | Kind::CheckpointAside | Kind::Failures | Kind::RestartTime => {
-            lift_recovery(job, kind)
-        }
+        Kind::Failures | Kind::RestartTime => lift_failures(job, kind),
+        Kind::CheckpointInterval
+        | Kind::CheckpointOften
+        | Kind::CheckpointAside
+        | Kind::CheckpointWriters
+        | Kind::CheckpointPause => lift_checkpoint(job, kind),
         Kind::Lock
         | Kind::Workers
         | Kind::Decode
@@ -55,22 +59,33 @@ fn balance(job: &mut Job) {
     }
 }
 
-fn lift_recovery(job: &mut Job, kind: Kind) {
-    match (kind, &mut job.checkpoint, &mut job.failures) {
-        (Kind::CheckpointInterval, Some(checkpoint), _) => {
-            checkpoint.every = match checkpoint.every {
-                Every::Seconds(seconds) => Every::Seconds(seconds * FACTOR),
-                Every::Steps(steps) => Every::Steps(steps.saturating_mul(2)),
-            };
-        }
-        (Kind::CheckpointAside, Some(checkpoint), _) => checkpoint.asynchronous = true,
-        (Kind::Failures, _, Some(failures)) => {
-            if let FailureTimes::Random { mtbf, .. } = &mut failures.when {
-                *mtbf *= FACTOR;
-            }
-        }
-        (Kind::RestartTime, _, Some(failures)) => failures.restart /= FACTOR,
+fn lift_failures(job: &mut Job, kind: Kind) {
+    let Some(failures) = &mut job.failures else { return };
+    match (kind, &mut failures.when) {
+        (Kind::RestartTime, _) => failures.restart /= FACTOR,
+        (_, FailureTimes::Random { mtbf, .. }) => *mtbf *= FACTOR,
+        (_, FailureTimes::At(_)) => {}
+    }
+}
+
+fn lift_checkpoint(job: &mut Job, kind: Kind) {
+    let several = job.has_copies_of_state();
+    let Some(checkpoint) = &mut job.checkpoint else { return };
+    match kind {
+        Kind::CheckpointInterval => checkpoint.every = stretched(checkpoint.every, FACTOR),
+        Kind::CheckpointOften => checkpoint.every = stretched(checkpoint.every, 1.0 / FACTOR),
+        Kind::CheckpointAside => checkpoint.asynchronous = true,
+        Kind::CheckpointWriters if several => checkpoint.writers = Writers::Each,
+        Kind::CheckpointPause => checkpoint.pause /= FACTOR,
         _ => {}
+    }
+}
+
+/// Returns the time or the number of steps between checkpoints, multiplied by `times`.
+fn stretched(every: Every, times: f64) -> Every {
+    match every {
+        Every::Seconds(seconds) => Every::Seconds(seconds * times),
+        Every::Steps(steps) => Every::Steps(((steps as f64 * times) as u64).max(1)),
     }
 }
 

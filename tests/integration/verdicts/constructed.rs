@@ -36,7 +36,7 @@ decode = { gamma = { mean = "200 us", cv = 0.3 } }
 "#;
 
 /// Four ranks on two nodes with data in memory.
-const RANKS: &str = r#"
+pub(super) const RANKS: &str = r#"
 name = "ranks"
 [run]
 steps = 200

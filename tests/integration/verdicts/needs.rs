@@ -91,16 +91,17 @@ fn the_reported_resource_need_is_just_enough_to_end_waits_for_input() {
 }
 
 #[test]
-fn resource_needs_are_not_reported_for_jobs_with_shared_resources_or_failures() {
-    // System: too little bandwidth, beside nothing, a background load, a second job, and failures. Expectation: only a job that is
-    // alone has needs, because resources do not tell their users apart.
+fn resource_needs_are_not_reported_beside_background_loads_failures_or_jobs_that_begin_later() {
+    // System: too little bandwidth, beside nothing, a background load, failures, and a job that begins when this one has ended.
+    // Expectation: only the job that is alone has needs.
     let small = ("storage.s.file-server.bandwidth", "\"60 MB/s\"");
     let load = r#"[{ name = "b", storage = "s", streams = { streams = 1 } }]"#;
     let failures = r#"{ mtbf = "1 h", restart = "1 s" }"#;
     assert!(!found(&[small]).0.needs.is_empty());
     assert_eq!(found(&[small, ("background", load)]).0.needs, []);
     assert_eq!(found(&[small, ("job.failures", failures)]).0.needs, []);
-    let second = INPUT.split("[[job]]").nth(1).expect("a job").replace("\"j\"", "\"k\"");
+    let second = INPUT.split("[[job]]").nth(1).expect("a job");
+    let second = second.replace("name = \"j\"", "name = \"k\"\nafter = [\"j\"]");
     let both = format!("{}[[job]]{second}", INPUT.replace("nodes = 1", "nodes = 2"));
     assert_eq!(judged(&written(&both, &[small])).1.needs, []);
 }

@@ -6,6 +6,7 @@ use super::{Device, Job, Parallelism, Pipeline, Schedule};
 use crate::Node;
 use crate::check::Check;
 use crate::field::Field;
+use crate::fitting::{TooLarge, size};
 use crate::number::{Amount, Positive};
 use forebay_model::catalogue::Precision;
 use forebay_model::device_memory::{Footprint, Optimizer, Portion, Spread, Training, portions};
@@ -131,11 +132,6 @@ fn of_stages(chunks: &[Portion], stages: usize) -> Vec<Portion> {
     all
 }
 
-/// Converts bytes to GiB.
-fn gib(bytes: f64) -> f64 {
-    bytes / f64::from(1 << 30)
-}
-
 impl Rules<'_> {
     /// Moves the part of the model that does not fit into GPU memory to the nodes' memory, if `model.out_of_core` is
     /// true.
@@ -159,29 +155,22 @@ impl Rules<'_> {
         let written = self.settings.model.get();
         let precision = written.map_or_else(Precision::default, ModelSettings::precision);
         let what = format!(
-            "`{}` needs {:.1} GiB of GPU memory in {} ({:.1} GiB of them activations), but a GPU has {:.1} GiB",
+            "`{}` needs {} of GPU memory in {} ({} of them activations), but a GPU has {}",
             job.name,
-            gib(full.total()),
+            size(full.total()),
             precision.name(),
-            gib(full.activations),
-            gib(capacity)
+            size(full.activations),
+            size(capacity)
         );
-        let fewer = match largest_number(job, capacity) {
-            0 => String::new(),
-            learners => format!("at most {learners} `parallel.data.learners`, "),
-        };
-        let smaller = match largest_batch(job, capacity) {
-            0 => String::new(),
-            batch => format!("a batch of at most {batch}, "),
-        };
-        let single = precision.bytes() > 2.0;
-        let half = if single { "`model.precision = \"fp16\"`, " } else { "" };
-        let remedy = format!(
-            "write {fewer}{smaller}{half}more stages or `micro_batches` in `parallel.pipeline`, ranks in \
-             `parallel.tensor` or `parallel.expert`, `parallel.zero.stage`, `model.out_of_core = true`, or more \
-             `cluster.node.gpu_memory`"
-        );
-        self.check.wrong(at, what, remedy);
+        self.check.log.too_large(TooLarge {
+            at,
+            job: self.at,
+            what,
+            batches: self.smaller_batches(job, capacity),
+            kinds: self.other_changes(job, capacity),
+            least_batch: self.least_batch(job),
+            needed: full.total(),
+        });
     }
 
     /// Remarks that `gpu_memory` has no effect on a model whose memory is not known.
@@ -194,32 +183,4 @@ impl Rules<'_> {
             ));
         }
     }
-}
-
-/// Returns the largest number of learners whose footprint is at most `capacity`; 0 if not even one fits, or if the job
-/// has only one.
-fn largest_number(job: &Job, capacity: f64) -> u32 {
-    let (Some(all), most) = (job.footprint(), f64::from(job.learners.most)) else { return 0 };
-    let one = Footprint {
-        parameters: all.parameters / most,
-        gradients: all.gradients / most,
-        optimizer: all.optimizer / most,
-        activations: all.activations / most,
-        averaging: 0.0,
-        workspace: all.workspace,
-    };
-    if job.learners.most == 1 { 0 } else { one.most_learners(all.averaging > 0.0, capacity) }
-}
-
-/// Returns the largest batch whose footprint is at most `capacity` on every stage; 0 if no smaller batch than the job's
-/// fits.
-#[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
-fn largest_batch(job: &Job, capacity: f64) -> u64 {
-    let of = |held: &Footprint| {
-        let left = capacity - (held.total() - held.activations);
-        let sample = held.activations / job.batch.max(1) as f64;
-        if left < 0.0 { 0.0 } else { (left / sample).floor() }
-    };
-    let least = job.footprints.iter().map(of).fold(f64::INFINITY, f64::min);
-    if least < job.batch as f64 { least as u64 } else { 0 }
 }

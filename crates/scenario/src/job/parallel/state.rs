@@ -51,7 +51,7 @@ impl Job {
 
     /// Returns whether it matters which model copies write a checkpoint: the model copies are on several nodes, and
     /// some of them hold the same state.
-    pub(crate) fn has_copies_of_state(&self) -> bool {
+    pub fn has_copies_of_state(&self) -> bool {
         let several = self.ranks() > self.expert_ranks();
         let alike = |state: &State| state.whole > 0.0 || (several && state.experts > 0.0);
         let alike = |of: &Parallelism| self.states(of).iter().any(alike);

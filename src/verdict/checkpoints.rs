@@ -1,0 +1,98 @@
+//! Checkpoints and failures: the levers that shorten waits for them, and what they cost.
+
+use crate::report::format::{seconds, share};
+use crate::report::{Cause, RecoveryReport};
+use crate::scenario::{Checkpoint, Job, Scenario, Writers};
+
+use super::candidates::Subject;
+use super::lever::{Kind, Lever};
+
+/// Minimum share of a job's time that checkpoints or failures must take to be mentioned.
+const MENTIONED: f64 = 0.005;
+
+/// Returns the levers that shorten waits for the checkpoints of job number `at`, the likeliest first: training on while they
+/// are written; the tightest limit of the bytes' way to the storage; then all others.
+pub(super) fn levers(scenario: &Scenario, at: usize) -> Vec<Lever> {
+    let job = &scenario.jobs[at];
+    let Some(checkpoint) = &job.checkpoint else { return Vec::new() };
+    let mut limits = write_limits(scenario, job, checkpoint);
+    limits.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let of_job = |kind| Lever { kind, at };
+    let of_storage = |(kind, _): &(Kind, f64)| match kind {
+        Kind::Nic | Kind::StorageNic => of_job(*kind),
+        _ => Lever { kind: *kind, at: checkpoint.storage },
+    };
+    let rest = [Kind::CheckpointPause, Kind::CheckpointWriters, Kind::CheckpointInterval];
+    let limits = limits.iter().map(of_storage);
+    [of_job(Kind::CheckpointAside)].into_iter().chain(limits).chain(rest.map(of_job)).collect()
+}
+
+/// Returns the limits of the rate at which a checkpoint is written, with their rates [B/s].
+fn write_limits(scenario: &Scenario, job: &Job, checkpoint: &Checkpoint) -> Vec<(Kind, f64)> {
+    let (storage, cluster) = (&scenario.storage[checkpoint.storage], &scenario.cluster);
+    let path = &storage.path;
+    let writers = match checkpoint.writers {
+        Writers::First => job.nodes_per_copy(),
+        Writers::Each => job.nodes,
+    };
+    let writers = f64::from(writers.max(1));
+    let at_storage = if path.is_remote() { 1.0 } else { writers };
+    let mut limits = vec![(Kind::PerStream, path.per_stream * writers)];
+    limits.push(match storage.tier.and_then(|tier| tier.write) {
+        Some(rate) => (Kind::TierWrite, rate * at_storage),
+        None => (Kind::Bandwidth, path.bandwidth.most() * at_storage),
+    });
+    if let Some(targets) = path.targets {
+        let used = f64::from(targets.number).min(f64::from(targets.stripe_count) * writers);
+        let rate = targets.bandwidth * used;
+        limits.extend([(Kind::Stripes, rate), (Kind::Targets, rate)]);
+    }
+    if path.is_remote() {
+        limits.push(match cluster.storage_nic {
+            Some(nic) => (Kind::StorageNic, nic * writers),
+            None => (Kind::Nic, cluster.nic * writers),
+        });
+    }
+    limits
+}
+
+/// Returns a sentence on what checkpoints and failures cost a job, and on how the interval between checkpoints compares with
+/// the best one; `None` if they take hardly any time.
+pub(super) fn sentence(subject: &Subject) -> Option<String> {
+    let job = &subject.shown().name;
+    let [writing, failing] = [Cause::Checkpoint, Cause::Fault].map(|cause| subject.share(cause));
+    let cost = match (writing >= MENTIONED, failing >= MENTIONED) {
+        (false, false) => return None,
+        (true, false) => format!("Checkpoints cost `{job}` {} of its time", share(writing)),
+        (false, true) => format!("Failures cost `{job}` {} of its time", share(failing)),
+        (true, true) => format!(
+            "Checkpoints cost `{job}` {} of its time, and failures {}",
+            share(writing),
+            share(failing)
+        ),
+    };
+    let interval = subject.shown().recovery.as_ref().and_then(interval);
+    Some(interval.map_or(format!("{cost}."), |interval| format!("{cost}; {interval}.")))
+}
+
+/// Returns a clause on the interval between checkpoints and the best one; `None` if nothing is known of the best.
+fn interval(of: &RecoveryReport) -> Option<String> {
+    let (now, best) = (of.interval?, of.best_interval.as_ref());
+    let Some(best) = best else {
+        return of.no_best_interval.clone();
+    };
+    let costs = of.interval_cost.zip(of.best_cost);
+    let costs = costs.map(|(now, best)| [share(now), share(best)]);
+    Some(match costs {
+        Some([cost, least]) if cost != least => format!(
+            "by Daly's formula an interval of {} costs {cost}, and the best one, {}, {least}",
+            seconds(now),
+            seconds(*best)
+        ),
+        _ => format!(
+            "its interval of {} is about as good as the best by Daly's formula, {}",
+            seconds(now),
+            seconds(*best)
+        ),
+    })
+}

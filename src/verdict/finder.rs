@@ -1,0 +1,294 @@
+//! Searches for the bottleneck of a job: relaxes the candidates one after the other.
+
+use crate::report::{Outcome, RecoveryOutcome, summarise};
+use crate::scenario::Scenario;
+use std::sync::Arc;
+
+use super::candidates::{Candidate, FULL, Subject};
+use super::course::LongRate;
+use super::lever::Lever;
+use super::reference::{Effect, Reference, recovery_of};
+use super::relax;
+use super::trial::{Plan, Trials};
+use super::{AT_ONCE, SHORT_OF, TELLING, WAITING, WORTH};
+
+/// Minimum number of failures in a short run that shows what a lever against failures saves: they come at random times.
+const FEWEST_FAILURES: u64 = 10;
+/// Minimum number of checkpoints in a short run in which a lever without effect counts as tried.
+const FEWEST_CHECKPOINTS: u64 = 2;
+
+/// Levers that are relaxed together.
+#[derive(Debug, Clone)]
+struct Trial {
+    levers: Vec<Lever>,
+    /// Whether they take effect only at times, so that the short run should have full length.
+    rare: bool,
+}
+
+impl Trial {
+    fn of(candidate: &Candidate) -> Trial {
+        Trial { levers: vec![candidate.lever], rare: candidate.rare }
+    }
+
+    /// Returns the levers `first` together with a candidate.
+    fn beyond(first: &[Lever], candidate: &Candidate) -> Trial {
+        Trial { levers: [first, &[candidate.lever]].concat(), rare: candidate.rare }
+    }
+
+    /// Returns the minimum number of steps of a short run that shows the effect, if the levers take effect only at times.
+    fn least_steps(&self, reference: &Reference) -> Option<usize> {
+        if !self.rare {
+            return None;
+        }
+        let all = reference.recovery();
+        let of_failures = self.levers.iter().any(|lever| lever.is_of_failures());
+        Some(match of_failures {
+            true => reference.steps_with(FEWEST_FAILURES, all.failures),
+            false if self.levers.iter().any(|lever| lever.is_rare()) => 0,
+            false => reference.steps_with(FEWEST_CHECKPOINTS, all.checkpoints),
+        })
+    }
+
+    /// Returns whether the limit has occurred often enough in a short run to show its effect.
+    fn is_shown(&self, effect: &Effect, of: &RecoveryOutcome) -> bool {
+        match self.levers.iter().any(|lever| lever.is_of_failures()) {
+            true => of.failures >= FEWEST_FAILURES,
+            false => of.checkpoints >= FEWEST_CHECKPOINTS || !effect.is_none(),
+        }
+    }
+}
+
+/// A trial of one or more levers, and its effect on a job.
+#[derive(Clone)]
+pub(super) struct Tried {
+    pub(super) levers: Vec<Lever>,
+    pub(super) effect: Effect,
+    pub(super) then: Arc<Scenario>,
+    pub(super) outcome: Arc<Outcome>,
+}
+
+impl Tried {
+    /// Returns the key for sorting levers that help: the gain times the smallest weight of the trial's levers.
+    fn rank(&self) -> f64 {
+        let weight = self.levers.iter().map(|lever| lever.weight()).fold(1.0, f64::min);
+        self.effect.gain * weight
+    }
+
+    /// Returns whether the trial helps: the whole interval of its gain is above the reporting threshold.
+    pub(super) fn helps(&self) -> bool {
+        self.effect.gain_interval[0] > WORTH
+    }
+
+    /// Returns whether the trial may help, but the interval of its gain is too wide to decide.
+    pub(super) fn is_uncertain(&self) -> bool {
+        !self.helps() && self.effect.gain_interval[1] > TELLING
+    }
+
+    /// Returns the same trial with its effect on the job of another base run; `None` if the short run has too few steps of it.
+    pub(super) fn seen_from(&self, reference: &Reference) -> Option<Tried> {
+        let effect = reference.effect_of(&self.then, &self.outcome)?;
+        Some(Tried { effect, ..self.clone() })
+    }
+}
+
+/// Result of a search.
+pub(super) struct Found {
+    pub(super) now: LongRate,
+    /// The trials, the most helpful first.
+    pub(super) tried: Vec<Tried>,
+    /// Candidates about which the short runs say nothing.
+    pub(super) skipped: Vec<Candidate>,
+}
+
+impl Found {
+    /// Returns the trials that help, the most helpful first.
+    pub(super) fn good(&self) -> impl Iterator<Item = &Tried> {
+        self.tried.iter().filter(|tried| tried.helps())
+    }
+}
+
+pub(super) struct Finder<'t, 'a> {
+    pub(super) trials: &'t mut Trials<'a>,
+}
+
+impl<'a> Finder<'_, 'a> {
+    fn subject(&self) -> Subject<'a> {
+        self.trials.reference.subject
+    }
+
+    /// Searches for the bottleneck; `known` are the effects of earlier trials on this job, which count
+    /// if their levers are candidates. `None` if the run is too short.
+    pub(super) fn search(&mut self, known: Vec<Tried>) -> Option<Found> {
+        let now = self.trials.reference.long_rate()?;
+        let candidates = self.subject().candidates(now.draining || self.flatters(&now));
+        let is_candidate = |tried: &Tried| candidates.iter().any(|of| tried.levers == [of.lever]);
+        let mut tried: Vec<Tried> = known.into_iter().filter(is_candidate).collect();
+        let is_known =
+            |candidate: &&Candidate| tried.iter().any(|of| of.levers == [candidate.lever]);
+        let rest: Vec<Candidate> =
+            candidates.iter().filter(|candidate| !is_known(candidate)).copied().collect();
+        let mut skipped: Vec<Candidate> = Vec::new();
+        let mut rest = &rest[..];
+        if saves_more(&tried, rest) {
+            self.trials.binding_found();
+        }
+        while !rest.is_empty() {
+            let fair = self.trials.fair(rest.len());
+            let (some, others) = rest.split_at(rest.len().min(AT_ONCE));
+            let alone: Vec<Trial> = some.iter().map(Trial::of).collect();
+            for (candidate, found) in some.iter().zip(self.lift(&alone, fair)) {
+                match found {
+                    Some(found) => tried.push(found),
+                    None => skipped.push(*candidate),
+                }
+            }
+            if saves_more(&tried, others) {
+                self.trials.binding_found();
+            }
+            rest = others;
+        }
+        let waits = 1.0 - now.computing >= WAITING;
+        if !tried.iter().any(Tried::helps) && (waits || tried.is_empty()) {
+            skipped = self.last_resort(&candidates, &mut tried);
+        }
+        if !tried.iter().any(Tried::helps) && waits && candidates.len() > 1 {
+            let pair = Trial::beyond(&[candidates[0].lever], &candidates[1]);
+            tried.extend(self.lift(&[pair], self.trials.left()).into_iter().flatten());
+        }
+        tried.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
+        let skipped = unsettled(&candidates, &tried, skipped);
+        Some(Found { now, tried, skipped })
+    }
+
+    /// Relaxes the candidates that were not `tried`, or whose effect is uncertain, one after the other until one helps. Such a
+    /// run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the candidates that
+    /// could not be relaxed.
+    fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
+        self.trials.spare_nothing(tried.is_empty());
+        let mut skipped = Vec::new();
+        for candidate in candidates {
+            let alone = [Trial::of(candidate)];
+            let earlier = tried.iter().position(|tried| tried.levers == alone[0].levers);
+            if earlier.is_some_and(|at| !tried[at].is_uncertain()) {
+                continue;
+            }
+            let found = if tried.iter().any(Tried::helps) {
+                None
+            } else {
+                self.lift(&alone, self.trials.left()).pop().flatten()
+            };
+            match (found, earlier) {
+                (Some(found), Some(at)) => tried[at] = found,
+                (Some(found), None) => tried.push(found),
+                (None, Some(_)) => {}
+                (None, None) => skipped.push(*candidate),
+            }
+        }
+        skipped
+    }
+
+    /// Makes each trial in a short run of at most `most_events` events. A trial that needs more events gets as many as the
+    /// shortest run needs, if the budget has them.
+    fn lift(&mut self, each: &[Trial], most_events: u64) -> Vec<Option<Tried>> {
+        let reference = &self.trials.reference;
+        let least: Vec<_> = each.iter().map(|trial| trial.least_steps(reference)).collect();
+        let fair_plan = |(trial, least): (&Trial, &Option<usize>)| {
+            self.trials.plan(self.lifted(&trial.levers)?, *least, most_events)
+        };
+        let fair: Vec<_> = each.iter().zip(&least).map(fair_plan).collect();
+        let too_long: Vec<bool> = fair.iter().map(Option::is_none).collect();
+        let mut found = self.run(each, fair);
+        for (at, trial) in each.iter().enumerate().filter(|(at, _)| too_long[*at]) {
+            let shortest = |then| self.trials.shortest_plan(then, least[at]);
+            let shortest = self.lifted(&trial.levers).and_then(shortest);
+            found[at] = self.run(std::slice::from_ref(trial), vec![shortest]).pop().flatten();
+        }
+        found
+    }
+
+    /// Returns the scenario with all of these levers relaxed; `None` if one of them makes no difference.
+    fn lifted(&self, levers: &[Lever]) -> Option<Arc<Scenario>> {
+        let mut then = self.subject().scenario.clone();
+        for lever in levers {
+            then = relax::relaxed(&then, *lever)?;
+        }
+        Some(Arc::new(then))
+    }
+
+    fn run(&mut self, each: &[Trial], plans: Vec<Option<Plan>>) -> Vec<Option<Tried>> {
+        let found = self.trials.run(&plans);
+        let job = self.subject().job;
+        let tried = |((trial, plan), found): ((&Trial, Option<Plan>), _)| {
+            let (plan, (effect, outcome)): (Plan, (Effect, Outcome)) = plan.zip(found)?;
+            // A rare limit may not have occurred in the short run, so the run says nothing about it.
+            let absent = trial.rare && !trial.is_shown(&effect, &recovery_of(&outcome, job));
+            let levers = trial.levers.clone();
+            (!absent).then(|| Tried { levers, effect, then: plan.then, outcome: Arc::new(outcome) })
+        };
+        each.iter().zip(plans).zip(found).map(tried).collect()
+    }
+
+    /// Returns the limit behind a trial that helps, in words: what helps most once its levers are relaxed, found by short runs
+    /// of that scenario. If these are too expensive, or none of them helps, returns the most promising candidate that was not
+    /// tried.
+    pub(super) fn next(&mut self, first: &Tried) -> Option<String> {
+        let outcomes = std::slice::from_ref(&*first.outcome);
+        let report = summarise(&first.then, outcomes, 0.0);
+        let job = self.subject().job;
+        let relieved = Subject { scenario: &first.then, report: &report, job };
+        // What was doubled may still be the limit.
+        let likely = relieved.candidates(false);
+        self.trials.look_beyond();
+        let mut found: Vec<(Candidate, Tried)> = Vec::new();
+        let mut untried = Vec::new();
+        for some in likely.chunks(AT_ONCE) {
+            let both: Vec<Trial> = some.iter().map(|of| Trial::beyond(&first.levers, of)).collect();
+            let fair = self.trials.fair(likely.len());
+            for (of, tried) in some.iter().zip(self.lift(&both, fair)) {
+                match tried {
+                    Some(tried) => found.push((*of, tried)),
+                    None => untried.push(*of),
+                }
+            }
+        }
+        let gained = |tried: &Tried| (first.effect.after - tried.effect.after) / first.effect.after;
+        let worth = found.iter().filter(|(_, tried)| gained(tried) > WORTH);
+        // Half of the work saves at least as much as twice the resource that does it, so it is named only if it saves much more.
+        let rank = |(of, tried): &&(Candidate, Tried)| gained(tried) * of.lever.weight().powi(2);
+        let best = worth.max_by(|a, b| rank(a).total_cmp(&rank(b))).map(|(of, _)| of);
+        let doubled = |of: &&Candidate| first.levers.contains(&of.lever) && of.used < FULL;
+        let next = best.or_else(|| untried.iter().find(|of| !doubled(of)))?;
+        let still = if first.levers.contains(&next.lever) { "still " } else { "" };
+        Some(format!("{still}{}", next.lever.words(&first.then)))
+    }
+
+    /// Returns whether the steps in the run's own figures are faster than steps can be in the long run.
+    pub(super) fn flatters(&self, now: &LongRate) -> bool {
+        let shown = self.subject().shown().figures.step_time.mean;
+        shown.is_some_and(|shown| shown < (1.0 - SHORT_OF) * now.step)
+    }
+}
+
+/// Returns whether the best trial so far saves more than the largest estimated saving (promise) of the remaining candidates.
+fn saves_more(tried: &[Tried], others: &[Candidate]) -> bool {
+    let most = tried.iter().filter(|tried| tried.helps()).map(|tried| tried.effect.gain);
+    let promised = others.iter().map(|candidate| candidate.promise).fold(0.0, f64::max);
+    most.fold(0.0, f64::max) > promised
+}
+
+/// Returns the candidates about which the short runs say nothing: the skipped ones and, if nothing helps, full resources whose
+/// effect is uncertain.
+fn unsettled(
+    candidates: &[Candidate],
+    tried: &[Tried],
+    mut skipped: Vec<Candidate>,
+) -> Vec<Candidate> {
+    if !tried.iter().any(Tried::helps) {
+        let uncertain = |of: &&Candidate| {
+            let lifted = |tried: &&Tried| tried.levers == [of.lever];
+            of.used >= FULL && tried.iter().find(lifted).is_some_and(Tried::is_uncertain)
+        };
+        skipped.extend(candidates.iter().filter(uncertain));
+    }
+    skipped
+}

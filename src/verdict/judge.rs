@@ -1,0 +1,140 @@
+//! Finds the verdict on a job, and short verdicts on other jobs that wait.
+
+use crate::report::{Need, Outcome, Verdict};
+use std::sync::atomic::AtomicBool;
+
+use super::candidates::Subject;
+use super::demand::{self, Demands};
+use super::finder::{Finder, Found, Tried};
+use super::need::needs;
+use super::reference::Reference;
+use super::statement::Statement;
+use super::trial::{Budget, Trials, further_budgets};
+use super::{WAITING, words};
+
+/// Maximum number of other jobs that get a verdict.
+const MOST_OTHERS: usize = 3;
+
+/// A run whose jobs are judged.
+pub(super) struct Judge<'a> {
+    trials: Trials<'a>,
+    /// Base runs of the other jobs, those that lose most time first.
+    others: Vec<Reference<'a>>,
+    /// Events of one replication.
+    one: u64,
+    stop: Option<&'a AtomicBool>,
+}
+
+impl<'a> Judge<'a> {
+    /// Returns the judge of a job; `None` if the job has completed no step.
+    pub(super) fn new(
+        subject: Subject<'a>,
+        outcomes: &'a [Outcome],
+        stop: Option<&'a AtomicBool>,
+    ) -> Option<Judge<'a>> {
+        let base = outcomes.first()?;
+        let reference = Reference::new(subject, base)?;
+        let others = (0..subject.scenario.jobs.len()).filter(|job| *job != subject.job);
+        let others = others.filter_map(|job| Reference::new(Subject { job, ..subject }, base));
+        let mut others: Vec<Reference> = others.collect();
+        others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));
+        let trials = Trials::new(reference, Budget::from_outcomes(outcomes), stop);
+        Some(Judge { trials, others, one: base.events, stop })
+    }
+
+    /// Returns the verdict and, if `with_others`, short verdicts on other jobs that wait. `None` if the run is too short.
+    pub(super) fn judge(mut self, with_others: bool) -> Option<Vec<Verdict>> {
+        let mut finder = Finder { trials: &mut self.trials };
+        let found = finder.search(Vec::new())?;
+        let next = found.good().next().cloned().and_then(|first| finder.next(&first));
+        let flatters = finder.flatters(&found.now);
+        let (budget, alone) = further_budgets(self.one, self.trials.spent());
+        let (demands, alone) = self.demands(alone);
+        let reference = &self.trials.reference;
+        let statement = Statement {
+            subject: reference.subject,
+            found: &found,
+            flatters,
+            next,
+            needs: needs(&reference.subject, &demands),
+            others: &self.others,
+            events: self.trials.spent() + alone,
+        };
+        let mut verdict = statement.verdict();
+        verdict.text = words::paragraph(&statement, &verdict);
+        verdict.text = said_of(reference, &verdict);
+        let mut all = vec![verdict];
+        if with_others {
+            all.extend(self.on_others(&found.tried, budget, &demands));
+        }
+        Some(all)
+    }
+
+    /// Returns short verdicts on other jobs that wait. The trials of the first verdict count for them too; further ones take at
+    /// most `budget` events, all together.
+    fn on_others(self, tried: &[Tried], budget: u64, demands: &Demands) -> Vec<Verdict> {
+        let waits = |of: &Reference| of.subject.waiting() >= WAITING;
+        let waiting: Vec<Reference> = self.others.into_iter().filter(waits).collect();
+        let rest: Vec<String> =
+            waiting.iter().skip(MOST_OTHERS).map(|of| of.subject.shown().name.clone()).collect();
+        let each = budget / waiting.len().clamp(1, MOST_OTHERS) as u64;
+        let mut all: Vec<Verdict> = Vec::new();
+        for reference in waiting.into_iter().take(MOST_OTHERS) {
+            let subject = reference.subject;
+            let known = tried.iter().filter_map(|tried| tried.seen_from(&reference)).collect();
+            let mut trials = Trials::new(reference, Budget::fixed(each), self.stop);
+            let mut finder = Finder { trials: &mut trials };
+            let Some(found) = finder.search(known) else { continue };
+            let flatters = finder.flatters(&found.now);
+            let needs = needs(&subject, demands);
+            let mut verdict = short(subject, (&found, flatters), needs, trials.spent());
+            verdict.text = said_of(&trials.reference, &verdict);
+            all.push(verdict);
+        }
+        if let Some(last) = all.last_mut().filter(|_| !rest.is_empty()) {
+            last.text += &words::untold(&rest);
+        }
+        all
+    }
+
+    /// Returns how much of each resource each job would use if it never waited, and the events that it took to find out. If there
+    /// are several jobs and one of them waits, each is simulated alone; all these runs take at most `budget` events.
+    fn demands(&self, budget: u64) -> (Demands, u64) {
+        let first = &self.trials.reference;
+        if self.others.is_empty() {
+            return (demand::of_only_job(&first.subject), 0);
+        }
+        let all: Vec<&Reference> = std::iter::once(first).chain(&self.others).collect();
+        if all.iter().all(|of| of.subject.waiting() < WAITING) {
+            return (Demands::new(), 0);
+        }
+        demand::of_jobs(&all, budget, self.stop)
+    }
+}
+
+/// Returns the text of a verdict with a word on the part of the run that it is about, if the run's own figures may include other
+/// parts: short runs are compared after caches are warm, and while no other job has ended.
+fn said_of(reference: &Reference, verdict: &Verdict) -> String {
+    let when = match (reference.outlasts_first_epoch(), reference.together().is_some()) {
+        _ if verdict.limits.is_empty() => "",
+        (true, _) => "Once the first epoch is over: ",
+        (false, true) => "While all jobs run: ",
+        (false, false) => "",
+    };
+    let first = reference.subject.first_epoch().filter(|_| reference.outlasts_first_epoch());
+    let first = first.map_or(String::new(), |first| format!("\n{first}"));
+    format!("{when}{}{first}", verdict.text)
+}
+
+/// Returns a verdict with a text of one line.
+fn short(
+    subject: Subject,
+    (found, flatters): (&Found, bool),
+    needs: Vec<Need>,
+    events: u64,
+) -> Verdict {
+    let statement = Statement { subject, found, flatters, next: None, needs, others: &[], events };
+    let mut verdict = statement.verdict();
+    verdict.text = words::line(&statement, &verdict);
+    verdict
+}

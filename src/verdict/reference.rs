@@ -1,0 +1,371 @@
+//! The base run of a job: the run itself, with which short runs are compared.
+
+use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
+use crate::scenario::{Job, Scenario, Stop};
+use crate::stats::{mean, mser5, t_interval};
+use std::ops::Range;
+
+use super::candidates::Subject;
+use super::course::{Course, LongRate, ROUNDS};
+use super::{TELLING, WORTH};
+
+/// A step of a run with a relaxed limit is estimated to take at most this many times the events of a step of the base run.
+const MORE_EVENTS: f64 = 1.4;
+/// Factor for scenarios with other jobs, in which a short run ends after a fixed simulated time. In this time, the base run made
+/// the number of compared steps divided by this factor. The short run completes all compared steps if the relaxed limit makes
+/// steps faster by this factor.
+const FASTER: f64 = 1.2;
+/// Minimum number of steps that are compared.
+const FEWEST: usize = 3;
+/// Number of cycles of workers that are compared, if the budget allows.
+const CYCLES: usize = 12;
+/// Minimum and maximum of the number of steps that are compared, if the budget allows, to reveal a difference of [`TELL_APART`].
+const ENOUGH: [usize; 2] = [30, 240];
+/// Target for the half-width of the step time's interval, relative to the step time: as many steps are compared as reach it.
+const TELL_APART: f64 = 0.01;
+/// Minimum number of batch means (means over successive steps) for an interval of paired differences.
+const FEWEST_PAIRS: usize = 4;
+/// Minimum number of pairs of batch means to fit the slope of a line: step times of the short run against those of the base run.
+const FEWEST_FOR_SLOPE: usize = 6;
+/// Deviation of a mean that may be due to chance [half-widths of its interval].
+const CHANCE: f64 = 2.0;
+/// Number of cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
+const FILLING: usize = 2;
+
+/// Effect of a relaxed limit on a job's steps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effect {
+    /// Step time with the limit relaxed [s].
+    pub(super) after: f64,
+    pub(super) after_interval: [f64; 2],
+    /// Share of the step time that is saved.
+    pub(super) gain: f64,
+    pub(super) gain_interval: [f64; 2],
+}
+
+impl Effect {
+    /// Returns whether step times are exactly the same.
+    pub(super) fn is_none(&self) -> bool {
+        self.gain_interval.iter().all(|end| end.abs() < 1e-9)
+    }
+}
+
+/// The base run of a job.
+pub(super) struct Reference<'a> {
+    pub(super) subject: Subject<'a>,
+    base: &'a Outcome,
+    course: Course<'a>,
+    /// Index of the first step that counts.
+    first: usize,
+}
+
+impl<'a> Reference<'a> {
+    /// Returns the base run of a job; `None` if the job has no step in it.
+    pub(super) fn new(subject: Subject<'a>, base: &'a Outcome) -> Option<Reference<'a>> {
+        let course = Course::new(&subject.scenario.jobs[subject.job], subject.job, base)?;
+        let reference = Reference { subject, base, course, first: 0 };
+        Some(Reference { first: reference.first_that_counts(), ..reference })
+    }
+
+    /// Returns the long-run step time that the base run shows.
+    pub(super) fn long_rate(&self) -> Option<LongRate> {
+        let stretch = self.first..self.last();
+        self.course.long_rate(self.input_from(), whole(stretch, self.course.cycle()))
+    }
+
+    /// Returns the index of the first step that counts. From this step on, caches are warm, buffers are filled, and step times
+    /// are stationary.
+    fn first_that_counts(&self) -> usize {
+        let last = self.last();
+        if self.outlasts_first_epoch() {
+            let samples = self.subject.scenario.samples_of_epoch(self.described());
+            return self.course.first_epoch(samples);
+        }
+        let cycle = self.course.cycle();
+        let level = mser5(&self.course.step_times(0..last)).values;
+        let most = (last / 10).min((4 * cycle).max(ENOUGH[1]));
+        cycle.max(most.min((FILLING * cycle).max(level))).max(1).min(last / 2)
+    }
+
+    /// Returns the index of the first step from which the rate of filling buffers is measured.
+    fn input_from(&self) -> usize {
+        if self.outlasts_first_epoch() { self.first } else { 0 }
+    }
+
+    /// Returns whether the run goes on after a first epoch that differs from later ones because caches are cold.
+    pub(super) fn outlasts_first_epoch(&self) -> bool {
+        let samples = self.subject.scenario.samples_of_epoch(self.described());
+        self.keeps() && self.course.first_epoch(samples) + FEWEST <= self.last()
+    }
+
+    /// Returns the end (exclusive) of the range of steps that count.
+    fn last(&self) -> usize {
+        let (steps, input) =
+            (self.together().unwrap_or(self.course.steps()), self.course.end_of_input());
+        match self.stop_of_job() {
+            Stop::Epochs(_) if input * 2 >= steps => input,
+            Stop::Duration(_) | Stop::Known { .. } | Stop::Steps(_) | Stop::Epochs(_) => steps,
+        }
+    }
+
+    /// Returns the number of steps that end before another job ends, which leaves the cluster to the rest. `None` if no other job
+    /// ends earlier, or if these are not at least half of the steps.
+    pub(super) fn together(&self) -> Option<usize> {
+        let others = self.base.jobs.iter().filter(|copy| copy.job != self.subject.job);
+        let ends = others.filter_map(|copy| Some(copy.steps.last()?.end));
+        let steps = self.course.steps_by(ends.fold(f64::INFINITY, f64::min));
+        let all = self.course.steps();
+        (steps + FEWEST < all && steps * 2 >= all).then_some(steps)
+    }
+
+    fn stop_of_job(&self) -> Stop {
+        self.subject.scenario.stop_of(self.described())
+    }
+
+    fn described(&self) -> &'a Job {
+        &self.subject.scenario.jobs[self.subject.job]
+    }
+
+    /// Returns whether later reads of the same data may be faster, because a cache keeps the data.
+    fn keeps(&self) -> bool {
+        let storage = &self.subject.scenario.storage[self.described().reads_from()];
+        let through = self.subject.scenario.cluster.node.page_cache.is_some();
+        through && storage.passes_page_cache()
+            || storage.cache.is_some()
+            || self.described().decoded_cache.is_some()
+    }
+
+    /// Returns the length of a cycle [steps] with the workers of the scenario `then`: from one item of a worker to its next.
+    pub(super) fn cycle_of(&self, then: &Scenario) -> usize {
+        let job = self.subject.job;
+        let workers = |scenario: &Scenario| {
+            scenario.jobs[job].loader.stages.first().map_or(1, |stage| stage.workers)
+        };
+        let times = workers(then) / workers(self.subject.scenario).max(1);
+        self.course.cycle() * times.max(1) as usize
+    }
+
+    /// Returns how long the job should run alone to show what each sample loads [s], and the minimum number of steps. In this
+    /// time, the base run has made at least as many steps, and as many as it has in all if caches make epochs differ.
+    pub(super) fn time_alone(&self) -> (f64, usize) {
+        let (cycle, last) = (self.course.cycle(), self.last());
+        let least = self.fewest(cycle);
+        let enough = (self.first + ENOUGH[0].max(CYCLES * cycle)).max(least);
+        let (steps, least) = match self.outlasts_first_epoch() {
+            true => (last, last),
+            false => (enough.min(last), least.min(last)),
+        };
+        (self.course.time_of(steps) - self.described().start, least)
+    }
+
+    /// Returns the number of steps in which `number` failures or checkpoints are to be expected, `of` which the base run has so many;
+    /// at most all steps.
+    pub(super) fn steps_with(&self, number: u64, of: u64) -> usize {
+        let last = self.last();
+        let steps = (self.course.steps() as f64 * (number as f64 + 0.5) / of.max(1) as f64).ceil();
+        (steps as usize).min(last)
+    }
+
+    /// Returns the failures and checkpoints of all copies of the job in the base run.
+    pub(super) fn recovery(&self) -> RecoveryOutcome {
+        recovery_of(self.base, self.subject.job)
+    }
+
+    /// Estimates the number of events of a short run that compares `steps` steps: the events that the base run took for the same
+    /// simulated time. Events are not proportional to time: caches or buffers fill, storage may be slow for a while, and some
+    /// jobs end before others.
+    pub(super) fn events(&self, steps: usize) -> f64 {
+        let until = self.course.time_of(self.length(steps));
+        let by_then = |copy: &JobOutcome| {
+            let at = copy.steps.partition_point(|step| step.end < until);
+            copy.steps.get(at).map(|step| step.events)
+        };
+        let jobs = &self.base.jobs;
+        let all = jobs.iter().filter_map(|copy| copy.steps.last()).map(|step| step.events).max();
+        match (jobs.iter().filter_map(by_then).min(), all) {
+            (Some(soonest), Some(all)) if all > 0 => {
+                soonest as f64 / all as f64 * self.base.events as f64
+            }
+            _ => self.base.events as f64,
+        }
+    }
+
+    /// Returns the number of steps of an affordable short run, with cycles of `cycle` steps; `None` if even the minimum number of
+    /// steps takes more than `most_events`.
+    pub(super) fn affordable(
+        &self,
+        most_events: u64,
+        cycle: usize,
+        rare: Option<usize>,
+    ) -> Option<usize> {
+        let (first, last) = (self.first, self.last());
+        let enough = first + (CYCLES * cycle).max(self.telling());
+        let wanted = if rare.is_some() { last } else { last.min(enough) };
+        let least = self.fewest(cycle).max(rare.unwrap_or(0));
+        // Binary search is possible, because longer runs take more events.
+        let within = |budget: f64| {
+            let (mut low, mut high) = (least, wanted + 1);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if self.events(middle) <= budget { low = middle + 1 } else { high = middle }
+            }
+            (low > least).then(|| low - 1)
+        };
+        let budget = most_events as f64;
+        within(budget / MORE_EVENTS).or_else(|| (self.events(least) <= budget).then_some(least))
+    }
+
+    /// Returns the minimum number of steps of a short run with cycles of `cycle` steps.
+    pub(super) fn fewest(&self, cycle: usize) -> usize {
+        let rounds = self.input_from() + ROUNDS * cycle + 1;
+        (self.first + cycle.max(FEWEST)).max(rounds).min(self.last())
+    }
+
+    /// Returns the number of steps that reveals a difference of [`TELL_APART`], from the variation of the base run's steps.
+    fn telling(&self) -> usize {
+        let stretch = self.first..self.last();
+        let batches = self.course.batches(stretch.clone(), self.course.cycle());
+        let wide =
+            t_interval(&batches).zip(mean(&batches)).filter(|_| batches.len() >= FEWEST_PAIRS);
+        let Some(([low, high], step)) = wide else { return ENOUGH[1] };
+        // Half-widths are inversely proportional to the root of the number of steps.
+        let times = ((high - low) / 2.0 / step / TELL_APART).powi(2);
+        ((stretch.len() as f64 * times) as usize).clamp(ENOUGH[0], ENOUGH[1])
+    }
+
+    /// Returns the length [steps of the base run] of a short run that compares `steps` steps.
+    fn length(&self, steps: usize) -> usize {
+        let steps = if self.is_alone() { steps } else { (steps as f64 / FASTER).ceil() as usize };
+        steps.max(self.fewest(self.course.cycle())).max(1)
+    }
+
+    /// Returns whether this is the only job. Other jobs would have to go on until it ends.
+    fn is_alone(&self) -> bool {
+        self.subject.scenario.jobs.len() == 1
+    }
+
+    /// Returns the scenario cut to `steps` steps. With other jobs, the scenario is cut to the time that the base run took for
+    /// these steps.
+    pub(super) fn shortened(&self, then: &Scenario, steps: usize) -> Scenario {
+        let mut short = then.clone();
+        // If a job starts when others have ended, all jobs keep their length.
+        if short.jobs.iter().all(|job| job.after.is_empty()) {
+            let length = self.length(steps);
+            let by_time = Stop::Duration(self.course.time_of(length));
+            short.run.stop = if self.is_alone() { Stop::Steps(length as u64) } else { by_time };
+            for (index, job) in short.jobs.iter_mut().enumerate() {
+                // Other jobs keep their own ends. The examined job loses its end, so that it does not run out of input.
+                job.stop = (index != self.subject.job).then(|| then.stop_of(job));
+            }
+        }
+        short
+    }
+
+    /// Returns the effect of a changed scenario on the job, from the outcome of a short run; `None` if too few steps were
+    /// completed.
+    pub(super) fn effect_of(&self, then: &Scenario, outcome: &Outcome) -> Option<Effect> {
+        let job = self.subject.job;
+        self.effect(&Course::new(&then.jobs[job], job, outcome)?)
+    }
+
+    /// Returns the effect of the relaxed limit in the long run, extrapolated from the compared steps. The compared steps may be
+    /// faster than the average step, by chance or because caches hold their samples. `None` if too few steps were completed.
+    fn effect(&self, then: &Course) -> Option<Effect> {
+        // A batch mean covers whole cycles of both runs: more workers have longer cycles.
+        let (cycle, first) = (self.course.cycle().max(then.cycle()), self.first);
+        let end = then.steps();
+        if end < first + FEWEST.min(self.last() - first) {
+            return None;
+        }
+        let after = then.long_rate(self.input_from(), whole(first..end, then.cycle()))?;
+        let both = whole(first..end.min(self.last()), cycle);
+        let now = self.course.long_rate(self.input_from(), both.clone())?;
+        let long = self.long_rate().unwrap_or_else(|| now.clone());
+        let pairs = if after.draining || now.draining {
+            Vec::new()
+        } else {
+            let (now, after) =
+                (self.course.batches(both.clone(), cycle), then.batches(both, cycle));
+            now.into_iter().zip(after).collect()
+        };
+        // The base run is a control variate (Law, *Simulation Modeling and Analysis*, section 11.4) if its compared steps
+        // differ from its average by chance. If they differ by more, such as before a fault or in a cold cache, the waits of
+        // the short run are assumed to differ by the same ratio.
+        let waits = |of: &LongRate| of.step * (1.0 - of.computing);
+        let chance = (now.interval[1] - now.interval[0]) / 2.0 * CHANCE;
+        let most = after.step / now.step;
+        // Compared steps without waits say nothing if the waits come later.
+        let unhindered = waits(&now) <= WORTH * long.step;
+        if unhindered && long.step - now.step > chance.max(TELLING * long.step) {
+            return None;
+        }
+        let alike = match waits(&now) {
+            none if none <= 0.0 => 0.0,
+            now => (waits(&after) / now).clamp(0.0, most),
+        };
+        let known = slope(&pairs).filter(|_| (long.step - now.step).abs() <= chance);
+        let slope = known.map_or(alike, |slope| slope.clamp(0.0, most));
+        // No step takes less time than the accelerators compute.
+        let compute = after.computing * after.step;
+        let lasting =
+            |short: f64, now: f64| (short + slope * (long.step - now)).max(short.min(compute));
+        let step = lasting(after.step, now.step);
+        let gain = |after: f64| 1.0 - after / long.step;
+        let saved: Vec<f64> =
+            pairs.iter().map(|(now, after)| gain(lasting(*after, *now))).collect();
+        let apart =
+            [1.0 - after.interval[1] / now.interval[0], 1.0 - after.interval[0] / now.interval[1]];
+        // Variation of the base run that the short run does not share makes the gain uncertain, too.
+        let own = (step / long.step - slope).abs() * self.half_width() / long.step;
+        let paired = t_interval(&saved).filter(|_| saved.len() >= FEWEST_PAIRS);
+        let paired = paired.map(|[low, high]| {
+            let half = ((high - low) / 2.0).hypot(own);
+            [(low + high) / 2.0 - half, (low + high) / 2.0 + half]
+        });
+        Some(Effect {
+            after: step,
+            after_interval: after.interval.map(|end| end * step / after.step),
+            gain: gain(step),
+            gain_interval: paired.unwrap_or(apart),
+        })
+    }
+
+    /// Returns the half-width of the interval of the base run's step time [s]; 0 if the run is too short for an interval.
+    fn half_width(&self) -> f64 {
+        let batches = self.course.batches(self.first..self.last(), self.course.cycle());
+        let interval = t_interval(&batches).filter(|_| batches.len() >= FEWEST_PAIRS);
+        interval.map_or(0.0, |[low, high]| (high - low) / 2.0)
+    }
+}
+
+/// Returns the failures and checkpoints of all copies of a job in a run.
+pub(super) fn recovery_of(outcome: &Outcome, job: usize) -> RecoveryOutcome {
+    let copies = outcome.jobs.iter().filter(|copy| copy.job == job);
+    copies.filter_map(|copy| copy.recovery).fold(RecoveryOutcome::default(), |sum, of| {
+        RecoveryOutcome {
+            failures: sum.failures + of.failures,
+            checkpoints: sum.checkpoints + of.checkpoints,
+            ..sum
+        }
+    })
+}
+
+/// Returns the slope of a least-squares line through the pairs, of second values over first values; `None` for too few pairs or
+/// if the first values do not vary.
+fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    let (x, y) = (x / n, y / n);
+    let (xx, xy) = pairs.iter().fold((0.0, 0.0), |(xx, xy), pair| {
+        (xx + (pair.0 - x).powi(2), xy + (pair.0 - x) * (pair.1 - y))
+    });
+    // Less variation is only rounding.
+    let varies = xx > n * (1e-9 * x).powi(2);
+    (pairs.len() >= FEWEST_FOR_SLOPE && varies).then(|| xy / xx)
+}
+
+/// Returns the last part of a range that consists of whole cycles; the whole range if it is shorter than a cycle.
+fn whole(stretch: Range<usize>, cycle: usize) -> Range<usize> {
+    let cycles = stretch.len() / cycle.max(1);
+    if cycles == 0 { stretch } else { stretch.end - cycles * cycle..stretch.end }
+}
