@@ -235,12 +235,6 @@ fn invalid_exchange_settings_are_refused_and_ineffective_settings_reported() {
             "",
             "does not support `allgather`",
         ),
-        (
-            "",
-            "[job.sync.allreduce]\ngradients",
-            "accumulation = 2\n[job.sync.reduce-broadcast]\nparameters",
-            "remove `accumulation`",
-        ),
     ] {
         let found = wrong(keys, from, to);
         assert!(found.contains(what), "{keys} {to}: {found}");

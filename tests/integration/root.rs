@@ -383,3 +383,16 @@ fn per_layer_broadcast_and_reduce_are_hidden_on_8_nodes_but_not_on_64_nodes() {
     assert!(exposed("64", layers) > exposed("64", "{}") + 0.03);
     assert!(exposed("64", "{ broadcast = \"flat\", reduce = \"flat\" }") > 0.9);
 }
+
+#[test]
+fn a_root_broadcasts_and_reduces_once_for_the_steps_whose_gradients_are_added_up() {
+    // System: eight ranks that add up the gradients of three steps; six steps. Expectation: two exchanges, each of which takes
+    // as long as that of single steps; the first step after an exchange waits for the parameters.
+    let text = root(8, 1, &by("ring", "update = \"2 ms\""));
+    let exchange = beside(&text);
+    for (accumulation, exchanges) in [("1", 6.0), ("2", 3.0), ("3", 2.0), ("6", 1.0)] {
+        let changes = [("job.accumulation", accumulation), ("run.steps", "6")];
+        let job = simulate(&written(&text, &changes)).jobs.remove(0);
+        near(job.steps[5].end, 0.6 + exchanges * exchange, accumulation);
+    }
+}

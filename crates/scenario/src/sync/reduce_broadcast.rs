@@ -81,7 +81,6 @@ impl ReduceBroadcastSettings {
         self.remark(check, of);
         let gradients = self.sent().gradients(check, at, of)?;
         transport::refuse_profile(&self.transport, check);
-        self.refuse_accumulation(check, at, of);
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         let reduction = self.chosen(Operation::Reduce, &self.reduce).reduction(check, at);
         let broadcast = self.chosen(Operation::Broadcast, &self.broadcast).reduction(check, at)?;
@@ -91,15 +90,9 @@ impl ReduceBroadcastSettings {
             reduction: reduction?,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
             root: Some(Root { parameters, broadcast, update }),
+            interval: of.accumulation,
             ..Sync::each_step(self.buckets(&gradients), transport)
         })
-    }
-
-    fn refuse_accumulation(&self, check: Check<'_>, at: NodeId, of: &OfModel) {
-        if of.accumulation > 1 {
-            let what = "`accumulation` is not simulated with a root";
-            check.wrong(at, what, "remove `accumulation`, or write `[job.sync.allreduce]`");
-        }
     }
 
     fn sent(&self) -> Sent<'_> {

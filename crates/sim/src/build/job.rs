@@ -81,7 +81,7 @@ impl Builder<'_> {
             None => replica_programs(job, &run),
             Some(Stages { spread, ways, programs }) => {
                 (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
-                Programs::new(programs, Vec::new(), 1)
+                Programs::of_each_step(programs)
             }
         };
         run.parts.communicators = self.parts.communicators.all.ids_from(communicator);
@@ -241,17 +241,23 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
         (None, None, Some(_)) => Exchange::Collectives,
         (None, ..) => Exchange::None,
     };
-    let program = |stage: usize, pieces| {
-        let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());
-        let sums = job.sums_gradients();
-        replica(&Replica { stage, stages, launches, exchange, sums }, pieces)
+    let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());
+    let sums = job.sums_gradients();
+    let programs = |exchange, pieces| {
+        let of = |stage| replica(&Replica { stage, stages, launches, exchange, sums }, pieces);
+        (0..stages).map(of).collect()
     };
-    let stages = 0..run.plan.stage_times.len();
-    Programs::new(
-        stages.clone().map(|stage| program(stage, pieces)).collect(),
-        stages.map(|stage| program(stage, None)).collect(),
-        pieces.map_or(1, |pieces| pieces.interval()),
-    )
+    // Model copies wait for the parameters that a root broadcasts after each exchange.
+    let (awaited, idle) = match exchange {
+        Exchange::Servers => (None, Exchange::Servers),
+        Exchange::Collectives | Exchange::None => (pieces, Exchange::None),
+    };
+    Programs {
+        exchange: programs(exchange, pieces),
+        opening: programs(idle, awaited.filter(|pieces| pieces.given() > 0)),
+        between: programs(idle, None),
+        interval: pieces.map_or(1, |pieces| pieces.interval()),
+    }
 }
 
 /// Returns the record of steps of a job that starts at `start`; at first only the initial number of learners is in use, which

@@ -115,28 +115,34 @@ impl Input {
     }
 }
 
-/// The programs of a job copy. Each number stands for two programs: one for steps that end with an exchange, and one for the
-/// steps between exchanges.
+/// The programs of a job copy, indexed by number.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    exchange: IdVec<Vec<Op>>,
-    between: IdVec<Vec<Op>>,
+    /// Programs of steps that end with an exchange.
+    pub(crate) exchange: IdVec<Vec<Op>>,
+    /// Programs of the first steps after an exchange, which may have to wait for its result.
+    pub(crate) opening: IdVec<Vec<Op>>,
+    /// Programs of the other steps.
+    pub(crate) between: IdVec<Vec<Op>>,
     /// Number of steps from one exchange to the next.
-    interval: u64,
+    pub(crate) interval: u64,
 }
 
 impl Programs {
-    /// Returns the given programs, indexed by number; if `interval` is 1, every step ends with an exchange.
-    pub(crate) fn new(exchange: Vec<Vec<Op>>, between: Vec<Vec<Op>>, interval: u64) -> Programs {
-        let [exchange, between] = [exchange, between].map(IdVec::from_iter);
-        Programs { exchange, between, interval }
+    /// Returns programs of steps that all end with an exchange.
+    pub(crate) fn of_each_step(exchange: Vec<Vec<Op>>) -> Programs {
+        Programs { exchange: exchange.into_iter().collect(), interval: 1, ..Programs::default() }
     }
 
     /// Returns op number `at` of program number `program` in `step`; `None` after the last op.
     #[inline]
     pub(super) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
-        let exchanges = self.interval == 1 || (step + 1).is_multiple_of(self.interval);
-        let programs = if exchanges { &self.exchange } else { &self.between };
+        let programs = match self.interval {
+            1 => &self.exchange,
+            interval if (step + 1).is_multiple_of(interval) => &self.exchange,
+            interval if step.is_multiple_of(interval) => &self.opening,
+            _ => &self.between,
+        };
         programs[Id::new(program)].get(at as usize).copied()
     }
 }
