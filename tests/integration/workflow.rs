@@ -155,6 +155,22 @@ fn poisson_arrivals_of_simultaneous_copies_are_reported_as_ineffective() {
 }
 
 #[test]
+fn a_job_with_a_prefilled_queue_may_start_after_the_end_of_the_run() {
+    let changes = [
+        ("job.learn.start", "\"100 s\""),
+        ("job.learn.prefill", "\"8 samples\""),
+        (
+            "job.learn.loader",
+            "{ tf-queue = { threads = 1, capacity = \"16 samples\", decode = \"1 ms\" } }",
+        ),
+        ("run", "{ duration = \"1 s\", warm_up = \"off\", replications = 1 }"),
+    ];
+    let outcome = simulate(&written(JOBS, &changes));
+    let late = outcome.jobs.iter().find(|job| job.start > 1.0).expect("the job");
+    assert!(late.steps.is_empty() && late.samples.dequeued == 0, "{:?}", late.samples);
+}
+
+#[test]
 fn jobs_that_never_begin_are_refused() {
     let cases: [(&[(&str, &str)], &str); 6] = [
         (&[("job.learn.after", r#"["learn"]"#)], "the job never begins"),

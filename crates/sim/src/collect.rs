@@ -1,6 +1,7 @@
 //! Collects the outcome from the world at the end of its run.
 
 use super::env::Env;
+use forebay_engine::Time;
 use forebay_engine::stats::LogHistogram;
 use forebay_metrics::add_steps;
 use forebay_report::{
@@ -47,8 +48,10 @@ impl Jobs {
         };
         outcome.learners = self.learners(job);
         let (mut ages, nodes) = (LogHistogram::default(), job.parts.loaders.len() as f64);
+        // The queue of a job copy that starts after the run's end exists from that start on.
+        let now = env.now.max(job.start);
         for l in job.parts.loaders {
-            self.loader(env, l, &mut outcome, &mut ages);
+            self.loader(now, l, &mut outcome, &mut ages);
         }
         let sent = self.communicators.with_sent(job.parts.communicators, job.spread.books);
         outcome.parallel = job.spread.shown.then_some(sent);
@@ -96,15 +99,15 @@ impl Jobs {
 
     fn loader(
         &mut self,
-        env: &mut Env,
+        now: Time,
         l: LoaderId,
         outcome: &mut JobOutcome,
         ages: &mut LogHistogram,
     ) {
         let loader = &mut self.loaders[l];
-        let totals = loader.queue.totals(env.now);
+        let totals = loader.queue.totals(now);
         let queue: &mut QueueOutcome = &mut outcome.queue;
-        loader.queue.collect(env.now, queue);
+        loader.queue.collect(now, queue);
         // If batches are made on request, the workers of the first stage are those that wait for requests.
         let stage = match &mut loader.requests {
             Some(requests) => {
