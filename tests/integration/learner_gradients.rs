@@ -257,6 +257,50 @@ fn learners_beside_asynchronous_servers_account_for_all_samples_and_all_time() {
 }
 
 #[test]
+fn a_learner_beside_servers_waits_for_the_slower_learner_of_its_gpu() {
+    // System: two learners on one GPU that they do not fill, whose steps vary. Expectation: the exchange with the servers takes as
+    // long as that of a single learner, and what else is no computing is a wait for the other learner.
+    let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.3 } }");
+    let of = |number| {
+        let free = (MEMORY, "\"1e9 GB/s\"");
+        let job =
+            run(&[(NUMBER, number), (GPUS, "1"), jitter, (SYNC, SERVERS), free]).jobs.remove(0);
+        let peer = waited(&job, StallCause::peer(Cause::Compute));
+        let communication = waited(&job, StallCause::own(Cause::Communication));
+        (peer / job.steps[59].end, communication)
+    };
+    let ((alone, single), (peer, both)) = (of("1"), of("2"));
+    assert!(alone == 0.0 && peer > 0.05, "{alone} and {peer}");
+    assert!((both - single).abs() < 1e-6, "{both} and {single} s of communication");
+}
+
+#[test]
+fn checkpoints_beside_asynchronous_servers_keep_the_learners_of_a_gpu_together() {
+    // System: two learners on each of 4 GPUs, whose steps vary and whose gradients of three steps are added up, checkpoints
+    // between steps, and failures. Expectation: each sample is counted once, and time is accounted for.
+    let servers = SERVERS.replace(", server = {", ", consistency = \"asynchronous\", server = {");
+    for at in ["21 ms", "33 ms", "45 ms", "57 ms"] {
+        let failures = format!("{{ at = [\"{at}\"], restart = \"1 ms\" }}");
+        let job = run(&[
+            (NUMBER, "2"),
+            (SYNC, &servers),
+            ("job.model.jitter", "{ lognormal = { cv = 0.3 } }"),
+            ("job.accumulation", "3"),
+            ("storage.c", "{ file-server = { bandwidth = \"1e9 GB/s\" } }"),
+            ("job.checkpoint", "{ steps = 1, bytes = \"1 B\", storage = \"c\" }"),
+            ("job.failures", &failures),
+        ])
+        .jobs
+        .remove(0);
+        assert_eq!((job.steps.len(), job.recovery.expect("failures").failures), (60, 1), "{at}");
+        let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
+        let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
+        near(stalls + compute, job.steps[59].end - job.start, at);
+        assert_eq!(job.steps.iter().map(|of| of.samples).sum::<u64>(), 60 * 4 * 2 * 16, "{at}");
+    }
+}
+
+#[test]
 fn learners_beside_servers_resume_from_a_checkpoint_after_a_failure() {
     // System: two learners on each GPU, a checkpoint every 10 steps in no time, a failure in step 26. Expectation: six steps
     // are lost, and each sample is trained on once.

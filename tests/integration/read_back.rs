@@ -54,6 +54,34 @@ fn each_node_of_replicas_reads_the_whole_checkpoint() {
 }
 
 #[test]
+fn replicas_read_the_one_file_that_the_first_node_wrote_from_its_targets() {
+    // System: a parallel file system of four targets of 100 MB/s, four replicas on nodes. Expectation: a file on one target
+    // is read at 100 MB/s by all four; on all targets at 400 MB/s.
+    let of = |stripe: &str| {
+        let storage = format!(
+            "{{ parallel-fs = {{ targets = 4, target_bandwidth = \"100 MB/s\", stripe_count = {stripe} }} }}"
+        );
+        down(&[("storage.c", &storage), ("cluster.nodes", "4"), ("job.nodes", "4")])
+    };
+    assert_near(of("1"), 20.0 + 4.0 * 5.0, 1e-6);
+    assert_near(of("4"), 20.0 + 5.0, 1e-6);
+}
+
+#[test]
+fn a_mean_time_between_failures_may_be_longer_than_any_run() {
+    // System: ten years between failures. Expectation: no failure, and no error.
+    let rare = "{ mtbf = \"3650 d\", restart = \"20 s\" }";
+    assert_eq!(run(&[(FAILURES, rare)]).recovery.expect("checkpoints").failures, 0);
+}
+
+#[test]
+fn failures_at_the_same_time_read_the_checkpoint_back_once() {
+    let twice =
+        "{ at = [\"180 s\", \"180.0000000000001 s\"], restart = \"20 s\", read_back = true }";
+    assert_near(down(&[(FAILURES, twice)]), 25.0, 1e-9);
+}
+
+#[test]
 fn nodes_read_only_the_shards_that_their_gpus_hold() {
     // System: two nodes whose GPUs shard all states among each other (ZeRO's stage 3). Expectation: each reads a half.
     let shared = [

@@ -66,6 +66,12 @@ dimension!(
      "min" 60.0 / 1.0, "h" 3600.0 / 1.0, "d" 86400.0 / 1.0]
 );
 dimension!(
+    /// Time that may be longer than what can be simulated, such as a mean time between failures.
+    LongTime, "a time", "5000 h", 1e-12 ..= 1e12,
+    ["ps" 1.0 / 1e12, "ns" 1.0 / 1e9, "us" 1.0 / 1e6, "µs" 1.0 / 1e6, "ms" 1.0 / 1e3, "s" 1.0 / 1.0,
+     "min" 60.0 / 1.0, "h" 3600.0 / 1.0, "d" 86400.0 / 1.0]
+);
+dimension!(
     /// Size, in bytes.
     Size, "a size", "256 KiB", 1.0 ..= 1e18,
     ["B" 1.0 / 1.0, "kB" 1e3 / 1.0, "MB" 1e6 / 1.0, "GB" 1e9 / 1.0, "TB" 1e12 / 1.0, "PB" 1e15 / 1.0,

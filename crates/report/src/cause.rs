@@ -171,9 +171,7 @@ impl Cause {
             Cause::Bubble => {
                 "Use more micro-batches, fewer or more even stages, or another schedule (`1f1b`, interleaved, zero-bubble)."
             }
-            Cause::Swap => {
-                "Make it fit: a smaller batch, ZeRO, recomputed activations, more GPUs; or a faster `pcie`."
-            }
+            Cause::Swap => "Make it fit: a smaller batch, ZeRO, more GPUs; or a faster `pcie`.",
             Cause::Checkpoint => {
                 "Write checkpoints less often (see `best_interval`), in the background, from more nodes, or to a faster storage."
             }

@@ -65,15 +65,21 @@ pub(super) fn sync_line(job: &str, sync: Option<&SyncReport>) -> Option<String> 
     Some(line + ".")
 }
 
+/// Writes a number of things, of which `one` is one: `1 failure`, `3.2 failures`.
+fn counted(number: f64, one: &str) -> String {
+    let plural = if number == 1.0 { "" } else { "s" };
+    format!("{} {one}{plural}", self::number(number))
+}
+
 /// Returns a sentence on the cost of a job's failures and checkpoints; `None` if they are not simulated.
 pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String> {
     let of = recovery?;
     let mut line = format!(
-        "Recovery of `{job}`: {} failures, {} of work lost and {} down; {} checkpoints",
-        shown(of.failures.mean, number),
+        "Recovery of `{job}`: {}, {} of work lost and {} down; {}",
+        shown(of.failures.mean, |of| counted(of, "failure")),
         shown(of.lost.mean, seconds),
         shown(of.down.mean, seconds),
-        shown(of.checkpoints.mean, number),
+        shown(of.checkpoints.mean, |of| counted(of, "checkpoint")),
     );
     if let Some(time) = of.checkpoint_time.mean {
         let bytes = shown(of.checkpoint_bytes.mean, |bytes| prefixed(bytes, "B"));

@@ -27,7 +27,9 @@ pub(super) fn recovery(
     failures.mean?;
     let writing = figure(|of| ratio(of.writing_seconds, of.checkpoints as f64));
     let interval = interval(job, step);
-    let law = writing.mean.map(|writing| law(job, writing));
+    // With what is read back, which the scenario does not say.
+    let restart = figure(|of| ratio(of.down_seconds, of.failures as f64)).mean;
+    let law = writing.mean.map(|writing| law(job, writing, restart));
     let (law, why) = match law {
         Some(Ok(law)) => (Some(law), None),
         Some(Err(why)) => (None, why),
@@ -58,9 +60,10 @@ fn interval(job: &Job, step: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Returns the law of a job that fails and whose checkpoints take `writing` [s] to write. Without such a law, returns why, in
+/// Returns the law of a job that fails, whose checkpoints take `writing` [s] to write, and which is down for `restart` [s] after a
+/// failure (what the scenario says if no failure was seen). Without such a law, returns why, in
 /// words; `None` if the job does not fail or writes no checkpoints.
-fn law(job: &Job, writing: f64) -> Result<RecoveryLaw, Option<String>> {
+fn law(job: &Job, writing: f64, restart: Option<f64>) -> Result<RecoveryLaw, Option<String>> {
     let (failures, checkpoint) = job.failures.as_ref().zip(job.checkpoint.as_ref()).ok_or(None)?;
     let FailureTimes::Random { mtbf, shape: 1.0 } = failures.when else {
         let why = "Daly's estimate of the best interval holds only for failures at a constant rate";
@@ -75,5 +78,7 @@ fn law(job: &Job, writing: f64) -> Result<RecoveryLaw, Option<String>> {
         )));
     }
     let mtbf = mtbf / f64::from(job.failing_nodes());
-    Ok(RecoveryLaw { mtbf, checkpoint: pause, restart: failures.restart })
+    // A failure while the job is down adds less than a restart, which the law knows.
+    let restart = restart.map_or(failures.restart, |seen| seen.max(failures.restart));
+    Ok(RecoveryLaw { mtbf, checkpoint: pause, restart })
 }

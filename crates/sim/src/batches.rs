@@ -100,7 +100,7 @@ impl Jobs {
         segments.iter().rev().for_each(|segment| self.jobs[j].steps.add_stall(*segment));
         self.trace_causes(env, d, &segments);
         if self.jobs[j].parts.devices.len() > 1 {
-            let chain = Ids::new(d, d + self.jobs[j].plan.stage_times.len() as u32);
+            let chain = Ids::new(d, d + self.jobs[j].stages());
             let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(env.now);
             let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
             // Waits since the previous exchange may still be needed.

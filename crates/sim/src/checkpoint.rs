@@ -42,7 +42,7 @@ pub(super) struct Saved {
     /// Number of batches in a loader's epoch, if the loader counts batches; `batch` is the number of samples in a batch.
     pub(super) epoch: u64,
     pub(super) batch: u64,
-    /// Bytes that the job copy's GPUs had sent, if a model is spread over several GPUs.
+    /// Bytes that the job copy's GPUs had sent.
     pub(super) sent: ParallelOutcome,
 }
 

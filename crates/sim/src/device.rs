@@ -97,9 +97,9 @@ pub(super) enum State {
     Starving,
     /// Waiting for its batch to be copied to it.
     Loading,
-    /// Waiting for parameters from the parameter servers.
+    /// Waiting for the host-side work of its trainer.
     Launching,
-    /// Waiting for parameters from the root.
+    /// Waiting for parameters from the parameter servers.
     AwaitingParameters,
     /// Computing.
     Busy,

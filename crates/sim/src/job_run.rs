@@ -41,7 +41,7 @@ pub(super) struct JobRun {
     pub(super) learners: LearnersRun,
     /// State of the exchange with parameter servers, if the job copy uses them.
     pub(super) servers: Option<Box<ServerRun>>,
-    /// State of the GPUs, if model copies are spread over GPUs.
+    /// State of the stages of model copies, if they have several or work through micro-batches.
     pub(super) spread: Spread,
     /// Failures, checkpoints and restarts, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
@@ -76,7 +76,7 @@ pub(super) struct Plan {
     pub(super) jitter: Option<Sampler>,
     /// The programs that the job copy's devices run in each step.
     pub(super) programs: Programs,
-    /// The pieces of a step at whose ends gradients are offered to collectives.
+    /// The pieces of a step at whose ends gradients are offered to collectives or parameter servers.
     pub(super) pieces: Pieces,
     /// Whether gradients are summed over the learners of a GPU, which then compresses the sum.
     pub(super) sums: bool,

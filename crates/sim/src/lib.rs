@@ -36,9 +36,10 @@
 //!   interpreter of all programs; `trainer`: begin and end of steps; `tally`: which steps are complete, with `barrier`; `device`:
 //!   accelerators; `batches`: hand-over of batches from loaders to devices; `load`: their copies to devices; `core_steps`:
 //!   steps on the node's cores; `launch`: host-side work of trainers; `waits`: stalls of devices other than for batches; `gpus`:
-//!   GPUs shared by several devices and loaders; `occupied`: their occupancy; `buffers`: buffers that learners share; `learners`: number of learners on each GPU; `averaging`: averaging of
-//!   their models; `recovery`: failures and restarts; `abort`: the end of everything in progress; `checkpoint`: checkpoints;
-//!   `lineage`: which samples were trained on; `workflow`: jobs that begin when others have ended,
+//!   GPUs shared by several devices and loaders; `occupied`: their occupancy; `buffers`: buffers that learners share; `learners`:
+//!   number of learners on each GPU; `averaging`: averaging of their models; `recovery`: failures and restarts; `abort`: the end of
+//!   everything in progress; `checkpoint`: checkpoints; `lineage`: which samples were trained on; `workflow`: jobs that begin when
+//!   others have ended,
 //! - `staging`, `background`, `fault`: the owners of these names; `resource`: shared resources in reports, with `energy`;
 //!   `watch`: the end of the run, with `progress`,
 //! - `memory`: the memory that a run needs; `build` and its folder: from the scenario to the start; `collect`: from the end to

@@ -1,4 +1,5 @@
-//! Failures of nodes: a job copy stops at once, and restarts from the state of its last checkpoint.
+//! Failures of nodes: a job copy stops at once, and restarts from the state of its last checkpoint, which its nodes may have to
+//! read back first.
 //!
 //! Everything in progress ends with the failure. The steps since the checkpoint are removed from the books, and their time
 //! becomes a stall caused by the fault. So each sample is trained on as often as without failures.
@@ -73,7 +74,8 @@ pub(super) struct FailureRun {
     pub(super) resume: Resume,
     /// Number of failures of each node.
     pub(super) number: Vec<u64>,
-    /// Time since when the job has been down, and time when it will restart; `None` while the job is up.
+    /// Time since when the job has been down, and time when it will restart or begin to read the checkpoint back; `None` while the
+    /// job is up.
     pub(super) down: Option<(Time, Time)>,
     pub(super) failures_without_progress: u32,
     /// Number of samples that the first loader had handed out before the last checkpointed epoch began.
@@ -237,6 +239,7 @@ impl Jobs {
         for flow in failures.reading.drain(..) {
             env.network.cancel(env.now, flow);
         }
+        failures.unread = 0;
         let first = failures.down.is_none();
         let since = failures.down.map_or(env.now, |(since, _)| since);
         failures.down = Some((since, env.now + restart.span));
@@ -299,6 +302,10 @@ impl Jobs {
         let written = recovery.saved.steps > 0;
         let Some(failures) = &mut recovery.failures else { return };
         let Some((since, _)) = failures.down.filter(|(_, at)| *at <= env.now) else { return };
+        if failures.unread > 0 {
+            // Two failures at the same time restart the job copy once.
+            return;
+        }
         let read = |part: &StatePart| {
             Some(env.network.start(env.now, part.way?, part.bytes, ActivityId::ReadBack(j)))
         };

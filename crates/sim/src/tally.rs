@@ -86,9 +86,11 @@ impl Tally {
         match self {
             Tally::Together(barrier) => barrier.reset(),
             Tally::Apart(apart) => {
-                *apart = Apart::new(own.len() as u32, apart.goes_beyond);
-                apart.own = own.iter().copied().collect();
-                apart.done = own.iter().sum();
+                *apart = Apart {
+                    own: own.iter().copied().collect(),
+                    done: own.iter().sum(),
+                    ..Apart::new(own.len() as u32, apart.goes_beyond)
+                };
             }
         }
     }

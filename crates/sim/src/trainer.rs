@@ -1,8 +1,7 @@
 //! Steps: when a device begins a step, and when all devices have done it. What a device does in between is its `program`.
 //!
-//! A model copy is a chain of one or more devices (pipeline stages). All model copies of a job copy
-//! train in step: the first device of each may begin step `s` once step `s − window` is complete
-//! everywhere, where the window is the number of stages if they overlap and 1 if not.
+//! A model copy is a chain of one or more devices (pipeline stages). Model copies that train together ([`Tally::Together`]) begin
+//! step `s` once step `s − window` is complete everywhere, where the window is the number of stages if they overlap and 1 if not.
 
 use forebay_model::random::Purpose;
 use forebay_report::QueueTotals;

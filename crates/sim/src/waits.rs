@@ -47,13 +47,14 @@ impl Jobs {
         let Device { job, model, .. } = self.devices[d];
         let job = &self.jobs[job];
         let mut pieces = Vec::new();
-        let held = job.servers.as_ref().and_then(|servers| servers.held(servers.worker_of(model)));
-        let held = held.filter(|held| held.until > from);
-        if let Some(Held { by, began, until }) = held {
-            let peer = job.devices_of_gpu(by).start;
-            self.wait_for_peer(peer, began, (from, until.min(to)), &mut pieces);
+        let servers = job.servers.as_ref();
+        let held = servers.map_or([None; 2], |of| of.held(to, of.worker_of(model)));
+        let mut start = from;
+        for Held { by, began, until } in held.into_iter().flatten().filter(|held| held.by != d) {
+            let end = until.clamp(start, to);
+            self.wait_for_peer(by, began, (start, end), &mut pieces);
+            start = end;
         }
-        let start = held.map_or(from, |held| held.until.min(to));
         let cause = StallCause::own(Cause::Communication);
         pieces.push(Segment { start, end: to, cause });
         pieces
@@ -137,6 +138,11 @@ impl Jobs {
                 State::Idle | State::AwaitingParameters if self.jobs[j].trains_apart() => {
                     let pieces = self.wait_for_parameters(d, start, end);
                     pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
+                }
+                State::Idle if loose && self.devices[d].op.waits => {
+                    // The device waits for the parameters that a root broadcasts.
+                    let cause = StallCause::own(Cause::Communication);
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
                 State::Idle | State::AwaitingParameters if loose => {
                     let cause = StallCause::peer(Cause::Compute);

@@ -11,7 +11,7 @@ use crate::field::{Field, List};
 use crate::number::{Amount, Count, Factor, Positive};
 use crate::storage::Service;
 use crate::{Dataset, Servers};
-use forebay_model::units::{Size, Time};
+use forebay_model::units::{LongTime, Size, Time};
 use schemars::JsonSchema;
 
 /// Smallest Weibull shape of the times between failures: with a smaller one, nearly all failures come at once or never.
@@ -139,8 +139,8 @@ pub(super) struct CheckpointSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FailureSettings {
-    /// Mean time between failures of a node.
-    mtbf: Field<Positive<Time>>,
+    /// Mean time between failures of a node; may be longer than the run.
+    mtbf: Field<Positive<LongTime>>,
     /// Weibull shape of the times between failures: 1 for failures that are equally likely at any time, below 1 for
     /// failures that come in bursts (default: 1).
     shape: Field<Factor>,

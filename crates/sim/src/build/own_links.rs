@@ -63,7 +63,7 @@ impl Builder<'_> {
 
 /// Marks as shared the links over which stages send each other activations.
 fn share_sends(job: &JobRun, ways: &RankRoutes, users: &mut LinkUsers) {
-    for (from, to) in job.spread.sends(job.plan.stage_times.len()) {
+    for (from, to) in job.spread.sends(job.stages() as usize) {
         ways.links_between(from, to).into_iter().for_each(|link| users.share(link));
     }
 }

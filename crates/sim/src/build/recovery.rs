@@ -30,7 +30,7 @@ impl Builder<'_> {
                 Some(servers) => self.server_parts(of, checkpoint, (servers, node), true),
                 None => {
                     let parts = of.job.parts_of(checkpoint);
-                    self.node_parts(checkpoint, parts, (node, Client::Writer))
+                    self.node_parts(checkpoint, parts, (node, Client::Writer), |place| place)
                 }
             };
             let pause = self.recurring(checkpoint.pause);
@@ -41,7 +41,8 @@ impl Builder<'_> {
                 Some(servers) => self.server_parts(of, checkpoint, (servers, node), false),
                 None => {
                     let parts = of.job.parts_read(checkpoint);
-                    self.node_parts(checkpoint, parts, (node, Client::Copy))
+                    let file = |place| of.job.file_read(checkpoint, place);
+                    self.node_parts(checkpoint, parts, (node, Client::Copy), file)
                 }
             },
             _ => Vec::new(),
@@ -58,22 +59,25 @@ impl Builder<'_> {
         Some(Box::new(RecoveryRun::new(checkpoint, failures, restored)))
     }
 
-    /// Returns the parts of a checkpoint that nodes from `node` on move to or from its storage, as clients of kind `client`.
+    /// Returns the parts of a checkpoint that nodes from `node` on move to or from its storage, as clients of kind `client`. For
+    /// each node of the job, `file` is the node that writes the file of its part.
     fn node_parts(
         &mut self,
         checkpoint: &Checkpoint,
         parts: Vec<f64>,
         (node, client): (u32, Client),
+        file: impl Fn(u32) -> u32,
     ) -> Vec<StatePart> {
-        let parts = (node..).zip(parts).filter(|(_, part)| *part > 0.0);
+        let parts = (0..).zip(parts).filter(|(_, part)| *part > 0.0);
         parts
-            .map(|(node, part)| {
-                self.state_part(checkpoint.storage, (node, client), u64::from(node), part)
+            .map(|(place, part)| {
+                let file = u64::from(node + file(place));
+                self.state_part(checkpoint.storage, (node + place, client), file, part)
             })
             .collect()
     }
 
-    /// Returns the parts of a checkpoint that servers write or read: each server its part, or the first server writes everything.
+    /// Returns the parts of a checkpoint that servers write or read: each server its part, unless the first one writes everything.
     fn server_parts(
         &mut self,
         of: &JobCopy,
@@ -86,7 +90,7 @@ impl Builder<'_> {
             Writers::First if writes => vec![1.0],
             Writers::First | Writers::Each => of_job.shares(),
         };
-        let mut writers = Vec::new();
+        let mut parts = Vec::new();
         for (number, share) in (0..).zip(shares).filter(|(_, share)| *share > 0.0) {
             let port = ways.port(of.job.ranks() + number);
             let whence = match of_job.place {
@@ -100,9 +104,9 @@ impl Builder<'_> {
             let bytes = share * checkpoint.bytes;
             // Files of job copies on other nodes begin on other targets.
             let file = u64::from(node) + u64::from(number);
-            writers.push(self.state_part(checkpoint.storage, whence, file, bytes));
+            parts.push(self.state_part(checkpoint.storage, whence, file, bytes));
         }
-        writers
+        parts
     }
 
     /// Returns a part of `bytes` bytes of a checkpoint, in file number `file` of a storage; a node writes or reads it, and `client`

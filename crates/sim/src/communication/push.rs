@@ -13,6 +13,17 @@ use forebay_report::{Cause, StallCause};
 use super::exchange::{Around, Exchange};
 use super::servers::Parcel;
 
+/// What the step of a model copy that trains by itself completes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    /// A part of a step of the job.
+    Part,
+    /// A step of the job.
+    Step,
+    /// The job.
+    Job,
+}
+
 impl Jobs {
     /// Lets the model copies of job copy `j` pull their first parameters, if it has servers; after a failure only model copies
     /// that are not too far ahead may pull.
@@ -26,15 +37,25 @@ impl Jobs {
         }
     }
 
-    /// Pushes the buckets that are ready after device `d` has computed a piece of a step.
+    /// Notes that device `d` has computed a piece of a step, whose gradients its GPU pushes as soon as it has those of all its
+    /// learners.
+    pub(super) fn note_offer(&mut self, env: &Env, d: DeviceId, piece: u32) {
+        let Device { job: j, model, .. } = self.devices[d];
+        let job = &mut self.jobs[j];
+        let is_last = piece as usize + 1 == job.plan.pieces.number();
+        if let Some(servers) = job.servers.as_mut().filter(|_| is_last) {
+            servers.has_computed(env.now, servers.worker_of(model), d);
+        }
+    }
+
+    /// Pushes the buckets of a piece of a step whose gradients the GPU of device `d` has.
     pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let Device { job: j, model, .. } = self.devices[d];
         let job = &mut self.jobs[j];
-        let (made, last) = (job.plan.pieces.of_exchange(piece).made, job.plan.pieces.number());
-        let ends = piece as usize + 1 == last;
+        let made = job.plan.pieces.of_exchange(piece).made;
         let Some(servers) = &mut job.servers else { return };
         let worker = servers.worker_of(model);
-        for bucket in servers.segment_done(env.now, worker, made, ends) {
+        for bucket in servers.made(worker, made) {
             let Some(servers) = &mut self.jobs[j].servers else { return };
             if let Some(before) = servers.queue(worker, bucket) {
                 self.push_after(env, d, before);
@@ -154,17 +175,31 @@ impl Jobs {
         let Parcel { worker, shard, .. } = parcel;
         let Some(servers) = &mut self.jobs[j].servers else { return };
         let (released, over) = servers.add(env.now, shard, worker);
-        if over {
-            let step = servers.exchanged(worker);
-            for d in self.jobs[j].devices_of_gpu(worker) {
-                if self.end_own_step(env, j, self.devices[d].model, step) {
-                    return;
-                }
-            }
+        if over && self.end_exchange(env, j, worker) {
+            return;
         }
         for worker in released {
             self.pull(env, j, worker, shard);
         }
+    }
+
+    /// Ends the step of all learners of GPU `worker` of job copy `j`, since the servers have added its gradients; returns true if
+    /// this ends the job. A checkpoint that is due begins only if a step of the job ends with that of the GPU's last learner, so
+    /// that its learners have done the same exchanges.
+    fn end_exchange(&mut self, env: &mut Env, j: JobId, worker: u32) -> bool {
+        let Some(servers) = &self.jobs[j].servers else { return false };
+        let step = servers.exchanged(worker);
+        let mut counted = Counted::Part;
+        for d in self.jobs[j].devices_of_gpu(worker) {
+            counted = self.count_own_step(env, j, self.devices[d].model, step);
+            if counted == Counted::Job {
+                return true;
+            }
+        }
+        if counted == Counted::Step {
+            self.save_if_due(env, j);
+        }
+        false
     }
 
     /// Handles the end of a pull: a part of the parameters has arrived at a GPU. If it was the last part, the GPU's learners go
@@ -175,31 +210,44 @@ impl Jobs {
         if !servers.pulled(parcel.worker) || job.is_held() {
             return;
         }
-        for d in job.devices_of_gpu(parcel.worker) {
-            if self.devices[d].state == State::AwaitingParameters {
-                self.end_parameter_wait(env, env.now, d);
-                self.run_program(env, d);
-            }
+        let learners = job.devices_of_gpu(parcel.worker);
+        let waits = |d: &DeviceId| self.devices[*d].state == State::AwaitingParameters;
+        let waiting: Vec<DeviceId> = learners.iter().filter(waits).collect();
+        // All waits end before a learner begins the next exchange.
+        for d in &waiting {
+            self.end_parameter_wait(env, env.now, *d);
+        }
+        for d in waiting {
+            self.run_program(env, d);
         }
     }
 
     /// Ends `step` of model copy `model` of job copy `j`, whose model copies train by themselves; returns true if this ends the
     /// job.
     pub(crate) fn end_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> bool {
+        let counted = self.count_own_step(env, j, model, step);
+        if counted == Counted::Step {
+            self.save_if_due(env, j);
+        }
+        counted == Counted::Job
+    }
+
+    fn count_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> Counted {
         let job = &mut self.jobs[j];
         let samples = job.take_samples(model, step);
-        let Tally::Apart(apart) = &mut job.tally else { return false };
+        let Tally::Apart(apart) = &mut job.tally else { return Counted::Part };
         job.steps.add_fresh(apart.end(model, step, samples));
-        let Some(samples) = apart.whole() else { return false };
+        let Some(samples) = apart.whole() else { return Counted::Part };
         self.record_samples(env, j, samples);
-        if self.ends(env, j) {
-            return true;
-        }
+        if self.ends(env, j) { Counted::Job } else { Counted::Step }
+    }
+
+    /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due and the step left a state to save.
+    fn save_if_due(&mut self, env: &mut Env, j: JobId) {
         let job = &self.jobs[j];
         if job.recovery.is_some() && job.has_state() {
             self.begins_checkpoint(env, j);
         }
-        false
     }
 
     /// Ends the wait of the model copies of job copy `j`, which exchange with servers, for a checkpoint that began at `since`.

@@ -1,6 +1,8 @@
 //! Parameter servers, and the progress of each model copy in its exchanges with them.
 //!
-//! A model copy pushes each bucket in parts, one to each server, when its backward pass has made the bucket. A server adds a
+//! A worker is a GPU with all its learners; without learners it is a model copy. It pushes and pulls for all of them.
+//!
+//! A worker pushes each bucket in parts, one to each server, when its backward pass has made the bucket. A server adds a
 //! part when the part has arrived and a core has done the work. From then on, the model copy that pushed the part may pull it
 //! again as soon as the slowest model copy is no further behind than the slack allows. A model copy goes on when it has pulled
 //! all parts.
@@ -8,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::index::{Id, IdVec, JobId, MessageId};
+use crate::index::{DeviceId, Id, IdVec, JobId, MessageId};
 use forebay_collective::{Hop, Kind};
 use forebay_engine::{Span, Time};
 use forebay_report::SyncOutcome;
@@ -159,21 +161,17 @@ impl ServerRun {
         }
     }
 
-    /// Records that `worker` has computed a piece that makes `made` buckets, which `ends` its computation for an exchange or not;
-    /// returns the numbers of these buckets.
-    pub(super) fn segment_done(
-        &mut self,
-        now: Time,
-        worker: u32,
-        made: u32,
-        ends: bool,
-    ) -> Range<u32> {
-        let buckets = self.overhead.len() as u32;
+    /// Records that the learner on `device` has computed its gradients for an exchange of `worker`. The last learner to do so holds
+    /// up the others.
+    pub(super) fn has_computed(&mut self, now: Time, worker: u32, device: DeviceId) {
         let worker = self.worker(worker);
-        if ends {
-            worker.computed = Some(now);
-        }
-        worker.makes(made, buckets)
+        (worker.computed, worker.last) = (Some(now), device);
+    }
+
+    /// Records that `worker` has the gradients of `made` more buckets; returns the numbers of these buckets.
+    pub(super) fn made(&mut self, worker: u32, made: u32) -> Range<u32> {
+        let buckets = self.overhead.len() as u32;
+        self.worker(worker).makes(made, buckets)
     }
 
     /// Queues a bucket of `worker` for its push. If no other bucket is queued, returns the preparation time before the push.
@@ -199,8 +197,7 @@ impl ServerRun {
         let freed = of.add(worker);
         let released = of.release(self.slack);
         if freed {
-            let WorkerRun { began, computed, .. } = self.workers[Id::new(worker)];
-            let held = Held { by: worker, began, until: computed.unwrap_or(now) };
+            let held = self.workers[Id::new(worker)].computation(now);
             for other in released.iter().filter(|other| **other != worker) {
                 self.workers[Id::new(*other)].held = Some(held);
             }
@@ -259,9 +256,11 @@ impl ServerRun {
         self.worker(worker).pulls()
     }
 
-    /// Returns the model copy that most recently held up `worker`, and the time of that model copy's computation.
-    pub(crate) fn held(&self, worker: u32) -> Option<Held> {
-        self.workers[Id::new(worker)].held
+    /// Returns the model copies that most recently held up the learners of `worker`, with the times of their computations: the
+    /// slowest learner of `worker` itself, and a model copy of another worker.
+    pub(crate) fn held(&self, now: Time, worker: u32) -> [Option<Held>; 2] {
+        let worker = &self.workers[Id::new(worker)];
+        [worker.computed.is_some().then(|| worker.computation(now)), worker.held]
     }
 
     /// Returns the number of exchanges by which the fastest model copy is ahead of the slowest.

@@ -32,7 +32,8 @@ impl Sums {
         self.made[at] += 1;
     }
 
-    /// Returns the piece whose sum can begin now: all `learners` have computed their gradients of it, and no other sum is in progress.
+    /// Returns the piece whose sum can begin now: all `learners` have computed their gradients of it, and no other sum is in
+    /// progress.
     fn next(&mut self, learners: u32) -> Option<u32> {
         let made = self.made.get(Id::new(self.over)).is_some_and(|made| *made == learners);
         let begins = made && !self.busy;

@@ -44,6 +44,7 @@ impl Jobs {
     /// Offers for reduction the gradients that device `d` has computed in a piece of the step.
     pub(crate) fn offer_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let j = self.devices[d].job;
+        self.note_offer(env, d, piece);
         if self.jobs[j].learners.number > 1 {
             return self.add_to_sum(env, d, piece);
         }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::index::DeviceId;
 use forebay_engine::Time;
 
 /// A model copy that exchanges gradients and parameters with servers. Each exchange has the same number of bucket parts.
@@ -22,7 +23,9 @@ pub(super) struct WorkerRun {
     /// Time when the model copy began to compute for the current exchange; `computed` is the time when it finished.
     pub(super) began: Time,
     pub(super) computed: Option<Time>,
-    /// The model copy that most recently held up this one, and the time of that model copy's computation.
+    /// The device that finished last.
+    pub(super) last: DeviceId,
+    /// The model copy of another worker that most recently held up this one, and the time of that model copy's computation.
     pub(super) held: Option<Held>,
     /// Number of buckets that the model copy has computed for the current exchange; `queue` holds the buckets that wait to be
     /// pushed.
@@ -33,7 +36,7 @@ pub(super) struct WorkerRun {
 /// The computation of a model copy that held up others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
-    pub(crate) by: u32,
+    pub(crate) by: DeviceId,
     pub(crate) began: Time,
     pub(crate) until: Time,
 }
@@ -70,6 +73,7 @@ impl WorkerRun {
             read: 0,
             began: Time::ZERO,
             computed: None,
+            last: DeviceId::default(),
             held: None,
             made: 0,
             queue: VecDeque::new(),
@@ -80,6 +84,11 @@ impl WorkerRun {
     pub(super) fn again(&self, exchanges: u64) -> WorkerRun {
         let (informed, added) = (exchanges, exchanges);
         WorkerRun { informed, added, ..WorkerRun::new(self.unadded.all) }
+    }
+
+    /// Returns the computation for the current exchange, which has lasted until `now` if it is not over.
+    pub(super) fn computation(&self, now: Time) -> Held {
+        Held { by: self.last, began: self.began, until: self.computed.unwrap_or(now) }
     }
 
     /// Returns whether the model copy has the parameters for the computation before exchange number `round`.

@@ -43,13 +43,14 @@ pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
         None => ops.push(Op::Compute { share: 1.0, compress: 0.0 }),
         Some(pieces) => {
             for (piece, number) in pieces.all().iter().zip(0..) {
-                let compress = if of.sums { 0.0 } else { piece.compress };
+                let offers = of.exchange != Exchange::None;
+                let compress = if of.sums || !offers { 0.0 } else { piece.compress };
                 let share = piece.share;
                 if piece.needs > 0 {
                     ops.push(Op::Await(Communicator::Data, piece.needs));
                 }
                 ops.push(Op::Compute { share, compress });
-                if of.exchange != Exchange::None {
+                if offers {
                     ops.push(Op::Offer { piece: number });
                 }
             }

@@ -49,6 +49,17 @@ impl Job {
         parts
     }
 
+    /// Returns which node of the job has written what node `node` reads back: with [`Writers::First`] the one with the same part
+    /// of the first model copy, unless all states are sharded.
+    #[must_use]
+    pub fn file_read(&self, checkpoint: &Checkpoint, node: u32) -> u32 {
+        let sharded = self.parallelism.as_ref().is_some_and(|of| of.zero > 0);
+        match checkpoint.writers {
+            Writers::First if !sharded => node % self.nodes_per_copy(),
+            Writers::First | Writers::Each => node,
+        }
+    }
+
     /// Returns whether it matters which model copies write a checkpoint: the model copies are on several nodes, and
     /// some of them hold the same state.
     pub fn has_copies_of_state(&self) -> bool {
@@ -58,8 +69,8 @@ impl Job {
         self.nodes > self.nodes_per_copy() && self.parallelism.as_ref().is_none_or(alike)
     }
 
-    /// Adds to each node's entry in `parts` the bytes of a checkpoint of `bytes` bytes that its GPUs write or read. `share` is the
-    /// share of the states that a set of so many model copies hold together which model copy number `model` writes or reads.
+    /// Adds to each node's entry in `parts` the bytes of a checkpoint of `bytes` bytes that its GPUs write or read. `share(n, m)` is
+    /// the part that model copy number `m` moves of a state that each group of `n` model copies holds once.
     fn add_parts(
         &self,
         of: &Parallelism,
@@ -76,9 +87,9 @@ impl Job {
             for (stage, state) in (0..).zip(&states) {
                 let gpus = self.stage_group(model, stage);
                 let held = own * state.whole + experts * state.experts + equal * state.sharded;
-                let share = held / all / f64::from(gpus.ranks);
+                let of_gpu = held / all / f64::from(gpus.ranks);
                 for gpu in gpus.first..gpus.first + gpus.ranks {
-                    parts[nodes[gpu as usize] as usize] += bytes * share;
+                    parts[nodes[gpu as usize] as usize] += bytes * of_gpu;
                 }
             }
         }
