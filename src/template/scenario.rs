@@ -192,7 +192,11 @@ impl ResolvedAnswers<'_> {
                 "\n# [job.checkpoint] # state that is written, to go on from there after a failure\n\
                  # interval = \"30 min\"\n\
                  # asynchronous = true # the job trains while it is written, after a pause to copy it aside\n\
-                 # pause = \"2 s\"\n"
+                 # pause = \"2 s\"\n\
+                 # [job.failures] # of nodes: what is lost, and how often a checkpoint should be written\n\
+                 # mtbf = \"5000 h\" # of each node\n\
+                 # restart = \"10 min\"\n\
+                 # read_back = true # each node reads its part of the checkpoint before the job goes on\n"
             }
             None => "",
         };

@@ -89,7 +89,7 @@ impl Spread {
             Spread::Copies if many => Some(format!("{copies}{sync}")),
             Spread::Copies | Spread::OutOfCore => Some(copies),
             Spread::ZeroOne => many.then(|| zero(1, "each rank has a part of the optimizer's values")),
-            Spread::ZeroThree => many.then(|| zero(3, "and of gradients and parameters")),
+            Spread::ZeroThree => many.then(|| zero(3, "each rank has a part of parameters, gradients and optimizer")),
             Spread::Tensor => (gpus > 1).then(|| {
                 let own = format!("parallel.tensor.ranks = {gpus} # each layer is split over the GPUs of a node\n");
                 if nodes > 1 { format!("{own}{sync}") } else { own }

@@ -596,3 +596,16 @@ fn invalid_failure_and_checkpoint_settings_are_reported() {
         assert!(said.contains(expected), "{said}\ninstead of {expected}");
     }
 }
+
+#[test]
+fn a_run_that_ends_before_its_first_checkpoint_is_reported() {
+    // System: steps of 1 s, 600 of them. Expectation: a warning where the first checkpoint is due after 1,000 s or 700 steps.
+    let warned = |every: &str| {
+        let settings = format!("{{ {every}, bytes = \"500 MB\", storage = \"c\" }}");
+        let scenario = fed(&[("job.checkpoint", &settings)]);
+        let warnings = summarise(&scenario, &[simulate(&scenario)], 0.0).warnings;
+        warnings.iter().any(|of| of.contains("wrote no checkpoint"))
+    };
+    assert!(warned("interval = \"1000 s\"") && warned("steps = 700"));
+    assert!(!warned("interval = \"100 s\"") && !warned("steps = 500"));
+}

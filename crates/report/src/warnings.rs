@@ -7,8 +7,8 @@ use super::sample::Nature;
 use super::summary::measured;
 use super::{JobOutcome, Outcome, World};
 use forebay_scenario::{
-    Arrivals, Background, BackgroundLoad, Distribution, FailureTimes, Job, Operation, SampleSizes,
-    Scenario, ServerPlace, Servers, Stop, Unit,
+    Arrivals, Background, BackgroundLoad, Distribution, Every, FailureTimes, Job, Operation,
+    SampleSizes, Scenario, ServerPlace, Servers, Stop, Unit,
 };
 
 /// Minimum number of steps after the warm-up for figures to count as reliable.
@@ -56,9 +56,29 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
                 .map(|sentence| unfinished_copy(job, outcomes, index).unwrap_or(sentence)),
         );
         found.extend(exchange_warning(job, &copies));
+        found.extend(unwritten_checkpoint(job, outcomes, index));
     }
     found.extend(early_end(scenario, outcomes));
     found
+}
+
+/// Returns a warning if no copy of a job wrote a checkpoint, although the job writes some.
+fn unwritten_checkpoint(job: &Job, outcomes: &[Outcome], index: usize) -> Option<String> {
+    let due = match job.checkpoint.as_ref()?.every {
+        Every::Seconds(interval) => seconds(interval),
+        Every::Steps(steps) => format!("{steps} steps"),
+    };
+    let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs).filter(|copy| copy.job == index);
+    let mut written = copies.filter(|copy| !copy.steps.is_empty()).filter_map(|copy| copy.recovery);
+    let first = written.next()?;
+    let none = first.checkpoints == 0 && written.all(|of| of.checkpoints == 0);
+    none.then(|| {
+        format!(
+            "`{}` wrote no checkpoint, since the run ended before {due} of training: the figures have no cost of checkpoints. \
+             Write a longer run, or a shorter interval.",
+            job.name
+        )
+    })
 }
 
 /// Returns a warning if a job's data set was still being copied to the nodes when the run ended.
