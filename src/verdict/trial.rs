@@ -28,9 +28,9 @@ const FOUND: f64 = 0.1;
 /// Budget for finding the next limit behind the first one, as a share of the run's own events.
 const BEYOND: f64 = 0.1;
 /// Budget for the verdicts on other jobs together, as a share of the events of one replication.
-const OTHERS: f64 = 0.3;
+const OTHERS: f64 = 0.15;
 /// Budget for runs of each job alone, all together, as a share of the events of one replication.
-const ALONE: f64 = 0.25;
+const ALONE: f64 = 0.12;
 /// Maximum number of candidates among which the remaining budget is divided, so that the most promising ones get enough.
 const SHARERS: usize = 3;
 
