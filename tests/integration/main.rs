@@ -11,6 +11,7 @@ mod caches;
 mod calibrate;
 mod calibrated;
 mod cases;
+mod checkpoints;
 mod choices;
 mod cli;
 mod closed;
