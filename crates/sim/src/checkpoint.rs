@@ -177,6 +177,13 @@ impl JobRun {
 }
 
 impl Jobs {
+    /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due and the step left a state to save; returns
+    /// true if the job copy waits for it.
+    pub(super) fn save_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
+        let job = &self.jobs[j];
+        job.recovery.is_some() && job.has_state() && self.begins_checkpoint(env, j)
+    }
+
     /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due; returns true if the job copy waits for
     /// it.
     #[inline(never)]

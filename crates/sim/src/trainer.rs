@@ -211,9 +211,7 @@ impl Jobs {
         if job.learners.is_due(job.steps.completed()) {
             self.look_at_throughput(env, j);
         }
-        let job = &mut self.jobs[j];
-        let saves = job.recovery.is_some() && job.has_state();
-        if saves && self.begins_checkpoint(env, j) {
+        if self.save_if_due(env, j) {
             return;
         }
         self.next_step(env, j);

@@ -242,14 +242,6 @@ impl Jobs {
         if self.ends(env, j) { Counted::Job } else { Counted::Step }
     }
 
-    /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due and the step left a state to save.
-    fn save_if_due(&mut self, env: &mut Env, j: JobId) {
-        let job = &self.jobs[j];
-        if job.recovery.is_some() && job.has_state() {
-            self.begins_checkpoint(env, j);
-        }
-    }
-
     /// Ends the wait of the model copies of job copy `j`, which exchange with servers, for a checkpoint that began at `since`.
     /// Records the stalls of the model copies that were about to begin a step, and lets them begin it.
     pub(crate) fn end_saving_by_servers(&mut self, env: &mut Env, j: JobId, since: Time) {
