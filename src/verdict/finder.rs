@@ -17,7 +17,7 @@ const FEWEST_FAILURES: u64 = 10;
 /// Minimum number of checkpoints in a short run in which a lever without effect counts as tried.
 const FEWEST_CHECKPOINTS: u64 = 2;
 
-/// Levers that are relaxed together.
+/// Levers that one short run relaxes at the same time.
 #[derive(Debug, Clone)]
 struct Trial {
     levers: Vec<Lever>,

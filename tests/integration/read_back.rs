@@ -5,8 +5,8 @@ use super::recovery::{assert_near, assert_whole};
 use super::runs::simulate;
 use forebay::report::JobOutcome;
 
-/// Steps of 1 s without stalls, a checkpoint of 500 MB after each 50 steps on a server of 100 MB/s that takes 5 s to write, a
-/// failure after 180 s, and a restart in 20 s. 165 s after the start, the third checkpoint is complete.
+/// Steps of 1 s without stalls. After each 50 steps the job writes a checkpoint of 500 MB to a server of 100 MB/s, which takes 5 s.
+/// So the third checkpoint is complete after 165 s. A node fails after 180 s, and the restart takes 20 s.
 const BASE: [(&str, &str); 8] = [
     ("storage.s", "{ memory = {} }"),
     ("storage.c", "{ file-server = { bandwidth = \"100 MB/s\" } }"),

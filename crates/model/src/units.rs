@@ -66,7 +66,7 @@ dimension!(
      "min" 60.0 / 1.0, "h" 3600.0 / 1.0, "d" 86400.0 / 1.0]
 );
 dimension!(
-    /// Time that may be longer than what can be simulated, such as a mean time between failures.
+    /// Time that may exceed the longest time that can be simulated, such as the mean time between failures of a node.
     LongTime, "a time", "5000 h", 1e-12 ..= 1e12,
     ["ps" 1.0 / 1e12, "ns" 1.0 / 1e9, "us" 1.0 / 1e6, "µs" 1.0 / 1e6, "ms" 1.0 / 1e3, "s" 1.0 / 1.0,
      "min" 60.0 / 1.0, "h" 3600.0 / 1.0, "d" 86400.0 / 1.0]

@@ -41,7 +41,7 @@ pub(super) struct JobRun {
     pub(super) learners: LearnersRun,
     /// State of the exchange with parameter servers, if the job copy uses them.
     pub(super) servers: Option<Box<ServerRun>>,
-    /// State of the stages of model copies, if they have several or work through micro-batches.
+    /// Transfers between pipeline stages, and micro-batches. Empty if each model copy is one device that computes on whole batches.
     pub(super) spread: Spread,
     /// Failures, checkpoints and restarts, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,

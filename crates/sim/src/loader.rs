@@ -221,7 +221,7 @@ impl LoaderGpus {
     }
 }
 
-/// The stages of a loader and their workers, as ranges of the world's tables.
+/// The stages of a loader and the workers of all its stages: ranges of ids in the tables of `Loaders`.
 #[derive(Debug)]
 pub(super) struct LoaderStages {
     pub(super) all: Ids<StageRun>,

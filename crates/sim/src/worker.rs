@@ -86,7 +86,7 @@ pub(super) struct CurrentSample {
 /// Where a worker's request finds its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Location {
-    /// Number of the file being read.
+    /// Number of the file that the request reads.
     pub(super) file: u64,
     /// Number of the request's route (to storage targets, through an I/O queue, or to another node), if there are several
     /// routes.

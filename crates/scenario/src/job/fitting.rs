@@ -17,8 +17,8 @@ const MOST_SPLIT: u32 = 64;
 const MICRO_BATCHES: [u32; 3] = [4, 2, 1];
 
 impl Rules<'_> {
-    /// Returns smaller batches that may fit into `capacity`, the largest first: those that can be divided among micro-batches
-    /// and, with `global_batch`, among model copies.
+    /// Returns smaller batches that may fit into `capacity`, the largest first. Each can be divided equally among
+    /// micro-batches; with `global_batch`, also among model copies.
     pub(super) fn smaller_batches(&self, job: &Job, capacity: f64) -> Vec<Change> {
         let (micro, most) = (smallest_batch(job), largest_batch(job, capacity));
         let each = (1..=most / micro).rev().map(|number| number * micro).take(MOST_BATCHES);

@@ -9,7 +9,7 @@ use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
-/// The wait of all devices of a job copy for the reduction of gradients at the end of a step, and the update after it.
+/// State of a job copy at the end of a step: all devices wait until gradients are reduced, and then parameters are updated.
 #[derive(Debug, Default)]
 pub(crate) struct UpdateRun {
     /// Duration of the update at a root, or of the decompression of gradients on each device.

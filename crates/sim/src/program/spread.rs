@@ -59,7 +59,8 @@ pub(crate) struct ParallelDevice {
 }
 
 impl ParallelDevice {
-    /// Returns a stage that computes on whole batches, with the communicators `all` of all model copies.
+    /// Returns the state of a pipeline stage that computes on whole batches. `all` are the communicators in which all model copies
+    /// take part.
     fn of_whole_batches(all: Ids<CommunicatorRun>) -> ParallelDevice {
         let mut communicators = ByCommunicator::default();
         communicators[Communicator::Data] = all;
@@ -92,7 +93,8 @@ impl Spread {
         &mut self.parts[d]
     }
 
-    /// Makes `devices` stages of model copies that compute on whole batches. `all` are the communicators of all model copies.
+    /// Makes `devices` pipeline stages that compute on whole batches. `all` are the communicators in which all model copies take
+    /// part.
     pub(crate) fn add_stages(&mut self, devices: Ids<Device>, all: Ids<CommunicatorRun>) {
         let parts = devices.iter().map(|_| ParallelDevice::of_whole_batches(all));
         self.parts = RangeVec::new(devices.start, parts);
