@@ -117,7 +117,7 @@ fn train_on(plan: &mut Plan, devices: &[String]) -> Result<(), Failure> {
     if devices.is_empty() {
         return Ok(());
     }
-    let Some(step) = &mut plan.step else {
+    let Some(steps) = &mut plan.step else {
         let why = "--device: the plan times no training steps; add a table `[step]`";
         return Err(Failure::Input(why.to_owned()));
     };
@@ -129,7 +129,9 @@ fn train_on(plan: &mut Plan, devices: &[String]) -> Result<(), Failure> {
             named.push(device);
         }
     }
-    step.device = List(named);
+    for step in &mut steps.0 {
+        step.device = List(named.clone());
+    }
     Ok(())
 }
 

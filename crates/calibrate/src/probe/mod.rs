@@ -39,7 +39,9 @@ pub use error::ProbeError;
 pub use hand_off::{QueueProbe, QueueSettings};
 pub use host::{HostProbe, HostSettings, Machine};
 pub use journal::Journal;
-pub use plan::{Bytes, Count, List, Plan, PlanError, Rules, Seconds, Share, Watching, schema};
+pub use plan::{
+    Bytes, Count, List, Plan, PlanError, Rules, Seconds, Share, Tables, Watching, schema,
+};
 pub use read::{ReadProbe, ReadSettings};
 pub use repeat::{leading_trend, median_interval};
 pub use ruler::Ruler;

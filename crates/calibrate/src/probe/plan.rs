@@ -2,7 +2,7 @@
 
 mod value;
 
-pub use value::{Bytes, Count, List, Seconds, Share};
+pub use value::{Bytes, Count, List, Seconds, Share, Tables};
 
 use super::{
     CacheProbe, CacheSettings, ClockProbe, ClockSettings, CollectiveProbe, CollectiveSettings,
@@ -39,8 +39,9 @@ pub struct Plan {
     pub read: Option<ReadSettings>,
     /// Times the decoding of images (default: not measured).
     pub decode: Option<DecodeSettings>,
-    /// Times training steps (default: not measured).
-    pub step: Option<StepSettings>,
+    /// Times training steps: one table, or several `[[step]]` of which each has its own networks, batches and devices
+    /// (default: not measured).
+    pub step: Option<Tables<StepSettings>>,
     /// Times copies from the host to a GPU (default: not measured).
     pub copy: Option<CopySettings>,
     /// Times collectives between GPUs (default: not measured).
@@ -169,7 +170,7 @@ impl Plan {
             probes.push(Box::new(DecodeProbe::new(settings, data.map(Path::to_owned))));
         }
         if let Some(settings) = &self.step {
-            probes.push(Box::new(StepProbe::new(settings)));
+            probes.push(Box::new(StepProbe::new(&settings.0)));
         }
         if let Some(settings) = &self.copy {
             probes.push(Box::new(CopyProbe::new(settings)));

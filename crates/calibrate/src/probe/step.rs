@@ -128,7 +128,7 @@ impl StepSettings {
 /// The probe `step`: each operation is one training step.
 #[derive(Debug)]
 pub struct StepProbe {
-    settings: StepSettings,
+    settings: Vec<StepSettings>,
     /// Open GPUs by their numbers (`boards`), and the numbers of GPUs that cannot be used (`lacking`).
     boards: BTreeMap<usize, Board>,
     lacking: BTreeSet<usize>,
@@ -137,15 +137,34 @@ pub struct StepProbe {
 }
 
 impl StepProbe {
-    /// Returns a probe with these settings.
+    /// Returns a probe of all steps that any of the `settings` names.
     #[must_use]
-    pub fn new(settings: &StepSettings) -> StepProbe {
+    pub fn new(settings: &[StepSettings]) -> StepProbe {
         StepProbe {
-            settings: settings.clone(),
+            settings: settings.to_vec(),
             boards: [].into(),
             lacking: [].into(),
             large: Vec::new(),
         }
+    }
+}
+
+impl StepProbe {
+    /// Returns the numbers of the GPUs, each with the precisions in which it trains.
+    fn gpus(&self) -> BTreeMap<usize, Vec<Precision>> {
+        let mut gpus: BTreeMap<usize, Vec<Precision>> = BTreeMap::new();
+        for settings in &self.settings {
+            for device in &settings.device {
+                let DeviceName::Cuda(number) = device else { continue };
+                let precisions = gpus.entry(*number).or_default();
+                for precision in &settings.precision {
+                    if !precisions.contains(precision) {
+                        precisions.push(*precision);
+                    }
+                }
+            }
+        }
+        gpus
     }
 }
 
@@ -155,39 +174,47 @@ impl Probe for StepProbe {
     }
 
     fn cells(&self) -> Vec<Cell> {
-        let mut cells = Vec::new();
-        for device in &self.settings.device {
-            match device {
-                DeviceName::Cpu => cells.extend(self.settings.on_cores()),
-                DeviceName::Cuda(number) if self.lacking.contains(number) => {}
-                DeviceName::Cuda(number) => cells.extend(self.settings.on_gpu(*number)),
+        let mut cells: Vec<Cell> = Vec::new();
+        for settings in &self.settings {
+            for device in &settings.device {
+                let of_device = match device {
+                    DeviceName::Cpu => settings.on_cores(),
+                    DeviceName::Cuda(number) if self.lacking.contains(number) => Vec::new(),
+                    DeviceName::Cuda(number) => settings.on_gpu(*number),
+                };
+                let new = |cell: &Cell| !self.large.contains(cell) && !cells.contains(cell);
+                let new: Vec<Cell> = of_device.into_iter().filter(new).collect();
+                cells.extend(new);
             }
         }
-        cells.retain(|cell| !self.large.contains(cell));
         cells
     }
 
+    /// Returns the sum of the tables' budgets; `None` if a table has none.
     fn budget(&self) -> Option<Duration> {
-        self.settings.budget.map(Seconds::duration)
+        self.settings.iter().map(|of| of.budget.map(Seconds::duration)).sum()
     }
 
     /// Opens GPUs and compares their results with those of the cores: a GPU that computes wrongly is not worth
     /// timing.
     fn prepare(&mut self, context: &Context<'_>) -> Result<Vec<String>, ProbeError> {
         let mut notes = Vec::new();
-        for device in self.settings.device.0.clone() {
-            let DeviceName::Cuda(number) = device else { continue };
+        let cores_too = self.settings.iter().any(|of| of.device.0.contains(&DeviceName::Cpu));
+        for (number, precisions) in self.gpus() {
             match Board::open(number) {
                 Ok(board) => {
-                    for &precision in &self.settings.precision {
+                    for precision in precisions {
                         context.go_on()?;
                         notes.push(device::check(&board, precision, context.seed)?);
                     }
-                    self.large.extend(device::too_large(&board, self.settings.on_gpu(number))?);
+                    for settings in &self.settings {
+                        let cells = settings.on_gpu(number);
+                        self.large.extend(device::too_large(&board, cells)?);
+                    }
                     self.boards.insert(number, board);
                 }
-                Err(why) if self.settings.device.0.contains(&DeviceName::Cpu) => {
-                    notes.push(format!("{device} not measured: {why}"));
+                Err(why) if cores_too => {
+                    notes.push(format!("cuda:{number} not measured: {why}"));
                     self.lacking.insert(number);
                 }
                 Err(why) => return Err(why),
@@ -288,10 +315,36 @@ mod tests {
         assert!((steps.jitter() - 0.5).abs() < 1e-12);
     }
 
+    /// System: two tables of steps that share one kind of trial. Expectation: each kind is timed once, and each GPU
+    /// is checked in the precisions of all tables.
+    #[test]
+    fn several_tables_of_steps_are_one_probe() {
+        let tables: crate::probe::Tables<StepSettings> = {
+            #[derive(Deserialize)]
+            struct Plan {
+                step: crate::probe::Tables<StepSettings>,
+            }
+            let text = "[[step]]\nmodel = [\"lenet5\"]\nbatch = [1, 8]\ndevice = [\"cuda:0\"]\nbudget = \"2 s\"\n\
+                        [[step]]\nmodel = [\"lenet5\"]\nbatch = [8, 64]\ndevice = [\"cuda:0\"]\nbudget = \"3 s\"\n\
+                        precision = [\"fp32\", \"bf16\"]\n";
+            toml::from_str::<Plan>(text).unwrap().step
+        };
+        let probe = StepProbe::new(&tables.0);
+        let cells = probe.cells();
+        let cell = |cell: &Cell| (cell.label("precision").to_owned(), cell.count("batch"));
+        let expected = [("fp32", 1), ("fp32", 8), ("fp32", 64), ("bf16", 8), ("bf16", 64)];
+        assert_eq!(
+            cells.iter().map(cell).collect::<Vec<_>>(),
+            expected.map(|(precision, batch)| (precision.to_owned(), batch))
+        );
+        assert_eq!(probe.budget(), Some(Duration::from_secs(5)));
+        assert_eq!(probe.gpus()[&0], [Precision::Fp32, Precision::Bf16]);
+    }
+
     #[test]
     fn a_trial_runs_three_steps_and_reports_threads_and_jitter() {
         let text = "model = [\"lenet5\"]\nbatch = [1, 4]\nthreads = [1, 2]";
-        let mut probe = StepProbe::new(&toml::from_str(text).unwrap());
+        let mut probe = StepProbe::new(&[toml::from_str(text).unwrap()]);
         let cells = probe.cells();
         let device = |cell: &Cell| (cell.label("device").to_owned(), cell.count("batch"));
         let expected = [("cpu-1".into(), 1), ("cpu-1".into(), 4), ("cpu-2".into(), 4)];

@@ -8,10 +8,9 @@ use forebay_networks::{self as network, cpu};
 /// Initial parameters and a generated batch.
 pub(super) struct Batch {
     pub(super) parameters: Vec<f32>,
-    /// Input values of all samples; tokens are stored as whole numbers.
-    input: Vec<f32>,
-    targets: Vec<usize>,
-    tokens: bool,
+    /// Input of all samples and their targets, as a device stores them.
+    input: Vec<u8>,
+    targets: Vec<u8>,
 }
 
 impl Batch {
@@ -19,7 +18,8 @@ impl Batch {
     pub(super) fn invent(network: &network::Network, samples: usize, seed: u64) -> Batch {
         let (parameters, input, targets) = cpu::begin(network, samples, seed);
         let tokens = matches!(network.feed, network::Feed::Tokens { .. });
-        Batch { parameters, input, targets, tokens }
+        let targets = targets.iter().flat_map(|&target| (target as i32).to_le_bytes()).collect();
+        Batch { parameters, input: numbers(&input, tokens), targets }
     }
 
     /// Copies input and targets to a device.
@@ -28,10 +28,8 @@ impl Batch {
         device: &mut dyn Device,
         program: &Program,
     ) -> Result<(), ProbeError> {
-        let targets: Vec<u8> =
-            self.targets.iter().flat_map(|&t| (t as i32).to_le_bytes()).collect();
-        device.write(program.input, &numbers(&self.input, self.tokens))?;
-        device.write(program.targets, &targets)
+        device.write(program.input, &self.input)?;
+        device.write(program.targets, &self.targets)
     }
 }
 
@@ -53,6 +51,11 @@ pub(super) fn place_parameters(
     blocks: &[Block],
     parameters: &[f32],
 ) -> Result<(), ProbeError> {
+    device.write(to, &placed(to, blocks, parameters))
+}
+
+/// Returns the content of the slot `to` with the given parameters, as [`place_parameters`] copies it.
+pub(super) fn placed(to: Slot, blocks: &[Block], parameters: &[f32]) -> Vec<u8> {
     let mut all = vec![0_u8; to.bytes()];
     let mut rest = parameters;
     for block in blocks {
@@ -62,5 +65,5 @@ pub(super) fn place_parameters(
             to.copy_from_slice(&x.to_le_bytes());
         }
     }
-    device.write(to, &all)
+    all
 }

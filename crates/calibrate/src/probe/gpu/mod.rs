@@ -31,6 +31,8 @@ mod survey;
 mod task;
 #[cfg(test)]
 mod tests;
+#[cfg(all(test, feature = "cuda"))]
+mod tests_on_gpu;
 #[cfg(feature = "cuda")]
 mod trainer;
 mod whole;

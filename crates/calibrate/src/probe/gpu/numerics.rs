@@ -73,7 +73,7 @@ pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
 }
 
 /// Returns the operators that networks use, in sizes that are not multiples of block or vector sizes.
-fn cases() -> Vec<(&'static str, Vec<Operator>)> {
+pub(super) fn cases() -> Vec<(&'static str, Vec<Operator>)> {
     let conv = |from, to, side, kernel, stride, padding, bias| {
         vec![Operator::Conv { shape: Shape { from, to, side, kernel, stride, padding }, bias }]
     };
@@ -108,16 +108,32 @@ pub(super) fn operators(
     seed: u64,
 ) -> Result<Vec<Difference>, ProbeError> {
     let mut found = Vec::new();
-    for (i, (name, operators)) in cases().into_iter().enumerate() {
-        let mut draw = Generator::seed_from_u64(seed.wrapping_add(i as u64));
-        for (what, error) in operator(open, &operators, precision, &mut draw)? {
-            let what = format!("{name}: {what}");
-            // The last two cases are chains of operators, which also round between operators.
-            let limit = precision.tolerance() * if i >= cases().len() - 2 { 4.0 } else { 1.0 };
-            found.push(Difference { what, precision, error, limit });
-        }
+    for case in 0..cases().len() {
+        found.extend(operators_of_case(open, case, precision, seed)?);
     }
     Ok(found)
+}
+
+/// Runs the operators of one case, as [`operators`] does for all.
+pub(super) fn operators_of_case(
+    open: Open<'_>,
+    case: usize,
+    precision: Precision,
+    seed: u64,
+) -> Result<Vec<Difference>, ProbeError> {
+    let cases = cases();
+    let (name, operators) = &cases[case];
+    let mut draw = Generator::seed_from_u64(seed.wrapping_add(case as u64));
+    // The last two cases are chains of operators, which also round between operators.
+    let limit = precision.tolerance() * if case >= cases.len() - 2 { 4.0 } else { 1.0 };
+    let found = operator(open, operators, precision, &mut draw)?;
+    let difference = |(what, error): (&str, f64)| Difference {
+        what: format!("{name}: {what}"),
+        precision,
+        error,
+        limit,
+    };
+    Ok(found.into_iter().map(difference).collect())
 }
 
 /// Runs consecutive operators on a device and on cores. Returns the errors of the device's output, of its

@@ -1,6 +1,6 @@
 //! Times training steps on a GPU and copies from the host to the GPU.
 
-use super::batch::{Batch, place_parameters};
+use super::batch::{Batch, placed};
 use super::call::{Cuda, Gpu, Line, Recording, Stopwatch};
 use super::compile::compile;
 use super::numerics::{self, Device, Difference, numbers_of};
@@ -27,8 +27,8 @@ pub(in crate::probe) struct Board {
 /// Initial parameters and batches, generated once, because generating them takes longer than many trials.
 #[derive(Default)]
 struct Begun {
-    /// Initial parameters by network.
-    parameters: RefCell<BTreeMap<String, Rc<Vec<f32>>>>,
+    /// Content of the slot of parameters at the beginning, by network. It does not depend on the batch size and the precision.
+    parameters: RefCell<BTreeMap<String, Rc<Vec<u8>>>>,
     /// Batches by network and batch size; their parameters are empty.
     batches: RefCell<BTreeMap<(String, usize), Rc<Batch>>>,
 }
@@ -40,19 +40,24 @@ impl std::fmt::Debug for Begun {
 }
 
 impl Begun {
-    /// Returns the initial parameters and the batch of a task.
-    fn of(&self, network: &network::Network, task: Task<'_>) -> (Rc<Vec<f32>>, Rc<Batch>) {
+    /// Returns the content of the slot of parameters and the batch with which the program of a task begins.
+    fn of(&self, network: &network::Network, program: &Program, task: Task<'_>) -> Beginning {
         let mut batches = self.batches.borrow_mut();
         let mut parameters = self.parameters.borrow_mut();
         let batch = batches.entry((task.model.to_owned(), task.batch)).or_insert_with(|| {
             let mut batch = Batch::invent(network, task.batch, task.seed);
             let drawn = std::mem::take(&mut batch.parameters);
-            parameters.entry(task.model.to_owned()).or_insert_with(|| Rc::new(drawn));
+            parameters
+                .entry(task.model.to_owned())
+                .or_insert_with(|| Rc::new(placed(program.parameters, &program.blocks, &drawn)));
             Rc::new(batch)
         });
         (parameters.get(task.model).cloned().unwrap_or_default(), Rc::clone(batch))
     }
 }
+
+/// Content of the slot of parameters, and a batch.
+type Beginning = (Rc<Vec<u8>>, Rc<Batch>);
 
 impl Board {
     /// Opens GPU number `number`.
@@ -112,8 +117,9 @@ impl Board {
     fn learners(&self, task: Task<'_>) -> Result<Vec<Learner>, ProbeError> {
         let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
         let network = network::model(task.model).ok_or_else(unknown)?;
-        let begun = self.begun.of(&network, task);
-        (0..task.learners).map(|_| Learner::new(&self.gpu, &network, task, &begun)).collect()
+        let program = compile(&network, task.batch, task.precision);
+        let begun = self.begun.of(&network, &program, task);
+        (0..task.learners).map(|_| Learner::new(&self.gpu, program.clone(), &begun)).collect()
     }
 
     /// Times copies from the host to the GPU, alone or during training.
@@ -197,14 +203,12 @@ struct Learner {
 impl Learner {
     fn new(
         gpu: &Gpu,
-        of: &network::Network,
-        task: Task<'_>,
-        (parameters, batch): &(Rc<Vec<f32>>, Rc<Batch>),
+        program: Program,
+        (parameters, batch): &Beginning,
     ) -> Result<Learner, ProbeError> {
-        let program = compile(of, task.batch, task.precision);
-        let mut cuda = Cuda::new(gpu, program.bytes, task.precision)?;
+        let mut cuda = Cuda::new(gpu, program.bytes, program.precision)?;
         batch.copy(&mut cuda, &program)?;
-        place_parameters(&mut cuda, program.parameters, &program.blocks, parameters)?;
+        cuda.write(program.parameters, parameters)?;
         cuda.run(&program.feed)?;
         cuda.run(&program.settle)?;
         let calls = program.step().cloned().collect();

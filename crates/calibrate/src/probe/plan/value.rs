@@ -5,6 +5,8 @@ use forebay_model::units::{self, Quantity, Size, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// A time, from 1 µs to a day [s].
@@ -30,6 +32,10 @@ pub struct Share(pub f64);
 /// One or more different values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct List<T>(pub Vec<T>);
+
+/// One table, or an array of several different tables.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tables<T>(pub Vec<T>);
 
 impl Seconds {
     /// Returns the time as a [`Duration`].
@@ -93,6 +99,33 @@ impl<'de, T: Deserialize<'de> + PartialEq> Deserialize<'de> for List<T> {
     }
 }
 
+impl<'de, T: Deserialize<'de> + PartialEq> Deserialize<'de> for Tables<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tables<T>, D::Error> {
+        // An untagged enum would hide which key of the table is wrong.
+        struct Either<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de> + PartialEq> de::Visitor<'de> for Either<T> {
+            type Value = Tables<T>;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("a table or an array of tables")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Tables<T>, A::Error> {
+                T::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(|one| Tables(vec![one]))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, array: A) -> Result<Tables<T>, A::Error> {
+                let List(tables) = List::deserialize(de::value::SeqAccessDeserializer::new(array))?;
+                Ok(Tables(tables))
+            }
+        }
+
+        deserializer.deserialize_any(Either(PhantomData))
+    }
+}
+
 impl<T> List<T> {
     /// Iterates over the values, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
@@ -141,5 +174,20 @@ impl<T: JsonSchema> JsonSchema for List<T> {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let items = generator.subschema_for::<T>();
         json_schema!({ "type": "array", "minItems": 1, "maxItems": MOST, "uniqueItems": true, "items": items })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Tables<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("TablesOf{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [one, List::<T>::json_schema(generator)] })
     }
 }
