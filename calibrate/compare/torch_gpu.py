@@ -1,177 +1,320 @@
-"""Times the training steps of `calibrate/plans/gpu-eager.toml` in PyTorch on the same GPU.
+"""Times forebay's training steps on a GPU in PyTorch: kernel by kernel (eager) and as a CUDA graph.
 
-    python torch_gpu.py [--models lenet5,resnet50,gpt-small] [--batches 1,8,64,256] [--steps 50]
-                        [--samples calibration-eager/samples.jsonl]
+    python torch_gpu.py [--models lenet5,resnet50,gpt-small] [--precisions fp32,tf32,bf16] [--batches 1,8,64,256]
+                        [--points resnet50:bf16:64,gpt-small:bf16:8] [--graphs] [--budget 600]
+                        [--samples calibration-eager/samples.jsonl calibration-gpu/samples.jsonl]
+                        [--output torch.csv] [--kernels 10] [--channels-last] [--fused-attention]
 
-Eager PyTorch, channels first, attention unfused as forebay has it, bf16 by autocast with parameters of 4
-bytes. Prints model, precision, batch and the median of a step by CUDA events; with --samples also forebay's
-median without a graph (`forebay calibrate --plan calibrate/plans/gpu-eager.toml --output calibration-eager`) and its
-ratio to PyTorch's. Needs PyTorch with CUDA.
+Trains in PyTorch the networks that forebay trains, as forebay trains them: channels first, attention unfused,
+BF16 by autocast with parameters of 4 bytes, SGD with momentum 0.9 or Adam. Elsewhere PyTorch's defaults apply.
+--channels-last and --fused-attention show what PyTorch's faster settings give.
+
+Prints a row for each model, precision, batch size and mode (`eager`, with --graphs also `graph`): the median
+time of a step in PyTorch by CUDA events; with --samples also forebay's in the same mode, of one learner, and its
+ratio to PyTorch's. Graphs are in the samples of `calibrate/plans/gpu.toml`, single kernels in those of
+`calibrate/plans/gpu-eager.toml`. A point that fails has a row without time and the reason as a comment. With
+--kernels N, comments after each row list the N kernels that take the most GPU time.
+
+Needs PyTorch 2.9 or later with CUDA, on Linux. Steps run in processes of their own, so that no failure of one
+point, nor the profiler, affects the points after it.
 """
 import argparse
 import contextlib
+import csv
+import gc
+import importlib.metadata
+import itertools
 import json
+import multiprocessing
 import statistics
+import subprocess
+import sys
+import time
+
+START = time.monotonic()
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
+from torch_networks import MODELS
 
-class Bottleneck(nn.Module):
-    """1 x 1, 3 x 3 (which has the stride), 1 x 1, and what goes round them."""
-
-    def __init__(self, before, width, stride):
-        super().__init__()
-        after = 4 * width
-        self.body = nn.Sequential(
-            nn.Conv2d(before, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
-            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
-            nn.Conv2d(width, after, 1, bias=False), nn.BatchNorm2d(after))
-        self.direct = nn.Identity() if stride == 1 and before == after else nn.Sequential(
-            nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
-
-    def forward(self, x):
-        return F.relu(self.body(x) + self.direct(x), inplace=True)
+COLUMNS = ["model", "precision", "batch", "mode", "pytorch_ms", "forebay_ms", "ratio"]
+PRECISIONS = ["fp32", "tf32", "bf16"]
 
 
-class Encoder(nn.Module):
-    """A block of a transformer, norms first, with every score kept."""
-
-    def __init__(self, length, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.think = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
-        self.register_buffer("later", torch.ones(length, length).triu(1).bool())
-
-    def forward(self, x):
-        parts = self.qkv(self.before(x)).chunk(3, dim=-1)
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
-        seen = scores.masked_fill(self.later, float("-inf")).softmax(-1) @ v
-        x = x + self.out(seen.transpose(1, 2).flatten(2))
-        return x + self.think(self.after(x))
+def set_precision(precision):
+    """Allows TF32 in products of matrices and in convolutions, or forbids it in both."""
+    # The older function also sets what PyTorch's profiler asks for; where both differ, PyTorch raises an error.
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    for operations in (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn):
+        operations.fp32_precision = "tf32" if precision == "tf32" else "ieee"
 
 
-class Language(nn.Module):
-    """A language model over bytes in GPT-2's arrangement."""
-
-    def __init__(self, kinds, length, width, heads, blocks):
-        super().__init__()
-        self.token, self.place = nn.Embedding(kinds, width), nn.Embedding(length, width)
-        self.blocks = nn.Sequential(*(Encoder(length, width, heads) for _ in range(blocks)))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, kinds)
-
-    def forward(self, x):
-        x = self.token(x) + self.place.weight
-        return self.head(self.norm(self.blocks(x))).flatten(0, 1)
-
-
-def lenet5():
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5),
-        nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(400, 120), nn.ReLU(inplace=True),
-        nn.Linear(120, 84), nn.ReLU(inplace=True), nn.Linear(84, 10))
-
-
-def resnet50():
-    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True),
-              nn.MaxPool2d(3, 2, 1)]
-    before = 64
-    for stage, blocks in enumerate([3, 4, 6, 3]):
-        for block in range(blocks):
-            layers.append(Bottleneck(before, 64 << stage, 2 if stage and not block else 1))
-            before = 4 * (64 << stage)
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 1000))
-
-
-def images(channels, side, classes):
-    return lambda batch: (torch.randn(batch, channels, side, side), torch.randint(classes, (batch,)))
-
-
-def text(batch):
-    return torch.randint(256, (batch, 1024)), torch.randint(256, (batch * 1024,))
-
-
-MODELS = {
-    "lenet5": (lenet5, images(1, 28, 10)),
-    "resnet50": (resnet50, images(3, 224, 1000)),
-    "gpt-small": (lambda: Language(256, 1024, 768, 12, 12), text),
-}
-
-
-def optimiser(name, net):
-    if name == "gpt-small":
-        return torch.optim.Adam(net.parameters(), 1e-3)
-    return torch.optim.SGD(net.parameters(), 0.02, momentum=0.9)
-
-
-def times(name, precision, batch, steps):
-    """Seconds of each step."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    build, data = MODELS[name]
-    net = build().cuda().train()
-    x, y = (part.cuda() for part in data(batch))
-    update = optimiser(name, net)
-    narrow = torch.autocast("cuda", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+def training_step(point, graph, options, device="cuda"):
+    """Returns a function that trains one step, and the optimizer. A step to be captured needs `graph`."""
+    model, precision, batch = point
+    set_precision(precision)
+    build, data = MODELS[model]
+    with torch.device(device):
+        network = build(options).train()
+        inputs, targets = data(batch)
+    if options.channels_last and model == "resnet50":
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
+    if model == "gpt-small":
+        optimizer = torch.optim.Adam(network.parameters(), 1e-3, capturable=graph)
+    else:
+        optimizer = torch.optim.SGD(network.parameters(), 0.02, momentum=0.9)
+    autocast = contextlib.nullcontext()
+    if precision == "bf16":
+        autocast = torch.autocast(device, torch.bfloat16, cache_enabled=not graph)
 
     def step():
-        update.zero_grad()
-        with narrow:
-            loss = F.cross_entropy(net(x), y)
+        optimizer.zero_grad(set_to_none=True)
+        with autocast:
+            loss = F.cross_entropy(network(inputs), targets)
         loss.backward()
-        update.step()
+        optimizer.step()
 
-    for _ in range(10):
+    return step, optimizer
+
+
+def captured(step, optimizer):
+    """Captures a step as a CUDA graph. Returns a function that launches it."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    # Without gradients, the backward pass writes them anew in each replay instead of adding to them.
+    optimizer.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
         step()
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
-    for mark in marks[:-1]:
-        mark.record()
+    return graph.replay
+
+
+def step_seconds(step, seconds):
+    """Returns the median time of a step.
+
+    Warms up for at least 5 steps and 0.3 s. Then times groups of steps by CUDA events: at least 10 groups, each
+    of about 10 ms or of one step, `seconds` in all.
+    """
+    for _ in range(5):
         step()
-    marks[-1].record()
     torch.cuda.synchronize()
-    return [a.elapsed_time(b) * 1e-3 for a, b in zip(marks, marks[1:])]
+    begin, elapsed, steps = time.perf_counter(), 0.0, 0
+    while elapsed < 0.3:
+        step()
+        torch.cuda.synchronize()
+        elapsed, steps = time.perf_counter() - begin, steps + 1
+    estimate = elapsed / steps
+    size = max(1, round(0.01 / estimate))
+    groups = max(10, int(seconds / (size * estimate)))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(groups + 1)]
+    events[0].record()
+    for event in events[1:]:
+        for _ in range(size):
+            step()
+        event.record()
+    torch.cuda.synchronize()
+    return statistics.median(a.elapsed_time(b) * 1e-3 / size for a, b in zip(events, events[1:]))
 
 
-def forebay(path):
-    """Medians of forebay's steps by model, precision and batch: one learner, no graph."""
+def kernel_lines(step, count, steps=3):
+    """Returns lines on the GPU time of a step and on the `count` kernels that take the most of it."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+    kernels = [kernel for kernel in profile.key_averages()
+               if kernel.device_type == torch.autograd.DeviceType.CUDA
+               and not getattr(kernel, "is_user_annotation", False)]
+    kernels.sort(key=lambda kernel: -kernel.self_device_time_total)
+    total = sum(kernel.self_device_time_total for kernel in kernels) / steps
+    calls = sum(kernel.count for kernel in kernels) / steps
+    return [f"GPU time per step: {total / 1e3:.4f} ms in {calls:g} kernels, copies and fills"] + [
+        f"{kernel.self_device_time_total / steps:10.1f} us {kernel.count / steps:6g} x {kernel.key[:90]}"
+        for kernel in kernels[:count]]
+
+
+def reason(error):
+    """Returns an error in one line without commas."""
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return "out of memory"
+    return " ".join(f"{type(error).__name__}: {error}".replace(",", ";").split())[:160]
+
+
+def run_task(task, options, send):
+    """Times a point in a mode and profiles it. Returns whether the process can go on to the next task."""
+    point, mode = task
+    timed = False
+    try:
+        # `step` owns the network and its data, which a graph reads but does not keep.
+        step, optimizer = training_step(point, mode == "graph", options)
+        launch = captured(step, optimizer) if mode == "graph" else step
+        send(("row", step_seconds(launch, options.seconds), ""))
+        timed = True
+        for line in kernel_lines(launch, options.kernels) if options.kernels else ():
+            send(("comment", line))
+        return True
+    except Exception as error:
+        send(("comment", f"no kernels: {reason(error)}") if timed else ("row", None, reason(error)))
+        # Other errors, and any during a capture, may leave CUDA unusable in this process.
+        return mode == "eager" and isinstance(error, torch.cuda.OutOfMemoryError)
+
+
+def worker(tasks, options, pipe):
+    """Runs tasks in a process of their own."""
+    for task in tasks:
+        if not run_task(task, options, pipe.send):
+            break
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def run_worker(tasks, options, table):
+    """Runs tasks in a new process, and writes what it sends. Returns the number of tasks that have a row."""
+    # A profiler slows the launches of its process from then on.
+    tasks = tasks[:1] if options.kernels else tasks
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=worker, args=(tasks, options, sender), daemon=True)
+    process.start()
+    sender.close()
+    rows = 0
+    with contextlib.suppress(EOFError):
+        while receiver.poll(max(0.0, START + options.budget - time.monotonic())):
+            kind, *content = receiver.recv()
+            if kind == "row":
+                table.row(tasks[rows], *content)
+                rows += 1
+            else:
+                table.comment(f"  {content[0]}")
+        process.kill()
+        return rows
+    process.join(10)
+    process.kill()
+    if rows == 0 or (process.exitcode and rows < len(tasks)):
+        table.row(tasks[rows], None, f"the process ended with exit code {process.exitcode}")
+        rows += 1
+    elif process.exitcode:
+        table.comment(f"  the process ended with exit code {process.exitcode}")
+    return rows
+
+
+class Table:
+    """The rows, printed and written to a file, each as soon as it is known."""
+
+    def __init__(self, path, forebay):
+        self.files = [sys.stdout] + ([open(path, "w", encoding="utf-8")] if path else [])
+        self.forebay = forebay
+
+    def write(self, line):
+        for file in self.files:
+            print(line, file=file, flush=True)
+
+    def comment(self, line):
+        self.write(f"# {line}")
+
+    def row(self, task, pytorch, why):
+        (model, precision, batch), mode = task
+        forebay = self.forebay.get((model, precision, batch, mode))
+        milliseconds = [f"{seconds * 1e3:.4f}" if seconds else "" for seconds in (pytorch, forebay)]
+        ratio = f"{forebay / pytorch:.3f}" if forebay and pytorch else ""
+        cells = [model, precision, str(batch), mode, *milliseconds, ratio]
+        self.write(",".join(cells) + (f"# {why}" if why else ""))
+
+
+def forebay_seconds(paths):
+    """Returns the median time of forebay's steps with one learner by model, precision, batch size and mode."""
     found = {}
-    for line in open(path, encoding="utf-8"):
+    for line in itertools.chain.from_iterable(open(path, encoding="utf-8") for path in paths):
         sample = json.loads(line)
-        of = sample["settings"]
-        if sample["probe"] != "step" or sample.get("excluded") or of.get("learners") != 1 or of.get("graph"):
+        settings = sample["settings"]
+        if sample["probe"] != "step" or sample.get("excluded") or settings.get("learners") != 1:
             continue
-        key = (sample["labels"]["model"], sample["labels"].get("precision"), int(of["batch"]))
+        mode = "graph" if settings.get("graph") else "eager"
+        key = (sample["labels"]["model"], sample["labels"].get("precision"), int(settings["batch"]), mode)
         found.setdefault(key, []).append(sample["seconds"] / sample["operations"])
     return {key: statistics.median(seconds) for key, seconds in found.items()}
 
 
-def main():
+def gpu_state():
+    """Returns the GPU's name, driver and clocks as nvidia-smi says them."""
+    query = "--query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.limit"
+    try:
+        answer = subprocess.run(["nvidia-smi", query, "--format=csv"], capture_output=True, text=True, timeout=20)
+        names, *values = csv.reader(answer.stdout.splitlines(), skipinitialspace=True)
+        return ["; ".join(f"{name}: {value}" for name, value in zip(names, gpu)) for gpu in values]
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return [f"nvidia-smi: {reason(error)}"]
+
+
+def libraries():
+    """Returns the versions of PyTorch, cuDNN and cuBLAS. Calls nothing of CUDA, which must start after the fork."""
+    versions = [f"PyTorch {torch.__version__}"]
+    for package in importlib.metadata.distributions():
+        if (package.name or "").startswith(("nvidia-cudnn", "nvidia-cublas")):
+            versions.append(f"{package.name} {package.version}")
+    return "; ".join(versions)
+
+
+def read_point(text):
+    model, precision, batch = text.split(":")
+    if model not in MODELS or precision not in PRECISIONS or int(batch) < 1:
+        raise ValueError(text)
+    return model, precision, int(batch)
+
+
+def read_points(text):
+    try:
+        return [read_point(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"`{text}`: write MODEL:PRECISION:BATCH,... with {'/'.join(MODELS)} and {'/'.join(PRECISIONS)}")
+
+
+def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--precisions", default="fp32,tf32,bf16")
+    parser.add_argument("--precisions", default=",".join(PRECISIONS))
     parser.add_argument("--batches", default="1,8,64,256")
-    parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--samples")
-    given = parser.parse_args()
-    ours = forebay(given.samples) if given.samples else {}
-    print("# PyTorch", torch.__version__, "cuDNN", torch.backends.cudnn.version(), torch.cuda.get_device_name())
-    print("model,precision,batch,pytorch_ms,forebay_ms,ratio")
-    for name in given.models.split(","):
-        for precision in given.precisions.split(","):
-            for batch in map(int, given.batches.split(",")):
-                try:
-                    theirs = statistics.median(times(name, precision, batch, given.steps))
-                except torch.cuda.OutOfMemoryError:
-                    continue
-                finally:
-                    torch.cuda.empty_cache()
-                own = ours.get((name, precision, batch))
-                more = f"{own * 1e3:.4f},{own / theirs:.3f}" if own else ","
-                print(f"{name},{precision},{batch},{theirs * 1e3:.4f},{more}", flush=True)
+    parser.add_argument("--points", type=read_points, help="single points in place of all of the above")
+    parser.add_argument("--graphs", action="store_true", help="also time steps as CUDA graphs")
+    parser.add_argument("--seconds", type=float, default=1.0, help="timed steps of a point [s]")
+    parser.add_argument("--budget", type=float, default=600.0, help="limit of the whole [s]")
+    parser.add_argument("--samples", nargs="+", default=[], help="forebay's samples.jsonl, one or more")
+    parser.add_argument("--output", help="file for the table")
+    parser.add_argument("--kernels", type=int, default=0, help="number of kernels to list after each row")
+    parser.add_argument("--channels-last", action="store_true", help="ResNet-50 in channels last")
+    parser.add_argument("--fused-attention", action="store_true", help="F.scaled_dot_product_attention")
+    options = parser.parse_args()
+    if not options.points:
+        lists = (part.split(",") for part in (options.models, options.precisions, options.batches))
+        try:
+            options.points = read_points(",".join(map(":".join, itertools.product(*lists))))
+        except argparse.ArgumentTypeError as error:
+            parser.error(str(error))
+    return options
+
+
+def main():
+    options = read_options()
+    table = Table(options.output, forebay_seconds(options.samples))
+    settings = [name for name in ("channels_last", "fused_attention") if getattr(options, name)]
+    for line in [time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), *gpu_state(), libraries(),
+                 f"settings beyond forebay's: {' '.join(settings) or 'none'}"]:
+        table.comment(line)
+    table.write(",".join(COLUMNS))
+    tasks = list(itertools.product(options.points, ["eager", "graph"] if options.graphs else ["eager"]))
+    while tasks and time.monotonic() < START + options.budget:
+        tasks = tasks[run_worker(tasks, options, table):]
+    for line in gpu_state():
+        table.comment(f"at the end: {line}")
+    if tasks:
+        missing = ", ".join(":".join(map(str, point)) + f" {mode}" for point, mode in tasks)
+        table.comment(f"not reached within {options.budget:g} s: {missing}")
 
 
 if __name__ == "__main__":
