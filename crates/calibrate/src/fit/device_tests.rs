@@ -3,7 +3,7 @@
 
 use super::profile;
 use crate::measurement::Sample;
-use forebay_model::law::{CopyLaw, OccupancyLaw, learners_gain};
+use forebay_model::law::{CopyLaw, OccupancyLaw};
 use forebay_model::random::Generator;
 use forebay_scenario::profile::{Fit, Host, Provenance};
 use rand::{RngExt, SeedableRng};
@@ -57,14 +57,9 @@ fn occupancy(samples: &[Sample]) -> Option<Fit> {
     fitted(samples).learners.remove("lenet5")?.remove("cuda-0-fp32-graph")
 }
 
-/// Returns the throughput of `learners` learners together, divided by the throughput of one learner alone.
-fn gain(law: OccupancyLaw, batch: f64, learners: f64) -> f64 {
-    learners_gain(learners, law.of(batch))
-}
-
 /// Returns the factor by which a step is slower beside other learners.
 fn slowdown(law: OccupancyLaw, batch: f64, learners: f64) -> f64 {
-    learners / gain(law, batch, learners)
+    learners / law.gain(learners, batch)
 }
 
 const BATCHES: [f64; 5] = [1.0, 4.0, 16.0, 64.0, 256.0];
@@ -85,7 +80,7 @@ fn the_fit_recovers_the_occupancy_law_behind_noisy_step_times() {
         assert_eq!(half.unidentified, None, "{half:?}");
         let found = fit.occupancy().expect("a law");
         for (batch, learners) in [(2.0, 3.0), (12.0, 3.0), (48.0, 3.0), (128.0, 2.0), (8.0, 8.0)] {
-            let error = gain(found, batch, learners) / gain(law, batch, learners) - 1.0;
+            let error = found.gain(learners, batch) / law.gain(learners, batch) - 1.0;
             assert!(error.abs() < 0.05, "{truth}, {batch}, {learners}: {error}");
         }
     }
@@ -113,11 +108,11 @@ fn unidentified_occupancies_are_reported_with_reasons() {
     let alone = occupancy(&steps(|_, _| 1.0, &BATCHES, 0.0, 1)).expect("a fit");
     let why = alone.parameters["half_batch"].unidentified.clone().expect("a reason");
     assert!(why.contains("larger batches"), "{why}");
-    assert!(gain(alone.occupancy().expect("a law"), 256.0, 4.0) > 3.9);
+    assert!(alone.occupancy().expect("a law").gain(4.0, 256.0) > 3.9);
     let full = occupancy(&steps(|_, k| k, &BATCHES, 0.0, 1)).expect("a fit");
     let why = full.parameters["half_batch"].unidentified.clone().expect("a reason");
     assert!(why.contains("smaller batches"), "{why}");
-    assert!(gain(full.occupancy().expect("a law"), 1.0, 4.0) < 1.03);
+    assert!(full.occupancy().expect("a law").gain(4.0, 1.0) < 1.03);
     let mut one = steps(|_, _| 1.0, &BATCHES, 0.0, 1);
     one.retain(|sample| sample.setting("learners") == 1.0);
     assert_eq!(occupancy(&one), None);

@@ -5,7 +5,7 @@ use super::cell::{Cell, median};
 use super::estimate::rounded;
 use super::laws::cells;
 use crate::measurement::Sample;
-use forebay_model::law::{OccupancyLaw, learners_gain};
+use forebay_model::law::OccupancyLaw;
 use forebay_scenario::profile::Fit;
 
 /// Deviation of the logarithm of a slowdown above which Huber's loss is linear.
@@ -29,8 +29,9 @@ pub(super) fn occupancy(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let pairs = pairs(&cells.cells);
     let batches = || pairs.iter().map(|pair| pair.batch);
     let (least, most) = (batches().reduce(f64::min)?, batches().reduce(f64::max)?);
-    // Below the lower bound the smallest batch fills the GPU; above the upper bound a hundred learners do not fill it.
-    let bounds = [1e-2 * least, 1e2 * most];
+    // Below the lower bound the smallest batch fills the GPU all the time; above the upper bound learners do not slow each
+    // other down.
+    let bounds = [1e-2 * least, 1e3 * most];
     let means = cells.means();
     let half = best(&slowdowns(&pairs, &means), bounds);
     let errors = errors(&slowdowns(&pairs, &means), half);
@@ -79,7 +80,7 @@ fn slowdowns(pairs: &[Pair], means: &[f64]) -> Vec<[f64; 3]> {
 /// Returns, for each pair, the logarithm of measured ÷ fitted slowdown.
 fn errors(slowdowns: &[[f64; 3]], half_batch: f64) -> Vec<f64> {
     let law = OccupancyLaw::Saturating { half: half_batch };
-    let slowdown = |batch, learners| learners / learners_gain(learners, law.of(batch));
+    let slowdown = |batch, learners| learners / law.gain(learners, batch);
     let error = |[batch, learners, found]: &[f64; 3]| (found / slowdown(*batch, *learners)).ln();
     slowdowns.iter().map(error).collect()
 }
@@ -114,7 +115,7 @@ fn best(slowdowns: &[[f64; 3]], [low, high]: [f64; 2]) -> f64 {
 /// always filled the GPU. Returns `None` otherwise.
 fn untold(pairs: &[Pair], half_batch: f64) -> Option<&'static str> {
     let law = OccupancyLaw::Saturating { half: half_batch };
-    let free = |pair: &Pair| pair.learners * law.of(pair.batch) < 1.0 + NEAR;
+    let free = |pair: &Pair| pair.learners / law.gain(pair.learners, pair.batch) < 1.0 + NEAR;
     let full = |pair: &Pair| law.of(pair.batch) > 1.0 - NEAR;
     if pairs.iter().all(free) {
         return Some(

@@ -100,7 +100,7 @@ impl Probe for CollectiveProbe {
 /// requested numbers of GPUs (`asked`) that cannot be measured.
 fn notes(there: usize, version: &str, asked: &List<Count>) -> Vec<String> {
     let mut notes = vec![format!("NCCL {version} among {there} GPUs")];
-    if there == 1 {
+    if there == 1 && asked.iter().any(|gpus| gpus.0 == 1) {
         let what = "with one GPU only the cost of a collective that sends nothing is measured; the rest needs more GPUs";
         notes.push(what.to_owned());
     }

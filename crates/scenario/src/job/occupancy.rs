@@ -7,7 +7,7 @@ use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Factor, Positive};
 use crate::profile::Fit;
-use forebay_model::law::OccupancyLaw;
+use forebay_model::law::{KernelsLaw, OccupancyLaw};
 use forebay_model::units::Samples;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub struct Kernels {
 pub(crate) enum OccupancySettings {
     /// The same part for any batch.
     Constant(Factor),
-    /// Batch that fills half of a GPU; larger batches fill more of it.
+    /// Batch that fills a GPU for half of a step; larger batches fill it for more.
     Half(Positive<Samples>),
     /// A part for each kind of kernels, as a profiler reports them.
     Kernels(List<KernelsSettings>),
@@ -51,14 +51,13 @@ pub(crate) struct KernelsSettings {
 
 impl OccupancySettings {
     /// Returns the checked kinds of kernels of a step with `batch` samples; `None` if they are wrong.
-    #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, batch: u64) -> Option<Vec<Kernels>> {
         let law = match self {
             Self::Constant(part) => OccupancyLaw::Constant(whole(check, at, part.0)?),
             Self::Half(half) => OccupancyLaw::Saturating { half: half.0 },
             Self::Kernels(list) => return list_of(check, check.inside(at), list),
         };
-        Some(vec![Kernels { share: 1.0, occupancy: law.of(batch as f64) }])
+        Some(kernels(law, batch))
     }
 }
 
@@ -107,22 +106,27 @@ pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Opt
     let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
     // A parameter that the trials could not identify is not a measurement.
     let told = |fit: &&Fit| fit.parameters.values().all(|of| of.unidentified.is_none());
-    let occupancy = fit.filter(told).and_then(Fit::occupancy).map(|law| law.of(batch as f64));
-    let sane = |occupancy: &f64| (1e-9..=1.0).contains(occupancy);
-    match occupancy.filter(sane) {
-        Some(occupancy) => Some(vec![Kernels { share: 1.0, occupancy }]),
+    let sane = |law: &OccupancyLaw| (1e-9..=1.0).contains(&law.of(batch as f64));
+    match fit.filter(told).and_then(Fit::occupancy).filter(sane) {
+        Some(law) => Some(kernels(law, batch)),
         None => by_step(&model.step, batch),
     }
 }
 
 /// Returns the occupancy that follows from the parts of the step time: the per-sample part ÷ the whole, because other
 /// learners can use the GPU during the fixed part. `None` if the step time does not have both parts.
-#[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
 fn by_step(step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
     let half = step.fixed / step.per_sample;
     let law = OccupancyLaw::Saturating { half };
     let parts = step.fixed > 0.0 && step.per_sample > 0.0 && half.is_finite();
-    parts.then(|| vec![Kernels { share: 1.0, occupancy: law.of(batch as f64) }])
+    parts.then(|| kernels(law, batch))
+}
+
+/// Returns the kinds of kernels of a step with `batch` samples.
+#[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+fn kernels(law: OccupancyLaw, batch: u64) -> Vec<Kernels> {
+    let kind = |KernelsLaw { share, occupancy }| Kernels { share, occupancy };
+    law.kernels(batch as f64).into_iter().map(kind).collect()
 }
 
 impl JsonSchema for OccupancySettings {
