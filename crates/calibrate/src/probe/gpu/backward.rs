@@ -126,7 +126,7 @@ impl Compiler {
                 let (scale, rows) = (self.wide(own[0]), self.samples * rows);
                 let [x, dy, scale, moments, dx] = [x, dy, scale, *moments, dx].map(Word::from);
                 let words = [x, dy, scale, moments, dx, rows.into(), (*width).into()];
-                self.launch("layer_norm_backward", rows, words);
+                self.each_row("layer_norm_backward", rows, *width, words);
             }
             (Operator::Attention { heads, length, width }, Kept::Heads(parts, weights)) => {
                 self.attention_back(*parts, *weights, dy, dx, [*heads, *length, *width]);
@@ -272,7 +272,7 @@ impl Compiler {
         self.product(many(d_seen), value.turned(), d_scores, [length, length, head], count);
         let scale = 1.0 / (head as f32).sqrt();
         let words = [weights.into(), scores.into(), length.into(), scale.into()];
-        self.launch("harden", count * length, words);
+        self.each_row("harden", count * length, length, words);
         self.product(d_scores, key, d_query, narrow, count);
         self.product(d_scores.turned(), query, d_key, narrow, count);
         self.heads("merge_heads", d_parts, dx, [length, heads, head], 3);
