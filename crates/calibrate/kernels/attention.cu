@@ -98,10 +98,12 @@ __device__ void embed_backward(const int* tokens, const T* dy, float* d_table, I
         Int row = over(i, width);
         atomicAdd(d_table + tokens[row] * width + i - row * width, read(dy + i));
     }
-    EACH(i, length * width) {
+    Int stride = length * width;
+    int samples = over(n, stride);
+    EACH(i, stride) {
         float sum = 0;
 #pragma unroll 4
-        for (Int at = i; at < n; at += length * width) sum += read(dy + at);
+        for (int sample = 0; sample < samples; ++sample) sum += read(dy + sample * stride + i);
         d_table[kinds * width + i] = sum;
     }
 }

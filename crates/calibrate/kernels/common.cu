@@ -20,9 +20,9 @@ __device__ __forceinline__ Int over(Int a, Int b) {
     return (a | b) >> 32 ? a / b : (unsigned)a / (unsigned)b;
 }
 
-// Each i below n, shared among all threads of all blocks.
+// Each i below n, shared among all threads of all blocks. To unroll, each thread would first have to divide.
 #define EACH(i, n) \
-    for (Int i = (Int)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (Int)gridDim.x * blockDim.x)
+    _Pragma("unroll 1") for (Int i = (Int)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (Int)gridDim.x * blockDim.x)
 // Each i below n, shared among the threads of a block.
 #define EACH_OF_BLOCK(i, n) for (int i = threadIdx.x; i < (n); i += blockDim.x)
 // A kernel for both kinds of numbers: `name_f32` and `name_bf16`.

@@ -18,7 +18,8 @@ __device__ void batch_moments(const T* x, const float* partial, float* moments, 
                               Int count) {
     EACH(c, channels) {
         float a = 0, b = 0;
-        for (Int split = 0; split < splits; ++split) {
+#pragma unroll 4
+        for (int split = 0; split < splits; ++split) {
             a += partial[split * channels + c];
             b += partial[(splits + split) * channels + c];
         }
@@ -104,10 +105,11 @@ __device__ void layer_norm_backward(const T* x, const T* dy, const float* scale,
 template <class T>
 __device__ void layer_gradient_sums(const T* x, const T* dy, const float* moments, float* partial, Int rows, Int width,
                                     Int splits) {
-    columns_of(partial, rows, width, splits, 2, [&](int row, unsigned j, float& a, float& b) {
+    auto sum = [&](int row, unsigned j, float& a, float& b) {
         float d = read(dy + row * width + j);
         a += d * (read(x + row * width + j) - moments[row]) * moments[rows + row], b += d;
-    });
+    };
+    columns_of(partial, partial + splits * width, rows, width, splits, sum);
 }
 
 #define P(T) (const T* x, float* partial, Int samples, Int channels, Int plane, Int splits)

@@ -49,17 +49,17 @@ template <class T> __device__ void relu(const T* x, T* y, Int n) {
 template <class T> __device__ void relu_backward(const T* y, const T* dy, T* dx, Int n) {
     map<PACK<T>>(dx, n, [](float v, float d) { return v > 0 ? d : 0; }, y, dy);
 }
-// x·Φ(x) with Φ by tanh (Hendrycks and Gimpel, 2016).
-__device__ __forceinline__ float gelu_tanh(float x) {
-    return tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
+// Φ(x) of x·Φ(x), approximated by (1 + tanh u) / 2 (Hendrycks and Gimpel, 2016), which is 1 / (1 + exp(-2u)).
+__device__ __forceinline__ float gelu_share(float x) {
+    return 1 / (1 + exp2f(-2.3022081985f * (x + 0.044715f * x * x * x)));
 }
 template <class T> __device__ void gelu(const T* x, T* y, Int n) {
-    map<PACK<T>>(y, n, [](float v) { return 0.5f * v * (1 + gelu_tanh(v)); }, x);
+    map<PACK<T>>(y, n, [](float v) { return v * gelu_share(v); }, x);
 }
 template <class T> __device__ void gelu_backward(const T* x, const T* dy, T* dx, Int n) {
     auto slope = [](float v, float d) {
-        float t = gelu_tanh(v), inner = 0.7978845608f * (1 + 3 * 0.044715f * v * v);
-        return d * 0.5f * (1 + t + v * (1 - t * t) * inner);
+        float share = gelu_share(v), inner = 1.5957691216f * (1 + 3 * 0.044715f * v * v);
+        return d * (share + v * share * (1 - share) * inner);
     };
     map<PACK<T>>(dx, n, slope, x, dy);
 }

@@ -42,10 +42,10 @@ __device__ void plane_sums(const T* dy, float* partial, Int samples, Int channel
     sum = block_sum(sum);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
-// f(row, column) for a block's part of [rows, columns]: 32 columns and one split; the threads that share a
-// column add up their results, two for each, in the first of them.
+// Two sums of f(row, column) over a block's part of the rows of [rows, columns]: 32 columns and one split. The threads
+// that share a column add up their results in the first of them. There may be no `second`.
 template <class F>
-__device__ __forceinline__ void columns_of(float* partial, Int rows, Int columns, Int splits, int sums, F f) {
+__device__ __forceinline__ void columns_of(float* first, float* second, Int rows, Int columns, Int splits, F f) {
     __shared__ float near[8][32], far[8][32];
     unsigned wide = (columns + 31) / 32, split = blockIdx.x / wide, column = blockIdx.x % wide * 32 + threadIdx.x % 32;
     int part = over(rows + splits - 1, splits), end = min(rows, (Int)(split + 1) * part);
@@ -57,19 +57,24 @@ __device__ __forceinline__ void columns_of(float* partial, Int rows, Int columns
     __syncthreads();
     if (threadIdx.x >= 32 || column >= columns) return;
     for (int i = 1; i < 8; ++i) a += near[i][threadIdx.x], b += far[i][threadIdx.x];
-    partial[split * columns + column] = a;
-    if (sums == 2) partial[(splits + split) * columns + column] = b;
+    first[split * columns + column] = a;
+    if (second) second[split * columns + column] = b;
 }
 template <class T> __device__ void column_sums(const T* dy, float* partial, Int rows, Int columns, Int splits) {
-    columns_of(partial, rows, columns, splits, 1,
-               [&](int row, unsigned column, float& a, float&) { a += read(dy + row * columns + column); });
+    auto sum = [&](int row, unsigned column, float& a, float&) { a += read(dy + row * columns + column); };
+    columns_of(partial, nullptr, rows, columns, splits, sum);
 }
+// Adds up the partial sums of one value, or of two.
 extern "C" __global__ void add_partials(const float* partial, float* sums, Int channels, Int splits) {
-    EACH(c, channels) {
-        float sum = 0;
-        for (Int split = 0; split < splits; ++split) sum += partial[split * channels + c];
-        sums[c] = sum;
-    }
+    auto sum = [&](int split, unsigned c, float& a, float&) { a += partial[split * channels + c]; };
+    columns_of(sums, nullptr, splits, channels, 1, sum);
+}
+extern "C" __global__ void add_two_partials(const float* partial, float* first, float* second, Int channels,
+                                            Int splits) {
+    auto sum = [&](int split, unsigned c, float& a, float& b) {
+        a += partial[split * channels + c], b += partial[(splits + split) * channels + c];
+    };
+    columns_of(first, second, splits, channels, 1, sum);
 }
 
 #define P(T) (const T* dy, float* partial, Int samples, Int channels, Int plane, Int splits)

@@ -219,7 +219,9 @@ impl Compiler {
         let [x, dy, moments, to] = [x, dy, moments, partial].map(Word::from);
         let [s, c, p, parts] = [self.samples, channels, plane, splits].map(Word::from);
         self.launch("batch_gradient_sums", channels * splits, [x, dy, moments, to, s, c, p, parts]);
-        self.two_gradients(partial, own, channels, splits);
+        let to = [0, 1].map(|i| self.gradient(own[i]));
+        self.add_two_partials(partial, to, channels, splits);
+        self.memory.give(partial);
     }
 
     fn layer_norm_sums(
@@ -236,16 +238,8 @@ impl Compiler {
         let [x, dy, moments, to] = [x, dy, moments, partial].map(Word::from);
         let words = [x, dy, moments, to, rows.into(), width.into(), splits.into()];
         self.launch("layer_gradient_sums", width.div_ceil(32) * splits, words);
-        self.two_gradients(partial, own, width, splits);
-    }
-
-    /// Adds the calls that sum up the partial sums of the gradients of a norm's scale and shift.
-    fn two_gradients(&mut self, partial: Slot, own: &[Block], channels: usize, splits: usize) {
-        let half = 4 * channels * splits;
-        for (i, &block) in own.iter().enumerate() {
-            let part = partial.part(i * half..(i + 1) * half);
-            self.add_partials(part, self.gradient(block), channels, splits);
-        }
+        let to = [0, 1].map(|i| self.gradient(own[i]));
+        self.add_two_partials(partial, to, width, splits);
         self.memory.give(partial);
     }
 

@@ -194,7 +194,21 @@ impl Compiler {
     /// Adds a call that sums up the partial sums of each channel; each channel has `splits` of them.
     pub(super) fn add_partials(&mut self, partial: Slot, to: Slot, channels: usize, splits: usize) {
         let words = [partial.into(), to.into(), channels.into(), splits.into()];
-        self.plain("add_partials", blocks_for(channels), words);
+        self.plain("add_partials", channels.div_ceil(32), words);
+    }
+
+    /// Adds a call that sums up the partial sums of two values of each channel; those of the second value come
+    /// after all those of the first.
+    pub(super) fn add_two_partials(
+        &mut self,
+        partial: Slot,
+        to: [Slot; 2],
+        channels: usize,
+        splits: usize,
+    ) {
+        let [first, second] = to.map(Word::from);
+        let words = [partial.into(), first, second, channels.into(), splits.into()];
+        self.plain("add_two_partials", channels.div_ceil(32), words);
     }
 
     /// Adds a call that sets `n` numbers of 4 bytes to zero.
