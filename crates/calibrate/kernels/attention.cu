@@ -1,39 +1,43 @@
 // What a transformer needs between its products of matrices.
 
-// The place in [rows, parts, heads, head] of the value i in [parts, samples, heads, length, head].
-__device__ __forceinline__ Int beside(Int i, Int length, Int heads, Int head, Int rows, Int parts) {
-    Int line = over(i, head), matrix = over(line, length), outer = over(matrix, heads);
-    Int d = i - line * head, row = line - matrix * length, h = matrix - outer * heads;
-    Int samples = over(rows, length), part = over(outer, samples), sample = outer - part * samples;
-    return (((sample * length + row) * parts + part) * heads + h) * head + d;
-}
-// Rows of parts side by side (query, key, value) become a matrix for each part, sample and head; and back. Both copy
-// packs of N values, which never belong to two heads.
-template <int N, class T>
-__device__ void split_by(const T* x, T* y, Int n, Int length, Int heads, Int head, Int rows, Int parts) {
-    auto from = (const Pack<T, N>*)x;
-    auto to = (Pack<T, N>*)y;
-    EACH(i, n / N) to[i] = from[beside(i, length, heads, head / N, rows, parts)];
+// Rows of parts side by side (query, key, value), [samples, length, parts, heads, head], become a matrix for each part,
+// sample and head; and back. f(i, at) copies the pack `at` of the rows, which is the pack i of the matrices, or back;
+// there are n values of each part. A thread divides once for all parts.
+template <int N, class F>
+__device__ __forceinline__ void for_heads(Int n, Int length, Int heads, Int head, Int parts, F f) {
+    Int packs = head / N;
+    EACH(i, n / N) {
+        Int line = over(i, packs), matrix = over(line, length), sample = over(matrix, heads);
+        Int row = sample * length + line - matrix * length, h = matrix - sample * heads;
+        Int at = (row * parts * heads + h) * packs + i - line * packs;
+        for (int part = 0; part < parts; ++part) f(i + part * (n / N), at + part * heads * packs);
+    }
 }
 template <int N, class T>
-__device__ void merge_by(const T* x, T* y, Int n, Int length, Int heads, Int head, Int rows, Int parts) {
-    auto from = (const Pack<T, N>*)x;
-    auto to = (Pack<T, N>*)y;
-    EACH(i, n / N) to[beside(i, length, heads, head / N, rows, parts)] = from[i];
+__device__ void split_by(const Pack<T, N>* x, Pack<T, N>* y, Int n, Int length, Int heads, Int head, Int parts) {
+    for_heads<N>(n, length, heads, head, parts, [=](Int i, Int at) { y[i] = x[at]; });
+}
+template <int N, class T>
+__device__ void merge_by(const Pack<T, N>* x, Pack<T, N>* y, Int n, Int length, Int heads, Int head, Int parts) {
+    for_heads<N>(n, length, heads, head, parts, [=](Int i, Int at) { y[at] = x[i]; });
 }
 template <class T>
-__device__ void split_heads(const T* x, T* y, Int n, Int length, Int heads, Int head, Int rows, Int parts) {
+__device__ void split_heads(const T* x, T* y, Int n, Int length, Int heads, Int head, Int parts) {
+    using Packs = Pack<T, PACK<T>>;
+    using One = Pack<T, 1>;
     if (head % PACK<T> == 0)
-        split_by<PACK<T>>(x, y, n, length, heads, head, rows, parts);
+        split_by((const Packs*)x, (Packs*)y, n, length, heads, head, parts);
     else
-        split_by<1>(x, y, n, length, heads, head, rows, parts);
+        split_by((const One*)x, (One*)y, n, length, heads, head, parts);
 }
 template <class T>
-__device__ void merge_heads(const T* x, T* y, Int n, Int length, Int heads, Int head, Int rows, Int parts) {
+__device__ void merge_heads(const T* x, T* y, Int n, Int length, Int heads, Int head, Int parts) {
+    using Packs = Pack<T, PACK<T>>;
+    using One = Pack<T, 1>;
     if (head % PACK<T> == 0)
-        merge_by<PACK<T>>(x, y, n, length, heads, head, rows, parts);
+        merge_by((const Packs*)x, (Packs*)y, n, length, heads, head, parts);
     else
-        merge_by<1>(x, y, n, length, heads, head, rows, parts);
+        merge_by((const One*)x, (One*)y, n, length, heads, head, parts);
 }
 // Zeros from the pack after the first `seen` values to the end of a row; returns the length of what comes before.
 template <int N, class T> __device__ __forceinline__ int zero_unseen(T* row, int seen, int length) {
@@ -108,9 +112,9 @@ __device__ void embed_backward(const int* tokens, const T* dy, float* d_table, I
     }
 }
 
-#define P(T) (const T* x, T* y, Int n, Int length, Int heads, Int head, Int rows, Int parts)
-BOTH(split_heads, P, (x, y, n, length, heads, head, rows, parts))
-BOTH(merge_heads, P, (x, y, n, length, heads, head, rows, parts))
+#define P(T) (const T* x, T* y, Int n, Int length, Int heads, Int head, Int parts)
+BOTH(split_heads, P, (x, y, n, length, heads, head, parts))
+BOTH(merge_heads, P, (x, y, n, length, heads, head, parts))
 #undef P
 #define P(T) (T* scores, Int length, float scale)
 BOTH(soften, P, (scores, length, scale))

@@ -190,11 +190,9 @@ impl Compiler {
         sizes: [usize; 3],
         parts: usize,
     ) {
-        let rows = self.samples * sizes[0];
-        let n = parts * rows * sizes[1] * sizes[2];
+        let n = self.samples * sizes.iter().product::<usize>();
         let [length, heads, head] = sizes.map(Word::from);
-        let words =
-            [from.into(), to.into(), n.into(), length, heads, head, rows.into(), parts.into()];
+        let words = [from.into(), to.into(), n.into(), length, heads, head, parts.into()];
         self.each(kernel, n, words);
     }
 }
