@@ -22,7 +22,8 @@ __device__ __forceinline__ Int over(Int a, Int b) {
 
 // Each i below n, shared among all threads of all blocks. To unroll, each thread would first have to divide.
 #define EACH(i, n) \
-    _Pragma("unroll 1") for (Int i = (Int)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (Int)gridDim.x * blockDim.x)
+    _Pragma("unroll 1") \
+    for (Int i = (Int)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (Int)gridDim.x * blockDim.x)
 // Each i below n, shared among the threads of a block.
 #define EACH_OF_BLOCK(i, n) for (int i = threadIdx.x; i < (n); i += blockDim.x)
 // A kernel for both kinds of numbers: `name_f32` and `name_bf16`.
@@ -79,7 +80,8 @@ template <int N, class F, class... X> __device__ __forceinline__ void over_row(i
     EACH_OF_BLOCK(p, n / N) for_pack<N>([&](int k, auto... v) { f(p * N + k, v...); }, load<N>(x + p * N)...);
 }
 // y[j] = f(j, x[j]...) for a row's places j below n, in packs of N, shared among the threads of a block.
-template <int N, class T, class F, class... X> __device__ __forceinline__ void map_row(T* y, int n, F f, const X*... x) {
+template <int N, class T, class F, class... X>
+__device__ __forceinline__ void map_row(T* y, int n, F f, const X*... x) {
     EACH_OF_BLOCK(p, n / N)
         map_pack<N>(y + p * N, [&](int k, auto... v) { return f(p * N + k, v...); }, load<N>(x + p * N)...);
 }
