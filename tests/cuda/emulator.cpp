@@ -26,6 +26,7 @@ static Index threadIdx, blockIdx, blockDim, gridDim;
 #define __shared__ static
 static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
+using std::max;
 using std::min;
 static float atomicAdd(float* to, float x) { float was = *to; *to += x; return was; }
 

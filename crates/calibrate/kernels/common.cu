@@ -8,15 +8,24 @@ __device__ __forceinline__ float read(const bf16* p) { return __uint_as_float((u
 __device__ __forceinline__ void write(float* p, float x) { *p = x; }
 // To the nearest, ties to even; what is no number stays none.
 __device__ __forceinline__ void write(bf16* p, float x) {
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(*p) : "f"(x));
+#else
     unsigned bits = __float_as_uint(x);
     *p = x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+#endif
+}
+// a / b of numbers that are not negative: in 4 bytes where these suffice, because a GPU divides 8 slowly.
+__device__ __forceinline__ Int over(Int a, Int b) {
+    return (a | b) >> 32 ? a / b : (unsigned)a / (unsigned)b;
 }
 
-// Each i below n, shared among all threads of all blocks.
+// Each i below n, shared among all threads of all blocks. To unroll, each thread would first have to divide.
 #define EACH(i, n) \
+    _Pragma("unroll 1") \
     for (Int i = (Int)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (Int)gridDim.x * blockDim.x)
 // Each i below n, shared among the threads of a block.
-#define EACH_OF_BLOCK(i, n) for (Int i = threadIdx.x; i < (n); i += blockDim.x)
+#define EACH_OF_BLOCK(i, n) for (int i = threadIdx.x; i < (n); i += blockDim.x)
 // A kernel for both kinds of numbers: `name_f32` and `name_bf16`.
 #define BOTH(name, parameters, arguments) \
     extern "C" __global__ void name##_f32 parameters(float) { name arguments; } \
@@ -46,4 +55,33 @@ __device__ __forceinline__ float block_max(float x) {
     if (threadIdx.x % 32 == 0) tops[threadIdx.x / 32] = x;
     __syncthreads();
     return warp_max(threadIdx.x % 32 < blockDim.x / 32 ? tops[threadIdx.x % 32] : x);
+}
+
+// Numbers that a thread loads or stores at once, PACK of them in 16 bytes. A pack starts at a multiple of its size.
+template <class T> constexpr int PACK = 16 / sizeof(T);
+template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack { T v[N]; };
+template <int N, class T> __device__ __forceinline__ Pack<T, N> load(const T* p) { return *(const Pack<T, N>*)p; }
+
+// f(k, x[k]...) for the N numbers of each pack.
+template <int N, class F, class... X> __device__ __forceinline__ void for_pack(F f, const Pack<X, N>&... x) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) f(k, read(x.v + k)...);
+}
+// y[k] = f(k, x[k]...) for the N numbers of each pack.
+template <int N, class T, class F, class... X>
+__device__ __forceinline__ void map_pack(T* y, F f, const Pack<X, N>&... x) {
+    Pack<T, N> out;
+#pragma unroll
+    for (int k = 0; k < N; ++k) write(out.v + k, f(k, read(x.v + k)...));
+    *(Pack<T, N>*)y = out;
+}
+// f(j, x[j]...) for a row's places j below n, in packs of N, shared among the threads of a block.
+template <int N, class F, class... X> __device__ __forceinline__ void over_row(int n, F f, const X*... x) {
+    EACH_OF_BLOCK(p, n / N) for_pack<N>([&](int k, auto... v) { f(p * N + k, v...); }, load<N>(x + p * N)...);
+}
+// y[j] = f(j, x[j]...) for a row's places j below n, in packs of N, shared among the threads of a block.
+template <int N, class T, class F, class... X>
+__device__ __forceinline__ void map_row(T* y, int n, F f, const X*... x) {
+    EACH_OF_BLOCK(p, n / N)
+        map_pack<N>(y + p * N, [&](int k, auto... v) { return f(p * N + k, v...); }, load<N>(x + p * N)...);
 }

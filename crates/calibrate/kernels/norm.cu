@@ -6,10 +6,11 @@
 template <class T>
 __device__ void batch_sums(const T* x, float* partial, Int samples, Int channels, Int plane, Int splits) {
     float first = read(x + blockIdx.x % channels * plane), a = 0, b = 0;
-    planes(samples, channels, plane, splits, [&](Int i, Int) {
-        float d = read(x + i) - first;
+    auto sum = [&](float v) {
+        float d = v - first;
         a += d, b += d * d;
-    });
+    };
+    planes(samples, channels, plane, splits, sum, x);
     keep_two(partial, a, b, channels, splits);
 }
 template <class T>
@@ -17,7 +18,8 @@ __device__ void batch_moments(const T* x, const float* partial, float* moments, 
                               Int count) {
     EACH(c, channels) {
         float a = 0, b = 0;
-        for (Int split = 0; split < splits; ++split) {
+#pragma unroll 4
+        for (int split = 0; split < splits; ++split) {
             a += partial[split * channels + c];
             b += partial[(splits + split) * channels + c];
         }
@@ -26,72 +28,88 @@ __device__ void batch_moments(const T* x, const float* partial, float* moments, 
         moments[channels + c] = 1 / sqrtf(fmaxf(b - a * a, 0) + EPSILON);
     }
 }
+// What all values of a channel have in common: y = (x - mean) * slope + shift, or dx = dy * slope + (x - mean) * tilt +
+// shift.
+struct Line { float mean, slope, tilt, shift; };
 template <class T>
 __device__ void batch_norm(const T* x, const float* scale, const float* shift, const float* moments, T* y, Int n,
                            Int channels, Int plane) {
-    EACH(i, n) {
-        Int c = i / plane % channels;
-        write(y + i, (read(x + i) - moments[c]) * moments[channels + c] * scale[c] + shift[c]);
-    }
+    auto line = [=](int c) { return Line{moments[c], moments[channels + c] * scale[c], 0, shift[c]}; };
+    auto f = [](float v, const Line& line) { return (v - line.mean) * line.slope + line.shift; };
+    map_channels(y, n, channels, plane, line, f, x);
 }
 // Of the gradient: its product with the normalised values, and itself.
 template <class T>
 __device__ void batch_gradient_sums(const T* x, const T* dy, const float* moments, float* partial, Int samples,
                                     Int channels, Int plane, Int splits) {
     float mean = moments[blockIdx.x % channels], rate = moments[channels + blockIdx.x % channels], a = 0, b = 0;
-    planes(samples, channels, plane, splits, [&](Int i, Int) {
-        float d = read(dy + i);
-        a += d * (read(x + i) - mean) * rate, b += d;
-    });
-    keep_two(partial, a, b, channels, splits);
+    auto sum = [&](float v, float d) { a += d * (v - mean), b += d; };
+    planes(samples, channels, plane, splits, sum, x, dy);
+    keep_two(partial, a * rate, b, channels, splits);
 }
 template <class T>
 __device__ void batch_norm_backward(const T* x, const T* dy, const float* scale, const float* moments,
                                     const float* d_scale, const float* d_shift, T* dx, Int n, Int channels, Int plane,
                                     Int count) {
-    EACH(i, n) {
-        Int c = i / plane % channels;
-        float rate = moments[channels + c], normal = (read(x + i) - moments[c]) * rate;
-        write(dx + i, scale[c] * rate * (read(dy + i) - (d_shift[c] + normal * d_scale[c]) / count));
-    }
+    float share = 1.0f / count;
+    auto line = [=](int c) {
+        float rate = moments[channels + c], slope = scale[c] * rate, less = -slope * share;
+        return Line{moments[c], slope, less * rate * d_scale[c], less * d_shift[c]};
+    };
+    auto f = [](float v, float d, const Line& line) {
+        return d * line.slope + ((v - line.mean) * line.tilt + line.shift);
+    };
+    map_channels(dx, n, channels, plane, line, f, x, dy);
 }
 // A block for each row.
+template <int N, class T>
+__device__ void layer_norm_by(const T* x, const float* scale, const float* shift, float* moments, T* y, Int rows,
+                              int width) {
+    const T* row = x + blockIdx.x * (Int)width;
+    float sum = 0, square = 0;
+    over_row<N>(width, [&](int, float v) { sum += v; }, row);
+    float mean = block_sum(sum) / width;
+    over_row<N>(width, [&](int, float v) { square += (v - mean) * (v - mean); }, row);
+    float rate = 1 / sqrtf(block_sum(square) / width + EPSILON);
+    auto f = [=](int, float v, float a, float b) { return (v - mean) * rate * a + b; };
+    map_row<N>(y + blockIdx.x * (Int)width, width, f, row, scale, shift);
+    if (threadIdx.x == 0) moments[blockIdx.x] = mean, moments[rows + blockIdx.x] = rate;
+}
 template <class T>
 __device__ void layer_norm(const T* x, const float* scale, const float* shift, float* moments, T* y, Int rows,
                            Int width) {
-    const T* row = x + blockIdx.x * width;
-    float sum = 0, square = 0;
-    EACH_OF_BLOCK(j, width) sum += read(row + j);
-    float mean = block_sum(sum) / width;
-    EACH_OF_BLOCK(j, width) {
-        float d = read(row + j) - mean;
-        square += d * d;
-    }
-    float rate = 1 / sqrtf(block_sum(square) / width + EPSILON);
-    EACH_OF_BLOCK(j, width) write(y + blockIdx.x * width + j, (read(row + j) - mean) * rate * scale[j] + shift[j]);
-    if (threadIdx.x == 0) moments[blockIdx.x] = mean, moments[rows + blockIdx.x] = rate;
+    if (width % PACK<T> == 0)
+        layer_norm_by<PACK<T>>(x, scale, shift, moments, y, rows, width);
+    else
+        layer_norm_by<1>(x, scale, shift, moments, y, rows, width);
+}
+template <int N, class T>
+__device__ void layer_norm_backward_by(const T* x, const T* dy, const float* scale, const float* moments, T* dx,
+                                       Int rows, int width) {
+    const T *row = x + blockIdx.x * (Int)width, *d = dy + blockIdx.x * (Int)width;
+    float mean = moments[blockIdx.x], rate = moments[rows + blockIdx.x], level = 0, tilt = 0;
+    auto sum = [&](int, float v, float d, float a) { level += d * a, tilt += d * a * (v - mean) * rate; };
+    over_row<N>(width, sum, row, d, scale);
+    level = block_sum(level) / width, tilt = block_sum(tilt) / width;
+    auto f = [=](int, float v, float d, float a) { return rate * (d * a - level - (v - mean) * rate * tilt); };
+    map_row<N>(dx + blockIdx.x * (Int)width, width, f, row, d, scale);
 }
 template <class T>
 __device__ void layer_norm_backward(const T* x, const T* dy, const float* scale, const float* moments, T* dx, Int rows,
                                     Int width) {
-    const T *row = x + blockIdx.x * width, *d = dy + blockIdx.x * width;
-    float mean = moments[blockIdx.x], rate = moments[rows + blockIdx.x], level = 0, tilt = 0;
-    EACH_OF_BLOCK(j, width) {
-        float g = read(d + j) * scale[j];
-        level += g, tilt += g * (read(row + j) - mean) * rate;
-    }
-    level = block_sum(level) / width, tilt = block_sum(tilt) / width;
-    EACH_OF_BLOCK(j, width)
-        write(dx + blockIdx.x * width + j,
-              rate * (read(d + j) * scale[j] - level - (read(row + j) - mean) * rate * tilt));
+    if (width % PACK<T> == 0)
+        layer_norm_backward_by<PACK<T>>(x, dy, scale, moments, dx, rows, width);
+    else
+        layer_norm_backward_by<1>(x, dy, scale, moments, dx, rows, width);
 }
 template <class T>
 __device__ void layer_gradient_sums(const T* x, const T* dy, const float* moments, float* partial, Int rows, Int width,
                                     Int splits) {
-    columns_of(partial, rows, width, splits, 2, [&](Int row, Int j, float& a, float& b) {
+    auto sum = [&](int row, unsigned j, float& a, float& b) {
         float d = read(dy + row * width + j);
         a += d * (read(x + row * width + j) - moments[row]) * moments[rows + row], b += d;
-    });
+    };
+    columns_of(partial, partial + splits * width, rows, width, splits, sum);
 }
 
 #define P(T) (const T* x, float* partial, Int samples, Int channels, Int plane, Int splits)

@@ -1,15 +1,34 @@
 // Sums over a batch for each channel, in two passes: `splits` partial sums of each channel, then their
 // sum. The order of additions is always the same, so that a step can be repeated bit by bit.
 
-// f(i, j) for the places i and channels j of a block's part of [samples, channels, plane]: a block for
-// each channel and split.
-template <class F>
-__device__ __forceinline__ void planes(Int samples, Int channels, Int plane, Int splits, F f) {
+// f(x...) for the values of a block's part of [samples, channels, plane]: a block for each channel and split. A pack
+// at the edge of a plane has values of the next channel, which are left out, unless all planes are WHOLE packs.
+template <bool WHOLE, class F, class T, class... X>
+__device__ __forceinline__ void planes_by(Int samples, Int channels, Int plane, Int splits, F f, const T* x,
+                                          const X*... more) {
+    constexpr int N = PACK<T>;
     unsigned channel = blockIdx.x % channels, split = blockIdx.x / channels, side = plane;
-    unsigned all = samples * plane, part = (all + splits - 1) / splits;
-    unsigned end = min(all, (split + 1) * part);
-    for (unsigned e = split * part + threadIdx.x; e < end; e += blockDim.x)
-        f((Int)(e / side * channels + channel) * plane + e % side, channel);
+    unsigned packs = WHOLE ? side / N : (side + 2 * N - 2) / N, all = samples * packs;
+    unsigned part = (all + splits - 1) / splits, end = min(all, (split + 1) * part);
+#pragma unroll(WHOLE ? 4 : 1)
+    for (unsigned e = split * part + threadIdx.x; e < end; e += blockDim.x) {
+        unsigned sample = e / packs, pack = e - sample * packs;
+        Int start = (sample * channels + channel) * plane, at = (start / N + pack) * N;
+        int skipped = WHOLE ? 0 : start - at;
+        if (!WHOLE && skipped + (int)side <= 0) continue;
+        auto visit = [&](int k, auto... v) {
+            if (WHOLE || (unsigned)(k - skipped) < side) f(v...);
+        };
+        for_pack<N>(visit, load<N>(x + at), load<N>(more + at)...);
+    }
+}
+template <class F, class T, class... X>
+__device__ __forceinline__ void planes(Int samples, Int channels, Int plane, Int splits, F f, const T* x,
+                                       const X*... more) {
+    if (plane % PACK<T> == 0)
+        planes_by<true>(samples, channels, plane, splits, f, x, more...);
+    else
+        planes_by<false>(samples, channels, plane, splits, f, x, more...);
 }
 // Keeps the block's sums of two values; the second begins behind all first ones.
 __device__ __forceinline__ void keep_two(float* partial, float a, float b, Int channels, Int splits) {
@@ -19,38 +38,43 @@ __device__ __forceinline__ void keep_two(float* partial, float a, float b, Int c
 template <class T>
 __device__ void plane_sums(const T* dy, float* partial, Int samples, Int channels, Int plane, Int splits) {
     float sum = 0;
-    planes(samples, channels, plane, splits, [&](Int i, Int) { sum += read(dy + i); });
+    planes(samples, channels, plane, splits, [&](float d) { sum += d; }, dy);
     sum = block_sum(sum);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
-// f(row, column) for a block's part of [rows, columns]: 32 columns and one split; the threads that share a
-// column add up their results, two for each, in the first of them.
+// Two sums of f(row, column) over a block's part of the rows of [rows, columns]: 32 columns and one split. The threads
+// that share a column add up their results in the first of them. There may be no `second`.
 template <class F>
-__device__ __forceinline__ void columns_of(float* partial, Int rows, Int columns, Int splits, int sums, F f) {
+__device__ __forceinline__ void columns_of(float* first, float* second, Int rows, Int columns, Int splits, F f) {
     __shared__ float near[8][32], far[8][32];
-    Int wide = (columns + 31) / 32, split = blockIdx.x / wide;
-    Int column = blockIdx.x % wide * 32 + threadIdx.x % 32;
-    Int part = (rows + splits - 1) / splits, end = min(rows, (split + 1) * part);
+    unsigned wide = (columns + 31) / 32, split = blockIdx.x / wide, column = blockIdx.x % wide * 32 + threadIdx.x % 32;
+    int part = over(rows + splits - 1, splits), end = min(rows, (Int)(split + 1) * part);
     float a = 0, b = 0;
     if (column < columns)
-        for (Int row = split * part + threadIdx.x / 32; row < end; row += 8) f(row, column, a, b);
+#pragma unroll 4
+        for (int row = split * part + threadIdx.x / 32; row < end; row += 8) f(row, column, a, b);
     near[threadIdx.x / 32][threadIdx.x % 32] = a, far[threadIdx.x / 32][threadIdx.x % 32] = b;
     __syncthreads();
     if (threadIdx.x >= 32 || column >= columns) return;
     for (int i = 1; i < 8; ++i) a += near[i][threadIdx.x], b += far[i][threadIdx.x];
-    partial[split * columns + column] = a;
-    if (sums == 2) partial[(splits + split) * columns + column] = b;
+    first[split * columns + column] = a;
+    if (second) second[split * columns + column] = b;
 }
 template <class T> __device__ void column_sums(const T* dy, float* partial, Int rows, Int columns, Int splits) {
-    columns_of(partial, rows, columns, splits, 1,
-               [&](Int row, Int column, float& a, float&) { a += read(dy + row * columns + column); });
+    auto sum = [&](int row, unsigned column, float& a, float&) { a += read(dy + row * columns + column); };
+    columns_of(partial, nullptr, rows, columns, splits, sum);
 }
+// Adds up the partial sums of one value, or of two.
 extern "C" __global__ void add_partials(const float* partial, float* sums, Int channels, Int splits) {
-    EACH(c, channels) {
-        float sum = 0;
-        for (Int split = 0; split < splits; ++split) sum += partial[split * channels + c];
-        sums[c] = sum;
-    }
+    auto sum = [&](int split, unsigned c, float& a, float&) { a += partial[split * channels + c]; };
+    columns_of(sums, nullptr, splits, channels, 1, sum);
+}
+extern "C" __global__ void add_two_partials(const float* partial, float* first, float* second, Int channels,
+                                            Int splits) {
+    auto sum = [&](int split, unsigned c, float& a, float& b) {
+        a += partial[split * channels + c], b += partial[(splits + split) * channels + c];
+    };
+    columns_of(first, second, splits, channels, 1, sum);
 }
 
 #define P(T) (const T* dy, float* partial, Int samples, Int channels, Int plane, Int splits)

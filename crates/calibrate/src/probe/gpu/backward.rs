@@ -126,7 +126,7 @@ impl Compiler {
                 let (scale, rows) = (self.wide(own[0]), self.samples * rows);
                 let [x, dy, scale, moments, dx] = [x, dy, scale, *moments, dx].map(Word::from);
                 let words = [x, dy, scale, moments, dx, rows.into(), (*width).into()];
-                self.launch("layer_norm_backward", rows, words);
+                self.each_row("layer_norm_backward", rows, *width, words);
             }
             (Operator::Attention { heads, length, width }, Kept::Heads(parts, weights)) => {
                 self.attention_back(*parts, *weights, dy, dx, [*heads, *length, *width]);
@@ -219,7 +219,9 @@ impl Compiler {
         let [x, dy, moments, to] = [x, dy, moments, partial].map(Word::from);
         let [s, c, p, parts] = [self.samples, channels, plane, splits].map(Word::from);
         self.launch("batch_gradient_sums", channels * splits, [x, dy, moments, to, s, c, p, parts]);
-        self.two_gradients(partial, own, channels, splits);
+        let to = [0, 1].map(|i| self.gradient(own[i]));
+        self.add_two_partials(partial, to, channels, splits);
+        self.memory.give(partial);
     }
 
     fn layer_norm_sums(
@@ -236,16 +238,8 @@ impl Compiler {
         let [x, dy, moments, to] = [x, dy, moments, partial].map(Word::from);
         let words = [x, dy, moments, to, rows.into(), width.into(), splits.into()];
         self.launch("layer_gradient_sums", width.div_ceil(32) * splits, words);
-        self.two_gradients(partial, own, width, splits);
-    }
-
-    /// Adds the calls that sum up the partial sums of the gradients of a norm's scale and shift.
-    fn two_gradients(&mut self, partial: Slot, own: &[Block], channels: usize, splits: usize) {
-        let half = 4 * channels * splits;
-        for (i, &block) in own.iter().enumerate() {
-            let part = partial.part(i * half..(i + 1) * half);
-            self.add_partials(part, self.gradient(block), channels, splits);
-        }
+        let to = [0, 1].map(|i| self.gradient(own[i]));
+        self.add_two_partials(partial, to, width, splits);
         self.memory.give(partial);
     }
 
@@ -272,7 +266,7 @@ impl Compiler {
         self.product(many(d_seen), value.turned(), d_scores, [length, length, head], count);
         let scale = 1.0 / (head as f32).sqrt();
         let words = [weights.into(), scores.into(), length.into(), scale.into()];
-        self.launch("harden", count * length, words);
+        self.each_row("harden", count * length, length, words);
         self.product(d_scores, key, d_query, narrow, count);
         self.product(d_scores.turned(), query, d_key, narrow, count);
         self.heads("merge_heads", d_parts, dx, [length, heads, head], 3);

@@ -163,9 +163,26 @@ impl Compiler {
 
     /// Adds a launch of a kernel that is the same in all precisions.
     fn plain<const N: usize>(&mut self, kernel: &str, blocks: usize, words: [Word; N]) {
-        let launch =
-            Launch { kernel: kernel.to_owned(), blocks, threads: 256, words: words.into() };
-        self.calls.push(Call::Launch(launch));
+        self.call(kernel.to_owned(), blocks, 256, words.into());
+    }
+
+    fn call(&mut self, kernel: String, blocks: usize, threads: usize, words: Vec<Word>) {
+        self.calls.push(Call::Launch(Launch { kernel, blocks, threads, words }));
+    }
+
+    /// Adds a launch of the kernel `name` with a block for each of `rows` of `width` numbers. Each thread has two
+    /// vectors of 16 bytes, or more in a row that is longer than 256 threads can hold.
+    pub(super) fn each_row<const N: usize>(
+        &mut self,
+        name: &str,
+        rows: usize,
+        width: usize,
+        words: [Word; N],
+    ) {
+        let kernel = format!("{name}{}", self.precision.suffix());
+        let vectors = width * self.precision.bytes() / 16;
+        let threads = vectors.div_ceil(2).next_multiple_of(32).clamp(32, 256);
+        self.call(kernel, rows, threads, words.into());
     }
 
     /// Adds a launch of the kernel `name` for the program's precision, over `n` elements that are divided among
@@ -177,7 +194,21 @@ impl Compiler {
     /// Adds a call that sums up the partial sums of each channel; each channel has `splits` of them.
     pub(super) fn add_partials(&mut self, partial: Slot, to: Slot, channels: usize, splits: usize) {
         let words = [partial.into(), to.into(), channels.into(), splits.into()];
-        self.plain("add_partials", blocks_for(channels), words);
+        self.plain("add_partials", channels.div_ceil(32), words);
+    }
+
+    /// Adds a call that sums up the partial sums of two values of each channel; those of the second value come
+    /// after all those of the first.
+    pub(super) fn add_two_partials(
+        &mut self,
+        partial: Slot,
+        to: [Slot; 2],
+        channels: usize,
+        splits: usize,
+    ) {
+        let [first, second] = to.map(Word::from);
+        let words = [partial.into(), first, second, channels.into(), splits.into()];
+        self.plain("add_two_partials", channels.div_ceil(32), words);
     }
 
     /// Adds a call that sets `n` numbers of 4 bytes to zero.

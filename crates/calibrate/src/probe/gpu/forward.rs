@@ -64,9 +64,10 @@ impl Compiler {
                 let (scale, shift) = (self.wide(own[0]), self.wide(own[1]));
                 let words = [x, scale, shift, moments, y].map(Word::from);
                 let [x, scale, shift, m, y] = words;
-                self.launch(
+                self.each_row(
                     "layer_norm",
                     rows,
+                    *width,
                     [x, scale, shift, m, y, rows.into(), (*width).into()],
                 );
                 return Kept::One(moments);
@@ -158,7 +159,8 @@ impl Compiler {
         let weights = Matrix::many(scores, length, length);
         self.product(query, key.turned(), weights, [length, length, head], count);
         let scale = 1.0 / (head as f32).sqrt();
-        self.launch("soften", count * length, [scores.into(), length.into(), scale.into()]);
+        let words = [scores.into(), length.into(), scale.into()];
+        self.each_row("soften", count * length, length, words);
         let seen = self.values(rows * width);
         self.product(
             weights,
@@ -188,11 +190,9 @@ impl Compiler {
         sizes: [usize; 3],
         parts: usize,
     ) {
-        let rows = self.samples * sizes[0];
-        let n = parts * rows * sizes[1] * sizes[2];
+        let n = self.samples * sizes.iter().product::<usize>();
         let [length, heads, head] = sizes.map(Word::from);
-        let words =
-            [from.into(), to.into(), n.into(), length, heads, head, rows.into(), parts.into()];
+        let words = [from.into(), to.into(), n.into(), length, heads, head, parts.into()];
         self.each(kernel, n, words);
     }
 }

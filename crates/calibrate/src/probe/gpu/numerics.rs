@@ -72,7 +72,7 @@ pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
     if whole > 0.0 { apart / whole } else { apart }
 }
 
-/// Returns the operators that networks use, in sizes that are not multiples of block or vector sizes.
+/// Returns the operators that networks use, in sizes that are multiples of vector sizes and in sizes that are not.
 pub(super) fn cases() -> Vec<(&'static str, Vec<Operator>)> {
     let conv = |from, to, side, kernel, stride, padding, bias| {
         vec![Operator::Conv { shape: Shape { from, to, side, kernel, stride, padding }, bias }]
@@ -86,15 +86,23 @@ pub(super) fn cases() -> Vec<(&'static str, Vec<Operator>)> {
         ("conv 3x3, stride 2", conv(8, 8, 9, 3, 2, 1, false)),
         ("conv 1x1, stride 2", conv(8, 16, 8, 1, 2, 0, false)),
         ("linear", vec![Operator::Linear { rows: 5, from: 40, to: 72 }]),
-        ("relu", vec![Operator::Relu(1000)]),
-        ("gelu", vec![Operator::Gelu(1000)]),
+        ("linear, odd rows", vec![Operator::Linear { rows: 5, from: 40, to: 7 }]),
+        ("relu", vec![Operator::Relu(1001)]),
+        ("gelu", vec![Operator::Gelu(1001)]),
         ("max pool 2x2", pool(12, 2, 2, 0)),
-        ("max pool 3x3, stride 2", pool(11, 3, 2, 1)),
+        ("max pool 3x3, stride 2", pool(16, 3, 2, 1)),
+        ("max pool 3x3, stride 2, odd rows", pool(11, 3, 2, 1)),
         ("average", vec![Operator::Average { channels: 24, plane: 49 }]),
-        ("batch norm", vec![Operator::BatchNorm { channels: 5, plane: 300 }]),
+        ("batch norm", vec![Operator::BatchNorm { channels: 5, plane: 304 }]),
+        ("batch norm, half vectors", vec![Operator::BatchNorm { channels: 5, plane: 300 }]),
+        ("batch norm, odd planes", vec![Operator::BatchNorm { channels: 5, plane: 49 }]),
+        ("batch norm, small planes", vec![Operator::BatchNorm { channels: 5, plane: 3 }]),
         ("layer norm", vec![Operator::LayerNorm { rows: 7, width: 200 }]),
+        ("layer norm, odd rows", vec![Operator::LayerNorm { rows: 7, width: 201 }]),
         ("attention", vec![Operator::Attention { heads: 4, length: 24, width: 64 }]),
+        ("attention, odd rows", vec![Operator::Attention { heads: 2, length: 11, width: 26 }]),
         ("embedding", vec![Operator::Embedding { tokens: 50, length: 12, width: 40 }]),
+        ("embedding, odd rows", vec![Operator::Embedding { tokens: 50, length: 12, width: 41 }]),
         ("residual block", vec![network::residual_block(8, 16, 8, 2)]),
         ("transformer block", network::encoder(16, 32, 4).into()),
     ]

@@ -18,7 +18,12 @@ pub(in crate::probe::gpu) fn cubin(source: &str, architecture: &str) -> Result<V
 }
 
 fn compile(program: sys::nvrtcProgram, architecture: &str) -> Result<Vec<u8>, String> {
-    let options = [format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned()];
+    // Lambdas with parameters of any type are device functions only by default.
+    let options = [
+        format!("--gpu-architecture={architecture}"),
+        "--std=c++17".to_owned(),
+        "--device-as-default-execution-space".to_owned(),
+    ];
     // SAFETY: the program lives, and buffers are as long as the library says.
     unsafe {
         if let Err(error) = result::compile_program(program, &options) {

@@ -33,7 +33,9 @@ impl Emulator {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cuda/emulator.cpp");
         let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
         let built = Command::new(compiler)
-            .args(["-std=c++17", "-O1", "-o"])
+            .args(["-std=c++17", "-O1"])
+            // A load of 16 bytes from elsewhere than a multiple of 16 ends the emulator, as it would end a kernel.
+            .args(["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-o"])
             .args([at("emulator"), source])
             .arg("-I")
             .arg(place.path())
@@ -122,7 +124,7 @@ impl Device for Emulated {
             .current_dir(self.device.path())
             .output()
             .expect("the emulator");
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        assert!(ran.status.success(), "{}: {}", ran.status, String::from_utf8_lossy(&ran.stderr));
         Ok(())
     }
 }
