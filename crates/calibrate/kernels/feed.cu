@@ -1,8 +1,12 @@
-// Bytes as they were copied to what a network takes: evenly spaced ones, where there are more or fewer.
+// A batch as it was copied to what a network takes: evenly spaced values, where there are more or fewer.
 
 // From 0 to 255 to -1 to 1.
 extern "C" __global__ void spread_values(const unsigned char* bytes, Int count, float* values, Int n) {
     EACH(i, n) values[i] = bytes[i * count / n] / 127.5f - 1;
+}
+// Decoded images have normalised values already.
+extern "C" __global__ void spread_floats(const float* from, Int count, float* values, Int n) {
+    EACH(i, n) values[i] = from[i * count / n];
 }
 // A byte is a token.
 extern "C" __global__ void spread_tokens(const unsigned char* bytes, Int count, int* tokens, Int n, Int kinds) {

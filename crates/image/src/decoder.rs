@@ -67,30 +67,46 @@ impl Decoder {
     ///
     /// The bytes are no JPEG image, or the image is cut off or broken.
     pub fn decode(&mut self, bytes: &[u8]) -> Result<Tensor<'_>, ImageError> {
-        let (width, height) = self.unpack(bytes)?;
-        let pixels = width * height;
-        let broken = |error: &dyn std::fmt::Display| ImageError::Broken(error.to_string());
-        let (values, width, height) = match self.side {
-            Some(side) => {
-                let stored = &self.stored[..3 * pixels];
-                // `resize_typed` is compiled for this type of pixels only, `resize` would be compiled for
-                // thirteen.
-                let from = TypedImageRef::<U8x3>::from_buffer(width as u32, height as u32, stored)
-                    .map_err(|error| broken(&error))?;
-                let mut to = TypedImage::<U8x3>::from_buffer(side, side, &mut self.resized)
-                    .map_err(|error| broken(&error))?;
-                let how = ResizeAlg::Convolution(FilterType::Bilinear);
-                let options = ResizeOptions::new().resize_alg(how);
-                self.resizer
-                    .resize_typed(&from, &mut to, &options)
-                    .map_err(|error| broken(&error))?;
-                (&self.resized[..], side as usize, side as usize)
-            }
-            None => (&self.stored[..3 * pixels], width, height),
-        };
-        self.tensor.resize(values.len(), 0.0);
-        normalise(values, &mut self.tensor);
+        let stored = self.unpack(bytes)?;
+        let (width, height) = self.resize(stored)?;
+        let rgb = rgb(self.side, &self.resized, &self.stored);
+        self.tensor.resize(rgb.len(), 0.0);
+        normalise(rgb, &mut self.tensor, |value| value);
+        let pixels = stored.0 * stored.1;
         Ok(Tensor { values: &self.tensor, width, height, pixels })
+    }
+
+    /// Turns a JPEG file into a tensor, whose values are written as 32-bit floats, least significant byte first. `space` gets
+    /// their number of bytes, and returns where they are written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::decode`]; then nothing is written, and `space` is not called.
+    pub fn decode_into<'b>(
+        &mut self,
+        bytes: &[u8],
+        space: impl FnOnce(usize) -> &'b mut [u8],
+    ) -> Result<(), ImageError> {
+        let stored = self.unpack(bytes)?;
+        self.resize(stored)?;
+        let rgb = rgb(self.side, &self.resized, &self.stored);
+        normalise(rgb, space(4 * rgb.len()).as_chunks_mut().0, f32::to_le_bytes);
+        Ok(())
+    }
+
+    /// Resizes the image in `stored`, which has this width and height; returns the new ones.
+    fn resize(&mut self, (width, height): (usize, usize)) -> Result<(usize, usize), ImageError> {
+        let Some(side) = self.side else { return Ok((width, height)) };
+        let broken = |error: &dyn std::fmt::Display| ImageError::Broken(error.to_string());
+        // `resize_typed` is compiled for this type of pixels only, `resize` would be compiled for thirteen.
+        let from = TypedImageRef::<U8x3>::from_buffer(width as u32, height as u32, &self.stored)
+            .map_err(|error| broken(&error))?;
+        let mut to = TypedImage::<U8x3>::from_buffer(side, side, &mut self.resized)
+            .map_err(|error| broken(&error))?;
+        let how = ResizeAlg::Convolution(FilterType::Bilinear);
+        let options = ResizeOptions::new().resize_alg(how);
+        self.resizer.resize_typed(&from, &mut to, &options).map_err(|error| broken(&error))?;
+        Ok((side as usize, side as usize))
     }
 
     /// Decodes an image into `stored` as RGB; returns width and height.
@@ -120,17 +136,23 @@ impl Decoder {
     }
 }
 
-/// Converts interleaved bytes to a plane for each channel, with values of mean 0 and standard deviation 1.
-fn normalise(values: &[u8], tensor: &mut [f32]) {
+/// Returns the pixels of the decoded image: `resized` if a `side` is given, otherwise as `stored`.
+fn rgb<'d>(side: Option<u32>, resized: &'d [u8], stored: &'d [u8]) -> &'d [u8] {
+    if side.is_some() { resized } else { stored }
+}
+
+/// Converts interleaved bytes to a plane for each channel, with values of mean 0 and standard deviation 1 in the `form` of the
+/// tensor.
+fn normalise<T>(values: &[u8], tensor: &mut [T], form: impl Fn(f32) -> T) {
     let plane = values.len() / 3;
     let [r, g, b] = MOMENTS.map(|(mean, sd)| (1.0 / (255.0 * sd), -mean / sd));
     let (red, rest) = tensor.split_at_mut(plane);
     let (green, blue) = rest.split_at_mut(plane);
     let planes = red.iter_mut().zip(green).zip(blue);
     for (((x, y), z), pixel) in planes.zip(values.chunks_exact(3)) {
-        *x = f32::from(pixel[0]) * r.0 + r.1;
-        *y = f32::from(pixel[1]) * g.0 + g.1;
-        *z = f32::from(pixel[2]) * b.0 + b.1;
+        *x = form(f32::from(pixel[0]) * r.0 + r.1);
+        *y = form(f32::from(pixel[1]) * g.0 + g.1);
+        *z = form(f32::from(pixel[2]) * b.0 + b.1);
     }
 }
 
@@ -147,7 +169,7 @@ mod tests {
         let tensor = decoder.decode(&bytes).unwrap();
         assert_eq!((tensor.width, tensor.height, tensor.pixels), (64, 48, 64 * 48));
         let mut expected = vec![0.0; pixels.len()];
-        normalise(&pixels, &mut expected);
+        normalise(&pixels, &mut expected, |value| value);
         let apart = |(a, b): (&f32, &f32)| f64::from((a - b).abs());
         let error: f64 = tensor.values.iter().zip(&expected).map(apart).sum();
         assert!(error / (expected.len() as f64) < 0.1, "mean error {}", error / 9216.0);
@@ -163,6 +185,21 @@ mod tests {
             let tensor = decoder.decode(&bytes).unwrap();
             assert_eq!((tensor.values.len(), tensor.width, tensor.height), (3 * 32 * 32, 32, 32));
             assert!((mean(tensor.values) - whole).abs() < 0.02);
+        }
+    }
+
+    #[test]
+    fn a_tensor_is_written_into_a_given_buffer_as_32_bit_floats() {
+        let bytes = Generated::new(4, 90).jpeg(120, 90, 0);
+        for side in [None, Some(32)] {
+            let mut decoder = Decoder::new(side);
+            let values = decoder.decode(&bytes).unwrap().values;
+            let expected: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let mut buffer = vec![0; expected.len() + 1];
+            decoder.decode_into(&bytes, |size| &mut buffer[1..=size]).unwrap();
+            assert_eq!(buffer[1..], expected);
+            let unused = |_: usize| -> &mut [u8] { unreachable!("there is no image") };
+            assert_eq!(decoder.decode_into(b"no image", unused), Err(ImageError::Foreign));
         }
     }
 

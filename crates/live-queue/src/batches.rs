@@ -1,5 +1,6 @@
 //! Passes batches from a loader's queue to the devices that wait for them.
 
+use super::content::Buffer;
 use super::state::{Item, State};
 use forebay_engine::Time;
 use forebay_metrics::{Polling, Segment, blame};
@@ -30,7 +31,9 @@ impl State {
     pub(super) fn take_batch(&mut self, now: Time, d: u32) {
         let l = self.training.devices[d as usize].loader;
         let loader = &mut self.loaders[l];
-        self.training.devices[d as usize].samples = loader.queue.batch();
+        let device = &mut self.training.devices[d as usize];
+        device.samples = loader.queue.batch();
+        device.content = loader.contents.take(device.samples);
         let taken = loader.queue.take(now);
         let fresh = loader.polling.as_mut().map_or(taken, |polling| polling.fresh(taken));
         self.training.steps.add_fresh(fresh);
@@ -41,24 +44,28 @@ impl State {
 
     /// Passes `item`, which worker `w` has finished, towards the trainer: directly into the last buffer, or, if batches are made
     /// on request, in the order of requests.
-    pub(super) fn deliver(&mut self, now: Time, w: u32, item: &Item) {
+    pub(super) fn deliver(&mut self, now: Time, w: u32, item: Item) {
         let l = self.workers[w as usize].loader;
-        let Some(requests) = &mut self.loaders[l].requests else {
-            return self.enqueue(now, w, item.samples);
+        let loader = &mut self.loaders[l];
+        let Some(requests) = &mut loader.requests else {
+            return self.enqueue(now, w, item.samples, item.content);
         };
         requests.finish(now, item.sequence);
+        loader.contents.hold(item.first, item.content);
         while let Some(requests) = &mut self.loaders[l].requests
-            && let Some((_, samples)) = requests.hand_out()
+            && let Some((first, samples)) = requests.hand_out()
         {
-            self.enqueue(now, w, samples);
+            let content = self.loaders[l].contents.release(first);
+            self.enqueue(now, w, samples, content);
         }
     }
 
-    /// Puts samples of worker `w` into its loader's queue, which has room. Serves waiting devices.
-    pub(super) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
+    /// Puts samples of worker `w` and their content into its loader's queue, which has room. Serves waiting devices.
+    fn enqueue(&mut self, now: Time, w: u32, samples: u64, content: Vec<Buffer>) {
         let l = self.workers[w as usize].loader;
         let loader = &mut self.loaders[l];
         loader.queue.put(now, samples);
+        loader.contents.put(samples, content, loader.queue.capacity());
         loader.in_progress -= samples;
         let served = !loader.waiters.is_empty() && loader.queue.has_batch();
         self.trace_level(now, l);

@@ -3,6 +3,7 @@
 //!
 //! - `State`: loaders with their stages, workers, requests and last buffers; the devices; and the rules by which a sample passes
 //!   from one to the next.
+//! - `Buffer`: bytes of samples on their way to a real GPU.
 //! - `Shared`: the lock around the state, and the threads that wait for a change of it.
 //!
 //! This crate reads no clock of its own: the caller passes a `Watch`.
@@ -42,6 +43,7 @@
 #[cfg(test)]
 mod ahead_tests;
 mod batches;
+mod content;
 mod loader;
 mod plain;
 mod polling;
@@ -54,6 +56,7 @@ mod tests;
 mod training;
 mod tuned;
 
+pub use content::Buffer;
 pub use loader::LoaderRun;
 pub use plain::Plain;
 pub use shared::{Shared, Watch};

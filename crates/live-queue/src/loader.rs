@@ -1,5 +1,6 @@
 //! A loader, which serves either all model copies of a node or one model copy.
 
+use super::content::Contents;
 use super::state::Item;
 use forebay_engine::Time;
 use forebay_metrics::{Polling, Queue, Requests, StageBuffer, Tuner};
@@ -11,6 +12,8 @@ use std::ops::Range;
 pub struct LoaderRun {
     /// Last buffer, from which model copies take batches.
     pub queue: Queue,
+    /// Contents of the samples in the last buffer, if devices copy them to a real GPU.
+    pub(super) contents: Contents,
     /// Requests for batches, if the loader makes batches on request.
     pub requests: Option<Requests>,
     /// State of polling, if threads poll instead of being woken.
@@ -46,6 +49,7 @@ impl LoaderRun {
     pub(super) fn new(quota: u64, stages: Range<usize>, workers: Range<u32>) -> LoaderRun {
         LoaderRun {
             queue: Queue::new(1, 1, false, 0, Time::ZERO),
+            contents: Contents::default(),
             requests: None,
             polling: None,
             tuner: None,

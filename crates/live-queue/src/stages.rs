@@ -46,6 +46,7 @@ impl State {
             item.bytes += part.bytes;
             item.worker = part.worker;
             item.stored.extend(part.stored);
+            item.content.extend(part.content);
         })?;
         self.link(w, item.worker);
         self.unblock(now, s - 1, w);
@@ -116,7 +117,7 @@ impl State {
         let stage = &mut self.stages[s].buffer;
         stage.pass();
         if last {
-            self.deliver(now, w, &item);
+            self.deliver(now, w, item);
         } else {
             let last = stage.put(item);
             self.feed(s + 1, w);

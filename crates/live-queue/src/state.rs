@@ -5,6 +5,7 @@
 //! the item of a blocked worker. A thread that puts into a buffer also gives an idle worker its input and a waiting device its
 //! batch. A thread is woken only if it has something to do.
 
+use super::content::Buffer;
 use super::loader::{LoaderRun, StageRun};
 use super::training::Training;
 use forebay_engine::{Span, Time};
@@ -77,6 +78,8 @@ pub struct Item {
     pub worker: u32,
     /// Stored bytes of each sample, if a later stage decodes them.
     pub stored: Vec<Vec<u8>>,
+    /// Bytes of the samples in their order, if they are copied to a real GPU; empty otherwise.
+    pub content: Vec<Buffer>,
 }
 
 impl State {
@@ -140,6 +143,7 @@ impl State {
 
     fn start_loader(&mut self, now: Time, l: usize) {
         let loader = &mut self.loaders[l];
+        loader.contents.start(loader.queue.level());
         if let Some(tuner) = &mut loader.tuner {
             tuner.start(now);
         }

@@ -1,6 +1,7 @@
 //! Devices and steps: model copies, the barrier between them and batch intervals, by the rules of the simulation (`sim::trainer`)
 //! without pipelines.
 
+use super::content::Buffer;
 use super::state::State;
 use forebay_engine::Time;
 use forebay_metrics::{Segment, Steps};
@@ -44,6 +45,8 @@ pub struct Device {
     /// Samples in the current batch, and steps executed with it.
     pub samples: u64,
     on_batch: u64,
+    /// Bytes of the current batch that the device's thread has not got yet.
+    pub(super) content: Vec<Buffer>,
     /// Waits of the device in the current step.
     pub(super) waits: Vec<Segment>,
     /// The device's track in the trace.
@@ -51,7 +54,7 @@ pub struct Device {
 }
 
 /// A step for a device to execute.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Step {
     /// Number of the step, from 0.
     pub number: u64,
@@ -61,14 +64,19 @@ pub struct Step {
     pub samples: u64,
     /// Whether the batch differs from that of the previous step.
     pub fresh: bool,
+    /// Bytes of the batch, if the device itself copies them to a real GPU; empty otherwise.
+    pub content: Vec<Buffer>,
 }
 
 impl Device {
     /// Returns the step that the device is to execute, if there is one; each step is returned once.
     pub fn next_step(&mut self) -> Option<Step> {
-        let Device { step: number, since, samples, .. } = *self;
-        let fresh = self.on_batch == 1;
-        std::mem::take(&mut self.go).then_some(Step { number, since, samples, fresh })
+        if !std::mem::take(&mut self.go) {
+            return None;
+        }
+        let Device { step: number, since, samples, on_batch, .. } = *self;
+        let content = std::mem::take(&mut self.content);
+        Some(Step { number, since, samples, fresh: on_batch == 1, content })
     }
 }
 

@@ -44,7 +44,7 @@ impl Trainer {
     /// Returns the times that the step spent waiting, in order, or the reason why it could not be executed.
     pub(super) fn step(
         &mut self,
-        step: Step,
+        step: &Step,
         clock: Clock,
         over: &AtomicBool,
     ) -> Result<Vec<Segment>, ProbeError> {
@@ -108,8 +108,8 @@ impl Emulated {
     ///
     /// The trainer first keeps cores busy with its own work (launching kernels). If launching overlaps with the device, the step
     /// ends when both have ended.
-    pub(super) fn step(&mut self, step: Step, clock: Clock, over: &AtomicBool) -> Vec<Segment> {
-        let Step { number, since, .. } = step;
+    pub(super) fn step(&mut self, step: &Step, clock: Clock, over: &AtomicBool) -> Vec<Segment> {
+        let Step { number, since, .. } = *step;
         let span = self.span(step);
         let Some(launch) = &self.launch else {
             self.sleep(span, since, clock, over);
@@ -130,7 +130,7 @@ impl Emulated {
     }
 
     /// Returns the time that a step takes on the device.
-    fn span(&self, step: Step) -> Span {
+    fn span(&self, step: &Step) -> Span {
         let factor = self.jitter.as_ref().map_or(1.0, |jitter| {
             jitter.draw(&mut self.streams.at(Purpose::Jitter, self.owner, self.model, step.number))
         });

@@ -5,10 +5,11 @@
 
 use super::Failure;
 use super::clock::Clock;
+use super::content::{GpuPath, Pool, decodes};
 use super::job::CopyTask;
-use forebay_calibrate::probe::gpu::{Lanes, Learner, Learners, Precision, Training};
+use forebay_calibrate::probe::gpu::{Form, Learner, Learners, Precision, Training};
 use forebay_live_queue::{Shared, Step};
-use forebay_scenario::{self, Job, RealGpu, Scenario};
+use forebay_scenario::{Dataset, Job, Operation, RealGpu, Scenario, Stage};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,9 @@ const LOOK: Duration = Duration::from_micros(100);
 const MOST_LANES: u64 = 64;
 
 /// A device that executes steps asynchronously to the thread that submits them.
-pub(super) trait Accelerator {
-    /// Submits a step.
-    fn begin(&mut self, step: Step) -> Result<(), String>;
+pub(super) trait Accelerator: Send {
+    /// Submits a step; the content of its batch is not needed afterwards.
+    fn begin(&mut self, step: &Step) -> Result<(), String>;
 
     /// Waits until step `number` has ended, and returns the time at which it ended.
     fn end(&mut self, number: u64) -> Result<Instant, String>;
@@ -30,19 +31,19 @@ pub(super) trait Accelerator {
 }
 
 /// Runs the steps of device `d`. Up to `ahead` steps are submitted beyond the one that the device executes. Waits for the end of
-/// step `last`.
+/// step `last`. The buffers of its batches return to `pool`.
 pub(super) fn train(
     shared: &Shared<Clock>,
     d: u32,
-    device: &mut dyn Accelerator,
+    (device, pool): (&mut dyn Accelerator, &Pool),
     ahead: u64,
     last: u64,
 ) {
     let mut woken = Vec::new();
     let mut next = shared.next_step(d);
     while let Some(step) = next {
-        next =
-            carry_out(shared, d, device, (step, ahead, last), &mut woken).unwrap_or_else(|why| {
+        next = carry_out(shared, d, (device, pool), (step, ahead, last), &mut woken)
+            .unwrap_or_else(|why| {
                 shared.fail(why);
                 None
             });
@@ -53,12 +54,15 @@ pub(super) fn train(
 fn carry_out(
     shared: &Shared<Clock>,
     d: u32,
-    device: &mut dyn Accelerator,
+    (device, pool): (&mut dyn Accelerator, &Pool),
     (step, ahead, last): (Step, u64, u64),
     woken: &mut Vec<u32>,
 ) -> Result<Option<Step>, String> {
     let number = step.number;
-    device.begin(step)?;
+    device.begin(&step)?;
+    if !step.content.is_empty() {
+        pool.give(step.content);
+    }
     if ahead == 0 || number >= last {
         device.end(number)?;
         return Ok(shared.stepped(d, &[], woken));
@@ -77,9 +81,10 @@ fn carry_out(
 }
 
 impl Accelerator for Learner {
-    fn begin(&mut self, step: Step) -> Result<(), String> {
-        let samples = usize::try_from(step.samples).unwrap_or(usize::MAX);
-        Learner::begin(self, step.number, samples, step.fresh).map_err(|error| error.to_string())
+    fn begin(&mut self, step: &Step) -> Result<(), String> {
+        let Step { number, samples, fresh, ref content, .. } = *step;
+        let samples = usize::try_from(samples).unwrap_or(usize::MAX);
+        Learner::begin(self, number, samples, fresh, content).map_err(|error| error.to_string())
     }
 
     fn end(&mut self, number: u64) -> Result<Instant, String> {
@@ -91,8 +96,8 @@ impl Accelerator for Learner {
     }
 }
 
-/// For each model copy: the learners on its GPU, and the lanes that bring batches to the learners.
-pub(super) type Opened = Vec<(Vec<Learner>, Arc<Lanes>)>;
+/// For each model copy: the learners on its GPU, and the path that brings batches to the learners.
+pub(super) type Opened = Vec<(Vec<Box<dyn Accelerator>>, GpuPath)>;
 
 /// Loads the model copies of a job copy on their GPUs. Returns an empty list if the job has no real GPUs.
 pub(super) fn open(scenario: &Scenario, part: &CopyTask) -> Result<Opened, Failure> {
@@ -102,7 +107,7 @@ pub(super) fn open(scenario: &Scenario, part: &CopyTask) -> Result<Opened, Failu
     let sizes: Vec<u64> = std::iter::once(job.batch).chain(job.smaller_batches(dataset)).collect();
     let batches: Vec<usize> = sizes.iter().map(|&size| size as usize).collect();
     let bytes = dataset.decoded_size.unwrap_or(dataset.mean_size()) * job.batch as f64;
-    let mut opened = Vec::new();
+    let (mut opened, pool) = (Vec::new(), Arc::new(Pool::default()));
     for d in 0..job.copies_per_node {
         let training = Training {
             model: model.name(),
@@ -113,7 +118,8 @@ pub(super) fn open(scenario: &Scenario, part: &CopyTask) -> Result<Opened, Failu
             graph: gpu.graph,
             lanes: lanes(job, gpu),
             bytes: (bytes as usize).max(1),
-            brings: !job.copies_to_devices(),
+            form: decoded_size(job, dataset).map_or(Form::Bytes, |_| Form::Floats),
+            brings: copying(job).is_none(),
             agree_every: job.averaging().map(|of| of.period),
             keep: 0.9,
             seed: part.owner + u64::from(d),
@@ -121,7 +127,9 @@ pub(super) fn open(scenario: &Scenario, part: &CopyTask) -> Result<Opened, Failu
         let failed =
             |error: forebay_calibrate::probe::ProbeError| Failure::Lacking(error.to_string());
         let Learners { learners, lanes } = Learners::new(&training).map_err(failed)?;
-        opened.push((learners, lanes));
+        let device = |learner| -> Box<dyn Accelerator> { Box::new(learner) };
+        let path = GpuPath { target: lanes, pool: pool.clone() };
+        opened.push((learners.into_iter().map(device).collect(), path));
     }
     Ok(opened)
 }
@@ -137,15 +145,25 @@ fn precision(gpu: RealGpu) -> Precision {
     Precision::ALL.iter().find(same).copied().unwrap_or(Precision::Fp32)
 }
 
+/// Returns the size of an image that the job's loader has decoded, three floats for each pixel [B]; `None` if it decodes no images.
+pub(super) fn decoded_size(job: &Job, dataset: &Dataset) -> Option<f64> {
+    let mut work = job.loader.stages.iter().flat_map(|stage| &stage.per_sample);
+    let image = dataset.image.filter(|_| work.any(decodes))?;
+    let pixels = image.resize.map_or(image.pixels(), |side| f64::from(side) * f64::from(side));
+    Some(3.0 * 4.0 * pixels)
+}
+
+/// Returns the last stage that copies batches to the GPU; `None` if the learners copy them themselves.
+fn copying(job: &Job) -> Option<&Stage> {
+    let copies = |stage: &&Stage| stage.per_item.iter().any(Operation::copies);
+    job.loader.stages.iter().rev().find(copies)
+}
+
 /// Returns the number of lanes: batches in a GPU's memory or on their way to it. If a stage of the loader copies to the GPU, this
 /// is the capacity of the stage's buffer plus the number of the stage's workers. Otherwise it is the number of steps that may
 /// have been submitted and not ended, plus one.
 fn lanes(job: &Job, gpu: RealGpu) -> usize {
-    let copying = |stage: &&forebay_scenario::Stage| {
-        stage.per_item.iter().any(forebay_scenario::Operation::copies)
-    };
-    let stage = job.loader.stages.iter().rev().find(copying);
-    let lanes = stage.map_or(u64::from(gpu.ahead) + 2, |stage| {
+    let lanes = copying(job).map_or(u64::from(gpu.ahead) + 2, |stage| {
         stage.buffer.saturating_add(u64::from(stage.workers))
     });
     lanes.clamp(2, MOST_LANES) as usize
@@ -175,7 +193,7 @@ mod tests {
     }
 
     impl Accelerator for Notes {
-        fn begin(&mut self, step: Step) -> Result<(), String> {
+        fn begin(&mut self, step: &Step) -> Result<(), String> {
             if self.fails == Some(step.number) {
                 return Err("the GPU has fallen off the bus".to_owned());
             }
@@ -214,7 +232,7 @@ mod tests {
                 }
             });
             let notes = &mut notes;
-            threads.spawn(move || train(shared, 0, notes, ahead, 9));
+            threads.spawn(move || train(shared, 0, (notes, &Pool::default()), ahead, 9));
             shared.start(Clock::begun(), |_, _| {});
         });
         let mut now = shared.lock();

@@ -1,16 +1,16 @@
 //! Runs one copy of a job on this machine: its threads, from the start to the outcome.
 
 use super::clock::{Clock, process_cpu};
+use super::content::Pool;
 use super::data::Location;
 use super::device::Trainer;
+use super::gpu::{Accelerator, Opened};
 use super::log::Log;
 use super::pace::Tally;
 use super::team::team;
 use super::work::Hands;
 use super::{Failure, build, collect, gpu};
 use forebay_engine::Time;
-
-use forebay_calibrate::probe::gpu::Learner;
 use forebay_model::random::Streams;
 use forebay_report::{JobOutcome, Trace};
 use forebay_scenario::{Job, Scenario, Stop};
@@ -71,6 +71,17 @@ pub fn run_copy(
     stop: &AtomicBool,
     ready: impl FnOnce() -> Option<u64>,
 ) -> Result<CopyOutcome, Failure> {
+    run_on(scenario, part, stop, gpu::open(scenario, part)?, ready)
+}
+
+/// Runs a job copy as [`run_copy`] does, on the real GPUs `opened`; on none if this is empty.
+pub(super) fn run_on(
+    scenario: &Scenario,
+    part: &CopyTask,
+    stop: &AtomicBool,
+    opened: Opened,
+    ready: impl FnOnce() -> Option<u64>,
+) -> Result<CopyOutcome, Failure> {
     let job = &scenario.jobs[part.job];
     let until = match scenario.run.stop {
         Stop::Duration(seconds) => Time::from_seconds(seconds),
@@ -78,8 +89,8 @@ pub fn run_copy(
         Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => Time::NEVER,
     };
     let shared = Shared::new(build::state(scenario, part), until);
-    let (learners, lanes): (Vec<_>, Vec<_>) = gpu::open(scenario, part)?.into_iter().unzip();
-    let team = team(scenario, part, &shared.over, &lanes)?;
+    let (learners, paths): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
+    let team = team(scenario, part, &shared.over, &paths)?;
     thread::scope(|threads| {
         let mut hands = Vec::new();
         for (w, (name, hand)) in team.into_iter().enumerate() {
@@ -90,9 +101,12 @@ pub fn run_copy(
         }
         let streams = Streams::new(scenario.run.seed, part.replication);
         let on_gpus = !learners.is_empty();
-        for (d, learner) in (0..).zip(learners.into_iter().flatten()) {
+        let learners = learners.into_iter().zip(&paths);
+        let learners =
+            learners.flat_map(|(of_gpu, path)| of_gpu.into_iter().map(move |of| (of, &path.pool)));
+        for (d, (learner, pool)) in (0..).zip(learners) {
             let shared = &shared;
-            let body = move || train_on_gpu(shared, d, learner, scenario, job);
+            let body = move || train_on_gpu(shared, d, (learner, pool), scenario, job);
             let started = thread::Builder::new().spawn_scoped(threads, body);
             started.map_err(|error| refused(shared, job, &error))?;
         }
@@ -156,7 +170,7 @@ fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     let mut next = shared.next_step(d);
     let (clock, mut woken) = (shared.clock(), Vec::new());
     while let Some(step) = next {
-        next = match device.step(step, clock, &shared.over) {
+        next = match device.step(&step, clock, &shared.over) {
             Ok(waits) => shared.stepped(d, &waits, &mut woken),
             Err(error) => {
                 shared.fail(error.to_string());
@@ -167,8 +181,14 @@ fn train(shared: &Shared, d: u32, device: &mut Trainer) {
 }
 
 /// Runs the steps of a device that is a real GPU, until the job is over.
-fn train_on_gpu(shared: &Shared, d: u32, mut learner: Learner, scenario: &Scenario, job: &Job) {
+fn train_on_gpu(
+    shared: &Shared,
+    d: u32,
+    (mut learner, pool): (Box<dyn Accelerator>, &Pool),
+    scenario: &Scenario,
+    job: &Job,
+) {
     let Some(ahead) = job.gpu.map(|gpu| u64::from(gpu.ahead)) else { return };
     let last = scenario.goal(job).steps.saturating_sub(1);
-    gpu::train(shared, d, &mut learner, ahead, last);
+    gpu::train(shared, d, (&mut *learner, pool), ahead, last);
 }

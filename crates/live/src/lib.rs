@@ -8,7 +8,7 @@
 //! - `data`, `reader`: files, and how samples are read from them. `work`: the operations of workers. `log`: time stamps of their
 //!   activities.
 //! - `pace`: holds storage to the limits in the scenario. `books`: state of these limits. `ledger`: where this state is kept.
-//! - `device`: executes steps. `gpu`: executes steps on real GPUs. `launch`: the trainer's own work for a step.
+//! - `device`: executes steps. `gpu`: executes steps on real GPUs. `content`: the bytes of samples that are copied to them. `launch`: the trainer's own work for a step.
 //!   [`forebay_live_queue`] has the state that the threads of a job copy share, and the rules for passing items and waking
 //!   threads.
 //! - `store`: generated data sets. `job`: runs one job copy; `build` prepares its state, `collect` its outcome. `team`: its
@@ -29,6 +29,9 @@ mod check;
 mod children;
 mod clock;
 mod collect;
+mod content;
+#[cfg(test)]
+mod content_tests;
 mod data;
 mod device;
 mod fault;

@@ -1,6 +1,7 @@
 //! Notes on what was real and what was emulated in a live run, one sentence each.
 
 use super::check::reads_files;
+use super::gpu;
 use super::job::CopyOutcome;
 use super::pace::Limits;
 use super::store::StoredDataset;
@@ -19,7 +20,7 @@ pub(super) fn notes(
     let mut folded = false;
     for (job, place) in scenario.jobs.iter().zip(places) {
         let data = data(scenario, job, place.as_ref());
-        for note in [device(job), launch(job), data, decoding(scenario, job)] {
+        for note in [device(job), launch(job), data, decoding(scenario, job), cut(scenario, job)] {
             notes.extend(note);
         }
         if job.gpu.is_none() && job.copies_to_devices() && scenario.cluster.node.pcie.is_finite() {
@@ -120,6 +121,20 @@ fn device(job: &Job) -> Option<String> {
             format!("`{name}` really trains {} on {threads} threads.", model.name())
         }
         _ => format!("The accelerators of `{name}` are emulated: a step sleeps for its time."),
+    })
+}
+
+/// Returns a warning if only a part of the decoded images is copied to a real GPU, because the scenario gives them a smaller size.
+pub(super) fn cut(scenario: &Scenario, job: &Job) -> Option<String> {
+    let dataset = &scenario.datasets[job.dataset];
+    let decoded = job.gpu.and(gpu::decoded_size(job, dataset))?;
+    let copied = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
+    (copied < decoded).then(|| {
+        format!(
+            "Warning: `{}` copies {copied:.0} B per image to the GPU, and a decoded image has {decoded:.0} B: only the \
+             beginning of each batch is copied. Write `dataset.{}.decoded_size = \"{decoded:.0} B\"` to copy all of it.",
+            job.name, dataset.name
+        )
     })
 }
 

@@ -2,13 +2,13 @@
 
 use super::Failure;
 use super::clock::Clock;
+use super::content::GpuPath;
 use super::data::Data;
 use super::job::CopyTask;
 use super::loader_stream::LoaderStream;
 use super::pace::{Limits, Pace, Pacer};
 use super::reader::Reader;
 use super::work::{Common, Hands, Link};
-use forebay_calibrate::probe::gpu::Lanes;
 use forebay_engine::Time;
 use forebay_model::random::{FileOrder, Streams};
 use forebay_scenario::{Job, Scenario};
@@ -20,7 +20,7 @@ pub(super) fn team(
     scenario: &Scenario,
     part: &CopyTask,
     over: &Arc<AtomicBool>,
-    lanes: &[Arc<Lanes>],
+    paths: &[GpuPath],
 ) -> Result<Vec<(String, Hands)>, Failure> {
     let job = &scenario.jobs[part.job];
     let data = Arc::new(Data::find(scenario, job.dataset, part.location.as_ref())?);
@@ -36,8 +36,8 @@ pub(super) fn team(
             let pace = pacer.as_ref().map(Pace::new);
             Reader::new(data.clone(), order.clone(), stream, next_file.clone(), pace)
         };
-        let own = &lanes[lanes.len().min(rank as usize)..];
-        let common = common(scenario, job, stream, over, own.first());
+        let path = paths.get(rank as usize).cloned();
+        let common = common(scenario, job, stream, over, path);
         for (index, stage) in job.loader.stages.iter().enumerate() {
             for _ in 0..stage.workers {
                 let reader = (index == 0).then(&reader);
@@ -56,16 +56,16 @@ fn common(
     job: &Job,
     stream: LoaderStream,
     over: &Arc<AtomicBool>,
-    lanes: Option<&Arc<Lanes>>,
+    path: Option<GpuPath>,
 ) -> Common {
     let bandwidth = scenario.cluster.node.pcie;
-    let emulated = bandwidth.is_finite() && lanes.is_none();
+    let emulated = bandwidth.is_finite() && path.is_none();
     let links = if emulated { job.copies_per_loader() } else { 0 };
     let link = |_| Link { bandwidth, free_at: Mutex::new(Time::ZERO) };
     Common {
         stream,
         links: Arc::new((0..links).map(link).collect()),
-        lanes: lanes.cloned(),
+        path,
         decoded_size: scenario.datasets[job.dataset].decoded_size,
         image: scenario.datasets[job.dataset].image,
         clock: Clock::from_monotonic(0),

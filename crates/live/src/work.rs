@@ -1,12 +1,12 @@
 //! The operations of a worker on its items: reading, computing, waiting, copying.
 
 use super::clock::{Clock, busy, thread_cpu};
+use super::content::{Adds, Duty, GpuPath, decodes};
 use super::loader_stream::LoaderStream;
 use super::log::Log;
 use super::pace::Tally;
 use super::reader::{ReadError, Reader};
 use forebay_calibrate::probe::ProbeError;
-use forebay_calibrate::probe::gpu::Lanes;
 use forebay_engine::{Span, Time};
 use forebay_image::{Decoder, ImageError};
 use forebay_live_queue::Item;
@@ -69,8 +69,8 @@ pub(super) struct Hands {
     reader: Option<Reader>,
     stream: LoaderStream,
     links: Arc<Vec<Link>>,
-    /// Lanes to a real GPU; `None` if the run uses no real GPU.
-    lanes: Option<Arc<Lanes>>,
+    /// The path to a real GPU, and what this stage does for it; `None` if the run uses no real GPU.
+    path: Option<(GpuPath, Duty)>,
     decoded_size: Option<f64>,
     /// Decoder of images; `None` if samples are not images.
     decoder: Option<Decoder>,
@@ -89,7 +89,7 @@ pub(super) struct Hands {
 pub(super) struct Common {
     pub(super) stream: LoaderStream,
     pub(super) links: Arc<Vec<Link>>,
-    pub(super) lanes: Option<Arc<Lanes>>,
+    pub(super) path: Option<GpuPath>,
     pub(super) decoded_size: Option<f64>,
     pub(super) image: Option<Image>,
     pub(super) clock: Clock,
@@ -105,10 +105,9 @@ impl Hands {
         of: Common,
     ) -> Hands {
         let stage = &graph.stages[index];
-        let decodes = |stage: &Stage| {
-            stage.per_sample.iter().any(|work| matches!(work, Operation::Decode(_)))
-        };
-        let later = graph.stages[index + 1..].iter().any(decodes);
+        let stage_decodes = |stage: &Stage| stage.per_sample.iter().any(decodes);
+        let later = graph.stages[index + 1..].iter().any(stage_decodes);
+        let duty = Duty::new(graph, index, of.image.is_some());
         let works = |list: &[Operation], base: usize| {
             let salt = |i: usize| (index * 256 + base + i) as u64;
             list.iter().enumerate().map(|(i, operation)| work(operation, salt(i))).collect()
@@ -119,11 +118,11 @@ impl Hands {
             reader,
             stream: of.stream,
             links: of.links,
-            lanes: of.lanes,
+            path: of.path.map(|path| (path, duty)),
             decoded_size: of.decoded_size,
             decoder: of.image.map(|image| Decoder::new(image.resize)),
             hands_on: index == 0 && later && of.image.is_some(),
-            decodes: index > 0 && decodes(stage),
+            decodes: index > 0 && stage_decodes(stage),
             size: 0,
             clock: of.clock,
             over: of.over,
@@ -154,6 +153,9 @@ impl Hands {
         if self.decodes {
             item.stored = Vec::new();
         }
+        if let Some((path, Duty { ends: true, .. })) = &self.path {
+            path.pool.give(item.content.drain(..));
+        }
         Ok(())
     }
 
@@ -173,6 +175,9 @@ impl Hands {
                 item.bytes += self.size;
                 if self.hands_on {
                     item.stored.push(reader.sample().to_vec());
+                }
+                if let Some((path, Duty { adds: Adds::Stored, .. })) = &self.path {
+                    path.append(reader.sample(), &mut item.content);
                 }
             }
             Work::Compute(draw) => compute(Span::from_seconds(self.draw(draw, item, sample)), log),
@@ -196,7 +201,7 @@ impl Hands {
     fn decode(
         &mut self,
         law: DecodeLaw,
-        item: &Item,
+        item: &mut Item,
         sample: u64,
         log: &mut Log,
     ) -> Result<(), WorkError> {
@@ -212,7 +217,17 @@ impl Hands {
         };
         log.begin(Cause::Decode);
         let before = thread_cpu();
-        black_box(decoder.decode(stored)?);
+        match &self.path {
+            Some((path, Duty { adds: Adds::Decoded, .. }))
+                if let Some(buffer) = path.room(&mut item.content) =>
+            {
+                decoder.decode_into(stored, |size| buffer.append(size))?;
+                buffer.truncate(path.target.bytes());
+            }
+            _ => {
+                black_box(decoder.decode(stored)?);
+            }
+        }
         log.split_cpu_wait(Span(thread_cpu().0.saturating_sub(before.0)));
         Ok(())
     }
@@ -234,9 +249,9 @@ impl Hands {
     /// Copies a batch to a real GPU. For an emulated device, occupies the device's link for the time that a transfer of the item
     /// takes.
     fn copy(&self, item: &Item, log: &mut Log) -> Result<(), WorkError> {
-        if let Some(lanes) = &self.lanes {
+        if let Some((path, _)) = &self.path {
             log.begin(Cause::Copy);
-            return Ok(lanes.copy(&self.over)?);
+            return Ok(path.target.copy(&item.content, &self.over)?);
         }
         let count = self.links.len().max(1) as u64;
         let Some(link) = self.links.get((item.sequence % count) as usize) else { return Ok(()) };

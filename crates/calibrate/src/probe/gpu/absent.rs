@@ -64,7 +64,13 @@ impl Learner {
     ///
     /// # Errors
     /// None.
-    pub fn begin(&mut self, _: u64, _: usize, _: bool) -> Result<(), ProbeError> {
+    pub fn begin<T: AsRef<[u8]>>(
+        &mut self,
+        _: u64,
+        _: usize,
+        _: bool,
+        _: &[T],
+    ) -> Result<(), ProbeError> {
         match *self {}
     }
 
@@ -100,7 +106,7 @@ impl Lanes {
     ///
     /// # Errors
     /// None.
-    pub fn copy(&self, _: &AtomicBool) -> Result<(), ProbeError> {
+    pub fn copy<T: AsRef<[u8]>>(&self, _: &[T], _: &AtomicBool) -> Result<(), ProbeError> {
         match *self {}
     }
 }

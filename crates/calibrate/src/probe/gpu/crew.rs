@@ -1,6 +1,7 @@
 //! Learners of one network on one GPU. Each has slots of its own in one block of memory, and their replicas are
 //! kept together by synchronous model averaging (A. Koliousis et al., *Crossbow*, VLDB 2019).
 
+use super::Form;
 use super::compile::{blocks_for, compile_in};
 use super::program::{Call, Launch, Memory, Precision, Program, Slot, Word};
 use forebay_networks::{Feed, Network};
@@ -66,15 +67,26 @@ impl Crew {
         self.learners.iter().filter_map(|of| of.first())
     }
 
-    /// Returns the calls that fill the input of a program with evenly spaced bytes of the batch in the slot
-    /// `arrival`, which has `bytes` bytes.
-    pub(super) fn feed(&self, program: &Program, arrival: Slot, bytes: usize) -> Vec<Call> {
+    /// Returns the calls that fill the input of a program with evenly spaced values of the batch in the slot
+    /// `arrival`, which has `bytes` bytes of this form. Tokens are made of bytes in any form.
+    pub(super) fn feed(
+        &self,
+        program: &Program,
+        arrival: Slot,
+        (bytes, form): (usize, Form),
+    ) -> Vec<Call> {
         let n = program.input.bytes() / 4;
         let [from, count, to, values] =
             [arrival.into(), bytes.max(1).into(), program.input.into(), n.into()];
-        let spread = match self.feed {
-            Feed::Image { .. } => launch("spread_values", n, [from, count, to, values]),
-            Feed::Tokens { kinds, .. } => {
+        let spread = match (self.feed, form) {
+            (Feed::Image { .. }, Form::Bytes) => {
+                launch("spread_values", n, [from, count, to, values])
+            }
+            (Feed::Image { .. }, Form::Floats) => {
+                let count = (bytes / 4).max(1).into();
+                launch("spread_floats", n, [from, count, to, values])
+            }
+            (Feed::Tokens { kinds, .. }, _) => {
                 launch("spread_tokens", n, [from, count, to, values, kinds.into()])
             }
         };

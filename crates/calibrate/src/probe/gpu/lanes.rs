@@ -13,8 +13,6 @@ use std::time::Duration;
 pub struct Lanes {
     lanes: Vec<Mutex<Lane>>,
     bytes: usize,
-    /// The batch that every lane copies, in memory that is not pinned, as loaders produce batches.
-    source: Vec<u8>,
     state: Mutex<State>,
     /// Notified when a lane becomes free.
     free: Condvar,
@@ -50,13 +48,14 @@ impl Lanes {
         bytes: usize,
     ) -> Result<Lanes, ProbeError> {
         let lane = |&place: &Slot| {
-            Ok(Mutex::new(Lane { pinned: gpu.pinned(bytes)?, place, line: line.beside()? }))
+            let mut pinned = gpu.pinned(bytes)?;
+            pinned.fill(&[[0]])?;
+            Ok(Mutex::new(Lane { pinned, place, line: line.beside()? }))
         };
         let lanes = places.iter().map(lane).collect::<Result<Vec<_>, ProbeError>>()?;
         let free = (0..lanes.len()).map(|lane| (lane, None)).collect();
         let state = Mutex::new(State { free, full: VecDeque::new() });
-        let source = (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-        Ok(Lanes { lanes, bytes, source, state, free: Condvar::new() })
+        Ok(Lanes { lanes, bytes, state, free: Condvar::new() })
     }
 
     /// Returns the size of a batch [B].
@@ -65,26 +64,29 @@ impl Lanes {
         self.bytes
     }
 
-    /// Copies a batch to the GPU: this thread copies it to pinned memory, and the GPU copies it from there.
+    /// Copies a batch to the GPU: this thread copies `content` to pinned memory, and the GPU copies it from there.
     /// Returns when the batch is on the GPU. If `over` is set while no lane is free, returns without a copy.
+    ///
+    /// Of a `content` that is longer than a batch, only the beginning is copied; a shorter one is repeated up to
+    /// the size of a batch. Without content, the lane copies its last batch again (at first, zeros).
     ///
     /// # Errors
     /// Something fails on the GPU.
-    pub fn copy(&self, over: &AtomicBool) -> Result<(), ProbeError> {
+    pub fn copy<T: AsRef<[u8]>>(&self, content: &[T], over: &AtomicBool) -> Result<(), ProbeError> {
         let Some(lane) = self.next(over) else { return Ok(()) };
         let number = lane.0;
-        let arrived = self.start(lane)?;
+        let arrived = self.start(lane, content)?;
         arrived.wait()?;
         self.state().full.push_back(Arrival { lane: number, arrived });
         Ok(())
     }
 
-    /// Starts to copy a batch to the GPU and returns without waiting for the end; does nothing if no lane is
-    /// free.
-    pub(super) fn send(&self) -> Result<(), ProbeError> {
+    /// Starts to copy a batch to the GPU, as [`Lanes::copy`], and returns without waiting for the end; does nothing
+    /// if no lane is free.
+    pub(super) fn send<T: AsRef<[u8]>>(&self, content: &[T]) -> Result<(), ProbeError> {
         let Some(lane) = self.state().free.pop_front() else { return Ok(()) };
         let number = lane.0;
-        let arrived = self.start(lane)?;
+        let arrived = self.start(lane, content)?;
         self.state().full.push_back(Arrival { lane: number, arrived });
         Ok(())
     }
@@ -120,16 +122,28 @@ impl Lanes {
         }
     }
 
-    /// Starts to copy a batch through a lane. The copy waits for the mark `taken`, because earlier calls may
+    /// Starts to copy `content` through a lane. The copy waits for the mark `taken`, because earlier calls may
     /// still read the lane's last batch until then. Returns the mark at the end of the copy.
-    fn start(&self, (number, taken): (usize, Option<Mark>)) -> Result<Mark, ProbeError> {
+    fn start<T: AsRef<[u8]>>(
+        &self,
+        (number, taken): (usize, Option<Mark>),
+        content: &[T],
+    ) -> Result<Mark, ProbeError> {
         let mut lane = self.lanes[number].lock().unwrap_or_else(PoisonError::into_inner);
-        lane.pinned.fill(&self.source)?;
+        lane.pinned.fill(content)?;
         let Lane { pinned, place, line } = &*lane;
         if let Some(taken) = taken {
             line.after(&taken)?;
         }
         line.copy_pinned(*place, pinned, self.bytes)?;
         line.mark()
+    }
+
+    /// Returns the bytes of a batch that has arrived, as they lie on the GPU.
+    #[cfg(test)]
+    pub(super) fn read(&self, arrival: &Arrival) -> Result<Vec<u8>, ProbeError> {
+        let lane = self.lanes[arrival.lane].lock().unwrap_or_else(PoisonError::into_inner);
+        lane.line.after(&arrival.arrived)?;
+        lane.line.read(lane.place, self.bytes)
     }
 }

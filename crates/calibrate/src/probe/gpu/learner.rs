@@ -5,7 +5,7 @@ use super::call::{Cuda, Gpu, Mark, Recording};
 use super::crew::{Crew, Wanted};
 use super::numerics::{Device, numbers_of};
 use super::program::{Call, Precision};
-use super::{Lanes, Training, survey};
+use super::{Form, Lanes, Training, survey};
 use crate::probe::ProbeError;
 use forebay_networks as network;
 use std::collections::VecDeque;
@@ -129,6 +129,8 @@ pub struct Learner {
     lanes: Arc<Lanes>,
     /// Whether this learner itself starts the copies of its batches, because no other thread does.
     brings: bool,
+    /// Form of the samples in a batch.
+    form: Form,
     /// Steps whose end the learner has not waited for yet: number of the step, and mark at its end.
     ends: VecDeque<(u64, Mark)>,
     /// End of the last step that the learner has waited for: the mark at this end (GPU's clock), and its time by
@@ -157,22 +159,29 @@ impl Learner {
         mark.wait()?;
         let last = (mark, Instant::now());
         let (crew, meeting, lanes) = (Arc::clone(crew), Arc::clone(meeting), Arc::clone(lanes));
-        let (brings, ends) = (of.brings, VecDeque::new());
-        Ok(Learner { cuda, crew, number, ways, meeting, lanes, brings, ends, last })
+        let (brings, form, ends) = (of.brings, of.form, VecDeque::new());
+        Ok(Learner { cuda, crew, number, ways, meeting, lanes, brings, form, ends, last })
     }
 
     /// Submits step number `step` over a batch of `samples` to the stream. Takes a new batch if `fresh`,
-    /// otherwise the step uses the last batch again.
+    /// otherwise the step uses the last batch again. `content` has the bytes of the new batch if learners start
+    /// the copies of their batches themselves.
     ///
     /// # Errors
     /// Something fails on the GPU.
-    pub fn begin(&mut self, step: u64, samples: usize, fresh: bool) -> Result<(), ProbeError> {
+    pub fn begin<T: AsRef<[u8]>>(
+        &mut self,
+        step: u64,
+        samples: usize,
+        fresh: bool,
+        content: &[T],
+    ) -> Result<(), ProbeError> {
         let way = self.ways.iter().position(|(of, ..)| *of == samples).unwrap_or(0);
         if let Some(agreed) = self.meeting.agreed() {
             self.cuda.line().after(&agreed)?;
         }
         if fresh {
-            self.take(way)?;
+            self.take(way, content)?;
         }
         let (_, calls, recording) = &self.ways[way];
         match recording {
@@ -187,15 +196,16 @@ impl Learner {
 
     /// Takes a batch from the lanes, if there is one, and submits the calls that put it into the network's
     /// input once its copy has ended.
-    fn take(&mut self, way: usize) -> Result<(), ProbeError> {
+    fn take<T: AsRef<[u8]>>(&mut self, way: usize, content: &[T]) -> Result<(), ProbeError> {
         if self.brings {
-            self.lanes.send()?;
+            self.lanes.send(content)?;
         }
         let Some(batch) = self.lanes.take() else { return Ok(()) };
         self.cuda.line().after(&batch.arrived)?;
         let program = &self.crew.learners[self.number][way];
         let place = self.crew.arrivals[batch.lane];
-        self.cuda.run(&self.crew.feed(program, place, self.lanes.bytes()))?;
+        let batch_of = (self.lanes.bytes(), self.form);
+        self.cuda.run(&self.crew.feed(program, place, batch_of))?;
         self.lanes.give(batch.lane, self.cuda.mark()?);
         Ok(())
     }
@@ -241,5 +251,13 @@ impl Learner {
         let slot = self.crew.learners[self.number][0].loss;
         let loss = numbers_of(&mut self.cuda, slot, 1, Precision::Fp32)?;
         Ok(loss.first().copied().unwrap_or(f64::NAN))
+    }
+
+    /// Returns the input of the last step on a full batch, as numbers of 4 bytes.
+    #[cfg(test)]
+    pub(super) fn input(&mut self) -> Result<Vec<f64>, ProbeError> {
+        let slot = self.crew.learners[self.number][0].input;
+        let values = slot.bytes() / 4;
+        numbers_of(&mut self.cuda, slot, values, Precision::Fp32)
     }
 }

@@ -3,7 +3,7 @@
 //! The networks of [`forebay_networks`] are compiled to a list of calls. `program` defines the list; `compile`,
 //! `forward` and `backward` make it; `kernels` has our own kernels (in the folder `kernels` of the crate).
 //! `numerics` and `whole` check any device that executes the calls: they compare its results with the results
-//! of the cores, by operator and by network. All these modules need no GPU and are tested without one. The
+//! of the cores, by operator and by network. `content` lays out a batch for its copy to a GPU. All these modules need no GPU and are tested without one. The
 //! modules that need a GPU are behind the feature `cuda`: `call`, the only module with unsafe code, `trainer`,
 //! `lanes` and `learner`. `libraries` and `survey` report which libraries and GPUs the machine has and what is
 //! missing.
@@ -16,6 +16,7 @@ mod batch;
 #[cfg(feature = "cuda")]
 mod call;
 mod compile;
+mod content;
 mod crew;
 mod forward;
 mod kernels;
@@ -43,6 +44,7 @@ pub(super) use absent::{Board, Ranks};
 pub use absent::{Lanes, Learner, Learners};
 #[cfg(feature = "cuda")]
 pub(super) use call::Ranks;
+pub use content::Form;
 #[cfg(feature = "cuda")]
 pub use lanes::Lanes;
 #[cfg(feature = "cuda")]

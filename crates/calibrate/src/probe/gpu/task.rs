@@ -1,8 +1,8 @@
 //! Tasks for GPUs (training, copies, collectives) and their results.
 
-use super::Precision;
 use super::compile::compile;
 use super::survey::Beat;
+use super::{Form, Precision};
 use crate::probe::HostMemory;
 use forebay_networks as network;
 use schemars::JsonSchema;
@@ -60,6 +60,8 @@ pub struct Training<'t> {
     pub lanes: usize,
     /// Size of a batch as it is copied to the GPU [B].
     pub bytes: usize,
+    /// Form of the samples in a batch.
+    pub form: Form,
     /// Whether learners start the copies of their batches themselves when they need them; otherwise other
     /// threads copy batches.
     pub brings: bool,

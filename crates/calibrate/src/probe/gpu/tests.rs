@@ -1,6 +1,8 @@
 //! Steps carried out without a GPU: `tests/cuda/emulator.cpp` runs the kernels' own source.
 
 mod emulator;
+#[cfg(feature = "cuda")]
+mod lanes;
 
 use super::batch::{Batch, place_parameters};
 use super::crew::{Crew, Wanted};
@@ -259,7 +261,8 @@ fn agree(
 }
 
 /// System: batches with more, equally many and fewer bytes than the network takes values. Expectation: the
-/// network gets evenly spaced bytes, as values from -1 to 1 or as tokens.
+/// network gets evenly spaced bytes, as values from -1 to 1 or as tokens. A batch of floats: the network gets
+/// evenly spaced floats as they are.
 fn arrivals(emulator: &Emulator) {
     for (name, precision) in [
         ("lenet5", Precision::Fp32),
@@ -275,7 +278,7 @@ fn arrivals(emulator: &Emulator) {
             let bytes: Vec<u8> = (0..count).map(|i| (i * 31 % 251) as u8).collect();
             device.write(crew.arrivals[1], &bytes).expect("memory");
             let program = &crew.learners[0][0];
-            device.run(&crew.feed(program, crew.arrivals[1], count)).expect("a run");
+            device.run(&crew.feed(program, crew.arrivals[1], (count, Form::Bytes))).expect("a run");
             let whole = program.input.bytes() / 4;
             let found = device.read(program.input, 4 * n).expect("memory");
             for (i, four) in found.chunks_exact(4).enumerate() {
@@ -289,6 +292,23 @@ fn arrivals(emulator: &Emulator) {
                     network::Feed::Tokens { kinds, .. } => {
                         assert_eq!(i32::from_le_bytes(four), i32::from(byte) % kinds as i32);
                     }
+                }
+            }
+            if let network::Feed::Image { .. } = network.feed {
+                let floats: Vec<f32> = (0..count / 4).map(|i| (i as f32).sin()).collect();
+                device
+                    .write(
+                        crew.arrivals[1],
+                        &floats.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>(),
+                    )
+                    .expect("memory");
+                device
+                    .run(&crew.feed(program, crew.arrivals[1], (count, Form::Floats)))
+                    .expect("a run");
+                let found =
+                    numbers_of(&mut device, program.input, n, Precision::Fp32).expect("numbers");
+                for (i, value) in found.iter().enumerate() {
+                    assert_eq!(*value, f64::from(floats[i * floats.len() / whole]), "{name} {i}");
                 }
             }
         }

@@ -10,7 +10,7 @@ use super::compile::compile;
 use super::numerics::{self, Device, numbers_of};
 use super::program::{Call, Launch, Program};
 use super::{
-    Board, Copies, Difference, Exchange, Learners, Precision, Task, Training, survey, whole,
+    Board, Copies, Difference, Exchange, Form, Learners, Precision, Task, Training, survey, whole,
 };
 use crate::probe::{HostMemory, ProbeError};
 use forebay_networks as network;
@@ -141,6 +141,7 @@ fn on_gpu_learners_train_at_the_same_time() {
                 graph,
                 lanes: 4,
                 bytes: 32 * 784,
+                form: Form::Bytes,
                 brings,
                 agree_every: Some(2),
                 keep: 0.9,
@@ -156,7 +157,8 @@ fn on_gpu_learners_train_at_the_same_time() {
                         let mut first = f64::NAN;
                         for step in 0..40 {
                             let samples = if step % 10 == 9 { 5 } else { 32 };
-                            learner.begin(step, samples, step == 0).expect("a step");
+                            let fresh = step == 0;
+                            learner.begin(step, samples, fresh, &[[7_u8; 784]]).expect("a step");
                             let end = learner.end(step).expect("an end");
                             assert!(end >= last, "ends are in order");
                             last = end;
@@ -170,6 +172,56 @@ fn on_gpu_learners_train_at_the_same_time() {
                 }
             });
             eprintln!("{learners} learners", learners = training.learners);
+        }
+    });
+}
+
+/// System: batches of decoded and of stored samples that are copied to the GPU one after the other, through two lanes.
+/// Expectation: the GPU's memory has their bytes, in order.
+#[test]
+fn on_gpu_batches_arrive_with_the_bytes_of_their_samples() {
+    on_gpu(|gpu| {
+        let training = Training {
+            model: "lenet5",
+            gpu: 0,
+            batches: &[4],
+            precision: Precision::Fp32,
+            learners: 1,
+            graph: true,
+            lanes: 2,
+            bytes: 4 * 3000,
+            form: Form::Floats,
+            brings: false,
+            agree_every: None,
+            keep: 0.0,
+            seed: 1,
+        };
+        let Learners { mut learners, lanes } = Learners::on(gpu, &training).expect("learners");
+        let over = std::sync::atomic::AtomicBool::new(false);
+        for batch in 0..6_usize {
+            let sample = |i: usize| -> Vec<u8> {
+                let number = |j: usize| (batch * 1000 + i * 750 + j) as f32;
+                (0..750).flat_map(|j| number(j).to_le_bytes()).collect()
+            };
+            let samples: Vec<Vec<u8>> = (0..4).map(sample).collect();
+            lanes.copy(&samples, &over).expect("a copy");
+            let arrival = lanes.take().expect("a batch");
+            assert_eq!(lanes.read(&arrival).expect("bytes"), samples.concat(), "batch {batch}");
+            // The learner gets the next copy of the same batch.
+            let mark = arrival.arrived.clone();
+            lanes.give(arrival.lane, mark);
+            lanes.copy(&samples, &over).expect("a copy");
+            let step = batch as u64;
+            learners[0].begin(step, 4, true, &[[0_u8; 0]; 0]).expect("a step");
+            learners[0].end(step).expect("an end");
+            let input = learners[0].input().expect("numbers");
+            let all = samples.concat();
+            let n = input.len();
+            for (i, found) in input.iter().enumerate() {
+                let at = 4 * (i * (all.len() / 4) / n);
+                let four = [all[at], all[at + 1], all[at + 2], all[at + 3]];
+                assert_eq!(*found as f32, f32::from_le_bytes(four), "batch {batch}, value {i}");
+            }
         }
     });
 }

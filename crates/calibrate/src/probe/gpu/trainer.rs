@@ -153,7 +153,7 @@ impl Board {
         let plain = vec![1_u8; bytes];
         let fixed = if memory == HostMemory::Pageable { 1 } else { bytes };
         let mut pinned = self.gpu.pinned(fixed)?;
-        pinned.fill(&plain[..fixed])?;
+        pinned.fill(&[&plain[..fixed]])?;
         let mut start = Instant::now();
         // The first copy is not timed.
         for turn in 0..=times {
@@ -165,7 +165,7 @@ impl Board {
                 HostMemory::Pageable => line.write(slot, &plain)?,
                 HostMemory::Pinned => line.copy_pinned(slot, &pinned, bytes)?,
                 HostMemory::Staged => {
-                    pinned.fill(&plain)?;
+                    pinned.fill(&[&plain])?;
                     line.copy_pinned(slot, &pinned, bytes)?;
                 }
             }

@@ -3,6 +3,7 @@
 use super::device::Gpu;
 use super::failed;
 use crate::probe::ProbeError;
+use crate::probe::gpu::content::lay;
 use crate::probe::gpu::program::Slot;
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{
@@ -163,10 +164,13 @@ impl Pinned {
             .map_err(failed("get memory that the GPU reads itself"))
     }
 
-    /// Copies `from` to the beginning of this memory, after waiting for the end of copies out of it.
-    pub(in crate::probe::gpu) fn fill(&mut self, from: &[u8]) -> Result<(), ProbeError> {
+    /// Fills this memory with `content`, cut or repeated to its size, after waiting for the end of copies out of it.
+    pub(in crate::probe::gpu) fn fill(
+        &mut self,
+        content: &[impl AsRef<[u8]>],
+    ) -> Result<(), ProbeError> {
         let to = self.0.as_mut_slice().map_err(failed("fill memory that the GPU reads itself"))?;
-        to[..from.len()].copy_from_slice(from);
+        lay(content, to);
         Ok(())
     }
 }
