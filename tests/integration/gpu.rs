@@ -50,6 +50,46 @@ fn doctor_reports_a_library_file_that_cannot_be_opened() {
     assert_eq!(found["folders"][0], here.as_str());
 }
 
+/// Compiles a library that has every function of cuDNN that forebay uses, and that reports `version`; returns whether this machine
+/// has a C compiler.
+fn stand_in_for_cudnn(place: &Place, file: &str, version: u32) -> bool {
+    let functions = super::runs::repository("crates/calibrate/src/probe/gpu/call/functions.rs");
+    let text = std::fs::read_to_string(functions).expect("the functions");
+    let names = text.lines().filter_map(|line| line.trim().split_once('('));
+    let names = names.map(|(name, _)| name).filter(|name| name.starts_with("cudnn"));
+    let body: String =
+        names.map(|name| format!("long {name}(void) {{ return {version}; }}\n")).collect();
+    assert!(body.contains("cudnnGetVersion") && body.contains("cudnnConvolutionForward"), "{body}");
+    place.write("cudnn.c", &body);
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wl,-soname,libcudnn.so.9", "-o", file, "cudnn.c"])
+        .current_dir(place.directory())
+        .status();
+    compiled.is_ok_and(|status| status.success())
+}
+
+/// System: cuDNN 9.1 in the folder that the user names, and another version under the name without a version where the system's
+/// loader finds it. Expectation: the named one is used.
+#[test]
+#[expect(clippy::print_stderr, reason = "whoever reads the test's output is told")]
+fn cuda_libraries_in_the_named_folder_are_used_before_those_of_the_system() {
+    let place = Place::new();
+    for folder in ["named", "system"] {
+        std::fs::create_dir(place.path(folder)).expect("a folder");
+    }
+    let made = [("named/libcudnn.so.9", 90_100), ("system/libcudnn.so", 90_200)]
+        .map(|(file, version)| stand_in_for_cudnn(&place, file, version));
+    if made != [true; 2] {
+        eprintln!("skipped: there is no C compiler");
+        return;
+    }
+    let [named, system] = ["named", "system"].map(|of| place.path(of).display().to_string());
+    let found = doctor(&place, &[("FOREBAY_CUDA_LIBS", &named), ("LD_LIBRARY_PATH", &system)]);
+    let libraries = found["libraries"].as_array().expect("libraries");
+    let cudnn = libraries.iter().find(|of| of["name"] == "cuDNN").expect("cuDNN");
+    assert_eq!(cudnn["version"], "9.1.0", "{cudnn}");
+}
+
 /// Without a driver, the machine lacks the requested GPU: exit code 3 with a message, and no panic.
 #[test]
 fn calibrating_a_gpu_without_a_driver_exits_with_code_3() {

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 pub struct Library {
     /// Common name of the library.
     pub name: &'static str,
-    /// File name, with the version of the interface.
+    /// File name, with the version of the interface. A file of a minor version, such as `libname.so.13.2`, will do too.
     pub file: &'static str,
     /// Python package that contains the library.
     pub package: &'static str,
@@ -21,7 +21,7 @@ pub struct Library {
 pub const LIBRARIES: [Library; 5] = [
     Library {
         name: "NVRTC's built-ins",
-        file: "libnvrtc-builtins.so.13.0",
+        file: "libnvrtc-builtins.so.13",
         package: "nvidia-cuda-nvrtc==13.0.88",
     },
     Library { name: "NVRTC", file: "libnvrtc.so.13", package: "nvidia-cuda-nvrtc==13.0.88" },
@@ -106,10 +106,21 @@ fn python_packages() -> Vec<PathBuf> {
     String::from_utf8_lossy(&text).lines().map(PathBuf::from).collect()
 }
 
+impl Library {
+    /// Returns the names that the library's file may have, in the order in which they are tried.
+    pub(super) fn files(self) -> impl Iterator<Item = String> {
+        let of_minor = move |minor| format!("{}.{minor}", self.file);
+        std::iter::once(self.file.to_owned()).chain((0..=9).map(of_minor))
+    }
+}
+
 /// Returns the path of a library in the first of `folders` that contains it.
 #[must_use]
 pub fn find(library: Library, folders: &[PathBuf]) -> Option<PathBuf> {
-    folders.iter().map(|folder| folder.join(library.file)).find(|path| path.is_file())
+    let inside = |folder: &PathBuf| {
+        library.files().map(|file| folder.join(file)).find(|path| path.is_file())
+    };
+    folders.iter().find_map(inside)
 }
 
 /// Returns the message that a library is missing: where it was looked for, and a remedy.
@@ -157,6 +168,8 @@ mod tests {
         assert_eq!(find(blas, &folders), Some(environment));
         assert_eq!(find(LIBRARIES[1], &folders), Some(asked));
         assert_eq!(find(LIBRARIES[4], &folders), Some(loader));
+        let minor = file("asked/nvidia/cu13/lib/libnvrtc-builtins.so.13.2");
+        assert_eq!(find(LIBRARIES[0], &folders), Some(minor), "of any minor version");
         assert_eq!(find(blas, &folders_by(&variable(true), python)), Some(named));
         assert_eq!(
             find(blas, &folders_by(&|_| None, Vec::new)).filter(|p| p.starts_with(place.path())),

@@ -1,11 +1,13 @@
 //! Products of matrices by cuBLAS.
 
+use super::functions::BlasFunctions;
 use super::{failed, int};
 use crate::probe::ProbeError;
 use crate::probe::gpu::program::{Matrix, Precision, Product, Slot};
-use cudarc::cublas::{result, sys};
+use cudarc::cublas::sys;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 
 /// Workspace of cuBLAS [B], allocated in advance so that cuBLAS allocates none while a step is recorded.
@@ -13,6 +15,7 @@ const ROOM: usize = 32 << 20;
 
 /// A cuBLAS handle for one stream.
 pub(super) struct Blas {
+    functions: &'static BlasFunctions,
     handle: sys::cublasHandle_t,
     _room: CudaSlice<u8>,
 }
@@ -23,13 +26,19 @@ unsafe impl Send for Blas {}
 impl Blas {
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Blas, ProbeError> {
         let room = stream.alloc_zeros::<u8>(ROOM).map_err(failed("get memory for cuBLAS"))?;
-        let handle = result::create_handle().map_err(failed("open cuBLAS"))?;
+        let functions = BlasFunctions::get().map_err(ProbeError::Machine)?;
+        let mut handle: sys::cublasHandle_t = ptr::null_mut();
+        // SAFETY: the function writes one pointer.
+        unsafe { (functions.cublasCreate_v2)(&mut handle) }
+            .result()
+            .map_err(failed("open cuBLAS"))?;
         let at = room.device_ptr(stream).0;
-        let blas = Blas { handle, _room: room };
+        let blas = Blas { functions, handle, _room: room };
         // SAFETY: handle and stream live; the workspace lives as long as the handle.
         unsafe {
-            result::set_stream(handle, stream.cu_stream().cast()).map_err(failed("use cuBLAS"))?;
-            let set = sys::cublasSetWorkspace_v2(handle, at as *mut c_void, ROOM);
+            let set = (functions.cublasSetStream_v2)(handle, stream.cu_stream().cast());
+            set.result().map_err(failed("use cuBLAS"))?;
+            let set = (functions.cublasSetWorkspace_v2)(handle, at as *mut c_void, ROOM);
             set.result().map_err(failed("give memory to cuBLAS"))?;
         }
         Ok(blas)
@@ -60,7 +69,7 @@ impl Blas {
         let [m, n, k] = of.sides;
         // SAFETY: slots hold matrices of these sizes, and the handle lives.
         unsafe {
-            result::gemm_strided_batched_ex(
+            (self.functions.cublasGemmStridedBatchedEx)(
                 self.handle,
                 operation(&of.b),
                 operation(&of.a),
@@ -86,6 +95,7 @@ impl Blas {
                 sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
             )
         }
+        .result()
         .map_err(failed("multiply matrices"))
     }
 }
@@ -93,6 +103,6 @@ impl Blas {
 impl Drop for Blas {
     fn drop(&mut self) {
         // SAFETY: the handle was made by us and is used no more. An error can no longer be reported.
-        unsafe { result::destroy_handle(self.handle) }.ok();
+        unsafe { (self.functions.cublasDestroy_v2)(self.handle) }.result().ok();
     }
 }

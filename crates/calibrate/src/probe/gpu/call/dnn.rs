@@ -1,17 +1,20 @@
 //! Convolutions by cuDNN.
 
+use super::functions::DnnFunctions;
 use super::{failed, int};
 use crate::probe::ProbeError;
 use crate::probe::gpu::program::{Convolution, ConvolutionPass, Precision, Slot};
-use cudarc::cudnn::{result, sys};
+use cudarc::cudnn::sys;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use forebay_networks::Shape;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 
 /// A cuDNN handle for one stream, and the method chosen for each convolution.
 pub(super) struct Dnn {
+    functions: &'static DnnFunctions,
     handle: sys::cudnnHandle_t,
     stream: Arc<CudaStream>,
     precision: Precision,
@@ -22,6 +25,7 @@ pub(super) struct Dnn {
 /// Descriptors of a convolution, the algorithm that cuDNN recommends for it, and the workspace that the
 /// algorithm needs [B].
 struct Method {
+    functions: &'static DnnFunctions,
     x: sys::cudnnTensorDescriptor_t,
     w: sys::cudnnFilterDescriptor_t,
     y: sys::cudnnTensorDescriptor_t,
@@ -43,11 +47,15 @@ unsafe impl Send for Dnn {}
 impl Dnn {
     pub(super) fn new(stream: &Arc<CudaStream>, precision: Precision) -> Result<Dnn, ProbeError> {
         let room = stream.alloc_zeros::<u8>(256).map_err(failed("get memory for cuDNN"))?;
-        let handle = result::create_handle().map_err(failed("open cuDNN"))?;
+        let functions = DnnFunctions::get().map_err(ProbeError::Machine)?;
+        let mut handle: sys::cudnnHandle_t = ptr::null_mut();
+        // SAFETY: the function writes one pointer.
+        unsafe { (functions.cudnnCreate)(&mut handle) }.result().map_err(failed("open cuDNN"))?;
         let (stream, ways) = (Arc::clone(stream), BTreeMap::new());
-        let dnn = Dnn { handle, stream, precision, ways, room };
+        let dnn = Dnn { functions, handle, stream, precision, ways, room };
         // SAFETY: handle and stream live.
-        unsafe { result::set_stream(handle, dnn.stream.cu_stream().cast()) }
+        unsafe { (functions.cudnnSetStream)(handle, dnn.stream.cu_stream().cast()) }
+            .result()
             .map_err(failed("use cuDNN"))?;
         Ok(dnn)
     }
@@ -58,7 +66,7 @@ impl Dnn {
         if self.ways.contains_key(&key) {
             return Ok(());
         }
-        let method = Method::new(self.handle, of, self.precision)?;
+        let method = Method::new(self.functions, self.handle, of, self.precision)?;
         if method.room > self.room.len() {
             // The GPU may still use the old workspace.
             self.stream.synchronize().map_err(failed("wait for the GPU"))?;
@@ -78,7 +86,7 @@ impl Dnn {
     ) -> Result<(), ProbeError> {
         self.prepare(of)?;
         let Some(method) = self.ways.get(&(of.way, of.shape, of.samples)) else { return Ok(()) };
-        let (handle, size) = (self.handle, self.room.len());
+        let (functions, handle, size) = (self.functions, self.handle, self.room.len());
         let room = self.room.device_ptr(&self.stream).0 as *mut c_void;
         let (one, zero) = (1.0_f32, 0.0_f32);
         let (one, zero) = ((&raw const one).cast::<c_void>(), (&raw const zero).cast::<c_void>());
@@ -87,23 +95,25 @@ impl Dnn {
         // SAFETY: slots hold tensors as described; handle, descriptors and workspace live.
         unsafe {
             match method.algorithm {
-                Algorithm::Forward(algorithm) => result::convolution_forward(
+                Algorithm::Forward(algorithm) => (functions.cudnnConvolutionForward)(
                     handle, one, dx, x, dw, w, c, algorithm, room, size, zero, dy, y,
                 ),
-                Algorithm::Data(algorithm) => result::convolution_backward_data(
+                Algorithm::Data(algorithm) => (functions.cudnnConvolutionBackwardData)(
                     handle, one, dw, w, dy, y, c, algorithm, room, size, zero, dx, x,
                 ),
-                Algorithm::Filters(algorithm) => result::convolution_backward_filter(
+                Algorithm::Filters(algorithm) => (functions.cudnnConvolutionBackwardFilter)(
                     handle, one, dx, x, dy, y, c, algorithm, room, size, zero, dw, w,
                 ),
             }
         }
+        .result()
         .map_err(failed("convolve"))
     }
 }
 
 impl Method {
     fn new(
+        functions: &'static DnnFunctions,
         handle: sys::cudnnHandle_t,
         of: &Convolution,
         precision: Precision,
@@ -128,31 +138,45 @@ impl Method {
         let (kernel, stride, padding, out) = (kernel?, stride?, padding?, out?);
         let order = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
         let mut method = Method {
-            x: result::create_tensor_descriptor().map_err(failed())?,
-            w: result::create_filter_descriptor().map_err(failed())?,
-            y: result::create_tensor_descriptor().map_err(failed())?,
-            convolution: result::create_convolution_descriptor().map_err(failed())?,
+            functions,
+            x: ptr::null_mut(),
+            w: ptr::null_mut(),
+            y: ptr::null_mut(),
+            convolution: ptr::null_mut(),
             algorithm: Algorithm::Forward(
                 sys::cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
             ),
             room: 0,
         };
+        // SAFETY: each function writes one pointer.
+        unsafe {
+            let made = (functions.cudnnCreateTensorDescriptor)(&mut method.x);
+            made.result().map_err(failed())?;
+            let made = (functions.cudnnCreateFilterDescriptor)(&mut method.w);
+            made.result().map_err(failed())?;
+            let made = (functions.cudnnCreateTensorDescriptor)(&mut method.y);
+            made.result().map_err(failed())?;
+            let made = (functions.cudnnCreateConvolutionDescriptor)(&mut method.convolution);
+            made.result().map_err(failed())?;
+        }
         let (x, w, y, c) = (method.x, method.w, method.y, method.convolution);
+        let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
+        let sums = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
+        let DnnFunctions {
+            cudnnSetTensor4dDescriptor: tensor,
+            cudnnSetFilter4dDescriptor: filter,
+            cudnnSetConvolution2dDescriptor: describe,
+            cudnnSetConvolutionMathType: set_math,
+            ..
+        } = functions;
         // SAFETY: descriptors were made above.
         unsafe {
-            result::set_tensor4d_descriptor(x, order, kind, [samples, from, side, side])
-                .map_err(failed())?;
-            result::set_tensor4d_descriptor(y, order, kind, [samples, to, out, out])
-                .map_err(failed())?;
-            result::set_filter4d_descriptor(w, kind, order, [to, from, kernel, kernel])
-                .map_err(failed())?;
-            let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
-            let sums = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
-            result::set_convolution2d_descriptor(
-                c, padding, padding, stride, stride, 1, 1, mode, sums,
-            )
-            .map_err(failed())?;
-            result::set_convolution_math_type(c, math).map_err(failed())?;
+            tensor(x, order, kind, samples, from, side, side).result().map_err(failed())?;
+            tensor(y, order, kind, samples, to, out, out).result().map_err(failed())?;
+            filter(w, kind, order, to, from, kernel, kernel).result().map_err(failed())?;
+            let described = describe(c, padding, padding, stride, stride, 1, 1, mode, sums);
+            described.result().map_err(failed())?;
+            set_math(c, math).result().map_err(failed())?;
         }
         (method.algorithm, method.room) = method.recommended(handle, of.way)?;
         Ok(method)
@@ -171,7 +195,7 @@ impl Method {
         let nothing =
             || ProbeError::Machine("cuDNN has no algorithm for one of the convolutions".to_owned());
         let fine = |status| status == sys::cudnnStatus_t::CUDNN_STATUS_SUCCESS;
-        let &Method { x, w, y, convolution: c, .. } = self;
+        let &Method { functions, x, w, y, convolution: c, .. } = self;
         let (most, mut count) = (MOST as i32, 0);
         // SAFETY: descriptors live; `found` is plain data with room for `most` results.
         unsafe {
@@ -179,9 +203,10 @@ impl Method {
                 ConvolutionPass::Forward => {
                     let mut found: [sys::cudnnConvolutionFwdAlgoPerf_t; MOST] = std::mem::zeroed();
                     let to = found.as_mut_ptr();
-                    result::get_convolution_forward_algorithm(
+                    (functions.cudnnGetConvolutionForwardAlgorithm_v7)(
                         handle, x, w, c, y, most, &mut count, to,
                     )
+                    .result()
                     .map_err(failed())?;
                     let best = found[..count as usize].iter().find(|of| fine(of.status));
                     let best = best.ok_or_else(nothing)?;
@@ -191,9 +216,10 @@ impl Method {
                     let mut found: [sys::cudnnConvolutionBwdDataAlgoPerf_t; MOST] =
                         std::mem::zeroed();
                     let to = found.as_mut_ptr();
-                    result::get_convolution_backward_data_algorithm(
+                    (functions.cudnnGetConvolutionBackwardDataAlgorithm_v7)(
                         handle, w, y, c, x, most, &mut count, to,
                     )
+                    .result()
                     .map_err(failed())?;
                     let best = found[..count as usize].iter().find(|of| fine(of.status));
                     let best = best.ok_or_else(nothing)?;
@@ -203,9 +229,10 @@ impl Method {
                     let mut found: [sys::cudnnConvolutionBwdFilterAlgoPerf_t; MOST] =
                         std::mem::zeroed();
                     let to = found.as_mut_ptr();
-                    result::get_convolution_backward_filter_algorithm(
+                    (functions.cudnnGetConvolutionBackwardFilterAlgorithm_v7)(
                         handle, x, y, c, w, most, &mut count, to,
                     )
+                    .result()
                     .map_err(failed())?;
                     let best = found[..count as usize].iter().find(|of| fine(of.status));
                     let best = best.ok_or_else(nothing)?;
@@ -218,12 +245,12 @@ impl Method {
 
 impl Drop for Method {
     fn drop(&mut self) {
-        // SAFETY: descriptors were made by us and are used no more.
+        // SAFETY: descriptors were made by us, or are null, and are used no more. An error can no longer be reported.
         unsafe {
-            result::destroy_tensor_descriptor(self.x).ok();
-            result::destroy_filter_descriptor(self.w).ok();
-            result::destroy_tensor_descriptor(self.y).ok();
-            result::destroy_convolution_descriptor(self.convolution).ok();
+            (self.functions.cudnnDestroyTensorDescriptor)(self.x).result().ok();
+            (self.functions.cudnnDestroyFilterDescriptor)(self.w).result().ok();
+            (self.functions.cudnnDestroyTensorDescriptor)(self.y).result().ok();
+            (self.functions.cudnnDestroyConvolutionDescriptor)(self.convolution).result().ok();
         }
     }
 }
@@ -231,6 +258,6 @@ impl Drop for Method {
 impl Drop for Dnn {
     fn drop(&mut self) {
         // SAFETY: the handle was made by us and is used no more.
-        unsafe { result::destroy_handle(self.handle) }.ok();
+        unsafe { (self.functions.cudnnDestroy)(self.handle) }.result().ok();
     }
 }

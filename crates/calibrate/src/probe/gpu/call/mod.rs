@@ -8,6 +8,7 @@
 mod blas;
 mod device;
 mod dnn;
+mod functions;
 mod line;
 mod nccl;
 mod nvrtc;

@@ -1,7 +1,9 @@
 //! Compiles kernels.
 
-use cudarc::nvrtc::{result, sys};
-use std::ffi::CString;
+use super::functions::NvrtcFunctions;
+use cudarc::nvrtc::sys;
+use std::ffi::{CString, c_char};
+use std::ptr;
 
 /// Compiles kernels for an architecture such as `sm_90` and returns the binary. NVRTC must have been loaded; no
 /// driver is needed.
@@ -9,32 +11,51 @@ use std::ffi::CString;
 /// # Errors
 /// The source does not compile; the error has the compiler's messages.
 pub(in crate::probe::gpu) fn cubin(source: &str, architecture: &str) -> Result<Vec<u8>, String> {
+    let functions = NvrtcFunctions::get()?;
     let source = CString::new(source).map_err(|error| error.to_string())?;
-    let program = result::create_program(&source, Some(c"kernels.cu")).map_err(words)?;
-    let compiled = compile(program, architecture);
+    let mut program: sys::nvrtcProgram = ptr::null_mut();
+    // SAFETY: both texts live until the call returns, which copies them; there are no headers.
+    unsafe {
+        let (name, none) = (c"kernels.cu".as_ptr(), ptr::null());
+        (functions.nvrtcCreateProgram)(&mut program, source.as_ptr(), name, 0, none, none)
+    }
+    .result()
+    .map_err(words)?;
+    let compiled = compile(functions, program, architecture);
     // SAFETY: the program was made above and is not used again.
-    unsafe { result::destroy_program(program) }.map_err(words)?;
+    unsafe { (functions.nvrtcDestroyProgram)(&mut program) }.result().map_err(words)?;
     compiled
 }
 
-fn compile(program: sys::nvrtcProgram, architecture: &str) -> Result<Vec<u8>, String> {
-    // Lambdas with parameters of any type are device functions only by default.
-    let options = [
-        format!("--gpu-architecture={architecture}"),
-        "--std=c++17".to_owned(),
-        "--device-as-default-execution-space".to_owned(),
+fn compile(
+    functions: &NvrtcFunctions,
+    program: sys::nvrtcProgram,
+    architecture: &str,
+) -> Result<Vec<u8>, String> {
+    let architecture = CString::new(format!("--gpu-architecture={architecture}"));
+    let architecture = architecture.map_err(|error| error.to_string())?;
+    let options: [*const c_char; 3] = [
+        architecture.as_ptr(),
+        c"--std=c++17".as_ptr(),
+        // Lambdas with parameters of any type are device functions only by default.
+        c"--device-as-default-execution-space".as_ptr(),
     ];
-    // SAFETY: the program lives, and buffers are as long as the library says.
+    // SAFETY: program and options live, and buffers are as long as the library says.
     unsafe {
-        if let Err(error) = result::compile_program(program, &options) {
-            let log = result::get_program_log(program).map_err(words)?;
-            let log: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-            return Err(format!("{error:?}: {}", String::from_utf8_lossy(&log)));
-        }
+        let compiled =
+            (functions.nvrtcCompileProgram)(program, options.len() as i32, options.as_ptr());
         let mut length = 0;
-        sys::nvrtcGetCUBINSize(program, &mut length).result().map_err(words)?;
+        if let Err(error) = compiled.result() {
+            (functions.nvrtcGetProgramLogSize)(program, &mut length).result().map_err(words)?;
+            let mut log = vec![0_u8; length];
+            let to = log.as_mut_ptr().cast();
+            (functions.nvrtcGetProgramLog)(program, to).result().map_err(words)?;
+            let log = String::from_utf8_lossy(&log);
+            return Err(format!("{error:?}: {}", log.trim_end_matches('\0')));
+        }
+        (functions.nvrtcGetCUBINSize)(program, &mut length).result().map_err(words)?;
         let mut code = vec![0_u8; length];
-        sys::nvrtcGetCUBIN(program, code.as_mut_ptr().cast()).result().map_err(words)?;
+        (functions.nvrtcGetCUBIN)(program, code.as_mut_ptr().cast()).result().map_err(words)?;
         Ok(code)
     }
 }

@@ -1,11 +1,12 @@
-//! Loads CUDA's libraries before cudarc uses them: cudarc panics if it does not find a library.
+//! Loads CUDA's libraries, and asks for their versions.
 
+use super::functions::{BlasFunctions, DnnFunctions, NvrtcFunctions};
 use crate::probe::gpu::STATIC;
-use crate::probe::gpu::libraries::{self, LIBRARIES, Library};
-use cudarc::{cublas, cudnn, driver, nvrtc};
+use crate::probe::gpu::libraries::{self, Library};
+use cudarc::{cublas, driver};
 use forebay_model::input::shown;
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_NOW};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// CUDA version that the driver must support: 13.0, which drivers support from version 580 on.
 const NEEDED: i32 = 13_000;
@@ -50,55 +51,46 @@ pub(in crate::probe::gpu) fn load(
     library: Library,
     folders: &[PathBuf],
 ) -> Result<Option<PathBuf>, String> {
-    let Some(path) = libraries::find(library, folders) else {
-        return if present(library) { Ok(None) } else { Err(libraries::missing(library, folders)) };
-    };
-    // SAFETY: opening the library runs its initialisers, as it does in every program that uses it.
-    match unsafe { Handle::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
-        Ok(handle) => {
-            // The library stays open: when cudarc asks for it by name, it gets this one.
-            std::mem::forget(handle);
-            Ok(Some(path))
-        }
-        Err(error) => Err(format!("{} cannot be opened: {error}", shown(&path))),
+    if let Some(path) = libraries::find(library, folders) {
+        let refused = |error| format!("{} cannot be opened: {error}", shown(&path));
+        return keep_open(&path).map_err(refused).map(|()| Some(path));
     }
+    let found = library.files().any(|file| keep_open(Path::new(&file)).is_ok());
+    if found { Ok(None) } else { Err(libraries::missing(library, folders)) }
 }
 
-/// Returns whether the system's loader finds a library.
-fn present(library: Library) -> bool {
-    // SAFETY: as in `load`.
-    unsafe {
-        match library.file {
-            name if name == LIBRARIES[1].file => nvrtc::sys::is_culib_present(),
-            name if name == LIBRARIES[3].file => cublas::sys::is_culib_present(),
-            name if name == LIBRARIES[4].file => cudnn::sys::is_culib_present(),
-            name => Handle::open(Some(name), RTLD_NOW).is_ok(),
-        }
-    }
+/// Opens a library for the rest of the program: whoever asks for it by its name gets this one.
+fn keep_open(file: &Path) -> Result<(), libloading::Error> {
+    // SAFETY: opening the library runs its initialisers, as it does in every program that uses it.
+    let handle = unsafe { Handle::open(Some(file), RTLD_NOW | RTLD_GLOBAL) }?;
+    std::mem::forget(handle);
+    Ok(())
 }
 
 /// Returns the version of a loaded library; `None` if the library reports none.
 pub(in crate::probe::gpu) fn version(library: Library) -> Option<String> {
-    // SAFETY: only after `load`, and these functions only write numbers.
+    // SAFETY: these functions only write numbers.
     unsafe {
         match library.name {
             "NVRTC" => {
                 let (mut major, mut minor) = (0, 0);
-                nvrtc::sys::nvrtcVersion(&mut major, &mut minor).result().ok()?;
+                let ask = NvrtcFunctions::get().ok()?.nvrtcVersion;
+                ask(&mut major, &mut minor).result().ok()?;
                 Some(format!("{major}.{minor}"))
             }
             "cuBLAS" => {
                 use cublas::sys::libraryPropertyType_t as Part;
+                let ask = BlasFunctions::get().ok()?.cublasGetProperty;
                 let part = |part: Part| -> Option<i32> {
                     let mut value = 0;
-                    cublas::sys::cublasGetProperty(part, &mut value).result().ok()?;
+                    ask(part, &mut value).result().ok()?;
                     Some(value)
                 };
                 let (major, minor) = (part(Part::MAJOR_VERSION)?, part(Part::MINOR_VERSION)?);
                 Some(format!("{major}.{minor}.{}", part(Part::PATCH_LEVEL)?))
             }
             "cuDNN" => {
-                let version = cudnn::sys::cudnnGetVersion();
+                let version = (DnnFunctions::get().ok()?.cudnnGetVersion)();
                 Some(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
             }
             _ => None,
