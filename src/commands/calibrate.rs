@@ -6,10 +6,12 @@ use super::progress::tick;
 use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
 use crate::cli::Calibrate;
 use crate::input::shown;
+use crate::probe::gpu::Survey;
 use crate::probe::{
     DeviceName, Event, List, Machine, Plan, Probe, Ruler, Runner, Seconds, Summary, Workspace,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -58,7 +60,8 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
         let kept = format!("samples are kept in {}", shown(&calibrate.output));
         interrupt::when_late(Late::End(format!("{kept}; the same command continues with them")));
     }
-    finish(&summary, &out, &machine, calibrate)
+    let versions = if plan.measures_gpus() { Survey::look().versions() } else { BTreeMap::new() };
+    finish(&summary, &out, &machine, versions, calibrate)
 }
 
 /// Returns the message of a calibration that ends before its last trial: how many samples are saved, and where.
@@ -73,6 +76,7 @@ fn finish(
     summary: &Summary,
     out: &Output,
     machine: &Machine,
+    versions: BTreeMap<String, String>,
     calibrate: &Calibrate,
 ) -> Result<(), Failure> {
     if summary.interrupted {
@@ -80,7 +84,7 @@ fn finish(
     }
     let count = out.journal.samples().len();
     let place = shown(&calibrate.output);
-    let profile = out.write_profile(machine)?;
+    let profile = out.write_profile(machine, versions)?;
     let mut text = calibrate_table::render(summary, machine);
     text.push_str(&profile_text::page_cache(&profile));
     let profile = out.profile();

@@ -7,6 +7,7 @@ use crate::input::shown;
 use crate::probe::{Journal, Machine, Plan};
 use crate::profile::{Host, Profile, Provenance};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -68,8 +69,12 @@ impl Output {
         self.directory.join("profile.toml")
     }
 
-    /// Fits the samples and writes the profile.
-    pub(super) fn write_profile(&self, machine: &Machine) -> Result<Profile, Failure> {
+    /// Fits the samples and writes the profile; `versions` are those of the libraries that were measured.
+    pub(super) fn write_profile(
+        &self,
+        machine: &Machine,
+        versions: BTreeMap<String, String>,
+    ) -> Result<Profile, Failure> {
         let samples = self.journal.samples();
         let provenance = Provenance {
             machine: machine.words(),
@@ -77,7 +82,7 @@ impl Output {
             date: day(samples.last().map_or(0.0, |sample| sample.at)),
             plan: self.header.name.clone(),
             samples: "samples.jsonl".to_owned(),
-            versions: [].into(),
+            versions,
         };
         let host = Host { cores: machine.cores, memory: machine.memory };
         let profile = fit::profile(samples, provenance, host);

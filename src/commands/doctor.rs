@@ -30,7 +30,10 @@ pub(super) fn execute(doctor: &Doctor) -> Result<(), Failure> {
 fn text(machine: &Machine, survey: &Survey) -> String {
     let mut lines = vec![machine.words()];
     lines.push(match &survey.driver {
-        Ok(version) => format!("NVIDIA driver: CUDA {version}"),
+        Ok(version) => {
+            let release = survey.driver_release.as_deref().unwrap_or("version unknown");
+            format!("NVIDIA driver: {release}, CUDA {version}")
+        }
         Err(why) => format!("NVIDIA driver: {why}"),
     });
     lines.extend(

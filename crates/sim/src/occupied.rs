@@ -1,13 +1,15 @@
 //! Part of a GPU that learners' and loaders' kernels keep busy, over time.
 
 use forebay_engine::Time;
+use forebay_model::law::Sharing;
 use forebay_report::Occupancy;
+use forebay_scenario::Kernels;
 
 use super::gpus::Sort;
 use super::index::{IdVec, KernelsId};
 
 /// Occupancy of a GPU over time. The kernels of all users of the GPU are flows over one link. The occupancy is the sum of the
-/// parts of the GPU that all running kernels fill, at most 1.
+/// parts of the GPU that all running kernels fill, at most 1, or what is in use of it where learners slow each other down before.
 #[derive(Debug)]
 pub(super) struct Occupied {
     /// Part of the GPU that one kernel of the loader fills, and number of its kernels running.
@@ -15,18 +17,22 @@ pub(super) struct Occupied {
     /// For each kind of learners' kernels: the part of the GPU that one learner's kernels fill, and the number of learners
     /// running them.
     sorts: IdVec<Sort, (f64, u32)>,
+    /// Part that one learner's kernels fill, if learners slow each other down before the GPU is full.
+    mutual: Option<f64>,
     /// Time of the last change; `None` before the first one.
     since: Option<Time>,
     seconds: Occupancy,
 }
 
 impl Occupied {
-    /// Returns the occupancy of an unused GPU. `parts` holds the part of the GPU that each kind of learners' kernels fills, and
-    /// `loader` the part that a kernel of the loader fills.
-    pub(super) fn new(parts: impl Iterator<Item = f64>, loader: f64) -> Occupied {
+    /// Returns the occupancy of an unused GPU. `kernels` holds the kinds of learners' kernels, and `loader` the part of the GPU
+    /// that a kernel of the loader fills.
+    pub(super) fn new(kernels: &[Kernels], loader: f64) -> Occupied {
+        let mutual = kernels.iter().find(|of| of.sharing == Sharing::Mutual);
         Occupied {
             loader: (loader, 0),
-            sorts: parts.map(|part| (part, 0)).collect(),
+            sorts: kernels.iter().map(|of| (of.occupancy, 0)).collect(),
+            mutual: mutual.map(|of| of.occupancy),
             since: None,
             seconds: Occupancy::default(),
         }
@@ -67,7 +73,11 @@ impl Occupied {
         let since = self.since.replace(now).unwrap_or(now);
         let all = self.sorts.iter().chain([&self.loader]);
         let sum: f64 = all.map(|(part, number)| part * f64::from(*number)).sum();
-        self.seconds.add(sum.min(1.0), now.since(since).seconds());
+        let used = match self.mutual {
+            Some(one) if sum > one => sum / (1.0 + sum - one),
+            _ => sum.min(1.0),
+        };
+        self.seconds.add(used, now.since(since).seconds());
     }
 
     /// Returns the time spent at each level of occupancy, up to the last change.

@@ -53,8 +53,43 @@ pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
         .map(|floor| (0..n).map(|cell| usize::from(cell < floor)).collect())
         .collect();
     let mut fit = STEP.fit(&cells, &starts, draws)?;
+    draw_line_from_floor(&mut fit, &cells);
     super::others::add_jitter(&mut fit, samples, draws);
     Some(fit)
+}
+
+/// If the floor binds all batches but the largest, any line through the largest one fits. Of these, `fit` gets the line that goes
+/// through the second largest batch too: step times do not stay at the floor long after they have begun to grow.
+fn draw_line_from_floor(fit: &mut Fit, cells: &Cells) {
+    const NAMES: [&str; 3] = ["fixed", "floor", "per_sample"];
+    let named = |name: &str| fit.parameters.get(name);
+    let open =
+        named("fixed").is_some_and(|fixed| fixed.unidentified.is_some() && fixed.value == 0.0);
+    let floor = named("floor").is_some_and(|floor| floor.value > 0.0);
+    let mut by_batch: Vec<(f64, f64)> = cells.cells.iter().map(|c| (c.x[0], c.mean)).collect();
+    by_batch.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (true, [.., (near, least), (far, _)]) = (open && floor, &by_batch[..]) else { return };
+    let line = |[_, floor, per_sample]: [f64; 3]| {
+        let slope = (per_sample * far - least) / (far - near);
+        let fixed = least - slope * near;
+        if slope > 0.0 && fixed > 0.0 { [fixed, floor, slope] } else { [0.0, floor, per_sample] }
+    };
+    let centre = line(NAMES.map(|name| named(name).map_or(0.0, |of| of.value)));
+    for (name, value) in NAMES.into_iter().zip(centre) {
+        if let Some(parameter) = fit.parameters.get_mut(name).filter(|_| name != "floor") {
+            parameter.value = super::estimate::rounded(value);
+            parameter.ci95 = None;
+            parameter.unidentified = Some(
+                "only the largest batch takes longer than `floor`: the line goes through the two largest; measure larger batches"
+                    .to_owned(),
+            );
+        }
+    }
+    for draw in &mut fit.draws {
+        if let Ok(values) = <[f64; 3]>::try_from(&draw[..]) {
+            *draw = line(values).map(super::estimate::rounded).to_vec();
+        }
+    }
 }
 
 /// Returns the core time of one operation of a sample [core-s]: the processor time of its threads, or the wall time if the sample

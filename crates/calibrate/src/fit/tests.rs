@@ -60,6 +60,29 @@ const READ: ReadLaw = ReadLaw {
 
 /// System: a disk that serves 500 requests or 100 MB per second, whatever the number of readers, as throttles and quotas do.
 /// Expectation: this limit is identified; the time of a single request is not, and a reason is given.
+/// System: steps of LeNet-5 on an H100, whose smallest batch takes longer than the second. Expectation: between the two largest
+/// batches a step takes what lies between, not what the smallest takes; the reason why the line is not identified is said.
+#[test]
+fn a_step_grows_from_the_largest_batch_that_the_floor_binds() {
+    let mut samples = Vec::new();
+    for _ in 0..8 {
+        for (batch, each) in [(16.0, 187e-6), (64.0, 175e-6), (256.0, 303e-6)] {
+            let labels = [("model", "lenet5"), ("device", "cuda-0-fp32-graph")];
+            samples.push(sample("step", &labels, &[("batch", batch)], each));
+        }
+    }
+    wobble(&mut samples);
+    let profile = fitted(&samples);
+    let fit = &profile.step["lenet5"]["cuda-0-fp32-graph"];
+    let law = fit.step().expect("a law");
+    for (batch, between) in [(128.0, [210e-6, 225e-6]), (256.0, [300e-6, 306e-6])] {
+        let time = law.seconds(batch);
+        assert!((between[0]..between[1]).contains(&time), "{batch}: {time}, {law:?}");
+    }
+    let why = fit.parameters["fixed"].unidentified.as_deref().expect("a reason");
+    assert!(why.contains("measure larger batches"), "{why}");
+}
+
 #[test]
 fn a_disk_limit_that_bounds_every_read_trial_is_identified() {
     let requests = ReadLaw { operations: 500.0, bandwidth: f64::INFINITY, ..READ };

@@ -6,8 +6,9 @@ pub use value::{Bytes, Count, List, Seconds, Share, Tables};
 
 use super::{
     CacheProbe, CacheSettings, ClockProbe, ClockSettings, CollectiveProbe, CollectiveSettings,
-    CopyProbe, CopySettings, DecodeProbe, DecodeSettings, HostProbe, HostSettings, Limits, Probe,
-    ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings, StepProbe, StepSettings,
+    CopyProbe, CopySettings, DecodeProbe, DecodeSettings, DeviceName, HostProbe, HostSettings,
+    Limits, Probe, ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings, StepProbe,
+    StepSettings,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -184,6 +185,15 @@ impl Plan {
         Ok(probes)
     }
 
+    /// Returns whether the plan measures GPUs.
+    #[must_use]
+    pub fn measures_gpus(&self) -> bool {
+        let on_gpu = |device: &DeviceName| matches!(device, DeviceName::Cuda(_));
+        let mut steps = self.step.iter().flat_map(|tables| &tables.0);
+        let steps = steps.any(|table| table.device.iter().any(on_gpu));
+        steps || self.copy.is_some() || self.collective.is_some()
+    }
+
     /// Returns the time limit for all probes together.
     #[must_use]
     pub fn budget(&self) -> Duration {
@@ -220,6 +230,13 @@ mod tests {
             Plan::parse("p.toml", "budget = \"1 min\"\n[trials]\nlength = \"10 ms\"").unwrap();
         assert_eq!(plan.budget(), Duration::from_secs(60));
         assert_eq!((plan.trials.length, plan.trials.warm_up), (Seconds(0.01), 1));
+        assert!(!plan.measures_gpus());
+        let step = "budget = \"1 min\"\n[step]\nmodel = [\"lenet5\"]\nbatch = [1]\ndevice = ";
+        let measures = |device: &str| {
+            Plan::parse("p", &format!("{step}{device}")).map(|of| of.measures_gpus())
+        };
+        assert_eq!(measures("[\"cpu\"]"), Ok(false));
+        assert_eq!(measures("[\"cpu\", \"cuda:1\"]"), Ok(true));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub use accuracy::{EpochsLaw, useful_samples};
 pub use cache::{CachePolicy, PassOrder};
 pub use copy::CopyLaw;
 pub use decode::DecodeLaw;
-pub use occupancy::{KernelsLaw, OccupancyLaw};
+pub use occupancy::{OccupancyLaw, Sharing};
 pub use read::ReadLaw;
 pub use recovery::RecoveryLaw;
 pub use step::StepLaw;

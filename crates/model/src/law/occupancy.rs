@@ -1,49 +1,44 @@
 //! The part of a GPU that the kernels of one learner occupy, and the gain in throughput from several learners.
 
-/// Part of a GPU that a learner's kernels occupy while they run, by batch size.
+/// Part of a GPU that a learner's kernels occupy while they run, by batch size, and what that means for other learners.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OccupancyLaw {
-    /// All kernels of a step fill this part, independent of the batch size: learners keep their speed until the GPU is full
-    /// (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
+    /// A fixed part, independent of the batch size. Learners share the GPU as [`Sharing::UntilFull`] says.
     Constant(f64),
-    /// Kernels fill the whole GPU for `batch ÷ (batch + half)` of a step, and next to nothing of it for the rest, which launches
-    /// and small kernels take. If a step takes `fixed + per_sample · batch` and the GPU is idle for the fixed part, `half` is
-    /// `fixed ÷ per_sample` (the n½ of Hockney and Jesshope, *Parallel Computers 2*, 1988, section 1.3). So `k` learners in step
-    /// slow each other down by the factor `1 + (k - 1) · batch ÷ (batch + half)`, as measured for LeNet-5 on an H100.
+    /// `batch ÷ (batch + half)`. If a step takes `fixed + per_sample · batch` and the GPU is idle for the fixed part, `half` is
+    /// `fixed ÷ per_sample` (the n½ of Hockney and Jesshope, *Parallel Computers 2*, 1988, section 1.3). Learners share the GPU
+    /// as [`Sharing::Mutual`] says.
     Saturating {
-        /// Batch whose kernels fill the GPU for half of a step [samples].
+        /// Batch that occupies half of the GPU [samples].
         half: f64,
     },
 }
 
-/// Kernels of a step that fill the same part of a GPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KernelsLaw {
-    /// Share of these kernels in the time of a step that has its GPU to itself.
-    pub share: f64,
-    /// Part of the GPU that these kernels fill, above 0 and at most 1.
-    pub occupancy: f64,
+/// How learners on one GPU, each of which occupies the part `o` of it, slow each other down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each learner keeps its speed until the GPU is full: `k` learners gain `min(k, 1 ÷ o)` (Koliousis et al., *Crossbow*, PVLDB
+    /// 12(11), 2019). So it is if all kernels of a step fill the same part of the GPU.
+    UntilFull,
+    /// Each learner slows each other one by the part that it occupies: a step beside `k - 1` learners takes `1 + (k - 1) · o`
+    /// times as long as alone. So it is if kernels fill the GPU for the part `o` of a step and launches and small kernels take the
+    /// rest. Measured for LeNet-5 and ResNet-50 on an H100, within 5 % (`calibrate/profiles/h100`).
+    Mutual,
 }
 
-/// Part of a GPU that launches and small kernels fill: so little that hundreds of learners do not slow each other down by them.
-const NEXT_TO_NOTHING: f64 = 1e-6;
-
-impl OccupancyLaw {
-    /// Returns the kernels of a step with `batch` samples, one kind after the other. The shares sum to 1.
+impl Sharing {
+    /// Returns the throughput of `learners` learners ÷ the throughput of one, if each occupies the part `occupancy`.
     #[must_use]
-    pub fn kernels(&self, batch: f64) -> Vec<KernelsLaw> {
-        match *self {
-            Self::Constant(occupancy) => vec![KernelsLaw { share: 1.0, occupancy }],
-            Self::Saturating { .. } => {
-                let full = self.of(batch);
-                let kinds = [(1.0 - full, NEXT_TO_NOTHING), (full, 1.0)];
-                let kinds = kinds.into_iter().filter(|(share, _)| *share > 0.0);
-                kinds.map(|(share, occupancy)| KernelsLaw { share, occupancy }).collect()
-            }
+    pub fn gain(self, learners: f64, occupancy: f64) -> f64 {
+        match self {
+            Sharing::UntilFull => learners.min(1.0 / occupancy),
+            Sharing::Mutual => learners / (1.0 + (learners - 1.0) * occupancy),
         }
     }
+}
 
-    /// Returns the part of a GPU that batches of `batch` samples occupy on average, 0 to 1.
+impl OccupancyLaw {
+    /// Returns the part of a GPU that batches of `batch` samples occupy, 0 to 1.
     #[must_use]
     pub fn of(&self, batch: f64) -> f64 {
         match *self {
@@ -52,13 +47,19 @@ impl OccupancyLaw {
         }
     }
 
-    /// Returns the throughput of `learners` learners on a GPU ÷ the throughput of one learner, if all begin each step together.
+    /// Returns how learners of this law share a GPU.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing {
+        match self {
+            Self::Constant(_) => Sharing::UntilFull,
+            Self::Saturating { .. } => Sharing::Mutual,
+        }
+    }
+
+    /// Returns the throughput of `learners` learners ÷ the throughput of one, all with batches of `batch` samples.
     #[must_use]
     pub fn gain(&self, learners: f64, batch: f64) -> f64 {
-        match *self {
-            Self::Constant(part) => learners.min(1.0 / part),
-            Self::Saturating { .. } => learners / (1.0 + (learners - 1.0) * self.of(batch)),
-        }
+        self.sharing().gain(learners, self.of(batch))
     }
 }
 
@@ -73,18 +74,8 @@ mod tests {
         assert_eq!(OccupancyLaw::Constant(0.4).of(1e9), 0.4);
         let quarter = OccupancyLaw::Constant(0.25);
         assert_eq!((quarter.gain(2.0, 9.0), quarter.gain(8.0, 9.0)), (2.0, 4.0));
-        // Two learners that fill the GPU for half of a step take one and a half times as long for twice the work.
+        // Two learners that each occupy half of the GPU take one and a half times as long for twice the work.
         assert_eq!(law.gain(2.0, 24.0), 2.0 / 1.5);
-    }
-
-    #[test]
-    fn kernels_fill_the_gpu_for_the_part_of_the_step_that_grows_with_the_batch() {
-        let kernels = OccupancyLaw::Saturating { half: 24.0 }.kernels(72.0);
-        let shares: Vec<f64> = kernels.iter().map(|of| of.share).collect();
-        assert_eq!(shares, [0.25, 0.75]);
-        assert!(kernels[0].occupancy < 1e-3 && kernels[1].occupancy == 1.0);
-        let whole = OccupancyLaw::Saturating { half: 0.0 }.kernels(1.0);
-        assert_eq!(whole, [KernelsLaw { share: 1.0, occupancy: 1.0 }]);
     }
 
     #[test]

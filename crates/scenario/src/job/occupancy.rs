@@ -7,7 +7,7 @@ use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Factor, Positive};
 use crate::profile::Fit;
-use forebay_model::law::{KernelsLaw, OccupancyLaw};
+use forebay_model::law::{OccupancyLaw, Sharing};
 use forebay_model::units::Samples;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -23,6 +23,8 @@ pub struct Kernels {
     pub share: f64,
     /// Part of the GPU that these kernels fill, above 0 and at most 1.
     pub occupancy: f64,
+    /// How learners that run these kernels at the same time share the GPU.
+    pub sharing: Sharing,
 }
 
 /// Part of a GPU that a learner's kernels fill.
@@ -31,7 +33,7 @@ pub struct Kernels {
 pub(crate) enum OccupancySettings {
     /// The same part for any batch.
     Constant(Factor),
-    /// Batch that fills a GPU for half of a step; larger batches fill it for more.
+    /// Batch that fills half of a GPU; larger batches fill more of it.
     Half(Positive<Samples>),
     /// A part for each kind of kernels, as a profiler reports them.
     Kernels(List<KernelsSettings>),
@@ -93,7 +95,8 @@ fn one_of(check: Check<'_>, one: &Field<KernelsSettings>) -> Option<Kernels> {
     let share = check.required(at, &settings.share, "share", "write `share = 0.3`");
     check.required(at, &settings.occupancy, "occupancy", "write `occupancy = 0.4`");
     let (at, occupancy) = settings.occupancy.given()?;
-    Some(Kernels { share: share?.0, occupancy: whole(check, at, occupancy.0)? })
+    let occupancy = whole(check, at, occupancy.0)?;
+    Some(Kernels { share: share?.0, occupancy, sharing: Sharing::UntilFull })
 }
 
 /// Returns the kernels of a step if `occupancy` is not set. Their occupancy is the one that the profile has for
@@ -122,11 +125,10 @@ fn by_step(step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
     parts.then(|| kernels(law, batch))
 }
 
-/// Returns the kinds of kernels of a step with `batch` samples.
+/// Returns the kernels of a step with `batch` samples, all of one kind.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
 fn kernels(law: OccupancyLaw, batch: u64) -> Vec<Kernels> {
-    let kind = |KernelsLaw { share, occupancy }| Kernels { share, occupancy };
-    law.kernels(batch as f64).into_iter().map(kind).collect()
+    vec![Kernels { share: 1.0, occupancy: law.of(batch as f64), sharing: law.sharing() }]
 }
 
 impl JsonSchema for OccupancySettings {

@@ -13,6 +13,7 @@ use crate::station::{Service, Station};
 use crate::worker::Cores;
 use forebay_engine::Span;
 use forebay_engine::fluid::{Capacity, GroupId, LinkId};
+use forebay_model::law::Sharing;
 use forebay_scenario::{Job, Kernels, Queues};
 
 use super::Builder;
@@ -230,10 +231,10 @@ impl Builder<'_> {
     }
 
     fn one_gpu(&mut self, job: &Job) -> Gpu {
-        let link = self.env.network.link(Capacity::Fixed(1.0));
-        self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
-        let whole = [Kernels { share: 1.0, occupancy: 1.0 }];
+        let whole = [Kernels { share: 1.0, occupancy: 1.0, sharing: Sharing::UntilFull }];
         let kernels = if job.kernels.is_empty() { &whole[..] } else { &job.kernels[..] };
+        let link = self.env.network.link(gpu_capacity(kernels, job.learners.most));
+        self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
         let mut sort = |of: &Kernels| {
             let group = self.group(&[link], of.occupancy);
             Sort { share: of.share, occupancy: of.occupancy, group }
@@ -247,7 +248,7 @@ impl Builder<'_> {
             sums: Sums::default(),
             inputs: Buffers::default(),
             activations: Buffers::default(),
-            occupied: Occupied::new(kernels.iter().map(|of| of.occupancy), of_loader),
+            occupied: Occupied::new(kernels, of_loader),
         }
     }
 
@@ -284,4 +285,16 @@ fn first_free(taken: Vec<Taken>, number: u64, all: u64) -> u64 {
         free = free.max(until);
     }
     if free + number <= all { free } else { sum % all }
+}
+
+/// Returns the part of a GPU that up to `learners` learners can use together, by their number. Learners that slow each other down
+/// before the GPU is full leave a part of it idle.
+fn gpu_capacity(kernels: &[Kernels], learners: u32) -> Capacity {
+    match kernels {
+        [Kernels { occupancy, sharing: Sharing::Mutual, .. }] if learners > 1 => {
+            let used = |n: u32| occupancy * Sharing::Mutual.gain(f64::from(n), *occupancy);
+            Capacity::ByFlows((1..=learners).map(used).collect())
+        }
+        _ => Capacity::Fixed(1.0),
+    }
 }

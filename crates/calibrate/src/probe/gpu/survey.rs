@@ -1,6 +1,7 @@
 //! CUDA installation of this machine: driver, GPUs, libraries.
 
 use super::libraries;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// CUDA installation of this machine: driver, GPUs, libraries.
@@ -8,6 +9,8 @@ use std::path::PathBuf;
 pub struct Survey {
     /// CUDA version that the driver supports, such as `13.0`, or why no GPU can be used.
     pub driver: Result<String, String>,
+    /// Version of the driver itself, such as `580.159.04`, if NVML reports it.
+    pub driver_release: Option<String>,
     /// GPUs as NVML reports them, even if the driver is too old.
     pub gpus: Vec<Card>,
     /// Libraries, in the order in which they are opened.
@@ -83,11 +86,32 @@ impl Survey {
         let folders = libraries::folders();
         Survey {
             driver: driver().map(|(version, _)| version),
+            driver_release: driver_release(),
             gpus: boards(),
             libraries: libraries(&folders),
             nccl: nccl(),
             folders,
         }
+    }
+
+    /// Returns the names of the GPUs and the versions of the driver and of the libraries, by lower-case name; empty if there is no
+    /// usable GPU.
+    #[must_use]
+    pub fn versions(&self) -> BTreeMap<String, String> {
+        let Ok(cuda) = &self.driver else { return BTreeMap::new() };
+        let mut names: Vec<&str> = self.gpus.iter().map(|card| card.name.as_str()).collect();
+        let count = names.len();
+        names.dedup();
+        let release = self.driver_release.as_deref().unwrap_or("unknown");
+        let mut versions: BTreeMap<String, String> = [
+            ("gpus".to_owned(), format!("{count} × {}", names.join(", "))),
+            ("driver".to_owned(), format!("{release} for CUDA {cuda}")),
+        ]
+        .into();
+        let version = |of: &Found| Some((of.name.to_lowercase(), of.version.clone()?));
+        versions.extend(self.libraries.iter().filter_map(version));
+        versions.extend(self.nccl.as_ref().ok().map(|of| ("nccl".to_owned(), of.clone())));
+        versions
     }
 
     /// Checks that training steps can be measured on a GPU.
@@ -179,6 +203,17 @@ fn libraries(_: &[PathBuf]) -> Vec<Found> {
     Vec::new()
 }
 
+/// Returns the version of the driver, as NVML reports it.
+#[cfg(feature = "cuda")]
+fn driver_release() -> Option<String> {
+    nvml_wrapper::Nvml::init().ok()?.sys_driver_version().ok()
+}
+
+#[cfg(not(feature = "cuda"))]
+fn driver_release() -> Option<String> {
+    None
+}
+
 /// Returns the GPUs as NVML, which comes with the driver, reports them.
 #[cfg(feature = "cuda")]
 fn boards() -> Vec<Card> {
@@ -263,6 +298,7 @@ mod tests {
         let found = |place| Found { name: "a", file: "liba.so", place, version: None };
         let survey = Survey {
             driver: Err("no driver".into()),
+            driver_release: None,
             gpus: Vec::new(),
             libraries: vec![found(Err("no a".into())), found(Ok(None))],
             nccl: Err(String::new()),
@@ -271,6 +307,32 @@ mod tests {
         assert_eq!(survey.ready(), Err("no driver\nno a".into()));
         let fine = Survey { driver: Ok("13.0".into()), libraries: vec![found(Ok(None))], ..survey };
         assert_eq!(fine.ready(), Ok(()));
+    }
+
+    #[test]
+    fn gpus_driver_and_libraries_are_listed_with_their_versions() {
+        let library =
+            Found { name: "cuDNN", file: "l", place: Ok(None), version: Some("9.19.0".into()) };
+        let unnamed = Found { name: "cuBLASLt", version: None, ..library.clone() };
+        let card = Card { name: "NVIDIA H100".into(), ..Card::default() };
+        let survey = Survey {
+            driver: Ok("13.0".into()),
+            driver_release: Some("580.1".into()),
+            gpus: vec![card.clone(), card],
+            libraries: vec![unnamed, library],
+            nccl: Ok("2.28.9".into()),
+            folders: Vec::new(),
+        };
+        let expected = [
+            ("cudnn", "9.19.0"),
+            ("driver", "580.1 for CUDA 13.0"),
+            ("gpus", "2 × NVIDIA H100"),
+            ("nccl", "2.28.9"),
+        ];
+        let found = survey.versions();
+        let found: Vec<(&str, &str)> = found.iter().map(|(of, is)| (&of[..], &is[..])).collect();
+        assert_eq!(found, expected);
+        assert!(Survey { driver: Err("none".into()), ..survey }.versions().is_empty());
     }
 
     #[test]
