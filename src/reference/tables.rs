@@ -207,8 +207,11 @@ impl<'s> Walk<'s> {
                 (Some((_, path)), _) if !self.shared.iter().any(|(_, other)| other == path) => {
                     self.shared.push((target, path));
                 }
-                (None, true) => self.node(target, path),
-                (Some(_), _) | (None, false) => {}
+                // A table and a list of such tables are described once.
+                (None, true) if !self.all.tables.iter().any(|of| of.path == path) => {
+                    self.node(target, path);
+                }
+                (Some(_) | None, _) => {}
             }
             return;
         }
