@@ -1,8 +1,6 @@
 //! Steps carried out without a GPU: `tests/cuda/emulator.cpp` runs the kernels' own source.
 
 mod emulator;
-#[cfg(feature = "cuda")]
-mod lanes;
 
 use super::batch::{Batch, place_parameters};
 use super::crew::{Crew, Wanted};

@@ -16,6 +16,7 @@ use crate::probe::{HostMemory, ProbeError};
 use forebay_networks as network;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Held by the test that uses the GPU.
@@ -176,11 +177,13 @@ fn on_gpu_learners_train_at_the_same_time() {
     });
 }
 
-/// System: batches of decoded and of stored samples that are copied to the GPU one after the other, through two lanes.
-/// Expectation: the GPU's memory has their bytes, in order.
+/// System: batches of four decoded samples as long as a lane, longer and shorter ones, and one without content. Expectation: the
+/// GPU's memory has the bytes that fit, a short batch repeated, without content those of the last batch; the network's input has
+/// evenly spaced values of them.
 #[test]
 fn on_gpu_batches_arrive_with_the_bytes_of_their_samples() {
     on_gpu(|gpu| {
+        const BYTES: usize = 4 * 3000;
         let training = Training {
             model: "lenet5",
             gpu: 0,
@@ -188,8 +191,8 @@ fn on_gpu_batches_arrive_with_the_bytes_of_their_samples() {
             precision: Precision::Fp32,
             learners: 1,
             graph: true,
-            lanes: 2,
-            bytes: 4 * 3000,
+            lanes: 1,
+            bytes: BYTES,
             form: Form::Floats,
             brings: false,
             agree_every: None,
@@ -197,31 +200,29 @@ fn on_gpu_batches_arrive_with_the_bytes_of_their_samples() {
             seed: 1,
         };
         let Learners { mut learners, lanes } = Learners::on(gpu, &training).expect("learners");
-        let over = std::sync::atomic::AtomicBool::new(false);
-        for batch in 0..6_usize {
-            let sample = |i: usize| -> Vec<u8> {
-                let number = |j: usize| (batch * 1000 + i * 750 + j) as f32;
-                (0..750).flat_map(|j| number(j).to_le_bytes()).collect()
-            };
-            let samples: Vec<Vec<u8>> = (0..4).map(sample).collect();
-            lanes.copy(&samples, &over).expect("a copy");
-            let arrival = lanes.take().expect("a batch");
-            assert_eq!(lanes.read(&arrival).expect("bytes"), samples.concat(), "batch {batch}");
-            // The learner gets the next copy of the same batch.
-            let mark = arrival.arrived.clone();
-            lanes.give(arrival.lane, mark);
-            lanes.copy(&samples, &over).expect("a copy");
-            let step = batch as u64;
-            learners[0].begin(step, 4, true, &[[0_u8; 0]; 0]).expect("a step");
-            learners[0].end(step).expect("an end");
-            let input = learners[0].input().expect("numbers");
-            let all = samples.concat();
-            let n = input.len();
-            for (i, found) in input.iter().enumerate() {
-                let at = 4 * (i * (all.len() / 4) / n);
-                let four = [all[at], all[at + 1], all[at + 2], all[at + 3]];
-                assert_eq!(*found as f32, f32::from_le_bytes(four), "batch {batch}, value {i}");
+        let (never, mut last) = (AtomicBool::new(false), Vec::new());
+        for (step, length) in [BYTES, 2 * BYTES, 1000, 0, BYTES].into_iter().enumerate() {
+            let number = |i: usize| (step * 10_000 + i) as f32;
+            let content: Vec<u8> = (0..length / 4).flat_map(|i| number(i).to_le_bytes()).collect();
+            let samples: Vec<&[u8]> = content.chunks(3000).collect();
+            if length > 0 {
+                last = content.iter().copied().cycle().take(BYTES).collect();
             }
+            lanes.copy(&samples, &never).expect("a copy");
+            let arrival = lanes.take().expect("a batch");
+            assert!(lanes.read(&arrival).expect("bytes") == last, "{length} bytes");
+            lanes.give(arrival.lane, arrival.arrived);
+            // The learner gets the next copy of the same batch.
+            lanes.copy(&samples, &never).expect("a copy");
+            learners[0].begin::<&[u8]>(step as u64, 4, true, &[]).expect("a step");
+            learners[0].end(step as u64).expect("an end");
+            let input = learners[0].input().expect("numbers");
+            let value = |i: usize| {
+                let at = 4 * (i * (BYTES / 4) / input.len());
+                f32::from_le_bytes([last[at], last[at + 1], last[at + 2], last[at + 3]])
+            };
+            let found = input.iter().enumerate().all(|(i, found)| *found == f64::from(value(i)));
+            assert!(found, "{length} bytes");
         }
     });
 }
