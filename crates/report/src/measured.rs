@@ -2,7 +2,7 @@
 
 use super::window::{durations, first_epoch};
 use super::{JobOutcome, Outcome};
-use forebay_engine::stats::mser5;
+use forebay_engine::stats::{mser5, quantile};
 use forebay_scenario::{Run, Stop, WarmUp};
 use std::ops::Range;
 
@@ -23,6 +23,15 @@ const LITTLE: f64 = 2e-4;
 
 /// Number of times that the content of the loaders' buffers must be replaced before steps are measured.
 const TURNS: f64 = 2.0;
+
+/// Number of consecutive steps without a stall from which on step times count as level, where stalls are seldom.
+const QUIET: usize = 8;
+
+/// Stalls are seldom if at most 1 in this many steps is held up.
+const SELDOM: usize = 8;
+
+/// Difference between steps that take as long, relative to their time.
+const ALIKE: f64 = 0.02;
 
 /// At most 1 in this many steps is left out at the end of the measured steps, so that buffers then hold as many samples as at the
 /// beginning.
@@ -71,9 +80,12 @@ impl Measured {
                 Measured { steps, level, drained, cold }
             }
             WarmUp::Auto => {
-                let found = mser5(&durations(copy)[..end]);
+                let durations = &durations(copy)[..end];
+                let found = mser5(durations);
                 let turned_over = rule.turned_over(copy, end);
-                let least = found.values.max(turned_over).max(cold_epoch(copy, rule, end));
+                let least = first_quiet(durations, found.values)
+                    .max(turned_over)
+                    .max(cold_epoch(copy, rule, end));
                 let balanced = |from: &usize| rule.balanced(copy, *from..end);
                 let from = places(least, end).find(balanced).unwrap_or(least);
                 let steps = rule.as_full_as_before(copy, from..end);
@@ -191,6 +203,23 @@ fn cold_epoch(copy: &JobOutcome, rule: Rule, end: usize) -> usize {
     if matches!(rule.run.stop, Stop::Known { .. }) && first < end { first } else { 0 }
 }
 
+/// Returns the number of first steps before step times are level, at most the `found` steps of MSER-5. Where nearly all steps take
+/// as long and some are held up, MSER-5 likes best to begin behind the last long stall: what it then measures has too few stalls. So
+/// the steps are level from the first [`QUIET`] on that take as long as the usual step of the rest.
+fn first_quiet(durations: &[f64], found: usize) -> usize {
+    let rest = &durations[found..];
+    let mut sorted = rest.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let Some(usual) = quantile(&sorted, 0.5) else { return found };
+    let quiet = |step: &f64| (step - usual).abs() <= ALIKE * usual;
+    let held_up = rest.iter().filter(|step| !quiet(step)).count();
+    if held_up * SELDOM > rest.len() {
+        return found;
+    }
+    let mut stretches = durations[..found].windows(QUIET);
+    stretches.position(|steps| steps.iter().all(quiet)).unwrap_or(found)
+}
+
 /// Returns the steps to try as the end of the warm-up, in ascending order.
 fn places(least: usize, end: usize) -> impl Iterator<Item = usize> {
     let most = (end / 2).max(least);
@@ -244,6 +273,24 @@ mod tests {
         assert_eq!(measured(&copy, Stop::Steps(200), WarmUp::Off).drained, None);
         let even = reading(|_| 10);
         assert_eq!(measured(&even, Stop::Steps(200), WarmUp::Auto).drained, None);
+    }
+
+    #[test]
+    fn a_long_stall_does_not_make_the_steps_before_it_warm_up() {
+        // System: steps of 0.1 s of which the first three take twice as long, and a stall of half a second at step 80. Expectation:
+        // the warm-up is the slow beginning, not all steps up to the stall.
+        let lasting = |step: usize| match step {
+            0..3 => 0.2,
+            80 => 0.6,
+            _ => 0.1,
+        };
+        let steps: Vec<f64> = (0..200).map(lasting).collect();
+        assert!(mser5(&steps).values > 80);
+        assert_eq!(first_quiet(&steps, mser5(&steps).values), 3);
+        // Step times that fall to their level are no stalls.
+        let falls: Vec<f64> =
+            (0..200).map(|step| 0.1 + 0.1 * (-f64::from(step) / 9.0).exp()).collect();
+        assert!(first_quiet(&falls, mser5(&falls).values) >= 30);
     }
 
     #[test]

@@ -13,7 +13,8 @@ const FEW: usize = 8;
 /// Number of events from which on the usual intervals are valid without widening.
 const MANY: usize = 30;
 
-/// Rare stalls. Consecutive steps that waited longer than the median step count as one event.
+/// Rare stalls. Steps that were held up soon after each other count as one event: a stall leaves buffers empty, so that another
+/// one is likely to follow.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rare {
     /// Number of events observed.
@@ -43,14 +44,11 @@ impl Rare {
         let beyond = |wait: f64| (wait - usual).max(0.0);
         let late = |wait: f64| beyond(wait) > NEGLIGIBLE * mean;
         let number = all.iter().filter(|wait| late(**wait)).count();
-        let mut events: Vec<f64> = Vec::new();
-        for copy in &waits {
-            let neighbours = copy.chunk_by(|a, b| late(a.0) == late(b.0));
-            let held_up = neighbours.filter(|steps| late(steps[0].0));
-            events.extend(
-                held_up.map(|steps| steps.iter().map(|(wait, _)| beyond(*wait)).sum::<f64>()),
-            );
-        }
+        let held_up = |copy: &Vec<(f64, f64)>| -> Vec<(usize, f64)> {
+            let steps = copy.iter().enumerate().filter(|(_, (wait, _))| late(*wait));
+            steps.map(|(step, (wait, _))| (step, beyond(*wait))).collect()
+        };
+        let events = clusters(&waits.iter().map(held_up).collect::<Vec<_>>());
         // If no event was seen, its duration is unknown: assume the mean duration of a step.
         let largest = events.iter().copied().reduce(f64::max).unwrap_or(mean);
         let seen: f64 = events.iter().sum();
@@ -93,6 +91,39 @@ impl Rare {
         let (low, high) = (low.min(found_low).max(0.0), high.max(found_high));
         Some([low, if kind.is_share() { high.min(1.0) } else { high }])
     }
+}
+
+/// Returns the sums of the waits in each cluster of held-up steps, given the held-up steps of each copy and their waits. The share
+/// of held-up steps that begin a cluster is estimated from the distances between them (the intervals estimator of Ferro and
+/// Segers, *Inference for clusters of extreme values*, J. R. Statist. Soc. B 65, 2003): held-up steps that come independently of
+/// each other have exponential distances, and short distances beyond those are within clusters.
+fn clusters(held_up: &[Vec<(usize, f64)>]) -> Vec<f64> {
+    let apart = |copy: &Vec<(usize, f64)>| -> Vec<usize> {
+        copy.windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
+    };
+    let mut distances: Vec<usize> = held_up.iter().flat_map(apart).collect();
+    let share = beginning(&distances);
+    distances.sort_unstable_by(|a, b| b.cmp(a));
+    // The largest distances are those between clusters.
+    let between = (share * distances.len() as f64) as usize;
+    let within = distances.get(between).copied().unwrap_or(0).max(1);
+    let sums = |copy: &Vec<(usize, f64)>| -> Vec<f64> {
+        let parts = copy.chunk_by(|a, b| b.0 - a.0 <= within);
+        parts.map(|part| part.iter().map(|(_, wait)| wait).sum()).collect()
+    };
+    held_up.iter().flat_map(sums).collect()
+}
+
+/// Returns the share of distances between held-up steps that separate clusters, above 0 and at most 1.
+fn beginning(distances: &[usize]) -> f64 {
+    let sum = |of: &dyn Fn(f64) -> f64| distances.iter().map(|&d| of(d as f64)).sum::<f64>();
+    let count = distances.len() as f64;
+    let (first, second) = if distances.iter().all(|&d| d <= 2) {
+        (sum(&|d| d), sum(&|d| d * d))
+    } else {
+        (sum(&|d| d - 1.0), sum(&|d| (d - 1.0) * (d - 2.0)))
+    };
+    if second > 0.0 { (2.0 * first * first / (count * second)).min(1.0) } else { 1.0 }
 }
 
 /// Returns the wait and the duration of each step [s].
