@@ -40,10 +40,12 @@ pub(crate) struct ModelSettings {
     /// Floating-point format of products, activations and gradients: "fp32", "tf32", or, in mixed precision with 32 bits, "fp16"
     /// or "bf16" (default: "fp32").
     pub(super) precision: Field<Precision>,
-    /// Part of a GPU that a learner's kernels fill while they run: a number such as `0.4`, the batch that fills half of
+    /// Part of a GPU that a learner's kernels occupy while they run: a number such as `0.4`, the batch that occupies half of
     /// the GPU: `{ half = "24 samples" }`, or a part for each kind of kernels:
-    /// `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }` (default: the whole; with several learners, as the profile
-    /// says, or the per-sample part of `step` ÷ the whole `step`).
+    /// `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }`. Where it follows from the batch, each learner slows each other one
+    /// down by it: a step beside k - 1 others takes 1 + (k - 1) · occupancy times as long. With a number or kernels, learners
+    /// keep their speed until the GPU is full (default: the whole; with several learners, as the profile says, or the
+    /// per-sample part of `step` ÷ the whole `step`).
     pub(super) occupancy: Field<OccupancySettings>,
     /// Optimizer that updates the parameters: "sgd", "momentum" or "adam", which keep 0, 1 or 2 values for each
     /// parameter in the GPU's memory (default: "momentum").

@@ -31,9 +31,10 @@ pub struct Kernels {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OccupancySettings {
-    /// The same part for any batch.
+    /// The same part for any batch. Learners keep their speed until the GPU is full.
     Constant(Factor),
-    /// Batch that fills half of a GPU; larger batches fill more of it.
+    /// Batch that occupies half of a GPU; larger batches occupy more of it. Each learner slows each other one down by what it
+    /// occupies.
     Half(Positive<Samples>),
     /// A part for each kind of kernels, as a profiler reports them.
     Kernels(List<KernelsSettings>),
