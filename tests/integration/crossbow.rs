@@ -1,6 +1,6 @@
 //! Crossbow's claims with the shipped scenarios: learners gain less in larger batches, averaged models reach a
-//! target 1.3 to 4 times as fast, and the best batch is neither the smallest nor the largest; which of its five
-//! models gain as much, and why one gains more.
+//! target 1.3 to 4 times as fast on eight GPUs, and the best batch is neither the smallest nor the largest; which
+//! of its five models gain as much, and why one gains more.
 
 use super::runs::{shipped, simulate};
 use forebay::report::{JobReport, summarise};
@@ -16,6 +16,9 @@ fn jobs(name: &str, changes: &[(&str, String)]) -> Vec<JobReport> {
 
 #[test]
 fn throughput_gain_of_learners_falls_with_the_batch_size() {
+    // System: `scenarios/learners.toml`, whose steps take 4 ms + 61 us · b. Expectation: beside k - 1 others a step
+    // takes 4 ms + k · 61 us · b, so that k learners gain k(4 + 0.061b) ÷ (4 + 0.061kb): in batches of 8, 1.80
+    // and 3.02; in batches of 1,024, 1.03 and 1.05.
     let gains = |learners: u32| {
         let gain = |batch: &u32| {
             let changes = [
@@ -27,13 +30,67 @@ fn throughput_gain_of_learners_falls_with_the_batch_size() {
         };
         BATCHES.iter().map(gain).collect::<Vec<f64>>()
     };
-    let (two, four) = (gains(2), gains(4));
-    for gains in [&two, &four] {
-        let falls = gains.windows(2).all(|pair| pair[1] < pair[0] * 1.03);
-        assert!(falls && gains[7] < 1.1, "{gains:?}");
+    for learners in [2, 4] {
+        let (found, k) = (gains(learners), f64::from(learners));
+        assert!(found.windows(2).all(|pair| pair[1] < pair[0]), "{found:?}");
+        for (gain, batch) in found.iter().zip(BATCHES.map(f64::from)) {
+            let expected = k * (4.0 + 0.061 * batch) / (4.0 + 0.061 * k * batch);
+            assert!((gain / expected - 1.0).abs() < 0.02, "{k} learners of {batch}: {gain}");
+        }
     }
-    assert!((1.8..=2.0).contains(&two[0]) && (3.4..=4.0).contains(&four[0]), "{two:?}, {four:?}");
-    assert!((1.0..1.6).contains(&two[4]), "{two:?}");
+}
+
+/// Fixed part of a step [s], time of one sample [s] and size of the parameters [B] for each of `MODELS`.
+const STEPS: [(f64, f64, f64); 5] = [
+    (438e-6, 368e-9, 247e3),
+    (4e-3, 61e-6, 1.86e6),
+    (1.19e-3, 276e-6, 59.1e6),
+    (6.81e-3, 3.61e-3, 102e6),
+    (13.2e-3, 6.88e-3, 178e6),
+];
+
+/// Training time by hand, up to a factor that all systems have in common.
+struct ByHand {
+    step: (f64, f64, f64),
+    gpus: f64,
+    /// Batch that takes twice the epochs of the smallest one [samples].
+    critical: f64,
+}
+
+impl ByHand {
+    /// Returns the time of a ring allreduce: 14 rounds among eight GPUs, each with an eighth of the parameters over
+    /// 10 GB/s and a latency of 10 us [s].
+    fn ring(&self) -> f64 {
+        2.0 * (self.gpus - 1.0) * (self.step.2 / self.gpus / 10e9 + 10e-6)
+    }
+
+    /// Synchronous SGD with batches of `b` on each GPU: its epochs are those of the batch of all GPUs, and its step
+    /// that of the slowest GPU and the ring. The largest of eight samples is 1.42 standard deviations above the mean,
+    /// and the standard deviation is 5 %.
+    fn sgd(&self, b: f64) -> f64 {
+        let (fixed, per_sample, _) = self.step;
+        let slowest = if self.gpus > 1.0 { 1.0 + 1.42 * 0.05 } else { 1.0 };
+        let step = (fixed + per_sample * b) * slowest + self.ring();
+        (1.0 + self.gpus * b / self.critical) * step / (self.gpus * b)
+    }
+
+    /// `k` learners on each GPU with batches of `b`: each further model takes 0.3 % more epochs, and learners wait for an
+    /// average only if the ring takes longer than a step.
+    fn learners(&self, k: f64, b: f64) -> f64 {
+        let (fixed, per_sample, _) = self.step;
+        let step = (fixed + k * per_sample * b).max(self.ring());
+        let models = self.gpus * k;
+        (1.0 + b / self.critical) * (1.0 + 0.003 * (models - 1.0)) * step / (models * b)
+    }
+
+    /// Returns the speed-up of the best of these numbers of learners over synchronous SGD, each with its best batch.
+    fn speedup(&self, batches: &[u32], learners: &[f64]) -> f64 {
+        let least = |time: &dyn Fn(f64) -> f64| {
+            batches.iter().map(|b| time(f64::from(*b))).fold(f64::INFINITY, f64::min)
+        };
+        let of = |k: &f64| least(&|b| self.learners(*k, b));
+        least(&|b| self.sgd(b)) / learners.iter().map(of).fold(f64::INFINITY, f64::min)
+    }
 }
 
 /// Returns the time to accuracy for each job and each batch [s].
@@ -61,11 +118,11 @@ fn least(times: &[f64]) -> (usize, f64) {
 
 #[test]
 fn model_averaging_reaches_the_published_speedup_at_an_intermediate_batch() {
-    // Published (PVLDB 12(11), abstract): 1.3 to 4 times. Expectation by hand: the minimum of (1 + 8b/1000)(4 +
-    // 0.061b)/8b against (1 + 32/1000)·0.061/8·1.093 on eight GPUs is 2.7 times, on one GPU 1.5 times; all
-    // eight wait for the slowest GPU and for the ring in every step of synchronous SGD, and seldom with
-    // averaged models.
-    for (gpus, expected) in [(1, 1.5), (8, 2.7 * 1.12)] {
+    // Published (PVLDB 12(11), abstract): 1.3 to 4 times on eight GPUs. Expectation: four learners reach the target as
+    // `ByHand` says: on eight GPUs, 2.024(11.81 · 1.071 + 0.47) ÷ 1,024 against 1.128 · 1.093 · 35.2 ÷ 4,096, 2.4
+    // times, and on one GPU, 1.256 · 19.6 ÷ 256 against 1.128 · 1.009 · 35.2 ÷ 512, 1.2 times, as in the scenario's
+    // header.
+    for (gpus, said) in [(1, 1.2), (8, 2.4)] {
         let all = times(gpus);
         for times in &all {
             let (place, _) = least(times);
@@ -73,8 +130,11 @@ fn model_averaging_reaches_the_published_speedup_at_an_intermediate_batch() {
         }
         let best: Vec<f64> = all.iter().map(|times| least(times).1).collect();
         let speedup = best[0] / best[3];
-        assert!((1.3..=4.0).contains(&speedup), "{gpus} GPUs: {speedup}");
-        assert!((speedup / expected - 1.0).abs() < 0.08, "{gpus} GPUs: {speedup}, not {expected}");
+        let hand = ByHand { step: STEPS[1], gpus: gpus.into(), critical: 1000.0 };
+        let expected = hand.speedup(&BATCHES, &[4.0]);
+        assert!((expected / said - 1.0).abs() < 0.03, "{gpus} GPUs: {expected}, not {said}");
+        assert!((speedup / expected - 1.0).abs() < 0.03, "{gpus} GPUs: {speedup}, not {expected}");
+        assert_eq!((1.3..=4.0).contains(&speedup), gpus == 8, "{gpus} GPUs: {speedup}");
         assert!(best[3] < best[2] && best[2] < best[1], "more learners, in less time: {best:?}");
     }
 }
@@ -130,47 +190,65 @@ fn models(gpus: u32, batches: &[u32], more: &[(&str, &str)]) -> Vec<Best> {
 
 #[test]
 fn crossbow_speedups_of_all_models_but_lenet_are_in_the_published_range() {
-    // Published (PVLDB 12(11), abstract): 1.3 to 4 times on eight GPUs. Expectation: the speed-ups in the
-    // scenario's header; LeNet gains more than published, and the three large models are within the published
-    // range with one learner on each GPU. The best batch of synchronous SGD is neither the smallest nor the
-    // largest of the grid.
+    // Published (PVLDB 12(11), abstract): 1.3 to 4 times on eight GPUs. Expectation: the speed-ups of `ByHand`, which
+    // are those in the scenario's header; on eight GPUs LeNet gains more than published, and the three large models
+    // are within the published range with one learner on each GPU. The best batch of synchronous SGD is neither the
+    // smallest nor the largest of the grid.
     for (gpus, said, averaging) in [
-        (1, [2.9, 1.5, 1.1, 1.1, 1.1], [1.0; 5]),
-        (8, [13.9, 3.0, 2.4, 1.5, 1.5], [5.1, 2.1, 2.2, 1.4, 1.4]),
+        (1, [1.8, 1.2, 1.1, 1.0, 1.0], [1.0; 5]),
+        (8, [8.8, 2.4, 2.3, 1.5, 1.4], [5.1, 2.1, 2.2, 1.4, 1.4]),
     ] {
         for (place, best) in models(gpus, SHIPPED, &[]).iter().enumerate() {
             let (model, speedup, one) = (MODELS[place], best.speedup(), best.averaging());
-            assert!((speedup / said[place] - 1.0).abs() < 0.07, "{model}, {gpus} GPUs: {speedup}");
-            assert!((one / averaging[place] - 1.0).abs() < 0.04, "{model}, {gpus} GPUs: {one}");
+            let hand = ByHand { step: STEPS[place], gpus: gpus.into(), critical: 1000.0 };
+            for (found, said, learners) in
+                [(speedup, said[place], &[1.0, 2.0, 4.0][..]), (one, averaging[place], &[1.0])]
+            {
+                let expected = hand.speedup(SHIPPED, learners);
+                assert!((expected / said - 1.0).abs() < 0.05, "{model}, {gpus} GPUs: {expected}");
+                assert!((found / expected - 1.0).abs() < 0.05, "{model}, {gpus} GPUs: {found}");
+            }
             let inside = best.sgd.0 > 0 && best.sgd.0 + 1 < SHIPPED.len();
             assert!(inside, "{model}, {gpus} GPUs: {}", GRID[best.sgd.0]);
             let published = (1.3..=4.0).contains(&speedup);
-            assert_eq!(gpus == 8 && model != "LeNet", published && gpus == 8, "{model}: {speedup}");
+            assert!(gpus == 1 || published == (model != "LeNet"), "{model}: {speedup}");
+            let large = gpus == 8 && place >= 2;
+            assert!(!large || (1.3..=4.0).contains(&one), "{model} with one learner: {one}");
         }
     }
 }
 
 #[test]
-fn only_lenet_gains_much_from_learners_if_epochs_do_not_depend_on_batch_size() {
+fn only_lenet_gains_a_fifth_if_epochs_do_not_depend_on_batch_size() {
     // System: the five models where large batches need no more epochs, with a grid of large batches; then with
-    // kernels that fill the GPU. Expectation: in the first case LeNet gains a factor of 1.3, all others next to
-    // nothing, and the best batch of synchronous SGD is not the largest; with full GPUs more learners gain
-    // nothing.
+    // kernels that fill the GPU; then with a critical batch of 8,192, beyond which ImageNet's error is known to rise
+    // at the end of training. Expectation, by `ByHand`: in the first case LeNet gains a factor of 1.2, all others
+    // next to nothing, more learners on a GPU nothing, and the best batch of synchronous SGD is not the largest; with
+    // full GPUs more learners gain nothing either, and LeNet gains the 5.2 of averaging; in the last case the large
+    // ResNets gain 1.2 and LeNet 3.6.
+    let hand = |place: usize, critical: f64| ByHand { step: STEPS[place], gpus: 8.0, critical };
     let large = &GRID[4..];
     let free = models(8, large, &[("job.accuracy.critical_batch", "1e6")]);
-    assert!((free[0].speedup() / 1.3 - 1.0).abs() < 0.05, "{}", free[0].speedup());
-    for (model, best) in MODELS.iter().zip(&free) {
+    for (place, best) in free.iter().enumerate() {
+        let (model, expected) = (MODELS[place], hand(place, 1e6).speedup(large, &[1.0]));
+        assert!((best.speedup() / expected - 1.0).abs() < 0.05, "{model}: {}", best.speedup());
+        assert_eq!(best.speedup() > 1.15, model == "LeNet", "{model}: {}", best.speedup());
+        assert!(best.one / best.learners < 1.02, "{model}: more learners gain");
         assert!(best.sgd.0 + 1 < large.len(), "{model}: the largest batch is best");
     }
-    assert!(free[1..].iter().all(|best| best.speedup() < 1.15));
     let full = models(8, SHIPPED, &[("job.model.occupancy", "1")]);
     for (model, best) in MODELS.iter().zip(&full) {
         assert!(best.one / best.learners < 1.05, "{model}: more learners gain on full GPUs");
     }
-    assert!((4.5..5.5).contains(&full[0].speedup()), "{}", full[0].speedup());
-    // With a critical batch of 8,192, beyond which ImageNet's error is known to rise at the end of training.
+    let averaging = hand(0, 1000.0).speedup(SHIPPED, &[1.0]);
+    assert!((full[0].speedup() / averaging - 1.0).abs() < 0.03, "{}", full[0].speedup());
     let late = models(8, SHIPPED, &[("job.accuracy.critical_batch", "8192")]);
-    assert!(late[3..].iter().all(|best| (best.speedup() / 1.2 - 1.0).abs() < 0.05));
+    for (place, said) in [(0, 3.5), (3, 1.2), (4, 1.2)] {
+        let (model, speedup) = (MODELS[place], late[place].speedup());
+        let expected = hand(place, 8192.0).speedup(SHIPPED, &[1.0, 2.0, 4.0]);
+        assert!((expected / said - 1.0).abs() < 0.03, "{model}: {expected}, not {said}");
+        assert!((speedup / expected - 1.0).abs() < 0.03, "{model}: {speedup}, not {expected}");
+    }
 }
 
 #[test]
@@ -232,23 +310,26 @@ fn time_and_stall(name: &str, changes: &[(&str, &str)]) -> (f64, f64) {
 }
 
 #[test]
-fn more_learners_shorten_training_until_the_gpu_is_full() {
-    // System: `scenarios/many-learners.toml`: a learner fills the GPU for 0.976 ms of 4.976 ms. Expectation, as
-    // in its header: up to five learners, time falls with their number; beyond, it grows with the epochs, by
-    // 0.3 % of them for each further model.
+fn more_learners_shorten_training_until_their_epochs_cost_more_than_they_add() {
+    // System: `scenarios/many-learners.toml`: steps of 4 ms + k · 0.976 ms with k learners on each of eight GPUs, and
+    // 0.3 % more epochs for each model more. Expectation: time follows (1 + 0.003(8k - 1))(4 + 0.976k) ÷ k, which is
+    // least at k = √(4 · 0.997 ÷ (0.024 · 0.976)) = 13; as in the scenario's header, twelve are best, 3.1 times as
+    // fast as one, and 32 are 2.7 times as fast.
     let time = |learners: u32| {
         let learners = learners.to_string();
         time_and_stall("many-learners", &[("job.parallel.data.learners", &learners)]).0
     };
+    let hand = |k: f64| (1.0 + 0.003 * (8.0 * k - 1.0)) * (4.0 + 0.976 * k) / k;
     let all = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32].map(|learners| (learners, time(learners)));
-    let of = |learners: u32| all.iter().find(|of| of.0 == learners).expect("a point").1;
-    let best = all.iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("some").0;
-    assert_eq!(best, 6, "{all:?}");
-    assert!((of(1) / of(6) / 4.6 - 1.0).abs() < 0.03 && (of(1) / of(32) / 3.0 - 1.0).abs() < 0.03);
-    let epochs = |learners: f64| 1.0 + 0.003 * (8.0 * learners - 1.0);
-    let expected = epochs(4.0) / epochs(1.0) / 4.0;
-    assert!((of(4) / of(1) / expected - 1.0).abs() < 0.02, "{all:?}");
-    assert!((of(32) / of(8) / (epochs(32.0) / epochs(8.0)) - 1.0).abs() < 0.02, "{all:?}");
+    let one = all[0].1;
+    for (learners, time) in all {
+        let expected = hand(learners.into()) / hand(1.0);
+        assert!((time / one / expected - 1.0).abs() < 0.025, "{learners} learners: {all:?}");
+    }
+    let best = all.iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("some");
+    assert_eq!(best.0, 12, "{all:?}");
+    assert!((one / best.1 / 3.1 - 1.0).abs() < 0.03, "{all:?}");
+    assert!((one / all[10].1 / 2.7 - 1.0).abs() < 0.03, "{all:?}");
 }
 
 #[test]
