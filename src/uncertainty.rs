@@ -37,7 +37,8 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     }
     let transports = drawn.transport.values_mut().flat_map(BTreeMap::values_mut);
     transports.for_each(|fit| *fit = draw(fit));
-    let gpus = [&mut drawn.learners, &mut drawn.copy].into_iter().flat_map(BTreeMap::values_mut);
+    let gpus = [&mut drawn.learners, &mut drawn.averaging, &mut drawn.copy];
+    let gpus = gpus.into_iter().flat_map(BTreeMap::values_mut);
     gpus.flat_map(BTreeMap::values_mut).for_each(|fit| *fit = draw(fit));
     drawn
 }
@@ -91,6 +92,22 @@ mod tests {
             seen.insert(one.map(|value| value.expect("a parameter") as u64));
         }
         assert_eq!(seen.len(), 9);
+    }
+
+    #[test]
+    fn fits_of_learners_and_of_their_averaging_are_sampled() {
+        let plain = profile(&[1.0, 2.0, 3.0], 0.1);
+        let fit = plain.queue.clone().expect("a fit");
+        let fits = || [("lenet5".to_owned(), [("cuda-0".to_owned(), fit.clone())].into())].into();
+        let with = Profile { learners: fits(), averaging: fits(), ..plain };
+        let mut seen = [(); 2].map(|()| std::collections::BTreeSet::new());
+        for run in 0..50 {
+            let one = drawn(&with, 7, run);
+            for (seen, fits) in seen.iter_mut().zip([&one.learners, &one.averaging]) {
+                seen.insert(fits["lenet5"]["cuda-0"].value("per_item").expect("a value") as u64);
+            }
+        }
+        assert!(seen.iter().all(|seen| seen.len() == 3), "{seen:?}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ const BASE: [(&str, &str); 7] = [
 ];
 const NUMBER: &str = "job.parallel.data.learners";
 const PERIOD: &str = "job.sync.model-averaging.period";
+const LATENCY: &str = "job.sync.model-averaging.latency";
 const MEMORY: &str = "cluster.node.gpu_memory_bandwidth";
 const INTRA: &str = "cluster.node.intra";
 
@@ -78,6 +79,24 @@ fn correcting_learners_towards_the_reference_takes_gpu_memory_bandwidth() {
     let seldom = run(&[(NUMBER, "2"), (MEMORY, "\"100 GB/s\""), (PERIOD, "10")]);
     let end = seldom.jobs[0].steps.last().expect("a step").end;
     near(end, 60.0 * 1e-3 + 5.0 * 2.0 * 0.5e-3, "59 steps before the last averaging");
+}
+
+#[test]
+fn the_latency_of_averaging_delays_each_learner_once_per_averaging() {
+    // System: k learners, steps of 1 ms, a latency of 2 ms, averaging every p steps. Expectation: a mean step time of
+    // 1 ms + 2 ms ÷ p whatever k, also if models then move in GPU memory; the stall is communication.
+    let latency = (LATENCY, "\"2 ms\"");
+    for (number, period, p) in [("1", "1", 1.0), ("2", "1", 1.0), ("4", "1", 1.0), ("2", "5", 5.0)]
+    {
+        let changes = [(NUMBER, number), (PERIOD, period), latency];
+        near(time(&changes), 1e-3 + 2e-3 / p, &format!("{number}, {period}"));
+        let outcome = run(&changes);
+        let job = &outcome.jobs[0];
+        let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
+        near(waited(job, StallCause::own(Cause::Communication)), stalls, "the only cause");
+    }
+    let memory = time(&[(NUMBER, "2"), latency, (MEMORY, "\"100 GB/s\"")]);
+    near(memory, 1e-3 + 2e-3 + 2.0 * 5.0 * 10e6 / 100e9, "moves too");
 }
 
 #[test]

@@ -67,13 +67,18 @@ fn place() -> Place {
     place
 }
 
-/// Returns the simulated step time with these changes [s].
+/// Returns the simulated median step time with these changes [s].
 fn step(place: &Place, changes: &[&str]) -> f64 {
+    step_figure(place, changes, "p50")
+}
+
+/// Returns a figure of the simulated step time with these changes: `p50`, `mean` [s].
+fn step_figure(place: &Place, changes: &[&str], figure: &str) -> f64 {
     let mut arguments = vec!["run", "gpu.toml", "--format", "json"];
     changes.iter().for_each(|change| arguments.extend(["--set", change]));
     let output = place.forebay(&arguments).assert().success().get_output().stdout.clone();
     let report: Value = serde_json::from_slice(&output).expect("JSON");
-    report["jobs"][0]["step_time"]["p50"].as_f64().expect("a time")
+    report["jobs"][0]["step_time"][figure].as_f64().expect("a time")
 }
 
 /// Returns the error message of a command that exits with `code`.
@@ -188,6 +193,41 @@ fn learners_share_the_gpu_by_the_occupancy_of_the_profile() {
     ] {
         let found = learners(half, rest);
         assert!((found / expected - 1.0).abs() < 1e-3, "{half}{rest}: {found}");
+    }
+}
+
+/// System: two learners with batches of 20 that fill hardly any of the GPU, steps of 3 ms, averaging every second step; the
+/// profile says that an averaging takes 2 ms on this GPU or another one, or gives no reliable value; or the scenario says 4 ms.
+/// Expectation: a mean step of 3 ms and half of an averaging; 3 ms without a reliable value for this GPU; the scenario's time
+/// takes precedence.
+#[test]
+fn averaging_takes_the_time_of_the_profile_for_the_same_model_and_gpu() {
+    let place = place();
+    let mean = |gpu: &str, rest: &str, sync: &str| {
+        let fits = [
+            ("learners", "cuda-0-fp32-graph", "half_batch", "2e7", "1", ""),
+            ("averaging", gpu, "latency", "2e-3", "s", rest),
+        ];
+        let fit = |(kind, gpu, name, value, unit, rest)| {
+            format!(
+                "[{kind}.lenet5.{gpu}]\nsamples = 9\nresidual = 0.0\nparameters = {{ {name} = {{ value = {value}, \
+                 unit = \"{unit}\"{rest} }} }}\n"
+            )
+        };
+        place.write("p.toml", &format!("{PROFILE}{}", fits.map(fit).concat()));
+        let sync = format!("job.sync.model-averaging={{ {sync} }}");
+        let fast = "cluster.node.pcie=\"1 GB/s\"";
+        step_figure(&place, &[fast, "job.parallel.data.learners=2", &sync], "mean")
+    };
+    let own = "cuda-0-fp32-graph";
+    for (gpu, rest, sync, expected) in [
+        (own, "", "period = 2", 4e-3),
+        ("cuda-1-fp32-graph", "", "period = 2", 3e-3),
+        (own, ", unidentified = \"no\"", "period = 2", 3e-3),
+        (own, "", "period = 2, latency = \"4 ms\"", 5e-3),
+    ] {
+        let found = mean(gpu, rest, sync);
+        assert!((found / expected - 1.0).abs() < 0.01, "{gpu}{rest}, {sync}: {found}");
     }
 }
 

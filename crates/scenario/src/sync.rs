@@ -60,7 +60,7 @@ pub struct Sync {
     pub fidelity: Fidelity,
     /// Number of transfers in a step, from which `fidelity` was chosen; `None` if the scenario states the fidelity.
     pub chosen_by: Option<f64>,
-    /// When models are averaged, if the job averages models instead of adding up gradients.
+    /// How models are averaged, if the job averages models instead of adding up gradients.
     pub averaging: Option<Averaging>,
     /// Role of the first rank as the root to which buckets are reduced; `None` if every rank gets the sum.
     pub root: Option<Root>,
@@ -76,11 +76,13 @@ pub struct Sync {
     pub decompress: f64,
 }
 
-/// When models are averaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How models are averaged.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Averaging {
     /// Steps from one averaging to the next.
     pub period: u64,
+    /// Time that an averaging takes on each GPU besides moving bytes [s].
+    pub latency: f64,
 }
 
 /// A root rank: it broadcasts the parameters before each step, gradients are reduced to it, and it applies them

@@ -3,14 +3,16 @@
 //! GPUs.
 //!
 //! Order of events: a learner makes its n-th correction after it has trained for n periods and after the reference models were
-//! averaged n − 1 times. It goes on training right after its correction, while the others still train or correct their models,
-//! and while the reference models are averaged.
+//! averaged n − 1 times. The correction begins with the averaging's latency (launches of kernels, waits between streams). The
+//! learner goes on training right after its correction, while the others still train or correct their models, and while the
+//! reference models are averaged.
 
 use std::collections::VecDeque;
 
 use forebay_engine::Time;
 use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
+use forebay_scenario::Averaging;
 
 use super::device::State;
 use super::env::Env;
@@ -31,6 +33,8 @@ const SHARED_PASSES: f64 = 4.0;
 pub(super) struct AveragingRun {
     /// Steps from one averaging to the next.
     period: u64,
+    /// Time that an averaging takes on a GPU besides moving bytes.
+    latency: Delay,
     /// Bytes that a learner's correction moves in its GPU's memory [B].
     own: f64,
     /// Time of one update of a GPU's reference model.
@@ -46,10 +50,11 @@ pub(super) struct AveragingRun {
 }
 
 impl AveragingRun {
-    /// Returns the averaging of models of `bytes` bytes in memory of `bandwidth` [B/s], every `period` steps.
-    pub(super) fn new(period: u64, bytes: f64, bandwidth: f64) -> AveragingRun {
+    /// Returns the averaging of models of `bytes` bytes in memory of `bandwidth` [B/s].
+    pub(super) fn new(averaging: Averaging, bytes: f64, bandwidth: f64) -> AveragingRun {
         AveragingRun {
-            period,
+            period: averaging.period,
+            latency: Delay::once(averaging.latency),
             own: OWN_PASSES * bytes,
             shared: Delay::once(SHARED_PASSES * bytes / bandwidth),
             over: 0,
@@ -110,8 +115,21 @@ impl Jobs {
 
     /// Begins the correction of the model of device `d`, whose reference model is up to date.
     fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
-        let job = self.devices[d].job;
-        let bytes = self.jobs[job].averaging.as_ref().map_or(0.0, |run| run.own);
+        let Some(run) = &self.jobs[self.devices[d].job].averaging else { return };
+        if run.latency.span.0 == 0 {
+            return self.move_model(env, d);
+        }
+        env.after(run.latency, Event::Waited(ActivityId::Average(d)));
+    }
+
+    /// Begins to move the bytes of the correction of the model of device `d`, whose latency is over.
+    pub(super) fn move_model(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &self.devices[d];
+        let Some(run) = &self.jobs[device.job].averaging else { return };
+        if device.state != State::Averaging {
+            return;
+        }
+        let bytes = run.own;
         match self.gpu_of(d).and_then(|gpu| gpu.memory) {
             Some(group) => {
                 env.network.start(env.now, group, bytes, ActivityId::Average(d));

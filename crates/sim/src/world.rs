@@ -150,6 +150,7 @@ impl Model for World<'_> {
                 self.background.request_bytes(&mut self.env, r)
             }
             Event::Waited(ActivityId::Sleeper(d)) => self.jobs.awake(&mut self.env, d),
+            Event::Waited(ActivityId::Average(d)) => self.jobs.move_model(&mut self.env, d),
             Event::Waited(ActivityId::Averaged(j)) => self.jobs.averaged(&mut self.env, j),
             Event::Waited(ActivityId::Message(m)) => self.message_waited(m),
             Event::Waited(ActivityId::Sum(d)) => self.jobs.compressed(&mut self.env, d),

@@ -6,6 +6,9 @@
 //! intervals too. A parameter on which the time of no trial depends has no value, but an explanation for the user; a limit that
 //! never bound a trial counts as absent.
 
+mod averaging;
+#[cfg(test)]
+mod averaging_tests;
 mod bootstrap;
 mod cache;
 mod cell;
@@ -42,6 +45,7 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
     let all: Vec<&Sample> = samples.iter().filter(|s| s.excluded.is_none()).collect();
     let of = |probe: &str| all.iter().filter(|s| s.probe == probe).copied().collect::<Vec<_>>();
     let (read, decode, step) = (of("read"), of("decode"), of("step"));
+    let plain: Vec<&Sample> = step.iter().filter(|s| averages(s).is_none()).copied().collect();
     let transport = transport::transports(&of("collective"), DRAWS);
     let cores = others::cores(&decode, host.cores, DRAWS);
     let seconds = Sample::seconds_each;
@@ -65,16 +69,9 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
         read: fits(&read, read_key, "records", |group| laws::read(group, DRAWS)),
         decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
         step: steps(&step),
-        learners: by_two(
-            &step,
-            |s| (s.label("model").to_owned(), way(s)),
-            |group| learners::occupancy(group, DRAWS),
-        ),
-        memory: by_two(
-            &step,
-            |s| (s.label("model").to_owned(), way(s)),
-            |group| device::memory(group, DRAWS),
-        ),
+        learners: by_two(&plain, model_and_way, |group| learners::occupancy(group, DRAWS)),
+        averaging: by_two(&step, model_and_way, |group| averaging::latency(group, DRAWS)),
+        memory: by_two(&plain, model_and_way, |group| device::memory(group, DRAWS)),
         copy: by_two(
             &of("copy"),
             |s| (s.label("device").to_owned(), device::copy_key(s)),
@@ -150,13 +147,25 @@ fn steps(samples: &[&Sample]) -> BTreeMap<String, BTreeMap<String, Fit>> {
     by_two(samples, names, |group| laws::step(group, DRAWS))
 }
 
-/// Returns the device label of a sample of training on a GPU, without the number of learners in the label; empty for training on
-/// cores.
+/// Returns the number of steps between two averagings of a sample's learners; `None` if they did not average.
+fn averages(sample: &Sample) -> Option<f64> {
+    sample.settings.get("average_every").copied()
+}
+
+/// Returns the model and the way of a sample of training.
+fn model_and_way(sample: &Sample) -> (String, String) {
+    (sample.label("model").to_owned(), way(sample))
+}
+
+/// Returns the device label of a sample of training on a GPU, without the number of learners and their averaging in the label;
+/// empty for training on cores.
 fn way(sample: &Sample) -> String {
     let device = sample.label("device");
     if !sample.settings.contains_key("gpu") {
         return String::new();
     }
+    let averaging = averages(sample).map(|every| format!("-averaging-{every}")).unwrap_or_default();
+    let device = device.strip_suffix(&averaging).unwrap_or(device);
     let several = format!("-{}-learners", sample.setting("learners"));
     device.strip_suffix(&several).unwrap_or(device).to_owned()
 }

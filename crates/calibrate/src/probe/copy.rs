@@ -145,7 +145,7 @@ impl BesideSettings {
     fn task(&self, seed: u64) -> Task<'_> {
         let Self { model, batch, precision } = self;
         let (model, batch, precision) = (model.name(), batch.0, *precision);
-        Task { model, batch, precision, learners: 1, graph: true, seed }
+        Task { model, batch, precision, learners: 1, average_every: None, graph: true, seed }
     }
 }
 

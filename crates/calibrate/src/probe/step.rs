@@ -33,6 +33,9 @@ pub struct StepSettings {
     /// Numbers of networks that train on a GPU at the same time, each on a stream of its own (default: [1]).
     #[serde(default = "one")]
     pub learners: List<Count>,
+    /// Numbers of steps between two averagings of the learners' models (default: learners do not average). One learner has
+    /// nothing to average, so it is left out.
+    pub average_every: Option<List<Count>>,
     /// Whether steps on a GPU are recorded once and repeated as a whole (a CUDA graph) (default: [false]).
     #[serde(default = "no")]
     pub graph: List<bool>,
@@ -105,16 +108,33 @@ impl StepSettings {
         cells
     }
 
+    /// Returns the numbers of learners, each with the steps between two averagings (`None` without averaging).
+    fn crews(&self) -> Vec<(usize, Option<usize>)> {
+        let learners = self.learners.iter().map(|learners| learners.0);
+        match &self.average_every {
+            None => learners.map(|learners| (learners, None)).collect(),
+            Some(every) => learners
+                .filter(|learners| *learners > 1)
+                .flat_map(|learners| every.iter().map(move |every| (learners, Some(every.0))))
+                .collect(),
+        }
+    }
+
     /// Returns the cells on GPU number `number`.
     fn on_gpu(&self, number: usize) -> Vec<Cell> {
         let mut cells = Vec::new();
         for ModelName(model) in &self.model {
             for &precision in &self.precision {
                 for &graph in &self.graph {
-                    for learners in &self.learners {
+                    for (learners, average_every) in self.crews() {
                         for batch in &self.batch {
-                            let way =
-                                device::GpuSetup { number, precision, graph, learners: learners.0 };
+                            let way = device::GpuSetup {
+                                number,
+                                precision,
+                                graph,
+                                learners,
+                                average_every,
+                            };
                             cells.push(way.cell(model, batch.0));
                         }
                     }

@@ -1,9 +1,9 @@
 //! Settings of `parallel.data.learners`: models that share a GPU.
 
-use super::model::ResolvedModel;
+use super::model::{ResolvedModel, on};
 use super::rules::Rules;
 use super::settings::JobSettings;
-use super::{BatchInterval, Device, Job, Kernels, occupancy};
+use super::{BatchInterval, Catalogue, Device, Job, Kernels, occupancy};
 use crate::check::Check;
 use crate::field::Field;
 use crate::number::{Count, Factor};
@@ -201,6 +201,15 @@ impl JobSettings {
         }
         found.unwrap_or_default()
     }
+}
+
+/// Returns the time that an averaging takes on a GPU besides moving bytes, by the profile's trials of this model on this
+/// GPU [s]; 0 if the profile has none, or if they do not determine it.
+pub(super) fn averaging_latency(check: Check<'_>, model: &ResolvedModel) -> f64 {
+    let of_model = |model: Catalogue| check.profile?.averaging.get(model.name());
+    let fits = model.catalogue.and_then(of_model);
+    let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
+    fit.filter(|fit| fit.is_identified()).and_then(|fit| fit.value("latency")).unwrap_or(0.0)
 }
 
 impl Rules<'_> {

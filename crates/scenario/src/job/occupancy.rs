@@ -108,10 +108,8 @@ pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Opt
     let of_model = |model: Catalogue| check.profile?.learners.get(model.name());
     let fits = model.catalogue.and_then(of_model);
     let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
-    // A parameter that the trials could not identify is not a measurement.
-    let told = |fit: &&Fit| fit.parameters.values().all(|of| of.unidentified.is_none());
     let sane = |law: &OccupancyLaw| (1e-9..=1.0).contains(&law.of(batch as f64));
-    match fit.filter(told).and_then(Fit::occupancy).filter(sane) {
+    match fit.filter(|fit| fit.is_identified()).and_then(Fit::occupancy).filter(sane) {
         Some(law) => Some(kernels(law, batch)),
         None => by_step(&model.step, batch),
     }

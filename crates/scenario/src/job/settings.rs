@@ -6,6 +6,7 @@ use super::accuracy::AccuracySettings;
 use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
+use super::learners::averaging_latency;
 use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::state::state_bytes;
 use super::parallel::{Loaders, ParallelSettings};
@@ -307,12 +308,14 @@ impl JobSettings {
         let gradients = model.gradients.clone();
         let ranks = self.ranks(around);
         let (nic, cores, accumulation) = (all.nic, all.node.cores, self.accumulation());
+        let averaging = averaging_latency(check, model);
         let framework =
             self.loader.get().map_or_else(Framework::default, LoaderSettings::framework);
         let of = OfModel {
             gradients,
             precision,
             step,
+            averaging,
             latencies,
             ranks,
             accumulation,

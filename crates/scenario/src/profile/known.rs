@@ -36,6 +36,7 @@ const QUEUE: &[LawParameter] = &[must("per_item", "core-s")];
 const CACHE: &[LawParameter] = &[must("size", "B")];
 const COPY: &[LawParameter] = &[must("latency", "s"), must("bandwidth", "B/s")];
 const LEARNERS: &[LawParameter] = &[must("half_batch", "1")];
+const AVERAGING: &[LawParameter] = &[must("latency", "s")];
 const MEMORY: &[LawParameter] = &[must("fixed", "B"), must("per_sample", "B")];
 const NOISE: &[LawParameter] = &[must("run_to_run", "1")];
 
@@ -49,6 +50,7 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
         "cache" => CACHE,
         "copy" => COPY,
         "learners" => LEARNERS,
+        "averaging" => AVERAGING,
         "memory" => MEMORY,
         "noise" => NOISE,
         _ => &[],

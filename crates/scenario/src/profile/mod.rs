@@ -44,6 +44,10 @@ pub struct Profile {
     /// alone keeps half of the GPU busy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub learners: BTreeMap<String, BTreeMap<String, Fit>>,
+    /// Averaging of the models of learners that share a GPU, by model and device: `latency`, the time that an averaging
+    /// adds to a step of each learner, in which it also moves the models' bytes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub averaging: BTreeMap<String, BTreeMap<String, Fit>>,
     /// GPU memory that a learner takes, by model and device: `fixed` and `per_sample` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<String, BTreeMap<String, Fit>>,
@@ -155,6 +159,7 @@ impl Profile {
         };
         deep("step", &self.step);
         deep("learners", &self.learners);
+        deep("averaging", &self.averaging);
         deep("memory", &self.memory);
         deep("copy", &self.copy);
         all.extend(self.cache.iter().map(|(policy, fit)| (path(&["cache", policy]), fit)));
@@ -230,6 +235,12 @@ impl Fit {
     #[must_use]
     pub fn value(&self, name: &str) -> Option<f64> {
         Some(self.parameters.get(name)?.value)
+    }
+
+    /// Returns whether the trials determine all parameters: a parameter that they could not identify is not a
+    /// measurement.
+    pub(crate) fn is_identified(&self) -> bool {
+        self.parameters.values().all(|parameter| parameter.unidentified.is_none())
     }
 
     /// Returns the fit with the parameters of bootstrap draw number `index`, modulo the number of draws; unchanged

@@ -9,10 +9,10 @@ use super::{Averaging, Bucket, Fidelity, Sync};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
-use crate::number::{Count, Positive};
+use crate::number::{Amount, Count, Positive};
 use forebay_collective::{Algorithm, Operation};
 use forebay_model::law::TransportLaw;
-use forebay_model::units::Size;
+use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -24,6 +24,10 @@ use serde::Deserialize;
 pub(crate) struct AveragingSettings {
     /// Steps from one averaging to the next (default: 1).
     period: Field<Count<1, 1_000_000>>,
+    /// Time that an averaging takes on each GPU besides moving bytes: launches of kernels, waits between streams
+    /// (default: the `averaging` of this model on this GPU in the profile, which includes moving the bytes of this GPU's
+    /// models; otherwise 0 s).
+    latency: Field<Amount<Time>>,
     /// Bytes of one model (default: those of the catalogue's model, in 32 bits).
     parameters: Field<Positive<Size>>,
     /// Algorithm of the allreduce that averages reference models: one of the names of `sync.allreduce.algorithm`
@@ -56,7 +60,10 @@ impl AveragingSettings {
             reduction: self.chosen().reduction(check, at)?,
             measured: self.measured(check, bytes, of.ranks)?,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
-            averaging: Some(Averaging { period: self.period.get().map_or(1, |period| period.0) }),
+            averaging: Some(Averaging {
+                period: self.period.get().map_or(1, |period| period.0),
+                latency: self.latency.get().map_or(of.averaging, |latency| latency.0),
+            }),
             ..Sync::each_step(vec![whole], transport)
         })
     }

@@ -117,7 +117,7 @@ impl Builder<'_> {
             job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
         let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
         let bandwidth = weakest.node.gpu_memory_bandwidth;
-        Some(Box::new(AveragingRun::new(averaging.period, bytes, bandwidth)))
+        Some(Box::new(AveragingRun::new(averaging, bytes, bandwidth)))
     }
 
     /// Returns the exchanges of a job copy's model copies with parameter servers, on nodes from `node` on; `None` if the job

@@ -29,6 +29,11 @@ pub(super) struct Centre {
     pub(super) correction: Slot,
 }
 
+impl Centre {
+    /// Number of models whose memory the central model takes.
+    pub(super) const MODELS: usize = 3;
+}
+
 /// Settings for a new crew: batch sizes, precision, number of learners, slots for arriving batches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'w> {
@@ -56,7 +61,7 @@ impl Crew {
         let arrivals = (0..count).map(|_| memory.keep(bytes)).collect();
         let parameters = learners.first().and_then(|of| of.first()).map(|of| of.parameters.bytes());
         let centre = parameters.filter(|_| wanted.learners > 1).map(|bytes| {
-            let [model, last, correction] = [bytes; 3].map(|bytes| memory.keep(bytes));
+            let [model, last, correction] = [bytes; Centre::MODELS].map(|bytes| memory.keep(bytes));
             Centre { model, last, correction }
         });
         Crew { bytes: memory.bytes(), learners, arrivals, feed: network.feed, centre }

@@ -5,12 +5,14 @@
 //! `numerics` and `whole` check any device that executes the calls: they compare its results with the results
 //! of the cores, by operator and by network. `content` lays out a batch for its copy to a GPU. All these modules need no GPU and are tested without one. The
 //! modules that need a GPU are behind the feature `cuda`: `call`, the only module with unsafe code, `trainer`,
-//! `lanes` and `learner`. `libraries` and `survey` report which libraries and GPUs the machine has and what is
+//! `averaged`, `lanes` and `learner`. `libraries` and `survey` report which libraries and GPUs the machine has and what is
 //! missing.
 #![cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "nothing can carry calls out"))]
 
 #[cfg(not(feature = "cuda"))]
 mod absent;
+#[cfg(feature = "cuda")]
+mod averaged;
 mod backward;
 mod batch;
 #[cfg(feature = "cuda")]
@@ -36,6 +38,7 @@ mod tests;
 mod tests_on_gpu;
 #[cfg(feature = "cuda")]
 mod trainer;
+mod turns;
 mod whole;
 
 #[cfg(not(feature = "cuda"))]

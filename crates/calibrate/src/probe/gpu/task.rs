@@ -1,6 +1,7 @@
 //! Tasks for GPUs (training, copies, collectives) and their results.
 
 use super::compile::compile;
+use super::crew::Centre;
 use super::survey::Beat;
 use super::{Form, Precision};
 use crate::probe::HostMemory;
@@ -18,6 +19,8 @@ pub(in crate::probe) struct Task<'t> {
     pub(in crate::probe) precision: Precision,
     /// Number of networks that train at the same time, each on a stream of its own.
     pub(in crate::probe) learners: usize,
+    /// Number of steps between two averagings of the networks; `None` without averaging.
+    pub(in crate::probe) average_every: Option<u64>,
     /// Whether a step is recorded once as a CUDA graph and then launched as a whole.
     pub(in crate::probe) graph: bool,
     pub(in crate::probe) seed: u64,
@@ -25,12 +28,40 @@ pub(in crate::probe) struct Task<'t> {
 
 impl Task<'_> {
     /// Returns an estimate of the memory that all learners together need [B]: the block of memory of each
-    /// program, and the workspace of libraries.
+    /// program, the central model if the learners average, and the workspace of libraries.
     pub(in crate::probe) fn memory(&self) -> usize {
         /// Estimated workspace of cuBLAS and cuDNN for one learner [B].
         const ROOM: usize = 96 << 20;
-        let bytes = block(self.model, self.batch, self.precision).unwrap_or(0);
-        self.learners.saturating_mul(bytes.saturating_add(ROOM))
+        let of = network::model(self.model);
+        let program = of.map(|of| compile(&of, self.batch, self.precision));
+        let (bytes, model) =
+            program.map_or((0, 0), |program| (program.bytes, program.parameters.bytes()));
+        let centre = self.average_every.map_or(0, |_| Centre::MODELS * model);
+        self.learners.saturating_mul(bytes.saturating_add(ROOM)).saturating_add(centre)
+    }
+
+    /// Returns the training of learners that average every `every` steps, as in live runs but without new batches.
+    pub(super) fn averaging<'a>(
+        &'a self,
+        gpu: usize,
+        batches: &'a [usize],
+        every: u64,
+    ) -> Training<'a> {
+        Training {
+            model: self.model,
+            gpu,
+            batches,
+            precision: self.precision,
+            learners: self.learners,
+            graph: self.graph,
+            lanes: 0,
+            bytes: 0,
+            form: Form::Floats,
+            brings: false,
+            agree_every: Some(every),
+            keep: 0.9,
+            seed: self.seed,
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //!     cargo test --release -p forebay-calibrate on_gpu -- --nocapture --test-threads 1
 #![expect(clippy::print_stderr, reason = "whoever reads the test's output is told")]
 
+mod averaged;
+
 use super::batch::{Batch, place_parameters};
 use super::call::{Cuda, Gpu, Ranks};
 use super::compile::compile;
@@ -273,7 +275,15 @@ fn on_gpu_times_of_trials_and_kernels() {
             let network = network::model(parts[0]).expect("a model");
             eprintln!("== {task}");
             for graph in [false, true] {
-                let task = Task { model: parts[0], batch, precision, learners: 1, graph, seed: 1 };
+                let task = Task {
+                    model: parts[0],
+                    batch,
+                    precision,
+                    learners: 1,
+                    average_every: None,
+                    graph,
+                    seed: 1,
+                };
                 for _ in 0..2 {
                     let start = Instant::now();
                     let ran = match board.train(task, 0.1) {

@@ -6,7 +6,7 @@ use super::compile::compile;
 use super::numerics::{self, Device, Difference, numbers_of};
 use super::program::{Call, Program};
 use super::survey::Pulse;
-use super::{Copied, Copies, Precision, Steps, Task, survey, whole};
+use super::{Copied, Copies, Precision, Steps, Task, averaged, survey, whole};
 use crate::probe::{HostMemory, ProbeError};
 use forebay_networks as network;
 use std::cell::RefCell;
@@ -19,8 +19,9 @@ use std::time::Instant;
 /// A GPU on which training steps and copies are timed.
 #[derive(Debug)]
 pub(in crate::probe) struct Board {
-    gpu: Gpu,
-    pulse: Pulse,
+    pub(super) number: usize,
+    pub(super) gpu: Gpu,
+    pub(super) pulse: Pulse,
     begun: Begun,
 }
 
@@ -63,7 +64,8 @@ impl Board {
     /// Opens GPU number `number`.
     pub(in crate::probe) fn open(number: usize) -> Result<Board, ProbeError> {
         survey::ready(number).map_err(ProbeError::Machine)?;
-        Ok(Board { gpu: Gpu::open(number)?, pulse: Pulse::new(number), begun: Begun::default() })
+        let (gpu, pulse) = (Gpu::open(number)?, Pulse::new(number));
+        Ok(Board { number, gpu, pulse, begun: Begun::default() })
     }
 
     /// Returns the GPU's free memory [B].
@@ -92,6 +94,9 @@ impl Board {
 
     /// Trains for about `length` seconds, but at least three steps.
     pub(in crate::probe) fn train(&self, task: Task<'_>, length: f64) -> Result<Steps, ProbeError> {
+        if let Some(every) = task.average_every {
+            return averaged::train(self, task, every, length);
+        }
         let before = self.free()?;
         let mut learners = self.learners(task)?;
         let each = warm_up(&mut learners, task.graph)?;

@@ -81,6 +81,8 @@ pub(super) struct GpuSetup {
     pub(super) graph: bool,
     /// Number of networks that train at the same time.
     pub(super) learners: usize,
+    /// Steps between two averagings of the networks; `None` without averaging.
+    pub(super) average_every: Option<usize>,
 }
 
 impl GpuSetup {
@@ -92,7 +94,9 @@ impl GpuSetup {
             several => format!("-{several}-learners"),
         };
         let precision = self.precision.name();
-        let device = format!("cuda-{}-{precision}{graph}{several}", self.number);
+        let averaging = |every: usize| format!("-averaging-{every}");
+        let averaging = self.average_every.map_or_else(String::new, averaging);
+        let device = format!("cuda-{}-{precision}{graph}{several}{averaging}", self.number);
         let labels = [("model", model), ("device", &device), ("precision", precision)];
         let settings = [
             ("batch", batch as f64),
@@ -100,6 +104,8 @@ impl GpuSetup {
             ("gpu", self.number as f64),
             ("graph", f64::from(u8::from(self.graph))),
         ];
+        let every = self.average_every.map(|every| ("average_every", every as f64));
+        let settings: Vec<_> = settings.into_iter().chain(every).collect();
         Cell::new(&labels, &settings)
     }
 }
@@ -112,6 +118,7 @@ fn task(cell: &Cell, seed: u64) -> Task<'_> {
         batch: cell.count("batch"),
         precision: named.copied().unwrap_or(Precision::Fp32),
         learners: cell.count("learners").max(1),
+        average_every: Some(cell.count("average_every") as u64).filter(|every| *every > 0),
         graph: cell.count("graph") == 1,
         seed,
     }
@@ -168,21 +175,56 @@ fn clocks(beats: &Option<(Beat, Beat)>) -> Vec<(String, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::StepProbe;
     use super::*;
+    use crate::probe::Probe;
+
+    /// System: a table of one and two learners without averaging, and one with averaging every first and every fourth step.
+    /// Expectation: trials with averaging are other kinds of trials, on a device of their own name, and only they have the
+    /// setting; one learner does not average.
+    #[test]
+    fn learners_that_average_are_trials_of_their_own() {
+        let table =
+            "model = [\"lenet5\"]\nbatch = [16]\ndevice = [\"cuda:0\"]\nlearners = [1, 2]\n";
+        let averaging = format!("{table}average_every = [1, 4]\n");
+        let settings = [table, &averaging].map(|text| toml::from_str(text).unwrap());
+        let cells = StepProbe::new(&settings).cells();
+        let of = |cell: &Cell| {
+            let every = cell.settings.get("average_every").copied();
+            (cell.label("device").to_owned(), cell.count("learners"), every)
+        };
+        let expected = [
+            ("cuda-0-fp32", 1, None),
+            ("cuda-0-fp32-2-learners", 2, None),
+            ("cuda-0-fp32-2-learners-averaging-1", 2, Some(1.0)),
+            ("cuda-0-fp32-2-learners-averaging-4", 2, Some(4.0)),
+        ];
+        let expected =
+            expected.map(|(device, learners, every)| (device.to_owned(), learners, every));
+        assert_eq!(cells.iter().map(of).collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn gpu_precision_graph_and_learners_are_part_of_the_device_name() {
-        let way = |precision, graph, learners| GpuSetup { number: 1, precision, graph, learners };
+        let way = |precision, graph, learners, average_every| GpuSetup {
+            number: 1,
+            precision,
+            graph,
+            learners,
+            average_every,
+        };
         let name = |way: GpuSetup| way.cell("lenet5", 4).label("device").to_owned();
-        assert_eq!(name(way(Precision::Fp32, false, 1)), "cuda-1-fp32");
-        assert_eq!(name(way(Precision::Bf16, true, 3)), "cuda-1-bf16-graph-3-learners");
-        let cell = way(Precision::Tf32, true, 2).cell("lenet5", 4);
+        assert_eq!(name(way(Precision::Fp32, false, 1, None)), "cuda-1-fp32");
+        assert_eq!(name(way(Precision::Bf16, true, 3, None)), "cuda-1-bf16-graph-3-learners");
+        let cell = way(Precision::Tf32, true, 2, Some(5)).cell("lenet5", 4);
+        assert_eq!(cell.label("device"), "cuda-1-tf32-graph-2-learners-averaging-5");
         let asked = task(&cell, 9);
         let expected = Task {
             model: "lenet5",
             batch: 4,
             precision: Precision::Tf32,
             learners: 2,
+            average_every: Some(5),
             graph: true,
             seed: 9,
         };
@@ -190,17 +232,23 @@ mod tests {
     }
 
     /// System: tasks on a GPU that differ in samples, learners and precision. Expectation: more samples, more
-    /// learners and wider numbers need more memory.
+    /// learners, wider numbers and the central model of an averaging need more memory.
     #[test]
-    fn gpu_memory_grows_with_batch_size_learners_and_number_width() {
+    fn gpu_memory_grows_with_batch_size_learners_number_width_and_averaging() {
         let bytes = |precision, learners, batch| {
-            let way = GpuSetup { number: 0, precision, graph: false, learners };
-            task(&way.cell("resnet50", batch), 0).memory()
+            let way =
+                GpuSetup { number: 0, precision, graph: false, learners, average_every: None };
+            let averages = GpuSetup { average_every: Some(1), ..way };
+            let bytes = |way: GpuSetup| task(&way.cell("resnet50", batch), 0).memory();
+            (bytes(way), bytes(averages))
         };
-        let one = bytes(Precision::Fp32, 1, 8);
-        assert_eq!(bytes(Precision::Fp32, 2, 8), 2 * one);
-        assert!(bytes(Precision::Fp32, 1, 16) > one && bytes(Precision::Bf16, 1, 8) < one);
+        let (one, _) = bytes(Precision::Fp32, 1, 8);
+        let (two, averages) = bytes(Precision::Fp32, 2, 8);
+        assert_eq!(two, 2 * one);
+        assert!(bytes(Precision::Fp32, 1, 16).0 > one && bytes(Precision::Bf16, 1, 8).0 < one);
         // Parameters, gradients and momentum alone take 12 bytes for each parameter.
         assert!(one > 12 * 25_557_032, "{one}");
+        // The central model, the one before and the sum of corrections.
+        assert!(averages - two > 12 * 25_557_032, "{two} {averages}");
     }
 }

@@ -1,0 +1,61 @@
+//! Times training steps of learners that average their models, as the learners of live runs do.
+
+use super::task::block;
+use super::turns::{self, Stepper};
+use super::{Board, Learner, Learners, Steps, Task};
+use crate::probe::ProbeError;
+use std::time::Instant;
+
+/// Least number of steps for warming up.
+const WARM: u64 = 3;
+
+/// Trains the learners of a task, which average every `every` steps, for about `length` seconds, but at least three steps, and
+/// for whole periods.
+pub(super) fn train(
+    board: &Board,
+    task: Task<'_>,
+    every: u64,
+    length: f64,
+) -> Result<Steps, ProbeError> {
+    let before = board.free()?;
+    let batches = [task.batch];
+    let training = task.averaging(board.number, &batches, every);
+    // Lanes are not used, but they live in the learners' memory.
+    let Learners { learners, lanes: _lanes } = Learners::on(&board.gpu, &training)?;
+    let mut learners: Vec<_> =
+        learners.into_iter().map(|learner| Own { learner, batch: task.batch }).collect();
+    // The first averaging loads its kernels.
+    let warm = WARM.next_multiple_of(every);
+    turns::train(&mut learners, 0..warm)?;
+    let start = Instant::now();
+    turns::train(&mut learners, warm..2 * warm)?;
+    let each = (start.elapsed().as_secs_f64() / warm as f64).max(1e-6);
+    let memory_taken = before.saturating_sub(board.free()?);
+    let rounds = ((length / each).clamp(3.0, 10_000.0) as u64).next_multiple_of(every);
+    let beat = board.pulse.look();
+    let start = Instant::now();
+    let ends = turns::train(&mut learners, 2 * warm..2 * warm + rounds)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let beats = beat.zip(board.pulse.look());
+    let starts = std::iter::once(&start).chain(&ends);
+    let laps = ends.iter().zip(starts).map(|(end, start)| (*end - *start).as_secs_f64()).collect();
+    let loss = learners[0].learner.loss()?;
+    let memory = block(task.model, task.batch, task.precision).unwrap_or(0);
+    Ok(Steps { rounds, seconds, laps, loss, memory, memory_taken, beats })
+}
+
+/// A learner that always trains on the batch that it has.
+struct Own {
+    learner: Learner,
+    batch: usize,
+}
+
+impl Stepper for Own {
+    fn begin(&mut self, step: u64) -> Result<(), ProbeError> {
+        self.learner.begin::<&[u8]>(step, self.batch, false, &[])
+    }
+
+    fn end(&mut self, step: u64) -> Result<Instant, ProbeError> {
+        self.learner.end(step)
+    }
+}
