@@ -73,10 +73,21 @@ fn the_first_sentence_tells_the_first_epoch_from_later_ones_where_caches_make_th
         cached.contains("compute 87.4 % of the time in later epochs, 2.5 % in the first"),
         "{cached}"
     );
-    let mixed = "figures are of the first and later ones together";
-    assert!(run("{}", "off").contains(mixed) && !cached.contains(mixed), "{cached}");
+    assert!(cached.contains("stalls 12.6 % of the time in later epochs"), "{cached}");
+    let mixed = run("{}", "off");
+    assert!(mixed.contains("of the time, first and later epochs together"), "{mixed}");
+    // The table has a row for each of the two, with the sentence's figures.
+    for text in [&cached, &mixed] {
+        let (_, step) = text.split_once("A step takes ").expect("a step");
+        let (first, rest) = step.split_once(" in the first epoch and ").expect("both");
+        let (later, _) = rest.split_once(" in later ones").expect("both");
+        for (epochs, step) in [("first", first), ("later", later)] {
+            assert!(text.contains(&format!(" j {epochs} 1 {step} ")), "{epochs}: {text}");
+        }
+    }
     let uncached = run("\"none\"", "auto");
     assert!(!uncached.contains(" in the first epoch and "), "{uncached}");
+    assert!(!uncached.contains(" epochs "), "no column for them: {uncached}");
 }
 
 #[test]
@@ -215,4 +226,32 @@ fn the_resource_table_notes_that_analytic_collectives_are_not_counted() {
         "Collectives with `fidelity = \"analytic\"` (`j`) take time, but are not counted here.";
     assert!(of("analytic").contains(told));
     assert!(!of("flow").contains("are not counted here"));
+}
+
+#[test]
+fn the_resource_table_leaves_out_and_counts_resources_that_are_hardly_used() {
+    // System: a job that decodes for milliseconds what a server and a NIC send in a microsecond. Expectation: the table has the cores,
+    // and a sentence counts the rest; the JSON report has all.
+    let place = Place::new();
+    place.write(
+        "x.toml",
+        "name = \"x\"\nrun = { steps = 100, replications = 1 }\n[cluster]\nnodes = 1\n\
+         node = { cores = 8, gpus = 1 }\nnetwork.nic = \"10 Gbit/s\"\n\
+         [storage.s.file-server]\nbandwidth = \"1 GB/s\"\n[dataset.d]\nsamples = 640\nsample_size = \"100 B\"\n\
+         [[job]]\nname = \"j\"\ndataset = \"d\"\nstorage = \"s\"\nbatch = 16\nmodel.step = \"40 ms\"\n\
+         loader.pytorch = { workers = 4, decode = \"10 ms\" }\n",
+    );
+    let run = |arguments: &[&str]| {
+        let all = [&["run", "x.toml", "--verdict", "quick"], arguments].concat();
+        let out = place.forebay(&all).assert().success();
+        String::from_utf8_lossy(&out.get_output().stdout).into_owned()
+    };
+    let text = run(&[]);
+    let (_, listed) = text.split_once("capacity").expect("a table");
+    assert!(listed.contains(" node.cores ") && !listed.contains(" s.bandwidth "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&run(&["--format", "json"])).expect("JSON");
+    let idle = json["resources"].as_array().expect("resources").len() - 1;
+    let told = format!("{idle} more are used less than 0.05 %");
+    let legend = listed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(idle > 1 && legend.contains(&told), "{told}: {text}");
 }

@@ -12,6 +12,27 @@ pub(super) fn trained<'o>(copies: impl Iterator<Item = &'o JobOutcome>, samples:
     usize::try_from(most.div_ceil(samples.max(1)).max(1)).unwrap_or(usize::MAX)
 }
 
+/// Minimum relative difference of the step times in the first epoch and in later ones at which both are given.
+const APART: f64 = 0.05;
+
+/// Returns the figures of the first epoch and of later epochs, if caches make their step times differ; otherwise `None`.
+pub(super) fn apart(job: &JobReport) -> Option<[&JobFigures; 2]> {
+    let epochs = [job.first_epoch.as_ref()?, job.later_epochs.as_ref()?];
+    let [before, after] = epochs.map(|figures| figures.step_time.mean);
+    ((before? / after? - 1.0).abs() > APART).then_some(epochs)
+}
+
+/// Returns which epochs the figures of all measured steps are about, as the end of a phrase; empty if epochs do not differ.
+pub(super) fn of_all_figures(job: &JobReport) -> &'static str {
+    match apart(job) {
+        None => "",
+        Some([_, later]) if later.steps.mean < job.figures.steps.mean => {
+            ", first and later epochs together"
+        }
+        Some(_) => " in later epochs",
+    }
+}
+
 /// Returns a sentence on how long an epoch takes: the first one and later ones where both were observed; `None` if no step was.
 pub(super) fn line(job: &JobReport) -> Option<String> {
     let time = |figures: &JobFigures| figures.epoch_time.mean.map(seconds);

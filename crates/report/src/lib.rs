@@ -41,6 +41,7 @@ mod summary;
 #[cfg(test)]
 mod summary_tests;
 mod sync;
+mod tables;
 pub mod text;
 pub mod trace;
 mod unfinished;

@@ -2,17 +2,17 @@
 
 use super::device_memory;
 use super::epochs;
-use super::figures::{Figure, JobFigures, JobReport, Report, ResourceReport};
-use super::format::{Quantity, count, number, rate, seconds, share};
+use super::figures::{Figure, JobFigures, JobReport, Report};
+use super::format::{Quantity, count, rate, seconds, share};
 use super::learners;
 use super::lines::{
     accuracy_line, cache_line, energy_line, queue_line, rarely, recovery_line, staging_line,
     sync_line, tier_line, tuned_line,
 };
-use super::page::{Page, Style, cells, table};
+use super::page::{Page, Style};
 use super::parallel;
+use super::tables;
 use super::{Cause, World};
-use comfy_table::Table;
 use forebay_scenario::printable_line;
 
 /// Stalls below this share have no line of their own.
@@ -32,8 +32,8 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         page.paragraph(line, "", Style::Plain);
     }
     page.blank();
-    page.table(jobs_table(&report.jobs));
-    page.paragraph(&jobs_legend(&report.jobs), "  ", Style::Dim);
+    page.table(tables::of_jobs(&report.jobs));
+    page.paragraph(&tables::legend_of_jobs(&report.jobs), "  ", Style::Dim);
     for job in &report.jobs {
         if let Some(line) = prediction(job) {
             page.paragraph(&line, "  ", Style::Plain);
@@ -96,11 +96,7 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         page.blank();
         page.paragraph(&energy_line(energy), "", Style::Plain);
     }
-    if !report.resources.is_empty() {
-        page.blank();
-        page.table(resources_table(&report.resources));
-        page.paragraph(&resources_legend(&report.jobs), "  ", Style::Dim);
-    }
+    resources(&mut page, report);
     for note in &report.notes {
         page.blank();
         page.paragraph(note, "  ", Style::Dim);
@@ -114,6 +110,19 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     page.text
 }
 
+/// Writes the table of resources that are used, and how many others there are.
+fn resources(page: &mut Page, report: &Report) {
+    if report.resources.is_empty() {
+        return;
+    }
+    page.blank();
+    if let Some(table) = tables::of_resources(&report.resources) {
+        page.table(table);
+    }
+    let legend = tables::legend_of_resources(&report.resources, &report.jobs);
+    page.paragraph(&legend, "  ", Style::Dim);
+}
+
 /// Returns the answer in one sentence: whether the trainers of the worst job are busy, and how long a step takes.
 fn answer(report: &Report) -> String {
     let worst = report.bottleneck.as_ref();
@@ -121,13 +130,13 @@ fn answer(report: &Report) -> String {
     let Some(job) = named else {
         return format!("{}: no step was completed.", report.scenario);
     };
-    let epochs = epochs_apart(job);
-    let figures = epochs.map_or(&job.figures, |[_, later]| later);
+    let apart = epochs::apart(job);
+    let figures = apart.map_or(&job.figures, |[_, later]| later);
     let computing = |of: &JobFigures| shown(of.accelerator_utilisation.mean, share);
     let (mut at_work, mut step) =
         (computing(figures) + " of the time", written(job, &figures.step_time, Quantity::Seconds));
-    if let Some([first, later]) = epochs {
-        let time = |of: &JobFigures| with_error(&of.step_time, Quantity::Seconds);
+    if let Some([first, later]) = apart {
+        let time = |of: &JobFigures| written(job, &of.step_time, Quantity::Seconds);
         at_work += &format!(" in later epochs, {} in the first", computing(first));
         step = format!("{} in the first epoch and {} in later ones", time(first), time(later));
     }
@@ -144,16 +153,6 @@ fn answer(report: &Report) -> String {
         }
     };
     format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
-}
-
-/// Minimum relative difference of the step times in the first epoch and in later ones at which both are given.
-const APART: f64 = 0.05;
-
-/// Returns the figures of the first epoch and of later epochs, if caches make their step times differ; otherwise `None`.
-fn epochs_apart(job: &JobReport) -> Option<[&JobFigures; 2]> {
-    let epochs = [job.first_epoch.as_ref()?, job.later_epochs.as_ref()?];
-    let [before, after] = epochs.map(|figures| figures.step_time.mean);
-    ((before? / after? - 1.0).abs() > APART).then_some(epochs)
 }
 
 /// Minimum share of time that trainers must spend computing to count as busy.
@@ -183,7 +182,7 @@ fn standing(figures: &JobFigures) -> Standing {
 }
 
 /// Writes a figure with its interval; without the interval if the run is too short to predict a longer run.
-fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> String {
+pub(super) fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> String {
     match job.length.why {
         None => with_error(figure, quantity),
         Some(_) => shown(figure.mean, |mean| quantity.write(mean)),
@@ -221,118 +220,6 @@ fn provenance(report: &Report) -> String {
     )
 }
 
-fn jobs_table(jobs: &[JobReport]) -> Table {
-    let each = if several(jobs) { "samples/s each" } else { "samples/s" };
-    let mut heads = vec!["job", "copies", "step time", "p99", each];
-    heads.extend(several(jobs).then_some("all copies"));
-    heads.extend(repeats(jobs).then_some("new/s each"));
-    heads.push("computing");
-    let mut table = table(&heads);
-    for job in jobs {
-        let figures = &job.figures;
-        let samples = figures.samples_per_second;
-        let all = samples.mean.map(|each| each * f64::from(job.copies));
-        let new = figures.fresh_samples_per_second.mean;
-        let mut row = vec![
-            printable_line(&job.name),
-            job.copies.to_string(),
-            written(job, &figures.step_time, Quantity::Seconds),
-            shown(figures.step_time.p99, seconds),
-            written(job, &samples, Quantity::Count),
-        ];
-        row.extend(several(jobs).then(|| shown(all, count)));
-        row.extend(repeats(jobs).then(|| shown(new, count)));
-        row.push(written(job, &figures.accelerator_utilisation, Quantity::Share));
-        table.add_row(cells(&row));
-    }
-    table
-}
-
-/// Whether some job has several copies, whose rates add up.
-fn several(jobs: &[JobReport]) -> bool {
-    jobs.iter().any(|job| job.copies > 1)
-}
-
-/// Whether some job trains on samples more than once in an epoch.
-fn repeats(jobs: &[JobReport]) -> bool {
-    jobs.iter().any(|job| {
-        let rates =
-            job.figures.fresh_samples_per_second.mean.zip(job.figures.samples_per_second.mean);
-        rates.is_some_and(|(new, all)| new < 0.9995 * all)
-    })
-}
-
-/// Returns the legend of the columns of the table of jobs.
-fn jobs_legend(jobs: &[JobReport]) -> String {
-    let mut text = "p99: 99 % of the steps take less".to_owned();
-    let rare = |job: &JobReport| {
-        let step = &job.figures.step_time;
-        step.p99.zip(step.mean).is_some_and(|(p99, mean)| p99 < 0.999 * mean)
-    };
-    if jobs.iter().any(rare) {
-        text += "; where p99 is below the mean, the other 1 % take much longer";
-    }
-    if several(jobs) {
-        text += "; each: of one copy of the job, all its ranks together";
-    }
-    if repeats(jobs) {
-        text += "; new/s: samples that this epoch had not trained on";
-    }
-    let mixed = |job: &JobReport| {
-        epochs_apart(job).is_some_and(|[_, later]| later.steps.mean < job.figures.steps.mean)
-    };
-    if jobs.iter().any(mixed) {
-        text += "; where epochs differ, figures are of the first and later ones together";
-    }
-    text + "; computing: share of time that GPUs or other trainers compute."
-}
-
-/// Returns the legend of the columns of the table of resources, with the names of the jobs whose collectives the table
-/// does not count.
-fn resources_legend(jobs: &[JobReport]) -> String {
-    let mut text = "used: share of the capacity over the whole run, mean over all equal resources, and of the most used one; \
-                    in use by: mean number of concurrent transfers or requests at one of them."
-        .to_owned();
-    let is_analytic = |job: &&JobReport| {
-        let gradients = job.sync.as_ref().and_then(|sync| sync.fidelity);
-        let sums = job.parallel.as_ref().and_then(|parallel| parallel.sum_fidelity);
-        [gradients, sums].contains(&Some("analytic"))
-    };
-    let names: Vec<String> =
-        jobs.iter().filter(is_analytic).map(|job| format!("`{}`", job.name)).collect();
-    if !names.is_empty() {
-        text += &format!(
-            " Collectives with `fidelity = \"analytic\"` ({}) take time, but are not counted here.",
-            names.join(", ")
-        );
-    }
-    text
-}
-
-fn resources_table(resources: &[ResourceReport]) -> Table {
-    let heads = ["resource", "count", "capacity", "used", "most used", "in use by"];
-    let mut table = table(&heads);
-    for resource in resources {
-        table.add_row(cells(&[
-            printable_line(&resource.name),
-            resource.count.to_string(),
-            capacity(resource),
-            with_error(&resource.utilisation, Quantity::Share),
-            shown(resource.utilisation_max.mean, share),
-            shown(resource.mean_flows.mean, number),
-        ]));
-    }
-    table
-}
-
-fn capacity(resource: &ResourceReport) -> String {
-    match resource.unit.split_once("/s") {
-        Some(("B", "")) => rate(resource.capacity, "B"),
-        Some(("1", "")) => format!("{} /s", count(resource.capacity)),
-        _ => format!("{} {}", number(resource.capacity), printable_line(&resource.unit)),
-    }
-}
-
 /// Returns a sentence with the intervals that hold 90 % of a job's single runs; `None` if uncertainty was not asked for.
 fn prediction(job: &JobReport) -> Option<String> {
     let figures = &job.figures;
@@ -353,11 +240,9 @@ fn prediction(job: &JobReport) -> Option<String> {
 fn stalls(page: &mut Page, job: &JobReport) {
     let total = job.figures.stall.total.mean.unwrap_or(0.0);
     page.blank();
-    page.paragraph(
-        &format!("`{}` stalls {} of the time", job.name, share(total)),
-        "  ",
-        Style::Bold,
-    );
+    let epochs = epochs::of_all_figures(job);
+    let heading = format!("`{}` stalls {} of the time{epochs}", job.name, share(total));
+    page.paragraph(&heading, "  ", Style::Bold);
     let room = page.width.saturating_sub(2 + 18 + 9).min(50);
     for (cause, figure) in &job.figures.stall.causes {
         let part = figure.mean.unwrap_or(0.0);
