@@ -12,8 +12,9 @@ Example:
   forebay run mine.toml --set job.loader.pytorch.workers=16 --format json --output after.json
   forebay diff before.json after.json
 
-Jobs are compared by name. A difference is real where the 95 % intervals of both figures do not meet. \
-Figures are left out if they differ by less than 0.1 %, or if each lies in the other's 95 % interval.")]
+Jobs are compared by name. The first line says which report is faster. A difference is beyond chance where the 95 % intervals of \
+both figures do not overlap. Figures are left out if they differ by less than 0.1 %, if each lies in the other's 95 % interval, or if \
+they repeat a figure above.")]
 pub struct Diff {
     /// First report, in JSON
     #[arg(value_name = "BEFORE")]

@@ -15,7 +15,10 @@ use std::path::Path;
 const LARGEST: u64 = 64 << 20;
 
 /// Relative difference below which two figures count as the same. Shares of time count as the same below this share.
-const SAME: f64 = 1e-3;
+pub(super) const SAME: f64 = 1e-3;
+
+/// Column of the figure that says which of two reports is faster.
+const SPEED: &str = "samples_per_second";
 
 /// Places of the figures of epochs in a job, by column. They repeat figures of the whole run, so that the table of metrics has no
 /// places for them.
@@ -113,16 +116,20 @@ pub(super) struct Found {
     pub(super) only_after: Vec<String>,
     /// Settings that differ.
     pub(super) settings: Vec<ChangedSetting>,
+    /// Throughput of each job that completed steps in both reports.
+    pub(super) speeds: Vec<Change>,
     /// Figures that differ; all figures if all are asked for.
     pub(super) changes: Vec<Change>,
     /// Number of figures that are left out because they differ by less than [`SAME`].
     pub(super) same: usize,
     /// Number of figures that are left out because each lies in the other's 95 % interval.
     pub(super) within_intervals: usize,
+    /// Number of figures that are left out because an earlier figure of the job has the same values.
+    pub(super) repeated: usize,
 }
 
 /// A figure of a job in the two reports.
-#[derive(Serialize)]
+#[derive(Serialize, Clone)]
 pub(super) struct Change {
     pub(super) job: String,
     metric: String,
@@ -163,16 +170,31 @@ fn compare(before: &[Value], after: &[Value], all: bool) -> Found {
     let (only_before, only_after) = (missing(&old, &new), missing(&new, &old));
     let jobs: Vec<String> = old.into_iter().filter(|name| new.contains(name)).collect();
     let pairs = jobs.iter().filter_map(|job| Some([with(before, job)?, with(after, job)?]));
-    let (mut changes, mut same, mut within_intervals) = (Vec::new(), 0, 0);
+    let (mut speeds, mut changes) = (Vec::new(), Vec::<Change>::new());
+    let (mut same, mut within_intervals, mut repeated) = (0, 0, 0);
     for change in pairs.flat_map(|[old, new]| changes_of(&old, &new)) {
+        if change.metric == SPEED {
+            speeds.push(change.clone());
+        }
         match change.size() {
             Size::Same if !all => same += 1,
             Size::WithinIntervals if !all => within_intervals += 1,
+            _ if !all && changes.iter().any(|earlier| change.repeats(earlier)) => repeated += 1,
             Size::Same | Size::WithinIntervals | Size::Larger => changes.push(change),
         }
     }
     let settings = Vec::new();
-    Found { jobs, only_before, only_after, settings, changes, same, within_intervals }
+    Found {
+        jobs,
+        only_before,
+        only_after,
+        settings,
+        speeds,
+        changes,
+        same,
+        within_intervals,
+        repeated,
+    }
 }
 
 /// Returns the figures that a job has in both reports.
@@ -196,6 +218,14 @@ enum Size {
 }
 
 impl Change {
+    /// Returns whether the figure has the values of another figure of the same job, as the throughput in fresh samples has those of
+    /// all samples where none is repeated.
+    fn repeats(&self, other: &Change) -> bool {
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+        let values = close(self.before, other.before) && close(self.after, other.after);
+        self.job == other.job && self.unit == other.unit && values
+    }
+
     fn size(&self) -> Size {
         let Change { before, after, .. } = *self;
         let whole = if self.unit == Unit::Share { 1.0 } else { before.abs().max(after.abs()) };
@@ -273,6 +303,20 @@ mod tests {
         assert_eq!(of(job(1.0, 0.6), job(2.0, 0.6)), [Difference::Chance]);
         let single = json!({ "name": "j", "step_time": { "mean": 3.0, "ci95": null } });
         assert_eq!(of(job(1.0, 0.1), single), [Difference::Unknown]);
+    }
+
+    #[test]
+    fn a_figure_that_repeats_another_one_is_left_out_and_counted() {
+        // System: a job that repeats no samples, and one that trains on each twice. Expectation: fresh samples are listed only of the
+        // second one; all figures if all are asked for.
+        let rates = |all: f64, fresh: f64| json!({ "name": "j", "samples_per_second": all, "fresh_samples_per_second": fresh });
+        let of = |before, after, all| {
+            let found = compare(&[before], &[after], all);
+            (found.changes.len(), found.repeated, found.speeds.len())
+        };
+        assert_eq!(of(rates(1.0, 1.0), rates(3.0, 3.0), false), (1, 1, 1));
+        assert_eq!(of(rates(1.0, 0.5), rates(3.0, 1.5), false), (2, 0, 1));
+        assert_eq!(of(rates(1.0, 1.0), rates(3.0, 3.0), true), (2, 0, 1));
     }
 
     #[test]

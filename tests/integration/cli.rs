@@ -179,8 +179,8 @@ fn completions_and_manual_pages_cover_all_commands() {
 
 #[test]
 fn diff_compares_two_reports_metric_by_metric() {
-    // System: a job fed by one thread, and the same job with four. Expectation: the step time is shorter,
-    // marked as a real difference, by the share that follows from both reports; a report does not differ from
+    // System: a job fed by one thread, and the same job with four. Expectation: the second report is said to be faster; the step
+    // time is shorter, marked as beyond chance, by the share that follows from both reports; a report does not differ from
     // itself.
     let place = Place::new();
     for (threads, file) in [("1", "before.json"), ("4", "after.json")] {
@@ -206,13 +206,30 @@ fn diff_compares_two_reports_metric_by_metric() {
     let key = "job.lenet.loader.tf-queue.threads";
     let expected = serde_json::json!([{ "key": key, "before": "1", "after": "4" }]);
     assert_eq!(found["settings"], expected);
-    let text = place.forebay(&diff).assert().success().get_output().stdout.clone();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    assert!(text.contains("Step time") && text.contains("real"), "{text}");
-    assert!(text.starts_with(&format!("{key}: 1 → 4")) && text.contains(" ± "), "{text}");
+    let text = place.forebay(&diff).env("COLUMNS", "80").assert().success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    let row = |name: &str| text.lines().find(|line| line.contains(name)).unwrap_or_default();
+    assert!(row("Step time").contains("yes") && text.contains(" ± "), "{text}");
+    assert!(text.contains(&format!("\n{key}: 1 → 4\n")), "{text}");
+    // The answer comes first, as a factor of the two rates.
+    let rate = |file: &str| json(file)["jobs"][0]["samples_per_second"]["mean"].as_f64();
+    let more = 100.0
+        * (rate("after.json").zip(rate("before.json")).map(|(a, b)| a / b).expect("rates") - 1.0);
+    let answer =
+        format!("`lenet` is {more:.1} % faster in the second report, which is beyond chance: ");
+    assert!(text.starts_with(&answer), "{answer}\n{text}");
+    // In 80 columns, a figure with its two values takes one line.
+    let figures = ["Samples/s", "Accelerator utilisation", "Enqueue rate"];
+    assert!(figures.iter().all(|name| row(name).contains(" %")), "{text}");
+    // No sample is repeated, so the rate of fresh ones is no other figure.
+    assert!(
+        !text.contains("Fresh samples") && text.contains("that repeat a figure above"),
+        "{text}"
+    );
     let same = place.forebay(&["diff", "after.json", "after.json"]).assert().success();
     let same = String::from_utf8_lossy(&same.get_output().stdout).into_owned();
-    assert!(same.starts_with("Figures listed: 0; left out: "), "{same}");
+    assert!(same.starts_with("`lenet` is as fast in both reports: "), "{same}");
+    assert!(same.contains("\nFigures listed: 0; left out: "), "{same}");
     let all = place.forebay(&["diff", "after.json", "after.json", "--all"]).assert().success();
     let all = String::from_utf8_lossy(&all.get_output().stdout).into_owned();
     assert!(all.contains("Step time") && !all.contains("left out"), "{all}");
