@@ -27,10 +27,11 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     let pool = points::pool(run.scenario.threads)?;
     let outcomes = simulate(&scenario, &pool, run.trace.is_some(), quiet)?;
     let mut report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
-    if let Some(job) = chosen {
-        report::choose_job(&mut report, &scenario, job);
-    }
+    let without_step = chosen.filter(|&job| !report::choose_job(&mut report, &scenario, job));
     pool.install(|| judge(run, &scenario, &outcomes, &mut report));
+    if let Some(job) = without_step {
+        report::say_without_step(&mut report, job);
+    }
     if let Some(path) = &run.trace {
         let trace = outcomes.iter().find_map(|outcome| outcome.trace.as_ref());
         let trace = trace.cloned().unwrap_or_default();

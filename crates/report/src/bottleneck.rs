@@ -29,12 +29,23 @@ pub(super) fn bottleneck(
     of_job(scenario, (described, job), resources)
 }
 
-/// Makes the report's bottleneck that of job number `job`; without effect if the job has completed no step.
-pub fn choose_job(report: &mut Report, scenario: &Scenario, job: usize) {
+/// Makes the report's bottleneck that of job number `job`. Returns false, without effect, if the job has completed no step.
+pub fn choose_job(report: &mut Report, scenario: &Scenario, job: usize) -> bool {
     let (described, of) = (&scenario.jobs[job], &report.jobs[job]);
-    if let Some(found) = of_job(scenario, (described, of), &report.resources) {
-        report.bottleneck = Some(Bottleneck { chosen: true, ..found });
-    }
+    let found = of_job(scenario, (described, of), &report.resources);
+    let Some(found) = found else { return false };
+    report.bottleneck = Some(Bottleneck { chosen: true, ..found });
+    true
+}
+
+/// Begins the text of the report's bottleneck with the sentence that it is not that of job number `job`, which the user has chosen,
+/// because this job has completed no step.
+pub fn say_without_step(report: &mut Report, job: usize) {
+    let Some(of) = &mut report.bottleneck else { return };
+    of.text = format!(
+        "`{}` has completed no step, so there is no verdict on it, and this one is on `{}`: run longer.\n{}",
+        report.jobs[job].name, of.job, of.text
+    );
 }
 
 /// Returns the bottleneck of a job; `None` if it has completed no step.

@@ -49,7 +49,7 @@ mod verdict;
 mod warnings;
 mod window;
 
-pub use bottleneck::choose_job;
+pub use bottleneck::{choose_job, say_without_step};
 pub use cause::{Cause, StallCause};
 pub use device_memory::DeviceMemoryReport;
 pub use figures::*;

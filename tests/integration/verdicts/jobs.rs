@@ -229,3 +229,23 @@ fn waits_for_rare_checkpoints_are_judged_although_other_jobs_take_most_events() 
     assert_eq!(first.lever, "checkpoint-aside", "{}", verdicts[0].text);
     near(first.after, 0.5, "after");
 }
+
+#[test]
+fn a_chosen_job_that_has_completed_no_step_is_said_to_have_no_verdict() {
+    // System: one step of `k` takes longer than the run. Expectation: the verdict that `--job k` gives says that it is on `j`.
+    let place = Place::new();
+    let slow = SHARING
+        .rsplit_once("model.step = \"4 ms\"")
+        .map(|(a, b)| format!("{a}model.step = \"1 h\"{b}"));
+    place.write("s.toml", &slow.expect("two jobs"));
+    let run =
+        ["run", "s.toml", "--set", "run={ duration = \"10 s\", replications = 1 }", "--job", "k"];
+    for kind in ["full", "quick"] {
+        let out = place.forebay(&[&run[..], &["--verdict", kind]].concat()).assert().success();
+        let page = String::from_utf8_lossy(&out.get_output().stdout);
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told =
+            "`k` has completed no step, so there is no verdict on it, and this one is on `j`";
+        assert!(page.contains(told), "{kind}: {page}");
+    }
+}
