@@ -309,7 +309,7 @@ impl Document {
 }
 
 /// Returns a key as TOML writes it: quoted if necessary.
-fn quoted(key: &str) -> String {
+pub(super) fn quoted(key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !key.is_empty() && key.chars().all(bare) {
         key.to_owned()

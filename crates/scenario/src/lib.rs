@@ -32,6 +32,7 @@ pub mod job;
 pub mod layout;
 mod limits;
 pub mod loader;
+mod meant;
 mod names;
 mod number;
 mod problem;

@@ -105,7 +105,7 @@ impl ScenarioFile {
         };
         let scenario = scenario.map(|scenario| Scenario { remarks, origins, ..scenario });
         match (log.into_problems(&source), scenario) {
-            (Some(problems), _) => Err(problems),
+            (Some(problems), _) => Err(self.with_whole_keys(problems, overrides, reading)),
             (None, Some(mut scenario)) => {
                 if !reading.live {
                     let remarks = [

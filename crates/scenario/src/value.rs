@@ -188,6 +188,11 @@ impl Override {
     pub(super) fn path(&self) -> &[String] {
         &self.path
     }
+
+    /// Returns an override of the dotted key `key` with the value of this one.
+    pub(super) fn at(&self, key: String) -> Self {
+        Self { option: self.option, ..Self::new(key, self.value.clone()) }
+    }
 }
 
 impl fmt::Display for Override {

@@ -137,3 +137,32 @@ fn a_cluster_with_too_few_nodes_for_all_jobs_is_refused() {
     assert!(problems.to_string().contains("with the jobs before, need 18 nodes"), "{problems}");
     assert!(set("cluster.nodes=18").is_ok());
 }
+
+#[test]
+fn an_incomplete_key_is_refused_with_the_whole_key_that_was_probably_meant() {
+    // System: keys that leave out the kind, the name or a table. Expectation: one problem, whose remedy is the key that the
+    // scenario accepts with the value, or those of all jobs; a whole key with a wrong value keeps its own remedy.
+    for (change, expected) in [
+        ("storage.hpctmp.bandwidth=1 GB/s", "`storage.hpctmp.file-server.bandwidth`"),
+        ("storage.bandwidth=1 GB/s", "`storage.hpctmp.file-server.bandwidth`"),
+        (
+            "storage.file-server.write_bandwidth=1 GB/s",
+            "`storage.hpctmp.file-server.write_bandwidth`",
+        ),
+        ("dataset.sample_size=1 kB", "`dataset.mnist.sample_size`"),
+        ("cluster.cores=8", "`cluster.node.cores`"),
+        (
+            "job.threads=3",
+            "`job.lenet.loader.tf-queue.threads` or `job.\"alex net\".loader.tf-queue.threads`",
+        ),
+    ] {
+        let problems = set(change).expect_err("refused").to_string();
+        let remedy = format!("write the whole key: {expected}");
+        assert!(problems.contains(&remedy), "{change}: {problems}");
+        assert_eq!(problems.matches("error: ").count(), 1, "{change}: {problems}");
+    }
+    for change in ["job.loader.tf-queue.threads=many", "cluster.node.xyzzy=1"] {
+        let problems = set(change).expect_err("refused").to_string();
+        assert!(!problems.contains("the whole key"), "{change}: {problems}");
+    }
+}
