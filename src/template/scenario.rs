@@ -1,7 +1,7 @@
 //! A first scenario.
 
 use super::choice::{DATASETS, LOADERS, STORAGES, find};
-use super::storage::{dataset, storage};
+use super::storage::{dataset, of_checkpoints, storage};
 use super::training::{Spread, loader};
 use super::workload::{self, Workload};
 use super::{TemplateError, aligned, models, quoted};
@@ -188,17 +188,8 @@ impl ResolvedAnswers<'_> {
             false => String::new(),
         };
         let checkpoint = match self.model.tokens() {
-            Some(_) => {
-                "\n# [job.checkpoint] # state that is written, to go on from there after a failure\n\
-                 # interval = \"30 min\"\n\
-                 # asynchronous = true # the job trains while it is written, after a pause to copy it aside\n\
-                 # pause = \"2 s\"\n\
-                 # [job.failures] # of nodes: what is lost, and how often a checkpoint should be written\n\
-                 # mtbf = \"5000 h\" # of each node\n\
-                 # restart = \"10 min\"\n\
-                 # read_back = true # each node reads its part of the checkpoint before the job goes on\n"
-            }
-            None => "",
+            Some(_) => checkpoints(from),
+            None => String::new(),
         };
         let intra = if gpus == 1 { String::new() } else { between_gpus(self.gpu) };
         let local = ["nvme", "hdd", "memory"].contains(from);
@@ -286,6 +277,23 @@ impl ResolvedAnswers<'_> {
         );
         aligned(&text)
     }
+}
+
+/// Returns the commented tables of checkpoints and failures of a job whose data are on the storage with this main name.
+fn checkpoints(from: &str) -> String {
+    let (to, table) = of_checkpoints(from);
+    format!(
+        "\n# [job.checkpoint] # state that is written, to go on from there after a failure\n\
+         # interval = \"30 min\" # from the end of one checkpoint until the next\n\
+         # storage = \"{to}\"\n\
+         # asynchronous = true # the job trains while it is written, after a pause to copy it aside\n\
+         # pause = \"2 s\"\n\
+         # [job.failures] # of nodes: what is lost, and how often a checkpoint should be written\n\
+         # mtbf = \"5000 h\" # of each node\n\
+         # restart = \"10 min\"\n\
+         # read_back = true # each node reads its part of the checkpoint before the job goes on\n\
+         {table}"
+    )
 }
 
 /// Returns the key for the links between the GPUs of a node, from the data sheet of the GPU.

@@ -80,8 +80,15 @@ impl Spread {
     /// replicas exchange gradients. `None` if this way makes no sense for that number of GPUs and nodes.
     pub(super) fn text(self, (gpus, nodes): (u64, u64), batch: u64, sync: &str) -> Option<String> {
         let many = gpus * nodes > 1;
-        let copies =
-            format!("parallel.data.copies_per_node = {gpus} # a copy of the model on each GPU\n");
+        let loaders = match gpus {
+            1 => "",
+            _ => {
+                "# parallel.data.loaders = \"per-rank\" # as with DDP: each GPU has a loader of its own, and its own workers\n"
+            }
+        };
+        let copies = format!(
+            "parallel.data.copies_per_node = {gpus} # a copy of the model on each GPU\n{loaders}"
+        );
         let zero = |stage: u64, what: &str| {
             format!("{copies}parallel.zero.stage = {stage} # {what}\nsync.allreduce = {{}}\n")
         };

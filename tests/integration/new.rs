@@ -3,6 +3,7 @@
 
 use super::support::{Place, forebay};
 use forebay::catalogue;
+use forebay::report;
 use forebay::scenario::{Override, ScenarioFile};
 use forebay::sim::{self, Options};
 use forebay::template::{
@@ -24,7 +25,7 @@ fn runs(text: &str, what: &str) -> Vec<String> {
     let scenario = file.resolve(&changes).unwrap_or_else(|problems| panic!("{what}: {problems}"));
     let outcome = sim::run(&scenario, 0, &Options::default()).whole().expect("a run that ends");
     assert_eq!(outcome.jobs[0].steps.len(), 2, "{what}");
-    scenario.remarks.iter().map(|remark| format!("{what}: {remark}")).collect()
+    report::remarks(&scenario).iter().map(|remark| format!("{what}: {remark}")).collect()
 }
 
 #[test]
@@ -34,8 +35,9 @@ fn scenarios_generated_for_every_loader_and_storage_run_without_warnings() {
     let mut remarks = Vec::new();
     for loader in LOADERS {
         for storage in STORAGES {
-            for (model, nodes) in [("resnet50", 1), ("bert-base", 2), ("lenet5", 1), ("unet3d", 2)]
-            {
+            let models =
+                [("resnet50", 1), ("bert-base", 2), ("lenet5", 1), ("unet3d", 2), ("cosmoflow", 1)];
+            for (model, nodes) in models {
                 let answers = ScenarioAnswers {
                     loader: loader.name.to_owned(),
                     storage: storage.name.to_owned(),
@@ -53,6 +55,43 @@ fn scenarios_generated_for_every_loader_and_storage_run_without_warnings() {
         }
     }
     assert!(remarks.is_empty(), "{}", remarks.join("\n"));
+}
+
+/// Returns a generated scenario with its commented settings in effect, without those of the length of the run and the profile.
+fn uncommented(text: &str) -> String {
+    let line = |line: &str| {
+        let setting = line.strip_prefix("# ").filter(|setting| {
+            let key = setting.split(" = ").next().unwrap_or_default();
+            let is_key = key.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));
+            let other = ["profile", "steps", "epochs", "replications"].contains(&key);
+            setting.starts_with('[') || (setting.contains(" = ") && is_key && !other)
+        });
+        setting.unwrap_or(line).to_owned() + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn scenarios_generated_for_an_llm_run_with_their_commented_settings_on_every_storage() {
+    // System: a model of token sequences on one node or two, with the tables of checkpoints and failures, loaders for each rank and the
+    // memory of workers. Expectation: the scenario is accepted and runs.
+    for storage in STORAGES {
+        for nodes in [1, 2] {
+            let answers = ScenarioAnswers {
+                storage: storage.name.to_owned(),
+                model: "bert-base".to_owned(),
+                gpus: 2,
+                nodes,
+                ..ScenarioAnswers::default()
+            };
+            let what = format!("{nodes} nodes, {}", storage.name);
+            let text = answers.text().unwrap_or_else(|error| panic!("{what}: {error}"));
+            let text = uncommented(&text);
+            let settings = ["\n[job.checkpoint]", "\n[job.failures]", "\nparallel.data.loaders"];
+            assert!(settings.iter().all(|of| text.contains(of)), "{what}: {text}");
+            runs(&text, &what);
+        }
+    }
 }
 
 #[test]
