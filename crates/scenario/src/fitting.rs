@@ -60,9 +60,13 @@ impl fmt::Display for Change {
     }
 }
 
-/// Writes a size as reports do: in GB, or in MB.
+/// Writes a size as reports do: in GB, MB or kB.
 pub(super) fn size(bytes: f64) -> String {
-    if bytes < 1e9 { format!("{:.0} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
+    match bytes {
+        1e9.. => format!("{:.1} GB", bytes / 1e9),
+        1e6.. => format!("{:.0} MB", bytes / 1e6),
+        _ => format!("{:.0} kB", bytes / 1e3),
+    }
 }
 
 impl ScenarioFile {

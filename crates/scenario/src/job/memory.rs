@@ -2,6 +2,7 @@
 
 use super::Job;
 use super::rules::Rules;
+use crate::fitting::size;
 use crate::{Dataset, Node, Scenario, Unit};
 
 impl Job {
@@ -78,11 +79,10 @@ impl Rules<'_> {
             let too_large = if resident > node.memory { samples } else { self.buffer_at() };
             let at = [self.settings.worker_memory.at, too_large, memory, samples];
             let at = self.check.blame(&at, self.at);
-            let gib = |bytes: f64| bytes / f64::from(1 << 30);
             let what = format!(
-                "the data set in memory and the buffers need {:.1} GiB, and a node has {:.1} GiB",
-                gib(needed),
-                gib(node.memory)
+                "the data set in memory and the buffers need {}, and a node has {}",
+                size(needed),
+                size(node.memory)
             );
             self.check.wrong(at, what, "write a smaller buffer or data set, or more memory");
         }

@@ -165,6 +165,7 @@ fn contradictory_settings_are_reported() {
     }
     let memory = wrong(&FLETCHER.replace("256 GiB", "256 KiB"));
     assert!(memory.contains("the buffers need") && memory.contains("more memory"), "{memory}");
+    assert!(memory.contains("a node has 262 kB"), "{memory}");
     let slow = FLETCHER.replace("400 MB/s", "1 B/s").replace("784 B", "5 TB");
     assert!(wrong(&slow).contains("reading one sample takes"), "{}", wrong(&slow));
 }
