@@ -272,10 +272,10 @@ pub struct RecoveryReport {
     pub checkpoint_time: Figure,
     /// Size of a checkpoint [B].
     pub checkpoint_bytes: Figure,
-    /// Interval between checkpoints; an interval in steps counts with the mean step time [s].
+    /// Time from the end of one checkpoint until the next is due; an interval in steps counts with the mean step time [s].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<f64>,
-    /// Best interval between checkpoints by the estimate of J. T. Daly (2006), for failures at a constant rate [s].
+    /// Best time from the end of one checkpoint until the next by the estimate of J. T. Daly (2006), for failures at a constant rate [s].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_interval: Option<f64>,
     /// Expected share of the time that checkpoints and failures take with `interval`, by Daly's formula.

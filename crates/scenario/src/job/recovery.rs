@@ -116,7 +116,7 @@ pub enum Resume {
 pub(super) struct CheckpointSettings {
     /// Time from the end of one checkpoint until the next is due; a checkpoint begins at the end of a step.
     interval: Field<Positive<Time>>,
-    /// Steps from one checkpoint to the next.
+    /// Steps from the state that one checkpoint has to that of the next.
     steps: Field<Count<1, 1_000_000_000>>,
     /// Bytes of a checkpoint (default: the model's parameters, and the values that `model.optimizer` keeps for each
     /// parameter).
