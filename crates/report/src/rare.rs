@@ -49,9 +49,11 @@ impl Rare {
             steps.map(|(step, (wait, _))| (step, beyond(*wait))).collect()
         };
         let events = clusters(&waits.iter().map(held_up).collect::<Vec<_>>());
-        // If no event was seen, its duration is unknown: assume the mean duration of a step.
-        let largest = events.iter().copied().reduce(f64::max).unwrap_or(mean);
         let seen: f64 = events.iter().sum();
+        // Of waits with an exponential tail, the next that is longer than any before exceeds the longest by their mean. If no event
+        // was seen, its duration is unknown: assume the mean duration of a step.
+        let longest = events.iter().copied().reduce(f64::max);
+        let largest = longest.map_or(mean, |longest| longest + seen / events.len() as f64);
         let limits = rare_sum_interval(&events, largest);
         (events.len() < MANY && number * FEW <= all.len()).then(|| Rare {
             events: events.len(),
