@@ -58,8 +58,6 @@ const READ: ReadLaw = ReadLaw {
     cpu_per_byte: 0.0,
 };
 
-/// System: a disk that serves 500 requests or 100 MB per second, whatever the number of readers, as throttles and quotas do.
-/// Expectation: this limit is identified; the time of a single request is not, and a reason is given.
 /// System: steps of LeNet-5 on an H100, whose smallest batch takes longer than the second. Expectation: between the two largest
 /// batches a step takes what lies between, not what the smallest takes; the reason why the line is not identified is said.
 #[test]
@@ -83,6 +81,8 @@ fn a_step_grows_from_the_largest_batch_that_the_floor_binds() {
     assert!(why.contains("measure larger batches"), "{why}");
 }
 
+/// System: a disk that serves 500 requests or 100 MB per second, whatever the number of readers, as throttles and quotas do.
+/// Expectation: this limit is identified; the time of a single request is not, and a reason is given.
 #[test]
 fn a_disk_limit_that_bounds_every_read_trial_is_identified() {
     let requests = ReadLaw { operations: 500.0, bandwidth: f64::INFINITY, ..READ };

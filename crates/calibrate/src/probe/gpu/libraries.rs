@@ -17,18 +17,27 @@ pub struct Library {
     pub package: &'static str,
 }
 
+/// Built-in functions of NVRTC, which NVRTC opens itself.
+const BUILT_INS: Library = Library {
+    name: "NVRTC's built-ins",
+    file: "libnvrtc-builtins.so.13",
+    package: "nvidia-cuda-nvrtc==13.0.88",
+};
+/// Compiler of kernels.
+pub const NVRTC: Library =
+    Library { name: "NVRTC", file: "libnvrtc.so.13", package: "nvidia-cuda-nvrtc==13.0.88" };
+/// Library that cuBLAS needs.
+const CUBLAS_LT: Library =
+    Library { name: "cuBLASLt", file: "libcublasLt.so.13", package: "nvidia-cublas" };
+/// Products of matrices.
+pub const CUBLAS: Library =
+    Library { name: "cuBLAS", file: "libcublas.so.13", package: "nvidia-cublas" };
+/// Convolutions.
+pub const CUDNN: Library =
+    Library { name: "cuDNN", file: "libcudnn.so.9", package: "nvidia-cudnn-cu13" };
+
 /// Libraries that are needed besides the driver; each comes after the libraries that it needs.
-pub const LIBRARIES: [Library; 5] = [
-    Library {
-        name: "NVRTC's built-ins",
-        file: "libnvrtc-builtins.so.13",
-        package: "nvidia-cuda-nvrtc==13.0.88",
-    },
-    Library { name: "NVRTC", file: "libnvrtc.so.13", package: "nvidia-cuda-nvrtc==13.0.88" },
-    Library { name: "cuBLASLt", file: "libcublasLt.so.13", package: "nvidia-cublas" },
-    Library { name: "cuBLAS", file: "libcublas.so.13", package: "nvidia-cublas" },
-    Library { name: "cuDNN", file: "libcudnn.so.9", package: "nvidia-cudnn-cu13" },
-];
+pub const LIBRARIES: [Library; 5] = [BUILT_INS, NVRTC, CUBLAS_LT, CUBLAS, CUDNN];
 
 /// Library that collectives among GPUs need in addition.
 pub const NCCL: Library =
@@ -149,7 +158,7 @@ mod tests {
             fs::write(&path, "").unwrap();
             path
         };
-        let blas = LIBRARIES[3];
+        let blas = CUBLAS;
         let environment = file("venv/lib/python3.11/site-packages/nvidia/cu13/lib/libcublas.so.13");
         let asked = file("asked/nvidia/cu13/lib/libnvrtc.so.13");
         let loader = file("loader/libcudnn.so.9");
@@ -166,10 +175,10 @@ mod tests {
         let python = || vec![place.path().join("asked/nvidia"), place.path().join("gone")];
         let folders = folders_by(&variable(false), python);
         assert_eq!(find(blas, &folders), Some(environment));
-        assert_eq!(find(LIBRARIES[1], &folders), Some(asked));
-        assert_eq!(find(LIBRARIES[4], &folders), Some(loader));
+        assert_eq!(find(NVRTC, &folders), Some(asked));
+        assert_eq!(find(CUDNN, &folders), Some(loader));
         let minor = file("asked/nvidia/cu13/lib/libnvrtc-builtins.so.13.2");
-        assert_eq!(find(LIBRARIES[0], &folders), Some(minor), "of any minor version");
+        assert_eq!(find(BUILT_INS, &folders), Some(minor), "of any minor version");
         assert_eq!(find(blas, &folders_by(&variable(true), python)), Some(named));
         assert_eq!(
             find(blas, &folders_by(&|_| None, Vec::new)).filter(|p| p.starts_with(place.path())),

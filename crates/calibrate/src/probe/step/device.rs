@@ -66,7 +66,9 @@ pub(super) fn check(board: &Board, precision: Precision, seed: u64) -> Result<St
     }
     let share = |of: &&crate::probe::gpu::Difference| of.error / of.limit;
     let worst = found.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
-    let worst = worst.map_or_else(String::new, |of| format!(", at worst {of}"));
+    let worst = worst.map_or_else(String::new, |of| {
+        format!("; nearest to its limit of {:.0e}: {}, {:.1e}", of.limit, of.what, of.error)
+    });
     Ok(format!("{} results in {name} agree with the cores{worst}", found.len()))
 }
 

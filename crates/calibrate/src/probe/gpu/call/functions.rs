@@ -1,7 +1,7 @@
 //! Functions of CUDA's libraries, taken from the very files that were loaded. cudarc, whose types are used here, would open
 //! libraries by names without a version (`libcudnn.so`), and so could get other files than those that the user names.
 
-use crate::probe::gpu::libraries::{LIBRARIES, Library};
+use crate::probe::gpu::libraries::{CUBLAS, CUDNN, Library, NVRTC};
 use cudarc::cublas::sys as blas;
 use cudarc::cudnn::sys as dnn;
 use cudarc::nvrtc::sys as nvrtc;
@@ -52,7 +52,7 @@ type Convolution = dnn::cudnnConvolutionDescriptor_t;
 type Data = *mut c_void;
 type Input = *const c_void;
 
-functions! { "Functions of cuDNN.", DnnFunctions, LIBRARIES[4];
+functions! { "Functions of cuDNN.", DnnFunctions, CUDNN;
     cudnnGetVersion() -> usize;
     cudnnCreate(*mut DnnHandle) -> dnn::cudnnStatus_t;
     cudnnDestroy(DnnHandle) -> dnn::cudnnStatus_t;
@@ -98,7 +98,7 @@ functions! { "Functions of cuDNN.", DnnFunctions, LIBRARIES[4];
 
 type Kind = blas::cudaDataType;
 
-functions! { "Functions of cuBLAS.", BlasFunctions, LIBRARIES[3];
+functions! { "Functions of cuBLAS.", BlasFunctions, CUBLAS;
     cublasGetProperty(blas::libraryPropertyType, *mut c_int) -> blas::cublasStatus_t;
     cublasCreate_v2(*mut blas::cublasHandle_t) -> blas::cublasStatus_t;
     cublasDestroy_v2(blas::cublasHandle_t) -> blas::cublasStatus_t;
@@ -111,7 +111,7 @@ functions! { "Functions of cuBLAS.", BlasFunctions, LIBRARIES[3];
     ) -> blas::cublasStatus_t;
 }
 
-functions! { "Functions of NVRTC.", NvrtcFunctions, LIBRARIES[1];
+functions! { "Functions of NVRTC.", NvrtcFunctions, NVRTC;
     nvrtcVersion(*mut c_int, *mut c_int) -> nvrtc::nvrtcResult;
     nvrtcCreateProgram(
         *mut nvrtc::nvrtcProgram, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char

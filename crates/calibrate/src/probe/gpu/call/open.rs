@@ -71,14 +71,14 @@ fn keep_open(file: &Path) -> Result<(), libloading::Error> {
 pub(in crate::probe::gpu) fn version(library: Library) -> Option<String> {
     // SAFETY: these functions only write numbers.
     unsafe {
-        match library.name {
-            "NVRTC" => {
+        match library {
+            libraries::NVRTC => {
                 let (mut major, mut minor) = (0, 0);
                 let ask = NvrtcFunctions::get().ok()?.nvrtcVersion;
                 ask(&mut major, &mut minor).result().ok()?;
                 Some(format!("{major}.{minor}"))
             }
-            "cuBLAS" => {
+            libraries::CUBLAS => {
                 use cublas::sys::libraryPropertyType_t as Part;
                 let ask = BlasFunctions::get().ok()?.cublasGetProperty;
                 let part = |part: Part| -> Option<i32> {
@@ -89,7 +89,7 @@ pub(in crate::probe::gpu) fn version(library: Library) -> Option<String> {
                 let (major, minor) = (part(Part::MAJOR_VERSION)?, part(Part::MINOR_VERSION)?);
                 Some(format!("{major}.{minor}.{}", part(Part::PATCH_LEVEL)?))
             }
-            "cuDNN" => {
+            libraries::CUDNN => {
                 let version = (DnnFunctions::get().ok()?.cudnnGetVersion)();
                 Some(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
             }
