@@ -10,8 +10,8 @@ use super::lever::{Kind, Lever};
 /// Minimum share of a job's time that checkpoints or failures must take to be mentioned.
 const MENTIONED: f64 = 0.005;
 
-/// Returns the levers that shorten waits for the checkpoints of job number `at`, the likeliest first: training on while they
-/// are written; the tightest limit of the bytes' way to the storage; then all others.
+/// Returns the levers that shorten waits for the checkpoints of job number `at`, the most promising first: asynchronous
+/// checkpoints; then the limits of the write rate on the path to the storage, the tightest first; then all others.
 pub(super) fn levers(scenario: &Scenario, at: usize) -> Vec<Lever> {
     let job = &scenario.jobs[at];
     let Some(checkpoint) = &job.checkpoint else { return Vec::new() };

@@ -127,7 +127,7 @@ fn of_outcome(
     (samples > 0.0).then(|| of.collect())
 }
 
-/// Returns whether each node has a resource of this name: whether no job uses that of another job's nodes.
+/// Returns whether each node has a resource of this name for itself, so that jobs on different nodes do not share it.
 pub(super) fn is_in_nodes(scenario: &Scenario, name: &str) -> bool {
     let owner = name.split('.').next().unwrap_or(name);
     let storage = scenario.storage.iter().find(|storage| storage.name == owner);

@@ -253,7 +253,8 @@ impl<'a> Finder<'_, 'a> {
         }
         let gained = |tried: &Tried| (first.effect.after - tried.effect.after) / first.effect.after;
         let worth = found.iter().filter(|(_, tried)| gained(tried) > WORTH);
-        // Half of the work saves at least as much as twice the resource that does it, so it is named only if it saves much more.
+        // Weights are squared to prefer resources to work: halving the work saves at least as much as doubling the resource that
+        // does the work, so the work is named only if it saves much more.
         let rank = |(of, tried): &&(Candidate, Tried)| gained(tried) * of.lever.weight().powi(2);
         let best = worth.max_by(|a, b| rank(a).total_cmp(&rank(b))).map(|(of, _)| of);
         let doubled = |of: &&Candidate| first.levers.contains(&of.lever) && of.used < FULL;

@@ -11,9 +11,9 @@ use super::{TELLING, WORTH};
 
 /// A step of a run with a relaxed limit is estimated to take at most this many times the events of a step of the base run.
 const MORE_EVENTS: f64 = 1.4;
-/// Factor for scenarios with other jobs, in which a short run ends after a fixed simulated time. In this time, the base run made
-/// the number of compared steps divided by this factor. The short run completes all compared steps if the relaxed limit makes
-/// steps faster by this factor.
+/// If a scenario has other jobs, a short run ends after a fixed simulated time: the time in which the base run makes the number
+/// of compared steps divided by this factor. So the short run completes all compared steps only if its steps are faster than
+/// those of the base run by at least this factor.
 const FASTER: f64 = 1.2;
 /// Minimum number of steps that are compared.
 const FEWEST: usize = 3;
@@ -27,7 +27,8 @@ const TELL_APART: f64 = 0.01;
 const FEWEST_PAIRS: usize = 4;
 /// Minimum number of pairs of batch means to fit the slope of a line: step times of the short run against those of the base run.
 const FEWEST_FOR_SLOPE: usize = 6;
-/// Deviation of a mean that may be due to chance [half-widths of its interval].
+/// Largest difference between the mean of the compared steps and the long-run step time that is attributed to chance [half-widths
+/// of the mean's confidence interval].
 const CHANCE: f64 = 2.0;
 /// Number of cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
 const FILLING: usize = 2;
@@ -158,8 +159,8 @@ impl<'a> Reference<'a> {
         (self.course.time_of(steps) - self.described().start, least)
     }
 
-    /// Returns the number of steps in which `number` failures or checkpoints are to be expected, `of` which the base run has so many;
-    /// at most all steps.
+    /// Returns the number of steps in which `number` failures (or checkpoints) are expected, if the base run has `of` of them in
+    /// all; at most all steps of the base run.
     pub(super) fn steps_with(&self, number: u64, of: u64) -> usize {
         let last = self.last();
         let steps = (self.course.steps() as f64 * (number as f64 + 0.5) / of.max(1) as f64).ceil();

@@ -1,8 +1,9 @@
 // What a transformer needs between its products of matrices.
 
-// Rows of parts side by side (query, key, value), [samples, length, parts, heads, head], become a matrix for each part,
-// sample and head; and back. f(i, at) copies the pack `at` of the rows, which is the pack i of the matrices, or back;
-// there are n values of each part. A thread divides once for all parts.
+// Index map between two layouts: rows [samples, length, parts, heads, head], in which the parts (query, key, value) lie
+// side by side, and one matrix [length, head] for each part, sample and head. For each pack, calls f(i, at) with its
+// index i in the matrices and its index `at` in the rows; f copies one way or the other. Each part has n values. A
+// thread computes the indices of a pack by division once, and by addition for the other parts.
 template <int N, class F>
 __device__ __forceinline__ void for_heads(Int n, Int length, Int heads, Int head, Int parts, F f) {
     Int packs = head / N;
@@ -39,7 +40,8 @@ __device__ void merge_heads(const T* x, T* y, Int n, Int length, Int heads, Int 
     else
         merge_by((const One*)x, (One*)y, n, length, heads, head, parts);
 }
-// Zeros from the pack after the first `seen` values to the end of a row; returns the length of what comes before.
+// Zeros a row behind the packs that hold its first `seen` values, up to the end of the row. Returns the number of
+// values in these packs.
 template <int N, class T> __device__ __forceinline__ int zero_unseen(T* row, int seen, int length) {
     int packs = (seen + N - 1) / N;
     map_row<N>(row + packs * N, length - packs * N, [](int) { return 0.0f; });
@@ -63,7 +65,8 @@ template <class T> __device__ void soften(T* scores, Int length, float scale) {
     else
         soften_by<1>(scores, length, scale);
 }
-// Gradients of weights to gradients of scores, in place. Weights of what a row does not look at are zero.
+// Backward pass of the causal softmax: replaces the gradients of the weights by the gradients of the scores, in place.
+// Weights of masked (later) positions are zero.
 template <int N, class T> __device__ void harden_by(const T* weights, T* gradients, int length, float scale) {
     const T* w = weights + blockIdx.x * (Int)length;
     T* d = gradients + blockIdx.x * (Int)length;

@@ -15,12 +15,13 @@ __device__ __forceinline__ void write(bf16* p, float x) {
     *p = x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 #endif
 }
-// a / b of numbers that are not negative: in 4 bytes where these suffice, because a GPU divides 8 slowly.
+// a / b for a, b >= 0. Divides as 32-bit integers if both fit, because 64-bit division is slow on a GPU.
 __device__ __forceinline__ Int over(Int a, Int b) {
     return (a | b) >> 32 ? a / b : (unsigned)a / (unsigned)b;
 }
 
-// Each i below n, shared among all threads of all blocks. To unroll, each thread would first have to divide.
+// Loops over all i below n, distributed over all threads of all blocks. The loop is not unrolled: an unrolled loop
+// first divides to find its number of iterations.
 #define EACH(i, n) \
     _Pragma("unroll 1") \
     for (Int i = (Int)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (Int)gridDim.x * blockDim.x)

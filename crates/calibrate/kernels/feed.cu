@@ -1,4 +1,5 @@
-// A batch as it was copied to what a network takes: evenly spaced values, where there are more or fewer.
+// Kernels that convert a batch, as copied to the GPU, into a network's input. If the batch has more or fewer values
+// than the input, evenly spaced values of the batch are taken.
 
 // From 0 to 255 to -1 to 1.
 extern "C" __global__ void spread_values(const unsigned char* bytes, Int count, float* values, Int n) {

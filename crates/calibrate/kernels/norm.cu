@@ -28,8 +28,8 @@ __device__ void batch_moments(const T* x, const float* partial, float* moments, 
         moments[channels + c] = 1 / sqrtf(fmaxf(b - a * a, 0) + EPSILON);
     }
 }
-// What all values of a channel have in common: y = (x - mean) * slope + shift, or dx = dy * slope + (x - mean) * tilt +
-// shift.
+// Coefficients of a channel, the same for all of its values. Forward: y = (x - mean) * slope + shift. Backward:
+// dx = dy * slope + (x - mean) * tilt + shift.
 struct Line { float mean, slope, tilt, shift; };
 template <class T>
 __device__ void batch_norm(const T* x, const float* scale, const float* shift, const float* moments, T* y, Int n,

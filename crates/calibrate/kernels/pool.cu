@@ -22,7 +22,8 @@ __device__ void max_pool(const T* x, T* y, unsigned char* chosen, Int n, int sid
 __device__ __forceinline__ int first_window(int at, int window, int stride) {
     return at < window ? 0 : (at - window) / stride + 1;
 }
-// Packs of N values of a row look for the windows that chose one of them, so that nothing is added by several threads.
+// Each thread computes the gradients of a pack of N inputs of a row: it adds up the gradients of all windows whose
+// maximum is one of these inputs. So no two threads add to the same gradient, and no atomics are needed.
 template <int N, class T>
 __device__ void max_pool_backward_by(const unsigned char* chosen, const T* dy, T* dx, Int n, int side, int out,
                                      int window, int stride, int padding) {

@@ -1,8 +1,9 @@
 // Sums over a batch for each channel, in two passes: `splits` partial sums of each channel, then their
 // sum. The order of additions is always the same, so that a step can be repeated bit by bit.
 
-// f(x...) for the values of a block's part of [samples, channels, plane]: a block for each channel and split. A pack
-// at the edge of a plane has values of the next channel, which are left out, unless all planes are WHOLE packs.
+// Calls f(x...) for a block's share of [samples, channels, plane]; there is one block for each channel and split. If
+// planes are not a multiple of the pack size (not WHOLE), a pack at the edge of a plane also holds values of a
+// neighbouring channel; these are skipped.
 template <bool WHOLE, class F, class T, class... X>
 __device__ __forceinline__ void planes_by(Int samples, Int channels, Int plane, Int splits, F f, const T* x,
                                           const X*... more) {
@@ -42,8 +43,9 @@ __device__ void plane_sums(const T* dy, float* partial, Int samples, Int channel
     sum = block_sum(sum);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
-// Two sums of f(row, column) over a block's part of the rows of [rows, columns]: 32 columns and one split. The threads
-// that share a column add up their results in the first of them. There may be no `second`.
+// Sums two quantities per column, which f(row, column, a, b) adds to a and b, over a block's share of [rows, columns]:
+// 32 columns and one split of the rows. Eight threads share a column; the first of them adds up their sums. `second`
+// may be null.
 template <class F>
 __device__ __forceinline__ void columns_of(float* first, float* second, Int rows, Int columns, Int splits, F f) {
     __shared__ float near[8][32], far[8][32];

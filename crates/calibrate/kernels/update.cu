@@ -2,8 +2,8 @@
 
 __device__ __forceinline__ void store(float* p, const Pack<float, 4>& x) { *(Pack<float, 4>*)p = x; }
 __device__ __forceinline__ void store(const float*, const Pack<float, 4>&) {}
-// f(x[i]...) for each i below n, in packs, the last values one by one; f changes those of its values that are not
-// constant.
+// Calls f(x[i]...) for each i below n: in packs, and the last values one by one. f may change the values of those
+// arrays that are not const.
 template <class F, class... X> __device__ __forceinline__ void change(Int n, F f, X*... x) {
     auto packs = [&](Int i, auto... values) {
 #pragma unroll

@@ -30,7 +30,7 @@ const QUIET: usize = 8;
 /// Stalls are seldom if at most 1 in this many steps is held up.
 const SELDOM: usize = 8;
 
-/// Difference between steps that take as long, relative to their time.
+/// Maximum relative difference from the usual (median) step time up to which a step counts as not held up.
 const ALIKE: f64 = 0.02;
 
 /// At most 1 in this many steps is left out at the end of the measured steps, so that buffers then hold as many samples as at the
@@ -203,9 +203,10 @@ fn cold_epoch(copy: &JobOutcome, rule: Rule, end: usize) -> usize {
     if matches!(rule.run.stop, Stop::Known { .. }) && first < end { first } else { 0 }
 }
 
-/// Returns the number of first steps before step times are level, at most the `found` steps of MSER-5. Where nearly all steps take
-/// as long and some are held up, MSER-5 likes best to begin behind the last long stall: what it then measures has too few stalls. So
-/// the steps are level from the first [`QUIET`] on that take as long as the usual step of the rest.
+/// Returns the number of initial steps to leave out before step times are level, at most the `found` steps that MSER-5 leaves
+/// out. Where nearly all steps take equally long and only some are held up, MSER-5 tends to leave out everything up to the last
+/// long stall, so that too few stalls are measured. In this case, step times count as level from the first [`QUIET`] successive
+/// steps that all take about the median time of the steps after `found`.
 fn first_quiet(durations: &[f64], found: usize) -> usize {
     let rest = &durations[found..];
     let mut sorted = rest.to_vec();

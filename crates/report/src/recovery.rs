@@ -27,7 +27,7 @@ pub(super) fn recovery(
     failures.mean?;
     let writing = figure(|of| ratio(of.writing_seconds, of.checkpoints as f64));
     let interval = interval(job, step);
-    // With what is read back, which the scenario does not say.
+    // The measured time down per failure. It includes reading the checkpoint back, which the scenario's `restart` does not.
     let restart = figure(|of| ratio(of.down_seconds, of.failures as f64)).mean;
     let law = writing.mean.map(|writing| law(job, writing, restart));
     let (law, why) = match law {
@@ -78,7 +78,8 @@ fn law(job: &Job, writing: f64, restart: Option<f64>) -> Result<RecoveryLaw, Opt
         )));
     }
     let mtbf = mtbf / f64::from(job.failing_nodes());
-    // A failure while the job is down adds less than a restart, which the law knows.
+    // A failure during a restart adds less than a whole restart to the measured time down. The law takes such failures
+    // into account itself, so it gets at least the scenario's restart time.
     let restart = restart.map_or(failures.restart, |seen| seen.max(failures.restart));
     Ok(RecoveryLaw { mtbf, checkpoint: pause, restart })
 }

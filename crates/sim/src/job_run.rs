@@ -213,7 +213,8 @@ impl JobRun {
         step == self.plan.goal.steps && !self.goes_beyond()
     }
 
-    /// Returns whether a model copy may do more steps than the job has, because the steps of all model copies together count.
+    /// Returns whether a single model copy may do more steps than the job's number of steps: it may if the job counts the steps
+    /// of all model copies together.
     pub(super) fn goes_beyond(&self) -> bool {
         self.tally.apart().is_some_and(|apart| apart.goes_beyond)
     }

@@ -81,7 +81,7 @@ impl Waiters {
 pub(super) struct LoaderPlace {
     pub(super) job: JobId,
     pub(super) rank: u32,
-    /// Number of the job copy's loaders.
+    /// How many loaders the job copy has.
     pub(super) loaders: u32,
 }
 

@@ -9,7 +9,8 @@ use super::gpus::Sort;
 use super::index::{IdVec, KernelsId};
 
 /// Occupancy of a GPU over time. The kernels of all users of the GPU are flows over one link. The occupancy is the sum of the
-/// parts of the GPU that all running kernels fill, at most 1, or what is in use of it where learners slow each other down before.
+/// parts of the GPU that the running kernels fill, at most 1. It is less than this sum if learners slow each other down before
+/// the GPU is full.
 #[derive(Debug)]
 pub(super) struct Occupied {
     /// Part of the GPU that one kernel of the loader fills, and number of its kernels running.

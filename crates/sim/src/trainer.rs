@@ -145,7 +145,8 @@ impl Jobs {
         step
     }
 
-    /// Lets device `d` go on to its next step; its step counts when servers have added its gradients.
+    /// Lets device `d` go on to its next step. The step that it leaves counts as done once the parameter servers have added its
+    /// gradients.
     pub(super) fn go_on(&mut self, env: &mut Env, d: DeviceId) {
         self.leave_step(env, d);
         self.trace_device(env, d, "waiting");

@@ -161,8 +161,8 @@ fn a_resource_inside_nodes_is_needed_by_its_own_job_only() {
 
 #[test]
 fn a_verdict_is_about_the_time_while_all_jobs_run() {
-    // System: `k` ends after 300 of 400 steps, so that `j` has the server for itself after that. Expectation: the verdict on `j` is about
-    // the 32 ms of a step before, and says so.
+    // System: `k` ends after 300 of 400 steps, so that `j` has the server for itself after that. Expectation: the verdict on `j`
+    // is about the steps of 32 ms that `j` makes before `k` ends, and its text says that it holds while all jobs run.
     let (_, verdicts) = judged(&written(SHARING, &[("job.k.steps", "300")]), Some(0));
     near(verdicts[0].limits[0].before, 0.032, "before");
     assert!(verdicts[0].text.starts_with("While all jobs run: "), "{}", verdicts[0].text);

@@ -58,8 +58,9 @@ pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
-/// If the floor binds all batches but the largest, any line through the largest one fits. Of these, `fit` gets the line that goes
-/// through the second largest batch too: step times do not stay at the floor long after they have begun to grow.
+/// Chooses the line of a step law if only the largest batch takes longer than the floor, so that every line through the largest
+/// batch fits. Takes the line that also goes through the second-largest batch, because step times begin to grow soon after the
+/// batch size at which the floor stops binding.
 fn draw_line_from_floor(fit: &mut Fit, cells: &Cells) {
     const NAMES: [&str; 3] = ["fixed", "floor", "per_sample"];
     let named = |name: &str| fit.parameters.get(name);

@@ -56,9 +56,10 @@ impl<T: Copy> Core<T> {
         if present.is_finite() && present * (1.0 - SAME) <= level { g.home } else { clock }
     }
 
-    /// Lists as tied each use of the group whose link limits the group as much as the group's home
-    /// does. Normally a group rides the clock of the link where it is high. A tied use is an
-    /// exception: when one of the two equal levels changes, the group's home must be found again.
+    /// Records ties: marks a use of the group as tied, and adds it to its link's list of ties, if
+    /// the link limits the group exactly as much as the group's home does. Normally a group rides
+    /// the clock of the link where it is high. A tied use is an exception: when one of the two
+    /// equal levels changes, the group's home must be found again.
     fn note_ties(&mut self, group: u32, home: u32) {
         for at in self.groups[group as usize].uses.clone() {
             let u = &mut self.uses[at as usize];

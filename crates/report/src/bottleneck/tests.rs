@@ -45,12 +45,13 @@ fn ranks_with(decode: f64, computing: f64) -> Bottleneck {
 
 #[test]
 fn waits_for_late_peers_are_attributed_to_the_cause_of_the_lateness() {
-    // System: eight copies. Seven have their batch at once and wait while the last, whose batch came late by a tenth of the step,
-    // computes. Expectation: the cause is what the last copy waited for.
+    // System: eight model copies. The batch of the last one comes late by a tenth of the step; the other seven have theirs at
+    // once, and wait while the last one computes. Expectation: the bottleneck is the cause of the late batch (decoding).
     let late = ranks_with(0.1, 0.7);
     assert_eq!((late.cause.as_str(), late.resource.as_str()), ("decode", "lenet.workers"));
     assert!(late.text.contains("and 70.0 % into waiting for model copies"), "{}", late.text);
-    // Waits that are longer than lateness explains: the step times of the copies differ.
+    // If the seven wait longer than the late batch explains, step times differ between the copies: the bottleneck is the slowest
+    // rank.
     let uneven = ranks_with(0.05, 0.7);
     assert_eq!((uneven.cause.as_str(), uneven.resource.as_str()), ("peer.compute", "slowest rank"));
     assert!(uneven.text.contains("balance the ranks"), "{}", uneven.text);

@@ -13,7 +13,7 @@ use forebay_report::{Cause, StallCause};
 use super::exchange::{Around, Exchange};
 use super::servers::Parcel;
 
-/// What the step of a model copy that trains by itself completes.
+/// What is complete once a step of an independently training model copy has been counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     /// A part of a step of the job.

@@ -129,7 +129,8 @@ impl ServerRun {
     /// Restarts after a failure. Each model copy has done the number of steps in `finished`, with updates of the given
     /// `staleness`; no model copy has parameters, and nothing is in transfer.
     pub(crate) fn restart(&mut self, finished: &[u64], staleness: BTreeMap<u64, u64>) {
-        // The learners of a GPU have done the same exchanges, and the first learners come first.
+        // All learners of a GPU have done equally many exchanges, so its first learner stands for all. The first learners of all
+        // GPUs come first in `finished`, in the order of the GPUs.
         let first = finished.iter().take(self.workers.len());
         let pushes: Vec<u64> = first.map(|steps| steps / self.period).collect();
         for (worker, exchanges) in self.workers.iter_mut().zip(&pushes) {

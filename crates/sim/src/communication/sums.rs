@@ -100,8 +100,8 @@ impl Jobs {
         self.sum_next(env, d);
     }
 
-    /// Queues the gradients of a piece for compression on the GPU of device `d`. If this GPU compresses no gradients, lets it
-    /// exchange the piece at once.
+    /// Queues the summed gradients of a piece for compression on the GPU of device `d`. If they are not compressed, starts to
+    /// exchange them at once.
     pub(super) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if self.compress_seconds(d, piece) == 0.0 {
             return self.exchange_piece(env, d, piece);

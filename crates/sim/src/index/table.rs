@@ -78,7 +78,7 @@ impl<K, T> IdVec<K, T> {
         self.all.len()
     }
 
-    /// Returns the id whose turn is turn number `turn`, if all `K`s take turns; `None` if the table is empty.
+    /// Returns the id for turn number `turn` in round-robin order; `None` if the table is empty.
     pub(crate) fn in_turn(&self, turn: u64) -> Option<Id<K>> {
         let number = turn.checked_rem(self.all.len() as u64)?;
         Some(Id::new(number as u32))

@@ -33,7 +33,7 @@ pub(crate) enum Op {
     AwaitSwap,
     /// Waits for the end of the trainer's host-side work.
     AwaitLaunch,
-    /// Goes on to the next step. The step counts when parameter servers have added its gradients.
+    /// Goes on to the next step at once. The step left behind counts as done once the parameter servers have added its gradients.
     GoOn,
     /// Ends the step, which counts.
     EndStep,
@@ -129,7 +129,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Returns programs of steps that all end with an exchange.
+    /// Returns the programs of a job copy in which every step ends with an exchange, given these programs.
     pub(crate) fn of_each_step(exchange: Vec<Vec<Op>>) -> Programs {
         Programs { exchange: exchange.into_iter().collect(), interval: 1, ..Programs::default() }
     }

@@ -135,8 +135,8 @@ impl Jobs {
         all.map(|device| device.times.worked).max().unwrap_or_default()
     }
 
-    /// Returns the first stage of the model copy of job copy `j` that did its work last: the one of device `last` if several
-    /// did.
+    /// Returns the slowest model copy of job copy `j`, given by its first stage: the model copy with the device that finished its
+    /// own work last. If several devices finished at the same time, device `last` decides.
     fn slowest_chain(&self, j: JobId, last: DeviceId) -> DeviceId {
         let all = self.devices[self.jobs[j].parts.devices].iter().zip(self.jobs[j].parts.devices);
         let in_use = all.filter(|(device, _)| device.state != State::Off);

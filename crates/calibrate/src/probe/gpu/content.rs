@@ -22,7 +22,7 @@ pub(super) fn lay(content: &[impl AsRef<[u8]>], to: &mut [u8]) {
         filled += fits;
     }
     while filled > 0 && filled < to.len() {
-        // What is there is repeated as a whole, so its length stays a multiple of the content's.
+        // Copies all bytes filled so far, so that the filled length stays a multiple of the content's length until the last copy.
         let more = filled.min(to.len() - filled);
         to.copy_within(..more, filled);
         filled += more;
