@@ -35,6 +35,12 @@ fn decoding_and_training_share_the_gpu() {
     let outcome = simulate(&of("threads = 1, gpu = { decode = \"1 ms\" }", &[]));
     let gpu = outcome.resources.iter().find(|of| of.name == "node.gpu").expect("a resource");
     assert!(gpu.utilisation > 0.99, "{gpu:?}");
+    // Two learners that occupy next to nothing leave the whole GPU to the decoding of their two batches.
+    let learners = [
+        ("job.parallel.data.learners", "2"),
+        ("job.model.occupancy", "{ half = \"4000 samples\" }"),
+    ];
+    near(step("threads = 1, gpu = { decode = \"8 ms\" }", &learners), 64e-3);
     // Two model copies on two GPUs: each GPU decodes every other batch.
     let both = [("job.parallel.data.copies_per_node", "2")];
     near(step("threads = 1, gpu = { decode = \"1 ms\" }", &both), 14e-3);

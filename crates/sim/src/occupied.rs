@@ -72,12 +72,13 @@ impl Occupied {
 
     fn pass(&mut self, now: Time) {
         let since = self.since.replace(now).unwrap_or(now);
-        let all = self.sorts.iter().chain([&self.loader]);
-        let sum: f64 = all.map(|(part, number)| part * f64::from(*number)).sum();
-        let used = match self.mutual {
+        let part = |(part, number): &(f64, u32)| part * f64::from(*number);
+        let sum: f64 = self.sorts.iter().map(part).sum();
+        let learners = match self.mutual {
             Some(one) if sum > one => sum / (1.0 + sum - one),
-            _ => sum.min(1.0),
+            _ => sum,
         };
+        let used = (learners + part(&self.loader)).min(1.0);
         self.seconds.add(used, now.since(since).seconds());
     }
 

@@ -233,10 +233,14 @@ impl Builder<'_> {
     fn one_gpu(&mut self, job: &Job) -> Gpu {
         let whole = [Kernels { share: 1.0, occupancy: 1.0, sharing: Sharing::UntilFull }];
         let kernels = if job.kernels.is_empty() { &whole[..] } else { &job.kernels[..] };
-        let link = self.env.network.link(gpu_capacity(kernels, job.learners.most));
+        let link = self.env.network.link(Capacity::Fixed(1.0));
         self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
+        // Learners that slow each other down share a link of their own too, so that kernels of the loader do not count as learners.
+        let mutual = mutual_capacity(kernels, job.learners.most);
+        let own = mutual.map(|capacity| self.env.network.link(capacity));
+        let route: Vec<LinkId> = own.into_iter().chain([link]).collect();
         let mut sort = |of: &Kernels| {
-            let group = self.group(&[link], of.occupancy);
+            let group = self.group(&route, of.occupancy);
             Sort { share: of.share, occupancy: of.occupancy, group }
         };
         let steps = kernels.iter().map(&mut sort).collect();
@@ -287,14 +291,10 @@ fn first_free(taken: Vec<Taken>, number: u64, all: u64) -> u64 {
     if free + number <= all { free } else { sum % all }
 }
 
-/// Returns the part of a GPU that up to `learners` learners can use together, by their number. Learners that slow each other down
-/// before the GPU is full leave a part of it idle.
-fn gpu_capacity(kernels: &[Kernels], learners: u32) -> Capacity {
-    match kernels {
-        [Kernels { occupancy, sharing: Sharing::Mutual, .. }] if learners > 1 => {
-            let used = |n: u32| occupancy * Sharing::Mutual.gain(f64::from(n), *occupancy);
-            Capacity::ByFlows((1..=learners).map(used).collect())
-        }
-        _ => Capacity::Fixed(1.0),
-    }
+/// Returns the part of a GPU that up to `learners` learners can use together, by their number, if they slow each other down before
+/// the GPU is full; `None` otherwise.
+fn mutual_capacity(kernels: &[Kernels], learners: u32) -> Option<Capacity> {
+    let [Kernels { occupancy, sharing: Sharing::Mutual, .. }] = kernels else { return None };
+    let used = |n: u32| occupancy * Sharing::Mutual.gain(f64::from(n), *occupancy);
+    (learners > 1).then(|| Capacity::ByFlows((1..=learners).map(used).collect()))
 }
