@@ -57,7 +57,7 @@ fn conclusion(speed: &Change) -> String {
     match speed.difference {
         Difference::Real => format!("{faster}, which is beyond chance: {figures}."),
         Difference::Chance => format!(
-            "`{job}` is not faster in one of the reports beyond chance: {figures}, and the 95 % intervals overlap."
+            "Neither report is faster for `{job}` beyond chance: {figures}, and the 95 % intervals overlap."
         ),
         Difference::Unknown => format!(
             "{faster}: {figures}. Whether that is beyond chance is not known: a figure has no 95 % interval."

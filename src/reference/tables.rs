@@ -211,7 +211,7 @@ impl<'s> Walk<'s> {
                 (None, true) if !self.all.tables.iter().any(|of| of.path == path) => {
                     self.node(target, path);
                 }
-                (Some(_) | None, _) => {}
+                _ => {}
             }
             return;
         }

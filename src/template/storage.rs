@@ -58,8 +58,8 @@ pub(super) fn storage(name: &str) -> &'static str {
     }
 }
 
-/// Returns the name of the storage that checkpoints are written to, and the commented table of this storage if it is not the one
-/// with this main name, of which the writes are not known.
+/// Returns the main name of the storage to which checkpoints are written, and the commented table of this storage. Checkpoints go to
+/// the storage of the data (`name`), without a table, unless the scenario does not say how fast that is written to.
 pub(super) fn of_checkpoints(name: &str) -> (&str, &'static str) {
     match name {
         "hdd" | "measured" => (

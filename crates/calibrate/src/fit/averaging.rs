@@ -49,7 +49,7 @@ pub(super) fn latency(samples: &[&Sample], draws: usize) -> Option<Fit> {
         found.unidentified = Some("too small to measure".to_owned());
     }
     fit.residual = rounded(errors(1.0));
-    keep(&mut cells, &pairs);
+    cells.keep(|index| pairs.iter().any(|pair| [pair.cells.0, pair.cells.1].contains(&index)));
     fit.samples = cells.count() as u64;
     let ends = |(index, name): (usize, &str)| Some((name.to_owned(), cells.range(index)?));
     fit.range = [(0, "batch"), (1, "learners")].into_iter().filter_map(ends).collect();
@@ -84,12 +84,4 @@ fn pairs(cells: &[Cell]) -> Vec<Pair> {
 /// Returns the median time of an averaging over all pairs, at least 0 [s].
 fn middle(pairs: &[Pair], means: &[f64]) -> f64 {
     median(&mut pairs.iter().map(|pair| pair.latency(means)).collect::<Vec<_>>()).max(0.0)
-}
-
-/// Removes cells that belong to no pair.
-fn keep(cells: &mut Cells, pairs: &[Pair]) {
-    let mut index = 0..;
-    let used =
-        |index: usize| pairs.iter().any(|pair| [pair.cells.0, pair.cells.1].contains(&index));
-    cells.cells.retain(|_| index.next().is_some_and(used));
 }

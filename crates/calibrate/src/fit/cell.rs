@@ -66,6 +66,12 @@ impl Cell {
 }
 
 impl Cells {
+    /// Keeps only the cells whose index `used` accepts.
+    pub(super) fn keep(&mut self, used: impl Fn(usize) -> bool) {
+        let mut index = 0..;
+        self.cells.retain(|_| index.next().is_some_and(&used));
+    }
+
     /// Groups observations into cells; leaves out observations with invalid values or settings.
     pub(super) fn new(observations: Vec<Observation>) -> Cells {
         let usable = |x: &f64| *x == 0.0 || SETTINGS.contains(x);

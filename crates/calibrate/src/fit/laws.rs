@@ -76,6 +76,9 @@ fn draw_line_from_floor(fit: &mut Fit, cells: &Cells) {
         if slope > 0.0 && fixed > 0.0 { [fixed, floor, slope] } else { [0.0, floor, per_sample] }
     };
     let centre = line(NAMES.map(|name| named(name).map_or(0.0, |of| of.value)));
+    if centre[0] == 0.0 {
+        return;
+    }
     for (name, value) in NAMES.into_iter().zip(centre) {
         if let Some(parameter) = fit.parameters.get_mut(name).filter(|_| name != "floor") {
             parameter.value = super::estimate::rounded(value);

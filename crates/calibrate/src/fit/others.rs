@@ -53,8 +53,7 @@ pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit
     let all = bootstrap::draws(&cells, 0.0, &centre, draws, freedom, speeds);
     let names: Vec<String> = pairs.keys().map(|threads| format!("speed_{threads}")).collect();
     let mut fit = plain(&names, "1", &centre, &all);
-    let mut index = 0..;
-    cells.cells.retain(|_| index.next().is_some_and(used));
+    cells.keep(used);
     fit.samples = cells.count() as u64;
     fit.residual = rounded(spread(&cells));
     fit.range = BTreeMap::from_iter(cells.range(3).map(|range| ("threads".to_owned(), range)));

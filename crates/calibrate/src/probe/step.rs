@@ -227,7 +227,9 @@ impl Probe for StepProbe {
                         context.go_on()?;
                         notes.push(device::check(&board, precision, context.seed)?);
                     }
-                    for settings in &self.settings {
+                    let on_this =
+                        |of: &&StepSettings| of.device.0.contains(&DeviceName::Cuda(number));
+                    for settings in self.settings.iter().filter(on_this) {
                         let cells = settings.on_gpu(number);
                         self.large.extend(device::too_large(&board, cells)?);
                     }

@@ -78,7 +78,7 @@ pub(crate) struct OfModel {
     pub(crate) precision: Precision,
     /// Time of a step [s].
     pub(crate) step: f64,
-    /// Time that an averaging of such models takes on a GPU besides moving bytes, by the profile; 0 if unknown [s].
+    /// Time that an averaging adds to a step of each learner, by the profile, moving bytes included; 0 if unknown [s].
     pub(crate) averaging: f64,
     /// Latencies of the cluster's links.
     pub(crate) latencies: Latencies,

@@ -3,10 +3,10 @@
 //! The networks of [`forebay_networks`] are compiled to a list of calls. `program` defines the list; `compile`,
 //! `forward` and `backward` make it; `kernels` has our own kernels (in the folder `kernels` of the crate).
 //! `numerics` and `whole` check any device that executes the calls: they compare its results with the results
-//! of the cores, by operator and by network. `content` lays out a batch for its copy to a GPU. All these modules need no GPU and are tested without one. The
-//! modules that need a GPU are behind the feature `cuda`: `call`, the only module with unsafe code, `trainer`,
-//! `averaged`, `lanes` and `learner`. `libraries` and `survey` report which libraries and GPUs the machine has and what is
-//! missing.
+//! of the cores, by operator and by network. `content` lays out a batch for its copy to a GPU. `turns` submits the
+//! steps of several learners in turn. All these modules need no GPU and are tested without one. The modules that need
+//! a GPU are behind the feature `cuda`: `call`, the only module with unsafe code, `trainer`, `averaged`, `lanes` and
+//! `learner`. `libraries` and `survey` report which libraries and GPUs the machine has and what is missing.
 #![cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "nothing can carry calls out"))]
 
 #[cfg(not(feature = "cuda"))]
