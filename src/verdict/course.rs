@@ -32,6 +32,7 @@ const ROUGH: f64 = 0.05;
 pub(super) struct Course<'o> {
     described: &'o Job,
     copies: Vec<&'o JobOutcome>,
+    cycle: usize,
 }
 
 /// The long-run step time of a job, estimated from a range of steps.
@@ -51,7 +52,8 @@ impl<'o> Course<'o> {
     /// Returns the copies of job number `job` in a run; `None` if one of them has no step.
     pub(super) fn new(described: &'o Job, job: usize, outcome: &'o Outcome) -> Option<Course<'o>> {
         let copies: Vec<_> = outcome.jobs.iter().filter(|copy| copy.job == job).collect();
-        let course = Course { described, copies };
+        let cycle = copies.iter().map(|copy| cycle(described, copy)).max().unwrap_or(1).max(1);
+        let course = Course { described, copies, cycle };
         (course.steps() > 0).then_some(course)
     }
 
@@ -63,20 +65,7 @@ impl<'o> Course<'o> {
     /// Returns the length of a cycle [steps]: the time in which each worker makes one item. Buffers fill and drain in such
     /// cycles.
     pub(super) fn cycle(&self) -> usize {
-        let of = |copy: &&JobOutcome| {
-            let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1);
-            (self.cycle_samples(copy) / taken as f64).ceil() as usize
-        };
-        self.copies.iter().map(of).max().unwrap_or(1).max(1)
-    }
-
-    /// Returns the number of samples that all workers of a copy make in a cycle.
-    fn cycle_samples(&self, copy: &JobOutcome) -> f64 {
-        let unit = match self.described.loader.stages.first().map(|stage| stage.unit) {
-            Some(Unit::Batch) => self.described.batch,
-            Some(Unit::Sample) | None => 1,
-        };
-        (copy.queue.workers.max(1) * unit) as f64
+        self.cycle
     }
 
     /// Returns the number of steps until all copies have read a data set of `samples` samples once. A copy that never reads all
@@ -97,7 +86,7 @@ impl<'o> Course<'o> {
     pub(super) fn end_of_input(&self) -> usize {
         let of = |copy: &&JobOutcome| {
             let last = copy.steps.last().map_or(0, |step| step.queue.enqueued);
-            let cycle = self.cycle_samples(copy) as u64;
+            let cycle = cycle_samples(self.described, copy) as u64;
             copy.steps.partition_point(|step| step.queue.enqueued + cycle < last)
         };
         self.copies.iter().map(of).min().unwrap_or(0)
@@ -119,10 +108,34 @@ impl<'o> Course<'o> {
     /// Returns the time of each step in a range, averaged over copies [s].
     pub(super) fn step_times(&self, stretch: Range<usize>) -> Vec<f64> {
         let one = |step: usize| {
-            let of = |copy: &&JobOutcome| Some(copy.steps.get(step)?.end - end_before(copy, step));
-            mean(&self.copies.iter().filter_map(of).collect::<Vec<_>>()).unwrap_or(0.0)
+            let have = self.copies.iter().filter(|copy| step < copy.steps.len());
+            let add = |(sum, number): (f64, f64), copy: &&JobOutcome| {
+                (sum + copy.steps[step].end - end_before(copy, step), number + 1.0)
+            };
+            let (sum, number) = have.fold((0.0, 0.0), add);
+            if number > 0.0 { sum / number } else { 0.0 }
         };
         stretch.map(one).collect()
+    }
+
+    /// Returns the smallest number of steps from `stretch.start` on in which the job waits for at least the share `part` of the
+    /// time that it waits in the same number of average steps of the range.
+    pub(super) fn steps_until_waits(&self, stretch: Range<usize>, part: f64) -> usize {
+        let compute = |step: usize| {
+            let of = |copy: &&JobOutcome| copy.steps.get(step).map(|step| step.compute);
+            self.copies.iter().filter_map(of).sum::<f64>() / self.copies.len() as f64
+        };
+        let times = self.step_times(stretch.clone());
+        let waits = times.iter().zip(stretch).map(|(time, step)| (time - compute(step)).max(0.0));
+        let sums: Vec<f64> = waits
+            .scan(0.0, |sum, wait| {
+                *sum += wait;
+                Some(*sum)
+            })
+            .collect();
+        let usual = sums.last().map_or(0.0, |sum| part * sum / sums.len() as f64);
+        let waited = |(at, sum): (usize, &f64)| *sum >= usual * (at + 1) as f64;
+        sums.iter().enumerate().position(waited).map_or(0, |at| at + 1)
     }
 
     /// Returns the mean step times of equal parts of a range; each part is at least a cycle long if the range is.
@@ -193,7 +206,8 @@ impl<'o> Course<'o> {
     /// Returns the rate at which workers fill the buffer while they are not blocked, over whole cycles [samples/s].
     fn filled(&self, copy: &JobOutcome, stretch: Range<usize>) -> Option<f64> {
         let steps = copy.steps.get(stretch)?;
-        let (cycle, workers) = (self.cycle_samples(copy), copy.queue.workers.max(1) as f64);
+        let (cycle, workers) =
+            (cycle_samples(self.described, copy), copy.queue.workers.max(1) as f64);
         let last = steps.last()?.queue.enqueued as f64;
         let (mut samples, mut seconds) = (0.0, 0.0);
         let first = steps.first()?.queue.enqueued as f64;
@@ -217,6 +231,21 @@ impl<'o> Course<'o> {
         }
         (samples > 0.0 && seconds > 0.0).then(|| samples / seconds)
     }
+}
+
+/// Returns the length of a copy's cycle [steps].
+fn cycle(described: &Job, copy: &JobOutcome) -> usize {
+    let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1);
+    (cycle_samples(described, copy) / taken as f64).ceil() as usize
+}
+
+/// Returns the number of samples that all workers of a copy make in a cycle.
+fn cycle_samples(described: &Job, copy: &JobOutcome) -> f64 {
+    let unit = match described.loader.stages.first().map(|stage| stage.unit) {
+        Some(Unit::Batch) => described.batch,
+        Some(Unit::Sample) | None => 1,
+    };
+    (copy.queue.workers.max(1) * unit) as f64
 }
 
 fn end_before(copy: &JobOutcome, step: usize) -> f64 {

@@ -30,6 +30,9 @@ const FEWEST_FOR_SLOPE: usize = 6;
 /// Largest difference between the mean of the compared steps and the long-run step time that is attributed to chance [half-widths
 /// of the mean's confidence interval].
 const CHANCE: f64 = 2.0;
+/// A short run must be so long that the base run waits in its steps for at least this share of the time for which it waits in as
+/// many average steps.
+const FEWEST_WAITS: f64 = 0.5;
 /// Number of cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
 const FILLING: usize = 2;
 
@@ -56,28 +59,49 @@ pub(super) struct Reference<'a> {
     pub(super) subject: Subject<'a>,
     base: &'a Outcome,
     course: Course<'a>,
-    /// Index of the first step that counts.
-    first: usize,
+    /// Indices of the steps that count.
+    counted: Range<usize>,
+    /// The long-run step time that the steps show.
+    long: Option<LongRate>,
+    /// Interval of the step time [s] and the mean step time, over the steps that count; `None` if these are too few.
+    spread: Option<([f64; 2], f64)>,
+    /// Number of first steps that a short run must make at least to wait at all. It is large if the waits begin late, such as
+    /// with a fault of the storage.
+    until_waits: usize,
 }
 
 impl<'a> Reference<'a> {
     /// Returns the base run of a job; `None` if the job has no step in it.
     pub(super) fn new(subject: Subject<'a>, base: &'a Outcome) -> Option<Reference<'a>> {
         let course = Course::new(&subject.scenario.jobs[subject.job], subject.job, base)?;
-        let reference = Reference { subject, base, course, first: 0 };
-        Some(Reference { first: reference.first_that_counts(), ..reference })
+        let (counted, long, spread, until_waits) = (0..course.steps(), None, None, 0);
+        let mut reference = Reference { subject, base, course, counted, long, spread, until_waits };
+        let last = reference.last_that_counts();
+        reference.counted.end = last;
+        reference.counted.start = reference.first_that_counts();
+        let (counted, cycle) = (reference.counted.clone(), reference.course.cycle());
+        let course = &reference.course;
+        let long = course.long_rate(reference.input_from(), whole(counted.clone(), cycle));
+        let batches = course.batches(counted.clone(), cycle);
+        let spread = t_interval(&batches).filter(|_| batches.len() >= FEWEST_PAIRS);
+        let waits = long.as_ref().is_some_and(|long| 1.0 - long.computing > TELLING);
+        let until_waits = match waits {
+            true => counted.start + course.steps_until_waits(counted, FEWEST_WAITS),
+            false => 0,
+        };
+        (reference.spread, reference.long) = (spread.zip(mean(&batches)), long);
+        Some(Reference { until_waits, ..reference })
     }
 
     /// Returns the long-run step time that the base run shows.
     pub(super) fn long_rate(&self) -> Option<LongRate> {
-        let stretch = self.first..self.last();
-        self.course.long_rate(self.input_from(), whole(stretch, self.course.cycle()))
+        self.long.clone()
     }
 
     /// Returns the index of the first step that counts. From this step on, caches are warm, buffers are filled, and step times
     /// are stationary.
     fn first_that_counts(&self) -> usize {
-        let last = self.last();
+        let last = self.counted.end;
         if self.outlasts_first_epoch() {
             let samples = self.subject.scenario.samples_of_epoch(self.described());
             return self.course.first_epoch(samples);
@@ -90,17 +114,17 @@ impl<'a> Reference<'a> {
 
     /// Returns the index of the first step from which the rate of filling buffers is measured.
     fn input_from(&self) -> usize {
-        if self.outlasts_first_epoch() { self.first } else { 0 }
+        if self.outlasts_first_epoch() { self.counted.start } else { 0 }
     }
 
     /// Returns whether the run goes on after a first epoch that differs from later ones because caches are cold.
     pub(super) fn outlasts_first_epoch(&self) -> bool {
         let samples = self.subject.scenario.samples_of_epoch(self.described());
-        self.keeps() && self.course.first_epoch(samples) + FEWEST <= self.last()
+        self.keeps() && self.course.first_epoch(samples) + FEWEST <= self.counted.end
     }
 
     /// Returns the end (exclusive) of the range of steps that count.
-    fn last(&self) -> usize {
+    fn last_that_counts(&self) -> usize {
         let (steps, input) =
             (self.together().unwrap_or(self.course.steps()), self.course.end_of_input());
         match self.stop_of_job() {
@@ -149,9 +173,9 @@ impl<'a> Reference<'a> {
     /// Returns how long the job should run alone to show what each sample loads [s], and the minimum number of steps. In this
     /// time, the base run has made at least as many steps, and as many as it has in all if caches make epochs differ.
     pub(super) fn time_alone(&self) -> (f64, usize) {
-        let (cycle, last) = (self.course.cycle(), self.last());
+        let (cycle, last) = (self.course.cycle(), self.counted.end);
         let least = self.fewest(cycle);
-        let enough = (self.first + ENOUGH[0].max(CYCLES * cycle)).max(least);
+        let enough = (self.counted.start + ENOUGH[0].max(CYCLES * cycle)).max(least);
         let (steps, least) = match self.outlasts_first_epoch() {
             true => (last, last),
             false => (enough.min(last), least.min(last)),
@@ -162,7 +186,7 @@ impl<'a> Reference<'a> {
     /// Returns the number of steps in which `number` failures (or checkpoints) are expected, if the base run has `of` of them in
     /// all; at most all steps of the base run.
     pub(super) fn steps_with(&self, number: u64, of: u64) -> usize {
-        let last = self.last();
+        let last = self.counted.end;
         let steps = (self.course.steps() as f64 * (number as f64 + 0.5) / of.max(1) as f64).ceil();
         (steps as usize).min(last)
     }
@@ -199,9 +223,9 @@ impl<'a> Reference<'a> {
         cycle: usize,
         rare: Option<usize>,
     ) -> Option<usize> {
-        let (first, last) = (self.first, self.last());
+        let (first, last) = (self.counted.start, self.counted.end);
         let enough = first + (CYCLES * cycle).max(self.telling());
-        let wanted = if rare.is_some() { last } else { last.min(enough) };
+        let wanted = if rare.is_some() { last } else { last.min(enough.max(self.until_waits)) };
         let least = self.fewest(cycle).max(rare.unwrap_or(0));
         // Binary search is possible, because longer runs take more events.
         let within = |budget: f64| {
@@ -219,19 +243,18 @@ impl<'a> Reference<'a> {
     /// Returns the minimum number of steps of a short run with cycles of `cycle` steps.
     pub(super) fn fewest(&self, cycle: usize) -> usize {
         let rounds = self.input_from() + ROUNDS * cycle + 1;
-        (self.first + cycle.max(FEWEST)).max(rounds).min(self.last())
+        (self.counted.start + cycle.max(FEWEST))
+            .max(rounds)
+            .max(self.until_waits)
+            .min(self.counted.end)
     }
 
     /// Returns the number of steps that reveals a difference of [`TELL_APART`], from the variation of the base run's steps.
     fn telling(&self) -> usize {
-        let stretch = self.first..self.last();
-        let batches = self.course.batches(stretch.clone(), self.course.cycle());
-        let wide =
-            t_interval(&batches).zip(mean(&batches)).filter(|_| batches.len() >= FEWEST_PAIRS);
-        let Some(([low, high], step)) = wide else { return ENOUGH[1] };
+        let Some(([low, high], step)) = self.spread else { return ENOUGH[1] };
         // Half-widths are inversely proportional to the root of the number of steps.
         let times = ((high - low) / 2.0 / step / TELL_APART).powi(2);
-        ((stretch.len() as f64 * times) as usize).clamp(ENOUGH[0], ENOUGH[1])
+        ((self.counted.len() as f64 * times) as usize).clamp(ENOUGH[0], ENOUGH[1])
     }
 
     /// Returns the length [steps of the base run] of a short run that compares `steps` steps.
@@ -273,13 +296,13 @@ impl<'a> Reference<'a> {
     /// faster than the average step, by chance or because caches hold their samples. `None` if too few steps were completed.
     fn effect(&self, then: &Course) -> Option<Effect> {
         // A batch mean covers whole cycles of both runs: more workers have longer cycles.
-        let (cycle, first) = (self.course.cycle().max(then.cycle()), self.first);
+        let (cycle, first) = (self.course.cycle().max(then.cycle()), self.counted.start);
         let end = then.steps();
-        if end < first + FEWEST.min(self.last() - first) {
+        if end < first + FEWEST.min(self.counted.end - first) {
             return None;
         }
         let after = then.long_rate(self.input_from(), whole(first..end, then.cycle()))?;
-        let both = whole(first..end.min(self.last()), cycle);
+        let both = whole(first..end.min(self.counted.end), cycle);
         let now = self.course.long_rate(self.input_from(), both.clone())?;
         let long = self.long_rate().unwrap_or_else(|| now.clone());
         let pairs = if after.draining || now.draining {
@@ -333,9 +356,7 @@ impl<'a> Reference<'a> {
 
     /// Returns the half-width of the interval of the base run's step time [s]; 0 if the run is too short for an interval.
     fn half_width(&self) -> f64 {
-        let batches = self.course.batches(self.first..self.last(), self.course.cycle());
-        let interval = t_interval(&batches).filter(|_| batches.len() >= FEWEST_PAIRS);
-        interval.map_or(0.0, |[low, high]| (high - low) / 2.0)
+        self.spread.map_or(0.0, |([low, high], _)| (high - low) / 2.0)
     }
 }
 

@@ -1,8 +1,11 @@
 //! Tests that each lever changes a scenario that has its limit, and names the limit, its key and its amounts.
 
 use super::all_lifted;
+use super::candidates::Subject;
 use super::lever::{Kind, Lever};
+use super::reference::Reference;
 use crate::scenario::{Scenario, ScenarioFile};
+use crate::{report, sim};
 use std::collections::BTreeSet;
 
 /// A scenario with all kinds of storage, two kinds of nodes, and a job that reads, copies, checkpoints and fails.
@@ -174,6 +177,40 @@ fn the_verdict_names_the_scenario_key_of_the_loader_preset_or_stage() {
                   buffer = \"20 samples\"";
     assert_eq!(key(stages, Kind::Workers), "job.DECODE.loader.stages.read.workers");
     assert_eq!(key(stages, Kind::Prefetch), "job.DECODE.loader.stages.read.buffer");
+}
+
+/// A job that waits only while its server is slow, from 2 s on.
+const LATE: &str = r#"
+name = "late"
+run = { duration = "6 s", replications = 1 }
+cluster = { nodes = 1, node = { cores = 8, gpus = 1, page_cache = "none" } }
+storage.s.file-server = { bandwidth = "1 GB/s" }
+dataset.d = { samples = 1000000, sample_size = "100 kB" }
+fault = [{ storage = "s", factor = 0.1, from = "2 s", until = "1 h" }]
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 20
+loader.pytorch = { workers = 4 }
+model.step = "10 ms"
+"#;
+
+#[test]
+fn short_runs_of_a_job_that_waits_late_reach_its_waits() {
+    // System: 200 MB/s are needed, and there are 1 GB/s for 2 s, which is 200 steps, and 100 MB/s for 4 s, which is 200 steps
+    // that wait for 10 ms each. Expectation: a short run has half of the average wait, 2.5 ms a step, so at least about 267
+    // steps; without the fault, a short run has few steps.
+    let fewest = |text: &str| {
+        let scenario = read(text);
+        let outcomes = [sim::run(&scenario, 0, &sim::Options::default())];
+        let report = report::summarise(&scenario, &outcomes, 0.0);
+        let subject = Subject { scenario: &scenario, report: &report, job: 0 };
+        Reference::new(subject, &outcomes[0]).expect("steps").fewest(4)
+    };
+    assert!((255..=285).contains(&fewest(LATE)), "{}", fewest(LATE));
+    let healthy = LATE.replace("factor = 0.1", "factor = 1.0");
+    assert!(fewest(&healthy) < 60, "{}", fewest(&healthy));
 }
 
 #[test]

@@ -31,6 +31,8 @@ const BEYOND: f64 = 0.1;
 const OTHERS: f64 = 0.15;
 /// Budget for runs of each job alone, all together, as a share of the events of one replication.
 const ALONE: f64 = 0.12;
+/// Minimum budget of the verdicts on other jobs, and of the runs of each job alone [events].
+const LEAST_OTHERS: u64 = 100_000;
 /// Maximum number of candidates among which the remaining budget is divided, so that the most promising ones get enough.
 const SHARERS: usize = 3;
 
@@ -63,13 +65,15 @@ enum Phase {
     Beyond,
     /// No lever has helped.
     LastResort,
+    /// No short run so far was long enough to say anything.
+    NothingShown,
 }
 
 /// Returns the budgets [events] for verdicts on other jobs, and for runs of jobs alone, after the first verdict has taken
 /// `spent`: all together they take at most as many events as one replication, or [`LAST_BUDGET`] if that took fewer.
 pub(super) fn further_budgets(one: u64, spent: u64) -> (u64, u64) {
     let left = one.max(LAST_BUDGET).saturating_sub(spent) / 2;
-    let share = |of: f64| ((one as f64 * of) as u64).max(LEAST_LAST_BUDGET).min(left);
+    let share = |of: f64| ((one as f64 * of) as u64).max(LEAST_OTHERS).min(left);
     (share(OTHERS), share(ALONE))
 }
 
@@ -86,8 +90,8 @@ pub(super) struct Budget {
     beyond: u64,
     /// Budget of all short runs if none has helped [events].
     last: u64,
-    /// Budget of all short runs [events] if `searching` was too small for even one short run: the events of one replication,
-    /// but at least [`LAST_BUDGET`].
+    /// Budget of the first short run of the last resort [events] if `searching` was too small for even one short run: the
+    /// events of one replication, but at least [`LAST_BUDGET`]. All of them together get half of it.
     whole: u64,
     /// Budget of all short runs together if one of them has helped [events].
     most: u64,
@@ -133,13 +137,10 @@ impl<'a> Trials<'a> {
         self.phase = Phase::Beyond;
     }
 
-    /// Raises the budget, because no lever has helped. If no short run so far was long enough to say anything, it becomes as large
-    /// as the events of the run itself.
+    /// Raises the budget, because no lever has helped. If no short run so far was long enough to say anything, the next one may
+    /// take as many events as the run itself.
     pub(super) fn spare_nothing(&mut self, nothing_shown: bool) {
-        if nothing_shown {
-            self.budget.last = self.budget.whole;
-        }
-        self.phase = Phase::LastResort;
+        self.phase = if nothing_shown { Phase::NothingShown } else { Phase::LastResort };
     }
 
     /// Returns the number of events that are left for short runs. The first short run may exceed the budget, so that there is at
@@ -147,9 +148,12 @@ impl<'a> Trials<'a> {
     pub(super) fn left(&self) -> u64 {
         match self.phase {
             Phase::Searching if self.spent == 0 => self.budget.first,
-            Phase::Searching | Phase::Found | Phase::Beyond | Phase::LastResort => {
-                self.share().saturating_sub(self.spent)
-            }
+            Phase::NothingShown if self.spent == 0 => self.budget.whole,
+            Phase::Searching
+            | Phase::Found
+            | Phase::Beyond
+            | Phase::LastResort
+            | Phase::NothingShown => self.share().saturating_sub(self.spent),
         }
     }
 
@@ -160,6 +164,7 @@ impl<'a> Trials<'a> {
             Phase::Found => self.budget.found,
             Phase::Beyond => self.budget.beyond,
             Phase::LastResort => self.budget.last,
+            Phase::NothingShown => self.budget.last.max(self.budget.whole / 2),
         }
     }
 

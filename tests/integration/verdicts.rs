@@ -185,8 +185,8 @@ fn verdict_trials_take_under_a_fifth_of_the_events_of_the_main_run() {
 
 #[test]
 fn untried_remedies_are_named_in_the_verdict() {
-    // System: the README's scenario. Expectation: the server's latency, for which a verdict on a run of this
-    // length has no events left, is named as not tried, and a longer run tries it.
+    // System: the README's scenario. Expectation: the server's latency, for which a verdict on a short run has no
+    // events left, is named as not tried, and a longer run tries it.
     let named = |run: &str| {
         let (_, verdict) =
             judged(&written(&MINE.replace("[cluster]", &format!("{run}[cluster]")), &[]));
@@ -198,7 +198,7 @@ fn untried_remedies_are_named_in_the_verdict() {
             verdict,
         )
     };
-    let (not_tried, tried, verdict) = named("");
+    let (not_tried, tried, verdict) = named("[run]\nsteps = 120\n");
     assert!(not_tried && !tried, "{verdict:?}");
     assert!(verdict.text.contains("not tried within the verdict's budget"), "{}", verdict.text);
     let (not_tried, tried, verdict) = named("[run]\nsteps = 4000\n");

@@ -63,8 +63,9 @@ pub struct Figure {
     pub mean: Option<f64>,
     /// 95 % confidence interval of the mean. Over several replications it is Student's interval. Of a single replication it is
     /// Student's interval over batch means: means over ten or more independent groups of consecutive steps; `None` if there are
-    /// fewer groups. The ends are from 0 to 1 for shares, and above 0 for times and rates. If stalls are rare, the interval is
-    /// widened to allow for stalls that the run was too short to show.
+    /// fewer groups. The ends are from 0 to 1 for shares, and above 0 for times and rates. If a single
+    /// replication has rare stalls, or several replications together less than two, the interval is widened to allow for stalls
+    /// that the run was too short to show.
     pub ci95: Option<[f64; 2]>,
     /// Median of the single observations, such as step times; `None` if the figure has no single observations.
     pub p50: Option<f64>,

@@ -13,6 +13,9 @@ const FEW: usize = 8;
 /// Number of events from which on the usual intervals are valid without widening.
 const MANY: usize = 30;
 
+/// Number of events from which on the interval over several replications is valid without widening.
+const SEEN: usize = 2;
+
 /// Rare stalls. Steps that were held up soon after each other count as one event: a stall leaves buffers empty, so that another
 /// one is likely to follow.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +70,13 @@ impl Rare {
     pub(super) fn most(&self) -> f64 {
         let [_, most] = rare_sum_interval(&vec![1.0; self.events], 1.0);
         (most / self.steps as f64).min(1.0)
+    }
+
+    /// Whether the usual interval of a run with this number of replications is too narrow. The differences between replications
+    /// show how much rare stalls vary as soon as [`SEEN`] are seen; batches of one replication do not, because most contain no
+    /// stall.
+    pub(super) fn needs_widening(&self, replications: usize) -> bool {
+        replications == 1 || self.events < SEEN
     }
 
     /// Returns the interval of a ratio with this mean, widened for rare stalls and at least as wide as `found`.

@@ -5,7 +5,8 @@ use super::rare::Rare;
 use super::window::{Window, ratio, share};
 use super::{Cause, JobOutcome, StallCause};
 use forebay_engine::stats::{
-    FEWEST_BATCHES, MOST_BATCHES, independent_values, mean, quantile, ratio_half_width, t_interval,
+    Batch, FEWEST_BATCHES, MOST_BATCHES, independent_values, mean, quantile, ratio_half_width,
+    t_interval,
 };
 use std::ops::Range;
 
@@ -139,8 +140,10 @@ impl Sample {
         };
         let found = relative.and_then(|half| kind.around(mean, half));
         let ci95 = match (found, &self.rare) {
-            (found, Some(rare)) => rare.widened(kind, mean, found),
-            (found, None) => found,
+            (found, Some(rare)) if rare.needs_widening(self.windows.len()) => {
+                rare.widened(kind, mean, found)
+            }
+            (found, _) => found,
         };
         Figure { mean: Some(mean), ci95, ..Figure::default() }
     }
@@ -165,11 +168,17 @@ impl Sample {
         let sum = |copies: &Vec<Window>| {
             let each = copies.iter().filter_map(of);
             let (a, b) = each.fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-            if kind == Ratio::Rate { (b, a) } else { (a, b) }
+            let (a, b) = if kind == Ratio::Rate { (b, a) } else { (a, b) };
+            Batch {
+                a,
+                b,
+                change: copies.iter().map(|window| window.started - window.dequeued).sum(),
+            }
         };
-        let pairs: Vec<(f64, f64)> = self.batches.iter().map(sum).collect();
-        let (a, b) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-        Some(relative_to(a / b, ratio_half_width(&pairs)?))
+        let batches: Vec<Batch> = self.batches.iter().map(sum).collect();
+        let total = |of: fn(&Batch) -> f64| batches.iter().map(of).sum::<f64>();
+        let mean = total(|batch| batch.a) / total(|batch| batch.b);
+        Some(relative_to(mean, ratio_half_width(&batches)?))
     }
 
     /// Returns the core figures of a job whose data set has `dataset` samples.

@@ -8,7 +8,7 @@ mod rare;
 mod warm_up;
 
 pub use batch_means::{
-    FEWEST_BATCHES, MOST_BATCHES, correlation_time, independent_values, ratio_half_width,
+    Batch, FEWEST_BATCHES, MOST_BATCHES, correlation_time, independent_values, ratio_half_width,
 };
 pub use interval::{mean, sd, student_975, t_interval};
 pub use log_histogram::LogHistogram;
