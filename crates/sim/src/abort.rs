@@ -97,7 +97,7 @@ impl Jobs {
         self.jobs[j].update.restart();
         self.communicators.abort(env, j, self.jobs[j].parts.communicators);
         self.jobs[j].spread.abort();
-        if let Some(servers) = &mut self.jobs[j].servers {
+        if let Some(servers) = self.servers_mut(j) {
             servers.abort();
             self.trace_servers(env, j);
         }

@@ -8,6 +8,7 @@ use forebay_report::{Cause, ParallelOutcome, StallCause};
 use forebay_scenario::Every;
 use std::collections::BTreeMap;
 
+use super::communication::Averages;
 use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
@@ -144,12 +145,6 @@ impl CheckpointRun {
 }
 
 impl JobRun {
-    /// Returns the number of steps of model copy `model` that a checkpoint would contain if it began now.
-    pub(super) fn saved_steps(&self, model: u32) -> u64 {
-        let averaged = self.averaging.as_ref().map(|averaging| averaging.averaged_steps());
-        averaged.unwrap_or_else(|| self.steps_of(model))
-    }
-
     /// Returns the number of complete steps of model copy `model`.
     pub(super) fn steps_of(&self, model: u32) -> u64 {
         let own = self.tally.own_steps().get(model as usize);
@@ -161,7 +156,7 @@ impl JobRun {
     /// averages instead.
     pub(super) fn has_state(&self) -> bool {
         let agreed = self.goes_beyond() || self.steps.completed().is_multiple_of(self.plan.period);
-        self.averaging.is_none() && agreed
+        self.parts.averages.is_empty() && agreed
     }
 
     /// Returns whether a model copy may take batches for later steps while other model copies have not completed the steps that
@@ -172,7 +167,7 @@ impl JobRun {
 
     /// Returns whether fresh samples are counted when a device takes them, instead of when their step is complete.
     pub(super) fn counts_taken(&self) -> bool {
-        self.plan.period == 1 && self.averaging.is_none() && !self.trains_apart()
+        !self.ranks_may_diverge()
     }
 }
 
@@ -188,8 +183,8 @@ impl Jobs {
     /// it.
     #[inline(never)]
     pub(super) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
+        let averaged = self.averages(j).map(Averages::averaged_steps);
         let job = &mut self.jobs[j];
-        let averaged = job.averaging.as_ref().map(|averaging| averaging.averaged_steps());
         let steps = averaged.unwrap_or(job.steps.completed());
         let Some(checkpoint) = job.recovery.as_mut().and_then(|r| r.checkpoint.as_mut()) else {
             return false;
@@ -229,7 +224,7 @@ impl Jobs {
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
         let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
         let (ahead, own, batch) = (self.ahead(j), self.own_steps(j), job.plan.batch);
-        let staleness = job.servers.as_ref().map(|servers| servers.books.staleness.clone());
+        let staleness = self.servers(j).map(|servers| servers.books.staleness.clone());
         let staleness = staleness.unwrap_or_default();
         let devices = &self.devices[job.parts.devices];
         let missing = devices.iter().map(|device| device.input.missing).collect();

@@ -59,7 +59,8 @@ impl Jobs {
             recovery.count(&mut outcome.samples);
             outcome.recovery = Some(recovery.books);
         }
-        outcome.sync = job.servers.take().map(|servers| servers.books);
+        let servers = self.communicators.servers_of_mut(job.parts.servers);
+        outcome.sync = servers.map(|servers| std::mem::take(&mut servers.books));
         outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
         outcome.queue.ages = ages.iter().collect();
         outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));

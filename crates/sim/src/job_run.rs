@@ -6,10 +6,10 @@ use forebay_engine::Time;
 use forebay_metrics::Steps;
 use forebay_model::law::StepLaw;
 use forebay_model::random::Sampler;
+use forebay_report::StallCause;
 use forebay_scenario::{BatchInterval, Goal};
 
-use super::averaging::AveragingRun;
-use super::communication::{CommunicatorRun, Pieces, ServerRun, UpdateRun};
+use super::communication::{Averages, CommunicatorRun, Pieces, ServerRun, UpdateRun};
 use super::core_steps::CpuThreads;
 use super::device::Device;
 use super::event::Delay;
@@ -35,12 +35,8 @@ pub(super) struct JobRun {
     pub(super) plan: Plan,
     /// The wait for gradients at the end of a step, and the update.
     pub(super) update: UpdateRun,
-    /// Averaging of the learners' models, if learners average their models.
-    pub(super) averaging: Option<Box<AveragingRun>>,
     /// The number of learners on each GPU, and the policy that chooses it.
     pub(super) learners: LearnersRun,
-    /// State of the exchange with parameter servers, if the job copy uses them.
-    pub(super) servers: Option<Box<ServerRun>>,
     /// Transfers between pipeline stages, and micro-batches. Empty if each model copy is one device that computes on whole batches.
     pub(super) spread: Spread,
     /// Failures, checkpoints and restarts, if they are simulated.
@@ -60,6 +56,10 @@ pub(super) struct Parts {
     pub(super) devices: Ids<Device>,
     /// The communicators between its ranks.
     pub(super) communicators: Ids<CommunicatorRun>,
+    /// The averages of its learners' models; empty if they do not average their models.
+    pub(super) averages: Ids<Averages>,
+    /// The exchange with its parameter servers; empty if it has none.
+    pub(super) servers: Ids<ServerRun>,
 }
 
 /// Settings that determine what the ranks of a job copy do. They stay the same during the run, except for the goal, which moves
@@ -90,6 +90,11 @@ pub(super) struct Plan {
     /// Number of steps from one exchange between model copies to the next; at an exchange all model copies are at the same
     /// step.
     pub(super) period: u64,
+    /// Whether fresh samples count when all model copies have completed their step, instead of when a device takes them: model copies
+    /// may be at different steps.
+    pub(super) counts_late: bool,
+    /// Cause of a model copy's wait for the permission to begin its next step.
+    pub(super) gate: StallCause,
 }
 
 /// Steps of a job copy that are in progress.
@@ -165,12 +170,12 @@ impl JobRun {
     /// Returns whether the job copy has a single device, and each wait of this device for a batch ends before anything else
     /// happens to the device.
     pub(super) fn waits_alone(&self) -> bool {
-        self.parts.devices.len() == 1 && !self.ranks_may_diverge() && self.averaging.is_none()
+        self.parts.devices.len() == 1 && !self.ranks_may_diverge()
     }
 
     /// Returns whether model copies can be at different steps.
     pub(super) fn ranks_may_diverge(&self) -> bool {
-        self.plan.period > 1 || self.trains_apart()
+        self.plan.counts_late || self.trains_apart()
     }
 
     /// Returns whether each model copy goes on by itself, whatever step the others are at.
@@ -182,7 +187,7 @@ impl JobRun {
     pub(super) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
         match &mut self.tally {
             Tally::Apart(apart) => apart.add_fresh(model, step, samples),
-            Tally::Together(_) if self.plan.period > 1 || self.averaging.is_some() => {
+            Tally::Together(_) if self.plan.counts_late => {
                 *self.open.fresh.entry(step).or_default() += samples;
             }
             Tally::Together(_) => self.steps.add_fresh(samples),

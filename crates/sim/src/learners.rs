@@ -5,7 +5,7 @@ use forebay_engine::Time;
 use forebay_report::{LearnersOutcome, LearnersTried};
 use forebay_scenario::{Learners, Tuning};
 
-use super::device::State;
+use super::device::{Position, State};
 use super::env::Env;
 use super::index::JobId;
 use super::jobs::Jobs;
@@ -99,9 +99,11 @@ impl Jobs {
         if done {
             run.tuning = None;
         }
-        match &job.averaging {
-            _ if next == run.number => {}
-            Some(averaging) => run.held_at = averaging.rest_after(completed),
+        if next == job.learners.number {
+            return;
+        }
+        match self.averages(j).map(|averages| averages.rest_after(completed)) {
+            Some(rest) => self.jobs[j].learners.held_at = rest,
             None => self.change_learners(env, j),
         }
     }
@@ -110,7 +112,7 @@ impl Jobs {
     /// then lets the learners go on.
     pub(super) fn resume_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &self.jobs[j];
-        let averages = job.averaging.as_ref();
+        let averages = self.averages(j);
         let still = averages.is_some_and(|of| of.rests_at(job.learners.held_at));
         if job.finished || !still {
             return;
@@ -143,7 +145,7 @@ impl Jobs {
             if goes && !stands {
                 (device.state, device.next, device.since) = (State::Idle, completed, env.now);
             } else if !goes && stands {
-                device.state = State::Off;
+                (device.state, device.op) = (State::Off, Position::default());
                 self.trace_device(env, d, "away");
             }
         }

@@ -31,13 +31,13 @@
 //!   `stages`: hand-over between stages, order, blocking; `requests`: loaders that make batches on request; `tuned`: number of
 //!   active workers; `polling`: loaders that poll; `kernels`: kernels of loaders on GPUs; `prefetch`: prefetching from the
 //!   host's memory,
-//! - `communication`: collectives of model copies, and parameter servers, on the same network,
+//! - `communication`: collectives of model copies, averages of models, and parameter servers, on the same network,
 //! - `jobs`: the owner of all job copies; `job_run`: one job copy; `program`: what each rank does in a step, op by op, and the
 //!   interpreter of all programs; `trainer`: begin and end of steps; `tally`: which steps are complete, with `barrier`; `device`:
 //!   accelerators; `batches`: hand-over of batches from loaders to devices; `load`: their copies to devices; `core_steps`:
 //!   steps on the node's cores; `launch`: host-side work of trainers; `waits`: stalls of devices other than for batches; `gpus`:
 //!   GPUs shared by several devices and loaders; `occupied`: their occupancy; `buffers`: buffers that learners share; `learners`:
-//!   number of learners on each GPU; `averaging`: averaging of their models; `recovery`: failures and restarts; `abort`: the end of
+//!   number of learners on each GPU; `recovery`: failures and restarts; `abort`: the end of
 //!   everything in progress; `checkpoint`: checkpoints; `lineage`: which samples were trained on; `workflow`: jobs that begin when
 //!   others have ended,
 //! - `staging`, `background`, `fault`: the owners of these names; `resource`: shared resources in reports, with `energy`;
@@ -112,7 +112,6 @@
 //! ```
 
 mod abort;
-mod averaging;
 mod background;
 mod barrier;
 mod batches;

@@ -13,8 +13,8 @@ pub(super) enum Notice {
     CoreFree(Waiting),
     /// A collective of a communicator is over; `last` says whether it was the last one of the step.
     CollectiveOver { communicator: CommunicatorId, last: bool },
-    /// A device may begin its next step.
-    GoOn(DeviceId),
+    /// The current op of a device is over.
+    OpOver(DeviceId),
     /// A job copy starts with copying its data sets to its nodes; these stagings have to begin.
     Stage(Ids<Staging>),
     /// A node of a job copy has all data that are copied to it.

@@ -156,8 +156,7 @@ impl RecoveryRun {
 }
 
 impl JobRun {
-    /// Sets the job copy's steps, exchanges with servers, averages and bytes sent back to its last checkpoint, after a failure
-    /// at `failed`.
+    /// Sets the job copy's steps and bytes sent back to its last checkpoint, after a failure at `failed`.
     fn go_back(&mut self, failed: Time) {
         let Some(recovery) = &mut self.recovery else { return };
         self.steps.roll_back(recovery.saved.steps, self.start);
@@ -166,12 +165,6 @@ impl JobRun {
         recovery.lose(failed, self.steps.last_end());
         let saved = &recovery.saved;
         self.tally.restart(&saved.own);
-        if let Some(servers) = &mut self.servers {
-            servers.restart(&saved.own, saved.staleness.clone());
-        }
-        if let Some(averaging) = &mut self.averaging {
-            averaging.restart(saved.steps);
-        }
         self.spread.books = saved.sent;
     }
 }
@@ -343,9 +336,8 @@ impl Jobs {
     fn roll_back(&mut self, now: Time, j: JobId, since: Time) {
         let job = &mut self.jobs[j];
         job.go_back(since);
-        // The saved state includes what the ranks had sent by then.
-        self.communicators.forget_sent(job.parts.communicators);
         let Some(recovery) = &mut job.recovery else { return };
+        self.communicators.go_back(job.parts, &recovery.saved);
         let saved = &recovery.saved;
         for (d, index) in job.parts.devices.iter().zip(0..) {
             let device = &mut self.devices[d];
@@ -380,8 +372,8 @@ impl Jobs {
             let down = failures.and_then(|of| of.down);
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
             job.go_back(since);
-            self.communicators.forget_sent(job.parts.communicators);
             let Some(recovery) = &mut job.recovery else { continue };
+            self.communicators.go_back(job.parts, &recovery.saved);
             for (l, saved) in job.parts.loaders.iter().zip(&recovery.saved.trained) {
                 let lineage = self.loaders[l].lineage.iter_mut();
                 lineage.for_each(|lineage| lineage.restart(saved, saved.samples.clone()));

@@ -158,22 +158,31 @@ impl Jobs {
         let step = self.leave_step(env, d);
         let device = &mut self.devices[d];
         let (j, model) = (device.job, device.model);
-        let averages = self.jobs[j].averaging.as_ref().is_some_and(|of| of.is_due(step + 1));
-        if averages {
-            device.state = State::Averaging;
-        }
         self.trace_device(env, d, "waiting");
-        let last = match &mut self.jobs[j].tally {
-            Tally::Together(barrier) => barrier.arrive(step),
-            Tally::Apart(_) => false,
-        };
-        if last {
+        if self.arrive(j, step) {
             self.complete_step(env, j, d);
         } else if !self.jobs[j].trains_apart() || !self.end_own_step(env, j, model, step) {
             self.try_start(env, d);
         }
-        if averages {
-            self.average(env, d);
+    }
+
+    /// Counts the step of device `d`, which has finished it and stays in it.
+    pub(super) fn count_step(&mut self, env: &mut Env, d: DeviceId) {
+        self.leave_input(d);
+        let device = &mut self.devices[d];
+        (device.state, device.since) = (State::Idle, env.now);
+        let (j, step) = (device.job, device.next);
+        if self.arrive(j, step) {
+            self.complete_step(env, j, d);
+        }
+    }
+
+    /// Records that one more device of job copy `j` has finished `step`; returns whether all devices have, if they count steps
+    /// together.
+    fn arrive(&mut self, j: JobId, step: u64) -> bool {
+        match &mut self.jobs[j].tally {
+            Tally::Together(barrier) => barrier.arrive(step),
+            Tally::Apart(_) => false,
         }
     }
 
@@ -181,12 +190,11 @@ impl Jobs {
     fn complete_step(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let job = &self.jobs[j];
         let done = job.steps.completed() + 1;
+        let reduces = done.is_multiple_of(job.update.every);
         if job.meets_after(done) {
             self.account_for_ends(env, j, last);
         }
-        let over =
-            self.jobs[j].averaging.is_some() || !done.is_multiple_of(self.jobs[j].plan.period);
-        if over || !self.awaits_gradients(env, j) {
+        if !reduces || !self.awaits_gradients(env, j) {
             self.end_of_step(env, j);
         }
     }

@@ -45,9 +45,8 @@ impl Jobs {
     /// model copy that held it up, and communication.
     fn wait_for_parameters(&self, d: DeviceId, from: Time, to: Time) -> Vec<Segment> {
         let Device { job, model, .. } = self.devices[d];
-        let job = &self.jobs[job];
         let mut pieces = Vec::new();
-        let servers = job.servers.as_ref();
+        let servers = self.servers(job);
         let held = servers.map_or([None; 2], |of| of.held(to, of.worker_of(model)));
         let mut start = from;
         for Held { by, began, until } in held.into_iter().flatten().filter(|held| held.by != d) {
@@ -99,10 +98,7 @@ impl Jobs {
     pub(super) fn end_gate_wait(&mut self, now: Time, d: DeviceId) {
         let device = &mut self.devices[d];
         let job = &mut self.jobs[device.job];
-        let cause = match job.averaging {
-            None => StallCause::own(Cause::Bubble),
-            Some(_) => StallCause::peer(Cause::Compute),
-        };
+        let cause = job.plan.gate;
         job.steps.add_stall(Segment { start: device.since, end: now, cause });
         device.since = now;
     }
@@ -118,7 +114,7 @@ impl Jobs {
     /// Accounts for the activities of the devices of job copy `j` up to `end`, if pipeline stages overlap or model copies are
     /// at different steps.
     pub(super) fn close_until(&mut self, j: JobId, end: Time) {
-        let loose = self.jobs[j].ranks_may_diverge() || self.jobs[j].averaging.is_some();
+        let loose = self.jobs[j].ranks_may_diverge();
         if self.jobs[j].plan.window == 1 && !loose {
             return;
         }

@@ -220,7 +220,7 @@ impl World<'_> {
             Notice::CollectiveOver { communicator, last } => {
                 jobs.collective_over(env, communicator, last);
             }
-            Notice::GoOn(d) => jobs.try_start(env, d),
+            Notice::OpOver(d) => jobs.op_over(env, d),
             Notice::Stage(of) => stagings.begin(env, of),
             Notice::NodeStaged(j) => {
                 if stagings.are_over(jobs.jobs[j].parts.stagings) {

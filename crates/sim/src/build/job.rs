@@ -12,16 +12,17 @@ use crate::learners::LearnersRun;
 use crate::program::{Exchange, Programs, Replica, Spread, replica};
 use crate::tally::{Apart, Tally};
 use crate::workflow::Waiting;
-use forebay_engine::Time;
+use forebay_engine::{Span, Time};
 use forebay_metrics::{Steps, Timeline};
 use forebay_model::random::{Purpose, Sampler, Streams};
+use forebay_report::{Cause, StallCause};
 use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, Launch};
 
 use super::Builder;
 use super::cores::speed_alone;
 use super::parallel::Stages;
 use super::pieces::pieces;
-use super::sync::Synchronised;
+use super::sync::{Synchronised, reduces_every};
 
 /// A job copy being built.
 pub(super) struct JobCopy<'s> {
@@ -67,16 +68,20 @@ impl Builder<'_> {
             }
         }
         let communicator = self.parts.communicators.all.next_id();
+        let servers = self.parts.communicators.servers.next_id();
         let mut ways_of_ranks = None;
-        if let Some((servers, ways)) = self.servers(&of, copy, node) {
-            (run.servers, ways_of_ranks) = (Some(servers), Some(ways));
+        if let Some(ways) = self.servers(&of, copy, node) {
+            ways_of_ranks = Some(ways);
             run.plan.pieces = job.sync.as_ref().map_or(Pieces::default(), pieces);
         }
         run.recovery = self.recovery(&of, node, loader, ways_of_ranks.as_deref());
         if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
             (run.plan.pieces, run.update, ways_of_ranks) = (pieces, update, Some(ways));
         }
-        run.averaging = self.averaging(job, node);
+        run.parts.servers = self.parts.communicators.servers.ids_from(servers);
+        let averages = self.parts.communicators.averages.next_id();
+        self.parts.communicators.averages.extend(self.averages(job, node));
+        run.parts.averages = self.parts.communicators.averages.ids_from(averages);
         run.plan.programs = match self.parallel(&of, node, device) {
             None => replica_programs(job, &run),
             Some(Stages { spread, ways, programs }) => {
@@ -165,6 +170,11 @@ impl Builder<'_> {
             goal: of.goal,
             window,
             period: job.interval(),
+            counts_late: job.interval() > 1 || job.averaging().is_some(),
+            gate: match job.averaging() {
+                Some(_) => StallCause::peer(Cause::Compute),
+                None => StallCause::own(Cause::Bubble),
+            },
         };
         JobRun {
             job: index,
@@ -172,10 +182,8 @@ impl Builder<'_> {
             start: of.start,
             parts: Parts::default(),
             plan,
-            update: UpdateRun::default(),
-            averaging: None,
+            update: UpdateRun::new(Span::ZERO, false, reduces_every(job)),
             learners: LearnersRun::new(job.learners),
-            servers: None,
             spread,
             recovery: None,
             open: OpenSteps::default(),
@@ -235,11 +243,13 @@ impl Builder<'_> {
 
 /// Returns the programs of model copies that compute on whole batches.
 fn replica_programs(job: &Job, run: &JobRun) -> Programs {
-    let pieces = Some(&run.plan.pieces).filter(|pieces| !pieces.all().is_empty());
-    let exchange = match (&run.servers, &run.averaging, pieces) {
+    let cut = !run.plan.pieces.all().is_empty() && job.averaging().is_none();
+    let pieces = Some(&run.plan.pieces).filter(|_| cut);
+    let exchange = match (job.servers(), job.averaging(), pieces) {
         (Some(_), ..) => Exchange::Servers,
+        (None, Some(_), _) => Exchange::Average,
         (None, None, Some(_)) => Exchange::Collectives,
-        (None, ..) => Exchange::None,
+        (None, None, None) => Exchange::None,
     };
     let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());
     let sums = job.sums_gradients();
@@ -251,12 +261,16 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
     let (awaited, idle) = match exchange {
         Exchange::Servers => (None, Exchange::Servers),
         Exchange::Collectives | Exchange::None => (pieces, Exchange::None),
+        Exchange::Average => (None, Exchange::None),
     };
     Programs {
         exchange: programs(exchange, pieces),
         opening: programs(idle, awaited.filter(|pieces| pieces.given() > 0)),
         between: programs(idle, None),
-        interval: pieces.map_or(1, |pieces| pieces.interval()),
+        interval: match job.averaging() {
+            Some(averaging) => averaging.period,
+            None => pieces.map_or(1, |pieces| pieces.interval()),
+        },
     }
 }
 

@@ -15,7 +15,7 @@ impl Builder<'_> {
         self.share_changing(&mut users);
         for (job, ways) in self.parts.jobs.iter().zip(&self.parts.communicators.ways) {
             let Some(ways) = ways else { continue };
-            if job.servers.is_some() {
+            if !job.parts.servers.is_empty() {
                 ways.all_links().for_each(|link| users.share(link));
             }
             share_sends(job, ways, &mut users);

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::averaging::AveragingRun;
 use crate::communication::{
-    CommunicatorRun, Pieces, Plan, Planned, RankRoutes, Ranks, Sequence, ServerRun, ServerTracks,
-    Shard, SyncTracks, UpdateRun,
+    Averages, CommunicatorRun, Pieces, Plan, Planned, RankRoutes, Ranks, Sequence, ServerRun,
+    ServerTracks, Shard, SyncTracks, UpdateRun,
 };
 use crate::index::DeviceId;
 use crate::program::Communicator;
 use forebay_collective::Cost;
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
-use forebay_scenario::{Bucket, BucketShare, Cluster, IntraKind, Job, Members, NicsAt, Node, Sync};
+use forebay_scenario::{
+    Bucket, BucketShare, Cluster, ENDLESS, IntraKind, Job, Members, NicsAt, Node, Sync,
+};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -105,29 +106,30 @@ impl Builder<'_> {
         self.parts.communicators.all.push(communicator);
         // A root updates parameters; without a root every device decompresses gradients.
         let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
-        let update = UpdateRun::new(Span::from_seconds(update), sync.root.is_some());
+        let update =
+            UpdateRun::new(Span::from_seconds(update), sync.root.is_some(), reduces_every(job));
         Some(Synchronised { pieces, update, ways: Box::new(ways) })
     }
 
-    /// Returns the model averaging of the learners of a job copy on nodes from `node` on; `None` if the learners do not average
+    /// Returns the averages of the models of a job copy on nodes from `node` on; `None` if its learners do not average
     /// models.
-    pub(super) fn averaging(&self, job: &Job, node: u32) -> Option<Box<AveragingRun>> {
+    pub(super) fn averages(&self, job: &Job, node: u32) -> Option<Averages> {
         let averaging = job.averaging()?;
         let bytes: f64 =
             job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
         let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
         let bandwidth = weakest.node.gpu_memory_bandwidth;
-        Some(Box::new(AveragingRun::new(averaging, bytes, bandwidth)))
+        Some(Averages::new(averaging, bytes, bandwidth))
     }
 
-    /// Returns the exchanges of a job copy's model copies with parameter servers, on nodes from `node` on; `None` if the job
-    /// has no parameter servers.
+    /// Adds the exchange of a job copy's model copies with parameter servers, on nodes from `node` on, and returns the routes of
+    /// its ranks; `None` if the job has no parameter servers.
     pub(super) fn servers(
         &mut self,
         of: &JobCopy,
         copy: u32,
         node: u32,
-    ) -> Option<(Box<ServerRun>, Box<RankRoutes>)> {
+    ) -> Option<Box<RankRoutes>> {
         let (job, sync) = (of.job, of.job.sync.as_ref()?);
         let servers = sync.servers.as_ref()?;
         let (ways, workers) = (self.ways(of, sync, node), job.ranks());
@@ -144,7 +146,8 @@ impl Builder<'_> {
         let every = (sync.interval, servers.slack.unwrap_or(u64::MAX));
         let mut run = ServerRun::new(of.number, every, [workers, servers.number()], buckets);
         run.tracks = self.server_tracks(&format!("{}[{copy}] servers", job.name));
-        Some((Box::new(run), Box::new(ways)))
+        self.parts.communicators.servers.push(run);
+        Some(Box::new(ways))
     }
 
     /// Returns the timeline's tracks for bytes in transfer to and from servers and for the lead of the fastest model copy;
@@ -180,6 +183,11 @@ impl Builder<'_> {
         self.links.insert(place, link);
         link
     }
+}
+
+/// Returns the number of steps from one reduction of gradients to the next; [`ENDLESS`] if model copies average models instead.
+pub(super) fn reduces_every(job: &Job) -> u64 {
+    if job.averaging().is_some() { ENDLESS } else { job.interval() }
 }
 
 /// Returns whether a node has two cores for each of its ranks: one for a message that the rank sends, and one for a message

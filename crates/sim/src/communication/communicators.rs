@@ -1,22 +1,29 @@
 //! The owner of all communicators, of the routes between ranks, and of the messages in progress.
 
+use crate::checkpoint::Saved;
 use crate::env::Env;
 use crate::index::{CommunicatorId, IdVec, Ids, JobId, MessageId};
-use crate::job_run::JobRun;
+use crate::job_run::{JobRun, Parts};
 use crate::notice::Notice;
 use crate::worker::Cores;
 use forebay_report::ParallelOutcome;
 
+use super::averages::Averages;
 use super::communicator::CommunicatorRun;
 use super::exchange::{Around, Exchange};
 use super::message::{Messages, Stage};
 use super::own_links::LinkUses;
+use super::servers::{Parcel, ServerRun};
 use super::ways::{RankRoute, RankRoutes};
 
 /// The tables of all communicators.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     pub(crate) all: IdVec<CommunicatorRun>,
+    /// The averages of the models of learners.
+    pub(crate) averages: IdVec<Averages>,
+    /// The exchanges of job copies with their parameter servers.
+    pub(crate) servers: IdVec<ServerRun>,
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
     pub(crate) ways: IdVec<JobRun, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,
@@ -28,6 +35,16 @@ impl Communicators {
     /// Returns the job copy whose ranks are in communicator `c`.
     pub(crate) fn job(&self, c: CommunicatorId) -> JobId {
         self.all[c].job()
+    }
+
+    /// Returns the exchange of a job copy with its parameter servers; `None` if it has none.
+    pub(crate) fn servers_of(&self, of: Ids<ServerRun>) -> Option<&ServerRun> {
+        self.servers[of].first()
+    }
+
+    /// Returns the exchange of a job copy with its parameter servers, to change it; `None` if it has none.
+    pub(crate) fn servers_of_mut(&mut self, of: Ids<ServerRun>) -> Option<&mut ServerRun> {
+        self.servers[of].first_mut()
     }
 
     /// Returns the job copy that message `m` belongs to.
@@ -66,15 +83,16 @@ impl Communicators {
         }
     }
 
-    /// Runs `act` on an exchange of job copy `j` that belongs to no communicator, and gives freed cores to the next activities;
-    /// returns the result of `act`.
+    /// Runs `act` on the exchange of job copy `j` with its servers, and gives freed cores to the next activities; returns the
+    /// result of `act`.
     pub(super) fn on_exchange<R>(
         &mut self,
         env: &mut Env,
         j: JobId,
-        exchange: &mut Exchange,
+        of: Ids<ServerRun>,
         act: impl FnOnce(&mut Exchange, &mut Around<'_>) -> R,
     ) -> Option<R> {
+        let exchange = &mut self.servers[of].first_mut()?.exchange;
         let ways = self.ways[j].as_mut()?;
         let messages = &mut self.messages;
         let mut around = Around { env, messages, ways, admitted: Vec::new() };
@@ -84,9 +102,11 @@ impl Communicators {
         Some(done)
     }
 
-    /// Removes an arrived message from an exchange that belongs to no communicator, and returns its id, if there is one.
-    pub(super) fn take_arrived(&mut self, exchange: &mut Exchange) -> Option<MessageId> {
-        exchange.take_arrived(&mut self.messages)
+    /// Removes a part that has arrived from the exchange with the servers `of`, and returns it, if there is one.
+    pub(super) fn take_parcel(&mut self, of: Ids<ServerRun>) -> Option<Parcel> {
+        let servers = self.servers[of].first_mut()?;
+        let m = servers.exchange.take_arrived(&mut self.messages)?;
+        servers.parcels.remove(&m)
     }
 
     /// Returns the route from rank `from` of job copy `j` to rank `to`, at the pace of the job's transport; `None` if the job's
@@ -119,8 +139,12 @@ impl Communicators {
         books
     }
 
-    /// Resets the counts of the bytes that ranks have sent in these communicators.
-    pub(crate) fn forget_sent(&mut self, of: Ids<CommunicatorRun>) {
-        self.all[of].iter_mut().for_each(CommunicatorRun::forget_sent);
+    /// Sets the exchanges of a job copy back to its `saved` state, which includes the bytes that ranks had sent by then.
+    pub(crate) fn go_back(&mut self, of: Parts, saved: &Saved) {
+        self.all[of.communicators].iter_mut().for_each(CommunicatorRun::forget_sent);
+        if let Some(servers) = self.servers_of_mut(of.servers) {
+            servers.restart(&saved.own, saved.staleness.clone());
+        }
+        self.averages[of.averages].iter_mut().for_each(|averages| averages.restart(saved.steps));
     }
 }

@@ -15,6 +15,7 @@
 //! - `timeline`: collectives in the timeline,
 //! - `idle`: the duration of a collective when nothing else is in progress.
 
+mod averages;
 mod communicator;
 mod communicators;
 mod exchange;
@@ -37,6 +38,7 @@ mod timeline;
 mod ways;
 mod worker;
 
+pub(super) use averages::Averages;
 pub(super) use communicator::CommunicatorRun;
 pub(super) use communicators::Communicators;
 pub(super) use message::Message;

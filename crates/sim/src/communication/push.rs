@@ -11,7 +11,7 @@ use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
 use super::exchange::{Around, Exchange};
-use super::servers::Parcel;
+use super::servers::{Parcel, ServerRun};
 
 /// What is complete once a step of an independently training model copy has been counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,20 @@ enum Counted {
 }
 
 impl Jobs {
+    /// Returns the exchange of job copy `j` with its parameter servers; `None` if it has none.
+    pub(crate) fn servers(&self, j: JobId) -> Option<&ServerRun> {
+        self.communicators.servers_of(self.jobs[j].parts.servers)
+    }
+
+    /// Returns the exchange of job copy `j` with its parameter servers, to change it; `None` if it has none.
+    pub(crate) fn servers_mut(&mut self, j: JobId) -> Option<&mut ServerRun> {
+        self.communicators.servers_of_mut(self.jobs[j].parts.servers)
+    }
+
     /// Lets the model copies of job copy `j` pull their first parameters, if it has servers; after a failure only model copies
     /// that are not too far ahead may pull.
     pub(crate) fn pull_all(&mut self, env: &mut Env, j: JobId) {
-        let Some(servers) = &mut self.jobs[j].servers else { return };
+        let Some(servers) = self.servers_mut(j) else { return };
         let (workers, shards) = (servers.begin_all(), servers.all());
         for worker in workers {
             for shard in shards.clone() {
@@ -41,9 +51,8 @@ impl Jobs {
     /// learners.
     pub(super) fn note_offer(&mut self, env: &Env, d: DeviceId, piece: u32) {
         let Device { job: j, model, .. } = self.devices[d];
-        let job = &mut self.jobs[j];
-        let is_last = piece as usize + 1 == job.plan.pieces.number();
-        if let Some(servers) = job.servers.as_mut().filter(|_| is_last) {
+        let is_last = piece as usize + 1 == self.jobs[j].plan.pieces.number();
+        if let Some(servers) = self.servers_mut(j).filter(|_| is_last) {
             servers.has_computed(env.now, servers.worker_of(model), d);
         }
     }
@@ -51,12 +60,11 @@ impl Jobs {
     /// Pushes the buckets of a piece of a step whose gradients the GPU of device `d` has.
     pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let Device { job: j, model, .. } = self.devices[d];
-        let job = &mut self.jobs[j];
-        let made = job.plan.pieces.of_exchange(piece).made;
-        let Some(servers) = &mut job.servers else { return };
+        let made = self.jobs[j].plan.pieces.of_exchange(piece).made;
+        let Some(servers) = self.servers_mut(j) else { return };
         let worker = servers.worker_of(model);
         for bucket in servers.made(worker, made) {
-            let Some(servers) = &mut self.jobs[j].servers else { return };
+            let Some(servers) = self.servers_mut(j) else { return };
             if let Some(before) = servers.queue(worker, bucket) {
                 self.push_after(env, d, before);
             }
@@ -73,8 +81,8 @@ impl Jobs {
     /// Pushes the first bucket that waits on device `d`.
     pub(crate) fn push_next(&mut self, env: &mut Env, d: DeviceId) {
         let Device { job: j, model, .. } = self.devices[d];
-        let job = &mut self.jobs[j];
-        let Some(servers) = job.servers.as_mut().filter(|_| !job.finished) else { return };
+        let finished = self.jobs[j].finished;
+        let Some(servers) = self.servers_mut(j).filter(|_| !finished) else { return };
         let worker = servers.worker_of(model);
         let Some((bucket, next)) = servers.unqueue(worker) else { return };
         for shard in servers.of_bucket(bucket) {
@@ -91,7 +99,7 @@ impl Jobs {
 
     /// Sends a part of a bucket between a model copy and a server, after all earlier parts on the same connection.
     fn carry(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
-        let Some(servers) = &mut self.jobs[j].servers else { return };
+        let Some(servers) = self.servers_mut(j) else { return };
         let server = servers.shard(parcel.shard).server;
         if servers.lines.enter(parcel, server) {
             self.set_out(env, j, parcel);
@@ -100,10 +108,10 @@ impl Jobs {
     }
 
     fn set_out(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
-        let Some(servers) = &mut self.jobs[j].servers else { return };
+        let Some(servers) = self.servers_mut(j) else { return };
         let hop = servers.set_out(parcel);
         let sent = self.on_exchange(env, j, |exchange, around| exchange.carry(around, hop));
-        let (Some(m), Some(servers)) = (sent, &mut self.jobs[j].servers) else { return };
+        let (Some(m), Some(servers)) = (sent, self.servers_mut(j)) else { return };
         servers.parcels.insert(m, parcel);
         self.free_line(env, j, m);
     }
@@ -134,8 +142,8 @@ impl Jobs {
     /// Sends the next part on the connection of message `m` if the message's bytes have arrived.
     fn free_line(&mut self, env: &mut Env, j: JobId, m: MessageId) {
         let there = self.communicators.has_arrived(m);
-        let job = &mut self.jobs[j];
-        let Some(servers) = job.servers.as_mut().filter(|_| there && !job.finished) else { return };
+        let going = there && !self.jobs[j].finished;
+        let Some(servers) = self.servers_mut(j).filter(|_| going) else { return };
         if let Some(next) = servers.arrives(m) {
             self.set_out(env, j, next);
         }
@@ -147,16 +155,12 @@ impl Jobs {
         j: JobId,
         act: impl FnOnce(&mut Exchange, &mut Around<'_>) -> R,
     ) -> Option<R> {
-        let servers = self.jobs[j].servers.as_mut()?;
-        self.communicators.on_exchange(env, j, &mut servers.exchange, act)
+        self.communicators.on_exchange(env, j, self.jobs[j].parts.servers, act)
     }
 
     /// Handles all parts that have arrived.
     fn take_parcels(&mut self, env: &mut Env, j: JobId) {
-        while let Some(servers) = &mut self.jobs[j].servers
-            && let Some(m) = self.communicators.take_arrived(&mut servers.exchange)
-            && let Some(parcel) = servers.parcels.remove(&m)
-        {
+        while let Some(parcel) = self.communicators.take_parcel(self.jobs[j].parts.servers) {
             self.trace_servers(env, j);
             if self.jobs[j].finished {
                 continue;
@@ -173,7 +177,7 @@ impl Jobs {
     /// Handles the end of a push: the server has added the pushed part to its parameters.
     fn end_push(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
         let Parcel { worker, shard, .. } = parcel;
-        let Some(servers) = &mut self.jobs[j].servers else { return };
+        let Some(servers) = self.servers_mut(j) else { return };
         let (released, over) = servers.add(env.now, shard, worker);
         if over && self.end_exchange(env, j, worker) {
             return;
@@ -187,7 +191,7 @@ impl Jobs {
     /// this ends the job. A checkpoint that is due begins only if a step of the job ends with that of the GPU's last learner, so
     /// that its learners have done the same exchanges.
     fn end_exchange(&mut self, env: &mut Env, j: JobId, worker: u32) -> bool {
-        let Some(servers) = &self.jobs[j].servers else { return false };
+        let Some(servers) = self.servers(j) else { return false };
         let step = servers.exchanged(worker);
         let mut counted = Counted::Part;
         for d in self.jobs[j].devices_of_gpu(worker) {
@@ -205,12 +209,11 @@ impl Jobs {
     /// Handles the end of a pull: a part of the parameters has arrived at a GPU. If it was the last part, the GPU's learners go
     /// on.
     fn end_pull(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
-        let job = &mut self.jobs[j];
-        let Some(servers) = &mut job.servers else { return };
-        if !servers.pulled(parcel.worker) || job.is_held() {
+        let Some(servers) = self.servers_mut(j) else { return };
+        if !servers.pulled(parcel.worker) || self.jobs[j].is_held() {
             return;
         }
-        let learners = job.devices_of_gpu(parcel.worker);
+        let learners = self.jobs[j].devices_of_gpu(parcel.worker);
         let waits = |d: &DeviceId| self.devices[*d].state == State::AwaitingParameters;
         let waiting: Vec<DeviceId> = learners.iter().filter(waits).collect();
         // All waits end before a learner begins the next exchange.
@@ -248,7 +251,7 @@ impl Jobs {
         for d in self.jobs[j].parts.devices {
             let Device { state, model, next, since: from, .. } = self.devices[d];
             let job = &self.jobs[j];
-            let servers = job.servers.as_ref();
+            let servers = self.servers(j);
             let informed = servers.is_some_and(|of| of.may_begin(of.worker_of(model), next));
             match state {
                 State::Idle if !job.is_beyond(next) => {}
@@ -272,7 +275,7 @@ impl Jobs {
     /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest model copy is ahead of the
     /// slowest.
     pub(crate) fn trace_servers(&mut self, env: &mut Env, j: JobId) {
-        let Some(servers) = &self.jobs[j].servers else { return };
+        let Some(servers) = self.servers(j) else { return };
         if let (Some(recorder), Some(tracks)) = (&mut env.recorder, servers.tracks) {
             recorder.count(tracks.moving, env.now, servers.moving() as f64);
             recorder.count(tracks.ahead, env.now, servers.lead() as f64);

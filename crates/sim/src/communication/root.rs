@@ -15,9 +15,8 @@ impl Jobs {
     /// begins this wait; otherwise records that the computation begins.
     pub(crate) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { job, model, next, .. } = self.devices[d];
-        let job = &mut self.jobs[job];
-        let held = job.is_held();
-        let Some(servers) = &mut job.servers else { return false };
+        let held = self.jobs[job].is_held();
+        let Some(servers) = self.servers_mut(job) else { return false };
         let worker = servers.worker_of(model);
         let there = !held && servers.may_begin(worker, next);
         if there {

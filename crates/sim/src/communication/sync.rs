@@ -10,12 +10,14 @@ use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 
 /// State of a job copy at the end of a step: all devices wait until gradients are reduced, and then parameters are updated.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct UpdateRun {
     /// Duration of the update at a root, or of the decompression of gradients on each device.
     pub(super) span: Span,
     /// Whether the update happens at a root.
     pub(super) root: bool,
+    /// Number of steps from one reduction of gradients to the next; [`forebay_scenario::ENDLESS`] if gradients are not reduced.
+    pub(crate) every: u64,
     /// Time when the last model copy finished its computation.
     pub(super) computed: Option<Time>,
     /// Time when the update began.
@@ -23,10 +25,10 @@ pub(crate) struct UpdateRun {
 }
 
 impl UpdateRun {
-    /// Returns the state before the first step. `root` says whether the update, which takes the time `span`, happens at a root or
-    /// on every device.
-    pub(crate) fn new(span: Span, root: bool) -> UpdateRun {
-        UpdateRun { span, root, ..UpdateRun::default() }
+    /// Returns the state before the first step of a job copy that reduces gradients `every` number of steps. `root` says whether the
+    /// update, which takes the time `span`, happens at a root or on every device.
+    pub(crate) fn new(span: Span, root: bool, every: u64) -> UpdateRun {
+        UpdateRun { span, root, every, computed: None, updating: None }
     }
 
     /// Prepares for a new step.
@@ -51,14 +53,11 @@ impl Jobs {
         self.compress_sum(env, d, piece);
     }
 
-    /// Lets the GPU of device `d` exchange the gradients of a piece: pushes them to the servers, or starts the collectives of the
-    /// piece's buckets.
+    /// Lets the GPU of device `d` exchange the gradients of a piece: pushes them to its servers, if it has any, and starts the
+    /// collectives of the piece's buckets in its communicators, if it has any.
     pub(super) fn exchange_piece(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
-        let job = &self.jobs[self.devices[d].job];
-        if job.servers.is_some() {
-            return self.push_gradients(env, d, piece);
-        }
-        let made = job.plan.pieces.buckets_of(piece);
+        self.push_gradients(env, d, piece);
+        let made = self.jobs[self.devices[d].job].plan.pieces.buckets_of(piece);
         for c in self.communicators_of(d, Communicator::Data) {
             self.communicators.start(env, c, made.clone(), d);
         }
@@ -75,7 +74,7 @@ impl Jobs {
     /// on, or ends the reductions of the step.
     pub(crate) fn collective_over(&mut self, env: &mut Env, c: CommunicatorId, last: bool) {
         let j = self.communicators.job(c);
-        if last && self.jobs[j].averaging.is_some() {
+        if last && self.averages(j).is_some() {
             return self.exchanged(env, j);
         }
         if self.jobs[j].update.is_due() {

@@ -58,6 +58,13 @@ impl Jobs {
         self.run_program(env, d);
     }
 
+    /// Ends the current op of device `d`, unless the device's job has ended meanwhile.
+    pub(crate) fn op_over(&mut self, env: &mut Env, d: DeviceId) {
+        if self.devices[d].state != State::Off {
+            self.end_op(env, d);
+        }
+    }
+
     /// Continues the program of device `d` if it waits, since the input that it waits for may have come.
     pub(crate) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
         match self.devices[d].op {
@@ -93,6 +100,18 @@ impl Jobs {
                 self.end_step(env, d);
                 return Begun::Busy;
             }
+            Op::CountStep => {
+                self.count_step(env, d);
+                if self.devices[d].state == State::Off {
+                    // The step was the last one of the device's job.
+                    return Begun::Busy;
+                }
+            }
+            Op::AwaitAverage if self.awaits_average(env, d) => return Begun::Busy,
+            Op::Correct => {
+                self.draw_model(env, d);
+                return Begun::Busy;
+            }
             Op::Launch if !self.begin_launch(env, d) => return Begun::Busy,
             Op::AwaitPull if self.awaits_pull(env, d) => return Begun::Busy,
             Op::AwaitLaunch if self.awaits_launch(env, d) => return Begun::Busy,
@@ -113,6 +132,7 @@ impl Jobs {
             Op::Launch
             | Op::AwaitPull
             | Op::AwaitLaunch
+            | Op::AwaitAverage
             | Op::Receive(_)
             | Op::Await(..)
             | Op::AwaitSwap => {}
@@ -158,6 +178,9 @@ impl Jobs {
             | Op::Send(_)
             | Op::Start(..)
             | Op::Swap { .. }
+            | Op::CountStep
+            | Op::AwaitAverage
+            | Op::Correct
             | Op::AwaitLaunch
             | Op::GoOn
             | Op::EndStep => true,

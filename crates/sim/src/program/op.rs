@@ -31,9 +31,16 @@ pub(crate) enum Op {
     Swap { out: f64, into: f64 },
     /// Waits until the copies that the last swap started are done.
     AwaitSwap,
+    /// Counts the step as done before the device leaves it.
+    CountStep,
+    /// Waits until the reference models have been averaged as often as before the last correction of this device's model.
+    AwaitAverage,
+    /// Moves the device's model towards the reference model of its GPU (a correction).
+    Correct,
     /// Waits for the end of the trainer's host-side work.
     AwaitLaunch,
-    /// Goes on to the next step at once. The step left behind counts as done once the parameter servers have added its gradients.
+    /// Goes on to the next step at once. The step left behind has been counted, or counts once the parameter servers have added its
+    /// gradients.
     GoOn,
     /// Ends the step, which counts.
     EndStep,

@@ -13,6 +13,8 @@ pub(crate) enum Exchange {
     Collectives,
     /// The model copy exchanges gradients and parameters with parameter servers.
     Servers,
+    /// The model copy moves its model towards an average of models, after its step has been counted.
+    Average,
 }
 
 /// The settings from which a model copy's program is made.
@@ -43,7 +45,7 @@ pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
         None => ops.push(Op::Compute { share: 1.0, compress: 0.0 }),
         Some(pieces) => {
             for (piece, number) in pieces.all().iter().zip(0..) {
-                let offers = of.exchange != Exchange::None;
+                let offers = matches!(of.exchange, Exchange::Collectives | Exchange::Servers);
                 let compress = if of.sums || !offers { 0.0 } else { piece.compress };
                 let share = piece.share;
                 if piece.needs > 0 {
@@ -62,10 +64,13 @@ pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
     if of.stage + 1 < of.stages {
         ops.push(Op::Send(input(of.stage + 1)));
     }
-    ops.push(match (of.exchange, pieces) {
-        (Exchange::Servers, Some(_)) => Op::GoOn,
-        _ => Op::EndStep,
-    });
+    match (of.exchange, pieces) {
+        (Exchange::Servers, Some(_)) => ops.push(Op::GoOn),
+        (Exchange::Average, _) => {
+            ops.extend([Op::CountStep, Op::AwaitAverage, Op::Correct, Op::GoOn]);
+        }
+        _ => ops.push(Op::EndStep),
+    }
     ops
 }
 
@@ -87,6 +92,13 @@ mod tests {
     #[test]
     fn a_training_step_without_gradient_exchange_takes_and_processes_a_batch() {
         assert_eq!(replica(&ALONE, None), [Op::TakeBatch, COMPUTE, Op::EndStep]);
+    }
+
+    #[test]
+    fn a_learner_that_averages_models_counts_its_step_and_then_corrects_its_model() {
+        let of = Replica { exchange: Exchange::Average, ..ALONE };
+        let after = [Op::CountStep, Op::AwaitAverage, Op::Correct, Op::GoOn];
+        assert_eq!(replica(&of, None), [&[Op::TakeBatch, COMPUTE][..], &after].concat());
     }
 
     #[test]

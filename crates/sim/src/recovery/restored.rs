@@ -1,5 +1,6 @@
 //! The state to which loaders are restored at a restart, and the part of a checkpoint that concerns loaders.
 
+use crate::communication::Averages;
 use crate::index::{DeviceId, Id, Ids, JobId, LoaderId, RangeVec};
 use crate::jobs::Jobs;
 use crate::lineage::Trained;
@@ -109,6 +110,7 @@ impl Jobs {
     /// Returns the numbers of samples and batches of each loader that job copy `j` has trained on: those handed out, without
     /// those taken for incomplete steps.
     pub(crate) fn taken(&mut self, j: JobId) -> Vec<(u64, u64)> {
+        let averaged = self.averages(j).map(Averages::averaged_steps);
         let job = &self.jobs[j];
         let Some(recovery) = &job.recovery else { return Vec::new() };
         let of = |(l, restored): (LoaderId, &Restored)| {
@@ -119,7 +121,7 @@ impl Jobs {
         let all = job.parts.loaders.iter().zip(&recovery.restored).map(of);
         let mut taken = RangeVec::new(job.parts.loaders.start, all);
         for device in &mut self.devices[job.parts.devices] {
-            let saved = job.saved_steps(device.model);
+            let saved = averaged.unwrap_or_else(|| job.steps_of(device.model));
             device.input.ahead.retain(|(step, ..)| *step >= saved);
             let (samples, batches) = &mut taken[device.loader];
             *samples -= device.input.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
@@ -131,12 +133,13 @@ impl Jobs {
     /// Returns each sample of each loader that job copy `j` has trained on in the steps that a checkpoint would contain if it
     /// began now; empty if samples are not tracked.
     pub(crate) fn trained(&mut self, j: JobId) -> Vec<Trained> {
+        let averaged = self.averages(j).map(Averages::averaged_steps);
         let job = &self.jobs[j];
         let loaders = &mut self.loaders[job.parts.loaders];
         let of = |loader: &mut LoaderRun| {
             let lineage = loader.lineage.as_mut();
             lineage.map_or_else(Trained::default, |lineage| {
-                lineage.settle(|model| job.saved_steps(model))
+                lineage.settle(|model| averaged.unwrap_or_else(|| job.steps_of(model)))
             })
         };
         loaders.iter_mut().map(of).collect()

@@ -14,12 +14,12 @@ use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 use forebay_scenario::Averaging;
 
-use super::device::State;
-use super::env::Env;
-use super::event::{ActivityId, Delay, Event};
-use super::index::{DeviceId, JobId};
-use super::jobs::Jobs;
-use super::notice::Notice;
+use crate::device::State;
+use crate::env::Env;
+use crate::event::{ActivityId, Delay, Event};
+use crate::index::{DeviceId, JobId};
+use crate::jobs::Jobs;
+use crate::notice::Notice;
 
 /// Number of passes over a model's bytes for a learner's correction: it reads its own model, the reference model and the sum
 /// of corrections, and writes its own model and the sum.
@@ -28,9 +28,9 @@ const OWN_PASSES: f64 = 5.0;
 /// corrections, and writes the new reference model.
 const SHARED_PASSES: f64 = 4.0;
 
-/// The state of the model averaging that the learners of a job copy do.
+/// The averages of the models of a job copy's learners.
 #[derive(Debug)]
-pub(super) struct AveragingRun {
+pub(crate) struct Averages {
     /// Steps from one averaging to the next.
     period: u64,
     /// Time that an averaging takes on a GPU besides moving bytes.
@@ -49,10 +49,10 @@ pub(super) struct AveragingRun {
     waiting: VecDeque<DeviceId>,
 }
 
-impl AveragingRun {
+impl Averages {
     /// Returns the averaging of models of `bytes` bytes in memory of `bandwidth` [B/s].
-    pub(super) fn new(averaging: Averaging, bytes: f64, bandwidth: f64) -> AveragingRun {
-        AveragingRun {
+    pub(crate) fn new(averaging: Averaging, bytes: f64, bandwidth: f64) -> Averages {
+        Averages {
             period: averaging.period,
             latency: Delay::once(averaging.latency),
             own: OWN_PASSES * bytes,
@@ -65,57 +65,57 @@ impl AveragingRun {
     }
 
     /// Returns the number of steps of each learner that the reference models include.
-    pub(super) fn averaged_steps(&self) -> u64 {
+    pub(crate) fn averaged_steps(&self) -> u64 {
         self.over * self.period
     }
 
     /// Restarts after a failure: all learners have the reference models that were averaged after `steps` steps.
-    pub(super) fn restart(&mut self, steps: u64) {
+    pub(crate) fn restart(&mut self, steps: u64) {
         (self.over, self.drawn) = (steps / self.period, 0);
         self.waiting.clear();
     }
 
-    /// Returns whether a learner that has done `steps` steps corrects its model now.
-    pub(super) fn is_due(&self, steps: u64) -> bool {
-        steps.is_multiple_of(self.period)
-    }
-
     /// Returns whether all averages due up to step `steps` have been made. If no learner may begin a step after that one, all
     /// learners then stand still.
-    pub(super) fn rests_at(&self, steps: u64) -> bool {
+    pub(crate) fn rests_at(&self, steps: u64) -> bool {
         steps / self.period == self.over
     }
 
     /// Returns the earliest number of steps after which all learners can be held (kept from beginning further steps), if the
     /// slowest learner has completed `completed` steps.
-    pub(super) fn rest_after(&self, completed: u64) -> u64 {
+    pub(crate) fn rest_after(&self, completed: u64) -> u64 {
         (completed / self.period + 2) * self.period
     }
 }
 
 impl Jobs {
-    /// Lets device `d`, which has trained for a period, correct its model: now, or as soon as the reference model is up to
-    /// date.
-    pub(super) fn average(&mut self, env: &mut Env, d: DeviceId) {
+    /// Returns the averages of the models of job copy `j`; `None` if its model copies do not average their models.
+    pub(crate) fn averages(&self, j: JobId) -> Option<&Averages> {
+        self.communicators.averages[self.jobs[j].parts.averages].first()
+    }
+
+    fn averages_mut(&mut self, j: JobId) -> Option<&mut Averages> {
+        self.communicators.averages[self.jobs[j].parts.averages].first_mut()
+    }
+
+    /// Begins the wait of device `d`, which has trained for a period, for the average before its own correction; returns false if
+    /// the reference model is up to date already.
+    pub(crate) fn awaits_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let device = &mut self.devices[d];
-        if device.state != State::Averaging {
-            // The device's job has ended.
-            return;
-        }
-        device.since = env.now;
-        let (next, job) = (device.next, device.job);
+        (device.state, device.since) = (State::Averaging, env.now);
+        let (step, j) = (device.next, device.job);
         self.trace_device(env, d, "averaging");
-        let Some(run) = &mut self.jobs[job].averaging else { return };
-        if next / run.period - 1 > run.over {
+        let Some(run) = self.averages_mut(j) else { return false };
+        let early = step / run.period > run.over;
+        if early {
             run.waiting.push_back(d);
-        } else {
-            self.draw_model(env, d);
         }
+        early
     }
 
     /// Begins the correction of the model of device `d`, whose reference model is up to date.
-    fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
-        let Some(run) = &self.jobs[self.devices[d].job].averaging else { return };
+    pub(crate) fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
+        let Some(run) = self.averages(self.devices[d].job) else { return };
         if run.latency.span.0 == 0 {
             return self.move_model(env, d);
         }
@@ -123,9 +123,9 @@ impl Jobs {
     }
 
     /// Begins to move the bytes of the correction of the model of device `d`, whose latency is over.
-    pub(super) fn move_model(&mut self, env: &mut Env, d: DeviceId) {
+    pub(crate) fn move_model(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
-        let Some(run) = &self.jobs[device.job].averaging else { return };
+        let Some(run) = self.averages(device.job) else { return };
         if device.state != State::Averaging {
             return;
         }
@@ -138,8 +138,8 @@ impl Jobs {
         }
     }
 
-    /// Ends the correction of the model of device `d`, which goes on to train.
-    pub(super) fn drawn(&mut self, env: &mut Env, d: DeviceId) {
+    /// Ends the correction of the model of device `d`, which goes on with its program.
+    pub(crate) fn drawn(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.state != State::Averaging {
             return;
@@ -151,14 +151,14 @@ impl Jobs {
         self.jobs[j].steps.add_stall(Segment { start, end: env.now, cause });
         self.trace_device(env, d, "waiting");
         let parties = self.jobs[j].models();
-        let Some(run) = &mut self.jobs[j].averaging else { return };
+        let Some(run) = self.averages_mut(j) else { return };
         run.drawn += 1;
         if run.drawn == parties {
             run.all_drawn = env.now;
             self.average_among_gpus(env, j);
         }
         // If the average takes no time, it is done before the device goes on.
-        env.notices.push_back(Notice::GoOn(d));
+        env.notices.push_back(Notice::OpOver(d));
     }
 
     /// Starts the allreduce of the learners' corrections among the GPUs of job copy `j`, now that all learners have corrected
@@ -175,8 +175,8 @@ impl Jobs {
     }
 
     /// Begins to update the reference models of job copy `j`, since every GPU has the sum of corrections.
-    pub(super) fn exchanged(&mut self, env: &mut Env, j: JobId) {
-        let Some(run) = &self.jobs[j].averaging else { return };
+    pub(crate) fn exchanged(&mut self, env: &mut Env, j: JobId) {
+        let Some(run) = self.averages(j) else { return };
         if run.shared.span.0 == 0 {
             return self.averaged(env, j);
         }
@@ -184,8 +184,8 @@ impl Jobs {
     }
 
     /// Ends an average of job copy `j`: every GPU's reference model is up to date.
-    pub(super) fn averaged(&mut self, env: &mut Env, j: JobId) {
-        let Some(run) = &mut self.jobs[j].averaging else { return };
+    pub(crate) fn averaged(&mut self, env: &mut Env, j: JobId) {
+        let Some(run) = self.averages_mut(j) else { return };
         run.over += 1;
         run.drawn = 0;
         let (all_drawn, waiting) = (run.all_drawn, std::mem::take(&mut run.waiting));
@@ -195,7 +195,7 @@ impl Jobs {
         for d in waiting {
             if self.devices[d].state == State::Averaging {
                 self.end_wait_for_average(env.now, d, all_drawn);
-                self.draw_model(env, d);
+                self.end_op(env, d);
             }
         }
         self.resume_learners(env, j);
