@@ -2,9 +2,10 @@
 //!
 //! A job that never waits takes samples from its queue at the unstalled dequeue rate. Each sample loads resources as it does now.
 //! The only job of a scenario causes all loads that the run shows. Of several jobs, each is simulated alone for a short time: the
-//! others do not begin.
+//! others do not begin. A job whose later epochs read from caches has different loads in its first epoch, which a short run from
+//! the start shows.
 
-use crate::report::{JobOutcome, Outcome};
+use crate::report::{JobOutcome, Outcome, ResourceOutcome};
 use crate::scenario::{Scenario, Stop};
 use crate::sim;
 use rayon::prelude::*;
@@ -20,7 +21,55 @@ const MOST_JOBS: usize = 16;
 
 /// Uses of resources by job: for each job by index, the use of one resource with the given name [unit/s]; no entry for a job whose
 /// use is not known.
-pub(super) type Demands = BTreeMap<usize, BTreeMap<String, f64>>;
+pub(super) type Uses = BTreeMap<usize, BTreeMap<String, f64>>;
+
+/// Uses of resources by jobs that never wait for input, in the parts of a run in which they differ.
+#[derive(Debug, Default)]
+pub(super) struct Demands {
+    /// In the first epoch, when caches are empty; `None` if no job's later epochs find more in caches.
+    pub(super) first_epoch: Option<Uses>,
+    /// In the later epochs, or in the whole run if its epochs are alike.
+    pub(super) lasting: Uses,
+}
+
+/// What the samples of a job load in a run.
+struct Load {
+    /// Number of samples.
+    samples: f64,
+    /// Amount that all resources of a name have served for them [unit·s].
+    served: BTreeMap<String, f64>,
+}
+
+impl Load {
+    /// Returns the loads by job number `job`, which alone causes all loads of the run of `scenario`.
+    fn new(scenario: &Scenario, outcome: &Outcome, job: usize) -> Load {
+        let served = outcome.resources.iter().map(|of| (of.name.clone(), of.served));
+        let served: BTreeMap<String, f64> = served.collect();
+        let copies = outcome.jobs.iter().filter(|copy| copy.job == job);
+        let sum = |of: fn(&JobOutcome) -> u64| copies.clone().map(of).sum::<u64>() as f64;
+        let [started, delivered] =
+            [sum(|copy| copy.samples.started), sum(|copy| copy.samples.enqueued)];
+        // Samples that workers have begun to read, but not delivered, have caused a part of their load: what the storage has sent
+        // of them, or half on average.
+        let described = &scenario.jobs[job];
+        let storage = &scenario.storage[described.reads_from()].name;
+        let sent = ["bandwidth", "target"].map(|of| served.get(&format!("{storage}.{of}")));
+        let sent = sent.into_iter().flatten().next().copied();
+        let read = sent.map(|bytes| bytes / scenario.datasets[described.dataset].mean_read());
+        let half = (started + delivered) / 2.0;
+        let samples = read.unwrap_or(half).clamp(delivered, started.max(delivered));
+        Load { samples, served }
+    }
+
+    /// Returns this load without that of `samples` samples that each load as much as those of `other`.
+    fn without(&self, other: &Load, samples: f64) -> Load {
+        let rest = |(name, served): (&String, &f64)| {
+            let each = other.served.get(name).map_or(0.0, |served| served / other.samples);
+            (name.clone(), (served - samples * each).max(0.0))
+        };
+        Load { samples: self.samples - samples, served: self.served.iter().map(rest).collect() }
+    }
+}
 
 /// Returns the rates at which trainers would take samples if they never waited, and at which loaders provide them now, for one
 /// copy of the job [samples/s].
@@ -38,59 +87,116 @@ fn is_shown(scenario: &Scenario) -> bool {
         && jobs.iter().all(|job| job.failures.is_none() && job.after.is_empty())
 }
 
-/// Returns the use by a job that is alone in its scenario.
-pub(super) fn of_only_job(subject: &Subject) -> Demands {
-    let Some((wanted, now)) = rates(subject).filter(|_| is_shown(subject.scenario)) else {
-        return Demands::new();
-    };
-    let resources = subject.report.resources.iter();
-    let of = resources.filter_map(|resource| {
-        let used = resource.utilisation.mean?;
-        Some((resource.name.clone(), used * wanted / now * resource.capacity))
-    });
-    Demands::from([(subject.job, of.collect())])
+/// Returns the uses by a job that is alone in its scenario and whose epochs are alike, from the run itself.
+pub(super) fn of_only_job(subject: &Subject, base: &Outcome) -> Demands {
+    if !is_shown(subject.scenario) {
+        return Demands::default();
+    }
+    let load = Load::new(subject.scenario, base, subject.job);
+    let all = uses(subject, (subject.scenario, base), &load);
+    Demands { first_epoch: None, lasting: all.map(|of| (subject.job, of)).into_iter().collect() }
 }
 
-/// Returns the uses by several jobs, from a run of each job alone, and the events of these runs: at most `budget`.
+/// Returns the uses by a job that is alone in its scenario and whose later epochs read from caches, and the events of the run that
+/// shows them: at most `budget`.
+pub(super) fn of_epochs(
+    reference: &Reference,
+    budget: u64,
+    stop: Option<&AtomicBool>,
+) -> (Demands, u64) {
+    let subject = &reference.subject;
+    if !is_shown(subject.scenario) {
+        return (Demands::default(), 0);
+    }
+    let run = Alone::simulate(reference, budget, stop);
+    let (job, events) = (subject.job, run.outcome.events);
+    let Some(first) = run.load() else { return (Demands::default(), events) };
+    let described = &subject.scenario.jobs[job];
+    let samples = subject.scenario.samples_of_epoch(described) as f64 * f64::from(described.copies);
+    let base = reference.base();
+    let later = Load::new(subject.scenario, base, job).without(&first, samples);
+    let of = |uses: Option<_>| uses.map(|of| (job, of)).into_iter().collect();
+    let demands = Demands {
+        first_epoch: Some(of(uses(subject, (&run.scenario, &run.outcome), &first))),
+        lasting: of(uses(subject, (subject.scenario, base), &later)),
+    };
+    (demands, events)
+}
+
+/// Returns the uses by several jobs, from a run of each job alone, and the events of these runs: at most `budget`. If later epochs
+/// of a job find more in caches, only those in the first epoch are known.
 pub(super) fn of_jobs(
     all: &[&Reference],
     budget: u64,
     stop: Option<&AtomicBool>,
 ) -> (Demands, u64) {
     if all.len() > MOST_JOBS || all.iter().any(|of| !is_shown(of.subject.scenario)) {
-        return (Demands::new(), 0);
+        return (Demands::default(), 0);
     }
     let one = |reference: &&Reference, each: u64| {
-        let subject = reference.subject;
-        let (wanted, _) = rates(&subject)?;
-        let (time, least) = reference.time_alone();
-        let options = sim::Options { stop, most_events: Some(each), ..sim::Options::default() };
-        let outcome = sim::run(&alone(&subject, time), 0, &options);
-        Some((subject.job, of_outcome(&subject, &outcome, (wanted, least)), outcome.events))
+        let run = Alone::simulate(reference, each, stop);
+        let subject = &reference.subject;
+        let found = run.load().and_then(|load| uses(subject, (&run.scenario, &run.outcome), &load));
+        (subject.job, found, run.outcome.events)
     };
     // Short runs come first, and leave more of the budget to the rest.
     let mut all = all.to_vec();
     all.sort_by(|a, b| a.time_alone().0.total_cmp(&b.time_alone().0));
-    let (mut demands, mut events, mut left) = (Demands::new(), 0, all.len() as u64);
+    let (mut found, mut events, mut left) = (Uses::new(), 0, all.len() as u64);
     for some in all.chunks(AT_ONCE) {
         let each = budget.saturating_sub(events) / left;
-        let found: Vec<_> = some.par_iter().filter_map(|of| one(of, each)).collect();
+        let these: Vec<_> = some.par_iter().map(|of| one(of, each)).collect();
         left -= some.len() as u64;
-        events += found.iter().map(|(.., events)| events).sum::<u64>();
-        demands.extend(found.into_iter().filter_map(|(job, of, _)| Some((job, of?))));
+        events += these.iter().map(|(.., events)| events).sum::<u64>();
+        found.extend(these.into_iter().filter_map(|(job, of, _)| Some((job, of?))));
     }
+    let demands = match all.iter().any(|of| of.outlasts_first_epoch()) {
+        true => Demands { first_epoch: Some(found), lasting: Uses::new() },
+        false => Demands { first_epoch: None, lasting: found },
+    };
     (demands, events)
 }
 
-/// Returns the scenario in which only one job begins, and which ends after `time` [s].
+/// A short run in which only one job begins.
+struct Alone {
+    job: usize,
+    scenario: Scenario,
+    outcome: Outcome,
+    /// Minimum number of steps that show what each sample loads.
+    least: usize,
+}
+
+impl Alone {
+    /// Simulates the job of `reference` alone, for at most `most_events` events.
+    fn simulate(reference: &Reference, most_events: u64, stop: Option<&AtomicBool>) -> Alone {
+        let (time, least) = reference.time_alone();
+        let scenario = alone(&reference.subject, time);
+        let options =
+            sim::Options { stop, most_events: Some(most_events), ..sim::Options::default() };
+        let outcome = sim::run(&scenario, 0, &options);
+        Alone { job: reference.subject.job, scenario, outcome, least }
+    }
+
+    /// Returns what the job's samples load; `None` if the run is too short to show it.
+    fn load(&self) -> Option<Load> {
+        let mut copies = self.outcome.jobs.iter().filter(|copy| copy.job == self.job);
+        let enough = copies.all(|copy| copy.steps.len() >= self.least);
+        enough.then(|| Load::new(&self.scenario, &self.outcome, self.job))
+    }
+}
+
+/// Returns the scenario in which only one job begins, and which ends after `time` [s]. Nodes, and links that they do not share, are
+/// loaded equally by each copy of the job, so a single copy shows the loads.
 fn alone(subject: &Subject, time: f64) -> Scenario {
     let mut scenario = subject.scenario.clone();
     scenario.run.stop = Stop::Duration(time);
     scenario.faults.clear();
+    let apart = !scenario.cluster.share_nodes && scenario.cluster.racks.is_none();
     for (index, job) in scenario.jobs.iter_mut().enumerate() {
         job.stop = None;
         if index == subject.job {
             job.start = 0.0;
+            job.copies = if apart { 1 } else { job.copies };
         } else {
             (job.start, job.prefill) = (2.0 * time, 0);
         }
@@ -98,33 +204,33 @@ fn alone(subject: &Subject, time: f64) -> Scenario {
     scenario
 }
 
-/// Returns the use of one resource of each name if the job takes `wanted` samples/s, from its run alone; `None` if it has made
-/// fewer than `least` steps there.
-fn of_outcome(
+/// Returns the use of one resource of each name if the job never waits for input, from its `load` in a run of `scenario`, in which
+/// it may have fewer copies; `None` if the load or the rate of the job is not known.
+fn uses(
     subject: &Subject,
-    outcome: &Outcome,
-    (wanted, least): (f64, usize),
+    (scenario, outcome): (&Scenario, &Outcome),
+    load: &Load,
 ) -> Option<BTreeMap<String, f64>> {
-    let (scenario, job) = (subject.scenario, &subject.scenario.jobs[subject.job]);
-    let copies: Vec<_> = outcome.jobs.iter().filter(|copy| copy.job == subject.job).collect();
-    if copies.iter().any(|copy| copy.steps.len() < least) {
-        return None;
-    }
-    // Samples that workers have begun to read, but not delivered, have caused half of their load on average.
-    let loaded = |copy: &&JobOutcome| (copy.samples.started + copy.samples.enqueued) as f64 / 2.0;
-    let samples: f64 = copies.iter().map(loaded).sum();
-    let wanted = wanted * f64::from(job.copies);
+    let (wanted, _) = rates(subject)?;
+    let job = subject.job;
     let nodes = |job: usize| scenario.nodes_of(job).len() as f64;
     let all = (0..scenario.jobs.len()).map(nodes);
     let all = if scenario.cluster.share_nodes { all.fold(0.0, f64::max) } else { all.sum() };
-    let of = outcome.resources.iter().map(|resource| {
+    let of = |resource: &ResourceOutcome| {
+        let own = is_in_nodes(scenario, &resource.name) || is_of_a_job(scenario, &resource.name);
         // A job uses only what its own nodes have.
-        let part =
-            if is_in_nodes(scenario, &resource.name) { nodes(subject.job) / all } else { 1.0 };
-        let each = resource.served / samples / (f64::from(resource.count) * part);
-        (resource.name.clone(), each * wanted)
-    });
-    (samples > 0.0).then(|| of.collect())
+        let part = if is_in_nodes(scenario, &resource.name) { nodes(job) / all } else { 1.0 };
+        let copies = if own { scenario } else { subject.scenario }.jobs[job].copies;
+        let each = load.served[&resource.name] / load.samples / f64::from(resource.count);
+        (resource.name.clone(), each / part * wanted * f64::from(copies))
+    };
+    (load.samples > 0.0).then(|| outcome.resources.iter().map(of).collect())
+}
+
+/// Returns whether each copy of a job has a resource of this name for itself.
+fn is_of_a_job(scenario: &Scenario, name: &str) -> bool {
+    let owner = name.split('.').next().unwrap_or(name);
+    scenario.jobs.iter().any(|job| job.name == owner)
 }
 
 /// Returns whether each node has a resource of this name for itself, so that jobs on different nodes do not share it.

@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use super::candidates::Subject;
 use super::demand::{self, Demands};
 use super::finder::{Finder, Found, Tried};
-use super::need::needs;
+use super::need::{first_epoch_needs, needs};
 use super::reference::Reference;
 use super::statement::Statement;
-use super::trial::{Budget, Trials, further_budgets};
+use super::trial::{Budget, LEAST_BUDGET, Trials, further_budgets};
 use super::{WAITING, words};
 
 /// Maximum number of other jobs that get a verdict.
@@ -56,7 +56,8 @@ impl<'a> Judge<'a> {
             found: &found,
             flatters,
             next,
-            needs: needs(&reference.subject, &demands),
+            needs: needs(&reference.subject, &demands.lasting, false),
+            first_epoch_needs: first_epoch_needs(&reference.subject, &demands),
             others: &self.others,
             events: self.trials.spent() + alone,
         };
@@ -86,7 +87,8 @@ impl<'a> Judge<'a> {
             let mut finder = Finder { trials: &mut trials };
             let Some(found) = finder.search(known) else { continue };
             let flatters = finder.flatters(&found.now);
-            let needs = needs(&subject, demands);
+            let needs =
+                [needs(&subject, &demands.lasting, false), first_epoch_needs(&subject, demands)];
             let mut verdict = short(subject, (&found, flatters), needs, trials.spent());
             verdict.text = said_of(&trials.reference, &verdict);
             all.push(verdict);
@@ -98,15 +100,21 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns how much of each resource each job would use if it never waited, and the events that it took to find out. If there
-    /// are several jobs and one of them waits, each is simulated alone; all these runs take at most `budget` events.
+    /// are several jobs and one of them waits, or if caches make epochs differ, each job is simulated alone; all these runs take at
+    /// most `budget` events.
     fn demands(&self, budget: u64) -> (Demands, u64) {
         let first = &self.trials.reference;
-        if self.others.is_empty() {
-            return (demand::of_only_job(&first.subject), 0);
+        match (self.others.is_empty(), first.outlasts_first_epoch()) {
+            (true, false) => return (demand::of_only_job(&first.subject, first.base()), 0),
+            (true, true) => {
+                let left = self.one.max(LEAST_BUDGET).saturating_sub(self.trials.spent());
+                return demand::of_epochs(first, budget.min(left), self.stop);
+            }
+            (false, _) => {}
         }
         let all: Vec<&Reference> = std::iter::once(first).chain(&self.others).collect();
         if all.iter().all(|of| of.subject.waiting() < WAITING) {
-            return (Demands::new(), 0);
+            return (Demands::default(), 0);
         }
         demand::of_jobs(&all, budget, self.stop)
     }
@@ -130,10 +138,12 @@ fn said_of(reference: &Reference, verdict: &Verdict) -> String {
 fn short(
     subject: Subject,
     (found, flatters): (&Found, bool),
-    needs: Vec<Need>,
+    [needs, first_epoch_needs]: [Vec<Need>; 2],
     events: u64,
 ) -> Verdict {
-    let statement = Statement { subject, found, flatters, next: None, needs, others: &[], events };
+    let (next, others) = (None, &[]);
+    let statement =
+        Statement { subject, found, flatters, next, needs, first_epoch_needs, others, events };
     let mut verdict = statement.verdict();
     verdict.text = words::line(&statement, &verdict);
     verdict

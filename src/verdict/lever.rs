@@ -92,7 +92,7 @@ kinds! {
     /// Capacity of the cache in front of a storage, doubled.
     TierCache => row("tier-cache", "the cache in front of `{}`", "storage.{}.cache.capacity", "{}.cache"),
     /// Background loads on a storage, removed.
-    Background => change("background", "other loads on `{}`", ("background", "leave out the background load"), "{}.background"),
+    Background => change("background", "other loads on `{}`", ("background", "no background load"), "{}.background"),
     /// Bandwidth of NICs, doubled.
     Nic => row("nic", "NICs", "cluster.network.nic", "node.nic"),
     /// Bandwidth of NICs that serve only storage, doubled.
@@ -116,11 +116,11 @@ kinds! {
     /// Bandwidth of the page cache, doubled.
     PageCacheRate => row("page-cache-bandwidth", "page cache bandwidth", "cluster.node.page_cache.bandwidth", "node.page-cache"),
     /// Slow nodes, made like the fastest.
-    EqualNodes => change("slow-nodes", "slow nodes", ("cluster.group", "replace the slow nodes"), "node.speed"),
+    EqualNodes => change("slow-nodes", "slow nodes", ("cluster.group", "nodes that are all as fast as the fastest"), "node.speed"),
     /// Faults, removed.
-    Faults => change("faults", "faults", ("fault", "repair what is slow"), "faults"),
+    Faults => change("faults", "faults", ("fault", "no fault"), "faults"),
     /// The interpreter's lock (GIL), avoided by worker processes, which do not share it.
-    Lock => change("gil", "the interpreter's lock", ("loader", "processes as workers, which do not share the lock"), "{}.gil"),
+    Lock => change("gil", "the interpreter's lock", ("job.{}.loader.LOCK", "processes as workers, which do not share the lock"), "{}.gil"),
     /// CPU quota of the job, doubled.
     Quota => row("cpu-quota", "the CPU quota", "job.{}.cpu_quota", "{}.cpu-quota"),
     /// Workers of the loader, doubled, and the buffers that go with them.
@@ -132,21 +132,21 @@ kinds! {
     /// Buffers of the loader, doubled.
     Prefetch => row("prefetch", "prefetch depth", "job.{}.loader.PREFETCH", "{}.prefetch"),
     /// Delivery of batches in order, given up.
-    Order => change("order", "delivery in order", ("loader", "deliver batches as they are finished"), "{}.order"),
+    Order => change("order", "delivery in order", ("job.{}.loader.ORDER", "batches that are delivered as they are finished"), "{}.order"),
     /// Restarts of workers at each epoch, avoided by keeping workers alive.
-    Restart => change("restart", "restarts of the loader", ("loader", "keep workers alive between epochs"), "{}.loader"),
+    Restart => change("restart", "restarts of the loader", ("job.{}.loader.RESTART", "workers that live on between epochs"), "{}.loader"),
     /// Frequency with which the loader polls for work, doubled.
     Polling => row("polling", "polling of the loader", "job.{}.loader.keras.generator.wait_time", "{}.polling"),
     /// The trainer's own work on cores, halved.
     Launch => row("launch", "the trainer's own work on cores", "job.{}.model.launch", "{}.launch"),
     /// Jitter of step times, removed.
-    Jitter => change("jitter", "jitter of step times", ("model.jitter", "even out the step times"), "{}.jitter"),
+    Jitter => change("jitter", "jitter of step times", ("job.{}.model.jitter", "step times that do not vary"), "{}.jitter"),
     /// Step time, halved.
     Step => row("compute", "computing", "job.{}.model.step", "accelerators"),
     /// Micro-batches, doubled.
     MicroBatches => row("micro-batches", "pipeline bubbles", "job.{}.parallel.pipeline.micro_batches", "{}.pipeline"),
     /// Pipeline stages, made equal and allowed to overlap.
-    Balance => change("stages", "uneven pipeline stages", ("parallel.pipeline", "balance the stages and let them overlap"), "{}.stages"),
+    Balance => change("stages", "uneven pipeline stages", ("job.{}.parallel.pipeline", "equal stages that overlap"), "{}.stages"),
     /// Time between checkpoints, doubled.
     CheckpointInterval => row("checkpoint-interval", "checkpoints", "job.{}.checkpoint.interval", "{}.checkpoint"),
     /// Time between checkpoints, halved, so that failures destroy less work.
@@ -273,6 +273,9 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
         Kind::Decode => ("DECODE", loader.preset.decode_key()),
         Kind::Delay => ("DELAY", loader.preset.delay_key()),
         Kind::Prefetch => ("PREFETCH", loader.preset.prefetch_key()),
+        Kind::Order => ("ORDER", loader.preset.order_key()),
+        Kind::Restart => ("RESTART", "persistent_workers"),
+        Kind::Lock => ("LOCK", loader.preset.lock_key()),
         _ => return key.to_owned(),
     };
     // The first stage reads, and the buffer of the last one holds prefetched samples. Presets have no names of stages.

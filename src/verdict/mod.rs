@@ -96,19 +96,19 @@ pub fn find_all(
     let (Some(job), Some(base)) = (job, outcomes.first()) else { return Vec::new() };
     let subject = Subject { scenario, report, job };
     if options.quick || base.world == World::Live {
-        return vec![words::estimate(&subject, None)];
+        return vec![words::estimate(&subject, base, None)];
     }
     let stopped = || options.stop.is_some_and(|flag| flag.load(Ordering::Relaxed));
     match Judge::new(subject, outcomes, options.stop).and_then(|judge| judge.judge(options.others))
     {
         Some(found) if !stopped() => found,
-        Some(_) => vec![words::estimate(&subject, Some("short runs were interrupted"))],
+        Some(_) => vec![words::estimate(&subject, base, Some("short runs were interrupted"))],
         None => {
             let why = format!(
-                "the workers of `{}` have not made {ROUNDS} items each, which is too short to lift anything",
+                "the run is too short for trials: the loader workers of `{}` have not made {ROUNDS} batches each",
                 scenario.jobs[job].name
             );
-            vec![words::estimate(&subject, Some(&why))]
+            vec![words::estimate(&subject, base, Some(&why))]
         }
     }
 }

@@ -5,28 +5,36 @@ use crate::report::{JobNeed, Need, ResourceReport};
 use crate::scenario::{Job, Operation, Scenario, Stage, Unit};
 
 use super::candidates::{Subject, USED};
-use super::demand::{Demands, is_in_nodes, rates};
+use super::demand::{Demands, Uses, is_in_nodes, rates};
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
 /// Minimum ratio of a need to the capacity at which the need is reported: the run shows both only approximately.
 const SHORT: f64 = 1.02;
+/// Ratio of a need to the capacity from which on the text gives no amount: nothing that can be bought meets it.
+const FAR: f64 = 100.0;
 /// Maximum number of needs in the text.
 const MOST: usize = 4;
 /// Maximum number of jobs whose parts of a shared resource are in the text.
 const MOST_PARTS: usize = 4;
 
+/// Returns the needs in the first epoch, if later epochs find more in caches.
+pub(super) fn first_epoch_needs(subject: &Subject, demands: &Demands) -> Vec<Need> {
+    demands.first_epoch.as_ref().map_or(Vec::new(), |uses| needs(subject, uses, true))
+}
+
 /// Returns the resources that would be too small if jobs never waited for input, the scarcest first: those that this job uses. A
-/// resource that jobs share needs what all of them use; nothing is returned for it if the use by one of them is not known.
-pub(super) fn needs(subject: &Subject, demands: &Demands) -> Vec<Need> {
-    let Some((own, (wanted, _))) = demands.get(&subject.job).zip(rates(subject)) else {
+/// resource that jobs share needs what all of them use; nothing is returned for it if the use by one of them is not known. `cold`
+/// says that caches are empty, other than in the run's figures.
+pub(super) fn needs(subject: &Subject, uses: &Uses, cold: bool) -> Vec<Need> {
+    let Some((own, (wanted, _))) = uses.get(&subject.job).zip(rates(subject)) else {
         return Vec::new();
     };
-    let mut needs: Vec<Need> = workers(subject, wanted).into_iter().collect();
+    let mut needs: Vec<Need> = workers(subject, wanted, cold).into_iter().collect();
     for resource in &subject.report.resources {
         let lever = subject.of_resource(resource).into_iter().next();
         let (Some(lever), Some(own)) = (lever, own.get(&resource.name)) else { continue };
-        let Some(by_job) = by_job(subject, demands, &resource.name) else { continue };
+        let Some(by_job) = by_job(subject, uses, &resource.name) else { continue };
         let needed = by_job.iter().map(|of| of.needed).sum::<f64>().max(*own);
         let name = lever.words(subject.scenario);
         if needed >= SHORT * resource.capacity && needs.iter().all(|need| need.name != name) {
@@ -41,13 +49,13 @@ pub(super) fn needs(subject: &Subject, demands: &Demands) -> Vec<Need> {
 
 /// Returns the parts of the jobs that share a resource, the largest first; empty if the job does not share it, and `None` if the
 /// part of one of them is not known.
-fn by_job(subject: &Subject, demands: &Demands, resource: &str) -> Option<Vec<JobNeed>> {
+fn by_job(subject: &Subject, uses: &Uses, resource: &str) -> Option<Vec<JobNeed>> {
     let jobs = &subject.scenario.jobs;
     if jobs.len() == 1 || is_in_nodes(subject.scenario, resource) {
         return Some(Vec::new());
     }
     let part = |(index, job): (usize, &Job)| {
-        let needed = *demands.get(&index)?.get(resource)?;
+        let needed = *uses.get(&index)?.get(resource)?;
         Some(JobNeed { job: job.name.clone(), needed })
     };
     let mut all: Vec<JobNeed> = jobs.iter().enumerate().map(part).collect::<Option<_>>()?;
@@ -59,34 +67,42 @@ fn by_job(subject: &Subject, demands: &Demands, resource: &str) -> Option<Vec<Jo
 /// Returns the number of loader workers that put `wanted` samples/s into the queue, if the job has too few. While no resource is
 /// full, more workers need the same time for each sample as now. If one is, a sample is counted with its time on idle resources,
 /// as they are once all needs are met.
-fn workers(subject: &Subject, wanted: f64) -> Option<Need> {
+fn workers(subject: &Subject, wanted: f64, cold: bool) -> Option<Need> {
     let (scenario, job) = (subject.scenario, &subject.scenario.jobs[subject.job]);
     let stage = job.loader.stages.first()?;
     let used = |resource: &ResourceReport| resource.utilisation_max.mean.unwrap_or(0.0);
     let idle = subject.report.resources.iter().all(|resource| used(resource) < USED);
-    let rate = match idle {
+    let rate = match idle && !cold {
         true => subject.shown().queue.unblocked_enqueue_rate.mean?,
         false => {
             let all = f64::from(stage.workers) * f64::from(job.loaders());
-            all / idle_seconds(scenario, job, (stage, wanted))
+            all / idle_seconds(scenario, job, (stage, wanted), share_read(subject, cold))
         }
     };
     let growth = wanted / rate;
     let lever = Lever { kind: Kind::Workers, at: subject.job };
-    let now = f64::from(stage.workers);
+    let workers = f64::from(stage.workers);
+    // Without workers, the trainer makes its own batches in one more thread.
+    let alone = job.loader.requests.as_ref().is_some_and(|requests| requests.ahead == 0);
+    let now = if alone { 0.0 } else { workers };
     (growth.is_finite() && growth >= SHORT && relaxed(scenario, lever).is_some()).then(|| Need {
         name: lever.words(scenario),
         resource: lever.resource(scenario),
         unit: String::new(),
         capacity: now,
-        needed: (now * growth).ceil(),
+        needed: (workers * growth).ceil(),
         by_job: Vec::new(),
     })
 }
 
 /// Returns the mean time that a worker of the first stage needs for a sample if nothing else uses the storage and the cores [s],
-/// and if the storage has the bandwidth for `wanted` samples/s.
-fn idle_seconds(scenario: &Scenario, job: &Job, (stage, wanted): (&Stage, f64)) -> f64 {
+/// and if the storage has the bandwidth for `wanted` samples/s. It reads the share `read` of the samples from the storage.
+fn idle_seconds(
+    scenario: &Scenario,
+    job: &Job,
+    (stage, wanted): (&Stage, f64),
+    share_read: f64,
+) -> f64 {
     let dataset = &scenario.datasets[job.dataset];
     let path = &scenario.storage[job.reads_from()].path;
     let needed = wanted * f64::from(job.copies) * dataset.mean_read();
@@ -94,7 +110,7 @@ fn idle_seconds(scenario: &Scenario, job: &Job, (stage, wanted): (&Stage, f64)) 
     let link = links.min(path.bandwidth.most().max(needed));
     let read = dataset.latencies_per_sample() * path.latency.mean() + dataset.mean_read() / link;
     let time = |operation: &Operation| match operation {
-        Operation::Read => read + operation.mean_core_seconds(dataset),
+        Operation::Read => share_read * read + operation.mean_core_seconds(dataset),
         Operation::Delay(delay) => delay.mean(),
         other => other.mean_core_seconds(dataset),
     };
@@ -103,21 +119,42 @@ fn idle_seconds(scenario: &Scenario, job: &Job, (stage, wanted): (&Stage, f64)) 
     stage.per_sample.iter().map(time).sum::<f64>() + items / in_item
 }
 
-/// Returns a sentence on the largest needs of a job; `None` if every resource is large enough, or nothing is known. In a run of
-/// several epochs the needs are averages over all of them, because later epochs read from caches.
-pub(super) fn sentence(subject: &Subject, needs: &[Need]) -> Option<String> {
+/// Returns the share of the samples that workers read from the storage: all of them with empty caches, and those that caches miss
+/// in the last epoch otherwise.
+fn share_read(subject: &Subject, cold: bool) -> f64 {
+    let missed = subject.shown().cache_miss_share.last().copied().unwrap_or(1.0);
+    if cold { 1.0 } else { missed }
+}
+
+/// Returns a sentence on the largest needs of a job, and on those in its first epoch if these are others; `None` if every resource
+/// is large enough, or nothing is known.
+pub(super) fn sentence(
+    subject: &Subject,
+    lasting: &[Need],
+    first_epoch: &[Need],
+) -> Option<String> {
     let job = &subject.shown().name;
-    let mean =
-        if subject.shown().later_epochs.is_some() { ", averaged over all epochs" } else { "" };
-    let all: Vec<String> = needs.iter().take(MOST).map(need).collect();
-    (!all.is_empty()).then(|| {
-        format!("To never wait for input, `{job}` needs at least{mean}: {}.", all.join("; "))
-    })
+    let all = |needs: &[Need]| {
+        let all: Vec<String> = needs.iter().take(MOST).map(need).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    };
+    let begins = format!("For input to keep up on average, `{job}` needs at least");
+    match (all(first_epoch), all(lasting)) {
+        (None, None) => None,
+        (None, Some(lasting)) => Some(format!("{begins}: {lasting}.")),
+        (Some(first), None) => Some(format!("{begins}, while caches are empty: {first}.")),
+        (Some(first), Some(lasting)) => {
+            Some(format!("{begins}, while caches are empty: {first}. In later epochs: {lasting}."))
+        }
+    }
 }
 
 /// Writes a need: `cores 4 (now 2)`; with its parts, if several jobs share the resource.
 fn need(of: &Need) -> String {
     let write = |value: f64| amount(value, &of.unit);
+    if of.needed > FAR * of.capacity && of.capacity > 0.0 {
+        return format!("over {FAR} times the {} (now {})", of.name, write(of.capacity));
+    }
     let parts = of.by_job.iter().take(MOST_PARTS);
     let parts: Vec<String> =
         parts.map(|part| format!("`{}` {}", part.job, write(part.needed))).collect();

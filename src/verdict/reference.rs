@@ -170,17 +170,20 @@ impl<'a> Reference<'a> {
         self.course.cycle() * times.max(1) as usize
     }
 
+    /// Returns the run itself.
+    pub(super) fn base(&self) -> &'a Outcome {
+        self.base
+    }
+
     /// Returns how long the job should run alone to show what each sample loads [s], and the minimum number of steps. In this
-    /// time, the base run has made at least as many steps, and as many as it has in all if caches make epochs differ.
+    /// time, the base run has made at least as many steps. If caches make epochs differ, the time is inside the first epoch.
     pub(super) fn time_alone(&self) -> (f64, usize) {
-        let (cycle, last) = (self.course.cycle(), self.counted.end);
-        let least = self.fewest(cycle);
-        let enough = (self.counted.start + ENOUGH[0].max(CYCLES * cycle)).max(least);
-        let (steps, least) = match self.outlasts_first_epoch() {
-            true => (last, last),
-            false => (enough.min(last), least.min(last)),
-        };
-        (self.course.time_of(steps) - self.described().start, least)
+        let cycle = self.course.cycle();
+        let last = if self.outlasts_first_epoch() { self.counted.start } else { self.counted.end };
+        let least = (FILLING + ROUNDS) * cycle.max(FEWEST);
+        let enough = FILLING * cycle + ENOUGH[0].max(CYCLES * cycle);
+        let steps = enough.max(least).min(last);
+        (self.course.time_of(steps) - self.described().start, least.min(last))
     }
 
     /// Returns the number of steps in which `number` failures (or checkpoints) are expected, if the base run has `of` of them in

@@ -4,18 +4,24 @@ mod job;
 mod machine;
 mod storage;
 
-use crate::scenario::Scenario;
+use crate::scenario::{Job, Scenario};
 
 use super::lever::{Kind, Lever};
 
 /// The factor by which amounts grow, and times and work shrink.
 pub(super) const FACTOR: f64 = 2.0;
 
-/// Returns the scenario with a lever relaxed; `None` if that changes nothing.
+/// Returns the scenario with a lever relaxed; `None` if that changes nothing, or if a scenario file could not say so.
 pub(super) fn relaxed(scenario: &Scenario, lever: Lever) -> Option<Scenario> {
     let mut relaxed = scenario.clone();
     lift(&mut relaxed, lever)?;
-    (relaxed != *scenario).then_some(relaxed)
+    (relaxed != *scenario && relaxed.jobs.iter().all(divides)).then_some(relaxed)
+}
+
+/// Returns whether the micro-batches of a job are whole numbers of samples.
+fn divides(job: &Job) -> bool {
+    let split = job.parallelism.as_ref();
+    split.is_none_or(|split| job.batch.is_multiple_of(split.micro_batches.into()))
 }
 
 fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {

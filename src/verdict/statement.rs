@@ -18,6 +18,8 @@ pub(super) struct Statement<'s, 'a> {
     /// The limit behind the first one.
     pub(super) next: Option<String>,
     pub(super) needs: Vec<Need>,
+    /// The needs in the first epoch, if later epochs find more in caches.
+    pub(super) first_epoch_needs: Vec<Need>,
     /// Base runs of the other jobs.
     pub(super) others: &'s [Reference<'a>],
     /// Events of the short runs.
@@ -49,6 +51,7 @@ impl Statement<'_, '_> {
             uncertain: names_of(true),
             not_tried: others.map(|of| of.lever.words(scenario)).take(MOST_NOT_TRIED).collect(),
             needs: self.needs.clone(),
+            first_epoch_needs: self.first_epoch_needs.clone(),
             events: self.events,
             text: String::new(),
         }

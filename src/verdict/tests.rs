@@ -179,6 +179,28 @@ fn the_verdict_names_the_scenario_key_of_the_loader_preset_or_stage() {
     assert_eq!(key(stages, Kind::Prefetch), "job.DECODE.loader.stages.read.buffer");
 }
 
+#[test]
+fn micro_batches_that_a_batch_cannot_be_divided_into_are_not_advised() {
+    let split = |micro: u32| {
+        let pipeline = format!(
+            "parallel.pipeline = {{ stages = 4, schedule = \"gpipe\", micro_batches = {micro} }}"
+        );
+        read(&format!("{RANKS}loader.in-memory = {{}}\n{pipeline}\n"))
+    };
+    let lever = Lever { kind: Kind::MicroBatches, at: 0 };
+    assert!(super::relax::relaxed(&split(4), lever).is_some());
+    assert!(super::relax::relaxed(&split(8), lever).is_none());
+}
+
+#[test]
+fn levers_that_are_switched_have_keys_of_the_loader() {
+    let of = |kind| Lever { kind, at: 0 }.key(&read(READING));
+    assert_eq!(of(Kind::Order), "job.j.loader.pytorch.in_order");
+    assert_eq!(of(Kind::Restart), "job.j.loader.pytorch.persistent_workers");
+    assert_eq!(of(Kind::Lock), "job.j.loader.pytorch.worker_kind");
+    assert_eq!(of(Kind::Jitter), "job.j.model.jitter");
+}
+
 /// A job that waits only while its server is slow, from 2 s on.
 const LATE: &str = r#"
 name = "late"

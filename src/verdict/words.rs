@@ -1,12 +1,12 @@
 //! The verdict in sentences, a line each.
 
 use crate::report::format::{bytes, seconds, share};
-use crate::report::{Cause, Limit, Need, OtherJob, Verdict};
+use crate::report::{Cause, Limit, Need, OtherJob, Outcome, Verdict};
 use crate::scenario::{Scenario, Stop};
 
 use super::candidates::{FULL, Subject, is_of_loader};
 use super::checkpoints;
-use super::demand;
+use super::demand::{self, Demands};
 use super::finder::Tried;
 use super::lever::Lever;
 use super::need::{needs, sentence};
@@ -18,7 +18,7 @@ const MOST_OTHERS: usize = 2;
 const MOST_NAMED: usize = 4;
 
 /// Returns a verdict from the causes of stalls alone; `why` says why no limit was relaxed.
-pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
+pub(super) fn estimate(subject: &Subject, base: &Outcome, why: Option<&str>) -> Verdict {
     let finding = subject.report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
     let why = why.unwrap_or("nothing was lifted");
     let job = subject.scenario.jobs[subject.job].name.clone();
@@ -27,16 +27,14 @@ pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
     let names: Vec<String> = full().map(|lever| lever.words(subject.scenario)).collect();
     let full_resources = (!names.is_empty())
         .then(|| format!("Full, and on the path of the input of `{job}`: {}.", names.join(", ")));
-    let demands = match subject.scenario.jobs.len() {
-        1 => demand::of_only_job(subject),
-        _ => demand::Demands::new(),
-    };
-    let needs = needs(subject, &demands);
+    let alike = subject.scenario.jobs.len() == 1 && subject.shown().later_epochs.is_none();
+    let demands = if alike { demand::of_only_job(subject, base) } else { Demands::default() };
+    let needs = needs(subject, &demands.lasting, false);
     let all = [
         Some(finding.to_owned()),
         full_resources,
         checkpoints::sentence(subject),
-        sentence(subject, &needs),
+        sentence(subject, &needs, &[]),
     ];
     let said: Vec<String> = all.into_iter().flatten().collect();
     let text = format!("{} (An estimate from what was waited for last: {why}.)", said.join(" "));
@@ -50,6 +48,7 @@ pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
         uncertain: Vec::new(),
         not_tried: Vec::new(),
         needs,
+        first_epoch_needs: Vec::new(),
         events: 0,
         text,
     }
@@ -78,7 +77,7 @@ pub(super) fn paragraph(statement: &Statement, verdict: &Verdict) -> String {
     }
     said.extend(other_stall(subject, verdict));
     said.extend(checkpoints::sentence(subject));
-    said.extend(sentence(subject, &verdict.needs));
+    said.extend(sentence(subject, &verdict.needs, &verdict.first_epoch_needs));
     said.extend(copy_first(subject, verdict));
     if !full.is_empty() && !verdict.limits.is_empty() {
         said.push(format!(
@@ -114,9 +113,12 @@ pub(super) fn line(statement: &Statement, verdict: &Verdict) -> String {
         _ if !full.is_empty() => format!("; what it waits for is full: {}.", full.join(", ")),
         _ => format!("; what would help was not found, and `--job {}` tries more.", verdict.job),
     };
-    let own: Vec<Need> =
-        verdict.needs.iter().filter(|need| need.by_job.is_empty()).cloned().collect();
-    let more = checkpoints::sentence(subject).into_iter().chain(sentence(subject, &own));
+    let own = |needs: &[Need]| -> Vec<Need> {
+        needs.iter().filter(|need| need.by_job.is_empty()).cloned().collect()
+    };
+    let own = [own(&verdict.needs), own(&verdict.first_epoch_needs)];
+    let more =
+        checkpoints::sentence(subject).into_iter().chain(sentence(subject, &own[0], &own[1]));
     std::iter::once(format!("{waits}{why}")).chain(more).collect::<Vec<_>>().join(" ")
 }
 
@@ -158,7 +160,8 @@ fn longer(subject: &Subject) -> &'static str {
         Stop::Steps(_) => "write more `steps`",
         Stop::Duration(_) => "write a longer `duration`",
         Stop::Epochs(_) => "write more `epochs`",
-        Stop::Known { .. } => "raise `run.most`, or lower `run.precision`",
+        Stop::Known { .. } if !subject.shown().length.enough => "raise `run.most`",
+        Stop::Known { .. } => "write a smaller `run.precision`",
     }
 }
 

@@ -23,6 +23,10 @@ pub struct Verdict {
     /// Resources that would be too small if jobs never waited for input, the scarcest first. Empty beside background loads, if
     /// nodes fail, or if jobs begin after others: then the run does not show how much of them the job needs.
     pub needs: Vec<Need>,
+    /// The same in the first epoch, when caches are empty, if later epochs find more in caches; `needs` then is about later epochs,
+    /// and is empty if there are several jobs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub first_epoch_needs: Vec<Need>,
     /// Calendar events and flow completions of the short runs.
     pub events: u64,
     /// The verdict in words.

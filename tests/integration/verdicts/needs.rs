@@ -73,7 +73,7 @@ fn the_reported_resource_need_is_just_enough_to_end_waits_for_input() {
         let whole = |value: f64| if unit.is_empty() { value.ceil() } else { value };
         assert!((whole(said) / whole(needed) - 1.0).abs() < 0.02, "{key}: {said}, not {needed}");
         assert!(
-            verdict.text.contains("To never wait for input, `j` needs at least"),
+            verdict.text.contains("For input to keep up on average, `j` needs at least"),
             "{}",
             verdict.text
         );
@@ -104,6 +104,84 @@ fn resource_needs_are_not_reported_beside_background_loads_failures_or_jobs_that
     let second = second.replace("name = \"j\"", "name = \"k\"\nafter = [\"j\"]");
     let both = format!("{}[[job]]{second}", INPUT.replace("nodes = 1", "nodes = 2"));
     assert_eq!(judged(&written(&both, &[small])).1.needs, []);
+}
+
+#[test]
+fn a_job_with_a_page_cache_needs_more_in_its_first_epoch_than_later() {
+    // System: as above, with 96,000 samples that a page cache keeps, and operations for 700 or 3,000 samples/s. Expectation: the
+    // first epoch needs the 4,000 operations/s of 16 samples in 4 ms, and later epochs none; with the said amount the first
+    // epoch's steps take 4 ms.
+    let cached = |operations: &str| {
+        found(&[
+            ("storage.s.file-server.operations", operations),
+            ("cluster.node.page_cache", "{ capacity = \"20 GB\" }"),
+            ("cluster.node.memory", "\"64 GB\""),
+            ("dataset.d.samples", "96000"),
+            ("run", "{ epochs = 2, replications = 1 }"),
+        ])
+    };
+    for small in ["\"700 /s\"", "\"3000 /s\""] {
+        let (verdict, _) = cached(small);
+        let [Need { needed, .. }] = verdict.first_epoch_needs[..] else { panic!("{verdict:?}") };
+        assert!((needed / 4000.0 - 1.0).abs() < 0.02, "{needed}");
+        assert!(verdict.needs.is_empty(), "{:?}", verdict.needs);
+        assert!(verdict.text.contains("while caches are empty: operations"), "{}", verdict.text);
+    }
+}
+
+#[test]
+fn needs_do_not_depend_on_how_short_a_resource_is_or_how_long_the_run_was() {
+    // System: as above, with a bandwidth of 60 to 300 MB/s and runs of 60 to 2,000 steps, the shortest of which drain buffers.
+    // Expectation: 400 MB/s are needed always.
+    for (bandwidth, steps) in [("60", "60"), ("60", "2000"), ("300", "60"), ("300", "2000")] {
+        let (verdict, _) = found(&[
+            ("storage.s.file-server.bandwidth", &format!("\"{bandwidth} MB/s\"")),
+            ("run", &format!("{{ steps = {steps}, replications = 1, warm_up = \"off\" }}")),
+        ]);
+        let need = verdict.needs.iter().find(|need| need.resource == "s.bandwidth");
+        let needed = need.unwrap_or_else(|| panic!("{}", verdict.text)).needed;
+        assert!((needed / 400e6 - 1.0).abs() < 0.03, "{bandwidth} MB/s, {steps} steps: {needed}");
+    }
+}
+
+#[test]
+fn what_jobs_on_one_server_need_is_said_whatever_its_bandwidth() {
+    // System: twenty copies of this job and twelve of one whose samples are 6 MB, two in 70 ms, on one server. Expectation: what
+    // the sizes say, 20 times 400 MB/s and 12 times 171 MB/s.
+    let second = "[dataset.e]\nsamples = 4000\nsample_size = \"6 MB\"\n[[job]]\nname = \"k\"\ncopies = 12\ndataset = \"e\"\n\
+                  storage = \"s\"\nbatch = 2\nmodel.step = \"70 ms\"\n[job.loader.pytorch]\nworkers = 4\ndecode = \"20 ms\"\n";
+    let both = INPUT
+        .replace("nodes = 1", "nodes = 32")
+        .replace("name = \"j\"", "name = \"j\"\ncopies = 20")
+        .replace("steps = 600\nwarm_up = 100", "duration = \"4 s\"")
+        + second;
+    for bandwidth in ["2 GB/s", "4 GB/s", "7 GB/s"] {
+        let scenario =
+            written(&both, &[("storage.s.file-server.bandwidth", &format!("\"{bandwidth}\""))]);
+        let (_, verdict) = judged(&scenario);
+        let need = verdict.needs.iter().find(|need| need.resource == "s.bandwidth");
+        let needed = need.unwrap_or_else(|| panic!("{bandwidth}: {}", verdict.text)).needed;
+        let expected = 20.0 * 400e6 + 12.0 * 12e6 / 0.07;
+        assert!((needed / expected - 1.0).abs() < 0.03, "{bandwidth}: {needed}");
+    }
+}
+
+#[test]
+fn needs_beyond_anything_that_can_be_bought_are_said_without_an_amount() {
+    // System: steps of 1 us, whose input no storage of this kind can feed.
+    let (verdict, _) = found(&[
+        ("job.model.step", "\"1 us\""),
+        ("storage.s.file-server.bandwidth", "\"60 MB/s\""),
+        ("job.loader.pytorch.decode", "\"1 us\""),
+    ]);
+    let text = &verdict.text;
+    assert!(text.contains("over 100 times the bandwidth of `s` (now 60 MB/s)"), "{text}");
+}
+
+#[test]
+fn a_trainer_that_makes_its_own_batches_has_no_workers_now() {
+    let (verdict, _) = found(&[("job.loader.pytorch.workers", "0")]);
+    assert!(verdict.text.contains("loader workers 5 (now 0)"), "{}", verdict.text);
 }
 
 #[test]

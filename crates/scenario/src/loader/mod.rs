@@ -95,6 +95,30 @@ impl Preset {
         }
     }
 
+    /// Returns the key that says whether samples or batches stay in order.
+    #[must_use]
+    pub fn order_key(self) -> &'static str {
+        match self {
+            Preset::Pytorch => "in_order",
+            Preset::TfData => "deterministic",
+            Preset::Keras | Preset::TfQueue | Preset::Dali | Preset::InMemory | Preset::Stages => {
+                "order"
+            }
+        }
+    }
+
+    /// Returns the key that says whether workers hold an interpreter's lock.
+    #[must_use]
+    pub fn lock_key(self) -> &'static str {
+        match self {
+            Preset::Pytorch => "worker_kind",
+            Preset::Keras => "use_multiprocessing",
+            Preset::TfData | Preset::TfQueue | Preset::Dali | Preset::InMemory | Preset::Stages => {
+                "gil"
+            }
+        }
+    }
+
     /// Returns the key for the loader's delays.
     #[must_use]
     pub fn delay_key(self) -> &'static str {
