@@ -23,6 +23,8 @@ pub(super) const ROUNDS: usize = 2;
 /// Ratio of the rates of filling and emptying a buffer below which it counts as draining. It is less than 1 because bursts of
 /// filling are only seen at the ends of steps.
 const DRAINING: f64 = 0.97;
+/// Share of time for which workers are held up by full buffers from which on loaders have ample reserve.
+const AMPLE: f64 = 0.5;
 /// Minimum half-width of an interval, relative to the mean.
 const LEAST: f64 = 0.005;
 /// Minimum relative half-width of an interval if there are few batch means, or if the rate of filling was used.
@@ -233,8 +235,15 @@ impl<'o> Course<'o> {
     }
 }
 
-/// Returns the length of a copy's cycle [steps].
+/// Returns the length of a copy's cycle [steps]; 1 if its workers are mostly held up by full buffers, whose levels then do not
+/// matter.
 fn cycle(described: &Job, copy: &JobOutcome) -> usize {
+    let held_up = copy.steps.last().map_or(0.0, |last| {
+        last.queue.blocked_seconds / copy.queue.workers.max(1) as f64 / (last.end - copy.start)
+    });
+    if held_up >= AMPLE {
+        return 1;
+    }
     let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1);
     (cycle_samples(described, copy) / taken as f64).ceil() as usize
 }

@@ -167,6 +167,20 @@ fn what_jobs_on_one_server_need_is_said_whatever_its_bandwidth() {
 }
 
 #[test]
+fn a_run_shorter_than_two_rounds_of_ample_workers_is_long_enough_for_trials() {
+    // System: 64 workers for steps of 20 ms, of which they need two, and checkpoints of 100 ms after every tenth of 60 steps.
+    // Expectation: the verdict tries what helps, and names checkpoints.
+    let (verdict, _) = found(&[
+        ("job.loader.pytorch.workers", "64"),
+        ("job.model.step", "\"20 ms\""),
+        ("job.checkpoint", "{ steps = 10, bytes = \"2 GB\", storage = \"s\" }"),
+        ("run", "{ steps = 60, replications = 1 }"),
+    ]);
+    assert!(!verdict.quick, "{}", verdict.text);
+    assert_eq!(verdict.limits[0].lever, "checkpoint-aside", "{}", verdict.text);
+}
+
+#[test]
 fn needs_beyond_anything_that_can_be_bought_are_said_without_an_amount() {
     // System: steps of 1 us, whose input no storage of this kind can feed.
     let (verdict, _) = found(&[
