@@ -168,8 +168,7 @@ fn longer(subject: &Subject) -> &'static str {
 fn too_short(subject: &Subject, verdict: &Verdict) -> Option<String> {
     let long = verdict.long_run.filter(|long| !long.reached)?;
     Some(format!(
-        "The run is too short: its steps used up what the buffers of `{}` held. What goes into them allows {} a step \
-         in the long run, with {} computing {} of the time.",
+        "In the long run, when buffers no longer drain, a step of `{}` takes {}, and its {} compute {} of the time.",
         verdict.job,
         seconds(long.step_time),
         subject.shown().trainers(),

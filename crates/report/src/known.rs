@@ -228,7 +228,7 @@ pub(super) fn length(
         )),
         _ if unreplaced.is_some() => unreplaced.clone(),
         _ if all().any(|(_, measured)| !measured.level) => {
-            Some("its step times were not steady by the middle of the run".to_owned())
+            Some("its step times were not steady by the middle of the run: run longer, or write `run.warm_up`".to_owned())
         }
         _ => None,
     };
