@@ -59,6 +59,13 @@ impl<'o> Course<'o> {
         (course.steps() > 0).then_some(course)
     }
 
+    /// Returns the same course of a short run, given the course of the run that it is compared with. Workers with ample reserve there
+    /// are not yet held up by full buffers at the beginning of the short run.
+    pub(super) fn compared_with(self, base: &Course) -> Course<'o> {
+        let cycle = if base.cycle == 1 { 1 } else { self.cycle };
+        Course { cycle, ..self }
+    }
+
     /// Returns the number of steps that all copies have completed.
     pub(super) fn steps(&self) -> usize {
         self.copies.iter().map(|copy| copy.steps.len()).min().unwrap_or(0)

@@ -292,7 +292,8 @@ impl<'a> Reference<'a> {
     /// completed.
     pub(super) fn effect_of(&self, then: &Scenario, outcome: &Outcome) -> Option<Effect> {
         let job = self.subject.job;
-        self.effect(&Course::new(&then.jobs[job], job, outcome)?)
+        let course = Course::new(&then.jobs[job], job, outcome)?;
+        self.effect(&course.compared_with(&self.course))
     }
 
     /// Returns the effect of the relaxed limit in the long run, extrapolated from the compared steps. The compared steps may be
