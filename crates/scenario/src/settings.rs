@@ -35,8 +35,7 @@ pub(super) struct ScenarioSettings {
     /// File with the measurements of a machine, looked up beside the scenario: its values are the defaults of keys that the
     /// scenario leaves out (default: none).
     pub(super) profile: Field<String>,
-    /// Length, replications and seed of the run.
-    #[schemars(required)]
+    /// Length, replications and seed of the run (default: one replication, until the throughput of every job is known to 0.5 %).
     pub(super) run: Field<RunSettings>,
     /// Nodes and their network.
     #[schemars(required)]

@@ -118,3 +118,20 @@ fn schema_entries_of_quantities_have_a_unit_pattern_and_an_example() {
     assert!(nic["pattern"].as_str().is_some_and(|pattern| pattern.contains("Gbit/s")));
     assert!(nic["description"].as_str().is_some_and(|text| text.contains("one of B/s")));
 }
+
+#[test]
+fn the_schema_requires_exactly_the_tables_without_which_a_scenario_is_refused() {
+    // System: a scenario without one of its tables and keys. Expectation: it is refused if the schema says that the table or key is
+    // required, and accepted otherwise.
+    let schema = schema();
+    let required: Vec<&str> =
+        schema["required"].as_array().expect("keys").iter().filter_map(Json::as_str).collect();
+    let whole: toml::Table = FLETCHER.parse().expect("TOML");
+    assert!(whole.contains_key("run") && required.iter().all(|key| whole.contains_key(*key)));
+    for key in whole.keys().filter(|key| *key != "sweep") {
+        let mut without = whole.clone();
+        without.remove(key);
+        let refused = wrong(&without.to_string());
+        assert_eq!(required.contains(&key.as_str()), !refused.is_empty(), "{key}: {refused}");
+    }
+}
