@@ -69,6 +69,10 @@ impl ScenarioFile {
         let document = self.changed(overrides);
         let log = Log::default();
         self.examine((&document, overrides), reading, &log);
+        // Models that do not fit into GPU memory are recorded apart from other problems, until it is known what helps.
+        for job in log.take_too_large() {
+            log.value(job.at, &job.what, "");
+        }
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
         let problems = log.into_problems(&source);
         let of_override = shown(&overrides[index]);

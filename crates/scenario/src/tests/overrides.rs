@@ -166,3 +166,27 @@ fn an_incomplete_key_is_refused_with_the_whole_key_that_was_probably_meant() {
         assert!(!problems.contains("the whole key"), "{change}: {problems}");
     }
 }
+
+#[test]
+fn a_whole_key_with_the_same_error_is_not_offered() {
+    // System: a batch that does not fit into GPU memory. Expectation: the error keeps its own help, a batch that fits.
+    let text = r#"
+name = "large"
+cluster = { nodes = 1, node = { cores = 16, gpus = 1, gpu = "h100-sxm5" } }
+storage.d.local-disk = { bandwidth = "1 GB/s" }
+dataset.s = { samples = 100000, sample_size = "8 kB", layout.shards = { samples = 1000 } }
+[[job]]
+name = "gpt"
+dataset = "s"
+storage = "d"
+batch = 1
+model = { catalogue = "gpt2-xl", efficiency = 0.4, optimizer = "adam" }
+loader.pytorch.workers = 4
+"#;
+    let file = ScenarioFile::parse("large.toml", text.to_owned()).expect("it is TOML");
+    file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+    let change = "job.batch=4096".parse().expect("a key and a value");
+    let problems = file.resolve(&[change]).expect_err("too large").to_string();
+    assert!(problems.contains("of GPU memory"), "{problems}");
+    assert!(problems.contains("write `batch = ") && !problems.contains("whole key"), "{problems}");
+}
