@@ -1,6 +1,7 @@
 //! Remarks on a cluster that does not suit the scenario's jobs: keys without effect, idle or crowded GPUs, and page caches that
 //! are missing or are left out because they would not fit into this program's memory.
 
+use super::assumed::Assumed;
 use super::check::Check;
 use super::document::NodeId;
 use super::limits::{MOST_ASSUMED_UNITS, page_units};
@@ -113,9 +114,10 @@ impl Scenario {
         told.into_iter().collect()
     }
 
-    /// Returns a remark for each data set that would fit into a node's memory, but that every epoch reads again because nodes
-    /// have no page cache.
-    pub(super) fn uncached(&self) -> Vec<String> {
+    /// Returns a remark for each data set that would fit into a node's memory, but that every epoch reads again because the
+    /// default page cache of nodes was left out; `why` says the reason. Users who write that there is no page cache know it.
+    pub(super) fn uncached(&self, why: Option<&str>) -> Vec<String> {
+        let Some(why) = why else { return Vec::new() };
         let node = &self.cluster.node;
         let one = |job: &Job| {
             let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);
@@ -126,7 +128,7 @@ impl Scenario {
             (reads && fits).then(|| {
                 format!(
                     "Every epoch reads all of `{}` from `{}`, though its {} would fit into a node's memory: there is no \
-                     page cache.",
+                     page cache (`cluster.node.page_cache`), because {why}.",
                     dataset.name,
                     storage.name,
                     forebay_model::units::Quantity::<forebay_model::units::Size>::new(to_three_digits(bytes))
@@ -138,6 +140,12 @@ impl Scenario {
         all.dedup();
         all
     }
+}
+
+/// Returns why the default page cache of nodes was left out, from the defaults that were used; `None` if it was not.
+pub(super) fn no_page_cache(assumed: &[Assumed]) -> Option<&str> {
+    let is_left_out = |of: &&Assumed| of.key == "cluster.node.page_cache" && of.value == "none";
+    assumed.iter().find(is_left_out).map(|of| of.source.as_str())
 }
 
 /// Rounds a number of bytes to three digits, so that it is shown as `141 GB` and not as `140928370 kB`.

@@ -9,6 +9,7 @@ use super::document::{Document, ROOT};
 use super::fault::FaultSettings;
 use super::field::{Field, List, Named};
 use super::file::ScenarioFile;
+use super::idle;
 use super::job::settings::{Around, JobSettings};
 use super::job::workflow::endless;
 use super::problem::{Log, Problem, Problems, Source};
@@ -97,9 +98,11 @@ impl ScenarioFile {
         }
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
         let remarks = log.take_remarks();
+        let assumed = log.take_assumed();
+        let why_uncached = idle::no_page_cache(&assumed).map(str::to_owned);
         // The defaults of a scenario that is refused are not needed.
         let origins = match log.is_empty() {
-            true => Origins::new(document.clone(), log.take_assumed()),
+            true => Origins::new(document.clone(), assumed),
             false => Origins::default(),
         };
         let scenario = scenario.map(|scenario| Scenario { remarks, origins, ..scenario });
@@ -111,7 +114,7 @@ impl ScenarioFile {
                         scenario.idle_gpus(),
                         scenario.crowded_gpus(),
                         scenario.small_page_caches(),
-                        scenario.uncached(),
+                        scenario.uncached(why_uncached.as_deref()),
                     ];
                     scenario.remarks.extend(remarks.concat());
                 }

@@ -210,3 +210,22 @@ fn idle_gpus_on_the_nodes_of_a_job_get_a_remark() {
     let cores = ("model = {", "model = { device.cpu = { threads = 1 },");
     assert!(!remarks(&[("gpus = 1", &gpus(4)), cores]).contains("idle"));
 }
+
+#[test]
+fn a_default_page_cache_that_is_left_out_gets_a_remark_with_the_reason_and_the_key() {
+    // System: 100 million files of 1 kB, which fit into 256 GB of memory. Expectation: a remark says why there is no page cache and
+    // how to have one, unless the user wrote that there is none.
+    let many =
+        ("samples = 1000\nsample_size = \"1 MB\"", "samples = 100000000\nsample_size = \"1 kB\"");
+    let with = |keys: &str| {
+        remarks(&[many, ("gpus = 1", &format!("gpus = 1\nmemory = \"256 GB\"\n{keys}"))])
+    };
+    let said = with("");
+    for part in [
+        "Every epoch reads all of `d` from `s`, though its 100 GB would fit into a node's memory",
+        "because nodes would track 100000000 files and requests; write `page_cache = {}`",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!with("page_cache = \"none\"").contains("Every epoch"));
+}
