@@ -76,7 +76,7 @@ fn figures(found: &Found) -> Table {
     }
     for change in &found.changes {
         let value = |value, interval| match is_rate(change) {
-            true => with_half(Quantity::Count, value, interval),
+            true => with_interval(Quantity::Count, value, interval),
             false => written(change.unit, value, interval),
         };
         let row = [
@@ -131,21 +131,21 @@ impl Difference {
     }
 }
 
-/// Formats a value with its unit and the half-width of its interval, scaled to be readable.
+/// Formats a value with its unit and its interval, scaled to be readable.
 fn written(unit: Unit, value: f64, interval: Option<[f64; 2]>) -> String {
-    let with_half = |quantity| with_half(quantity, value, interval);
+    let with_interval = |quantity| with_interval(quantity, value, interval);
     match unit {
-        Unit::Seconds => with_half(Quantity::Seconds),
+        Unit::Seconds => with_interval(Quantity::Seconds),
         Unit::Bytes => bytes(value),
-        Unit::Share => with_half(Quantity::Share),
+        Unit::Share => with_interval(Quantity::Share),
         Unit::Count | Unit::Ratio | Unit::Text => number(value),
-        of => format!("{} {}", with_half(Quantity::Count), of.symbol()),
+        of => format!("{} {}", with_interval(Quantity::Count), of.symbol()),
     }
 }
 
-fn with_half(quantity: Quantity, value: f64, interval: Option<[f64; 2]>) -> String {
+fn with_interval(quantity: Quantity, value: f64, interval: Option<[f64; 2]>) -> String {
     match interval {
-        Some([low, high]) => quantity.with_half(value, (high - low) / 2.0),
+        Some(ends) => quantity.with_interval(value, ends),
         None => quantity.write(value),
     }
 }

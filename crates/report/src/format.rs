@@ -16,11 +16,67 @@ fn part_of_a_second(value: f64) -> (f64, &'static str) {
     scale.unwrap_or(if value == 0.0 { (1.0, " s") } else { (1e-12, " ps") })
 }
 
+/// A minute, an hour and a day [s].
+const MINUTE: f64 = 60.0;
+const HOUR: f64 = 3600.0;
+const DAY: f64 = 24.0 * HOUR;
+/// Times from here on [s] are written in days, and in years.
+const DAYS: f64 = 100.0 * HOUR;
+const YEARS: f64 = 2.0 * YEAR;
+/// A year [s].
+const YEAR: f64 = 365.0 * DAY;
+
+/// Returns the smallest unit [s] in which a time of at least a minute is written.
+fn smallest_unit(value: f64) -> f64 {
+    match value {
+        YEARS.. => DAY,
+        DAYS.. => HOUR,
+        HOUR.. => MINUTE,
+        _ => 1.0,
+    }
+}
+
+/// Writes a time of at least a minute [s].
 fn long(value: f64) -> String {
+    if value >= 100.0 * YEAR {
+        return format!("{} years", count(value / YEAR));
+    }
+    if value >= DAYS {
+        let (unit, words) =
+            if value >= YEARS { (YEAR, ["year", "day"]) } else { (DAY, ["day", "h"]) };
+        let part = smallest_unit(value);
+        let whole = (value / part).round() * part;
+        let (many, rest) = ((whole / unit).floor(), (whole % unit / part).round());
+        let rest = match words[1] {
+            "h" => format!("{rest} h"),
+            word => counted(rest, word),
+        };
+        return format!("{} {rest}", counted(many, words[0]));
+    }
     let whole = value.round();
     let (hours, minutes, rest) =
         ((whole / 3600.0).floor(), (whole % 3600.0 / 60.0).floor(), whole % 60.0);
     if hours > 0.0 { format!("{hours} h {minutes} min") } else { format!("{minutes} min {rest} s") }
+}
+
+/// Writes a whole number with its noun: `1 day`, `2 days`.
+fn counted(number: f64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1.0 { "" } else { "s" })
+}
+
+/// Writes the half-width [s] of the interval of a time that is written to whole units of `unit` [s], at the same precision;
+/// `None` if it is less than half a unit.
+fn half_of_long(half: f64, unit: f64) -> Option<String> {
+    let whole = (half / unit).round() * unit;
+    let rest = |larger: f64| whole < larger || !whole.is_finite();
+    Some(match unit {
+        _ if whole == 0.0 => return None,
+        1.0 if rest(MINUTE) => format!("{whole} s"),
+        MINUTE if rest(HOUR) => format!("{} min", whole / MINUTE),
+        HOUR if rest(DAYS) => format!("{} h", whole / HOUR),
+        DAY if rest(YEARS) => counted(whole / DAY, "day"),
+        _ => long(whole),
+    })
 }
 
 /// Writes a size [B]: `256 kB`, `1.5 GB`.
@@ -52,6 +108,9 @@ pub fn count(value: f64) -> String {
     format!("{sign}{thousands},{rest}")
 }
 
+/// How far the interval of a share may go beyond 0 or 1 and still be written by its half-width, which takes less of a table.
+const BEYOND: f64 = 0.01;
+
 /// Kind of a figure, which decides how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
@@ -73,11 +132,33 @@ impl Quantity {
         }
     }
 
+    /// Writes a mean and its interval: `50.94 ± 0.04 ms`. An interval of a share that goes well beyond 0 or 1 is written by its
+    /// ends, as far as shares go: `95.8 % (87.4 to 100 %)`.
+    pub fn with_interval(self, mean: f64, [low, high]: [f64; 2]) -> String {
+        let half = (high - low) / 2.0;
+        let written = self.with_half(mean, half);
+        let beyond = low.min(mean - half) < -BEYOND || high.max(mean + half) > 1.0 + BEYOND;
+        if self != Quantity::Share || !beyond || !written.contains('±') {
+            return written;
+        }
+        let end = |value: f64| match value.clamp(0.0, 1.0) {
+            0.0 => "0".to_owned(),
+            1.0 => "100".to_owned(),
+            inside => format!("{:.1}", 100.0 * inside),
+        };
+        format!("{} ({} to {} %)", share(mean), end(low), end(high))
+    }
+
     /// Writes a mean and the half-width of its interval in one unit: `50.94 ± 0.04 ms`. A half-width that would be written as
     /// zero is left out.
-    pub fn with_half(self, mean: f64, half: f64) -> String {
+    fn with_half(self, mean: f64, half: f64) -> String {
         let (factor, unit) = match self {
             Quantity::Seconds if mean.abs() < 60.0 => part_of_a_second(mean),
+            Quantity::Seconds if mean.is_finite() => {
+                let half = half_of_long(half, smallest_unit(mean));
+                let written = self.write(mean);
+                return half.map_or(written.clone(), |half| format!("{written} ± {half}"));
+            }
             Quantity::Count if mean.abs() < MILLION => (1.0, ""),
             Quantity::Share => (0.01, " %"),
             Quantity::Seconds | Quantity::Count => {
@@ -157,6 +238,12 @@ mod tests {
             (seconds(12.3456), "12.35 s"),
             (seconds(125.4), "2 min 5 s"),
             (seconds(7260.0), "2 h 1 min"),
+            (seconds(99.5 * 3600.0), "99 h 30 min"),
+            (seconds(100.0 * 3600.0), "4 days 4 h"),
+            (seconds(15_461.9 * 3600.0), "644 days 6 h"),
+            (seconds(2.0 * 365.0 * 86_400.0), "2 years 0 days"),
+            (seconds(2.0 * 366.0 * 86_400.0 + 40_000.0), "2 years 2 days"),
+            (seconds(1e12), "31,710 years"),
             (seconds(0.0), "0 s"),
             (seconds(f64::INFINITY), "inf s"),
             (bytes(784.0), "784 B"),
@@ -185,12 +272,29 @@ mod tests {
     }
 
     #[test]
+    fn intervals_of_shares_end_where_shares_end() {
+        let share = |mean, ends| Quantity::Share.with_interval(mean, ends);
+        assert_eq!(share(0.509, [0.505, 0.513]), "50.9 ± 0.4 %");
+        assert_eq!(share(0.958, [0.874, 1.042]), "95.8 % (87.4 to 100 %)");
+        assert_eq!(share(0.958, [0.874, 1.0]), "95.8 % (87.4 to 100 %)");
+        assert_eq!(share(0.02, [-0.01, 0.05]), "2.0 % (0 to 5.0 %)");
+        assert_eq!(share(1.0, [0.99999, 1.00001]), "100.0 %");
+        assert_eq!(share(1.0, [0.995, 1.005]), "100.0 ± 0.5 %");
+        assert_eq!(Quantity::Count.with_interval(5_025.0, [5_020.0, 5_030.0]), "5,025 ± 5");
+    }
+
+    #[test]
     fn half_widths_follow_a_mean_in_matching_units_unless_they_round_to_zero() {
         let expected = [
             (Quantity::Seconds.with_half(0.05094, 42.96e-6), "50.94 ± 0.04 ms"),
             (Quantity::Seconds.with_half(0.05094, 1e-6), "50.94 ms"),
             (Quantity::Seconds.with_half(2.0, 0.125), "2 ± 0.125 s"),
             (Quantity::Seconds.with_half(120.0, 3.0), "2 min 0 s ± 3 s"),
+            (Quantity::Seconds.with_half(203.4, 0.4497), "3 min 23 s"),
+            (Quantity::Seconds.with_half(203.4, 3.217), "3 min 23 s ± 3 s"),
+            (Quantity::Seconds.with_half(203.4, 90.0), "3 min 23 s ± 1 min 30 s"),
+            (Quantity::Seconds.with_half(7260.0, 129.0), "2 h 1 min ± 2 min"),
+            (Quantity::Seconds.with_half(5.5e7, 30_000.0), "636 days 14 h ± 8 h"),
             (Quantity::Share.with_half(0.059, 0.0004), "5.9 %"),
             (Quantity::Share.with_half(0.509, 0.004), "50.9 ± 0.4 %"),
             (Quantity::Count.with_half(5_025.0, 4.219), "5,025 ± 4"),

@@ -258,11 +258,10 @@ pub(super) fn shown(value: Option<f64>, write: impl Fn(f64) -> String) -> String
     value.map_or("-".to_owned(), write)
 }
 
-/// Writes a mean and the half-width of its interval.
+/// Writes a mean and its interval.
 pub(super) fn with_error(figure: &Figure, quantity: Quantity) -> String {
-    let half = figure.ci95.map(|[low, high]| (high - low) / 2.0);
-    match (figure.mean, half) {
-        (Some(mean), Some(half)) => quantity.with_half(mean, half),
+    match (figure.mean, figure.ci95) {
+        (Some(mean), Some(ends)) => quantity.with_interval(mean, ends),
         (mean, _) => shown(mean, |mean| quantity.write(mean)),
     }
 }
