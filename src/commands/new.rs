@@ -3,7 +3,7 @@
 use super::questions::{self, Questions, number};
 use super::{Failure, output};
 use crate::cli::{New, NewKind, NewPlan, NewPlot, NewScenario};
-use crate::input::shown;
+use crate::input::{shell_word, shown};
 use crate::scenario::ScenarioFile;
 use crate::template::{
     Choice, DATASETS, LOADERS, PROBES, PlanAnswers, PlotAnswers, STORAGES, ScenarioAnswers,
@@ -42,7 +42,8 @@ pub(super) fn execute(new: &New, quiet: bool) -> Result<(), Failure> {
             check(&path, target.force)?;
             output::file(&path, |to| to.write_all(text.as_bytes()))?;
             let path = shown(&path);
-            output::warn(quiet, &format!("wrote {path}; next: forebay {next} {path}"));
+            let word = shell_word(&path);
+            output::warn(quiet, &format!("wrote {path}; next: forebay {next} {word}"));
             Ok(())
         }
     }

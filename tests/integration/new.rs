@@ -278,3 +278,11 @@ fn an_unknown_gpu_is_reported_once() {
     assert_eq!(said.matches("error:").count(), 1, "{said}");
     assert!(said.contains("did you mean `h100-pcie` or `h100-sxm5`?"), "{said}");
 }
+
+#[test]
+fn the_next_command_after_new_quotes_a_file_name_with_a_space() {
+    let place = Place::new();
+    let out = place.forebay(&["new", "-o", "my first.toml"]).assert().success();
+    let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(said.contains("next: forebay run 'my first.toml'"), "{said}");
+}

@@ -10,7 +10,7 @@ mod shown;
 
 pub use outline::check_toml;
 pub use records::Records;
-pub use shown::{cut, cut_words, printable, printable_line, shown, unsafe_to_show};
+pub use shown::{cut, cut_words, printable, printable_line, shell_word, shown, unsafe_to_show};
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

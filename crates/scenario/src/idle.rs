@@ -3,7 +3,7 @@
 
 use super::assumed::Assumed;
 use super::check::Check;
-use super::document::NodeId;
+use super::document::{NodeId, quoted};
 use super::limits::{MOST_ASSUMED_UNITS, page_units};
 use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
@@ -82,7 +82,8 @@ impl Scenario {
                 all.push(format!(
                     "Job `{}` trains on {used} of the {there} GPUs of its nodes: the others are idle. \
                      `job.{}.parallel.data.copies_per_node = \"gpus\"` trains as many model copies as there is room for.",
-                    job.name, job.name
+                    job.name,
+                    quoted(&job.name)
                 ));
             }
         }

@@ -32,6 +32,16 @@ pub fn shown(path: &Path) -> String {
     printable_line(&path.to_string_lossy())
 }
 
+/// Returns a text as one word of a shell's command line: in single quotes if it has characters that mean something to a shell.
+#[must_use]
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 /// Shortens a value for a message: returns its first 80 characters, and `…` in place of the rest.
 #[must_use]
 pub fn cut(text: &str) -> String {
@@ -80,6 +90,18 @@ mod tests {
     fn control_characters_in_displayed_paths_are_escaped() {
         assert_eq!(shown(Path::new("a\nb\u{1b}[31m")), "a\\u{a}b\\u{1b}[31m");
         assert_eq!(shown(Path::new("/tmp/a b.toml")), "/tmp/a b.toml");
+    }
+
+    #[test]
+    fn words_of_commands_are_quoted_for_a_shell_if_it_would_split_them() {
+        for (text, expected) in [
+            ("a/b-1.toml", "a/b-1.toml"),
+            ("two gpus.toml", "'two gpus.toml'"),
+            ("it's $HOME", "'it'\\''s $HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(text), expected);
+        }
     }
 
     #[test]

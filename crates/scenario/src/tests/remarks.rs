@@ -229,3 +229,10 @@ fn a_default_page_cache_that_is_left_out_gets_a_remark_with_the_reason_and_the_k
     }
     assert!(!with("page_cache = \"none\"").contains("Every epoch"));
 }
+
+#[test]
+fn keys_in_remarks_quote_the_names_of_jobs_that_need_it() {
+    let said =
+        remarks(&[("gpus = 1", "gpus = 2"), ("name = \"j\"", "name = \"random, one replica\"")]);
+    assert!(said.contains("`job.\"random, one replica\".parallel.data.copies_per_node"), "{said}");
+}
