@@ -16,6 +16,9 @@ const ON_GPUS: [&str; 3] = ["step on cuda", "copy", COLLECTIVE];
 /// The probe that needs NCCL in addition to a GPU.
 const COLLECTIVE: &str = "collective";
 
+/// Says what works without what is missing.
+const NOT_NEEDED: &str = "simulating (`run`, `sweep`, `plot`) needs nothing of what is missing: only calibrating and live runs on GPUs do";
+
 pub(super) fn execute(doctor: &Doctor) -> Result<(), Failure> {
     let (machine, survey) = (Machine::look(Path::new(".")), Survey::look());
     let text = match doctor.format {
@@ -50,6 +53,7 @@ fn text(machine: &Machine, survey: &Survey) -> String {
     let cannot: Vec<&str> = ON_GPUS.into_iter().filter(|probe| !can.contains(probe)).collect();
     if !cannot.is_empty() {
         lines.push(format!("probes that cannot: {}", cannot.join(", ")));
+        lines.push(NOT_NEEDED.to_owned());
     }
     lines.join("\n") + "\n"
 }

@@ -35,6 +35,13 @@ fn doctor_lists_available_and_missing_hardware_and_libraries() {
         text.contains("NVIDIA driver: ") && text.contains("probes that can run: clock"),
         "{text}"
     );
+    // What is missing does not keep anyone from simulating.
+    let lacks = text.contains("probes that cannot: ");
+    assert_eq!(
+        lacks,
+        text.contains("simulating (`run`, `sweep`, `plot`) needs nothing of what is missing"),
+        "{text}"
+    );
 }
 
 #[test]
