@@ -248,5 +248,5 @@ fn figure(compared: &[Compared<'_>]) -> crate::plot::Figure {
         Dots { name, points: of.map(|one| (one.result.measured, one.predicted)).collect() }
     };
     let sets = vec![dots("held out", "held out"), dots("fitted", "fitted")];
-    parity::figure("samples per second", "Published results; held out: blue; fitted: orange", sets)
+    parity::figure("samples per second", "published results", sets)
 }

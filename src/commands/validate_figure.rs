@@ -18,6 +18,5 @@ pub(super) fn parity(points: &[Point]) -> Figure {
         dots("fit points", |point| !point.held_out),
         dots("too noisy to count", |point| point.held_out && !point.counts()),
     ];
-    let title = "Held out: blue; fit points: orange; too noisy to count: green";
-    parity::figure("samples per second", title, sets)
+    parity::figure("samples per second", "points", sets)
 }
