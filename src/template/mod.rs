@@ -6,6 +6,7 @@
 mod choice;
 mod plan;
 mod plot;
+mod refusal;
 mod scenario;
 mod storage;
 mod training;

@@ -98,7 +98,7 @@ impl ScenarioAnswers {
         let usual = known.model.usual_batch();
         let halves = (0..7).map(|power| usual >> power).filter(|batch| *batch > 0);
         let batches: Vec<u64> = self.batch.map_or_else(|| halves.collect(), |batch| vec![batch]);
-        let mut refused: Option<Problems> = None;
+        let mut refused: Vec<Problems> = Vec::new();
         for spread in Spread::ALL {
             for batch in &batches {
                 let Some(lines) = spread.text((self.gpus, self.nodes), *batch, known.model.sync())
@@ -108,19 +108,11 @@ impl ScenarioAnswers {
                 let text = known.text(*batch, &lines, spread == Spread::OutOfCore);
                 match accepted(&text) {
                     Ok(()) => return Ok(text),
-                    Err(problems) => {
-                        refused.get_or_insert(problems);
-                    }
+                    Err(problems) => refused.push(problems),
                 }
             }
         }
-        let why = refused.map(|problems| problems.to_string()).unwrap_or_default();
-        let why = why.lines().take(3).collect::<Vec<_>>().join("\n");
-        Err(TemplateError(format!(
-            "`{}` cannot be trained so on {} x {} {}: name another model or GPU, or more of them (--gpus, --nodes), or a smaller \
-             --batch\n{why}",
-            self.model, self.nodes, self.gpus, self.gpu
-        )))
+        Err(self.refusal(&refused))
     }
 
     fn look_up(&self) -> Result<ResolvedAnswers<'_>, TemplateError> {

@@ -286,3 +286,14 @@ fn the_next_command_after_new_quotes_a_file_name_with_a_space() {
     let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
     assert!(said.contains("next: forebay run 'my first.toml'"), "{said}");
 }
+
+#[test]
+fn a_data_set_that_does_not_fit_into_memory_is_the_reason_given_for_refusing_it_there() {
+    let [model, storage] = ["llama2-13b", "memory"].map(str::to_owned);
+    let error = ScenarioAnswers { model, storage, ..ScenarioAnswers::default() }.text();
+    let error = error.expect_err("refused").to_string();
+    for part in ["the data set in memory", "write a smaller buffer or data set", "--storage"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(!error.contains("name another model or GPU"), "{error}");
+}
