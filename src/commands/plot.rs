@@ -9,6 +9,7 @@ use crate::input::shown;
 use crate::metric::OVER_TIME;
 use crate::plot::{self, DataSource, Distribution, Figure, PlotError, Recipe, Rows, Table, Theme};
 use crate::report::{self, Report};
+use crate::scenario::ScenarioFile;
 use crate::sim;
 use crate::sweep::{self, Cell, Finished, Grid, Plan, Row, Start};
 use std::collections::BTreeMap;
@@ -65,18 +66,22 @@ fn write(plot: &Plot, path: &Path, figure: &Figure, quiet: bool) -> Result<(), F
     Ok(())
 }
 
-/// Returns all results if there is no failure. Otherwise joins the messages of all input failures into one; returns a failure
-/// of another kind at once.
+/// Returns all results if there is no failure. Otherwise joins the messages of all input failures into one, after the problems
+/// of files that are not TOML; returns a failure of another kind at once.
 fn every<T>(results: impl Iterator<Item = Result<T, Failure>>) -> Result<Vec<T>, Failure> {
-    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    let (mut found, mut wrong, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for result in results {
         match result {
             Ok(one) => found.push(one),
             Err(Failure::Input(what)) => wrong.push(what),
+            Err(Failure::Problems(problems)) => failures.push(Failure::Problems(problems)),
             Err(other) => return Err(other),
         }
     }
-    if wrong.is_empty() { Ok(found) } else { Err(Failure::Input(wrong.join("\n"))) }
+    if !wrong.is_empty() {
+        failures.push(Failure::Input(wrong.join("\n")));
+    }
+    Failure::all(failures).map(|()| found)
 }
 
 /// Converts an error of a recipe or its data into a failure.
@@ -87,6 +92,8 @@ fn fail(error: PlotError) -> Failure {
 /// Reads a recipe.
 fn open(path: &Path) -> Result<Recipe, Failure> {
     let text = input::toml(path)?;
+    // Text that is not TOML is reported as it is for scenarios: with the line, and with help.
+    ScenarioFile::parse(&shown(path), text.clone())?;
     let recipe = Recipe::parse(&shown(path), &text).map_err(fail)?;
     recipe.data_source().map_err(fail)?;
     Ok(recipe)

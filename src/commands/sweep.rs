@@ -16,11 +16,14 @@ use std::ops::ControlFlow;
 pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let to = sweep.output.as_deref();
     output::check(to)?;
+    let refused = |error| Failure::Input(format!("cannot sweep: {error}"));
+    // A misspelled column is reported first: the scenario may take long to be read.
+    Selection::check(&sweep.columns).map_err(refused)?;
     let opened = Opened::from_arguments(&sweep.scenario, Vec::new())?.varying(&sweep.vary)?;
     let grid = opened.grid()?;
     let header = sweep::header(&grid);
-    let selection = Selection::new(&header, grid.keys().count(), &sweep.columns)
-        .map_err(|error| Failure::Input(format!("cannot sweep: {error}")))?;
+    let selection =
+        Selection::new(&header, grid.keys().count(), &sweep.columns).map_err(refused)?;
     let pool = points::pool(sweep.scenario.threads)?;
     // The journal is locked before anything takes long, so that a second sweep to the same file fails at once.
     let (mut journal, earlier) = journal(sweep)?;

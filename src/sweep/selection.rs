@@ -42,6 +42,15 @@ impl Selection {
         Ok(Selection { places })
     }
 
+    /// Checks that each name is a figure or a group.
+    ///
+    /// # Errors
+    /// Returns a message with the first name that is neither, and the most similar known name.
+    pub fn check(names: &[String]) -> Result<(), String> {
+        let figures: Vec<String> = figure_names().collect();
+        names.iter().try_for_each(|name| meant(name.trim(), &figures).map(drop))
+    }
+
     /// Returns the selected columns of a whole row or of the header.
     pub fn of<T: Clone>(&self, whole: &[T]) -> Vec<T> {
         self.places.iter().filter_map(|place| whole.get(*place)).cloned().collect()

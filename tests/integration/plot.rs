@@ -448,3 +448,15 @@ fn escape_sequences_in_plotted_files_do_not_reach_the_terminal() {
         assert!(!raw && !message.is_empty(), "{arguments:?}: {message:?}");
     }
 }
+
+#[test]
+fn a_recipe_that_is_not_toml_is_reported_once_with_help_as_a_scenario_is() {
+    let place = place();
+    place.write("bad.toml", "title = \"unfinished\nx = 1\n");
+    let out = place.forebay(&["plot", "bad.toml"]).assert().code(2);
+    let plot = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    let out = place.forebay(&["run", "bad.toml"]).assert().code(2);
+    assert_eq!(plot, String::from_utf8_lossy(&out.get_output().stderr));
+    assert!(plot.starts_with("error: this is not TOML") && plot.contains("help: "), "{plot}");
+    assert_eq!(plot.matches("basic string").count(), 1, "{plot}");
+}

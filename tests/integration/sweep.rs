@@ -328,3 +328,12 @@ fn a_sweep_says_at_its_start_that_failures_are_too_rare_for_its_runs() {
     assert!(said.contains("Nodes of `lenet` fail too seldom for this run"), "{said}");
     assert!(said.contains("ends after 20,000 events"), "{said}");
 }
+
+#[test]
+fn an_unknown_column_is_reported_before_the_scenario_is_read() {
+    let place = Place::new();
+    place.write("base.toml", "name = \"without a sweep\"\n");
+    let out = place.forebay(&["sweep", "base.toml", "--columns", "foo"]).assert().code(2);
+    let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(said.contains("a sweep has no column `foo`"), "{said}");
+}
