@@ -9,6 +9,7 @@ mod plot;
 mod refusal;
 mod scenario;
 mod storage;
+mod sweep;
 mod training;
 mod workload;
 

@@ -2,6 +2,7 @@
 
 use super::choice::{DATASETS, LOADERS, STORAGES, find};
 use super::storage::{dataset, of_checkpoints, storage};
+use super::sweep::{of_sequences, with_swept};
 use super::training::{Spread, loader};
 use super::workload::{self, Workload};
 use super::{TemplateError, aligned, models, quoted};
@@ -107,7 +108,10 @@ impl ScenarioAnswers {
                 };
                 let text = known.text(*batch, &lines, spread == Spread::OutOfCore);
                 match accepted(&text) {
-                    Ok(()) => return Ok(text),
+                    Ok(()) => {
+                        let axes = known.model.tokens().map(|_| of_sequences(*batch, &lines));
+                        return Ok(with_swept(text, &axes.unwrap_or_default()));
+                    }
                     Err(problems) => refused.push(problems),
                 }
             }

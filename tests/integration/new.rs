@@ -297,3 +297,31 @@ fn a_data_set_that_does_not_fit_into_memory_is_the_reason_given_for_refusing_it_
     }
     assert!(!error.contains("name another model or GPU"), "{error}");
 }
+
+#[test]
+fn scenarios_of_models_on_sequences_sweep_a_key_that_matters_for_them() {
+    // System: models that work on sequences, spread in different ways. Expectation: the sweep is over micro-batches, the batch or
+    // accumulated steps, has at least two points, and all of them are accepted; other models sweep the loader's workers.
+    for (model, gpu, nodes, batch, key) in [
+        ("llama3-70b", "h100-sxm5", 6, None, "job.parallel.pipeline.micro_batches"),
+        ("llama2-7b", "a100-sxm4-80gb", 1, None, "job.batch"),
+        ("bert-large", "a100-sxm4-80gb", 2, Some(1), "job.accumulation"),
+        ("resnet50", "a100-sxm4-80gb", 1, None, "job.loader.pytorch.workers"),
+    ] {
+        let [name, gpu] = [model, gpu].map(str::to_owned);
+        let text = ScenarioAnswers { model: name, gpu, nodes, batch, ..ScenarioAnswers::default() }
+            .text()
+            .unwrap_or_else(|error| panic!("{model}: {error}"));
+        let (_, swept) = text.rsplit_once("[sweep]").expect("a table");
+        let (found, values) =
+            swept.lines().nth(1).and_then(|line| line.split_once(" = ")).expect("a key");
+        assert_eq!(found, format!("\"{key}\""), "{model}: {text}");
+        let values: Vec<&str> = values.trim_matches(['[', ']']).split(", ").collect();
+        assert!(values.len() > 1, "{model}: {values:?}");
+        let file = ScenarioFile::parse("new.toml", text.clone()).expect("TOML");
+        for value in values {
+            let change: Override = format!("{key}={value}").parse().expect("a change");
+            file.resolve(&[change]).unwrap_or_else(|problems| panic!("{model}: {problems}"));
+        }
+    }
+}
