@@ -35,6 +35,8 @@ pub(super) struct Course<'o> {
     described: &'o Job,
     copies: Vec<&'o JobOutcome>,
     cycle: usize,
+    /// Whether workers are mostly held up by full buffers, whose levels then do not matter.
+    ample: bool,
 }
 
 /// The long-run step time of a job, estimated from a range of steps.
@@ -54,16 +56,17 @@ impl<'o> Course<'o> {
     /// Returns the copies of job number `job` in a run; `None` if one of them has no step.
     pub(super) fn new(described: &'o Job, job: usize, outcome: &'o Outcome) -> Option<Course<'o>> {
         let copies: Vec<_> = outcome.jobs.iter().filter(|copy| copy.job == job).collect();
+        let ample = copies.iter().all(|copy| is_ample(copy));
         let cycle = copies.iter().map(|copy| cycle(described, copy)).max().unwrap_or(1).max(1);
-        let course = Course { described, copies, cycle };
+        let course = Course { described, copies, cycle: if ample { 1 } else { cycle }, ample };
         (course.steps() > 0).then_some(course)
     }
 
     /// Returns the same course of a short run, given the course of the run that it is compared with. Workers with ample reserve there
     /// are not yet held up by full buffers at the beginning of the short run.
     pub(super) fn compared_with(self, base: &Course) -> Course<'o> {
-        let cycle = if base.cycle == 1 { 1 } else { self.cycle };
-        Course { cycle, ..self }
+        let ample = base.ample || self.ample;
+        Course { cycle: if ample { 1 } else { self.cycle }, ample, ..self }
     }
 
     /// Returns the number of steps that all copies have completed.
@@ -72,7 +75,7 @@ impl<'o> Course<'o> {
     }
 
     /// Returns the length of a cycle [steps]: the time in which each worker makes one item. Buffers fill and drain in such
-    /// cycles.
+    /// cycles. It is 1 if workers have ample reserve.
     pub(super) fn cycle(&self) -> usize {
         self.cycle
     }
@@ -242,15 +245,16 @@ impl<'o> Course<'o> {
     }
 }
 
-/// Returns the length of a copy's cycle [steps]; 1 if its workers are mostly held up by full buffers, whose levels then do not
-/// matter.
-fn cycle(described: &Job, copy: &JobOutcome) -> usize {
+/// Returns whether full buffers hold up a copy's workers most of the time.
+fn is_ample(copy: &JobOutcome) -> bool {
     let held_up = copy.steps.last().map_or(0.0, |last| {
         last.queue.blocked_seconds / copy.queue.workers.max(1) as f64 / (last.end - copy.start)
     });
-    if held_up >= AMPLE {
-        return 1;
-    }
+    held_up >= AMPLE
+}
+
+/// Returns the length of a copy's cycle [steps].
+fn cycle(described: &Job, copy: &JobOutcome) -> usize {
     let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1);
     (cycle_samples(described, copy) / taken as f64).ceil() as usize
 }

@@ -1,5 +1,6 @@
 //! The verdict in sentences, a line each.
 
+use crate::input::shell_word;
 use crate::report::format::{bytes, seconds, share};
 use crate::report::{Cause, Limit, Need, OtherJob, Outcome, Verdict};
 use crate::scenario::{Scenario, Stop};
@@ -111,7 +112,10 @@ pub(super) fn line(statement: &Statement, verdict: &Verdict) -> String {
             seconds(limit.before)
         ),
         _ if !full.is_empty() => format!("; what it waits for is full: {}.", full.join(", ")),
-        _ => format!("; what would help was not found, and `--job {}` tries more.", verdict.job),
+        _ => format!(
+            "; what would help was not found, and `--job {}` tries more.",
+            shell_word(&verdict.job)
+        ),
     };
     let own = |needs: &[Need]| -> Vec<Need> {
         needs.iter().filter(|need| need.by_job.is_empty()).cloned().collect()
