@@ -45,9 +45,8 @@ impl Jobs {
         job.add_fresh(device.model, device.next, fresh);
         device.input.missing = missing;
         if job.recovery.is_some() && job.takes_ahead() {
-            let averages = self.communicators.averages[job.parts.averages].first();
-            let saved = averages
-                .map_or_else(|| job.steps_of(device.model), |averages| averages.averaged_steps());
+            let averaged = self.communicators.averaged_steps(job.parts.averages);
+            let saved = averaged.unwrap_or_else(|| job.steps_of(device.model));
             device.input.ahead.retain(|(step, ..)| *step >= saved);
             device.input.ahead.push((device.next, taken, fresh));
         }

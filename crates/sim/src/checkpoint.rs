@@ -8,7 +8,6 @@ use forebay_report::{Cause, ParallelOutcome, StallCause};
 use forebay_scenario::Every;
 use std::collections::BTreeMap;
 
-use super::communication::Averages;
 use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
@@ -183,7 +182,7 @@ impl Jobs {
     /// it.
     #[inline(never)]
     pub(super) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
-        let averaged = self.averages(j).map(Averages::averaged_steps);
+        let averaged = self.communicators.averaged_steps(self.jobs[j].parts.averages);
         let job = &mut self.jobs[j];
         let steps = averaged.unwrap_or(job.steps.completed());
         let Some(checkpoint) = job.recovery.as_mut().and_then(|r| r.checkpoint.as_mut()) else {

@@ -65,7 +65,7 @@ impl Averages {
     }
 
     /// Returns the number of steps of each learner that the reference models include.
-    pub(crate) fn averaged_steps(&self) -> u64 {
+    pub(super) fn averaged_steps(&self) -> u64 {
         self.over * self.period
     }
 

@@ -31,9 +31,9 @@ pub(crate) enum Op {
     Swap { out: f64, into: f64 },
     /// Waits until the copies that the last swap started are done.
     AwaitSwap,
-    /// Counts the step as done before the device leaves it.
+    /// Counts the step as done. The device goes on to its next step only after further ops.
     CountStep,
-    /// Waits until the reference models have been averaged as often as before the last correction of this device's model.
+    /// Waits for the average of the reference models that follows the device's previous correction.
     AwaitAverage,
     /// Moves the device's model towards the reference model of its GPU (a correction).
     Correct,

@@ -1,6 +1,5 @@
 //! The state to which loaders are restored at a restart, and the part of a checkpoint that concerns loaders.
 
-use crate::communication::Averages;
 use crate::index::{DeviceId, Id, Ids, JobId, LoaderId, RangeVec};
 use crate::jobs::Jobs;
 use crate::lineage::Trained;
@@ -110,7 +109,7 @@ impl Jobs {
     /// Returns the numbers of samples and batches of each loader that job copy `j` has trained on: those handed out, without
     /// those taken for incomplete steps.
     pub(crate) fn taken(&mut self, j: JobId) -> Vec<(u64, u64)> {
-        let averaged = self.averages(j).map(Averages::averaged_steps);
+        let averaged = self.communicators.averaged_steps(self.jobs[j].parts.averages);
         let job = &self.jobs[j];
         let Some(recovery) = &job.recovery else { return Vec::new() };
         let of = |(l, restored): (LoaderId, &Restored)| {
@@ -133,7 +132,7 @@ impl Jobs {
     /// Returns each sample of each loader that job copy `j` has trained on in the steps that a checkpoint would contain if it
     /// began now; empty if samples are not tracked.
     pub(crate) fn trained(&mut self, j: JobId) -> Vec<Trained> {
-        let averaged = self.averages(j).map(Averages::averaged_steps);
+        let averaged = self.communicators.averaged_steps(self.jobs[j].parts.averages);
         let job = &self.jobs[j];
         let loaders = &mut self.loaders[job.parts.loaders];
         let of = |loader: &mut LoaderRun| {
