@@ -273,7 +273,10 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
         Kind::Decode => ("DECODE", loader.preset.decode_key()),
         Kind::Delay => ("DELAY", loader.preset.delay_key()),
         Kind::Prefetch => ("PREFETCH", loader.preset.prefetch_key()),
-        Kind::Order => ("ORDER", loader.preset.order_key()),
+        Kind::Order => match loader.preset.order_key() {
+            Some(of) => ("ORDER", of),
+            None => return key.replace(".ORDER", ""),
+        },
         Kind::Restart => ("RESTART", "persistent_workers"),
         Kind::Lock => ("LOCK", loader.preset.lock_key()),
         _ => return key.to_owned(),

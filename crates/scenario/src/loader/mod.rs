@@ -95,15 +95,14 @@ impl Preset {
         }
     }
 
-    /// Returns the key that says whether samples or batches stay in order.
+    /// Returns the key that says whether samples or batches stay in order; `None` if no key does.
     #[must_use]
-    pub fn order_key(self) -> &'static str {
+    pub fn order_key(self) -> Option<&'static str> {
         match self {
-            Preset::Pytorch => "in_order",
-            Preset::TfData => "deterministic",
-            Preset::Keras | Preset::TfQueue | Preset::Dali | Preset::InMemory | Preset::Stages => {
-                "order"
-            }
+            Preset::Pytorch => Some("in_order"),
+            Preset::TfData => Some("deterministic"),
+            Preset::Stages => Some("order"),
+            Preset::Keras | Preset::TfQueue | Preset::Dali | Preset::InMemory => None,
         }
     }
 
