@@ -23,7 +23,7 @@ pub(super) const ROUNDS: usize = 2;
 /// Ratio of the rates of filling and emptying a buffer below which it counts as draining. It is less than 1 because bursts of
 /// filling are only seen at the ends of steps.
 const DRAINING: f64 = 0.97;
-/// Share of time for which workers are held up by full buffers from which on loaders have ample reserve.
+/// Minimum share of the time in which full buffers hold up the workers of a loader with ample reserve.
 const AMPLE: f64 = 0.5;
 /// Minimum half-width of an interval, relative to the mean.
 const LEAST: f64 = 0.005;
@@ -35,7 +35,8 @@ pub(super) struct Course<'o> {
     described: &'o Job,
     copies: Vec<&'o JobOutcome>,
     cycle: usize,
-    /// Whether workers are mostly held up by full buffers, whose levels then do not matter.
+    /// Whether full buffers hold up the workers most of the time. The loader then has ample reserve, and how full its buffers are at
+    /// the start or end of a range of steps does not matter.
     ample: bool,
 }
 
@@ -62,8 +63,8 @@ impl<'o> Course<'o> {
         (course.steps() > 0).then_some(course)
     }
 
-    /// Returns the same course of a short run, given the course of the run that it is compared with. Workers with ample reserve there
-    /// are not yet held up by full buffers at the beginning of the short run.
+    /// Returns the course of a short run with the reserve of workers taken from `base`, the longer run that it is compared with: in
+    /// the short run, workers with ample reserve are still filling the buffers.
     pub(super) fn compared_with(self, base: &Course) -> Course<'o> {
         let ample = base.ample || self.ample;
         Course { cycle: if ample { 1 } else { self.cycle }, ample, ..self }

@@ -32,11 +32,11 @@ pub(super) struct Demands {
     pub(super) lasting: Uses,
 }
 
-/// What the samples of a job load in a run.
+/// Load that the samples of a job put on resources in a run.
 struct Load {
     /// Number of samples.
     samples: f64,
-    /// Amount that all resources of a name have served for them [unit·s].
+    /// Amount that the resources of each name have served, all together [unit·s].
     served: BTreeMap<String, f64>,
 }
 
@@ -185,8 +185,8 @@ impl Alone {
     }
 }
 
-/// Returns the scenario in which only one job begins, and which ends after `time` [s]. Nodes, and links that they do not share, are
-/// loaded equally by each copy of the job, so a single copy shows the loads.
+/// Returns the scenario in which only one job begins, and which ends after `time` [s]. Only one copy of the job runs if copies share
+/// neither nodes nor rack uplinks, because each sample then loads the same resources in every copy.
 fn alone(subject: &Subject, time: f64) -> Scenario {
     let mut scenario = subject.scenario.clone();
     scenario.run.stop = Stop::Duration(time);

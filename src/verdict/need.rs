@@ -24,8 +24,8 @@ pub(super) fn first_epoch_needs(subject: &Subject, demands: &Demands) -> Vec<Nee
 }
 
 /// Returns the resources that would be too small if jobs never waited for input, the scarcest first: those that this job uses. A
-/// resource that jobs share needs what all of them use; nothing is returned for it if the use by one of them is not known. `cold`
-/// says that caches are empty, other than in the run's figures.
+/// shared resource needs the sum of the uses by all jobs; it is left out if one of these uses is not known. `cold` says whether the
+/// needs are those of the first epoch, when caches are empty.
 pub(super) fn needs(subject: &Subject, uses: &Uses, cold: bool) -> Vec<Need> {
     let Some((own, (wanted, _))) = uses.get(&subject.job).zip(rates(subject)) else {
         return Vec::new();

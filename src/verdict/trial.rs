@@ -65,7 +65,7 @@ enum Phase {
     Beyond,
     /// No lever has helped.
     LastResort,
-    /// No short run so far was long enough to say anything.
+    /// No short run so far was long enough to show an effect.
     NothingShown,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Trials<'a> {
         self.phase = Phase::Beyond;
     }
 
-    /// Raises the budget, because no lever has helped. If no short run so far was long enough to say anything, the next one may
+    /// Raises the budget, because no lever has helped. If no short run so far was long enough to show an effect, the next one may
     /// take as many events as the run itself.
     pub(super) fn spare_nothing(&mut self, nothing_shown: bool) {
         self.phase = if nothing_shown { Phase::NothingShown } else { Phase::LastResort };

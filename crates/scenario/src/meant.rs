@@ -9,7 +9,7 @@ use super::value::{Override, split_key};
 
 /// Maximum number of tables of the file in which the last part of an incomplete key is tried.
 const MOST_TRIED: usize = 50;
-/// Maximum number of whole keys that a remedy names.
+/// Maximum number of complete keys that the help of an error suggests.
 const MOST_NAMED: usize = 3;
 
 impl ScenarioFile {

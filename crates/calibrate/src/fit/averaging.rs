@@ -1,4 +1,4 @@
-//! Fits how long an averaging of learners' models takes, from steps of the same learners with and without averaging.
+//! Fits the duration of an averaging of learners' models: steps of the same learners are timed with and without averaging.
 
 use super::averages;
 use super::bootstrap;

@@ -71,8 +71,8 @@ pub struct Batch {
 ///
 /// The changes are control variates (Lavenberg and Welch, *A perspective on the use of control variables*, Management Science
 /// 27, 1981): the long run's sum of changes is 0, so what they explain of the residuals does not add up over batches. Only
-/// what they explain of the sum over all batches is added to the half-width. Where that is more than chance leaves, the quantity
-/// was not level, and the changes are ignored.
+/// what they explain of the sum over all batches is added to the half-width. If that exceeds the random half-width, the
+/// quantity was not level, and the changes are ignored.
 pub fn ratio_half_width(batches: &[Batch]) -> Option<f64> {
     let n = batches.len() as f64;
     let sum = |of: fn(&Batch) -> f64| batches.iter().map(of).sum::<f64>();
@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(ratio_half_width(&equal(2.0, 20)), Some(0.0));
     }
 
-    /// System: batches that take longer by what a buffer gains in them, and less by what it loses. Expectation: what is lost
-    /// later does not widen the interval; what the buffer has gained by the end does.
+    /// System: batches that take longer by what a buffer gains in them, and less by what it loses. Expectation: gains that are lost
+    /// again do not widen the interval; the small gain over all batches does; a buffer that fills steadily is no control variate.
     #[test]
     fn what_a_buffer_gains_and_loses_again_does_not_widen_the_interval() {
         let noise = series(0.0, 64, 5);
