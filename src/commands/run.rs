@@ -25,10 +25,17 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     }
     let begin = Instant::now();
     let pool = points::pool(run.scenario.threads)?;
-    let outcomes = simulate(&scenario, &pool, run.trace.is_some(), quiet)?;
+    let collectives = sim::IdleCollectives::default();
+    let options = sim::Options {
+        trace: run.trace.is_some(),
+        stop: Some(interrupt::flag()),
+        collectives: Some(&collectives),
+        ..sim::Options::default()
+    };
+    let outcomes = simulate(&scenario, &pool, &options, quiet)?;
     let mut report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
     let without_step = chosen.filter(|&job| !report::choose_job(&mut report, &scenario, job));
-    pool.install(|| judge(run, &scenario, &outcomes, &mut report));
+    pool.install(|| judge(run, (&scenario, &outcomes), &collectives, &mut report));
     if let Some(job) = without_step {
         report::say_without_step(&mut report, job);
     }
@@ -64,10 +71,18 @@ fn runs_of(run: &Run, scenario: &Scenario) -> usize {
 }
 
 /// Adds the verdict to the report: which resource limits each job.
-fn judge(run: &Run, scenario: &Scenario, outcomes: &[Outcome], report: &mut Report) {
-    let quick = run.verdict == VerdictKind::Quick;
-    let options =
-        verdict::Options { quick, others: run.job.is_none(), stop: Some(interrupt::flag()) };
+fn judge(
+    run: &Run,
+    (scenario, outcomes): (&Scenario, &[Outcome]),
+    collectives: &sim::IdleCollectives,
+    report: &mut Report,
+) {
+    let options = verdict::Options {
+        quick: run.verdict == VerdictKind::Quick,
+        others: run.job.is_none(),
+        stop: Some(interrupt::flag()),
+        collectives: Some(collectives),
+    };
     let verdicts = verdict::find_all(scenario, outcomes, report, &options);
     verdict::put(report, verdicts);
 }
@@ -98,18 +113,18 @@ pub(super) const FINISHED: &str =
 fn simulate(
     scenario: &Scenario,
     pool: &rayon::ThreadPool,
-    trace: bool,
+    options: &sim::Options,
     quiet: bool,
 ) -> Result<Vec<Outcome>, Failure> {
-    let (stop, runs) = (interrupt::flag(), scenario.run.replications);
+    let runs = scenario.run.replications;
     let watch = Watch::new(u64::from(runs), runs as usize, quiet);
     let one = |replication: u32| {
         if interrupt::raised() {
             return None;
         }
-        let trace = trace && replication == 0;
+        let trace = options.trace && replication == 0;
         let progress = watch.slots().get(replication as usize);
-        let options = sim::Options { trace, progress, stop: Some(stop), ..sim::Options::default() };
+        let options = sim::Options { trace, progress, ..*options };
         let outcome = sim::run(scenario, replication, &options);
         progress.into_iter().for_each(sim::Progress::reset);
         watch.done();

@@ -7,14 +7,13 @@
 
 use crate::report::{JobOutcome, Outcome, ResourceOutcome};
 use crate::scenario::{Scenario, Stop};
-use crate::sim;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use super::AT_ONCE;
 use super::candidates::Subject;
 use super::reference::Reference;
+use super::short_runs::ShortRuns;
 
 /// Maximum number of jobs that are simulated alone.
 const MOST_JOBS: usize = 16;
@@ -99,16 +98,12 @@ pub(super) fn of_only_job(subject: &Subject, base: &Outcome) -> Demands {
 
 /// Returns the uses by a job that is alone in its scenario and whose later epochs read from caches, and the events of the run that
 /// shows them: at most `budget`.
-pub(super) fn of_epochs(
-    reference: &Reference,
-    budget: u64,
-    stop: Option<&AtomicBool>,
-) -> (Demands, u64) {
+pub(super) fn of_epochs(reference: &Reference, budget: u64, runs: ShortRuns) -> (Demands, u64) {
     let subject = &reference.subject;
     if !is_shown(subject.scenario) {
         return (Demands::default(), 0);
     }
-    let run = Alone::simulate(reference, budget, stop);
+    let run = Alone::simulate(reference, budget, runs);
     let (job, events) = (subject.job, run.outcome.events);
     let Some(first) = run.load() else { return (Demands::default(), events) };
     let described = &subject.scenario.jobs[job];
@@ -125,16 +120,12 @@ pub(super) fn of_epochs(
 
 /// Returns the uses by several jobs, from a run of each job alone, and the events of these runs: at most `budget`. If later epochs
 /// of a job find more in caches, only those in the first epoch are known.
-pub(super) fn of_jobs(
-    all: &[&Reference],
-    budget: u64,
-    stop: Option<&AtomicBool>,
-) -> (Demands, u64) {
+pub(super) fn of_jobs(all: &[&Reference], budget: u64, runs: ShortRuns) -> (Demands, u64) {
     if all.len() > MOST_JOBS || all.iter().any(|of| !is_shown(of.subject.scenario)) {
         return (Demands::default(), 0);
     }
     let one = |reference: &&Reference, each: u64| {
-        let run = Alone::simulate(reference, each, stop);
+        let run = Alone::simulate(reference, each, runs);
         let subject = &reference.subject;
         let found = run.load().and_then(|load| uses(subject, (&run.scenario, &run.outcome), &load));
         (subject.job, found, run.outcome.events)
@@ -168,12 +159,10 @@ struct Alone {
 
 impl Alone {
     /// Simulates the job of `reference` alone, for at most `most_events` events.
-    fn simulate(reference: &Reference, most_events: u64, stop: Option<&AtomicBool>) -> Alone {
+    fn simulate(reference: &Reference, most_events: u64, runs: ShortRuns) -> Alone {
         let (time, least) = reference.time_alone();
         let scenario = alone(&reference.subject, time);
-        let options =
-            sim::Options { stop, most_events: Some(most_events), ..sim::Options::default() };
-        let outcome = sim::run(&scenario, 0, &options);
+        let outcome = runs.simulate(&scenario, most_events);
         Alone { job: reference.subject.job, scenario, outcome, least }
     }
 

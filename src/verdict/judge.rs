@@ -1,13 +1,13 @@
 //! Finds the verdict on a job, and short verdicts on other jobs that wait.
 
 use crate::report::{Need, Outcome, Verdict};
-use std::sync::atomic::AtomicBool;
 
 use super::candidates::Subject;
 use super::demand::{self, Demands};
 use super::finder::{Finder, Found, Tried};
 use super::need::{first_epoch_needs, needs};
 use super::reference::Reference;
+use super::short_runs::ShortRuns;
 use super::statement::Statement;
 use super::trial::{Budget, LEAST_BUDGET, Trials, further_budgets};
 use super::{WAITING, words};
@@ -22,7 +22,7 @@ pub(super) struct Judge<'a> {
     others: Vec<Reference<'a>>,
     /// Events of one replication.
     one: u64,
-    stop: Option<&'a AtomicBool>,
+    runs: ShortRuns<'a>,
 }
 
 impl<'a> Judge<'a> {
@@ -30,7 +30,7 @@ impl<'a> Judge<'a> {
     pub(super) fn new(
         subject: Subject<'a>,
         outcomes: &'a [Outcome],
-        stop: Option<&'a AtomicBool>,
+        runs: ShortRuns<'a>,
     ) -> Option<Judge<'a>> {
         let base = outcomes.first()?;
         let reference = Reference::new(subject, base)?;
@@ -38,8 +38,8 @@ impl<'a> Judge<'a> {
         let others = others.filter_map(|job| Reference::new(Subject { job, ..subject }, base));
         let mut others: Vec<Reference> = others.collect();
         others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));
-        let trials = Trials::new(reference, Budget::from_outcomes(outcomes), stop);
-        Some(Judge { trials, others, one: base.events, stop })
+        let trials = Trials::new(reference, Budget::from_outcomes(outcomes), runs);
+        Some(Judge { trials, others, one: base.events, runs })
     }
 
     /// Returns the verdict and, if `with_others`, short verdicts on other jobs that wait. `None` if the run is too short.
@@ -83,7 +83,7 @@ impl<'a> Judge<'a> {
         for reference in waiting.into_iter().take(MOST_OTHERS) {
             let subject = reference.subject;
             let known = tried.iter().filter_map(|tried| tried.seen_from(&reference)).collect();
-            let mut trials = Trials::new(reference, Budget::fixed(each), self.stop);
+            let mut trials = Trials::new(reference, Budget::fixed(each), self.runs);
             let mut finder = Finder { trials: &mut trials };
             let Some(found) = finder.search(known) else { continue };
             let flatters = finder.flatters(&found.now);
@@ -108,7 +108,7 @@ impl<'a> Judge<'a> {
             (true, false) => return (demand::of_only_job(&first.subject, first.base()), 0),
             (true, true) => {
                 let left = self.one.max(LEAST_BUDGET).saturating_sub(self.trials.spent());
-                return demand::of_epochs(first, budget.min(left), self.stop);
+                return demand::of_epochs(first, budget.min(left), self.runs);
             }
             (false, _) => {}
         }
@@ -116,7 +116,7 @@ impl<'a> Judge<'a> {
         if all.iter().all(|of| of.subject.waiting() < WAITING) {
             return (Demands::default(), 0);
         }
-        demand::of_jobs(&all, budget, self.stop)
+        demand::of_jobs(&all, budget, self.runs)
     }
 }
 

@@ -7,7 +7,7 @@
 //! - `candidates`: limits that may be the bottleneck, from the report; `checkpoints`: those of checkpoints; `lever`: limits that
 //!   can be relaxed, in words; `amount`: their amounts; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
-//!   compared; `trial`: short runs within a budget of events,
+//!   compared; `trial`: short runs within a budget of events; `short_runs`: what they have in common,
 //! - `finder`: the search for the bottleneck of a job; `judge`: the searches for all jobs that wait,
 //! - `demand`: how much of each resource each job would use if it never waited for input; `need`: which of these are too small,
 //! - `statement`: the verdict as a report has it; `words`: the paragraph.
@@ -23,6 +23,7 @@ mod lever;
 mod need;
 mod reference;
 mod relax;
+mod short_runs;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -31,12 +32,14 @@ mod words;
 
 use crate::report::{Limit, Outcome, Report, Verdict, World};
 use crate::scenario::Scenario;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::sim::IdleCollectives;
+use std::sync::atomic::AtomicBool;
 
 use candidates::Subject;
 use course::ROUNDS;
 use judge::Judge;
 use lever::{Kind, Lever};
+use short_runs::ShortRuns;
 
 pub use trial::LEAST_BUDGET;
 
@@ -68,6 +71,8 @@ pub struct Options<'a> {
     pub others: bool,
     /// Ends the short runs early when it becomes true; the verdict then is an estimate.
     pub stop: Option<&'a AtomicBool>,
+    /// Collectives that the run has simulated on links that nothing else uses, if they are known. They only save time.
+    pub collectives: Option<&'a IdleCollectives>,
 }
 
 /// Returns the verdict on the job of the report's `bottleneck`, from the outcomes of a scenario and their report; `None` if no
@@ -98,10 +103,10 @@ pub fn find_all(
     if options.quick || base.world == World::Live {
         return vec![words::estimate(&subject, base, None)];
     }
-    let stopped = || options.stop.is_some_and(|flag| flag.load(Ordering::Relaxed));
-    match Judge::new(subject, outcomes, options.stop).and_then(|judge| judge.judge(options.others))
-    {
-        Some(found) if !stopped() => found,
+    let own = IdleCollectives::default();
+    let runs = ShortRuns { stop: options.stop, collectives: options.collectives.unwrap_or(&own) };
+    match Judge::new(subject, outcomes, runs).and_then(|judge| judge.judge(options.others)) {
+        Some(found) if !runs.are_stopped() => found,
         Some(_) => vec![words::estimate(&subject, base, Some("short runs were interrupted"))],
         None => {
             let why = format!(

@@ -2,12 +2,11 @@
 
 use crate::report::Outcome;
 use crate::scenario::Scenario;
-use crate::sim;
 use rayon::prelude::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::reference::{Effect, Reference};
+use super::short_runs::ShortRuns;
 
 /// Minimum budget of a verdict [events], even if the run itself took fewer events. It takes some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 60_000;
@@ -52,7 +51,7 @@ pub(super) struct Trials<'a> {
     budget: Budget,
     spent: u64,
     phase: Phase,
-    stop: Option<&'a AtomicBool>,
+    runs: ShortRuns<'a>,
 }
 
 /// Phase of the search for the bottleneck.
@@ -117,12 +116,8 @@ impl Budget {
 }
 
 impl<'a> Trials<'a> {
-    pub(super) fn new(
-        reference: Reference<'a>,
-        budget: Budget,
-        stop: Option<&'a AtomicBool>,
-    ) -> Trials<'a> {
-        Trials { reference, budget, spent: 0, phase: Phase::Searching, stop }
+    pub(super) fn new(reference: Reference<'a>, budget: Budget, runs: ShortRuns<'a>) -> Trials<'a> {
+        Trials { reference, budget, spent: 0, phase: Phase::Searching, runs }
     }
 
     /// Reduces the budget, because the bottleneck has probably been found: from now on, short runs only look for further levers
@@ -206,7 +201,7 @@ impl<'a> Trials<'a> {
         let one = |plan: &Option<Plan>| plan.as_ref().map(|plan| self.simulate(plan));
         let outcomes: Vec<Option<Outcome>> = plans.par_iter().map(one).collect();
         self.spent += outcomes.iter().flatten().map(|outcome| outcome.events).sum::<u64>();
-        if self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+        if self.runs.are_stopped() {
             return plans.iter().map(|_| None).collect();
         }
         let shown = |(plan, outcome): (&Option<Plan>, Option<Outcome>)| {
@@ -217,11 +212,7 @@ impl<'a> Trials<'a> {
     }
 
     fn simulate(&self, plan: &Plan) -> Outcome {
-        let options = sim::Options {
-            stop: self.stop,
-            most_events: Some(plan.most_events),
-            ..sim::Options::default()
-        };
-        sim::run(&self.reference.shortened(&plan.then, plan.until), 0, &options)
+        let scenario = self.reference.shortened(&plan.then, plan.until);
+        self.runs.simulate(&scenario, plan.most_events)
     }
 }

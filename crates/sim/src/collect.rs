@@ -18,7 +18,7 @@ impl Jobs {
     /// Accounts for what devices and communicators were doing when the run ended.
     pub(super) fn close(&mut self, env: &mut Env) {
         for j in self.jobs.ids() {
-            self.communicators.settle_own_links(env, j, self.jobs[j].parts.communicators);
+            self.communicators.settle_own_links(env, self.jobs[j].parts.communicators);
         }
         for j in self.jobs.ids() {
             if !self.jobs[j].finished {

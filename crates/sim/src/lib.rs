@@ -172,6 +172,7 @@ mod workflow;
 mod world;
 
 pub use barrier::Barrier;
+pub use communication::IdleCollectives;
 pub use memory::{Memory, memory};
 pub use progress::Progress;
 pub use station::Station;

@@ -2,7 +2,7 @@
 
 use forebay::report::Outcome;
 use forebay::scenario::Scenario;
-use forebay::sim::{self, Options, Progress};
+use forebay::sim::{self, IdleCollectives, Options, Progress};
 
 use super::{case, report_of};
 use crate::runs::written;
@@ -100,6 +100,31 @@ fn merging_identical_transfers_on_exclusive_links_changes_no_result() {
         same(&found, what);
         let [one, other] = found.map(|outcome| outcome.flows);
         assert!(6 * one < other, "{what}: {one} of {other} transfers were followed");
+    }
+}
+
+#[test]
+fn collectives_known_from_earlier_runs_change_no_outcome() {
+    // System: runs of systems that differ in their links, messages, ranks and lengths share what they learn about collectives.
+    // Expectation: each outcome is the same as without earlier runs.
+    let changed: [Changes<'_>; 8] = [
+        &[],
+        &[("run.steps", "4")],
+        &[("cluster.nodes", "4"), ("job.nodes", "4")],
+        &[("cluster.node.intra.bandwidth", "\"100 GB/s\"")],
+        &[("job.parallel.tensor.activations", "\"3 MB\"")],
+        &[("job.parallel.tensor.ranks", "4")],
+        &[("job.sync.allreduce.transport", "{ nccl = { latency = \"9 us\" } }")],
+        &[],
+    ];
+    let collectives = IdleCollectives::default();
+    for changes in changed {
+        let scenario = case("t4", &[&SMALL[..], changes].concat());
+        let run = |collectives| {
+            let options = Options { collectives, ..Options::default() };
+            format!("{:?}", sim::run(&scenario, 0, &options))
+        };
+        assert!(run(Some(&collectives)) == run(None), "{changes:?}");
     }
 }
 

@@ -319,7 +319,9 @@ impl Communicators {
         let key = communicator.at_hand().map(|planned| (planned.operation, planned.bytes));
         let ways = self.ways[communicator.job].as_deref();
         if let (Some(key), Some(own), Some(ways)) = (key, &mut communicator.own, ways) {
-            let takes = own.begin(env.now, key, schedule, (ways, &env.network));
+            let plan = &communicator.plan;
+            let all = || (plan.collective(key.0, key.1), Arc::clone(schedule));
+            let takes = own.begin(env.now, key, all, (&self.idle, ways, &env.network));
             if takes.span == Span::ZERO {
                 return self.end_collective(env, c);
             }

@@ -11,6 +11,7 @@ use forebay_report::ParallelOutcome;
 use super::averages::Averages;
 use super::communicator::CommunicatorRun;
 use super::exchange::{Around, Exchange};
+use super::idle_results::IdleCollectives;
 use super::message::{Messages, Stage};
 use super::own_links::LinkUses;
 use super::servers::{Parcel, ServerRun};
@@ -27,6 +28,8 @@ pub(crate) struct Communicators {
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
     pub(crate) ways: IdVec<JobRun, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,
+    /// Results of collectives on links that nothing else uses.
+    pub(crate) idle: IdleCollectives,
     /// Use of links by collectives that were not simulated transfer by transfer.
     pub(crate) link_uses: LinkUses,
 }
@@ -127,7 +130,7 @@ impl Communicators {
     /// steps will begin again.
     pub(crate) fn abort(&mut self, env: &mut Env, j: JobId, communicators: Ids<CommunicatorRun>) {
         self.messages.forget(j);
-        self.settle_own_links(env, j, communicators);
+        self.settle_own_links(env, communicators);
         for c in communicators {
             self.all[c].abort();
             self.trace_gradients(env, c);

@@ -8,15 +8,14 @@ use crate::env::Env;
 use crate::event::{ActivityId, Event};
 use crate::index::{CommunicatorId, IdVec, Ids, JobId};
 use forebay_collective::Schedule;
-use forebay_engine::fluid::Network;
 use forebay_engine::{self, Calendar, Model, Span, Time};
 use forebay_model::random::Streams;
 use forebay_scenario::Members;
 
 use super::exchange::{Around, Exchange};
+use super::idle_results::Followed;
 use super::message::Messages;
-use super::own_links::Followed;
-use super::ways::RankRoutes;
+use super::ways::{Place, RankRoutes};
 
 struct Idle {
     env: Env,
@@ -38,24 +37,16 @@ pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: 
     idle.end.seconds()
 }
 
-/// Simulates a collective of `members` from time zero to `until`, on copies of the members' links in `network`, which carry
-/// nothing else.
-pub(super) fn follow(
-    ways: &RankRoutes,
-    network: &Network<ActivityId>,
-    members: &Members,
-    schedule: &Arc<Schedule>,
-    until: Time,
-) -> Followed {
+/// Simulates a collective of all ranks of `place` from time zero to `until`.
+pub(super) fn follow(place: &Place, schedule: &Arc<Schedule>, until: Time) -> Followed {
     let mut env = nothing();
-    let (ways, links) = ways.among(members, network, &mut env.network);
-    let all = Members::new(0, 1, members.ranks);
+    let ways = place.routes(&mut env.network);
+    let all = Members::new(0, 1, schedule.ranks());
     let (exchanges, messages) = (exchanges(&[all]), Messages::default());
     let mut idle = Idle { env, messages, ways, exchanges, end: Time::ZERO };
     idle.run(schedule, until);
     let at = if until == Time::NEVER { idle.end } else { until };
-    let uses =
-        links.into_iter().map(|(link, own)| (link, idle.env.network.usage(at, own))).collect();
+    let uses = place.links().map(|link| idle.env.network.usage(at, link)).collect();
     Followed { takes: Span(idle.end.0), uses }
 }
 

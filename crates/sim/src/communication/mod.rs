@@ -13,13 +13,14 @@
 //! - `plan`: the algorithm that reduces gradients of some size; `ways`: the routes between ranks,
 //! - `own_links`: collectives on links that nothing else uses,
 //! - `timeline`: collectives in the timeline,
-//! - `idle`: the duration of a collective when nothing else is in progress.
+//! - `idle`: the duration of a collective when nothing else is in progress; `idle_results`: these durations, each found once.
 
 mod averages;
 mod communicator;
 mod communicators;
 mod exchange;
 mod idle;
+mod idle_results;
 mod lines;
 mod measured;
 mod message;
@@ -41,6 +42,7 @@ mod worker;
 pub(super) use averages::Averages;
 pub(super) use communicator::CommunicatorRun;
 pub(super) use communicators::Communicators;
+pub use idle_results::IdleCollectives;
 pub(super) use message::Message;
 pub(super) use overhead::{IdleCores, Overhead};
 pub(super) use own_links::{LinkUsers, LinkUses};

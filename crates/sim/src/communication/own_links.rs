@@ -14,13 +14,13 @@ use super::Communicators;
 use super::communicator::CommunicatorRun;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay};
-use crate::index::{CommunicatorId, Ids, JobId};
-use forebay_collective::{Operation, Schedule};
+use crate::index::{CommunicatorId, Ids};
+use forebay_collective::{Collective, Operation, Schedule};
+use forebay_engine::Time;
 use forebay_engine::fluid::{LinkId, LinkUse, Network};
-use forebay_engine::{Span, Time};
 use forebay_scenario::Members;
 
-use super::idle::follow;
+use super::idle_results::{Followed, IdleCollectives, KnownPlace};
 use super::ways::RankRoutes;
 
 /// An operation and the bytes on which it is done [B].
@@ -72,27 +72,22 @@ impl LinkUsers {
     }
 }
 
-/// The result of simulating a collective on an idle network.
-#[derive(Debug)]
-pub(super) struct Followed {
-    pub(super) takes: Span,
-    /// Use of each link of the communicator during the collective.
-    pub(super) uses: Vec<(LinkId, LinkUse)>,
-}
-
 /// The collectives of a communicator whose links nothing else uses.
 #[derive(Debug)]
 pub(crate) struct OwnLinks {
     members: Members,
-    known: BTreeMap<Key, KnownSchedule>,
+    /// The communicator's ranks and links, once a collective has begun.
+    place: Option<KnownPlace>,
+    known: BTreeMap<Key, KnownCollective>,
     /// The collective in progress and its start time.
     current: Option<(Key, Time)>,
 }
 
 #[derive(Debug)]
-struct KnownSchedule {
+struct KnownCollective {
+    collective: Collective,
     schedule: Arc<Schedule>,
-    followed: Followed,
+    followed: Arc<Followed>,
     /// Number of completed collectives of this kind whose link use has not been added yet.
     over: u32,
 }
@@ -100,22 +95,24 @@ struct KnownSchedule {
 impl OwnLinks {
     /// Returns the collectives of `members`, none of which has begun.
     pub(crate) fn new(members: Members) -> OwnLinks {
-        OwnLinks { members, known: BTreeMap::new(), current: None }
+        OwnLinks { members, place: None, known: BTreeMap::new(), current: None }
     }
 
-    /// Begins a collective and returns its duration.
+    /// Begins a collective, which `all` describes, and returns its duration.
     pub(super) fn begin(
         &mut self,
         now: Time,
         key: Key,
-        schedule: &Arc<Schedule>,
-        (ways, network): (&RankRoutes, &Network<ActivityId>),
+        all: impl FnOnce() -> (Collective, Arc<Schedule>),
+        (results, ways, network): (&IdleCollectives, &RankRoutes, &Network<ActivityId>),
     ) -> Delay {
         self.current = Some((key, now));
-        let known = self.known.entry(key).or_insert_with(|| KnownSchedule {
-            schedule: Arc::clone(schedule),
-            followed: follow(ways, network, &self.members, schedule, Time::NEVER),
-            over: 0,
+        let OwnLinks { members, place, known, .. } = self;
+        let place = place.get_or_insert_with(|| results.place(members, ways, network));
+        let known = known.entry(key).or_insert_with(|| {
+            let (collective, schedule) = all();
+            let followed = results.follow(place, (&collective, &schedule), Time::NEVER);
+            KnownCollective { collective, schedule, followed, over: 0 }
         });
         Delay { span: known.followed.takes, lane: None }
     }
@@ -130,30 +127,25 @@ impl OwnLinks {
 
     /// Adds the link use of all collectives up to `now` to `sums`. For a collective in progress, only the use up to `now` is
     /// added, and the collective is dropped.
-    fn settle(
-        &mut self,
-        now: Time,
-        ways: &RankRoutes,
-        network: &Network<ActivityId>,
-        sums: &mut LinkUses,
-    ) {
+    fn settle(&mut self, now: Time, results: &IdleCollectives, sums: &mut LinkUses) {
+        let Some(place) = &self.place else { return };
         for known in self.known.values_mut() {
             let times = f64::from(std::mem::take(&mut known.over));
-            add(sums, &known.followed.uses, times);
+            add(sums, place, &known.followed, times);
         }
         let current = self.current.take();
         if let Some((known, since)) =
             current.and_then(|(key, at)| self.known.get(&key).zip(Some(at)))
         {
             let until = Time(now.since(since).0);
-            let part = follow(ways, network, &self.members, &known.schedule, until);
-            add(sums, &part.uses, 1.0);
+            let part = results.follow(place, (&known.collective, &known.schedule), until);
+            add(sums, place, &part, 1.0);
         }
     }
 }
 
-fn add(sums: &mut LinkUses, uses: &[(LinkId, LinkUse)], times: f64) {
-    for (link, one) in uses.iter().filter(|_| times > 0.0) {
+fn add(sums: &mut LinkUses, place: &KnownPlace, followed: &Followed, times: f64) {
+    for (link, one) in place.links.iter().zip(&followed.uses).filter(|_| times > 0.0) {
         let none = LinkUse { busy: 0.0, served: 0.0, flow_seconds: 0.0 };
         let sum = sums.entry(*link).or_insert(none);
         sum.busy += times * one.busy;
@@ -163,14 +155,12 @@ fn add(sums: &mut LinkUses, uses: &[(LinkId, LinkUse)], times: f64) {
 }
 
 impl Communicators {
-    /// Adds the link use up to now of those collectives of job copy `j` whose links nothing else uses; `of` are the job copy's
-    /// communicators.
-    pub(crate) fn settle_own_links(&mut self, env: &Env, j: JobId, of: Ids<CommunicatorRun>) {
-        let Communicators { all, ways, link_uses, .. } = self;
-        let Some(ways) = &ways[j] else { return };
+    /// Adds the link use up to now of those collectives of the communicators `of` whose links nothing else uses.
+    pub(crate) fn settle_own_links(&mut self, env: &Env, of: Ids<CommunicatorRun>) {
+        let Communicators { all, idle, link_uses, .. } = self;
         for c in of {
             if let Some(own) = &mut all[c].own {
-                own.settle(env.now, ways, &env.network, link_uses);
+                own.settle(env.now, idle, link_uses);
             }
         }
     }

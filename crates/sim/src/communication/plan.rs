@@ -71,7 +71,8 @@ impl Plan {
         found
     }
 
-    fn collective(&self, operation: Operation, bytes: u64) -> Collective {
+    /// Returns the collective of `operation` on `bytes` bytes.
+    pub(super) fn collective(&self, operation: Operation, bytes: u64) -> Collective {
         let broadcasts = operation == Operation::Broadcast;
         let way = if broadcasts { &self.broadcast } else { &self.reduction };
         way.collective(operation, bytes, &self.fabric)

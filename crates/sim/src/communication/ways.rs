@@ -1,6 +1,6 @@
 //! The routes between the ranks of a job copy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{ActivityId, Delay};
 use crate::index::{IdVec, RankId};
@@ -15,7 +15,7 @@ use super::overhead::Overhead;
 
 /// The place of a rank in the cluster, and the rank's links. Each pair of lists holds first the outgoing links, then the incoming
 /// links.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RankLinks {
     pub(crate) node: u32,
     pub(crate) rack: u32,
@@ -59,6 +59,42 @@ impl RankLinks {
             host: of(&self.host),
             ..*self
         }
+    }
+}
+
+/// Ranks with nothing but their links. Two places are equal if collectives among their ranks take the same time while nothing
+/// else uses the links: ranks, links, nodes and racks are numbered from 0.
+#[derive(Debug, PartialEq)]
+pub(super) struct Place {
+    ports: Vec<RankLinks>,
+    capacities: Vec<Capacity>,
+    transport: Transport,
+    latency: [Delay; 2],
+}
+
+impl Place {
+    /// Returns the routes between the ranks on the links of `network`, which has no links yet.
+    pub(super) fn routes(&self, network: &mut Network<ActivityId>) -> RankRoutes {
+        for capacity in &self.capacities {
+            network.link(capacity.clone());
+        }
+        RankRoutes::new(self.ports.clone(), self.transport, self.latency, Vec::new(), None)
+    }
+
+    /// Returns the links in their order.
+    pub(super) fn links(&self) -> impl Iterator<Item = LinkId> {
+        (0..self.capacities.len()).map(LinkId::new)
+    }
+}
+
+/// Numbers in the order in which they are first asked for.
+#[derive(Debug, Default)]
+struct Numbers(BTreeMap<u32, u32>);
+
+impl Numbers {
+    fn of(&mut self, number: u32) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(number).or_insert(next)
     }
 }
 
@@ -142,23 +178,29 @@ impl RankRoutes {
         RankRoutes::new(ports, self.transport, latency, Vec::new(), overhead)
     }
 
-    /// Returns the routes between `members` on copies of the members' links, which are added to the network `own`; the members
-    /// are renumbered from 0. Also returns the copy of each link.
-    pub(super) fn among(
+    /// Returns the ranks `members` with nothing but their links, and the links in the order of their copies.
+    pub(super) fn place(
         &self,
         members: &Members,
         network: &Network<ActivityId>,
-        own: &mut Network<ActivityId>,
-    ) -> (RankRoutes, BTreeMap<LinkId, LinkId>) {
+    ) -> (Place, Vec<LinkId>) {
         let ports: Vec<&RankLinks> = self.ports_of(members).collect();
-        let all = ports.iter().flat_map(|port| port.links());
-        let mut links: BTreeMap<LinkId, LinkId> = all.map(|link| (*link, *link)).collect();
-        for (link, copy) in &mut links {
-            *copy = own.link(network.capacity(*link).clone());
-        }
-        let ports = ports.into_iter().map(|port| port.on(&links)).collect();
-        let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
-        (RankRoutes::new(ports, self.transport, latency, Vec::new(), None), links)
+        let all: BTreeSet<LinkId> = ports.iter().flat_map(|port| port.links()).copied().collect();
+        let all: Vec<LinkId> = all.into_iter().collect();
+        let copies = all.iter().enumerate().map(|(at, link)| (*link, LinkId::new(at))).collect();
+        let (mut nodes, mut racks) = (Numbers::default(), Numbers::default());
+        let moved = |port: &RankLinks| RankLinks {
+            node: nodes.of(port.node),
+            rack: racks.of(port.rack),
+            ..port.on(&copies)
+        };
+        let place = Place {
+            ports: ports.into_iter().map(moved).collect(),
+            capacities: all.iter().map(|link| network.capacity(*link).clone()).collect(),
+            transport: self.transport,
+            latency: self.latency.map(|delay| Delay { lane: None, ..delay }),
+        };
+        (place, all)
     }
 
     fn ports_of(&self, members: &Members) -> impl Iterator<Item = &RankLinks> {

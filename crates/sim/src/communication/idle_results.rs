@@ -1,0 +1,152 @@
+//! Results of simulating collectives on links that nothing else uses. Equal collectives among ranks with equal links take the same
+//! time, so each is simulated once, for all communicators of a run and for all runs that share the results.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::event::ActivityId;
+use forebay_collective::{Collective, Schedule};
+use forebay_engine::fluid::{LinkId, LinkUse, Network};
+use forebay_engine::{Span, Time};
+use forebay_scenario::Members;
+
+use super::idle::follow;
+use super::ways::{Place, RankRoutes};
+
+/// Results of simulating collectives on links that nothing else uses. Runs that share them, as copies of one value, simulate each
+/// collective only once; their outcomes do not depend on it.
+#[derive(Debug, Clone, Default)]
+pub struct IdleCollectives(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    places: Vec<Arc<Place>>,
+    results: Vec<(Question, Arc<OnceLock<Arc<Followed>>>)>,
+}
+
+/// What determines the result of a collective on idle links.
+#[derive(Debug, Clone, PartialEq)]
+struct Question {
+    /// Index of the place among the known ones.
+    place: usize,
+    collective: Collective,
+    /// Time up to which the collective is simulated.
+    until: Time,
+}
+
+/// The result of simulating a collective on an idle network.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub(super) takes: Span,
+    /// Use of each of the ranks' links during the collective.
+    pub(super) uses: Vec<LinkUse>,
+}
+
+/// A place among the known ones, and its links in a run's network.
+#[derive(Debug, Clone)]
+pub(super) struct KnownPlace {
+    index: usize,
+    place: Arc<Place>,
+    pub(super) links: Vec<LinkId>,
+}
+
+impl IdleCollectives {
+    /// Returns the place of `members`, whose routes in `network` are `ways`.
+    pub(super) fn place(
+        &self,
+        members: &Members,
+        ways: &RankRoutes,
+        network: &Network<ActivityId>,
+    ) -> KnownPlace {
+        let (place, links) = ways.place(members, network);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = known.places.iter().position(|of| **of == place).unwrap_or_else(|| {
+            known.places.push(Arc::new(place));
+            known.places.len() - 1
+        });
+        KnownPlace { index, place: Arc::clone(&known.places[index]), links }
+    }
+
+    /// Returns the result of a collective of all ranks of a place from time zero to `until`.
+    pub(super) fn follow(
+        &self,
+        at: &KnownPlace,
+        (collective, schedule): (&Collective, &Arc<Schedule>),
+        until: Time,
+    ) -> Arc<Followed> {
+        let question = Question { place: at.index, collective: collective.clone(), until };
+        let result = self.result(question);
+        // The lock is free meanwhile, so that other runs can simulate other collectives.
+        Arc::clone(result.get_or_init(|| Arc::new(follow(&at.place, schedule, until))))
+    }
+
+    fn result(&self, question: Question) -> Arc<OnceLock<Arc<Followed>>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, result)) = known.results.iter().find(|(of, _)| *of == question) {
+            return Arc::clone(result);
+        }
+        known.results.push((question, Arc::default()));
+        Arc::clone(&known.results[known.results.len() - 1].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, run};
+    use forebay_scenario::ScenarioFile;
+
+    /// Runs model copies of two stages with eight tensor-parallel ranks each, on `nodes` nodes and `old` ones with slower links; returns the number of places
+    /// and of collectives that were simulated so far.
+    fn simulated((nodes, old): (u32, u32), collectives: &IdleCollectives) -> [usize; 2] {
+        let old_nodes = match old {
+            0 => String::new(),
+            _ => format!("group.old = {{ nodes = {old}, node.intra.bandwidth = \"100 GB/s\" }}"),
+        };
+        let all = nodes + old;
+        let text = format!(
+            r#"name = "groups"
+run.steps = 2
+[cluster]
+nodes = {nodes}
+node = {{ cores = 8, gpus = 8, intra = {{ kind = "switch", bandwidth = "450 GB/s" }} }}
+network.nic = "400 Gbit/s"
+{old_nodes}
+[storage.ram.memory]
+[dataset.tokens]
+samples = 1000000
+sample_size = "4 KiB"
+[[job]]
+name = "train"
+nodes = {all}
+dataset = "tokens"
+storage = "ram"
+batch = 8
+loader.in-memory = {{}}
+model.step = "80 ms"
+sync.allreduce.gradients = "1 GB"
+parallel.tensor = {{ ranks = 8, allreduces = 4, activations = "21 MB" }}
+parallel.pipeline = {{ stages = 2, schedule = "1f1b", micro_batches = 8, stages_per_node = 1 }}
+"#
+        );
+        let file = ScenarioFile::parse("groups.toml", text).unwrap();
+        let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+        run(&scenario, 0, &Options { collectives: Some(collectives), ..Options::default() });
+        let known = collectives.0.lock().unwrap();
+        [known.places.len(), known.results.len()]
+    }
+
+    #[test]
+    fn groups_with_equal_links_and_runs_that_share_results_simulate_each_collective_once() {
+        // System: tensor-parallel groups on two, then on eight nodes, then on nodes of two kinds, then once more on eight.
+        // Expectation: one group is simulated for all, and another one for the slower links.
+        let known = IdleCollectives::default();
+        let first = simulated((2, 0), &known);
+        assert_eq!(first[0], 1);
+        assert!(first[1] >= 1, "{first:?}");
+        assert_eq!(simulated((8, 0), &known), first);
+        let both = simulated((4, 4), &known);
+        assert_eq!(both[0], 2);
+        assert!(both[1] > first[1], "{both:?}");
+        assert_eq!(simulated((8, 0), &known), both);
+    }
+}

@@ -1,0 +1,33 @@
+//! What all short runs of a verdict have in common.
+
+use crate::report::Outcome;
+use crate::scenario::Scenario;
+use crate::sim::{self, IdleCollectives};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Simulates the short runs of a verdict.
+#[derive(Clone, Copy)]
+pub(super) struct ShortRuns<'a> {
+    /// Flag that ends short runs early when it becomes true.
+    pub(super) stop: Option<&'a AtomicBool>,
+    /// Collectives that the run itself, or an earlier short run, has simulated on links that nothing else uses.
+    pub(super) collectives: &'a IdleCollectives,
+}
+
+impl ShortRuns<'_> {
+    /// Simulates a scenario for at most `most_events` events.
+    pub(super) fn simulate(&self, scenario: &Scenario, most_events: u64) -> Outcome {
+        let options = sim::Options {
+            stop: self.stop,
+            most_events: Some(most_events),
+            collectives: Some(self.collectives),
+            ..sim::Options::default()
+        };
+        sim::run(scenario, 0, &options)
+    }
+
+    /// Returns whether the short runs have been told to end.
+    pub(super) fn are_stopped(&self) -> bool {
+        self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
