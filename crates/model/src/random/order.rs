@@ -1,7 +1,7 @@
 //! The order in which each rank of a job copy visits the files of a data set in each epoch. Simulated and live runs share it, so
 //! that they read the same samples in the same order.
 
-use super::{Permutation, Purpose, Replicas, Streams};
+use super::{Generator, Permutation, Purpose, Replicas, Streams};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -63,7 +63,47 @@ pub struct FileOrder {
     epoch: u64,
     epoch_start: u64,
     /// The epoch's shuffled order, sampled at the epoch's first visit.
-    permutation: Option<Box<Permutation>>,
+    shuffle: Option<Box<Shuffle>>,
+}
+
+/// Number of visits whose files are found at the same time.
+const AHEAD: usize = 4;
+
+/// The shuffled order of an epoch. If visits come one after the other, it finds the files of several visits at once.
+#[derive(Debug, Clone)]
+struct Shuffle {
+    permutation: Permutation,
+    /// Index of the next visit if visits come one after the other.
+    next: u64,
+    /// Files of visits up to that one and beyond; those from `used` on belong to the next visits.
+    ahead: [u64; AHEAD],
+    used: usize,
+}
+
+impl Shuffle {
+    /// Samples the order of `files` files with `generator`.
+    fn new(generator: Generator, files: u64) -> Box<Shuffle> {
+        let permutation = Permutation::new(generator, files);
+        Box::new(Shuffle { permutation, next: u64::MAX, ahead: [0; AHEAD], used: AHEAD })
+    }
+
+    /// Returns the file of visit number `index`, which is usually `stride` after the one before.
+    #[inline]
+    fn at(&mut self, index: u64, stride: u64) -> u64 {
+        let follows = index == self.next;
+        self.next = index.wrapping_add(stride);
+        if !follows {
+            self.used = AHEAD;
+            return self.permutation.at(index);
+        }
+        if self.used == AHEAD {
+            let indices =
+                std::array::from_fn(|k| index.wrapping_add((k as u64).wrapping_mul(stride)));
+            (self.ahead, self.used) = (self.permutation.at_each(indices), 0);
+        }
+        self.used += 1;
+        self.ahead[self.used - 1]
+    }
 }
 
 /// The files that only one rank reads: `number` files from `first` on, `stride` apart.
@@ -148,7 +188,7 @@ impl FileOrder {
             places: if visits.by_sample { files.next_multiple_of(ranks.into()) } else { files },
             epoch: 0,
             epoch_start: 0,
-            permutation: None,
+            shuffle: None,
         }
     }
 
@@ -169,10 +209,10 @@ impl FileOrder {
             return index;
         }
         let (epoch, files) = (self.epoch, self.files);
-        let permutation = self.permutation.get_or_insert_with(|| {
-            Box::new(Permutation::new(streams.at(Purpose::Order, owner, epoch, 0), files))
+        let shuffle = self.shuffle.get_or_insert_with(|| {
+            Shuffle::new(streams.at(Purpose::Order, owner, epoch, 0), files)
         });
-        permutation.at(index)
+        shuffle.at(index, self.ranks.into())
     }
 
     /// Returns the file of visit number `index` of the epoch, out of the files that the rank owns. All ranks make equally many
@@ -183,11 +223,10 @@ impl FileOrder {
         let (epoch, number, place) =
             (self.epoch, own.number, index / u64::from(self.ranks) % own.number);
         let place = if self.shuffled {
-            let permutation = self.permutation.get_or_insert_with(|| {
-                let generator = streams.at(Purpose::Order, owner, epoch, own.first);
-                Box::new(Permutation::new(generator, number))
+            let shuffle = self.shuffle.get_or_insert_with(|| {
+                Shuffle::new(streams.at(Purpose::Order, owner, epoch, own.first), number)
             });
-            permutation.at(place)
+            shuffle.at(place, 1)
         } else {
             place
         };
@@ -208,7 +247,7 @@ impl FileOrder {
         {
             **own = local.own(epoch, self.files);
         }
-        self.permutation = None;
+        self.shuffle = None;
     }
 }
 

@@ -47,7 +47,7 @@ impl Permutation {
         let mut x = i;
         // A cycle contains each index outside `0..n` at most once, so this many steps suffice.
         for _ in 0..=outside {
-            x = self.encipher(x);
+            [x] = self.encipher([x]);
             if x < self.n {
                 return x;
             }
@@ -55,15 +55,30 @@ impl Permutation {
         i
     }
 
-    /// Applies the network once: a bijection of `0..high·low`.
+    /// Returns the images of several indices. This takes less time than one after the other, because the processor works on all of
+    /// them at the same time.
+    pub fn at_each<const N: usize>(&self, indices: [u64; N]) -> [u64; N] {
+        let inside = indices.iter().all(|&i| i < self.n);
+        let images = if inside { self.encipher(indices) } else { indices };
+        std::array::from_fn(|k| match inside && images[k] < self.n {
+            true => images[k],
+            false => self.at(indices[k]),
+        })
+    }
+
+    /// Applies the network once to each of `x`: a bijection of `0..high·low`.
     #[inline]
-    fn encipher(&self, x: u64) -> u64 {
-        let (mut high, mut low) = (x / self.low, x % self.low);
+    fn encipher<const N: usize>(&self, x: [u64; N]) -> [u64; N] {
+        let (mut high, mut low) = (x.map(|x| x / self.low), x.map(|x| x % self.low));
         for pair in self.keys.chunks_exact(2) {
-            high = add_modulo(high, scaled_hash(low, pair[0], self.high), self.high);
-            low = add_modulo(low, scaled_hash(high, pair[1], self.low), self.low);
+            for (high, low) in high.iter_mut().zip(&low) {
+                *high = add_modulo(*high, scaled_hash(*low, pair[0], self.high), self.high);
+            }
+            for (low, high) in low.iter_mut().zip(&high) {
+                *low = add_modulo(*low, scaled_hash(*high, pair[1], self.low), self.low);
+            }
         }
-        high * self.low + low
+        std::array::from_fn(|k| high[k] * self.low + low[k])
     }
 }
 
@@ -107,6 +122,16 @@ mod tests {
             let (i, j) = (i % n, (i % n + 1) % n);
             prop_assert!(order.at(i) < n);
             prop_assert_ne!(order.at(i), order.at(j));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn images_of_several_indices_equal_those_of_each_alone(epoch: u64, n in 1u64..3000, indices: [u64; 4]) {
+            let order = permutation(epoch, n);
+            for indices in [indices, indices.map(|i| i % n)] {
+                prop_assert_eq!(order.at_each(indices), indices.map(|i| order.at(i)));
+            }
         }
     }
 
