@@ -59,6 +59,12 @@ impl Steps {
         self.fresh
     }
 
+    /// Returns the number of fresh samples in the first `steps` complete steps.
+    pub fn fresh_in(&self, steps: u64) -> u64 {
+        let later = self.complete[steps as usize..].iter();
+        self.fresh - later.map(|step| step.fresh).sum::<u64>()
+    }
+
     /// Returns the end of the last complete step, or the start of the job copy.
     pub fn last_end(&self) -> Time {
         self.last_end
@@ -125,9 +131,9 @@ impl Steps {
         self.last_end = now;
     }
 
-    /// Discards all steps after the first `steps` complete ones, with their stalls, because the work of these steps is lost. The
-    /// job copy began at `start`.
-    pub fn roll_back(&mut self, steps: u64, start: Time) {
+    /// Discards all steps after the first `steps` complete ones, with their stalls, because the work of these steps is lost; the
+    /// steps that are left trained on `fresh` fresh samples. The job copy began at `start`.
+    pub fn roll_back(&mut self, steps: u64, fresh: u64, start: Time) {
         let kept = steps as usize;
         self.complete.truncate(kept);
         self.ends.truncate(kept);
@@ -136,11 +142,12 @@ impl Steps {
         (self.open_compute, self.open_fresh) = (0.0, 0);
         self.fresh = self.complete.iter().map(|step| step.fresh).sum();
         self.last_end = self.ends.last().copied().unwrap_or(start);
+        self.take_back(self.fresh - fresh);
     }
 
     /// Subtracts `samples` from the fresh samples of the complete steps, last step first: devices had taken these samples for
     /// steps that are lost.
-    pub fn take_back(&mut self, mut samples: u64) {
+    fn take_back(&mut self, mut samples: u64) {
         for step in self.complete.iter_mut().rev() {
             let part = step.fresh.min(samples);
             step.fresh -= part;
@@ -191,27 +198,31 @@ mod tests {
         }
         steps.add_fresh(8);
         steps.add_compute(Time(6 * S), Time(7 * S));
-        steps.roll_back(1, Time(S));
+        steps.roll_back(1, 8, Time(S));
         assert_eq!((steps.completed(), steps.fresh(), steps.last_end()), (1, 8, Time(2 * S)));
         steps.complete(Time(9 * S), 8, QueueTotals::default(), 0);
         let (complete, stalls) = steps.finish(1);
         assert_eq!((complete[1].compute, complete[1].fresh, stalls.len()), (0.0, 0, 1));
         let mut none = Steps::new(Time(S));
         none.complete(Time(2 * S), 8, QueueTotals::default(), 0);
-        none.roll_back(0, Time(S));
+        none.roll_back(0, 0, Time(S));
         assert_eq!((none.completed(), none.last_end()), (0, Time(S)));
     }
 
     #[test]
     fn fresh_samples_of_rolled_back_steps_are_subtracted_from_the_last_steps() {
-        // System: steps that took 24, 8 and 8 fresh samples, of which 12 were for steps that are lost.
+        // System: steps that took 24, 8 and 8 fresh samples, of which 12 were for steps that are lost. Expectation: 28 are left,
+        // also if the job goes back to these steps once more.
         let mut steps = Steps::new(Time(0));
         for (end, fresh) in [(1, 24), (2, 8), (3, 8)] {
             steps.add_fresh(fresh);
             steps.complete(Time(end * S), 8, QueueTotals::default(), 0);
         }
-        steps.take_back(12);
-        assert_eq!(steps.fresh(), 28);
+        assert_eq!([1, 2, 3].map(|until| steps.fresh_in(until)), [24, 32, 40]);
+        for _ in 0..2 {
+            steps.roll_back(3, 28, Time(0));
+            assert_eq!(steps.fresh(), 28);
+        }
         let fresh: Vec<u64> = steps.finish(1).0.iter().map(|step| step.fresh).collect();
         assert_eq!(fresh, [24, 4, 0]);
     }

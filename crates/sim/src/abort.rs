@@ -1,9 +1,10 @@
 //! Ends all activities in progress of a job copy at once, because one of its nodes failed. The cores, slots and bandwidth that
 //! the job copy held pass to other activities, and none of the job copy's scheduled events happens later.
 
+use super::checkpoint::CheckpointRun;
 use super::communication::Communicators;
-use super::device::Device;
 use super::index::{Id, Ids, JobId};
+use super::job_run::Parts;
 use super::worker::Worker;
 
 use super::env::Env;
@@ -12,11 +13,11 @@ use super::jobs::Jobs;
 use super::ranges::Fetches;
 use super::worker::Cores;
 
-/// The workers and devices of a job copy.
+/// A job copy, its parts, and its loaders' workers.
 struct Owner {
     job: JobId,
+    parts: Parts,
     workers: Ids<Worker>,
-    devices: Ids<Device>,
 }
 
 impl Owner {
@@ -33,13 +34,12 @@ impl Owner {
             | ActivityId::Push(d)
             | ActivityId::Load(d)
             | ActivityId::Swap(d)
-            | ActivityId::Handed { device: d, .. } => self.devices.contains(d),
+            | ActivityId::Handed { device: d, .. } => self.parts.devices.contains(d),
             ActivityId::Communicator(c) => world.communicators.job(c) == self.job,
             ActivityId::Message(m) => world.communicators.job_of_message(m) == self.job,
-            ActivityId::Update(j)
-            | ActivityId::Checkpoint(j)
-            | ActivityId::ReadBack(j)
-            | ActivityId::Averaged(j) => j == self.job,
+            ActivityId::Checkpoint(c) => self.parts.checkpoints.contains(c),
+            ActivityId::ReadBack(f) => self.parts.failures.contains(f),
+            ActivityId::Update(j) | ActivityId::Averaged(j) => j == self.job,
             // Copies end before the job copy trains, and a restart must still come.
             ActivityId::Copy(_)
             | ActivityId::Restart(_)
@@ -53,7 +53,7 @@ impl Owner {
         match event {
             Event::Opened(activity) | Event::Waited(activity) => self.is(activity, world),
             Event::Computed(w) => self.workers.contains(w),
-            Event::Stepped(d) | Event::Launched(d) => self.devices.contains(d),
+            Event::Stepped(d) | Event::Launched(d) => self.parts.devices.contains(d),
             Event::JobStarted(_)
             | Event::Arrived(_)
             | Event::Served(_)
@@ -94,8 +94,10 @@ impl Jobs {
         }
         self.loaders.leave_queues(env, owner.workers);
         self.loaders.fetches.forget(owner.workers);
+        let parts = owner.parts;
+        self.recoveries.checkpoints[parts.checkpoints].iter_mut().for_each(CheckpointRun::abandon);
         self.jobs[j].update.restart();
-        self.communicators.abort(env, j, self.jobs[j].parts.communicators);
+        self.communicators.abort(env, j, parts.communicators);
         self.jobs[j].spread.abort();
         if let Some(servers) = self.servers_mut(j) {
             servers.abort();
@@ -109,7 +111,7 @@ impl Jobs {
         let loaders = &self.loaders[job.parts.loaders];
         let first = loaders.first().map_or(Id::default(), |loader| loader.stages.workers.start);
         let last = loaders.last().map_or(Id::default(), |loader| loader.stages.workers.end);
-        Owner { job: j, workers: Ids::new(first, last), devices: job.parts.devices }
+        Owner { job: j, parts: job.parts, workers: Ids::new(first, last) }
     }
 
     /// Frees the server that was busy until `event`, and gives it to the next activity in the queue.

@@ -6,6 +6,7 @@ use super::device::State;
 use super::env::Env;
 use super::index::{DeviceId, Ids, LoaderId, WorkerId};
 use super::jobs::Jobs;
+use super::recovery::RecoveryRun;
 
 impl Jobs {
     /// Lets device `d` take a batch; if the queue has none, the device begins to wait for one.
@@ -29,12 +30,9 @@ impl Jobs {
         let loader = &mut self.loaders[l];
         let missing = job.plan.batch - loader.queue.batch();
         let taken = loader.queue.take(env.now);
-        let new = match &job.recovery {
-            Some(recovery) => {
-                recovery.fresh(l - job.parts.loaders.start, loader.queue.dequeued(), taken)
-            }
-            None => taken,
-        };
+        let recovery = self.recoveries.of(job.parts.recoveries);
+        let fresh = |recovery: &RecoveryRun| recovery.fresh(l, loader.queue.dequeued(), taken);
+        let new = recovery.map_or(taken, fresh);
         let fresh = loader.pacing.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         let device = &mut self.devices[d];
         if loader.features.followed
@@ -44,9 +42,9 @@ impl Jobs {
         }
         job.add_fresh(device.model, device.next, fresh);
         device.input.missing = missing;
-        if job.recovery.is_some() && job.takes_ahead() {
+        if recovery.is_some() && job.takes_ahead() {
             let averaged = self.communicators.averaged_steps(job.parts.averages);
-            let saved = averaged.unwrap_or_else(|| job.steps_of(device.model));
+            let saved = job.saved_steps(averaged, device.model);
             device.input.ahead.retain(|(step, ..)| *step >= saved);
             device.input.ahead.push((device.next, taken, fresh));
         }

@@ -50,6 +50,7 @@ use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::loaders::Loaders;
 use super::ranges::Fetch;
+use super::recovery::Recoveries;
 use super::resource::{Member, Resource, Resources};
 use super::sizes::Sizes;
 use super::staging::Stagings;
@@ -94,6 +95,7 @@ struct Parts {
     loaders: Loaders,
     devices: IdVec<Device>,
     communicators: Communicators,
+    recoveries: Recoveries,
     background: Background,
     waiting: Vec<Waiting>,
 }
@@ -172,6 +174,7 @@ impl<'s> Builder<'s> {
             devices: parts.devices,
             loaders,
             communicators: parts.communicators,
+            recoveries: parts.recoveries,
             waiting: parts.waiting,
             ..Jobs::default()
         };

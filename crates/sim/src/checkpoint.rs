@@ -1,60 +1,33 @@
 //! Checkpoints: a job copy's state at the end of a step is written to a storage, over the links that data and gradients use
 //! too.
 
-use forebay_engine::fluid::{FlowId, GroupId};
+use forebay_engine::fluid::GroupId;
 use forebay_engine::{Span, Time};
 use forebay_metrics::Segment;
-use forebay_report::{Cause, ParallelOutcome, StallCause};
+use forebay_report::{Cause, StallCause};
 use forebay_scenario::Every;
-use std::collections::BTreeMap;
 
-use super::device::State;
+use super::device::{Device, State};
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::{DeviceId, JobId};
-use super::job_run::JobRun;
+use super::index::{CheckpointId, DeviceId, JobId, RecoveryId};
+use super::job_state::JobState;
 use super::jobs::Jobs;
-use super::lineage::Trained;
+use super::recovery::Recoveries;
 
 /// The state from which a job copy would restart.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Saved {
-    /// Number of complete steps.
-    pub(super) steps: u64,
-    /// Number of complete steps of each model copy, if each trains by itself; `staleness` is the histogram of the staleness of
-    /// updates on parameter servers.
-    pub(super) own: Vec<u64>,
-    pub(super) staleness: BTreeMap<u64, u64>,
-    /// Numbers of samples and batches that were trained on, for each loader.
-    pub(super) taken: Vec<(u64, u64)>,
-    /// Samples that were trained on, one by one, for each loader, if the job may fail.
-    pub(super) trained: Vec<Trained>,
+    pub(super) state: JobState,
     /// Time when the job copy was in this state; `ready` is the time when training went on from there.
     pub(super) begun: Time,
     pub(super) ready: Time,
-    /// For each device, the number of samples that its current batch lacks; it matters if the device keeps this batch for
-    /// further steps.
-    pub(super) missing: Vec<u64>,
-    /// Number of fresh samples that steps after the saved state had already taken.
-    pub(super) ahead: u64,
-    /// Number of steps in the saved state that repeated earlier steps.
-    pub(super) replayed: u64,
-    /// Number of batches in a loader's epoch, if the loader counts batches; `batch` is the number of samples in a batch.
-    pub(super) epoch: u64,
-    pub(super) batch: u64,
-    /// Bytes that the job copy's GPUs had sent.
-    pub(super) sent: ParallelOutcome,
 }
 
 impl Saved {
-    /// Returns the state at the start of training, at `now`.
-    pub(super) fn at(now: Time) -> Saved {
-        Saved { begun: now, ready: now, epoch: 1, batch: 1, ..Saved::default() }
-    }
-
-    /// Returns the number of complete steps of model copy `model`.
-    pub(super) fn steps_of(&self, model: u32) -> u64 {
-        self.own.get(model as usize).copied().unwrap_or(self.steps)
+    /// Returns the state of a job copy in which it is at `now`.
+    pub(super) fn new(state: JobState, now: Time) -> Saved {
+        Saved { state, begun: now, ready: now }
     }
 
     /// Returns the stalls of a device that restarts from this state at `now`: they cover the time from the `end` of its last
@@ -77,44 +50,58 @@ pub(super) struct StatePart {
     pub(super) way: Option<GroupId>,
 }
 
+impl StatePart {
+    /// Begins to move `parts`; returns the number of transfers in progress.
+    pub(super) fn move_all(parts: &[StatePart], env: &mut Env, activity: ActivityId) -> u32 {
+        let ways = parts.iter().filter_map(|part| Some((part.way?, part.bytes)));
+        let flows = ways.map(|(way, bytes)| env.network.start(env.now, way, bytes, activity));
+        flows.count() as u32
+    }
+}
+
 /// The checkpoints of a job copy.
 #[derive(Debug)]
 pub(super) struct CheckpointRun {
-    pub(super) every: Every,
-    pub(super) writers: Vec<StatePart>,
-    pub(super) asynchronous: bool,
-    pub(super) pause: Delay,
+    pub(super) job: JobId,
+    pub(super) recovery: RecoveryId,
+    settings: CheckpointSettings,
     /// Time at which the next checkpoint is due, if checkpoints are periodic in time; otherwise `due_steps` is the number of
     /// steps after which it is due.
     due: Time,
     due_steps: u64,
-    /// State being written; `since` is the time when its checkpoint began, and `flows` are its transfers, of which `left` are
-    /// in progress.
+    /// State being written; `since` is the time when its checkpoint began, and `left` is the number of its transfers in
+    /// progress.
     writing: Option<Saved>,
     since: Time,
-    flows: Vec<FlowId>,
     left: u32,
     /// Whether the job waits for the checkpoint.
     waits: bool,
 }
 
+/// When a job copy is checkpointed, and what each checkpoint writes.
+#[derive(Debug)]
+pub(super) struct CheckpointSettings {
+    pub(super) every: Every,
+    pub(super) writers: Vec<StatePart>,
+    pub(super) asynchronous: bool,
+    pub(super) pause: Delay,
+}
+
 impl CheckpointRun {
+    /// Returns the checkpoints of job copy `job` before the first one.
     pub(super) fn new(
-        every: Every,
-        writers: Vec<StatePart>,
-        asynchronous: bool,
-        pause: Delay,
+        job: JobId,
+        recovery: RecoveryId,
+        settings: CheckpointSettings,
     ) -> CheckpointRun {
         CheckpointRun {
-            every,
-            writers,
-            asynchronous,
-            pause,
+            job,
+            recovery,
+            settings,
             due: Time::ZERO,
             due_steps: 0,
             writing: None,
             since: Time::ZERO,
-            flows: Vec::new(),
             left: 0,
             waits: false,
         }
@@ -127,7 +114,7 @@ impl CheckpointRun {
 
     /// Schedules the next checkpoint one interval later, counted from `now` or from `steps` complete steps.
     pub(super) fn schedule(&mut self, now: Time, steps: u64) {
-        match self.every {
+        match self.settings.every {
             Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
             Every::Steps(every) => self.due_steps = steps.saturating_add(every),
         }
@@ -136,37 +123,32 @@ impl CheckpointRun {
     /// Returns whether a checkpoint is due at `now`, after `steps` complete steps.
     fn is_due(&self, now: Time, steps: u64) -> bool {
         self.writing.is_none()
-            && match self.every {
+            && match self.settings.every {
                 Every::Seconds(_) => now >= self.due,
                 Every::Steps(_) => steps >= self.due_steps,
             }
     }
+
+    /// Cancels the checkpoint in progress, whose transfers have been cancelled.
+    pub(super) fn abandon(&mut self) {
+        (self.writing, self.waits, self.left) = (None, false, 0);
+    }
 }
 
-impl JobRun {
-    /// Returns the number of complete steps of model copy `model`.
-    pub(super) fn steps_of(&self, model: u32) -> u64 {
-        let own = self.tally.own_steps().get(model as usize);
-        own.copied().unwrap_or(self.steps.completed())
-    }
-
-    /// Returns whether the last complete step left a state that a checkpoint can save: a state on which independently training
-    /// model copies agreed, or one that parameter servers hold. Learners that average models begin their checkpoints after
-    /// averages instead.
-    pub(super) fn has_state(&self) -> bool {
-        let agreed = self.goes_beyond() || self.steps.completed().is_multiple_of(self.plan.period);
-        self.parts.averages.is_empty() && agreed
-    }
-
-    /// Returns whether a model copy may take batches for later steps while other model copies have not completed the steps that
-    /// a checkpoint contains.
-    pub(super) fn takes_ahead(&self) -> bool {
-        self.plan.window > 1 || self.trains_apart()
-    }
-
-    /// Returns whether fresh samples are counted when a device takes them, instead of when their step is complete.
-    pub(super) fn counts_taken(&self) -> bool {
-        !self.ranks_may_diverge()
+impl Recoveries {
+    /// Makes the written state the state from which the job copy of checkpoints `c` would restart.
+    fn checkpoint_saved(&mut self, now: Time, c: CheckpointId) {
+        let checkpoint = &mut self.checkpoints[c];
+        let Some(saved) = checkpoint.writing.take() else { return };
+        checkpoint.schedule(now, saved.state.steps);
+        let recovery = &mut self.all[checkpoint.recovery];
+        recovery.books.checkpoints += 1;
+        recovery.books.written +=
+            checkpoint.settings.writers.iter().map(|of| of.bytes).sum::<f64>();
+        recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
+        recovery.saved = saved;
+        let of = checkpoint.recovery;
+        self.record_progress(of);
     }
 }
 
@@ -175,119 +157,63 @@ impl Jobs {
     /// true if the job copy waits for it.
     pub(super) fn save_if_due(&mut self, env: &mut Env, j: JobId) -> bool {
         let job = &self.jobs[j];
-        job.recovery.is_some() && job.has_state() && self.begins_checkpoint(env, j)
+        !job.parts.checkpoints.is_empty() && job.has_state() && self.begins_checkpoint(env, j)
     }
 
     /// Begins a checkpoint of job copy `j`, which has completed a step, if one is due; returns true if the job copy waits for
     /// it.
     #[inline(never)]
     pub(super) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
-        let averaged = self.communicators.averaged_steps(self.jobs[j].parts.averages);
-        let job = &mut self.jobs[j];
+        let job = &self.jobs[j];
+        let Some(c) = job.parts.checkpoints.first() else { return false };
+        let averaged = self.communicators.averaged_steps(job.parts.averages);
         let steps = averaged.unwrap_or(job.steps.completed());
-        let Some(checkpoint) = job.recovery.as_mut().and_then(|r| r.checkpoint.as_mut()) else {
-            return false;
-        };
-        if !checkpoint.is_due(env.now, steps) {
+        if !self.recoveries.checkpoints[c].is_due(env.now, steps) {
             return false;
         }
-        checkpoint.since = env.now;
-        checkpoint.waits = true;
-        let pause = checkpoint.pause;
-        let saved = self.state(env.now, j, steps);
-        if let Some(checkpoint) = self.checkpoint(j) {
-            checkpoint.writing = Some(saved);
-        }
+        let saved = Saved::new(self.state(j, steps), env.now);
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        (checkpoint.writing, checkpoint.since, checkpoint.waits) = (Some(saved), env.now, true);
+        let pause = checkpoint.settings.pause;
         if pause.span.0 > 0 {
             for d in self.jobs[j].parts.devices {
                 if matches!(self.devices[d].state, State::Idle | State::AwaitingParameters) {
                     self.trace_device(env, d, Cause::Checkpoint.name());
                 }
             }
-            env.after(pause, Event::Waited(ActivityId::Checkpoint(j)));
+            env.after(pause, Event::Waited(ActivityId::Checkpoint(c)));
             return true;
         }
-        self.write_checkpoint(env, j);
-        self.checkpoint(j).is_some_and(|checkpoint| checkpoint.waits)
+        self.write_checkpoint(env, c);
+        self.recoveries.checkpoints[c].waits
     }
 
-    fn checkpoint(&mut self, j: JobId) -> Option<&mut CheckpointRun> {
-        self.jobs[j].recovery.as_mut()?.checkpoint.as_mut()
-    }
-
-    /// Returns the state of job copy `j` after `steps` steps.
-    fn state(&mut self, now: Time, j: JobId, steps: u64) -> Saved {
-        let (taken, trained) = (self.taken(j), self.trained(j));
-        let job = &self.jobs[j];
-        let first = &self.loaders[job.parts.loaders.start];
-        let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
-        let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
-        let (ahead, own, batch) = (self.ahead(j), self.own_steps(j), job.plan.batch);
-        let staleness = self.servers(j).map(|servers| servers.books.staleness.clone());
-        let staleness = staleness.unwrap_or_default();
-        let devices = &self.devices[job.parts.devices];
-        let missing = devices.iter().map(|device| device.input.missing).collect();
-        let sent = self.sent(j);
-        Saved {
-            steps,
-            own,
-            staleness,
-            taken,
-            trained,
-            begun: now,
-            ready: now,
-            missing,
-            ahead,
-            replayed,
-            epoch,
-            batch,
-            sent,
+    /// Ends the pause in which the state of a job copy was copied, and begins to write it.
+    pub(super) fn checkpoint_paused(&mut self, env: &mut Env, c: CheckpointId) {
+        self.write_checkpoint(env, c);
+        if !self.recoveries.checkpoints[c].waits {
+            self.end_checkpoint_wait(env, c);
         }
     }
 
-    /// Returns the number of steps of each model copy of job copy `j`, if each trains by itself.
-    pub(super) fn own_steps(&self, j: JobId) -> Vec<u64> {
-        self.jobs[j].tally.own_steps().to_vec()
-    }
-
-    /// Ends the pause in which the state of job copy `j` was copied, and begins to write it.
-    pub(super) fn checkpoint_paused(&mut self, env: &mut Env, j: JobId) {
-        let Some(checkpoint) = self.checkpoint(j) else { return };
-        if checkpoint.writing.is_none() {
-            return;
-        }
-        self.write_checkpoint(env, j);
-        if self.checkpoint(j).is_some_and(|checkpoint| !checkpoint.waits) {
-            self.end_checkpoint_wait(env, j);
-        }
-    }
-
-    /// Begins the transfers of a checkpoint of job copy `j`, and decides whether the job copy waits for them.
-    fn write_checkpoint(&mut self, env: &mut Env, j: JobId) {
-        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
-        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
-        let network = &mut env.network;
-        let start = |writer: &StatePart| {
-            Some(network.start(env.now, writer.way?, writer.bytes, ActivityId::Checkpoint(j)))
-        };
-        checkpoint.flows = checkpoint.writers.iter().filter_map(start).collect();
-        checkpoint.left = checkpoint.flows.len() as u32;
-        checkpoint.waits = !checkpoint.asynchronous && checkpoint.left > 0;
+    /// Begins the transfers of a checkpoint, and decides whether the job copy waits for them.
+    fn write_checkpoint(&mut self, env: &mut Env, c: CheckpointId) {
+        let checkpoint = &mut self.recoveries.checkpoints[c];
+        let settings = &checkpoint.settings;
+        checkpoint.left = StatePart::move_all(&settings.writers, env, ActivityId::Checkpoint(c));
+        checkpoint.waits = !settings.asynchronous && checkpoint.left > 0;
         if let Some(writing) = &mut checkpoint.writing {
             writing.ready = env.now;
         }
         if checkpoint.left == 0 {
-            self.checkpoint_saved(env.now, j);
+            self.recoveries.checkpoint_saved(env.now, c);
         }
     }
 
-    /// Ends one transfer of a checkpoint of job copy `j`.
+    /// Ends one transfer of a checkpoint.
     #[cold]
-    pub(super) fn checkpoint_moved(&mut self, env: &mut Env, j: JobId) {
-        let Some(checkpoint) = self.checkpoint(j) else { return };
-        if checkpoint.writing.is_none() {
-            return;
-        }
+    pub(super) fn checkpoint_moved(&mut self, env: &mut Env, c: CheckpointId) {
+        let checkpoint = &mut self.recoveries.checkpoints[c];
         checkpoint.left -= 1;
         if checkpoint.left > 0 {
             return;
@@ -296,72 +222,61 @@ impl Jobs {
         if let (Some(writing), true) = (&mut checkpoint.writing, waited) {
             writing.ready = env.now;
         }
-        self.checkpoint_saved(env.now, j);
+        self.recoveries.checkpoint_saved(env.now, c);
         if waited {
-            self.end_checkpoint_wait(env, j);
+            self.end_checkpoint_wait(env, c);
         }
     }
 
-    /// Makes the written state the state from which job copy `j` would restart.
-    fn checkpoint_saved(&mut self, now: Time, j: JobId) {
-        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
-        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
-        let Some(saved) = checkpoint.writing.take() else { return };
-        checkpoint.schedule(now, saved.steps);
-        recovery.books.checkpoints += 1;
-        recovery.books.written += checkpoint.writers.iter().map(|of| of.bytes).sum::<f64>();
-        recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
-        recovery.saved = saved;
-        recovery.record_progress();
-    }
-
-    /// Lets job copy `j` go on training after it waited for a checkpoint.
-    fn end_checkpoint_wait(&mut self, env: &mut Env, j: JobId) {
-        let job = &mut self.jobs[j];
-        let Some(recovery) = &mut job.recovery else { return };
-        let Some(checkpoint) = &recovery.checkpoint else { return };
-        let since = checkpoint.since;
-        if job.finished {
+    /// Lets the devices of a job copy that waited for a checkpoint go on: first records the waits of all, and then lets each
+    /// begin its next step or go on with its step.
+    fn end_checkpoint_wait(&mut self, env: &mut Env, c: CheckpointId) {
+        let checkpoint = &self.recoveries.checkpoints[c];
+        let (j, since) = (checkpoint.job, checkpoint.since);
+        if self.jobs[j].finished {
             return;
         }
-        if job.trains_apart() {
-            return self.end_saving_by_servers(env, j, since);
+        let devices = self.jobs[j].parts.devices.iter();
+        let held: Vec<DeviceId> = devices.filter(|d| self.is_held(*d)).collect();
+        for d in &held {
+            self.end_saving(env, *d, since);
         }
-        for d in job.parts.devices {
-            self.end_saving(env.now, d, since);
+        self.begin_collectives(env, j);
+        for d in held {
+            match self.devices[d].state {
+                State::AwaitingParameters => self.run_program(env, d),
+                _ => self.try_start(env, d),
+            }
         }
-        self.next_step(env, j);
     }
 
-    /// Records the wait of device `d` for a checkpoint that began at `since`. In an overlapping pipeline, the wait begins only
-    /// when the device has finished its work.
-    fn end_saving(&mut self, now: Time, d: DeviceId, since: Time) {
-        let device = &self.devices[d];
-        let (j, idle, from) = (device.job, device.state == State::Idle, device.since);
-        if device.state == State::Off {
-            return;
+    /// Returns whether device `d` stands still while its job copy waits for a checkpoint: it is idle, or has all parameters for
+    /// its step.
+    fn is_held(&self, d: DeviceId) -> bool {
+        let Device { job, model, next, state, .. } = self.devices[d];
+        let servers = self.servers(job);
+        match state {
+            State::Idle => true,
+            State::AwaitingParameters => {
+                servers.is_some_and(|of| of.may_begin(of.worker_of(model), next))
+            }
+            State::Off
+            | State::Starving
+            | State::Loading
+            | State::Launching
+            | State::Busy
+            | State::Averaging => false,
         }
-        let start = if self.jobs[j].plan.window == 1 { since } else { from.max(since) };
-        if self.jobs[j].plan.window > 1 {
-            if !idle {
-                return;
-            }
-            if from < since {
-                self.end_wait_in_pipeline(since, d);
-            }
-            self.devices[d].since = now;
+    }
+
+    /// Records the wait of device `d` for a checkpoint that began at `since`, and what it waited for before.
+    fn end_saving(&mut self, env: &mut Env, d: DeviceId, since: Time) {
+        let Device { job: j, since: from, .. } = self.devices[d];
+        if from < since {
+            self.end_wait_until(env, since, d);
         }
         let cause = StallCause::own(Cause::Checkpoint);
-        self.jobs[j].steps.add_stall(Segment { start, end: now, cause });
-    }
-
-    /// Cancels the checkpoint that job copy `j` is writing.
-    pub(super) fn abandon_checkpoint(&mut self, env: &mut Env, j: JobId) {
-        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
-        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
-        (checkpoint.writing, checkpoint.waits) = (None, false);
-        for flow in checkpoint.flows.drain(..) {
-            env.network.cancel(env.now, flow);
-        }
+        self.jobs[j].steps.add_stall(Segment { start: from.max(since), end: env.now, cause });
+        self.devices[d].since = env.now;
     }
 }

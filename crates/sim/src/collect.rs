@@ -55,7 +55,7 @@ impl Jobs {
         }
         let sent = self.communicators.with_sent(job.parts.communicators, job.spread.books);
         outcome.parallel = job.spread.shown.then_some(sent);
-        if let Some(recovery) = &job.recovery {
+        if let Some(recovery) = self.recoveries.of(job.parts.recoveries) {
             recovery.count(&mut outcome.samples);
             outcome.recovery = Some(recovery.books);
         }

@@ -3,8 +3,8 @@
 use forebay_engine::{Calendar, LaneId, Span};
 
 use super::index::{
-    CommunicatorId, CopyId, DeviceId, DiskHeadId, FaultId, JobId, LoadId, MessageId, RangeId,
-    RequestId, TableId, WorkerId,
+    CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, JobId, LoadId,
+    MessageId, RangeId, RequestId, TableId, WorkerId,
 };
 
 /// The activity that asked a station or the network for service, or that waits for a delay.
@@ -45,11 +45,11 @@ pub(super) enum ActivityId {
     /// A collective of a communicator.
     Communicator(CommunicatorId),
     /// The transfer of a job copy's state to a storage.
-    Checkpoint(JobId),
+    Checkpoint(CheckpointId),
     /// Reading the last checkpoint of a job copy back after a failure.
-    ReadBack(JobId),
+    ReadBack(FailuresId),
     /// The restart of a job copy that failed.
-    Restart(JobId),
+    Restart(FailuresId),
     /// An endless background transfer.
     Endless,
 }
@@ -79,7 +79,7 @@ pub(super) enum Event {
     Turned(FaultId),
     /// A node of a job copy fails. If the scenario gives the times of failures, `node` is one beyond the last node, since it
     /// does not matter which node fails.
-    Failed { job: JobId, node: u32 },
+    Failed { failures: FailuresId, node: u32 },
 }
 
 /// The time span from now to a future event. If the span recurs, `lane` is the calendar's lane for events scheduled this far

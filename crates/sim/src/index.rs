@@ -15,6 +15,7 @@ use forebay_model::cache::Cache;
 
 use super::background::{Load, Request};
 use super::cached::PageCache;
+use super::checkpoint::CheckpointRun;
 use super::communication::{CommunicatorRun, Message, RankLinks};
 use super::device::Device;
 use super::disk_head::DiskHead;
@@ -25,6 +26,7 @@ use super::limiter::Limiter;
 use super::loader::LoaderRun;
 use super::ranges::Range;
 use super::read::Routes;
+use super::recovery::{FailureRun, RecoveryRun};
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::staging::{Copying, Staging};
@@ -153,6 +155,11 @@ impl<K> Ids<K> {
         self.len() == 0
     }
 
+    /// Returns the first id; `None` if the range holds no id.
+    pub(super) fn first(self) -> Option<Id<K>> {
+        self.iter().next()
+    }
+
     /// Returns whether `id` is in the range.
     pub(super) fn contains(self, id: Id<K>) -> bool {
         self.start <= id && id < self.end
@@ -206,10 +213,12 @@ pub(super) enum CacheUnit {}
 
 pub(super) type DiskHeadId = Id<DiskHead>;
 pub(super) type CacheId = Id<Cache>;
+pub(super) type CheckpointId = Id<CheckpointRun>;
 pub(super) type CommunicatorId = Id<CommunicatorRun>;
 pub(super) type CopyId = Id<Copying>;
 pub(super) type DatasetId = Id<Sizes>;
 pub(super) type DeviceId = Id<Device>;
+pub(super) type FailuresId = Id<FailureRun>;
 pub(super) type FaultId = Id<FaultRun>;
 /// Id of a list that records, for each cache unit, the node that keeps the unit.
 pub(super) type HoldersId = Id<Holders>;
@@ -223,6 +232,7 @@ pub(super) type MessageId = Id<Message>;
 pub(super) type ModelId = Id<ModelCopy>;
 pub(super) type PageCacheId = Id<PageCache>;
 pub(super) type RangeId = Id<Range>;
+pub(super) type RecoveryId = Id<RecoveryRun>;
 pub(super) type RequestId = Id<Request>;
 /// Number of a rank of a job copy: of a GPU or a server.
 pub(super) type RankId = Id<RankLinks>;

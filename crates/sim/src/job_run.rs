@@ -9,6 +9,7 @@ use forebay_model::random::Sampler;
 use forebay_report::StallCause;
 use forebay_scenario::{BatchInterval, Goal};
 
+use super::checkpoint::CheckpointRun;
 use super::communication::{Averages, CommunicatorRun, Pieces, ServerRun, UpdateRun};
 use super::core_steps::CpuThreads;
 use super::device::Device;
@@ -18,7 +19,7 @@ use super::launch::LaunchRun;
 use super::learners::LearnersRun;
 use super::loader::LoaderRun;
 use super::program::{Programs, Spread};
-use super::recovery::RecoveryRun;
+use super::recovery::{FailureRun, RecoveryRun};
 use super::staging::Staging;
 use super::tally::Tally;
 
@@ -39,8 +40,6 @@ pub(super) struct JobRun {
     pub(super) learners: LearnersRun,
     /// Transfers between pipeline stages, and micro-batches. Empty if each model copy is one device that computes on whole batches.
     pub(super) spread: Spread,
-    /// Failures, checkpoints and restarts, if they are simulated.
-    pub(super) recovery: Option<Box<RecoveryRun>>,
     pub(super) open: OpenSteps,
     pub(super) tally: Tally,
     pub(super) finished: bool,
@@ -60,6 +59,10 @@ pub(super) struct Parts {
     pub(super) averages: Ids<Averages>,
     /// The exchange with its parameter servers; empty if it has none.
     pub(super) servers: Ids<ServerRun>,
+    /// Its checkpoints and failures, and the state from which it would restart; empty if they are not simulated.
+    pub(super) checkpoints: Ids<CheckpointRun>,
+    pub(super) failures: Ids<FailureRun>,
+    pub(super) recoveries: Ids<RecoveryRun>,
 }
 
 /// Settings that determine what the ranks of a job copy do. They stay the same during the run, except for the goal, which moves
@@ -116,11 +119,6 @@ pub(super) struct SmallerBatch {
 }
 
 impl JobRun {
-    /// Returns whether the job copy must not begin any work because a checkpoint is being saved.
-    pub(super) fn is_held(&self) -> bool {
-        self.recovery.as_ref().is_some_and(|recovery| recovery.is_saving())
-    }
-
     /// Returns the number of model copies that are in use.
     pub(super) fn models(&self) -> u32 {
         match &self.tally {

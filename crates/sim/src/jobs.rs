@@ -1,4 +1,4 @@
-//! The owner of all job copies: their devices, loaders and communicators.
+//! The owner of all job copies: their devices, loaders, communicators, checkpoints and failures.
 
 use forebay_metrics::Segment;
 use forebay_report::Unfinished;
@@ -11,15 +11,17 @@ use super::event::Event;
 use super::index::{IdVec, JobId};
 use super::job_run::JobRun;
 use super::loaders::Loaders;
+use super::recovery::Recoveries;
 use super::workflow::Waiting;
 
-/// The tables of all job copies and their devices, loaders and communicators.
+/// The tables of all job copies and their devices, loaders, communicators, checkpoints and failures.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     pub(super) jobs: IdVec<JobRun>,
     pub(super) devices: IdVec<Device>,
     pub(super) loaders: Loaders,
     pub(super) communicators: Communicators,
+    pub(super) recoveries: Recoveries,
     /// Job copies that wait for other jobs to end.
     pub(super) waiting: Vec<Waiting>,
     /// Number of job copies that are not finished.

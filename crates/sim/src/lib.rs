@@ -5,9 +5,10 @@
 //!
 //! ```text
 //! World ── Env           simulated time, calendar, links, stations, storages, random streams, timeline, notices
-//!       ├─ Jobs          job copies and their devices: programs, barriers, checkpoints, failures
+//!       ├─ Jobs          job copies and their devices: programs, barriers
 //!       │   ├─ Loaders         workers, their stages, and the last buffer of each loader
-//!       │   └─ Communicators   collectives between ranks, and the links that they use
+//!       │   ├─ Communicators   collectives between ranks, and the links that they use
+//!       │   └─ Recoveries      checkpoints and failures, and the states from which job copies restart
 //!       ├─ Stagings      copying of data sets to nodes before training
 //!       ├─ Background    background loads on storages
 //!       ├─ Faults        components that are slower for a while
@@ -37,9 +38,9 @@
 //!   accelerators; `batches`: hand-over of batches from loaders to devices; `load`: their copies to devices; `core_steps`:
 //!   steps on the node's cores; `launch`: host-side work of trainers; `waits`: stalls of devices other than for batches; `gpus`:
 //!   GPUs shared by several devices and loaders; `occupied`: their occupancy; `buffers`: buffers that learners share; `learners`:
-//!   number of learners on each GPU; `recovery`: failures and restarts; `abort`: the end of
-//!   everything in progress; `checkpoint`: checkpoints; `lineage`: which samples were trained on; `workflow`: jobs that begin when
-//!   others have ended,
+//!   number of learners on each GPU; `recovery`: the owner of checkpoints and failures, and restarts; `checkpoint`: when the state
+//!   of a job copy is written; `job_state`: what that state is, how it is saved, and how it is restored; `abort`: the end of
+//!   everything in progress; `lineage`: which samples were trained on; `workflow`: jobs that begin when others have ended,
 //! - `staging`, `background`, `fault`: the owners of these names; `resource`: shared resources in reports, with `energy`;
 //!   `watch`: the end of the run, with `progress`,
 //! - `memory`: the memory that a run needs; `build` and its folder: from the scenario to the start; `collect`: from the end to
@@ -132,6 +133,7 @@ mod fault;
 mod gpus;
 mod index;
 mod job_run;
+mod job_state;
 mod jobs;
 mod kernels;
 mod launch;

@@ -135,16 +135,20 @@ impl Lineage {
         Trained { samples: self.trained.clone(), recorded }
     }
 
-    /// Restarts from the saved state, with nothing in progress. `kept` holds the samples trained on in the saved state that are
-    /// not read again.
-    pub(super) fn restart(&mut self, saved: &Trained, kept: Intervals) {
+    /// Restarts from the saved state, with nothing in progress.
+    pub(super) fn restart(&mut self, saved: &Trained) {
         self.gathered.clear();
         self.located.clear();
         self.queue.clear();
         self.unread = 0;
         self.recent.clear();
-        self.trained = kept;
+        self.trained.clone_from(&saved.samples);
         self.record.iter_mut().for_each(|record| record.truncate(saved.recorded));
+    }
+
+    /// Lets all samples of the saved state come again, except for the samples `kept`.
+    pub(super) fn repeat_after(&mut self, kept: Intervals) {
+        self.trained = kept;
     }
 
     /// Takes the record of samples of complete steps; empty if samples are not recorded.

@@ -56,7 +56,8 @@ impl Jobs {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
         let between = device.state == State::Idle && device.op.at == 0;
-        let may = !job.is_beyond(device.next) && !job.is_held() && job.may_begin(device.next);
+        let held = self.recoveries.is_saving(job.parts.checkpoints);
+        let may = !job.is_beyond(device.next) && !held && job.may_begin(device.next);
         if between && may {
             self.run_program(env, d);
         }

@@ -67,12 +67,14 @@ impl Jobs {
         self.trace_causes(env, d, &pieces);
     }
 
-    /// Records the causes of the wait of idle device `d` in an overlapping pipeline up to `now`; the device may wait for
-    /// something else after that.
-    pub(super) fn end_wait_in_pipeline(&mut self, now: Time, d: DeviceId) {
-        match self.devices[d].stage {
-            0 => self.end_gate_wait(now, d),
-            _ => self.end_wait_for_stage(now, d),
+    /// Records the causes of the wait of device `d` up to `end`; the device may wait for something else after that. It waits for
+    /// the permission to begin a step, for the stage before, or for parameters.
+    pub(super) fn end_wait_until(&mut self, env: &mut Env, end: Time, d: DeviceId) {
+        let Device { job, stage, .. } = self.devices[d];
+        match stage {
+            _ if self.jobs[job].trains_apart() => self.end_parameter_wait(env, end, d),
+            0 => self.end_gate_wait(end, d),
+            _ => self.end_wait_for_stage(end, d),
         }
     }
 

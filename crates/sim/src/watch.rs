@@ -130,7 +130,7 @@ impl Jobs {
     /// Returns whether every job copy trains, and its failures and checkpoints have been observed.
     fn have_shown_all(&self) -> bool {
         let shown = |job: &JobRun| {
-            let recovery = job.recovery.as_ref().is_none_or(|recovery| recovery.is_shown());
+            let recovery = self.recoveries.are_shown(job.parts);
             job.finished || job.steps.completed() > 0 && recovery
         };
         self.jobs.iter().all(shown)

@@ -111,8 +111,8 @@ impl Model for World<'_> {
                     self.jobs.handed_part(&mut self.env, device, back)
                 }
                 ActivityId::Swap(d) => self.jobs.swapped(&mut self.env, d),
-                ActivityId::Checkpoint(j) => self.jobs.checkpoint_moved(&mut self.env, j),
-                ActivityId::ReadBack(j) => self.jobs.part_read_back(&mut self.env, j),
+                ActivityId::Checkpoint(c) => self.jobs.checkpoint_moved(&mut self.env, c),
+                ActivityId::ReadBack(f) => self.jobs.part_read_back(&mut self.env, f),
                 ActivityId::Averaged(_)
                 | ActivityId::Sleeper(_)
                 | ActivityId::Update(_)
@@ -166,12 +166,12 @@ impl Model for World<'_> {
             Event::Waited(ActivityId::Communicator(c)) => {
                 self.jobs.communicators.communicator_waited(&mut self.env, c)
             }
-            Event::Waited(ActivityId::Checkpoint(j)) => {
-                self.jobs.checkpoint_paused(&mut self.env, j)
+            Event::Waited(ActivityId::Checkpoint(c)) => {
+                self.jobs.checkpoint_paused(&mut self.env, c)
             }
-            Event::Waited(ActivityId::Restart(j)) => self.jobs.restart(&mut self.env, j),
+            Event::Waited(ActivityId::Restart(f)) => self.jobs.restart(&mut self.env, f),
             Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
-            Event::Failed { job, node } => self.jobs.failed(&mut self.env, job, node),
+            Event::Failed { failures, node } => self.jobs.failed(&mut self.env, failures, node),
             // No other activity opens files or waits for a delay; endless transfers have already begun.
             Event::Opened(_) | Event::Waited(_) => {}
         }

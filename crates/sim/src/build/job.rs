@@ -74,7 +74,7 @@ impl Builder<'_> {
             ways_of_ranks = Some(ways);
             run.plan.pieces = job.sync.as_ref().map_or(Pieces::default(), pieces);
         }
-        run.recovery = self.recovery(&of, node, loader, ways_of_ranks.as_deref());
+        self.recovery(&of, &mut run.parts, (node, loader), ways_of_ranks.as_deref());
         if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
             (run.plan.pieces, run.update, ways_of_ranks) = (pieces, update, Some(ways));
         }
@@ -185,7 +185,6 @@ impl Builder<'_> {
             update: UpdateRun::new(Span::ZERO, false, reduces_every(job)),
             learners: LearnersRun::new(job.learners),
             spread,
-            recovery: None,
             open: OpenSteps::default(),
             tally,
             finished: false,

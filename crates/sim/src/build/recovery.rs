@@ -1,62 +1,105 @@
 //! Checkpoints and failures of job copies.
 
-use crate::checkpoint::{CheckpointRun, StatePart};
+use crate::checkpoint::{CheckpointRun, CheckpointSettings, StatePart};
 use crate::communication::RankRoutes;
-use crate::index::LoaderId;
-use crate::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
-use forebay_scenario::{BatchInterval, Checkpoint, Failures, ServerPlace, Stop, Writers};
+use crate::index::{LoaderId, RangeVec};
+use crate::job_run::Parts;
+use crate::loader::LoaderRun;
+use crate::recovery::{EpochRun, FailureRun, FailureSettings, RecoveryRun, Restored};
+use forebay_scenario::{BatchInterval, Checkpoint, ServerPlace, Stop, Writers};
 
 use super::Builder;
 use super::job::JobCopy;
 use super::mount::Client;
 
 impl Builder<'_> {
-    /// Returns the checkpoints and failures of a job copy, which is on nodes from `node` on and has loaders from `first` on.
-    /// `servers` are the routes to the job copy's parameter servers, if it has any. Returns `None` if the job has neither
-    /// checkpoints nor failures.
+    /// Adds the checkpoints and failures of a job copy, if it has any, and records them in its `parts`. The job copy is on nodes
+    /// from `node` on and has loaders from `first` on. `servers` are the routes to its parameter servers, if it has any.
     pub(super) fn recovery(
         &mut self,
         of: &JobCopy,
-        node: u32,
-        first: LoaderId,
+        parts: &mut Parts,
+        (node, first): (u32, LoaderId),
         servers: Option<&RankRoutes>,
-    ) -> Option<Box<RecoveryRun>> {
+    ) {
         let job = of.job;
-        if job.checkpoint.is_none() && job.failures.is_none() {
-            return None;
-        }
-        let checkpoint = job.checkpoint.as_ref().map(|checkpoint| {
-            let writers = match servers {
-                Some(servers) => self.server_parts(of, checkpoint, (servers, node), true),
-                None => {
-                    let parts = of.job.parts_of(checkpoint);
-                    self.node_parts(checkpoint, parts, (node, Client::Writer), |place| place)
-                }
+        let all = &self.parts.recoveries;
+        let (recovery, checkpoint) = (all.all.next_id(), all.checkpoints.next_id());
+        let failure = all.failures.next_id();
+        if let Some(checkpoint) = &job.checkpoint {
+            let settings = CheckpointSettings {
+                every: checkpoint.every,
+                writers: self.writers(of, checkpoint, node, servers),
+                asynchronous: checkpoint.asynchronous,
+                pause: self.recurring(checkpoint.pause),
             };
-            let pause = self.recurring(checkpoint.pause);
-            CheckpointRun::new(checkpoint.every, writers, checkpoint.asynchronous, pause)
-        });
-        let readers = match (&job.checkpoint, &job.failures) {
-            (Some(checkpoint), Some(Failures { reads_back: true, .. })) => match servers {
-                Some(servers) => self.server_parts(of, checkpoint, (servers, node), false),
-                None => {
-                    let parts = of.job.parts_read(checkpoint);
-                    let file = |place| of.job.file_read(checkpoint, place);
-                    self.node_parts(checkpoint, parts, (node, Client::Copy), file)
-                }
-            },
-            _ => Vec::new(),
+            let checkpoint = CheckpointRun::new(of.number, recovery, settings);
+            self.parts.recoveries.checkpoints.push(checkpoint);
+        }
+        if let Some(failures) = &job.failures {
+            let settings = FailureSettings {
+                when: failures.when.clone(),
+                restart: failures.restart,
+                readers: self.readers(of, node, servers),
+                resume: failures.resume,
+                epoch: self.epoch(of, first),
+            };
+            let nodes = job.failing_nodes();
+            let failures = FailureRun::new(of.number, recovery, settings, nodes);
+            self.parts.recoveries.failures.push(failures);
+        }
+        if job.checkpoint.is_some() || job.failures.is_some() {
+            let restored = self.restored(of, first);
+            self.parts.recoveries.all.push(RecoveryRun::new(restored));
+        }
+        let all = &self.parts.recoveries;
+        parts.checkpoints = all.checkpoints.ids_from(checkpoint);
+        parts.failures = all.failures.ids_from(failure);
+        parts.recoveries = all.all.ids_from(recovery);
+    }
+
+    /// Returns the initial state of each loader of a job copy; its loaders are those from `first` on.
+    fn restored(&self, of: &JobCopy, first: LoaderId) -> RangeVec<LoaderRun, Restored> {
+        let loaders = &self.parts.loaders;
+        let restored = |loader: &LoaderRun| {
+            let stages = loaders.stages[loader.stages.all].iter();
+            let stages = stages.map(|stage| stage.buffer.clone()).collect();
+            Restored::new(stages, loader, of.job.prefill)
         };
-        let failures = job.failures.as_ref().map(|f| self.failures(of, f, readers));
-        let restored =
-            self.parts.loaders[self.parts.loaders.loaders.ids_from(first)].iter().map(|loader| {
-                let stages = loader.stages.all;
-                let stages = &self.parts.loaders.stages[stages];
-                let stages = stages.iter().map(|stage| stage.buffer.clone()).collect();
-                Restored::new(stages, loader, job.prefill)
-            });
-        let restored = restored.collect();
-        Some(Box::new(RecoveryRun::new(checkpoint, failures, restored)))
+        RangeVec::new(first, loaders[loaders.loaders.ids_from(first)].iter().map(restored))
+    }
+
+    /// Returns the parts of each checkpoint that the job copy's nodes or servers write.
+    fn writers(
+        &mut self,
+        of: &JobCopy,
+        checkpoint: &Checkpoint,
+        node: u32,
+        servers: Option<&RankRoutes>,
+    ) -> Vec<StatePart> {
+        match servers {
+            Some(servers) => self.server_parts(of, checkpoint, (servers, node), true),
+            None => {
+                let parts = of.job.parts_of(checkpoint);
+                self.node_parts(checkpoint, parts, (node, Client::Writer), |place| place)
+            }
+        }
+    }
+
+    /// Returns the parts of a checkpoint that the job copy's nodes or servers read back after a failure.
+    fn readers(&mut self, of: &JobCopy, node: u32, servers: Option<&RankRoutes>) -> Vec<StatePart> {
+        let reads = of.job.failures.as_ref().is_some_and(|failures| failures.reads_back);
+        match (of.job.checkpoint.as_ref().filter(|_| reads), servers) {
+            (None, _) => Vec::new(),
+            (Some(checkpoint), Some(servers)) => {
+                self.server_parts(of, checkpoint, (servers, node), false)
+            }
+            (Some(checkpoint), None) => {
+                let parts = of.job.parts_read(checkpoint);
+                let file = |place| of.job.file_read(checkpoint, place);
+                self.node_parts(checkpoint, parts, (node, Client::Copy), file)
+            }
+        }
     }
 
     /// Returns the parts of a checkpoint that nodes from `node` on move to or from its storage, as clients of kind `client`. For
@@ -123,31 +166,23 @@ impl Builder<'_> {
         StatePart { bytes, way: mount.way_of_file(file, bytes) }
     }
 
-    fn failures(&self, of: &JobCopy, failures: &Failures, readers: Vec<StatePart>) -> FailureRun {
+    /// Returns the size of an epoch of a job copy whose first loader is `first`.
+    fn epoch(&self, of: &JobCopy, first: LoaderId) -> EpochRun {
         let dataset = &self.scenario.datasets[of.job.dataset];
         let interval = match of.job.batch_interval {
             BatchInterval::Every(interval) => interval,
             BatchInterval::Adaptive { .. } => 1.0,
         };
-        FailureRun {
-            when: failures.when.clone(),
-            restart: failures.restart,
-            readers,
-            reading: Vec::new(),
-            unread: 0,
-            resume: failures.resume,
-            number: vec![0; of.job.failing_nodes() as usize],
-            down: None,
-            failures_without_progress: 0,
-            begun: 0,
-            epoch: EpochRun {
-                samples: dataset.samples,
-                places: dataset.places(),
-                per_place: dataset.layout.samples_per_place().min(dataset.samples),
-                goal: matches!(self.scenario.stop_of(of.job), Stop::Epochs(_)),
-                interval,
-                copies: u64::from(of.job.models_per_loader()),
-            },
+        let requests = self.parts.loaders[first].requests.as_ref();
+        EpochRun {
+            samples: dataset.samples,
+            places: dataset.places(),
+            per_place: dataset.layout.samples_per_place().min(dataset.samples),
+            goal: matches!(self.scenario.stop_of(of.job), Stop::Epochs(_)),
+            interval,
+            copies: u64::from(of.job.models_per_loader()),
+            batch: of.job.batch,
+            batches: requests.map_or(1, |requests| requests.epoch()),
         }
     }
 }

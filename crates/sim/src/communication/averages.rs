@@ -69,8 +69,9 @@ impl Averages {
         self.over * self.period
     }
 
-    /// Restarts after a failure: all learners have the reference models that were averaged after `steps` steps.
-    pub(crate) fn restart(&mut self, steps: u64) {
+    /// Sets the averages, none of which is in progress, back to the ones that include `steps` steps: all learners have the
+    /// reference models that they made.
+    pub(super) fn restore(&mut self, steps: u64) {
         (self.over, self.drawn) = (steps / self.period, 0);
         self.waiting.clear();
     }

@@ -123,9 +123,14 @@ impl CommunicatorRun {
         *self.kind.sent(books) += self.sent;
     }
 
-    /// Resets the count of the bytes that the communicator's ranks have sent.
-    pub(super) fn forget_sent(&mut self) {
-        self.sent = 0.0;
+    /// Returns the bytes that the communicator's ranks have sent [B].
+    pub(super) fn sent(&self) -> f64 {
+        self.sent
+    }
+
+    /// Sets the bytes that the communicator's ranks have sent to `sent` [B].
+    pub(super) fn restore(&mut self, sent: f64) {
+        self.sent = sent;
     }
 
     /// Returns the devices that wait for the communicator's collectives.

@@ -1,6 +1,5 @@
 //! The owner of all communicators, of the routes between ranks, and of the messages in progress.
 
-use crate::checkpoint::Saved;
 use crate::env::Env;
 use crate::index::{CommunicatorId, IdVec, Ids, JobId, MessageId};
 use crate::job_run::{JobRun, Parts};
@@ -14,7 +13,7 @@ use super::exchange::{Around, Exchange};
 use super::idle_results::IdleCollectives;
 use super::message::{Messages, Stage};
 use super::own_links::LinkUses;
-use super::servers::{Parcel, ServerRun};
+use super::servers::{Parcel, ServerClock, ServerRun};
 use super::ways::{RankRoute, RankRoutes};
 
 /// The tables of all communicators.
@@ -32,6 +31,16 @@ pub(crate) struct Communicators {
     pub(crate) idle: IdleCollectives,
     /// Use of links by collectives that were not simulated transfer by transfer.
     pub(crate) link_uses: LinkUses,
+}
+
+/// The progress of the exchanges of a job copy.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Clocks {
+    /// Bytes that the ranks of each communicator have sent [B].
+    sent: Vec<f64>,
+    /// Number of steps that averages of models include.
+    averaged: Vec<u64>,
+    servers: Vec<ServerClock>,
 }
 
 impl Communicators {
@@ -148,12 +157,25 @@ impl Communicators {
         books
     }
 
-    /// Sets the exchanges of a job copy back to its `saved` state, which includes the bytes that ranks had sent by then.
-    pub(crate) fn go_back(&mut self, of: Parts, saved: &Saved) {
-        self.all[of.communicators].iter_mut().for_each(CommunicatorRun::forget_sent);
-        if let Some(servers) = self.servers_of_mut(of.servers) {
-            servers.restart(&saved.own, saved.staleness.clone());
+    /// Returns the progress of the exchanges of a job copy, without those in progress.
+    pub(crate) fn clocks(&self, of: Parts) -> Clocks {
+        Clocks {
+            sent: self.all[of.communicators].iter().map(CommunicatorRun::sent).collect(),
+            averaged: self.averages[of.averages].iter().map(Averages::averaged_steps).collect(),
+            servers: self.servers[of.servers].iter().map(ServerRun::clock).collect(),
         }
-        self.averages[of.averages].iter_mut().for_each(|averages| averages.restart(saved.steps));
+    }
+
+    /// Sets the exchanges of a job copy, none of which is in progress, back to the progress `clocks`.
+    pub(crate) fn restore(&mut self, of: Parts, clocks: &Clocks) {
+        for (communicator, sent) in self.all[of.communicators].iter_mut().zip(&clocks.sent) {
+            communicator.restore(*sent);
+        }
+        for (averages, steps) in self.averages[of.averages].iter_mut().zip(&clocks.averaged) {
+            averages.restore(*steps);
+        }
+        for (servers, clock) in self.servers[of.servers].iter_mut().zip(&clocks.servers) {
+            servers.restore(clock);
+        }
     }
 }

@@ -41,7 +41,7 @@ mod worker;
 
 pub(super) use averages::Averages;
 pub(super) use communicator::CommunicatorRun;
-pub(super) use communicators::Communicators;
+pub(super) use communicators::{Clocks, Communicators};
 pub use idle_results::IdleCollectives;
 pub(super) use message::Message;
 pub(super) use overhead::{IdleCores, Overhead};

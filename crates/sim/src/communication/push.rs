@@ -6,9 +6,7 @@ use crate::event::{ActivityId, Delay, Event};
 use crate::index::{DeviceId, JobId, MessageId};
 use crate::jobs::Jobs;
 use crate::tally::Tally;
-use forebay_engine::{Span, Time};
-use forebay_metrics::Segment;
-use forebay_report::{Cause, StallCause};
+use forebay_engine::Span;
 
 use super::exchange::{Around, Exchange};
 use super::servers::{Parcel, ServerRun};
@@ -209,8 +207,9 @@ impl Jobs {
     /// Handles the end of a pull: a part of the parameters has arrived at a GPU. If it was the last part, the GPU's learners go
     /// on.
     fn end_pull(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
+        let held = self.recoveries.is_saving(self.jobs[j].parts.checkpoints);
         let Some(servers) = self.servers_mut(j) else { return };
-        if !servers.pulled(parcel.worker) || self.jobs[j].is_held() {
+        if !servers.pulled(parcel.worker) || held {
             return;
         }
         let learners = self.jobs[j].devices_of_gpu(parcel.worker);
@@ -243,33 +242,6 @@ impl Jobs {
         let Some(samples) = apart.whole() else { return Counted::Part };
         self.record_samples(env, j, samples);
         if self.ends(env, j) { Counted::Job } else { Counted::Step }
-    }
-
-    /// Ends the wait of the model copies of job copy `j`, which exchange with servers, for a checkpoint that began at `since`.
-    /// Records the stalls of the model copies that were about to begin a step, and lets them begin it.
-    pub(crate) fn end_saving_by_servers(&mut self, env: &mut Env, j: JobId, since: Time) {
-        for d in self.jobs[j].parts.devices {
-            let Device { state, model, next, since: from, .. } = self.devices[d];
-            let job = &self.jobs[j];
-            let servers = self.servers(j);
-            let informed = servers.is_some_and(|of| of.may_begin(of.worker_of(model), next));
-            match state {
-                State::Idle if !job.is_beyond(next) => {}
-                State::AwaitingParameters if informed => {}
-                _ => continue,
-            }
-            if from < since {
-                self.end_parameter_wait(env, since, d);
-            }
-            let (start, cause) = (from.max(since), StallCause::own(Cause::Checkpoint));
-            let wait = Segment { start, end: env.now, cause };
-            self.jobs[j].steps.add_stall(wait);
-            self.devices[d].since = env.now;
-            match state {
-                State::Idle => self.try_start(env, d),
-                _ => self.run_program(env, d),
-            }
-        }
     }
 
     /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest model copy is ahead of the

@@ -15,7 +15,7 @@ impl Jobs {
     /// begins this wait; otherwise records that the computation begins.
     pub(crate) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { job, model, next, .. } = self.devices[d];
-        let held = self.jobs[job].is_held();
+        let held = self.recoveries.is_saving(self.jobs[job].parts.checkpoints);
         let Some(servers) = self.servers_mut(job) else { return false };
         let worker = servers.worker_of(model);
         let there = !held && servers.may_begin(worker, next);

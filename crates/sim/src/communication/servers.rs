@@ -42,6 +42,15 @@ pub(crate) struct ServerRun {
     pub(crate) tracks: Option<ServerTracks>,
 }
 
+/// The complete exchanges with parameter servers.
+#[derive(Debug, Clone)]
+pub(super) struct ServerClock {
+    /// Number of complete exchanges of each worker.
+    exchanges: Vec<u64>,
+    /// Number of updates of each staleness.
+    staleness: BTreeMap<u64, u64>,
+}
+
 /// Tracks of a job copy's exchanges with servers in the timeline.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerTracks {
@@ -126,19 +135,22 @@ impl ServerRun {
         self.parcels.clear();
     }
 
-    /// Restarts after a failure. Each model copy has done the number of steps in `finished`, with updates of the given
-    /// `staleness`; no model copy has parameters, and nothing is in transfer.
-    pub(crate) fn restart(&mut self, finished: &[u64], staleness: BTreeMap<u64, u64>) {
-        // All learners of a GPU have done equally many exchanges, so its first learner stands for all. The first learners of all
-        // GPUs come first in `finished`, in the order of the GPUs.
-        let first = finished.iter().take(self.workers.len());
-        let pushes: Vec<u64> = first.map(|steps| steps / self.period).collect();
-        for (worker, exchanges) in self.workers.iter_mut().zip(&pushes) {
+    /// Returns how many exchanges are complete.
+    pub(super) fn clock(&self) -> ServerClock {
+        ServerClock {
+            exchanges: self.workers.iter().map(|worker| worker.added).collect(),
+            staleness: self.books.staleness.clone(),
+        }
+    }
+
+    /// Sets the exchanges back to `clock`; no worker has parameters, and nothing is in transfer.
+    pub(super) fn restore(&mut self, clock: &ServerClock) {
+        for (worker, exchanges) in self.workers.iter_mut().zip(&clock.exchanges) {
             *worker = worker.again(*exchanges);
         }
-        self.shards.iter_mut().for_each(|shard| shard.restart(&pushes));
-        self.books.updates = staleness.values().sum();
-        self.books.staleness = staleness;
+        self.shards.iter_mut().for_each(|shard| shard.restart(&clock.exchanges));
+        self.books.updates = clock.staleness.values().sum();
+        self.books.staleness.clone_from(&clock.staleness);
     }
 
     /// Lets all model copies request all parameters; returns the model copies that may pull now. The same model copies may pull

@@ -223,6 +223,12 @@ impl<K, T> IndexMut<Id<K>> for RangeVec<K, T> {
     }
 }
 
+impl<K, T: Clone> Clone for RangeVec<K, T> {
+    fn clone(&self) -> RangeVec<K, T> {
+        RangeVec { first: self.first, all: self.all.clone() }
+    }
+}
+
 impl<K, T> Default for RangeVec<K, T> {
     fn default() -> RangeVec<K, T> {
         RangeVec { first: Id::default(), all: IdVec::default() }

@@ -1,6 +1,6 @@
 //! Determines which samples of an epoch are read again if the epoch begins again after a failure.
 
-use crate::checkpoint::Saved;
+use crate::job_state::Cursor;
 use forebay_scenario::Resume;
 use std::ops::Range;
 
@@ -18,23 +18,25 @@ pub(crate) struct EpochRun {
     /// Number of steps on each batch; `copies` is the number of model copies that a loader feeds.
     pub(crate) interval: f64,
     pub(crate) copies: u64,
+    /// Number of samples in a batch; `batches` is the number of batches in a loader's epoch, if the loader counts batches.
+    pub(crate) batch: u64,
+    pub(crate) batches: u64,
 }
 
 impl EpochRun {
-    /// Returns the numbers of samples and batches that loader number `index` of `loaders` had handed out before the epoch of the
-    /// saved state. The samples that the loader has handed out in that epoch are read again.
-    pub(super) fn start_of(&self, saved: &Saved, index: usize, loaders: u64) -> (u64, u64) {
-        let (taken, batches) = saved.taken[index];
+    /// Returns the numbers of samples and batches that loader number `index` of `loaders` had handed out before the epoch of its
+    /// saved position `saved`. The samples that the loader has handed out in that epoch are read again.
+    pub(super) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> (u64, u64) {
         // Samples left over from the epoch before, which were read at the same time, come first.
-        let trained = &saved.trained[index].samples;
+        let trained = &saved.trained.samples;
         let again = trained.count() - trained.below(self.begin_of(saved, index, loaders)).count();
-        (taken - again, batches.saturating_sub(again.div_ceil(saved.batch)))
+        (saved.samples - again, saved.batches.saturating_sub(again.div_ceil(self.batch)))
     }
 
-    /// Returns the position in the reading order of loader number `index` of `loaders` at which the epoch of the saved state
-    /// began.
-    pub(super) fn begin_of(&self, saved: &Saved, index: usize, loaders: u64) -> u64 {
-        let (read, batches) = (saved.trained[index].samples.count(), saved.taken[index].1);
+    /// Returns the position in the reading order of loader number `index` of `loaders` at which the epoch of its saved position
+    /// `saved` began.
+    pub(super) fn begin_of(&self, saved: &Cursor, index: usize, loaders: u64) -> u64 {
+        let (read, batches) = (saved.trained.samples.count(), saved.batches);
         // If samples are distributed one by one, the epoch is padded so that all loaders have the same number.
         let padded = |places: u64| match self.per_place {
             1 => places.div_ceil(loaders).saturating_mul(loaders),
@@ -50,21 +52,23 @@ impl EpochRun {
                 let epochs = (read * loaders + index as u128) / places.max(1);
                 (epochs * places).saturating_sub(index as u128).div_ceil(loaders)
             }
-            _ => (u128::from(batches / saved.epoch) * places).div_ceil(loaders),
+            _ => (u128::from(batches / self.batches) * places).div_ceil(loaders),
         };
         u64::try_from(first * u128::from(self.per_place)).unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of steps on repeated samples if the job restarts from `saved`: the maximum over its loaders.
-    pub(super) fn steps_again(&self, saved: &Saved, resume: Resume) -> u64 {
+    /// Returns the number of steps on repeated samples if the job restarts with its loaders at the positions `saved`: the maximum
+    /// over its loaders.
+    pub(super) fn steps_again(&self, saved: &[Cursor], resume: Resume) -> u64 {
         if resume == Resume::Position {
             return 0;
         }
-        let loaders = saved.taken.len() as u64;
-        let again =
-            |(index, of): (usize, &(u64, u64))| of.0 - self.start_of(saved, index, loaders).0;
-        let most = saved.taken.iter().enumerate().map(again).max().unwrap_or(0);
-        let of_step = saved.batch.max(1) * self.copies.max(1);
+        let loaders = saved.len() as u64;
+        let again = |(index, cursor): (usize, &Cursor)| {
+            cursor.samples - self.start_of(cursor, index, loaders).0
+        };
+        let most = saved.iter().enumerate().map(again).max().unwrap_or(0);
+        let of_step = self.batch.max(1) * self.copies.max(1);
         (most.div_ceil(of_step) as f64 * self.interval).ceil() as u64
     }
 

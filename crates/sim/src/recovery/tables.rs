@@ -1,0 +1,209 @@
+//! The tables of checkpoints and failures.
+
+use crate::checkpoint::{CheckpointRun, Saved, StatePart};
+use crate::env::Env;
+use crate::event::{Delay, Event};
+use crate::index::{FailuresId, IdVec, Ids, JobId, LoaderId, RangeVec, RecoveryId};
+use crate::job_run::Parts;
+use crate::loader::LoaderRun;
+use forebay_engine::Time;
+use forebay_model::random::{Purpose, time_to_failure};
+use forebay_report::{RecoveryOutcome, SampleCounts};
+use forebay_scenario::{FailureTimes, Resume};
+
+use super::epoch::EpochRun;
+use super::restored::Restored;
+
+/// Number of failures, and number of checkpoints, after which their mean costs are considered known.
+const ENOUGH: u64 = 10;
+
+/// The owner of checkpoints and failures.
+#[derive(Debug, Default)]
+pub(crate) struct Recoveries {
+    /// The saved states of job copies that have checkpoints or failures.
+    pub(crate) all: IdVec<RecoveryRun>,
+    pub(crate) checkpoints: IdVec<CheckpointRun>,
+    pub(crate) failures: IdVec<FailureRun>,
+}
+
+/// The last saved state of a job copy, and what its checkpoints and failures cost.
+#[derive(Debug)]
+pub(crate) struct RecoveryRun {
+    /// The state from which the job copy would restart.
+    pub(crate) saved: Saved,
+    pub(crate) books: RecoveryOutcome,
+    /// Initial state of each loader, for restarts.
+    pub(crate) restored: RangeVec<LoaderRun, Restored>,
+    /// Number of steps, done and still to be done, that repeat earlier steps because epochs begin again after failures.
+    pub(crate) replayed: u64,
+    /// Time of the last restart.
+    pub(super) resumed: Time,
+}
+
+/// How the nodes of a job copy fail.
+#[derive(Debug)]
+pub(crate) struct FailureRun {
+    pub(crate) job: JobId,
+    pub(crate) recovery: RecoveryId,
+    pub(crate) settings: FailureSettings,
+    /// Number of parts of the last checkpoint that are being read back.
+    pub(super) unread: u32,
+    /// Number of failures of each node.
+    number: Vec<u64>,
+    /// Time since when the job has been down, and time when it will restart or begin to read the checkpoint back; `None` while the
+    /// job is up.
+    pub(super) down: Option<(Time, Time)>,
+    pub(super) failures_without_progress: u32,
+    /// Number of samples that the first loader had handed out before the last checkpointed epoch began.
+    begun: u64,
+}
+
+/// When the nodes of a job copy fail, and how the job copy restarts.
+#[derive(Debug)]
+pub(crate) struct FailureSettings {
+    pub(crate) when: FailureTimes,
+    pub(crate) restart: f64,
+    /// The parts of a checkpoint that nodes or parameter servers read before the job trains again; empty if none are read.
+    pub(crate) readers: Vec<StatePart>,
+    pub(crate) resume: Resume,
+    /// The size of an epoch, and whether the goal is a number of epochs.
+    pub(crate) epoch: EpochRun,
+}
+
+impl FailureRun {
+    /// Returns the failures of job copy `job`, which is on `nodes` nodes that fail, before the first one.
+    pub(crate) fn new(
+        job: JobId,
+        recovery: RecoveryId,
+        settings: FailureSettings,
+        nodes: u32,
+    ) -> FailureRun {
+        FailureRun {
+            job,
+            recovery,
+            settings,
+            unread: 0,
+            number: vec![0; nodes as usize],
+            down: None,
+            failures_without_progress: 0,
+            begun: 0,
+        }
+    }
+
+    /// Returns the number of failures after which their mean cost is considered known.
+    fn enough(&self) -> u64 {
+        match &self.settings.when {
+            FailureTimes::At(times) => times.len() as u64,
+            FailureTimes::Random { .. } => ENOUGH,
+        }
+    }
+}
+
+impl RecoveryRun {
+    /// Returns the recovery of a job copy before its start; `restored` is the initial state of each loader.
+    pub(crate) fn new(restored: RangeVec<LoaderRun, Restored>) -> RecoveryRun {
+        RecoveryRun {
+            saved: Saved::default(),
+            books: RecoveryOutcome::default(),
+            restored,
+            replayed: 0,
+            resumed: Time::ZERO,
+        }
+    }
+
+    /// Returns how many of the last `taken` samples of loader `l` had not been trained on before; `dequeued` is the number of
+    /// all samples that the loader has handed out so far.
+    pub(crate) fn fresh(&self, l: LoaderId, dequeued: u64, taken: u64) -> u64 {
+        let of = &self.restored[l];
+        let position = dequeued - of.base;
+        position.saturating_sub(of.known.max(position - taken))
+    }
+
+    /// Counts the time lost by a failure at `failed`: all time after the last saved step, which ended at `end`, except for the
+    /// time that training waited for the checkpoint of that step.
+    pub(super) fn lose(&mut self, failed: Time, end: Time) {
+        let Saved { begun, ready, .. } = self.saved;
+        self.books.lost_seconds += failed.since(ready.max(self.resumed)).seconds();
+        // What devices did after that step, while others finished it, is lost only once.
+        if self.resumed <= ready {
+            self.books.lost_seconds += begun.since(end).seconds();
+        }
+    }
+
+    /// Adds the samples that failures threw away to `counts`.
+    pub(crate) fn count(&self, counts: &mut SampleCounts) {
+        for loader in self.restored.as_slice() {
+            counts.started += loader.counts.started;
+            counts.dropped += loader.counts.dropped;
+            counts.cleared += loader.counts.cleared;
+        }
+    }
+}
+
+impl Recoveries {
+    /// Returns the recovery of a job copy; `None` if the job copy has neither checkpoints nor failures.
+    #[inline]
+    pub(crate) fn of(&self, recoveries: Ids<RecoveryRun>) -> Option<&RecoveryRun> {
+        self.all[recoveries].first()
+    }
+
+    /// Returns whether a job copy waits for one of the checkpoints `of`.
+    #[inline]
+    pub(crate) fn is_saving(&self, of: Ids<CheckpointRun>) -> bool {
+        self.checkpoints[of].iter().any(CheckpointRun::is_waited_for)
+    }
+
+    /// Returns whether enough failures and checkpoints of a job copy have happened to end a run whose length the scenario does
+    /// not give.
+    pub(crate) fn are_shown(&self, of: Parts) -> bool {
+        let shown = |recovery: &RecoveryRun| {
+            let (failures, books) = (&self.failures[of.failures], &recovery.books);
+            failures.iter().all(|failures| books.failures >= failures.enough())
+                && (of.checkpoints.is_empty() || books.checkpoints >= ENOUGH)
+        };
+        self.of(of.recoveries).is_none_or(shown)
+    }
+
+    /// Records for the job copy of `of` that a new state has been saved, which counts as progress. If epochs begin again after a
+    /// failure and the goal is a number of epochs, only a state of a later epoch counts.
+    pub(crate) fn record_progress(&mut self, of: RecoveryId) {
+        let cursors = self.all[of].saved.state.cursors.as_slice();
+        for failures in self.failures.iter_mut().filter(|failures| failures.recovery == of) {
+            let FailureSettings { epoch, resume, .. } = &failures.settings;
+            if epoch.goal && *resume == Resume::Epoch {
+                let (first, _) = epoch.start_of(&cursors[0], 0, cursors.len() as u64);
+                if first <= failures.begun {
+                    continue;
+                }
+                failures.begun = first;
+            }
+            failures.failures_without_progress = 0;
+        }
+    }
+
+    /// Samples the time of the next failure of node `node` of failures `f`, and schedules the failure.
+    pub(super) fn next_failure(&mut self, env: &mut Env, f: FailuresId, node: u32) {
+        let failures = &mut self.failures[f];
+        let FailureTimes::Random { mtbf, shape } = failures.settings.when else { return };
+        let Some(number) = failures.number.get_mut(node as usize) else { return };
+        let index = *number;
+        *number += 1;
+        let owner = failures.job.number().into();
+        let mut generator = env.streams.at(Purpose::Failure, owner, node.into(), index);
+        let wait = time_to_failure(mtbf, shape, &mut generator);
+        env.after(Delay::once(wait), Event::Failed { failures: f, node });
+    }
+
+    /// Schedules the first failures of each node of failures `f`.
+    pub(super) fn begin_failures(&mut self, env: &mut Env, f: FailuresId) {
+        let nodes = self.failures[f].number.len() as u32;
+        match self.failures[f].settings.when.clone() {
+            FailureTimes::At(times) => {
+                for time in times {
+                    env.after(Delay::once(time), Event::Failed { failures: f, node: nodes });
+                }
+            }
+            FailureTimes::Random { .. } => (0..nodes).for_each(|n| self.next_failure(env, f, n)),
+        }
+    }
+}
