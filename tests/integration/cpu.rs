@@ -114,8 +114,6 @@ fn contradictory_launch_settings_are_refused() {
         refusal(&[launch, cores])
             .contains("a step on cores already includes the trainer's own work")
     );
-    let split = ("job.parallel.pipeline", "{ stages = 2 }");
-    assert!(refusal(&[launch, split]).contains("a model that is split over accelerators"));
     let fifo = ("cluster.node.scheduling", "\"fifo\"");
     assert!(refusal(&[launch, fifo]).contains("with \"fifo\" scheduling"));
     assert!(refusal(&[(LAUNCH, "{ threads = 2 }")]).contains("the key `work` is missing"));

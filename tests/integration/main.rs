@@ -91,6 +91,7 @@ mod scenarios;
 mod seeks;
 mod servers;
 mod signals;
+mod split_launches;
 mod split_models;
 mod split_sequences;
 mod spread_experts;

@@ -202,11 +202,6 @@ fn incomplete_or_invalid_schedules_are_refused() {
             ),
             "leave out `copies_per_node`",
         ),
-        (
-            scheduled(4, 8, "1f1b", "")
-                .replace("model.step", "model.launch = \"1 ms\"\nmodel.step"),
-            "remove `launch` or `pipeline`",
-        ),
     ] {
         let found = refused(&text);
         assert!(found.contains(what), "{what}: {found}");

@@ -127,7 +127,8 @@ impl ScenarioSettings {
             let workers = workers.saturating_mul(1 + u64::from(ahead));
             let workers = workers.saturating_mul(u64::from(job.loaders_per_node()));
             let inner = job.cpu.inner.map_or(1, |inner| u64::from(inner.threads));
-            let trainers = job.launch.as_ref().map_or(1, |launch| u64::from(launch.threads));
+            let launches = job.launch.as_ref().map(|launch| u64::from(launch.threads));
+            let trainers = launches.map_or(1, |of| of.saturating_mul(job.gpus_per_copy()));
             let trainers = trainers.saturating_mul(u64::from(job.copies_per_node));
             let trainers = trainers.saturating_mul(u64::from(job.learners.most));
             let each = workers.saturating_mul(inner).saturating_add(trainers);

@@ -28,13 +28,13 @@ impl Owner {
             ActivityId::Range(r) => self.workers.contains(world.fetches.worker(r)),
             ActivityId::Step(d)
             | ActivityId::Sleeper(d)
-            | ActivityId::Launch(d)
             | ActivityId::Average(d)
             | ActivityId::Sum(d)
             | ActivityId::Push(d)
             | ActivityId::Load(d)
             | ActivityId::Swap(d)
             | ActivityId::Handed { device: d, .. } => self.parts.devices.contains(d),
+            ActivityId::Launch(t) => self.parts.trainers.contains(t),
             ActivityId::Communicator(c) => world.communicators.job(c) == self.job,
             ActivityId::Message(m) => world.communicators.job_of_message(m) == self.job,
             ActivityId::Checkpoint(c) => self.parts.checkpoints.contains(c),
@@ -53,7 +53,8 @@ impl Owner {
         match event {
             Event::Opened(activity) | Event::Waited(activity) => self.is(activity, world),
             Event::Computed(w) => self.workers.contains(w),
-            Event::Stepped(d) | Event::Launched(d) => self.parts.devices.contains(d),
+            Event::Stepped(d) => self.parts.devices.contains(d),
+            Event::Launched(t) => self.parts.trainers.contains(t),
             Event::JobStarted(_)
             | Event::Arrived(_)
             | Event::Served(_)
@@ -129,7 +130,7 @@ impl Jobs {
                 self.leave_core(env, cores);
             }
             Event::Stepped(d) => self.leave_cores(env, d),
-            Event::Launched(d) => self.leave_launch(env, d),
+            Event::Launched(t) => self.leave_launch(env, t),
             Event::Waited(ActivityId::Message(m)) => {
                 if let Some(cores) = self.communicators.cores_of_message(m) {
                     self.leave_core(env, cores);

@@ -53,7 +53,7 @@ impl Jobs {
         if self.loaders[l].requests.is_some() {
             self.loaders.replace_request(env, l);
         }
-        match self.loaders[l].trainers.copied {
+        match self.loaders[l].copied {
             None => self.begin_on_batch(env, d),
             Some(_) => self.use_batch(env, d),
         }

@@ -9,7 +9,8 @@
 //! - `cache`: a node's page cache; `tiers`: a node's caches on its own storage; `staging`: copying of data sets before training,
 //! - `recovery`: checkpoints and failures; `fault`: the components that faults slow,
 //! - `sync`: synchronisation of model copies; `pieces`: steps cut where gradients are ready; `ports`: the links of ranks;
-//!   `parallel`: models spread over GPUs; `own_links`: communicators whose links nothing else uses,
+//!   `parallel`: models spread over GPUs; `trainers`: the trainers of GPUs, on cores; `own_links`: communicators whose links
+//!   nothing else uses,
 //! - `background`: background loads.
 
 mod background;
@@ -29,6 +30,7 @@ mod staging;
 mod storage_model;
 mod sync;
 mod tiers;
+mod trainers;
 mod work;
 
 use std::collections::BTreeMap;
@@ -48,6 +50,7 @@ use super::fault::Faults;
 use super::index::{HoldersId, IdVec, StationId, WorkId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
+use super::launch::Trainer;
 use super::loaders::Loaders;
 use super::ranges::Fetch;
 use super::recovery::Recoveries;
@@ -94,6 +97,7 @@ struct Parts {
     stagings: Stagings,
     loaders: Loaders,
     devices: IdVec<Device>,
+    trainers: IdVec<Trainer>,
     communicators: Communicators,
     recoveries: Recoveries,
     background: Background,
@@ -172,6 +176,7 @@ impl<'s> Builder<'s> {
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
             devices: parts.devices,
+            trainers: parts.trainers,
             loaders,
             communicators: parts.communicators,
             recoveries: parts.recoveries,

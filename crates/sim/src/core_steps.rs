@@ -43,7 +43,7 @@ impl Jobs {
 
     /// Returns how the trainer of device `d` gets the cores of its node.
     fn cores_of(&self, d: DeviceId) -> Cores {
-        self.loaders[self.devices[d].loader].trainers.cores
+        self.trainers[self.devices[d].launching.trainers.start].cores
     }
 
     /// Frees the cores that the step of device `d` used.

@@ -31,7 +31,7 @@ pub(super) struct Device {
     pub(super) input: DeviceInput,
     pub(super) on_gpu: OnGpu,
     pub(super) times: Times,
-    /// Host-side work of the device's trainer for the step, if there is any.
+    /// The trainers of the device's GPUs, and their host-side work for the step.
     pub(super) launching: Launching,
     /// Track of the device in the timeline, if one is recorded.
     pub(super) track: Option<u32>,
@@ -97,7 +97,7 @@ pub(super) enum State {
     Starving,
     /// Waiting for its batch to be copied to it.
     Loading,
-    /// Waiting for the host-side work of its trainer.
+    /// Waiting for the host-side work of its trainers.
     Launching,
     /// Waiting for parameters from the parameter servers.
     AwaitingParameters,

@@ -4,7 +4,7 @@ use forebay_engine::{Calendar, LaneId, Span};
 
 use super::index::{
     CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, JobId, LoadId,
-    MessageId, RangeId, RequestId, TableId, WorkerId,
+    MessageId, RangeId, RequestId, TableId, TrainerId, WorkerId,
 };
 
 /// The activity that asked a station or the network for service, or that waits for a delay.
@@ -28,8 +28,8 @@ pub(super) enum ActivityId {
     Averaged(JobId),
     /// A device that sleeps between two polls for a batch.
     Sleeper(DeviceId),
-    /// The host-side work (such as kernel launches) of a device's trainer for a step.
-    Launch(DeviceId),
+    /// The host-side work (such as kernel launches) of a trainer for a step.
+    Launch(TrainerId),
     /// The copy of a batch to a device.
     Load(DeviceId),
     /// A transfer of a collective.
@@ -67,8 +67,8 @@ pub(super) enum Event {
     Computed(WorkerId),
     /// A device has done its part of a step.
     Stepped(DeviceId),
-    /// The trainer of a device has finished its host-side work for a step.
-    Launched(DeviceId),
+    /// A trainer has finished its host-side work for a step.
+    Launched(TrainerId),
     /// A background load's next request arrives.
     Arrived(LoadId),
     /// A storage modelled by a throughput table may have finished a request.

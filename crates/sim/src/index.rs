@@ -22,6 +22,7 @@ use super::disk_head::DiskHead;
 use super::fault::FaultRun;
 use super::gpus::Sort;
 use super::job_run::JobRun;
+use super::launch::Trainer;
 use super::limiter::Limiter;
 use super::loader::LoaderRun;
 use super::ranges::Range;
@@ -242,6 +243,7 @@ pub(super) type StagingId = Id<Staging>;
 pub(super) type StageId = Id<StageRun>;
 pub(super) type StationId = Id<Service>;
 pub(super) type TableId = Id<Table>;
+pub(super) type TrainerId = Id<Trainer>;
 /// Number of a unit of a cache.
 pub(super) type UnitId = Id<CacheUnit>;
 pub(super) type WorkId = Id<Work>;

@@ -15,7 +15,7 @@ use super::core_steps::CpuThreads;
 use super::device::Device;
 use super::event::Delay;
 use super::index::{IdVec, Ids};
-use super::launch::LaunchRun;
+use super::launch::{LaunchRun, Trainer};
 use super::learners::LearnersRun;
 use super::loader::LoaderRun;
 use super::program::{Programs, Spread};
@@ -53,6 +53,8 @@ pub(super) struct Parts {
     pub(super) stagings: Ids<Staging>,
     pub(super) loaders: Ids<LoaderRun>,
     pub(super) devices: Ids<Device>,
+    /// The trainers of its GPUs; empty if they use no cores.
+    pub(super) trainers: Ids<Trainer>,
     /// The communicators between its ranks.
     pub(super) communicators: Ids<CommunicatorRun>,
     /// The averages of its learners' models; empty if they do not average their models.

@@ -10,6 +10,7 @@ use super::env::Env;
 use super::event::Event;
 use super::index::{IdVec, JobId};
 use super::job_run::JobRun;
+use super::launch::Trainer;
 use super::loaders::Loaders;
 use super::recovery::Recoveries;
 use super::workflow::Waiting;
@@ -19,6 +20,7 @@ use super::workflow::Waiting;
 pub(super) struct Jobs {
     pub(super) jobs: IdVec<JobRun>,
     pub(super) devices: IdVec<Device>,
+    pub(super) trainers: IdVec<Trainer>,
     pub(super) loaders: Loaders,
     pub(super) communicators: Communicators,
     pub(super) recoveries: Recoveries,

@@ -1,16 +1,29 @@
-//! Host-side work of a trainer on the node's cores for a step, such as launching kernels or running the interpreter. If the
+//! Host-side work of trainers on their nodes' cores for a step, such as launching kernels or running the interpreter. If the
 //! device computes meanwhile, a step takes the longer of the two times.
+//!
+//! Each GPU has a trainer. The trainers of the GPUs that split a stage work at the same time, each on the cores of its node,
+//! and the stage waits for the last of them.
 
 use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
-use super::index::DeviceId;
+use super::index::{DeviceId, Ids, TrainerId};
 use super::jobs::Jobs;
 use super::worker::{Cores, Waiting};
 use forebay_engine::Time;
 use forebay_metrics::launch_waits;
 use forebay_model::random::{Purpose, Sampler};
 use forebay_report::Cause;
+
+/// The trainer of one GPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trainer {
+    pub(super) device: DeviceId,
+    /// Number of the trainer within the job copy.
+    pub(super) number: u32,
+    /// How the trainer gets the cores of its node.
+    pub(super) cores: Cores,
+}
 
 /// The settings of the host-side work that each trainer of a job does for a step.
 #[derive(Debug, Clone)]
@@ -22,71 +35,76 @@ pub(super) struct LaunchRun {
     pub(super) overlap: bool,
 }
 
-/// The host-side work that a trainer is doing for a step.
+/// The trainers of a device, and the host-side work that they are doing for a step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Launching {
+    /// Empty if the job's trainers use no cores.
+    pub(super) trainers: Ids<Trainer>,
     since: Time,
-    /// Core-seconds of each thread [s].
+    /// Core-seconds of each thread of the trainer with the most work [s].
     work: f64,
-    /// Whether the threads are still working.
-    open: bool,
+    /// Number of trainers that are still working.
+    open: u32,
+}
+
+impl Launching {
+    /// Forgets the work in progress, which has been cancelled.
+    pub(super) fn stop(&mut self) {
+        *self = Launching { trainers: self.trainers, ..Launching::default() };
+    }
 }
 
 impl Jobs {
-    /// Begins the host-side work of the trainer of device `d` for a step; returns true if the device computes meanwhile.
+    /// Begins the host-side work of the trainers of device `d` for a step; returns true if the device computes meanwhile.
     pub(super) fn begin_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
+        if self.devices[d].op.at == 0 {
+            // A stage without input of its own begins its step here.
+            self.end_wait_for_stage(env.now, d);
+        }
         let device = &mut self.devices[d];
         let job = &self.jobs[device.job];
         let Some(launch) = &job.plan.launch else { return true };
-        let (owner, entity) = (device.job.number() as u64, device.model as u64);
-        let mut generator = env.streams.at(Purpose::Launch, owner, entity, device.next);
-        let work = launch.work.draw(&mut generator);
-        device.launching = Launching { since: env.now, work, open: true };
+        let trainers = device.launching.trainers;
+        let open = trainers.len() as u32;
+        device.launching = Launching { trainers, since: env.now, work: 0.0, open };
         (device.state, device.since) = (State::Launching, env.now);
-        let (threads, overlap) = (launch.threads, launch.overlap);
-        match self.loaders[device.loader].trainers.cores {
-            Cores::Shared(group) => {
-                env.network.start_many(env.now, group, work, threads, ActivityId::Launch(d));
-            }
-            // The station has a core for every thread.
-            Cores::Fifo(station) => {
-                let delay = Delay::once(work);
-                let visit = Waiting { activity: ActivityId::Launch(d), delay };
-                let station = &mut env.stations[station].queue;
-                for _ in 0..threads {
-                    station.arrive(env.now, visit);
-                }
-                env.after(delay, Event::Launched(d));
-            }
+        for t in trainers {
+            let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
+            let number = trainer.number.into();
+            let mut generator = env.streams.at(Purpose::Launch, owner, number, device.next);
+            let work = launch.work.draw(&mut generator);
+            device.launching.work = device.launching.work.max(work);
+            launch_threads(env, t, trainer.cores, (work, launch.threads));
         }
+        let overlap = launch.overlap;
         if !overlap {
             self.trace_device(env, d, Cause::Launch.name());
         }
         overlap
     }
 
-    /// Frees the cores that the trainer of device `d` used.
-    pub(super) fn leave_launch(&mut self, env: &mut Env, d: DeviceId) {
-        let device = &self.devices[d];
-        let launch = self.jobs[device.job].plan.launch.as_ref();
+    /// Frees the cores that trainer `t` used.
+    pub(super) fn leave_launch(&mut self, env: &mut Env, t: TrainerId) {
+        let Trainer { device, cores, .. } = self.trainers[t];
+        let launch = self.jobs[self.devices[device].job].plan.launch.as_ref();
         let threads = launch.map_or(0, |launch| launch.threads);
-        if let Cores::Fifo(station) = self.loaders[device.loader].trainers.cores {
+        if let Cores::Fifo(station) = cores {
             for _ in 0..threads {
                 env.stations[station].queue.leave(env.now);
             }
         }
     }
 
-    /// Ends the host-side work of the trainer of device `d` for a step.
-    pub(super) fn launched(&mut self, env: &mut Env, d: DeviceId) {
+    /// Ends the host-side work of trainer `t` for a step.
+    pub(super) fn launched(&mut self, env: &mut Env, t: TrainerId) {
+        self.leave_launch(env, t);
+        let d = self.trainers[t].device;
         let device = &mut self.devices[d];
-        device.launching.open = false;
-        let state = device.state;
-        let (job, Launching { since, work, .. }) = (device.job, device.launching);
-        self.leave_launch(env, d);
-        if state != State::Launching {
+        device.launching.open -= 1;
+        if device.launching.open > 0 || device.state != State::Launching {
             return;
         }
+        let (job, Launching { since, work, .. }) = (device.job, device.launching);
         self.devices[d].times.worked = env.now;
         for wait in launch_waits(since, work, self.devices[d].since, env.now) {
             self.jobs[job].steps.add_stall(wait);
@@ -94,15 +112,34 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// Returns whether device `d`, which has finished computing, has to wait for its trainer's threads; if so, begins that
+    /// Returns whether device `d`, which has finished computing, has to wait for its trainers' threads; if so, begins that
     /// wait.
     pub(super) fn awaits_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let device = &mut self.devices[d];
-        if !device.launching.open {
+        if device.launching.open == 0 {
             return false;
         }
         (device.state, device.since) = (State::Launching, env.now);
         self.trace_device(env, d, Cause::Launch.name());
         true
+    }
+}
+
+/// Begins the host-side work of trainer `t` on its cores: `work` [core-s] by each of `threads` threads.
+fn launch_threads(env: &mut Env, t: TrainerId, cores: Cores, (work, threads): (f64, u32)) {
+    let activity = ActivityId::Launch(t);
+    match cores {
+        Cores::Shared(group) => {
+            env.network.start_many(env.now, group, work, threads, activity);
+        }
+        // The station has a core for every thread.
+        Cores::Fifo(station) => {
+            let delay = Delay::once(work);
+            let station = &mut env.stations[station].queue;
+            for _ in 0..threads {
+                station.arrive(env.now, Waiting { activity, delay });
+            }
+            env.after(delay, Event::Launched(t));
+        }
     }
 }

@@ -15,7 +15,7 @@ impl Jobs {
         let device = &mut self.devices[d];
         let loader = &self.loaders[device.loader];
         let route = loader.gpus.route(device.model.into());
-        let (Some(bytes), Some(group)) = (loader.trainers.copied, route) else {
+        let (Some(bytes), Some(group)) = (loader.copied, route) else {
             return self.begin_on_batch(env, d);
         };
         let batch = self.jobs[device.job].plan.batch as f64;

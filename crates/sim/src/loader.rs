@@ -14,7 +14,7 @@ use super::lineage::Lineage;
 use super::read::{First, Mount, Source};
 use super::stages::StageRun;
 use super::tiers::Tiers;
-use super::worker::{Cores, Worker};
+use super::worker::Worker;
 
 /// A device that waits for a batch.
 #[derive(Debug, Clone, Copy)]
@@ -249,15 +249,6 @@ impl LoaderStages {
     }
 }
 
-/// What the trainers that a loader feeds need of its node.
-#[derive(Debug)]
-pub(super) struct Trainers {
-    /// Bytes of a batch, if trainers copy their batches to their devices themselves [B].
-    pub(super) copied: Option<f64>,
-    /// How the trainers get the node's cores.
-    pub(super) cores: Cores,
-}
-
 /// A loader of a job copy, for one node or for one rank. The fields needed for every sample come first, in a few cache lines.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -277,7 +268,8 @@ pub(super) struct LoaderRun {
     /// Bytes of a decoded sample, if the data set gives them [B].
     pub(super) decoded_size: Option<f64>,
     pub(super) stages: LoaderStages,
-    pub(super) trainers: Trainers,
+    /// Bytes of a batch, if trainers copy their batches to their devices themselves [B].
+    pub(super) copied: Option<f64>,
     /// Record of the samples that the loader has handed out, if its job may fail.
     pub(super) lineage: Option<Box<Lineage>>,
 }

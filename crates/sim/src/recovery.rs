@@ -18,7 +18,6 @@ use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, FailuresId, JobId};
 use super::jobs::Jobs;
-use super::launch::Launching;
 
 pub(super) use epoch::EpochRun;
 pub(super) use restored::Restored;
@@ -101,7 +100,7 @@ impl Jobs {
             device.times.busy += env.now.since(device.since).seconds();
         }
         device.state = State::Off;
-        device.launching = Launching::default();
+        device.launching.stop();
         (device.input.holds_input, device.on_gpu.kernels) = (false, Default::default());
         (device.op.at, device.op.waits) = (0, false);
         (device.input.missing, device.input.on_batch) = (0, u64::MAX / 2);

@@ -104,7 +104,7 @@ impl Model for World<'_> {
                 ActivityId::Step(d) => self.jobs.kernels_ended(&mut self.env, d),
                 ActivityId::Average(d) => self.jobs.drawn(&mut self.env, d),
                 ActivityId::Sum(d) => self.jobs.summed(&mut self.env, d),
-                ActivityId::Launch(d) => self.jobs.launched(&mut self.env, d),
+                ActivityId::Launch(t) => self.jobs.launched(&mut self.env, t),
                 ActivityId::Load(d) => self.jobs.loaded(&mut self.env, d),
                 ActivityId::Message(m) => self.message_moved(m),
                 ActivityId::Handed { device, back } => {
@@ -141,7 +141,7 @@ impl Model for World<'_> {
             }
             Event::Computed(w) => self.jobs.loaders.computed(&mut self.env, w),
             Event::Stepped(d) => self.jobs.stepped(&mut self.env, d),
-            Event::Launched(d) => self.jobs.launched(&mut self.env, d),
+            Event::Launched(t) => self.jobs.launched(&mut self.env, t),
             Event::Arrived(load) => self.background.arrived(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
             Event::Delivered(arm) => self.jobs.loaders.delivered(&mut self.env, arm),

@@ -11,8 +11,8 @@ use crate::number::{Count, Share};
 use forebay_model::units::Time;
 use schemars::JsonSchema;
 
-/// CPU work of each model copy's trainer on the node's cores for each step, beside the loader's work: launching
-/// kernels, the interpreter.
+/// CPU work of each GPU's trainer on its node's cores for each step, beside the loader's work: launching kernels, the
+/// interpreter.
 ///
 /// If the work is launched while the device computes, a step takes the longer of two times: the trainer's CPU time and
 /// the device's computing time. The trainer does not run ahead of its device by more than the step in progress.
@@ -25,14 +25,15 @@ pub struct Launch {
     /// Whether the device computes while the threads work; otherwise it begins when they are done.
     pub overlap: bool,
     /// Share of a thread's time in which it holds the interpreter's lock; a loader and its trainers have one lock in
-    /// common.
+    /// common. Its trainers on another node have another one.
     pub lock: f64,
 }
 
 /// Settings of `launch`: a time or a table.
 pub(super) type Written = Field<TimeOr<LaunchSettings>>;
 
-/// CPU work of the trainer itself on the node's cores for each step: launching kernels, the interpreter.
+/// CPU work of the trainer itself on the node's cores for each step: launching kernels, the interpreter. Where a model
+/// is split over GPUs, each GPU has a trainer with this work, on the cores of its own node.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LaunchSettings {

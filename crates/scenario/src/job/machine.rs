@@ -32,17 +32,10 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that a model with `launch` is not split over accelerators, and that no node of the job has "fifo"
-    /// scheduling of cores.
+    /// Checks that no node of a job with `launch` has "fifo" scheduling of cores.
     pub(super) fn check_launch(&self, job: &Job) {
         let launch = self.settings.model.get().and_then(|model| model.launch.at);
         let (Some(launch), Some(_)) = (launch, &job.launch) else { return };
-        let pipeline = self.settings.parallel.get().and_then(|parallel| parallel.pipeline.at);
-        if job.is_split() {
-            let at = self.check.blame(&[Some(launch), pipeline], self.at);
-            let what = "launches of a model that is split over accelerators are not simulated";
-            self.check.wrong(at, what, "remove `launch` or `pipeline`");
-        }
         self.check_shared(
             job,
             Some(launch),

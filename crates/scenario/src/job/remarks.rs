@@ -10,7 +10,8 @@ impl Job {
     /// thread can need the interpreter's lock. If the sum is above 1, some threads wait for the lock.
     fn lock_needed(&self) -> f64 {
         let copies = if self.loader_per_copy { 1 } else { self.copies_per_node };
-        let trainers = f64::from(copies) * f64::from(self.learners.most);
+        let gpus = f64::from(copies) * self.gpus_per_copy() as f64;
+        let trainers = gpus * f64::from(self.learners.most);
         let launch = self.launch.as_ref().map_or(0.0, |of| of.lock * f64::from(of.threads));
         let inner = self.cpu.inner.map_or(1, |inner| inner.threads);
         let alone = self.loader.requests.is_some_and(|requests| requests.ahead == 0);

@@ -271,6 +271,7 @@ fn threads_of(job: &Job) -> u32 {
         Processor::Accelerator => job.launch.as_ref().map_or(0, |launch| launch.threads),
         Processor::Cpu { threads } => threads,
     };
-    let trainers = job.copies_per_node.saturating_mul(job.learners.most);
+    let gpus = job.copies_per_node.saturating_mul(job.gpus_per_copy() as u32);
+    let trainers = gpus.saturating_mul(job.learners.most);
     workers.saturating_add(threads.saturating_mul(trainers))
 }

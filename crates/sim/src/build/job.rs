@@ -56,6 +56,7 @@ impl Builder<'_> {
         let mut run = self.job_run(&of, index, copy);
         let staging = self.parts.stagings.stagings.next_id();
         let (loader, device) = (self.parts.loaders.loaders.next_id(), self.parts.devices.next_id());
+        let mut on_cores = Vec::new();
         for rank in 0..job.nodes {
             self.node = node + rank;
             let name = format!("{}[{copy}] node {}", job.name, self.node);
@@ -63,10 +64,12 @@ impl Builder<'_> {
             self.staging(&of, rank);
             for _ in 0..job.loaders_on(rank) {
                 let number = self.parts.loaders.loaders.next_id() - loader;
-                self.loader(&of, number, rank, process);
+                let cores = self.loader(&of, number, rank, process);
+                on_cores.push((self.node, cores));
                 self.devices(&of, number, process);
             }
         }
+        run.parts.trainers = self.trainers(&of, (node, device), &on_cores);
         let communicator = self.parts.communicators.all.next_id();
         let servers = self.parts.communicators.servers.next_id();
         let mut ways_of_ranks = None;

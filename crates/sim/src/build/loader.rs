@@ -4,7 +4,7 @@ use crate::index::{LoaderId, RangeVec, StageId};
 use crate::lineage::Lineage;
 use crate::loader::{
     Caches, Features, LoaderGpus, LoaderPlace, LoaderProgress, LoaderRun, LoaderStages, Pacing,
-    Trainers, Waiters,
+    Waiters,
 };
 use crate::read::{Mount, Routes, ShardCursor, Source};
 use crate::stages::StageRun;
@@ -27,8 +27,15 @@ fn is_plain(dataset: &Dataset) -> bool {
 }
 
 impl Builder<'_> {
-    /// Adds loader number `rank` of a job copy, on the copy's node number `node`; its tracks belong to `process`.
-    pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, node: u32, process: Option<u32>) {
+    /// Adds loader number `rank` of a job copy, on the copy's node number `node`; its tracks belong to `process`. Returns how
+    /// its threads get the node's cores.
+    pub(super) fn loader(
+        &mut self,
+        copy: &JobCopy,
+        rank: u32,
+        node: u32,
+        process: Option<u32>,
+    ) -> OnCores {
         let job = copy.job;
         let dataset = &self.scenario.datasets[job.dataset];
         let (mount, cores) = self.mount_and_cores(copy);
@@ -64,10 +71,7 @@ impl Builder<'_> {
             gpus: self.gpus_of_loader(job, rank, node),
             decoded_size: dataset.decoded_size,
             stages,
-            trainers: Trainers {
-                copied: copied(job, dataset),
-                cores: cores.of_trainers(self, job),
-            },
+            copied: copied(job, dataset),
             lineage: job.failures.is_some().then(|| {
                 let recorded = self.env.recorder.is_some();
                 Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
@@ -76,6 +80,7 @@ impl Builder<'_> {
         self.parts.loaders.loaders.push(loader);
         let track = self.track(process, || "queue".to_owned());
         self.parts.loaders.level_tracks.push(track);
+        cores
     }
 
     /// Returns the GPUs that loader number `rank` of a job copy feeds, on the copy's node number `node`.

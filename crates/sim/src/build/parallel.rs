@@ -304,7 +304,6 @@ impl Laid<'_> {
             let buckets = |chunk| self.of.buckets(sync, &chunks, chunk).into_iter();
             own.map(|chunk| buckets(chunk).filter(reduced).collect()).collect()
         });
-        let launches = stage == 0 && self.job.launch.is_some();
         stage_program(&OfStage {
             parallelism: self.of,
             stage,
@@ -313,7 +312,7 @@ impl Laid<'_> {
             buckets,
             reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
             decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage, shared)),
-            launches,
+            launches: self.job.launch.is_some(),
         })
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct OfStage<'a> {
     pub(crate) reduction: Operation,
     /// Time to decompress a step's gradients [s].
     pub(crate) decompress: f64,
-    /// Whether the stage's trainer also does host-side work on the node's cores.
+    /// Whether the stage's trainers also do host-side work on the cores of their nodes.
     pub(crate) launches: bool,
 }
 

@@ -33,10 +33,15 @@ pub(crate) struct Replica {
 /// `pieces` it is done as a whole.
 pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
     let input = |stage: usize| Input { stage: stage as u32, chunk: 0, back: false };
-    let first = if of.stage == 0 { Op::TakeBatch } else { Op::Receive(input(of.stage)) };
-    let mut ops = vec![first];
+    let mut ops = Vec::new();
+    if of.stage == 0 {
+        ops.push(Op::TakeBatch);
+    }
     if of.launches {
         ops.push(Op::Launch);
+    }
+    if of.stage > 0 {
+        ops.push(Op::Receive(input(of.stage)));
     }
     if of.exchange == Exchange::Servers {
         ops.push(Op::AwaitPull);
@@ -109,6 +114,10 @@ mod tests {
         assert_eq!(of(0), [Op::TakeBatch, COMPUTE, send(1), Op::EndStep]);
         assert_eq!(of(1), [receive(1), COMPUTE, send(2), Op::EndStep]);
         assert_eq!(of(2), [receive(2), COMPUTE, Op::EndStep]);
+        // Trainers begin their work before the input comes.
+        let launching = replica(&Replica { stage: 2, stages: 3, launches: true, ..ALONE }, None);
+        let expected = [Op::Launch, receive(2), COMPUTE, Op::AwaitLaunch, Op::EndStep];
+        assert_eq!(launching, expected);
     }
 
     #[test]
