@@ -124,6 +124,18 @@ impl Document {
         }
     }
 
+    /// Moves a node to the root table.
+    pub(super) fn lift(&mut self, id: NodeId) {
+        let parent = self.nodes[id].parent;
+        if let Kind::Table(children) = &mut self.nodes[parent].kind {
+            children.retain(|&child| child != id);
+        }
+        self.nodes[id].parent = ROOT;
+        if let Kind::Table(children) = &mut self.nodes[ROOT].kind {
+            children.push(id);
+        }
+    }
+
     /// Returns the member of a table with this key.
     pub(super) fn member(&self, table: NodeId, key: &str) -> Option<NodeId> {
         let is_table = matches!(self.node(table).kind, Kind::Table(_));

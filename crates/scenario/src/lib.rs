@@ -33,6 +33,7 @@ pub mod layout;
 mod limits;
 pub mod loader;
 mod meant;
+mod misplaced;
 mod names;
 mod number;
 mod problem;

@@ -12,6 +12,7 @@ use super::file::ScenarioFile;
 use super::idle;
 use super::job::settings::{Around, JobSettings};
 use super::job::workflow::endless;
+use super::misplaced::with_tables_in_place;
 use super::problem::{Log, Problem, Problems, Source};
 use super::reader::Reader;
 use super::reading::Reading;
@@ -136,6 +137,8 @@ impl ScenarioFile {
         reading: Reading<'_>,
         log: &Log,
     ) -> Option<Scenario> {
+        let corrected = with_tables_in_place(document, log);
+        let document = corrected.as_ref().unwrap_or(document);
         let named = match reading.profile {
             Some(_) => None,
             None => self.named_profile(document, log),
