@@ -1,7 +1,7 @@
 //! Decides whether a run was long enough and, if the scenario does not set the length of the run, when the run may end.
 
 use super::figures::LengthReport;
-use super::format::{count, number, share};
+use super::format::{count, number, seconds, share};
 use super::measured::{Measured, Rule, flows};
 use super::sample::{Nature, Ratio, Sample};
 use super::warnings::nature;
@@ -86,24 +86,33 @@ const FEWEST_FAILURES: u64 = 10;
 pub(super) fn failures_out_of_reach(scenario: &Scenario) -> Vec<String> {
     let Stop::Known { most, .. } = scenario.run.stop else { return Vec::new() };
     let remark = |job: &Job| {
-        let FailureTimes::Random { mtbf, .. } = job.failures.as_ref()?.when else { return None };
-        let needed = FEWEST_FAILURES as f64 * mtbf / f64::from(job.nodes);
+        let needed = failing_time(job, mtbf(job)?);
         let steps = needed / job.step.seconds(job.batch as f64);
         (job.stop.is_none() && steps * f64::from(job.ranks()) > most as f64).then(|| {
             format!(
                 "Nodes of `{}` fail too seldom for this run, which ends after {} events (`run.most`): fewer than \
-                 {FEWEST_FAILURES} failures make no average. Let a step stand for many (a longer `model.step`), or write \
-                 `run.duration`.",
+                 {FEWEST_FAILURES} failures make no average, and so many take about {}. Let a step stand for many (a longer \
+                 `model.step`), or write a `run.duration` well above that.",
                 job.name,
-                count(most as f64)
+                count(most as f64),
+                seconds(needed)
             )
         })
     };
     scenario.jobs.iter().filter_map(remark).collect()
 }
 
-fn fails_at_random(job: &Job) -> bool {
-    job.failures.as_ref().is_some_and(|of| matches!(of.when, FailureTimes::Random { .. }))
+/// Returns the mean time between failures of a job's node, if nodes fail at random [s].
+fn mtbf(job: &Job) -> Option<f64> {
+    match job.failures.as_ref()?.when {
+        FailureTimes::Random { mtbf, .. } => Some(mtbf),
+        FailureTimes::At(_) => None,
+    }
+}
+
+/// Returns the time in which the nodes of one copy of a job fail often enough for an average, if each fails once in `mtbf` [s].
+fn failing_time(job: &Job, mtbf: f64) -> f64 {
+    FEWEST_FAILURES as f64 * mtbf / f64::from(job.nodes)
 }
 
 /// Returns the number of failures of a job, all copies and replications together.
@@ -215,11 +224,13 @@ pub(super) fn length(
             "no copy has read its data set once, and later epochs will find some of it in caches"
                 .to_owned(),
         ),
-        Stop::Known { .. } if fails_at_random(job) && failures(copies) < FEWEST_FAILURES => {
+        Stop::Known { .. } if mtbf(job).is_some() && failures(copies) < FEWEST_FAILURES => {
+            let needed = failing_time(job, mtbf(job).unwrap_or(0.0)) / all().count() as f64;
             Some(format!(
-                "its nodes failed {} times, and fewer than {FEWEST_FAILURES} failures make no average: write a longer \
-             `run.duration`, or a larger `run.most`",
-                failures(copies)
+                "its nodes failed {} times, and fewer than {FEWEST_FAILURES} failures make no average: so many take about {}; write \
+             a `run.duration` well above that, or a larger `run.most`",
+                failures(copies),
+                seconds(needed)
             ))
         }
         Stop::Known { precision, .. } if !is_narrow(&figure, precision) => Some(format!(
@@ -259,6 +270,7 @@ mod tests {
         let found = remarks(2_100.0, known).concat();
         assert!(found.starts_with("Nodes of `lenet` fail too seldom"), "{found}");
         assert!(found.contains("ends after 1 M events"), "{found}");
+        assert!(found.contains("take about 5 h 50 min"), "{found}");
         assert_eq!(remarks(2_100.0, Stop::Duration(3_600.0)).len(), 0);
     }
 }

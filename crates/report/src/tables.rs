@@ -165,6 +165,35 @@ fn capacity(resource: &ResourceReport) -> String {
     match resource.unit.split_once("/s") {
         Some(("B", "")) => rate(resource.capacity, "B"),
         Some(("1", "")) => format!("{} /s", count(resource.capacity)),
-        _ => format!("{} {}", number(resource.capacity), printable_line(&resource.unit)),
+        _ => {
+            let unit = printable_line(&resource.unit);
+            let one = unit.strip_suffix('s').filter(|_| resource.capacity == 1.0);
+            format!("{} {}", number(resource.capacity), one.unwrap_or(&unit))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Figure;
+
+    #[test]
+    fn units_of_a_single_thing_are_written_in_the_singular() {
+        let written = |amount: f64, unit: &str| {
+            let none = Figure::default();
+            capacity(&ResourceReport {
+                name: "r".into(),
+                count: 1,
+                capacity: amount,
+                unit: unit.into(),
+                utilisation: none,
+                utilisation_max: none,
+                mean_flows: none,
+            })
+        };
+        let found = [(1.0, "arms"), (2.0, "cores"), (0.5, "cores"), (1.0, "thread"), (1.0, "1/s")];
+        let found = found.map(|(amount, unit)| written(amount, unit));
+        assert_eq!(found, ["1 arm", "2 cores", "0.5 cores", "1 thread", "1 /s"]);
     }
 }
