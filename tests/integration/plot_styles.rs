@@ -146,6 +146,24 @@ fn only_curves_that_end_far_apart_are_labelled_at_their_ends() {
 }
 
 #[test]
+fn curves_that_end_together_in_one_panel_are_named_beside_another() {
+    // System: three curves that end at the same point in the upper panel, and apart in the lower one. Expectation:
+    // one name each, at the height of the lower panel.
+    let rows = "of,x,y,z\na,1,1,1\na,2,5,1\nb,1,2,1\nb,2,5,5\nc,1,3,1\nc,2,5,9\n";
+    let recipe = "x = \"x\"\ngroup = \"of\"\n[[panel]]\ny = [\"y\"]\n[[panel]]\ny = [\"z\"]\n";
+    let picture = svg(&figure(recipe, rows).expect("two panels"));
+    let height = |name: &str| -> f64 {
+        let lines: Vec<&str> = picture.lines().collect();
+        let named: Vec<usize> = (0..lines.len()).filter(|at| lines[*at] == name).collect();
+        assert_eq!(named.len(), 1, "{name}: {picture}");
+        let y = lines[named[0] - 1].split(" y=\"").nth(1).and_then(|rest| rest.split('"').next());
+        y.and_then(|y| y.parse().ok()).expect("a height")
+    };
+    let heights = ["Y", "Z", "c", "b", "a"].map(height);
+    assert!(heights.is_sorted(), "{heights:?}");
+}
+
+#[test]
 fn a_subtitle_is_below_the_title_and_moves_the_plot_down() {
     let draw = |more: &str| {
         let recipe = format!("title = \"What is found\"\n{more}{BY_STORAGE}");

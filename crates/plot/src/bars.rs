@@ -4,8 +4,9 @@ use super::axis::Axis;
 use super::layout::Margins;
 use super::legend::{Entry, Legend, Look};
 use super::lines::{
-    LABEL_LINE, LONGEST_NAME, TICK, TICK_LINE, frame_and_titles, nothing, tick_text, ticks_below,
+    LABEL_LINE, TICK, TICK_LINE, frame_and_titles, nothing, tick_text, ticks_below,
 };
+use super::naming::LONGEST_NAME;
 use super::palette::GRID;
 use super::shape::{Frame, Shape, Side, rectangle, segment};
 use super::{Bars, PlotError, font};

@@ -2,6 +2,7 @@
 
 use super::bars::BarsDrawing;
 use super::lines::LinesDrawing;
+use super::naming::name_curves;
 use super::palette::{GREY, INK, PAPER};
 use super::shape::{Frame, Shape, Side, Text, rectangle};
 use super::{Figure, Panel, PlotError, font};
@@ -115,8 +116,13 @@ fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotE
         }
         Panel::Bars(bars) => BarsDrawing::new(bars, cell).map(Drawing::Bars),
     };
-    let drawings: Vec<_> =
+    let mut drawings: Vec<_> =
         figure.panels.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
+    let lines = drawings.iter_mut().filter_map(|drawing| match drawing {
+        Drawing::Lines(lines) => Some(lines),
+        Drawing::Bars(_) => None,
+    });
+    name_curves(&mut lines.collect::<Vec<_>>(), cell);
     let margins = |drawing: &Drawing<'_>| drawing.margins().left + drawing.margins().right;
     if drawings.iter().map(margins).fold(0.0, f64::max) + 60.0 > cell {
         let why = "labels and legend leave no room for the data; write a larger `width` or shorter labels";

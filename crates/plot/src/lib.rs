@@ -28,6 +28,7 @@ mod legend;
 mod lines;
 mod marks;
 mod name;
+mod naming;
 mod palette;
 mod recipe;
 mod render;

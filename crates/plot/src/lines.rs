@@ -4,7 +4,7 @@ use super::axis::{Axis, Tick};
 use super::clip;
 use super::direct::Direct;
 use super::layout::Margins;
-use super::legend::{self, Entry, Legend, Look};
+use super::legend::Legend;
 use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
 use super::shape::{Frame, Place, Shape, Side, Text, dashes, segment};
 use super::{AxisSpec, Lines, PlotError, Point, Scale, Series, Style, font};
@@ -22,18 +22,17 @@ const ACROSS: f64 = 85.0;
 const DOWN: f64 = 42.0;
 /// Minimum distance between the labels of an x axis [px].
 const LABEL_GAP: f64 = 6.0;
-/// Maximum width of a name beside the data, as a share of the panel's cell. Longer names are shortened.
-pub(super) const LONGEST_NAME: f64 = 0.35;
 
-/// A panel of curves whose axes are fixed.
+/// A panel of curves whose axes are fixed. The curves get their names afterwards, from `naming`.
 pub(super) struct LinesDrawing<'a> {
     pub(super) lines: &'a Lines,
-    x: Axis,
-    y: Axis,
-    legend: Legend,
-    /// Names at the ends of curves, if they fit; then there is no legend.
-    direct: Option<Direct>,
-    height: f64,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) legend: Legend,
+    /// Names at the ends of curves.
+    pub(super) direct: Option<Direct>,
+    /// Height without a legend [px].
+    pub(super) height: f64,
 }
 
 impl<'a> LinesDrawing<'a> {
@@ -67,10 +66,7 @@ impl<'a> LinesDrawing<'a> {
         let others: Vec<f64> = bands.chain(marks(false)).chain(zero).collect();
         let y = Axis::fit(&lines.y, &ys, &others, (height / DOWN) as usize, false);
         let y = y.ok_or_else(|| nothing(&lines.y))?;
-        let room = LONGEST_NAME * cell;
-        let direct = Direct::fit(lines, &x, &y, height, room);
-        let legend = if direct.is_some() { Legend::default() } else { legend(lines, room) };
-        Ok(LinesDrawing { lines, x, y, legend, direct, height })
+        Ok(LinesDrawing { lines, x, y, legend: Legend::default(), direct: None, height })
     }
 
     pub(super) fn height(&self) -> f64 {
@@ -124,7 +120,7 @@ impl<'a> LinesDrawing<'a> {
         self.ticks(frame, shapes);
         self.legend.draw(frame, shapes);
         if let Some(direct) = &self.direct {
-            direct.draw(frame, shapes);
+            direct.draw(frame, self.margins().top, shapes);
         }
     }
 
@@ -302,35 +298,6 @@ pub(super) fn dotted(series: &Series) -> bool {
         Style::Line | Style::Steps | Style::Bars => false,
         Style::Points | Style::Dots => true,
     }
-}
-
-/// Returns whether curves must be named: there are several, and no other panel names them.
-pub(super) fn are_named(lines: &Lines) -> bool {
-    let curves = lines.series.iter().filter(|series| series.style != Style::Dots);
-    curves.count() > 1 && lines.legend_shown
-}
-
-/// Returns the legend, with names of at most `room` px; without entries if there is a single curve or another panel shows the
-/// legend.
-fn legend(lines: &Lines, room: f64) -> Legend {
-    if !are_named(lines) {
-        return Legend::default();
-    }
-    let curves = || lines.series.iter().filter(|series| series.style != Style::Dots);
-    let entry = |series: &Series| Entry {
-        name: font::shortened(&series.name, legend::SIZE, false, room),
-        colour: colour(series.index),
-        look: match series.style {
-            Style::Bars => Look::Area,
-            Style::Auto | Style::Line | Style::Steps | Style::Points | Style::Dots => Look::Line {
-                line: series.style.joins(),
-                dash: dash(series.index),
-                dots: dotted(series),
-            },
-        },
-    };
-    let title = font::shortened(&lines.legend, legend::SIZE, true, room);
-    Legend { title, entries: curves().map(entry).collect() }
 }
 
 /// Returns the error for an axis without usable values.
