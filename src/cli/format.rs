@@ -27,6 +27,8 @@ pub enum FigureTheme {
     Light,
     /// Nearly black, for dark pages and slides
     Dark,
+    /// As the page around it, for websites (SVG; pixels are on white)
+    Auto,
 }
 
 /// Kind of picture.

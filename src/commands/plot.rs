@@ -47,6 +47,7 @@ fn draw(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<(), Fa
     let theme = match plot.theme {
         FigureTheme::Light => Theme::Light,
         FigureTheme::Dark => Theme::Dark,
+        FigureTheme::Auto => Theme::Auto,
     };
     let figure = Figure { theme, ..plot::build(recipe, &table).map_err(fail)? };
     write(plot, path, &figure, quiet)

@@ -164,6 +164,27 @@ fn curves_that_end_together_in_one_panel_are_named_beside_another() {
 }
 
 #[test]
+fn an_automatic_theme_adds_the_dark_colours_for_dark_pages() {
+    // System: a figure in all three themes. Expectation: the light figure, with a style sheet that replaces each
+    // colour which the dark figure does not have by one that it has.
+    let light = figure(BY_STORAGE, STORAGES).expect("bars");
+    let [dark, auto] = [Theme::Dark, Theme::Auto].map(|theme| Figure { theme, ..light.clone() });
+    let [light, dark, auto] = [&light, &dark, &auto].map(svg);
+    let (head, rest) = auto.split_once("<style>").expect("a style sheet");
+    let (style, body) = rest.split_once("</style>\n").expect("an end");
+    assert_eq!(format!("{head}{body}"), light);
+    assert!(style.contains("@media (prefers-color-scheme: dark)"), "{style}");
+    let colours = |text: &str| -> Vec<String> {
+        let after = text.split('#').skip(1).filter_map(|part| part.get(..6));
+        after.map(str::to_owned).collect()
+    };
+    for (old, new) in colours(&light).into_iter().zip(colours(&dark)).filter(|(a, b)| a != b) {
+        let rule = format!("=\"#{old}\"]{{fill:#{new}}}");
+        assert!(style.contains(&rule), "{rule}: {style}");
+    }
+}
+
+#[test]
 fn a_subtitle_is_below_the_title_and_moves_the_plot_down() {
     let draw = |more: &str| {
         let recipe = format!("title = \"What is found\"\n{more}{BY_STORAGE}");

@@ -12,6 +12,8 @@ pub enum Theme {
     Light,
     /// Light on nearly black, for dark pages and slides.
     Dark,
+    /// As the reader's page: SVG has the colours of both themes, and the viewer chooses. Pixels are dark on white.
+    Auto,
 }
 
 impl Theme {
@@ -19,10 +21,22 @@ impl Theme {
     pub(super) fn paint(self, colour: Colour) -> Colour {
         let dark = || ON_DARK.iter().find(|(light, _)| *light == colour);
         match self {
-            Theme::Light => colour,
+            Theme::Light | Theme::Auto => colour,
             Theme::Dark => dark().map_or(colour, |(_, dark)| *dark),
         }
     }
+}
+
+/// Returns an SVG style sheet that paints a figure in the dark theme where the page around it is dark.
+pub(super) fn dark_style() -> String {
+    let hex = |Colour(red, green, blue): Colour| format!("#{red:02X}{green:02X}{blue:02X}");
+    let rule = |(light, dark): &(Colour, Colour)| {
+        let (light, dark) = (hex(*light), hex(*dark));
+        let set = |name: &str| format!("[{name}=\"{light}\"]{{{name}:{dark}}}\n");
+        set("fill") + &set("stroke")
+    };
+    let rules: String = ON_DARK.iter().map(rule).collect();
+    format!("<style>\n@media (prefers-color-scheme: dark) {{\n{rules}}}\n</style>\n")
 }
 
 /// Colour of text and frames.

@@ -4,7 +4,7 @@
 //! pixels, which also smooths all edges alike.
 
 use super::font::font;
-use super::palette::Colour;
+use super::palette::{Colour, Theme, dark_style};
 use super::shape::{Place, Shape, Side, Text};
 use super::{Figure, PlotError, layout};
 use plotters::prelude::{BitMapBackend, DrawingBackend, SVGBackend};
@@ -38,7 +38,11 @@ pub fn svg(figure: &Figure) -> Result<String, PlotError> {
     let small = format!(
         "<svg width=\"{width}\" height=\"{height}\" stroke-linejoin=\"round\" stroke-linecap=\"round\""
     );
-    Ok(text.replacen(&large, &small, 1))
+    let text = text.replacen(&large, &small, 1);
+    Ok(match (figure.theme, text.split_once('\n')) {
+        (Theme::Auto, Some((head, body))) => format!("{head}\n{}{body}", dark_style()),
+        _ => text,
+    })
 }
 
 /// Returns the figure as a PNG file, at twice the resolution of its nominal size.
