@@ -33,6 +33,7 @@ mod reference;
 mod run;
 mod run_figure;
 mod schema;
+mod step_times;
 mod sweep;
 mod sweep_journal;
 mod sweep_output;

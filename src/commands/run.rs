@@ -49,7 +49,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         output::file(path, |to| report::trace::write(&trace, to))?;
     }
     if let (Some(path), Some(kind)) = (&run.figure, picture) {
-        run_figure::write(path, kind, &report)?;
+        run_figure::write(path, kind, &report, outcomes.first())?;
     }
     show(run, &report, quiet)?;
     let (done, all) = (outcomes.len(), scenario.run.replications as usize);

@@ -1,10 +1,10 @@
 //! The figure of a run: its jobs' metrics over time, and their causes of stalls.
 
-use super::{Failure, output, over_time};
+use super::{Failure, output, over_time, step_times};
 use crate::metric::OVER_TIME;
 use crate::plot::{self, AxisSpec, Bar, BarPart, Bars, Figure, Lines, Panel, Point, Series};
 use crate::plot::{Colour, label_of, unit_of};
-use crate::report::{Cause, JobReport, Report};
+use crate::report::{Cause, JobReport, Outcome, Report, text};
 use std::path::Path;
 
 /// Maximum number of jobs that are drawn: more colours cannot be told apart.
@@ -42,35 +42,64 @@ pub(super) fn save(path: &Path, kind: Kind, figure: &Figure) -> Result<(), Failu
     output::file(path, |to| to.write_all(&picture))
 }
 
-/// Draws the figure of a run and writes it to `path`.
-pub(super) fn write(path: &Path, kind: Kind, report: &Report) -> Result<(), Failure> {
-    save(path, kind, &figure(report))
+/// Draws the figure of a run and writes it to `path`. The step times are those of `outcome`, the first replication.
+pub(super) fn write(
+    path: &Path,
+    kind: Kind,
+    report: &Report,
+    outcome: Option<&Outcome>,
+) -> Result<(), Failure> {
+    save(path, kind, &figure(report, outcome))
 }
 
-/// Columns of the time series that each panel draws.
-const PANELS: [&[&str]; 3] =
-    [&["step_time"], &["queue_occupancy"], &["enqueue_rate", "dequeue_rate"]];
+/// Columns of the time series that each panel below the step times draws.
+const PANELS: [&[&str]; 2] = [&["queue_occupancy"], &["enqueue_rate", "dequeue_rate"]];
 
 /// Maximum number of points of a curve: with more, the boundaries of bins would be visible as noise.
-const POINTS: usize = 120;
+pub(super) const POINTS: usize = 120;
 
-/// Returns the figure of a run with four panels: step time, queue, rates, and causes of stalls.
-fn figure(report: &Report) -> Figure {
+/// Returns the figure of a run with four panels: step times, queue, rates, and causes of stalls. Its title is the report's first
+/// sentence.
+fn figure(report: &Report, outcome: Option<&Outcome>) -> Figure {
     let jobs = &report.jobs[..report.jobs.len().min(JOBS)];
-    let panel = |(index, columns): (usize, &&[&str])| {
+    let steps = outcome.map(|outcome| step_times::curves(jobs, outcome)).unwrap_or_default();
+    let notes = [limit(report), step_times::note(&steps), left_out(report)];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    let series = steps.into_iter().map(|curve| curve.series).collect();
+    let step_times = panel(series, "step_time", false);
+    let rest = PANELS.iter().enumerate().map(|(index, columns)| {
         let mut lines = lines(jobs, columns, index + 1 == PANELS.len());
-        // The second panel has the same legend as the first.
-        lines.legend_shown = index != 1;
-        let seen = |point: &Point| point.y.is_some_and(f64::is_finite);
-        let any = lines.series.iter().any(|series| series.points.iter().any(seen));
-        any.then_some(Panel::Lines(lines))
+        // The queue has the names of the panel above it.
+        lines.legend_shown = index > 0;
+        lines
+    });
+    let seen = |lines: &Lines| {
+        let points = lines.series.iter().flat_map(|series| &series.points);
+        points.filter_map(|point| point.y).any(f64::is_finite)
     };
-    let mut panels: Vec<Panel> = PANELS.iter().enumerate().filter_map(panel).collect();
+    let drawn = std::iter::once(step_times).chain(rest).filter(seen);
+    let mut panels: Vec<Panel> = drawn.map(Panel::Lines).collect();
     panels.push(Panel::Bars(bars(jobs)));
-    let left_out = report.jobs.len() - jobs.len();
-    let more = if left_out > 0 { format!(" (first {JOBS} jobs)") } else { String::new() };
-    let title = format!("{}{more}", report.scenario);
-    Figure { title, panels, columns: 1, ..Figure::default() }
+    let title = text::headline(report).replace('`', "");
+    let subtitle = capitalised(&notes.join("; "));
+    Figure { title, subtitle, panels, columns: 1, ..Figure::default() }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Returns the most important limit that the verdict found, in words.
+fn limit(report: &Report) -> Option<String> {
+    let limit = report.verdict.as_ref()?.limits.first()?;
+    Some(format!("limited by {}", limit.name.replace('`', "")))
+}
+
+/// Returns a note on the jobs that are not drawn.
+fn left_out(report: &Report) -> Option<String> {
+    let more = report.jobs.len().saturating_sub(JOBS);
+    (more > 0).then(|| format!("{JOBS} of {} jobs", report.jobs.len()))
 }
 
 /// Returns a panel with a line for each job and column.
@@ -94,17 +123,22 @@ fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
             series.push(Series { name, points, index, ..Series::default() });
         }
     }
+    let mut lines = panel(series, columns.first().copied().unwrap_or(""), last);
+    if columns.len() > 1 {
+        lines.y.label = "Samples per second into and out of the queue".into();
+    }
+    lines
+}
+
+/// Returns a panel of curves over time. Its y axis begins at zero, so that the noise of a steady run does not look like events.
+fn panel(series: Vec<Series>, column: &str, last: bool) -> Lines {
     let axis = |column: &str| AxisSpec {
         label: label_of(column),
         unit: unit_of(column),
         ..AxisSpec::default()
     };
-    let mut y = axis(columns.first().copied().unwrap_or(""));
-    // The axis begins at zero, so that the noise of a steady run does not look like events.
+    let mut y = axis(column);
     y.range = [Some(0.0), None];
-    if columns.len() > 1 {
-        y.label = "Samples per second into and out of the queue".into();
-    }
     Lines {
         x: axis("time"),
         y,

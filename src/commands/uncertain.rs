@@ -41,7 +41,8 @@ pub(super) fn execute(
         output::file(path, |to| report::trace::write(&trace, to))?;
     }
     if let (Some(path), Some(kind)) = (&arguments.figure, picture) {
-        run_figure::write(path, kind, &report)?;
+        let first = done.first().map(|run| &run.outcome);
+        run_figure::write(path, kind, &report, first)?;
     }
     run::show(arguments, &report, quiet)?;
     if done.len() < runs as usize {

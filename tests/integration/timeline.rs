@@ -102,3 +102,21 @@ fn figures_and_traces_of_a_run_show_communication() {
     assert!(text("t.json").contains("\"allreduce 25 MB, ring\""));
     assert!(text("f.svg").contains("communication"));
 }
+
+#[test]
+fn the_title_of_a_run_figure_is_the_first_sentence_of_the_report() {
+    // System: 300 steps, more than a figure has points. Expectation: the report's first sentence is the title; the
+    // subtitle says how many steps each median has.
+    let place = Place::new();
+    place.write("s.toml", SCENARIO);
+    let arguments = ["run", "s.toml", "--set", "run.steps=300", "--figure", "f.svg"];
+    let out = place.forebay(&arguments).assert().success();
+    let report = String::from_utf8(out.get_output().stdout.clone()).expect("text");
+    let first = report.split("\n\n").next().unwrap_or_default().replace(['\n', '`'], " ");
+    let figure = String::from_utf8(place.read("f.svg")).expect("text");
+    let text = figure.lines().filter(|line| !line.starts_with('<'));
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = text.clone().next().map(plain).expect("a title");
+    assert!(title.contains("compute") && plain(&first).starts_with(&title), "{title}: {first}");
+    assert!(text.into_iter().any(|line| line.contains("median of 3 steps")), "{figure}");
+}

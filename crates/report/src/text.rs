@@ -123,25 +123,41 @@ fn resources(page: &mut Page, report: &Report) {
     page.paragraph(&legend, "  ", Style::Dim);
 }
 
-/// Returns the answer in one sentence: whether the trainers of the worst job are busy, and how long a step takes.
+/// Returns the answer in two sentences: the headline, and how long a step takes.
 fn answer(report: &Report) -> String {
-    let worst = report.bottleneck.as_ref();
-    let named = worst.and_then(|worst| report.jobs.iter().find(|job| job.name == worst.job));
-    let Some(job) = named else {
-        return format!("{}: no step was completed.", report.scenario);
+    let headline = headline(report);
+    let Some(job) = worst(report) else { return headline + "." };
+    let time = |of: &JobFigures| written(job, &of.step_time, Quantity::Seconds);
+    let step = match epochs::apart(job) {
+        None => time(&job.figures),
+        Some([first, later]) => {
+            format!("{} in the first epoch and {} in later ones", time(first), time(later))
+        }
+    };
+    format!("{headline}. A step takes {step}.")
+}
+
+/// Returns the job that the report's answer is about; `None` if no job has completed a step.
+fn worst(report: &Report) -> Option<&JobReport> {
+    let worst = report.bottleneck.as_ref()?;
+    report.jobs.iter().find(|job| job.name == worst.job)
+}
+
+/// Returns the answer in one sentence, without a full stop: whether the trainers of the worst job are busy.
+pub fn headline(report: &Report) -> String {
+    let Some(job) = worst(report) else {
+        return format!("{}: no step was completed", report.scenario);
     };
     let apart = epochs::apart(job);
     let figures = apart.map_or(&job.figures, |[_, later]| later);
     let computing = |of: &JobFigures| shown(of.accelerator_utilisation.mean, share);
-    let (mut at_work, mut step) =
-        (computing(figures) + " of the time", written(job, &figures.step_time, Quantity::Seconds));
-    if let Some([first, later]) = apart {
-        let time = |of: &JobFigures| written(job, &of.step_time, Quantity::Seconds);
+    let mut at_work = computing(figures) + " of the time";
+    if let Some([first, _]) = apart {
         at_work += &format!(" in later epochs, {} in the first", computing(first));
-        step = format!("{} in the first epoch and {} in later ones", time(first), time(later));
     }
     let trainers = job.trainers();
-    let others = match worst.is_some_and(|of| of.chosen) || report.jobs.len() == 1 {
+    let chosen = report.bottleneck.as_ref().is_some_and(|of| of.chosen);
+    let others = match chosen || report.jobs.len() == 1 {
         true => "",
         false => ", the job that loses most,",
     };
@@ -152,7 +168,7 @@ fn answer(report: &Report) -> String {
             format!("has input in time, and its {trainers} still compute only {at_work}")
         }
     };
-    format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
+    format!("{}: `{}`{others} {state}", report.scenario, job.name)
 }
 
 /// Minimum share of time that trainers must spend computing to count as busy.
