@@ -2,136 +2,27 @@
 //! links have targets.
 //!
 //! Commands that begin with `forebay` run, page by page, in a scratch directory with copies of the repository's
-//! scenarios, recipes and data. A block after the line `<!-- not run: reason -->` is only parsed. A `toml` block that
+//! scenarios, recipes and data. Those of a block after the line `<!-- run short -->`, or `<!-- run short: N steps -->`, run on shortened scenarios, and
+//! those after `<!-- not run: reason -->` are only parsed; `page::REASONS` has the reasons. A `toml` block that
 //! begins with `# NAME.toml: question?` is written to that file; another one is added to the scenario above it, if there
 //! is one on the page. A `text` block after commands is compared with what the last of them printed, where `…` stands
-//! for any lines. `FOREBAY_DOCS=write` replaces each block whose first line is that of a report.
+//! for any lines, and a figure that the guide shows with the one that a command has drawn.
+//! `FOREBAY_DOCS=write` replaces each block whose first line is that of a report.
+
+mod page;
+mod short;
 
 use super::runs::{repository, written};
 use clap::Parser;
 use forebay::cli::Cli;
 use forebay::scenario::ScenarioFile;
 use forebay::sweep::Grid;
+use page::{Block, Page, REASONS, Runs, pages, read, words};
+use short::Shortened;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// A page of the README or the guide.
-struct Page {
-    /// Path in the repository.
-    path: String,
-    text: String,
-}
-
-/// A fenced block of a page.
-#[derive(Default)]
-struct Block {
-    /// The word after the opening fence: `sh`, `toml`, `text`.
-    kind: String,
-    body: String,
-    /// Reason why the block's commands do not run in tests.
-    not_run: Option<String>,
-    /// Whether only empty lines separate it from the block before.
-    follows: bool,
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// Returns the README and all pages of the guide.
-fn pages() -> Vec<Page> {
-    let entries = fs::read_dir(repository("docs/src")).expect("a guide");
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut paths: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
-    paths.sort();
-    let paths = paths.into_iter().map(|name| format!("docs/src/{name}"));
-    let page = |path: String| Page { text: read(&repository(&path)), path };
-    std::iter::once("README.md".to_owned()).chain(paths).map(page).collect()
-}
-
-impl Page {
-    fn blocks(&self) -> Vec<Block> {
-        let mut blocks: Vec<Block> = Vec::new();
-        let (mut inside, mut not_run, mut follows) = (false, None, false);
-        for line in self.text.lines() {
-            match line.strip_prefix("```") {
-                Some(kind) if !inside => {
-                    let (kind, not_run) = (kind.to_owned(), not_run.take());
-                    blocks.push(Block { kind, not_run, follows, ..Block::default() });
-                    inside = true;
-                }
-                Some(_) => (inside, follows) = (false, true),
-                None if inside => blocks.last_mut().expect("a block").body += &format!("{line}\n"),
-                None => {
-                    let note = line
-                        .strip_prefix("<!-- not run:")
-                        .and_then(|rest| rest.strip_suffix("-->"));
-                    not_run = note.map(|reason| reason.trim().to_owned());
-                    follows &= line.trim().is_empty();
-                }
-            }
-        }
-        assert!(!inside, "{}: a block does not end", self.path);
-        blocks
-    }
-
-    /// Returns the page's text without fenced blocks and HTML comments.
-    fn prose(&self) -> String {
-        let mut inside = false;
-        let outside = |line: &&str| {
-            let fence = line.starts_with("```");
-            inside ^= fence;
-            !inside && !fence && !line.starts_with("<!--")
-        };
-        self.text.lines().filter(outside).collect::<Vec<_>>().join("\n")
-    }
-}
-
-impl Block {
-    /// Returns the block's commands, one for each line, without comments.
-    fn commands(&self) -> Vec<String> {
-        let joined = self.body.replace("\\\n", " ");
-        let plain = |line: &str| line.split(" # ").next().unwrap_or_default().trim().to_owned();
-        joined
-            .lines()
-            .map(plain)
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
-            .collect()
-    }
-
-    /// Returns the block's commands that run `forebay`.
-    fn ours(&self) -> Vec<String> {
-        let commands = self.commands().into_iter();
-        commands.filter(|command| command.starts_with("forebay ")).collect()
-    }
-
-    /// Returns the file name in the first line of a whole scenario, or `None` if there is none.
-    fn file(&self) -> Option<&str> {
-        let name = self.body.strip_prefix("# ")?.split(':').next()?;
-        name.ends_with(".toml").then_some(name)
-    }
-}
-
-/// Returns the words of a command up to a pipe or a redirection, without quotes.
-fn words(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
-    for letter in command.chars() {
-        match (letter, quote) {
-            ('\'' | '"', None) => quote = Some(letter),
-            (_, Some(open)) if letter == open => quote = None,
-            ('|' | '>' | ';', None) => break,
-            (' ', None) if word.is_empty() => {}
-            (' ', None) => words.push(std::mem::take(&mut word)),
-            _ => word.push(letter),
-        }
-    }
-    if !word.is_empty() {
-        words.push(word);
-    }
-    words
-}
 
 fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a scratch directory");
@@ -151,11 +42,55 @@ fn print(page: &Page, command: &str, directory: &Path) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_forebay")).parent().expect("a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
-    shell.args(["-c", command]).current_dir(directory).env("PATH", path).env_remove("NO_COLOR");
+    shell.args(["-c", command]).current_dir(directory).env_remove("NO_COLOR");
+    shell.env("PATH", path).env("HOME", directory.join("home"));
     let output = shell.output().expect("a shell");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {command}: {errors}", page.path);
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs a command as its block asks. Returns it with what it prints; `None` if that is not what the page shows.
+fn output(page: &Page, runs: &Runs, command: &str, place: &Path) -> Option<(String, String)> {
+    match runs {
+        Runs::Whole => {
+            let printed = print(page, command, place);
+            compare_figures(page, command, place);
+            Some((command.to_owned(), printed))
+        }
+        Runs::Short(steps) => {
+            let shortened = Shortened::scenarios_of(&words(command), place, *steps);
+            print(page, command, place);
+            shortened.restore();
+            // Figures of shortened scenarios are not those that the guide shows.
+            let _ = fs::remove_dir_all(place.join("figures"));
+            None
+        }
+        Runs::Not(_) => None,
+    }
+}
+
+/// Checks that the figures which a command has drawn are those that the guide shows.
+fn compare_figures(page: &Page, command: &str, place: &Path) {
+    for drawn in fs::read_dir(place.join("figures")).into_iter().flatten().flatten() {
+        let shown = repository("docs/src/figures").join(drawn.file_name());
+        assert!(
+            !shown.exists() || light(&shown) == light(&drawn.path()),
+            "{}: `{command}` draws another figure than {}: draw it anew",
+            page.path,
+            shown.display()
+        );
+    }
+}
+
+/// Returns a figure without its colours for dark pages.
+fn light(figure: &Path) -> String {
+    let text = read(figure);
+    let without = text.split_once("<style>").and_then(|(head, rest)| {
+        let (_, body) = rest.split_once("</style>\n")?;
+        Some(format!("{head}{body}"))
+    });
+    without.unwrap_or(text)
 }
 
 /// Returns the groups of lines between lines of `…` in a block.
@@ -187,7 +122,6 @@ fn renewed(body: &str, printed: &str) -> String {
 #[test]
 fn commands_in_readme_and_guide_print_the_output_shown_there() {
     let write = std::env::var("FOREBAY_DOCS").is_ok_and(|value| value == "write");
-    let mut ran = 0;
     for mut page in pages() {
         let place = tempfile::tempdir().expect("a temporary directory");
         for directory in ["scenarios", "plots", "calibrate", "tests/data"] {
@@ -202,11 +136,9 @@ fn commands_in_readme_and_guide_print_the_output_shown_there() {
                         fs::write(place.path().join(name), &block.body).expect("a scenario");
                     }
                 }
-                "sh" if block.not_run.is_none() => {
+                "sh" => {
                     for command in block.ours() {
-                        let printed = print(&page, &command, place.path());
-                        last = Some((command, printed));
-                        ran += 1;
+                        last = output(&page, &block.runs, &command, place.path());
                     }
                 }
                 "text" => {
@@ -228,16 +160,28 @@ fn commands_in_readme_and_guide_print_the_output_shown_there() {
             fs::write(repository(&page.path), &page.text).expect("a page");
         }
     }
-    assert!(ran > 20, "{ran} commands");
+}
+
+#[test]
+fn the_gallery_draws_every_recipe() {
+    let gallery = read(&repository("docs/src/gallery.md"));
+    for entry in fs::read_dir(repository("plots")).expect("recipes").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let command = format!("forebay plot plots/{name} --output figures");
+        assert!(gallery.contains(&command), "{name}");
+    }
 }
 
 #[test]
 fn every_documented_command_is_accepted_and_names_existing_files() {
     for page in pages() {
         for block in page.blocks().iter().filter(|block| block.kind == "sh") {
-            assert_ne!(block.not_run.as_deref(), Some(""), "{}: no reason", page.path);
+            if let Runs::Not(reason) = &block.runs {
+                assert!(REASONS.contains(&reason.as_str()), "{}: {reason:?}", page.path);
+            }
             for words in block.ours().iter().map(|command| words(command)) {
-                if let Err(error) = Cli::try_parse_from(&words) {
+                let parsed = Cli::try_parse_from(&words);
+                if let Some(error) = parsed.err().filter(|_| words[0] == "forebay") {
                     panic!("{}: {words:?}: {error}", page.path);
                 }
                 let shipped = ["scenarios/", "plots/", "calibrate/", "tests/"];
@@ -328,6 +272,14 @@ fn links_and_pictures_of_readme_and_guide_have_existing_targets() {
             let one = !name.contains(['*', ' ']) && !name.contains("NAME");
             assert!(!ours || !one || repository(name).exists(), "{}: {name}", page.path);
         }
+    }
+}
+
+#[test]
+fn figures_of_the_guide_have_colours_for_dark_pages() {
+    for figure in fs::read_dir(repository("docs/src/figures")).expect("figures").flatten() {
+        let text = read(&figure.path());
+        assert!(text.contains("prefers-color-scheme: dark"), "{}", figure.path().display());
     }
 }
 
