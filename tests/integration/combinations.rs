@@ -134,7 +134,7 @@ fn text(draws: &mut Draws) -> String {
     for kind in kinds {
         let _ = writeln!(text, "{}", draws.one(kind));
     }
-    text
+    text.replace("\"shared\"", draws.one(&["\"shared\"", "\"fifo\""]))
 }
 
 /// Checks that all steps are done, that each instant of them is compute or stall, and that each sample is

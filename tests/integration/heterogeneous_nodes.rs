@@ -132,7 +132,7 @@ fn settings_for_shared_cores_are_refused_on_nodes_with_fifo_scheduling() {
     for (job, far, what) in [
         ("model.device = { cpu = { threads = 2 } }", false, "would hold cores for whole steps"),
         ("model.device = { cpu = { threads = 2 } }", false, "cluster.group.g.node.scheduling"),
-        ("model.launch = \"1 ms\"", false, "`launch` is not simulated with \"fifo\""),
+        ("model.launch = { work = \"1 ms\", gil = 0.5 }", false, "lock (`gil`) is not simulated"),
         ("cpu_quota = 2", false, "`cpu_quota` is not simulated with \"fifo\""),
         (convert, true, "conversion shares cores"),
     ] {

@@ -54,7 +54,6 @@ impl Owner {
             Event::Opened(activity) | Event::Waited(activity) => self.is(activity, world),
             Event::Computed(w) => self.workers.contains(w),
             Event::Stepped(d) => self.parts.devices.contains(d),
-            Event::Launched(t) => self.parts.trainers.contains(t),
             Event::JobStarted(_)
             | Event::Arrived(_)
             | Event::Served(_)
@@ -130,7 +129,11 @@ impl Jobs {
                 self.leave_core(env, cores);
             }
             Event::Stepped(d) => self.leave_cores(env, d),
-            Event::Launched(t) => self.leave_launch(env, t),
+            Event::Waited(ActivityId::Launch(t)) => {
+                if let Some(next) = self.leave_launch(env, t) {
+                    self.loaders.admitted(env, next);
+                }
+            }
             Event::Waited(ActivityId::Message(m)) => {
                 if let Some(cores) = self.communicators.cores_of_message(m) {
                     self.leave_core(env, cores);

@@ -67,8 +67,6 @@ pub(super) enum Event {
     Computed(WorkerId),
     /// A device has done its part of a step.
     Stepped(DeviceId),
-    /// A trainer has finished its host-side work for a step.
-    Launched(TrainerId),
     /// A background load's next request arrives.
     Arrived(LoadId),
     /// A storage modelled by a throughput table may have finished a request.

@@ -9,6 +9,7 @@ use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, Ids, TrainerId};
 use super::jobs::Jobs;
+use super::notice::Notice;
 use super::worker::{Cores, Waiting};
 use forebay_engine::Time;
 use forebay_metrics::launch_waits;
@@ -43,7 +44,7 @@ pub(super) struct Launching {
     since: Time,
     /// Core-seconds of each thread of the trainer with the most work [s].
     work: f64,
-    /// Number of trainers that are still working.
+    /// Number of trainers that are still working; where cores are given first come, first served, the number of their threads.
     open: u32,
 }
 
@@ -65,8 +66,7 @@ impl Jobs {
         let job = &self.jobs[device.job];
         let Some(launch) = &job.plan.launch else { return true };
         let trainers = device.launching.trainers;
-        let open = trainers.len() as u32;
-        device.launching = Launching { trainers, since: env.now, work: 0.0, open };
+        device.launching = Launching { trainers, since: env.now, work: 0.0, open: 0 };
         (device.state, device.since) = (State::Launching, env.now);
         for t in trainers {
             let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
@@ -74,7 +74,7 @@ impl Jobs {
             let mut generator = env.streams.at(Purpose::Launch, owner, number, device.next);
             let work = launch.work.draw(&mut generator);
             device.launching.work = device.launching.work.max(work);
-            launch_threads(env, t, trainer.cores, (work, launch.threads));
+            device.launching.open += launch_threads(env, t, trainer.cores, (work, launch.threads));
         }
         let overlap = launch.overlap;
         if !overlap {
@@ -83,21 +83,18 @@ impl Jobs {
         overlap
     }
 
-    /// Frees the cores that trainer `t` used.
-    pub(super) fn leave_launch(&mut self, env: &mut Env, t: TrainerId) {
-        let Trainer { device, cores, .. } = self.trainers[t];
-        let launch = self.jobs[self.devices[device].job].plan.launch.as_ref();
-        let threads = launch.map_or(0, |launch| launch.threads);
-        if let Cores::Fifo(station) = cores {
-            for _ in 0..threads {
-                env.stations[station].queue.leave(env.now);
-            }
+    /// Frees a core that trainer `t` used; returns the activity that gets it next, if one waits for it.
+    pub(super) fn leave_launch(&self, env: &mut Env, t: TrainerId) -> Option<Waiting> {
+        match self.trainers[t].cores {
+            Cores::Shared(_) => None,
+            Cores::Fifo(station) => env.stations[station].queue.leave(env.now),
         }
     }
 
-    /// Ends the host-side work of trainer `t` for a step.
+    /// Ends the host-side work of trainer `t` for a step, or of one of its threads.
     pub(super) fn launched(&mut self, env: &mut Env, t: TrainerId) {
-        self.leave_launch(env, t);
+        let next = self.leave_launch(env, t);
+        env.notices.extend(next.map(Notice::CoreFree));
         let d = self.trainers[t].device;
         let device = &mut self.devices[d];
         device.launching.open -= 1;
@@ -125,21 +122,23 @@ impl Jobs {
     }
 }
 
-/// Begins the host-side work of trainer `t` on its cores: `work` [core-s] by each of `threads` threads.
-fn launch_threads(env: &mut Env, t: TrainerId, cores: Cores, (work, threads): (f64, u32)) {
+/// Begins the host-side work of trainer `t` on its cores: `work` [core-s] by each of `threads` threads. Returns how often the
+/// end of a part of the work will be reported.
+fn launch_threads(env: &mut Env, t: TrainerId, cores: Cores, (work, threads): (f64, u32)) -> u32 {
     let activity = ActivityId::Launch(t);
     match cores {
         Cores::Shared(group) => {
             env.network.start_many(env.now, group, work, threads, activity);
+            1
         }
-        // The station has a core for every thread.
         Cores::Fifo(station) => {
             let delay = Delay::once(work);
-            let station = &mut env.stations[station].queue;
             for _ in 0..threads {
-                station.arrive(env.now, Waiting { activity, delay });
+                if env.stations[station].queue.arrive(env.now, Waiting { activity, delay }) {
+                    env.after(delay, Event::Waited(activity));
+                }
             }
-            env.after(delay, Event::Launched(t));
+            threads
         }
     }
 }

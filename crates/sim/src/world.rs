@@ -141,7 +141,6 @@ impl Model for World<'_> {
             }
             Event::Computed(w) => self.jobs.loaders.computed(&mut self.env, w),
             Event::Stepped(d) => self.jobs.stepped(&mut self.env, d),
-            Event::Launched(t) => self.jobs.launched(&mut self.env, t),
             Event::Arrived(load) => self.background.arrived(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
             Event::Delivered(arm) => self.jobs.loaders.delivered(&mut self.env, arm),
@@ -154,6 +153,7 @@ impl Model for World<'_> {
                 self.background.request_bytes(&mut self.env, r)
             }
             Event::Waited(ActivityId::Sleeper(d)) => self.jobs.awake(&mut self.env, d),
+            Event::Waited(ActivityId::Launch(t)) => self.jobs.launched(&mut self.env, t),
             Event::Waited(ActivityId::Average(d)) => self.jobs.move_model(&mut self.env, d),
             Event::Waited(ActivityId::Averaged(j)) => self.jobs.averaged(&mut self.env, j),
             Event::Waited(ActivityId::Message(m)) => self.message_waited(m),

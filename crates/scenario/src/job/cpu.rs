@@ -104,7 +104,8 @@ impl Rules<'_> {
             let what = "`memory_traffic` is not simulated with \"fifo\" scheduling";
             self.check_shared(job, settings.memory_traffic.at, what);
         }
-        if job.loader.stages.iter().any(|stage| stage.lock > 0.0) {
+        let launches = job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
+        if launches || job.loader.stages.iter().any(|stage| stage.lock > 0.0) {
             let what = "an interpreter's lock (`gil`) is not simulated with \"fifo\" scheduling";
             self.check_shared(job, None, what);
         }

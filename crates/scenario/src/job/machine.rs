@@ -32,17 +32,6 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that no node of a job with `launch` has "fifo" scheduling of cores.
-    pub(super) fn check_launch(&self, job: &Job) {
-        let launch = self.settings.model.get().and_then(|model| model.launch.at);
-        let (Some(launch), Some(_)) = (launch, &job.launch) else { return };
-        self.check_shared(
-            job,
-            Some(launch),
-            "`launch` is not simulated with \"fifo\" scheduling: the trainer's work would queue",
-        );
-    }
-
     /// Returns the document node that sets "fifo" scheduling of cores for some node of the job, if there is one.
     pub(super) fn fifo(&self, job: &Job) -> Option<NodeId> {
         self.around.cluster?.fifo(self.check, self.nodes(job))
