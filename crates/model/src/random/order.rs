@@ -67,7 +67,7 @@ pub struct FileOrder {
 }
 
 /// Number of visits whose files are found at the same time.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// The shuffled order of an epoch. If visits come one after the other, it finds the files of several visits at once.
 #[derive(Debug, Clone)]
