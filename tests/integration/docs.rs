@@ -2,11 +2,12 @@
 //! links have targets.
 //!
 //! Commands that begin with `forebay` run, page by page, in a scratch directory with copies of the repository's
-//! scenarios, recipes and data. Those of a block after the line `<!-- run short -->`, or `<!-- run short: N steps -->`, run on shortened scenarios, and
-//! those after `<!-- not run: reason -->` are only parsed; `page::REASONS` has the reasons. A `toml` block that
-//! begins with `# NAME.toml: question?` is written to that file; another one is added to the scenario above it, if there
-//! is one on the page. A `text` block after commands is compared with what the last of them printed, where `…` stands
-//! for any lines, and a figure that the guide shows with the one that a command has drawn.
+//! scenarios, recipes and data. Those of a block after the line `<!-- run short -->`, or `<!-- run short: N steps -->`,
+//! run on shortened scenarios, and those after `<!-- not run: reason -->` are only parsed; `page::REASONS` has the
+//! reasons. A `toml` block that begins with `# NAME.toml: question?` is written to that file; another one is added to
+//! the scenario above it, if there is one on the page. A `text` block after commands is compared with what the last of
+//! them printed, where `…` stands for any lines, and a figure that the guide shows with the one that a command has
+//! drawn.
 //! `FOREBAY_DOCS=write` replaces each block whose first line is that of a report.
 
 mod page;
