@@ -119,8 +119,8 @@ fn idle_seconds(
     stage.per_sample.iter().map(time).sum::<f64>() + items / in_item
 }
 
-/// Returns the share of the samples that workers read from the storage: all of them with empty caches, and those that caches miss
-/// in the last epoch otherwise.
+/// Returns the share of the samples that workers read from the storage. If caches are empty (`cold`), workers read all samples;
+/// otherwise, they read those that caches missed in the last epoch.
 fn share_read(subject: &Subject, cold: bool) -> f64 {
     let missed = subject.shown().cache_miss_share.last().copied().unwrap_or(1.0);
     if cold { 1.0 } else { missed }

@@ -5,7 +5,7 @@ use super::runs::{near, run, step};
 
 /// Steps of 1 s.
 const STEP: &str = "model.step = { per_sample = \"4166666667 ps\" }";
-/// The exact step time [s].
+/// Time of a step on one GPU, as exact as [`STEP`] says it [s].
 const SECOND: f64 = 240.0 * 4_166_666_667e-12;
 
 /// Returns the step time of a job with the keys `job` on `nodes` nodes with `cores` cores each, where each trainer works as
@@ -59,8 +59,9 @@ fn trainers_of_pipeline_stages_work_on_the_cores_of_their_own_nodes() {
 
 #[test]
 fn launches_of_a_split_model_are_hidden_behind_its_computation() {
-    // System: trainers that launch while the GPUs compute. Expectation: the step takes the longer of both; the second
-    // stage ends a forward unit after the first begins, and its trainer has the core to itself on its own node.
+    // System: trainers that launch while the GPUs compute. Expectation: the step takes as long as the longer
+    // of the trainers' work and the computation. On two nodes, both trainers work at the same time, each on its own core; on
+    // one core they take turns.
     let time = |machine, work: &str, rest: &str| step_of(machine, work, &pipeline(rest));
     near(time((1, 2), "\"100 ms\"", ""), PIPELINE, "hidden");
     near(time((2, 1), "\"2 s\"", ", stages_per_node = 1"), 2.0, "longer than the step");

@@ -108,7 +108,8 @@ pub fn count(value: f64) -> String {
     format!("{sign}{thousands},{rest}")
 }
 
-/// How far the interval of a share may go beyond 0 or 1 and still be written by its half-width, which takes less of a table.
+/// Largest excess of a share's interval below 0 or above 1 at which the interval is still written as ± its half-width, which is
+/// shorter in a table.
 const BEYOND: f64 = 0.01;
 
 /// Kind of a figure, which decides how it is written.
@@ -132,8 +133,8 @@ impl Quantity {
         }
     }
 
-    /// Writes a mean and its interval: `50.94 ± 0.04 ms`. An interval of a share that goes well beyond 0 or 1 is written by its
-    /// ends, as far as shares go: `95.8 % (87.4 to 100 %)`.
+    /// Writes a mean and its interval: `50.94 ± 0.04 ms`. If the interval of a share goes well beyond 0 or 1, its two
+    /// ends are written, cut off at 0 and 1: `95.8 % (87.4 to 100 %)`.
     pub fn with_interval(self, mean: f64, [low, high]: [f64; 2]) -> String {
         let half = (high - low) / 2.0;
         let written = self.with_half(mean, half);

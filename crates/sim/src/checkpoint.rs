@@ -25,7 +25,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Returns the state of a job copy in which it is at `now`.
+    /// Returns a saved state that needs no writing: the state at `now`.
     pub(super) fn new(state: JobState, now: Time) -> Saved {
         Saved { state, begun: now, ready: now }
     }

@@ -1,4 +1,4 @@
-//! The state of a job copy that a checkpoint contains, and to which the job copy goes back after a failure.
+//! The state of a job copy that a checkpoint saves and a restart restores.
 
 use forebay_report::ParallelOutcome;
 

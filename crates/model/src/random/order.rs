@@ -73,9 +73,9 @@ const AHEAD: usize = 8;
 #[derive(Debug, Clone)]
 struct Shuffle {
     permutation: Permutation,
-    /// Index of the next visit if visits come one after the other.
+    /// Index of the visit that comes next in order.
     next: u64,
-    /// Files of visits up to that one and beyond; those from `used` on belong to the next visits.
+    /// Files of successive visits, found together. Those from `used` on belong to the next visits.
     ahead: [u64; AHEAD],
     used: usize,
 }

@@ -15,7 +15,7 @@ use forebay_scenario::Members;
 use super::exchange::{Around, Exchange};
 use super::idle_results::Followed;
 use super::message::Messages;
-use super::ways::{Place, RankRoutes};
+use super::ways::{RankRoutes, Topology};
 
 struct Idle {
     env: Env,
@@ -37,16 +37,16 @@ pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: 
     idle.end.seconds()
 }
 
-/// Simulates a collective of all ranks of `place` from time zero to `until`.
-pub(super) fn follow(place: &Place, schedule: &Arc<Schedule>, until: Time) -> Followed {
+/// Simulates a collective of all ranks of `topology` from time zero to `until`.
+pub(super) fn follow(topology: &Topology, schedule: &Arc<Schedule>, until: Time) -> Followed {
     let mut env = nothing();
-    let ways = place.routes(&mut env.network);
+    let ways = topology.routes(&mut env.network);
     let all = Members::new(0, 1, schedule.ranks());
     let (exchanges, messages) = (exchanges(&[all]), Messages::default());
     let mut idle = Idle { env, messages, ways, exchanges, end: Time::ZERO };
     idle.run(schedule, until);
     let at = if until == Time::NEVER { idle.end } else { until };
-    let uses = place.links().map(|link| idle.env.network.usage(at, link)).collect();
+    let uses = topology.links().map(|link| idle.env.network.usage(at, link)).collect();
     Followed { takes: Span(idle.end.0), uses }
 }
 

@@ -10,24 +10,24 @@ use forebay_engine::{Span, Time};
 use forebay_scenario::Members;
 
 use super::idle::follow;
-use super::ways::{Place, RankRoutes};
+use super::ways::{RankRoutes, Topology};
 
-/// Results of simulating collectives on links that nothing else uses. Runs that share them, as copies of one value, simulate each
-/// collective only once; their outcomes do not depend on it.
+/// Results of simulating collectives on links that nothing else uses. Copies of one value share
+/// their results, so runs with such copies simulate each collective only once. Their outcomes are the same without it.
 #[derive(Debug, Clone, Default)]
-pub struct IdleCollectives(Arc<Mutex<Known>>);
+pub struct IdleCollectives(Arc<Mutex<Results>>);
 
 #[derive(Debug, Default)]
-struct Known {
-    places: Vec<Arc<Place>>,
-    results: Vec<(Question, Arc<OnceLock<Arc<Followed>>>)>,
+struct Results {
+    topologies: Vec<Arc<Topology>>,
+    results: Vec<(Setup, Arc<OnceLock<Arc<Followed>>>)>,
 }
 
-/// What determines the result of a collective on idle links.
+/// Everything on which the result of a collective on idle links depends.
 #[derive(Debug, Clone, PartialEq)]
-struct Question {
-    /// Index of the place among the known ones.
-    place: usize,
+struct Setup {
+    /// Index of the topology in the shared list.
+    topology: usize,
     collective: Collective,
     /// Time up to which the collective is simulated.
     until: Time,
@@ -41,50 +41,50 @@ pub(super) struct Followed {
     pub(super) uses: Vec<LinkUse>,
 }
 
-/// A place among the known ones, and its links in a run's network.
+/// The topology of a group of ranks in one run: its index in the shared list, and its links in that run's network.
 #[derive(Debug, Clone)]
-pub(super) struct KnownPlace {
+pub(super) struct KnownTopology {
     index: usize,
-    place: Arc<Place>,
+    topology: Arc<Topology>,
     pub(super) links: Vec<LinkId>,
 }
 
 impl IdleCollectives {
-    /// Returns the place of `members`, whose routes in `network` are `ways`.
-    pub(super) fn place(
+    /// Returns the topology of `members`, whose routes in `network` are `ways`.
+    pub(super) fn topology(
         &self,
         members: &Members,
         ways: &RankRoutes,
         network: &Network<ActivityId>,
-    ) -> KnownPlace {
-        let (place, links) = ways.place(members, network);
+    ) -> KnownTopology {
+        let (topology, links) = ways.topology(members, network);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = known.places.iter().position(|of| **of == place).unwrap_or_else(|| {
-            known.places.push(Arc::new(place));
-            known.places.len() - 1
+        let index = known.topologies.iter().position(|of| **of == topology).unwrap_or_else(|| {
+            known.topologies.push(Arc::new(topology));
+            known.topologies.len() - 1
         });
-        KnownPlace { index, place: Arc::clone(&known.places[index]), links }
+        KnownTopology { index, topology: Arc::clone(&known.topologies[index]), links }
     }
 
-    /// Returns the result of a collective of all ranks of a place from time zero to `until`.
+    /// Returns the result of a collective of all ranks of a topology from time zero to `until`.
     pub(super) fn follow(
         &self,
-        at: &KnownPlace,
+        at: &KnownTopology,
         (collective, schedule): (&Collective, &Arc<Schedule>),
         until: Time,
     ) -> Arc<Followed> {
-        let question = Question { place: at.index, collective: collective.clone(), until };
-        let result = self.result(question);
+        let setup = Setup { topology: at.index, collective: collective.clone(), until };
+        let result = self.result(setup);
         // The lock is free meanwhile, so that other runs can simulate other collectives.
-        Arc::clone(result.get_or_init(|| Arc::new(follow(&at.place, schedule, until))))
+        Arc::clone(result.get_or_init(|| Arc::new(follow(&at.topology, schedule, until))))
     }
 
-    fn result(&self, question: Question) -> Arc<OnceLock<Arc<Followed>>> {
+    fn result(&self, setup: Setup) -> Arc<OnceLock<Arc<Followed>>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, result)) = known.results.iter().find(|(of, _)| *of == question) {
+        if let Some((_, result)) = known.results.iter().find(|(of, _)| *of == setup) {
             return Arc::clone(result);
         }
-        known.results.push((question, Arc::default()));
+        known.results.push((setup, Arc::default()));
         Arc::clone(&known.results[known.results.len() - 1].1)
     }
 }
@@ -95,8 +95,8 @@ mod tests {
     use crate::{Options, run};
     use forebay_scenario::ScenarioFile;
 
-    /// Runs model copies of two stages with eight tensor-parallel ranks each, on `nodes` nodes and `old` ones with slower links; returns the number of places
-    /// and of collectives that were simulated so far.
+    /// Simulates two-stage model copies with eight tensor-parallel ranks in each stage, on `nodes` nodes with fast links and `old`
+    /// nodes with slow links. Returns the number of topologies, and of collectives simulated so far.
     fn simulated((nodes, old): (u32, u32), collectives: &IdleCollectives) -> [usize; 2] {
         let old_nodes = match old {
             0 => String::new(),
@@ -132,7 +132,7 @@ parallel.pipeline = {{ stages = 2, schedule = "1f1b", micro_batches = 8, stages_
         let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
         run(&scenario, 0, &Options { collectives: Some(collectives), ..Options::default() });
         let known = collectives.0.lock().unwrap();
-        [known.places.len(), known.results.len()]
+        [known.topologies.len(), known.results.len()]
     }
 
     #[test]

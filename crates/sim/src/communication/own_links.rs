@@ -20,7 +20,7 @@ use forebay_engine::Time;
 use forebay_engine::fluid::{LinkId, LinkUse, Network};
 use forebay_scenario::Members;
 
-use super::idle_results::{Followed, IdleCollectives, KnownPlace};
+use super::idle_results::{Followed, IdleCollectives, KnownTopology};
 use super::ways::RankRoutes;
 
 /// An operation and the bytes on which it is done [B].
@@ -77,7 +77,7 @@ impl LinkUsers {
 pub(crate) struct OwnLinks {
     members: Members,
     /// The communicator's ranks and links, once a collective has begun.
-    place: Option<KnownPlace>,
+    topology: Option<KnownTopology>,
     known: BTreeMap<Key, KnownCollective>,
     /// The collective in progress and its start time.
     current: Option<(Key, Time)>,
@@ -95,10 +95,11 @@ struct KnownCollective {
 impl OwnLinks {
     /// Returns the collectives of `members`, none of which has begun.
     pub(crate) fn new(members: Members) -> OwnLinks {
-        OwnLinks { members, place: None, known: BTreeMap::new(), current: None }
+        OwnLinks { members, topology: None, known: BTreeMap::new(), current: None }
     }
 
-    /// Begins a collective, which `all` describes, and returns its duration.
+    /// Begins a collective and returns its duration. `all` returns the collective and its transfers; it is called if this
+    /// communicator has not had such a collective before.
     pub(super) fn begin(
         &mut self,
         now: Time,
@@ -107,11 +108,11 @@ impl OwnLinks {
         (results, ways, network): (&IdleCollectives, &RankRoutes, &Network<ActivityId>),
     ) -> Delay {
         self.current = Some((key, now));
-        let OwnLinks { members, place, known, .. } = self;
-        let place = place.get_or_insert_with(|| results.place(members, ways, network));
+        let OwnLinks { members, topology, known, .. } = self;
+        let topology = topology.get_or_insert_with(|| results.topology(members, ways, network));
         let known = known.entry(key).or_insert_with(|| {
             let (collective, schedule) = all();
-            let followed = results.follow(place, (&collective, &schedule), Time::NEVER);
+            let followed = results.follow(topology, (&collective, &schedule), Time::NEVER);
             KnownCollective { collective, schedule, followed, over: 0 }
         });
         Delay { span: known.followed.takes, lane: None }
@@ -128,24 +129,24 @@ impl OwnLinks {
     /// Adds the link use of all collectives up to `now` to `sums`. For a collective in progress, only the use up to `now` is
     /// added, and the collective is dropped.
     fn settle(&mut self, now: Time, results: &IdleCollectives, sums: &mut LinkUses) {
-        let Some(place) = &self.place else { return };
+        let Some(topology) = &self.topology else { return };
         for known in self.known.values_mut() {
             let times = f64::from(std::mem::take(&mut known.over));
-            add(sums, place, &known.followed, times);
+            add(sums, topology, &known.followed, times);
         }
         let current = self.current.take();
         if let Some((known, since)) =
             current.and_then(|(key, at)| self.known.get(&key).zip(Some(at)))
         {
             let until = Time(now.since(since).0);
-            let part = results.follow(place, (&known.collective, &known.schedule), until);
-            add(sums, place, &part, 1.0);
+            let part = results.follow(topology, (&known.collective, &known.schedule), until);
+            add(sums, topology, &part, 1.0);
         }
     }
 }
 
-fn add(sums: &mut LinkUses, place: &KnownPlace, followed: &Followed, times: f64) {
-    for (link, one) in place.links.iter().zip(&followed.uses).filter(|_| times > 0.0) {
+fn add(sums: &mut LinkUses, topology: &KnownTopology, followed: &Followed, times: f64) {
+    for (link, one) in topology.links.iter().zip(&followed.uses).filter(|_| times > 0.0) {
         let none = LinkUse { busy: 0.0, served: 0.0, flow_seconds: 0.0 };
         let sum = sums.entry(*link).or_insert(none);
         sum.busy += times * one.busy;

@@ -62,17 +62,17 @@ impl RankLinks {
     }
 }
 
-/// Ranks with nothing but their links. Two places are equal if collectives among their ranks take the same time while nothing
-/// else uses the links: ranks, links, nodes and racks are numbered from 0.
+/// A group of ranks and the links between them, apart from the rest of the network. Ranks, links, nodes and racks are numbered
+/// from 0, so groups that differ only in where they are in the cluster have equal topologies.
 #[derive(Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct Topology {
     ports: Vec<RankLinks>,
     capacities: Vec<Capacity>,
     transport: Transport,
     latency: [Delay; 2],
 }
 
-impl Place {
+impl Topology {
     /// Returns the routes between the ranks on the links of `network`, which has no links yet.
     pub(super) fn routes(&self, network: &mut Network<ActivityId>) -> RankRoutes {
         for capacity in &self.capacities {
@@ -178,12 +178,12 @@ impl RankRoutes {
         RankRoutes::new(ports, self.transport, latency, Vec::new(), overhead)
     }
 
-    /// Returns the ranks `members` with nothing but their links, and the links in the order of their copies.
-    pub(super) fn place(
+    /// Returns the topology of the ranks `members`, and the links of `network` in the order in which the topology numbers them.
+    pub(super) fn topology(
         &self,
         members: &Members,
         network: &Network<ActivityId>,
-    ) -> (Place, Vec<LinkId>) {
+    ) -> (Topology, Vec<LinkId>) {
         let ports: Vec<&RankLinks> = self.ports_of(members).collect();
         let all: BTreeSet<LinkId> = ports.iter().flat_map(|port| port.links()).copied().collect();
         let all: Vec<LinkId> = all.into_iter().collect();
@@ -194,13 +194,13 @@ impl RankRoutes {
             rack: racks.of(port.rack),
             ..port.on(&copies)
         };
-        let place = Place {
+        let topology = Topology {
             ports: ports.into_iter().map(moved).collect(),
             capacities: all.iter().map(|link| network.capacity(*link).clone()).collect(),
             transport: self.transport,
             latency: self.latency.map(|delay| Delay { lane: None, ..delay }),
         };
-        (place, all)
+        (topology, all)
     }
 
     fn ports_of(&self, members: &Members) -> impl Iterator<Item = &RankLinks> {
