@@ -18,6 +18,7 @@ mod cache;
 mod cores;
 mod fault;
 mod job;
+mod layout;
 mod loader;
 mod mount;
 mod node;

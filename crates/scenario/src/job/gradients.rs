@@ -25,8 +25,19 @@ impl Job {
     #[must_use]
     pub fn interval(&self) -> u64 {
         let others = self.ranks() > 1 || self.sums_gradients();
-        let sync = self.sync.as_ref().filter(|sync| others || sync.servers.is_some());
-        sync.map_or(1, |sync| sync.interval)
+        match &self.sync {
+            Some(sync) if others || sync.servers.is_some() => sync.interval,
+            // The ranks that split sequences sum gradients at each update.
+            Some(_) if self.gradient_ranks() > 1 => self.accumulation,
+            _ => 1,
+        }
+    }
+
+    /// Returns whether model copies average parameters after some updates, instead of summing gradients before each one (local
+    /// SGD).
+    #[must_use]
+    pub fn averages_parameters(&self) -> bool {
+        self.interval() > self.accumulation
     }
 
     /// Returns whether model copies can be at different steps at the same time, because they exchange only every few

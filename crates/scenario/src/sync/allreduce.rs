@@ -256,8 +256,8 @@ impl AllreduceSettings {
             None => self.bucketed(check, at, gradients, of),
         };
         self.remark_one(check, &buckets);
-        // Without overlap, a bucket waits for the end of the step; averaged parameters are complete only then.
-        if self.overlap.get() == Some(&false) || self.period() > 1 {
+        // Without overlap, a bucket waits for the end of the step.
+        if self.overlap.get() == Some(&false) {
             buckets.iter_mut().for_each(|bucket| bucket.ready = bucket.ready.max(1.0));
         }
         buckets

@@ -1,7 +1,8 @@
 //! Job copies and their devices.
 
 use crate::barrier::Barrier;
-use crate::communication::{Pieces, UpdateRun};
+use crate::communication::Pieces;
+use crate::communication::UpdateRun;
 use crate::core_steps::CpuThreads;
 use crate::device::Device;
 use crate::event::Delay;
@@ -9,7 +10,7 @@ use crate::index::{IdVec, JobId, LoaderId};
 use crate::job_run::{JobRun, OpenSteps, Parts, Plan};
 use crate::launch::LaunchRun;
 use crate::learners::LearnersRun;
-use crate::program::{Exchange, Programs, Replica, Spread, replica};
+use crate::program::{Cycle, Exchange, Programs, Replica, Spread, StepKind, replica};
 use crate::tally::{Apart, Tally};
 use crate::workflow::Waiting;
 use forebay_engine::{Span, Time};
@@ -75,7 +76,8 @@ impl Builder<'_> {
         let mut ways_of_ranks = None;
         if let Some(ways) = self.servers(&of, copy, node) {
             ways_of_ranks = Some(ways);
-            run.plan.pieces = job.sync.as_ref().map_or(Pieces::default(), pieces);
+            let exchanged = job.sync.as_ref().map(|sync| pieces(sync, job.averages_parameters()));
+            run.plan.pieces = exchanged.unwrap_or_default();
         }
         self.recovery(&of, &mut run.parts, (node, loader), ways_of_ranks.as_deref());
         if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
@@ -89,7 +91,7 @@ impl Builder<'_> {
             None => replica_programs(job, &run),
             Some(Stages { spread, ways, programs }) => {
                 (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
-                Programs::of_each_step(programs)
+                programs
             }
         };
         run.parts.communicators = self.parts.communicators.all.ids_from(communicator);
@@ -265,14 +267,19 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
         Exchange::Collectives | Exchange::None => (pieces, Exchange::None),
         Exchange::Average => (None, Exchange::None),
     };
-    Programs {
-        exchange: programs(exchange, pieces),
-        opening: programs(idle, awaited.filter(|pieces| pieces.given() > 0)),
-        between: programs(idle, None),
-        interval: match job.averaging() {
-            Some(averaging) => averaging.period,
-            None => pieces.map_or(1, |pieces| pieces.interval()),
-        },
+    let awaited = awaited.filter(|pieces| pieces.given() > 0);
+    Programs::new(cycle(job), |kind| match kind {
+        StepKind { exchanges: true, .. } => programs(exchange, pieces),
+        StepKind { adds: false, .. } => programs(idle, awaited),
+        _ => programs(idle, None),
+    })
+}
+
+/// Returns when the steps of a job's model copies update parameters and end with exchanges.
+pub(super) fn cycle(job: &Job) -> Cycle {
+    match job.averaging() {
+        Some(averaging) => Cycle::new(averaging.period, 1),
+        None => Cycle::new(job.interval(), job.accumulation),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::communication::{Piece, Pieces, Planned};
 use forebay_collective::Operation;
 use forebay_engine::Span;
-use forebay_scenario::Sync;
+use forebay_scenario::{Bucket, Sync};
 
 /// Returns the collectives of a step of duration `step` [s]: first those of parameters, then those of gradients.
 pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
@@ -20,11 +20,13 @@ pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
     out.chain(back).collect()
 }
 
-/// Returns the pieces of a step that ends with an exchange; their shares sum to 1.
-pub(super) fn pieces(sync: &Sync) -> Pieces {
+/// Returns the pieces of a step that ends with an exchange; their shares sum to 1. `after` says whether the exchange averages
+/// parameters, which are complete only after the step.
+pub(super) fn pieces(sync: &Sync, after: bool) -> Pieces {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let needed = until(parameters.map(|of| of.needed).collect());
-    let ready = from_then(sync.buckets.iter().map(|of| of.ready.min(1.0)).collect());
+    let ready = |of: &Bucket| if after { 1.0 } else { of.ready.min(1.0) };
+    let ready = from_then(sync.buckets.iter().map(ready).collect());
     let mut ends: Vec<f64> = needed.iter().chain(&ready).copied().chain([1.0]).collect();
     ends.retain(|end| *end > 0.0);
     ends.sort_by(f64::total_cmp);
@@ -40,7 +42,7 @@ pub(super) fn pieces(sync: &Sync) -> Pieces {
         pieces.push(Piece { share: end - start, compress, needs, made: ready, bytes });
         (start, made) = (end, by_then);
     }
-    Pieces::new(pieces, sync.interval, needed.len() as u32)
+    Pieces::new(pieces, needed.len() as u32)
 }
 
 /// Returns the time by which each parameter bucket must have arrived, given the time when each bucket is used. A computation that

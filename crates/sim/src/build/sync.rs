@@ -1,13 +1,14 @@
 //! Synchronisation of model copies: the routes between them, and how each bucket is reduced.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::communication::{
-    Averages, CommunicatorRun, Pieces, Plan, Planned, RankRoutes, Ranks, Sequence, ServerRun,
-    ServerTracks, Shard, SyncTracks, UpdateRun,
+    Averages, Collectives, CommunicatorRun, Pieces, Plan, Planned, RankRoutes, Ranks, Sequence,
+    ServerRun, ServerTracks, Shard, SyncTracks, UpdateRun,
 };
 use crate::index::DeviceId;
-use crate::program::Communicator;
+use crate::program::{Communicator, Cycle};
 use forebay_collective::Cost;
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
@@ -87,15 +88,16 @@ impl Builder<'_> {
             side_by_side: vec![members],
             known: BTreeMap::new(),
         };
-        let (pieces, mut collectives) = (pieces::pieces(sync), pieces::collectives(sync, step));
+        let pieces = pieces::pieces(sync, job.averages_parameters());
+        let mut collectives = pieces::collectives(sync, step);
         if job.ranks() < 2 {
             // Nothing leaves the GPU, and no communication library is involved.
             let at_once = |of: &mut Planned| (of.late, of.overhead) = (Span::ZERO, Span::ZERO);
             collectives.iter_mut().for_each(at_once);
         }
-        let (number, given) = (collectives.len() as u32, pieces.given());
-        let collectives = collectives.into();
-        let sequence = Sequence { collectives, number, given, fusion: sync.buffer };
+        let collectives = Collectives::new(Cycle::EACH_STEP, |_| collectives.clone());
+        let (collectives, given) = (Arc::new(collectives), pieces.given());
+        let sequence = Sequence { collectives, each_step: false, given, fusion: sync.buffer };
         let devices = self.parts.devices.next_id() - device;
         let devices = Members::new(device.number(), 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };

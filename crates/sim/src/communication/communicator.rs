@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, DeviceId, Id, IdVec, JobId};
+use crate::index::{CommunicatorId, DeviceId, JobId};
 use crate::notice::Notice;
 use crate::program::Communicator;
 use forebay_collective::Schedule;
@@ -18,10 +18,11 @@ use super::exchange::{Around, Exchange};
 use super::measured::Pace;
 use super::own_links::OwnLinks;
 use super::plan::{Plan, Reduction};
+use super::progress::Progress;
 use super::sequence::{Planned, Ranks, Sequence};
 use super::timeline::SyncTracks;
 
-/// A communicator and the progress of its ranks within a step.
+/// A communicator and the progress of its ranks.
 #[derive(Debug)]
 pub(crate) struct CommunicatorRun {
     job: JobId,
@@ -30,6 +31,7 @@ pub(crate) struct CommunicatorRun {
     sequence: Sequence,
     plan: Plan,
     progress: Progress,
+    current: Current,
     exchange: Exchange,
     /// Lower bound of the bytes that all ranks together have sent [B].
     sent: f64,
@@ -40,18 +42,12 @@ pub(crate) struct CommunicatorRun {
     pub(crate) tracks: Option<SyncTracks>,
 }
 
-/// Progress of the collectives of a step.
+/// The collective in progress.
 #[derive(Debug, Default)]
-struct Progress {
-    /// Number of ranks that have started each collective; `last` holds, for each collective that all ranks have started, the
-    /// time of the last rank's start and that rank's device.
-    started: IdVec<Planned, u32>,
-    last: IdVec<Planned, (Time, DeviceId)>,
-    begun: u32,
-    over: u32,
-    /// Bytes of the current collective [B].
+struct Current {
+    /// Its size, which may be that of several collectives fused into one [B].
     bytes: u64,
-    /// Pace of the current collective's transfers, if it differs from the transport's.
+    /// Pace of its transfers, if it differs from the transport's.
     pace: Option<Pace>,
     stage: Stage,
 }
@@ -70,7 +66,7 @@ impl Communicator {
     /// Returns the counter of `books` to which the bytes of this communicator's collectives are added.
     fn sent(self, books: &mut ParallelOutcome) -> &mut f64 {
         match self {
-            Self::Data | Self::ExpertData => &mut books.gradients,
+            Self::Data | Self::ExpertData | Self::Inner | Self::ExpertInner => &mut books.gradients,
             Self::Tensor => &mut books.sums,
             Self::Context => &mut books.keys_values,
             Self::Expert => &mut books.tokens,
@@ -94,6 +90,7 @@ impl CommunicatorRun {
             sequence,
             plan,
             progress: Progress::default(),
+            current: Current::default(),
             exchange: Exchange::new((job, Some(number)), ranks.members),
             sent: 0.0,
             own: None,
@@ -138,31 +135,26 @@ impl CommunicatorRun {
         self.ranks.devices.gpus().map(DeviceId::new)
     }
 
-    /// Returns the number of collectives of this step that are over.
-    pub(crate) fn over(&self) -> u32 {
-        self.progress.over
+    /// Returns the number of collectives of `step` that are over.
+    pub(crate) fn over(&self, step: u64) -> u32 {
+        self.progress.over(self.sequence.round(step))
     }
 
-    /// Returns whether all collectives of this step are over.
+    /// Returns whether all collectives that ranks have started are over.
     pub(super) fn is_over(&self) -> bool {
-        self.progress.over == self.sequence.number
+        self.progress.is_over()
     }
 
-    /// Returns when the last rank started collective number `over` of this step, counted from 1, and on which device; `None`
+    /// Returns when the last rank started collective number `over` of `step`, counted from 1, and on which device; `None`
     /// if not all have started it.
-    pub(crate) fn started_last(&self, over: u32) -> Option<(Time, DeviceId)> {
-        self.progress.last.get(Id::new(over.checked_sub(1)?)).copied()
+    pub(crate) fn started_last(&self, step: u64, over: u32) -> Option<(Time, DeviceId)> {
+        self.progress.started_last(self.sequence.round(step), over.checked_sub(1)?)
     }
 
-    /// Prepares for a new step.
+    /// Prepares for new steps, none of which has begun.
     pub(crate) fn restart(&mut self) {
-        let Sequence { given, .. } = self.sequence;
-        let Progress { mut started, mut last, .. } = std::mem::take(&mut self.progress);
-        started.clear();
-        last.clear();
-        last.resize(given, (Time::ZERO, DeviceId::new(self.ranks.devices.first)));
-        started.resize(given, self.ranks.starters);
-        self.progress = Progress { started, last, ..Progress::default() };
+        self.current = Current::default();
+        self.progress.restart(&self.sequence, &self.ranks);
     }
 
     /// Cancels the current collective, so that the step can begin again.
@@ -171,52 +163,41 @@ impl CommunicatorRun {
         self.restart();
     }
 
-    /// Counts that a rank on device `d` starts the collectives with these numbers; returns whether all ranks have now started
-    /// at least one of them.
-    fn start(&mut self, now: Time, numbers: std::ops::Range<u32>, d: DeviceId) -> bool {
-        let Progress { started, last, .. } = &mut self.progress;
-        let before = last.len();
-        for number in numbers {
-            let number = Id::new(number);
-            if started.next_id() <= number {
-                started.resize(number.number() + 1, 0);
-            }
-            started[number] += 1;
-            if started[number] == self.ranks.starters {
-                last.push((now, d));
-            }
-        }
-        last.len() > before
+    /// Counts that a rank on device `d` starts the collectives of `step` with these numbers; returns whether all ranks have now
+    /// started at least one of them.
+    fn start(
+        &mut self,
+        now: Time,
+        (step, numbers): (u64, std::ops::Range<u32>),
+        d: DeviceId,
+    ) -> bool {
+        let round = self.sequence.round(step);
+        let all = (round, self.sequence.number(round));
+        self.progress.start(now, all, numbers, (d, self.ranks.starters))
     }
 
     /// Begins a new step in which all ranks start all collectives at once.
     pub(crate) fn start_all(&mut self, now: Time) {
         self.restart();
         let last = (now, DeviceId::new(self.ranks.devices.first));
-        self.progress.last.resize(self.sequence.number, last);
-    }
-
-    /// Returns the operation, bytes and delays of collective number `number` of a step.
-    fn planned(&self, number: u32) -> Option<&Planned> {
-        let all = &self.sequence.collectives;
-        all.get(number as usize % all.len().max(1))
+        self.progress.start_all(self.sequence.number(0), last);
     }
 
     /// Makes the next collective that all ranks have started the current one, fused with later waiting ones if they fit into
     /// the fusion buffer; returns the delay before it begins. `None` if a collective is in progress or none is waiting.
     fn next(&mut self, now: Time) -> Option<Span> {
-        let Progress { begun: first, stage, .. } = self.progress;
-        let waiting = self.progress.last.len() as u32;
-        if stage != Stage::Idle || first == waiting {
+        let step = self.progress.current_mut()?;
+        let (round, waiting) = (step.round(), step.waiting());
+        if self.current.stage != Stage::Idle || waiting.is_empty() {
             return None;
         }
-        let (mut overhead, mut bytes, mut begun) = (Span::ZERO, 0, first);
-        let operation = self.planned(first).map(|planned| planned.operation);
-        while begun < waiting
-            && let Some(planned) = self.planned(begun)
+        let planned = |number| self.sequence.planned(round, number);
+        let (mut overhead, mut bytes, mut begun) = (Span::ZERO, 0, waiting.start);
+        let operation = planned(begun).map(|planned| planned.operation);
+        while begun < waiting.end
+            && let Some(planned) = planned(begun)
         {
-            let (made, _) = self.progress.last[Id::new(begun)];
-            let seen = (made + planned.late).max(now);
+            let seen = (step.started_at(begun) + planned.late).max(now);
             let alike = seen == now && operation == Some(planned.operation);
             let joins = bytes + planned.bytes <= self.sequence.fusion && alike;
             if bytes > 0 && !joins {
@@ -227,32 +208,35 @@ impl CommunicatorRun {
             bytes += planned.bytes;
             begun += 1;
         }
-        (self.progress.stage, self.progress.bytes) = (Stage::Overhead, bytes);
-        self.progress.begun = begun;
+        (self.current.stage, self.current.bytes) = (Stage::Overhead, bytes);
+        step.begin(begun);
         Some(overhead)
     }
 
     /// Returns the current collective, which may be several fused into one.
     fn at_hand(&self) -> Option<Planned> {
-        let last = self.planned(self.progress.begun.checked_sub(1)?)?;
-        Some(Planned { bytes: self.progress.bytes, ..*last })
+        let step = self.progress.current()?;
+        let last = self.sequence.planned(step.round(), step.last_begun()?)?;
+        Some(Planned { bytes: self.current.bytes, ..*last })
     }
 
     /// Ends the current collective.
     fn end(&mut self) {
         self.own.iter_mut().for_each(OwnLinks::end);
-        (self.progress.over, self.progress.stage) = (self.progress.begun, Stage::Idle);
+        self.current.stage = Stage::Idle;
+        self.progress.end();
     }
 
     /// Returns the total size of the collectives that all ranks have started and that have not begun [B].
     pub(super) fn waiting(&self) -> u64 {
-        let waiting = self.progress.begun..self.progress.last.len() as u32;
-        waiting.filter_map(|number| self.planned(number)).map(|planned| planned.bytes).sum()
+        let Some(step) = self.progress.current() else { return 0 };
+        let planned = |number| self.sequence.planned(step.round(), number);
+        step.waiting().filter_map(planned).map(|planned| planned.bytes).sum()
     }
 
     /// Returns the name of the current collective for timelines.
     pub(super) fn at_work(&self) -> Option<ActivityName> {
-        match self.progress.stage {
+        match self.current.stage {
             Stage::Idle => None,
             Stage::Overhead => Some("overhead".into()),
             Stage::Busy => self.at_hand().map(|of| self.plan.name(of.operation, of.bytes).into()),
@@ -261,16 +245,16 @@ impl CommunicatorRun {
 }
 
 impl Communicators {
-    /// Starts the collectives with these numbers on device `d` for a rank of communicator `c`; each one begins when all ranks
-    /// have started it.
+    /// Starts collectives on device `d` for a rank of communicator `c`, given by their step and their numbers in it; each one
+    /// begins when all ranks have started it.
     pub(crate) fn start(
         &mut self,
         env: &mut Env,
         c: CommunicatorId,
-        numbers: std::ops::Range<u32>,
+        of: (u64, std::ops::Range<u32>),
         d: DeviceId,
     ) {
-        if self.all[c].start(env.now, numbers, d) {
+        if self.all[c].start(env.now, of, d) {
             self.trace_gradients(env, c);
             self.begin_next(env, c);
         }
@@ -293,10 +277,10 @@ impl Communicators {
     #[inline(never)]
     pub(crate) fn communicator_waited(&mut self, env: &mut Env, c: CommunicatorId) {
         let communicator = &mut self.all[c];
-        if communicator.progress.stage == Stage::Busy {
+        if communicator.current.stage == Stage::Busy {
             return self.end_collective(env, c);
         }
-        communicator.progress.stage = Stage::Busy;
+        communicator.current.stage = Stage::Busy;
         self.trace_collective(env, c);
         let communicator = &mut self.all[c];
         let at_hand = communicator.at_hand();
@@ -312,7 +296,7 @@ impl Communicators {
                 self.begin_on_own_links(env, c, &schedule);
             }
             Reduction::Flow(schedule, pace) => {
-                communicator.progress.pace = pace;
+                communicator.current.pace = pace;
                 self.exchange(env, c, |exchange, around| exchange.begin(around, &schedule));
             }
         }
@@ -344,7 +328,7 @@ impl Communicators {
         let communicator = &mut self.all[c];
         let Some(ways) = &mut self.ways[communicator.job] else { return };
         let messages = &mut self.messages;
-        ways.keep(communicator.progress.pace);
+        ways.keep(communicator.current.pace);
         let mut around = Around { env, messages, ways, admitted: Vec::new() };
         act(&mut communicator.exchange, &mut around);
         let (over, admitted) = (communicator.exchange.is_over(), around.admitted);

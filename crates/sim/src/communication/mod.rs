@@ -4,7 +4,7 @@
 //! - `servers`: parameter servers; `worker`: the progress of a model copy with them; `shard`: one server's part of a bucket;
 //!   `push`: pushes and pulls; `lines`: connections, which carry one part after the other,
 //! - `communicators`: the owner of all communicators; `communicator`: ranks that have collectives with each other, one after the
-//!   other; `sequence`: their collectives and participants,
+//!   other; `sequence`: their collectives and participants; `progress`: which collectives ranks have started and which are over,
 //! - `sync`: the end of a step, when gradients are reduced; `root`: the update at a root, or on every device,
 //! - `sums`: gradients of learners that share a GPU, added up there before they are reduced,
 //! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: the time of messages on
@@ -28,6 +28,7 @@ mod overhead;
 mod own_links;
 mod pieces;
 mod plan;
+mod progress;
 mod push;
 mod root;
 mod sequence;
@@ -48,7 +49,7 @@ pub(super) use overhead::{IdleCores, Overhead};
 pub(super) use own_links::{LinkUsers, LinkUses};
 pub(super) use pieces::{Piece, Pieces};
 pub(super) use plan::Plan;
-pub(super) use sequence::{Planned, Ranks, Sequence};
+pub(super) use sequence::{Collectives, Planned, Ranks, Sequence};
 pub(super) use servers::{ServerRun, ServerTracks};
 pub(super) use shard::Shard;
 pub(super) use sums::Sums;

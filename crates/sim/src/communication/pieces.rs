@@ -18,12 +18,10 @@ pub(crate) struct Piece {
     pub(crate) bytes: f64,
 }
 
-/// The pieces of a step that ends with an exchange. One in `interval` steps ends with an exchange; the other steps have a
-/// single piece.
+/// The pieces of a step that ends with an exchange. Other steps have a single piece.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pieces {
     all: IdVec<Piece>,
-    interval: u64,
     /// Number of parameter buckets that a root broadcasts; `ends` holds for each piece this number plus the number of gradient
     /// buckets that are ready at the piece's end.
     given: u32,
@@ -31,15 +29,14 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Creates the pieces of steps: each step whose number, counted from 1, is a multiple of `interval` has the pieces `all`.
-    /// A root broadcasts `given` buckets.
-    pub(crate) fn new(all: Vec<Piece>, interval: u64, given: u32) -> Pieces {
+    /// Creates the pieces of steps that end with an exchange. A root broadcasts `given` buckets.
+    pub(crate) fn new(all: Vec<Piece>, given: u32) -> Pieces {
         let so_far = |sum: &mut u32, piece: &Piece| {
             *sum += piece.made;
             Some(*sum)
         };
         let ends = all.iter().scan(given, so_far).collect();
-        Pieces { all: all.into_iter().collect(), interval, given, ends }
+        Pieces { all: all.into_iter().collect(), given, ends }
     }
 
     /// Returns the number of parameter buckets that a root broadcasts.
@@ -50,11 +47,6 @@ impl Pieces {
     /// Returns the pieces of a step that ends with an exchange.
     pub(crate) fn all(&self) -> &[Piece] {
         self.all.as_slice()
-    }
-
-    /// Returns the number of steps from one exchange to the next.
-    pub(crate) fn interval(&self) -> u64 {
-        self.interval
     }
 
     /// Returns the numbers of the buckets that are ready after piece number `piece`.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::program::{ByStepKind, Cycle, StepKind};
 use forebay_collective::Operation;
 use forebay_engine::Span;
 use forebay_scenario::Members;
@@ -17,22 +18,78 @@ pub(crate) struct Ranks {
     pub(crate) starters: u32,
 }
 
-/// The collectives of a step.
+/// The collectives of a communicator's ranks.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
-    /// The collectives in order; if the list has a single entry, it stands for every collective of the step.
-    pub(crate) collectives: Arc<[Planned]>,
-    /// Number of collectives in a step.
-    pub(crate) number: u32,
-    /// Number of collectives that count as started when a step begins: broadcasts from a root, which has all parameters at that
-    /// time.
+    pub(crate) collectives: Arc<Collectives>,
+    /// Whether `collectives` are those of each step; otherwise they are those of all steps from one exchange to the next.
+    pub(crate) each_step: bool,
+    /// Number of collectives that count as started at once: broadcasts from a root, which has all parameters at that time. Only
+    /// used if `collectives` are not those of each step.
     pub(crate) given: u32,
     /// Maximum bytes of waiting collectives that are fused into one [B].
     pub(crate) fusion: u64,
 }
 
+/// The collectives of steps that follow a cycle.
+#[derive(Debug, Default)]
+pub(crate) struct Collectives {
+    cycle: Cycle,
+    of: ByStepKind<OfStep>,
+}
+
+/// The collectives of a step.
+#[derive(Debug, Default)]
+struct OfStep {
+    /// The collectives in order; if the list has a single entry, it stands for every collective of the step.
+    all: Vec<Planned>,
+    number: u32,
+}
+
+impl Collectives {
+    /// Returns the collectives of steps that follow `cycle`; `of` returns those of a kind of step, in order.
+    pub(crate) fn new(cycle: Cycle, of: impl Fn(StepKind) -> Vec<Planned>) -> Collectives {
+        let of_step = |kind| {
+            let mut all = of(kind);
+            let number = all.len() as u32;
+            if all.windows(2).all(|pair| pair[0] == pair[1]) {
+                all.truncate(1);
+            }
+            OfStep { all, number }
+        };
+        Collectives { cycle, of: ByStepKind::of(cycle, of_step) }
+    }
+
+    /// Returns the collectives of all kinds of steps, each at least once.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Planned> {
+        self.of.iter().flat_map(|of| &of.all)
+    }
+}
+
+impl Sequence {
+    /// Returns the number of the round of collectives that `step` belongs to.
+    pub(super) fn round(&self, step: u64) -> u64 {
+        if self.each_step { step } else { 0 }
+    }
+
+    /// Returns the number of collectives in a round.
+    pub(super) fn number(&self, round: u64) -> u32 {
+        self.of(round).number
+    }
+
+    /// Returns collective number `number` of a round; `None` if the round has no collectives.
+    pub(super) fn planned(&self, round: u64, number: u32) -> Option<&Planned> {
+        let all = &self.of(round).all;
+        all.get(number as usize % all.len().max(1))
+    }
+
+    fn of(&self, round: u64) -> &OfStep {
+        &self.collectives.of[self.collectives.cycle.kind(round)]
+    }
+}
+
 /// A collective of a step.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Planned {
     pub(crate) operation: Operation,
     pub(crate) bytes: u64,

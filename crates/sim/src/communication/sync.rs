@@ -1,6 +1,6 @@
 //! Synchronous training: the end of a step, when all model copies have computed and all gradients are reduced.
 
-use crate::device::State;
+use crate::device::{Device, State};
 use crate::env::Env;
 use crate::index::{CommunicatorId, DeviceId, JobId};
 use crate::jobs::Jobs;
@@ -57,9 +57,10 @@ impl Jobs {
     /// collectives of the piece's buckets in its communicators, if it has any.
     pub(super) fn exchange_piece(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         self.push_gradients(env, d, piece);
-        let made = self.jobs[self.devices[d].job].plan.pieces.buckets_of(piece);
+        let Device { job, next: step, .. } = self.devices[d];
+        let made = self.jobs[job].plan.pieces.buckets_of(piece);
         for c in self.communicators_of(d, Communicator::Data) {
-            self.communicators.start(env, c, made.clone(), d);
+            self.communicators.start(env, c, (step, made.clone()), d);
         }
     }
 
@@ -85,7 +86,7 @@ impl Jobs {
         }
     }
 
-    /// Returns whether all collectives of this step of job copy `j` are over.
+    /// Returns whether all collectives that ranks of job copy `j` have started are over.
     pub(super) fn are_reduced(&self, j: JobId) -> bool {
         let mut all = self.communicators.all[self.jobs[j].parts.communicators].iter();
         all.all(|communicator| communicator.is_over())

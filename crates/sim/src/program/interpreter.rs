@@ -124,8 +124,9 @@ impl Jobs {
             }
             Op::Send(input) => self.send_part(env, d, input),
             Op::Start(communicator, number) => {
+                let step = self.devices[d].next;
                 for c in self.communicators_of(d, communicator) {
-                    self.communicators.start(env, c, number..number + 1, d);
+                    self.communicators.start(env, c, (step, number..number + 1), d);
                 }
             }
             Op::Swap { out, into } => self.begin_swap(env, d, [into, out]),
@@ -165,10 +166,11 @@ impl Jobs {
         match op {
             Op::Receive(input) => !self.part(d).received[input.number()].is_empty(),
             Op::AwaitSwap => self.part(d).swapping == 0,
-            Op::Await(communicator, number) => self
-                .communicators_of(d, communicator)
-                .iter()
-                .all(|c| self.communicators.all[c].over() >= number),
+            Op::Await(communicator, number) => {
+                let step = self.devices[d].next;
+                let mut all = self.communicators_of(d, communicator).iter();
+                all.all(|c| self.communicators.all[c].over(step) >= number)
+            }
             Op::TakeBatch
             | Op::Launch
             | Op::AwaitPull

@@ -1,7 +1,5 @@
 //! The ops that programs consist of.
 
-use crate::index::{Id, IdVec};
-
 /// An operation of a rank, or a wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
@@ -59,16 +57,22 @@ pub(crate) enum Communicator {
     Expert,
     /// Ranks that hold the same part of the same experts, and reduce the gradients of these experts.
     ExpertData,
+    /// Ranks of `Data` that train one model together, between exchanges that average parameters.
+    Inner,
+    /// Ranks of `ExpertData` that train one model together, between exchanges that average parameters.
+    ExpertInner,
 }
 
 impl Communicator {
     /// All kinds of communicators, in the order of their numbers.
-    pub(crate) const ALL: [Communicator; 5] = [
+    pub(crate) const ALL: [Communicator; 7] = [
         Communicator::Data,
         Communicator::Tensor,
         Communicator::Context,
         Communicator::Expert,
         Communicator::ExpertData,
+        Communicator::Inner,
+        Communicator::ExpertInner,
     ];
 }
 
@@ -119,37 +123,5 @@ impl Input {
     /// Returns the index of this input among all that its stage receives.
     pub(super) fn number(self) -> usize {
         2 * self.chunk as usize + usize::from(self.back)
-    }
-}
-
-/// The programs of a job copy, indexed by number.
-#[derive(Debug, Default)]
-pub(crate) struct Programs {
-    /// Programs of steps that end with an exchange.
-    pub(crate) exchange: IdVec<Vec<Op>>,
-    /// Programs of the first steps after an exchange, which may have to wait for its result.
-    pub(crate) opening: IdVec<Vec<Op>>,
-    /// Programs of the other steps.
-    pub(crate) between: IdVec<Vec<Op>>,
-    /// Number of steps from one exchange to the next.
-    pub(crate) interval: u64,
-}
-
-impl Programs {
-    /// Returns the programs of a job copy in which every step ends with an exchange, given these programs.
-    pub(crate) fn of_each_step(exchange: Vec<Vec<Op>>) -> Programs {
-        Programs { exchange: exchange.into_iter().collect(), interval: 1, ..Programs::default() }
-    }
-
-    /// Returns op number `at` of program number `program` in `step`; `None` after the last op.
-    #[inline]
-    pub(super) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
-        let programs = match self.interval {
-            1 => &self.exchange,
-            interval if (step + 1).is_multiple_of(interval) => &self.exchange,
-            interval if step.is_multiple_of(interval) => &self.opening,
-            _ => &self.between,
-        };
-        programs[Id::new(program)].get(at as usize).copied()
     }
 }

@@ -3,7 +3,9 @@
 use forebay_collective::Operation;
 use forebay_scenario::{KeyExchange, Parallelism, StageBucket, Swap};
 
-use super::op::{Input, Pass};
+use super::cycle::StepKind;
+use super::op::Communicator::{ExpertInner, Inner};
+use super::op::{Communicator, Input, Pass};
 
 /// The settings that the program of a stage is made from.
 pub(crate) struct OfStage<'a> {
@@ -19,6 +21,11 @@ pub(crate) struct OfStage<'a> {
     pub(crate) reduction: Operation,
     /// Time to decompress a step's gradients [s].
     pub(crate) decompress: f64,
+    /// What the step does besides computing gradients.
+    pub(crate) kind: StepKind,
+    /// Whether an exchange averages parameters after the update, instead of summing gradients before it. Each update then sums
+    /// gradients only among the ranks that train one model together.
+    pub(crate) averages: bool,
     /// Whether the stage's trainers also do host-side work on the cores of their nodes.
     pub(crate) launches: bool,
 }
@@ -106,6 +113,22 @@ impl OfStage<'_> {
         self.buckets.get(chunk).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns whether the step's gradients are summed over ranks, with those of the steps that it adds to.
+    fn reduces(&self) -> bool {
+        if self.averages { self.kind.updates } else { self.kind.exchanges }
+    }
+
+    /// Returns the communicator whose ranks train one model together and sum the gradients of `bucket` at each update, where
+    /// exchanges average parameters: ranks that split sequences, and for dense parameters also model copies that hold experts
+    /// together. `None` if no other rank trains this part of the model.
+    pub(super) fn inner(&self, bucket: &StageBucket) -> Option<Communicator> {
+        let of = self.parallelism;
+        match bucket.experts {
+            true => (of.context_ranks() > 1).then_some(ExpertInner),
+            false => (of.context_ranks() > 1 || of.expert_ranks() > 1).then_some(Inner),
+        }
+    }
+
     /// Returns the events within a pass, each with the share of the pass after which it happens, in order: sums of a layer's
     /// results, exchanges of keys and values, all-to-alls of tokens, and reductions of gradient buckets. Buckets are reduced in
     /// the `last` pass that computes gradients, or in each such pass if ranks keep only shards of gradients (ZeRO's stages 2
@@ -116,7 +139,7 @@ impl OfStage<'_> {
             (1..=sums).map(|i| (f64::from(i) / f64::from(sums), End::Sum)).collect();
         ends.extend(self.keys(pass, chunk));
         ends.extend(self.dispatches(pass, chunk));
-        if pass.makes_gradients() && (last || self.parallelism.zero >= 2) {
+        if pass.makes_gradients() && (last && self.reduces() || self.parallelism.zero >= 2) {
             ends.extend(self.buckets(chunk).iter().map(|of| (of.at, End::Reduce(*of))));
         }
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));

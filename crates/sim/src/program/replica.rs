@@ -88,7 +88,7 @@ mod tests {
 
     fn pieces() -> Pieces {
         let piece = |share, needs, made| Piece { share, compress: 0.0, needs, made, bytes: 0.0 };
-        Pieces::new(vec![piece(0.25, 1, 0), piece(0.75, 2, 1)], 1, 2)
+        Pieces::new(vec![piece(0.25, 1, 0), piece(0.75, 2, 1)], 2)
     }
 
     const ALONE: Replica =

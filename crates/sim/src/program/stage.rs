@@ -4,7 +4,9 @@ use forebay_collective::Operation;
 use forebay_scenario::{StageBucket, Swap};
 
 use super::by_communicator::ByCommunicator;
-use super::op::Communicator::{self, Context, Data, Expert, ExpertData, Tensor};
+use super::op::Communicator::{
+    self, Context, Data, Expert, ExpertData, ExpertInner, Inner, Tensor,
+};
 use super::op::{Op, Pass};
 use super::order::{Turn, order};
 use super::pass::{End, OfStage};
@@ -51,7 +53,7 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     for turn in turns {
         let made = &mut made[turn.chunk];
         let next = *made + usize::from(turn.pass.makes_gradients());
-        program.pass(of, turn, (*made == 0, next == all));
+        program.pass(of, turn, (*made == 0 && !of.kind.adds, next == all));
         *made = next;
     }
     program.finish(of);
@@ -63,8 +65,8 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
 }
 
 impl StageProgram {
-    /// Adds the ops of a pass. `first` and `last` say whether it is the first or the last pass that computes gradients of its
-    /// chunk's weights.
+    /// Adds the ops of a pass. `first` says whether there are no earlier gradients that the pass adds to, `last` whether it is the
+    /// last pass of the step that computes gradients of its chunk's weights.
     fn pass(&mut self, of: &OfStage<'_>, turn: Turn, (first, last): (bool, bool)) {
         let Turn { pass, chunk } = turn;
         self.ops.extend(of.input(pass, chunk).map(Op::Receive));
@@ -129,16 +131,28 @@ impl StageProgram {
                 self.start(Expert, Started::at_once(Operation::AllToAll, bytes));
                 self.await_all(Expert);
             }
-            End::Reduce(bucket) => {
-                let StageBucket { bytes, tensors, compress, late, .. } = bucket;
-                if compress > 0.0 {
-                    self.ops.push(Op::Compute { share: 0.0, compress });
+            End::Reduce(bucket) if of.averages => {
+                let StageBucket { raw: bytes, tensors, late, .. } = bucket;
+                let started = Started { operation: Operation::Allreduce, bytes, tensors, late };
+                if let Some(communicator) = of.inner(&bucket) {
+                    self.start(communicator, started);
                 }
+            }
+            End::Reduce(bucket) => {
                 let sharded = of.parallelism.zero > 0;
                 let operation = if sharded { Operation::ReduceScatter } else { of.reduction };
-                self.start(alike(&bucket), Started { operation, bytes, tensors, late });
+                self.reduce(&bucket, operation);
             }
         }
+    }
+
+    /// Adds the compression of a bucket, and the collective that reduces it among all model copies.
+    fn reduce(&mut self, bucket: &StageBucket, operation: Operation) {
+        let StageBucket { bytes, tensors, compress, late, .. } = *bucket;
+        if compress > 0.0 {
+            self.ops.push(Op::Compute { share: 0.0, compress });
+        }
+        self.start(alike(bucket), Started { operation, bytes, tensors, late });
     }
 
     fn start(&mut self, communicator: Communicator, started: Started) {
@@ -169,23 +183,53 @@ impl StageProgram {
         }
     }
 
-    /// Adds the ops at the end of the step, which wait for reduced gradients and update parameters.
+    /// Adds the ops at the end of the step, which wait for reduced gradients, update parameters, and exchange parameters.
     fn finish(&mut self, of: &OfStage<'_>) {
-        self.await_gradients();
-        if of.decompress > 0.0 {
-            self.ops.push(Op::Compute { share: 0.0, compress: of.decompress });
+        if of.averages {
+            self.await_all(Inner);
+            self.await_all(ExpertInner);
+            self.update(of);
+            self.average(of);
+            return;
         }
-        if let Some(Swap { optimizer, gradients, parameters, .. }) =
-            of.parallelism.swap.get(of.stage).filter(|swap| swap.optimizer + swap.gradients > 0.0)
-        {
-            self.ops.push(Op::Swap { out: optimizer + parameters, into: optimizer + gradients });
-            self.ops.push(Op::AwaitSwap);
+        if of.kind.exchanges {
+            self.await_reduced(of);
         }
-        if (1..3).contains(&of.parallelism.zero) {
+        self.update(of);
+        if of.kind.exchanges && (1..3).contains(&of.parallelism.zero) {
             for bucket in of.buckets.iter().rev().flatten() {
                 self.gather(bucket);
             }
             self.await_gradients();
+        }
+    }
+
+    /// Adds the swaps of an update of parameters, if the step ends with one.
+    fn update(&mut self, of: &OfStage<'_>) {
+        if let Some(Swap { optimizer, gradients, parameters, .. }) = of
+            .parallelism
+            .swap
+            .get(of.stage)
+            .filter(|swap| of.kind.updates && swap.optimizer + swap.gradients > 0.0)
+        {
+            self.ops.push(Op::Swap { out: optimizer + parameters, into: optimizer + gradients });
+            self.ops.push(Op::AwaitSwap);
+        }
+    }
+
+    /// Adds the average of parameters over all model copies, if the step ends with one.
+    fn average(&mut self, of: &OfStage<'_>) {
+        if of.kind.exchanges {
+            of.buckets.iter().rev().flatten().for_each(|bucket| self.reduce(bucket, of.reduction));
+            self.await_reduced(of);
+        }
+    }
+
+    /// Adds the wait for reduced buckets, and their decompression.
+    fn await_reduced(&mut self, of: &OfStage<'_>) {
+        self.await_gradients();
+        if of.decompress > 0.0 {
+            self.ops.push(Op::Compute { share: 0.0, compress: of.decompress });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, State};
 use crate::env::Env;
-use crate::index::{DeviceId, Ids, JobId};
+use crate::index::{CommunicatorId, DeviceId, Ids, JobId};
 use crate::jobs::Jobs;
 use forebay_engine::Time;
 use forebay_metrics::Segment;
@@ -62,8 +62,9 @@ impl Jobs {
         (communicator, number): (Communicator, u32),
         (since, now): (Time, Time),
     ) {
-        let all = self.communicators_of(d, communicator);
-        let last = all.iter().filter_map(|c| self.communicators.all[c].started_last(number)).max();
+        let (all, step) = (self.communicators_of(d, communicator), self.devices[d].next);
+        let started = |c: CommunicatorId| self.communicators.all[c].started_last(step, number);
+        let last = all.iter().filter_map(started).max();
         let asked = last.map_or(since, |(asked, _)| asked.clamp(since, now));
         if let Some((_, peer)) = last {
             self.blame_peer(d, peer, (since, asked));

@@ -9,8 +9,10 @@ pub struct StageBucket {
     /// Share of the chunk's last backward pass, or of its pass for gradients of weights, after which the gradients are
     /// ready.
     pub at: f64,
-    /// Size of the gradients on each GPU of the stage [B].
+    /// Size of the gradients on each GPU of the stage, as they are exchanged among all model copies [B].
     pub bytes: u64,
+    /// Size of the gradients before compression [B].
+    pub raw: u64,
     /// Number of tensors in the bucket.
     pub tensors: u32,
     /// Time that a GPU needs to compress the gradients once they are ready [s].
@@ -46,8 +48,11 @@ impl Parallelism {
             parts.map(|(share, ranks, experts)| {
                 let tensors = (share * f64::from(bucket.tensors)).round() as u32;
                 let bytes = share * bytes / f64::from(ranks);
-                let compress = bucket.compress * bytes / (bucket.bytes as f64).max(1.0);
-                StageBucket { at, bytes: bytes.round() as u64, tensors, compress, late, experts }
+                let part = bytes / (bucket.bytes as f64).max(1.0);
+                let raw = (bucket.raw as f64 * part).round() as u64;
+                let compress = bucket.compress * part;
+                let bytes = bytes.round() as u64;
+                StageBucket { at, bytes, raw, tensors, compress, late, experts }
             })
         };
         let all: Vec<StageBucket> = sync.buckets.iter().flat_map(part).collect();

@@ -137,24 +137,17 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that gradients are summed in each step and without servers: other exchanges are not simulated for a model
-    /// that is spread over GPUs. Returns true if the scenario file sets another exchange.
+    /// Checks that gradients are summed without servers: an exchange with servers is not simulated for a model that is spread
+    /// over GPUs. Returns true if the scenario file sets another exchange.
     fn check_way(&self, sync: &Sync) -> bool {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
-        let unlike = [
-            (sync.servers.is_some(), "an exchange with servers", "write `[job.sync.allreduce]`"),
-            (
-                sync.interval > 1 && sync.servers.is_none(),
-                "an exchange after several steps",
-                "leave out `accumulation` and `period`, or write `micro_batches`",
-            ),
-        ];
-        for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
-            let what = format!("{what} is not simulated where a model is spread over GPUs");
-            self.check.wrong(at, what, remedy);
+        if sync.servers.is_some() {
+            let what =
+                "an exchange with servers is not simulated where a model is spread over GPUs";
+            self.check.wrong(at, what, "write `[job.sync.allreduce]`");
         }
         // Averages of models are reported by `check_learners`.
-        sync.averaging.is_some() || unlike.iter().any(|(is, ..)| *is)
+        sync.averaging.is_some() || sync.servers.is_some()
     }
 
     /// Checks that gradients of stages can be reduced as `sync` says.
@@ -164,6 +157,10 @@ impl Rules<'_> {
         if sync.root.is_some() {
             let what = "a root needs all parameters, and no GPU of a model that is spread over GPUs has them";
             self.check.wrong(at, what, "write `sync.allreduce`");
+        }
+        if sharded && job.averages_parameters() {
+            let what = "`parallel.zero` shards one model over all model copies, but with `period` each model copy has a model of its own";
+            self.check.wrong(at, what, "leave out `period`, or `parallel.zero`");
         }
         if sharded && sync.measured.is_some() {
             let what = "the profile measured allreduces, but ranks that shard gradients reduce-scatter them";

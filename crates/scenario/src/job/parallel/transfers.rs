@@ -7,7 +7,7 @@ use crate::job::Job;
 use crate::{Cluster, NicsAt, Sync};
 use forebay_collective::{Invalid, Operation};
 
-/// Returns the number of transfers that reduce the gradients of a step, for a model that is spread over GPUs.
+/// Returns the mean number of transfers of a step that sum gradients or average parameters, for a model that is spread over GPUs.
 pub(crate) fn gradient_transfers(
     job: &Job,
     cluster: &Cluster,
@@ -15,6 +15,7 @@ pub(crate) fn gradient_transfers(
 ) -> Result<f64, Invalid> {
     let Some(of) = &job.parallelism else { return Ok(0.0) };
     let (nodes, mut sum) = (job.nodes_of_gpus(), 0.0);
+    let every = if of.zero < 2 { job.interval() as f64 } else { 1.0 };
     let shares = of.schedule.chunk_shares(job.shares());
     for chunk in 0..shares.len() {
         let stage = (chunk % job.shares().len()) as u32;
@@ -23,13 +24,24 @@ pub(crate) fn gradient_transfers(
         for bucket in of.buckets(sync, &shares, chunk) {
             let (fabric, groups) =
                 if bucket.experts { (&fabrics[1], of.expert_ranks()) } else { (&fabrics[0], 1) };
+            let reduction = &sync.reduction;
+            if job.averages_parameters() && !bucket.experts {
+                let (copies, members) = (of.expert_ranks(), job.context_group(0, stage, 0));
+                let jump = job.shares().len() as u32 * job.ranks_of_stage();
+                let inner = job.fabric_of(members.repeated(copies, jump), &nodes, cluster);
+                let each = reduction.collective(Operation::Allreduce, bucket.raw, &inner);
+                let each = if inner.ranks < 2 { 0.0 } else { each.most_transfers()? };
+                let groups = f64::from(job.ranks() / copies * of.tensor_ranks());
+                sum += each * groups / job.accumulation as f64;
+            }
             if fabric.ranks < 2 {
                 continue;
             }
             for (operation, number) in operations(of.zero, of.micro_batches) {
                 let each =
-                    sync.reduction.collective(operation, bucket.bytes, fabric).most_transfers()?;
-                sum += each * f64::from(number) * f64::from(of.tensor_ranks() * groups);
+                    reduction.collective(operation, bucket.bytes, fabric).most_transfers()?;
+                let groups = f64::from(of.tensor_ranks() * groups);
+                sum += each * f64::from(number) * groups / every;
             }
         }
     }

@@ -1,6 +1,10 @@
 //! Tests of stage programs: what they compute, start, wait for and swap.
 
+mod cycle;
+mod experts;
+
 use super::*;
+use crate::program::cycle::Cycle;
 use crate::program::op::Input;
 use Pass::{Backward, Forward};
 use forebay_scenario::{Parallelism, Schedule, StepOf};
@@ -27,12 +31,24 @@ fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism
 }
 
 fn buckets() -> Vec<StageBucket> {
-    let bucket =
-        |at, bytes| StageBucket { at, bytes, tensors: 1, compress: 0.0, late: 0.0, experts: false };
+    let bucket = |at, bytes| StageBucket {
+        at,
+        bytes,
+        raw: bytes,
+        tensors: 1,
+        compress: 0.0,
+        late: 0.0,
+        experts: false,
+    };
     vec![bucket(0.5, 10), bucket(1.0, 30)]
 }
 
 fn made(zero: u32, micro: u32) -> StageProgram {
+    in_step(zero, micro, (Cycle::EACH_STEP, false), 0)
+}
+
+/// Returns the program of `step` of a cycle, in which exchanges average parameters if `averages` is true.
+fn in_step(zero: u32, micro: u32, (cycle, averages): (Cycle, bool), step: u64) -> StageProgram {
     let parallelism = parallelism(Schedule::Gpipe, micro, zero);
     stage_program(&OfStage {
         parallelism: &parallelism,
@@ -43,6 +59,8 @@ fn made(zero: u32, micro: u32) -> StageProgram {
         reduction: Operation::Allreduce,
         decompress: 0.0,
         launches: false,
+        kind: cycle.kind(step),
+        averages,
     })
 }
 
@@ -120,6 +138,15 @@ fn compute_passes_of_a_step_add_up_to_the_work_of_all_micro_batches() {
     }
 }
 
+/// Returns a way to do collectives.
+fn method() -> forebay_scenario::Method {
+    use forebay_collective::Algorithm::Flat;
+    let reduction =
+        forebay_scenario::Reduction::By { algorithm: Flat, levels: (Flat, Flat), chunk: None };
+    let fidelity = forebay_scenario::Fidelity::Flow;
+    forebay_scenario::Method { reduction, fidelity, chosen_by: None }
+}
+
 /// Returns the program of one of two equal stages, with the gradients of each chunk in one bucket.
 fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgram {
     let chunks = 2 * schedule.chunks() as usize;
@@ -129,6 +156,7 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
         vec![StageBucket {
             at: 1.0,
             bytes: 10 + chunk,
+            raw: 10 + chunk,
             tensors: 1,
             compress: 0.0,
             late: 0.0,
@@ -144,6 +172,8 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
         reduction: Operation::Allreduce,
         decompress: 0.0,
         launches: false,
+        kind: Cycle::EACH_STEP.kind(0),
+        averages: false,
     })
 }
 
@@ -246,6 +276,8 @@ fn data_beyond_gpu_memory_are_swapped_around_each_use() {
         reduction: Operation::Allreduce,
         decompress: 0.0,
         launches: false,
+        kind: Cycle::EACH_STEP.kind(0),
+        averages: false,
     };
     let moves: Vec<(f64, f64)> = stage_program(&of)
         .ops
@@ -284,6 +316,8 @@ fn swapped_bytes_are_proportional_to_the_number_of_passes_using_the_data() {
             reduction: Operation::Allreduce,
             decompress: 0.0,
             launches,
+            kind: Cycle::EACH_STEP.kind(0),
+            averages: false,
         };
         stage_program(&of).ops.iter().fold((0.0, 0.0), |(all, back), op| match op {
             Op::Swap { out, into } => (all + out, back + into),
@@ -293,99 +327,4 @@ fn swapped_bytes_are_proportional_to_the_number_of_passes_using_the_data() {
     assert_eq!(moved(Schedule::OneForwardOneBackward), (32.0, 32.0 + 16.0));
     assert_eq!(moved(Schedule::Interleaved { chunks: 2 }), (64.0, 64.0 + 16.0));
     assert_eq!(moved(Schedule::ZeroBubble { weights: 0.5 }), (32.0, 64.0 + 16.0));
-}
-
-#[test]
-fn all_to_alls_surround_the_computation_of_experts() {
-    // System: two layers whose experts compute in half of the time and hold 30 of 40 bytes of parameters. The model copy's
-    // experts get 1.5 times the mean number of tokens in the first layer, and half of it in the second. Expectation: each pass
-    // has two all-to-alls for each layer, around a computation in proportion to the tokens; backward has them in the opposite
-    // order.
-    let expert = forebay_scenario::Expert {
-        ranks: 2,
-        layers: vec![2],
-        bytes: 80.0,
-        parameters: vec![0.75],
-        time: vec![0.5],
-        load: forebay_scenario::Load::Busiest(1.5),
-        method: forebay_scenario::Method {
-            reduction: forebay_scenario::Reduction::By {
-                algorithm: forebay_collective::Algorithm::Flat,
-                levels: (forebay_collective::Algorithm::Flat, forebay_collective::Algorithm::Flat),
-                chunk: None,
-            },
-            fidelity: forebay_scenario::Fidelity::Flow,
-            chosen_by: None,
-        },
-    };
-    let parallelism = Parallelism { expert: Some(expert), ..parallelism(Schedule::Gpipe, 1, 0) };
-    let bucket = |bytes, experts| StageBucket {
-        at: 1.0,
-        bytes,
-        tensors: 1,
-        compress: 0.0,
-        late: 0.0,
-        experts,
-    };
-    let program = stage_program(&OfStage {
-        parallelism: &parallelism,
-        stage: 0,
-        expert: 0,
-        shares: &[1.0],
-        buckets: vec![vec![bucket(10, false), bucket(15, true)]],
-        reduction: Operation::Allreduce,
-        decompress: 0.0,
-        launches: false,
-    });
-    let dispatched = |number| [Op::Start(Expert, number), Op::Await(Expert, number + 1)];
-    let mut expected = vec![Op::TakeBatch];
-    for (pass, time, shares) in
-        [(Forward, 0.25, [0.25, 0.375, 0.25, 0.125]), (Backward, 0.75, [0.125, 0.25, 0.375, 0.25])]
-    {
-        for (place, share) in (0..).zip(shares) {
-            let before = if pass == Forward { place > 0 } else { true };
-            let number = if pass == Forward { place } else { place + 5 } - 1;
-            if before {
-                expected.extend(dispatched(number as u32));
-            }
-            expected.push(compute(pass, time * share));
-        }
-        if pass == Forward {
-            expected.extend(dispatched(3));
-        }
-    }
-    expected.extend([Op::Start(Data, 0), Op::Start(ExpertData, 0)]);
-    expected.extend([Op::Await(Data, 1), Op::Await(ExpertData, 1), Op::EndStep]);
-    assert_eq!(program.ops, expected);
-    let all = &program.collectives[Expert];
-    assert_eq!(all.len(), 8);
-    assert!(all.iter().all(|of| (of.operation, of.bytes) == (Operation::AllToAll, 120)));
-}
-
-#[test]
-fn expert_and_dense_parameters_of_a_layer_are_gathered_together() {
-    // System: ZeRO stage 3 with two buckets of dense parameters and two of experts, one pair for each half of the layers.
-    // Expectation: a pass awaits both buckets of a pair before it computes that half, forward and backward.
-    let parallelism = parallelism(Schedule::Gpipe, 1, 3);
-    let bucket =
-        |at, experts| StageBucket { at, bytes: 10, tensors: 1, compress: 0.0, late: 0.0, experts };
-    let program = stage_program(&OfStage {
-        parallelism: &parallelism,
-        stage: 0,
-        expert: 0,
-        shares: &[1.0],
-        buckets: vec![vec![
-            bucket(0.5, false),
-            bucket(0.5, true),
-            bucket(1.0, false),
-            bucket(1.0, true),
-        ]],
-        reduction: Operation::Allreduce,
-        decompress: 0.0,
-        launches: false,
-    });
-    let awaits = |ops: &[Op]| ops.iter().filter(|op| matches!(op, Op::Await(..))).count();
-    let parts: Vec<usize> =
-        program.ops.split(|op| matches!(op, Op::ComputePass { .. })).map(awaits).collect();
-    assert_eq!(parts, [2, 2, 2, 2, 2], "{:?}", program.ops);
 }

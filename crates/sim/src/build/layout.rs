@@ -1,0 +1,198 @@
+//! The layout of a job copy's GPUs: which groups of GPUs have collectives together, and what these collectives are.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::communication::{Collectives, Plan, Planned, RankLinks, RankRoutes};
+use crate::index::{DeviceId, IdVec, JobId};
+use crate::program::{
+    ByStepKind, Communicator, Cycle, OfStage, StageProgram, Started, StepKind, stage_program,
+};
+use forebay_collective::{Cost, Operation};
+use forebay_engine::Span;
+use forebay_scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket};
+
+/// Devices, and groups of their GPUs; each group has a communicator of its own.
+pub(super) type Set = (Members, Vec<Members>);
+
+/// The programs of a stage in each kind of step.
+#[derive(Clone, Copy)]
+pub(super) struct OfStageInSteps<'p> {
+    pub(super) all: &'p ByStepKind<Vec<StageProgram>>,
+    pub(super) stage: usize,
+}
+
+/// The layout of a job copy's GPUs, before its communicators are made.
+pub(super) struct Laid<'j> {
+    pub(super) job: &'j Job,
+    pub(super) of: &'j Parallelism,
+    /// Id of the job copy; `first` is its first device.
+    pub(super) number: JobId,
+    pub(super) first: DeviceId,
+    pub(super) cluster: Cluster,
+    /// For each GPU, the number of its node within the job copy.
+    pub(super) nodes: IdVec<RankLinks, u32>,
+    pub(super) ways: RankRoutes,
+    /// Time of a step of a model copy [s].
+    pub(super) step: f64,
+    pub(super) cycle: Cycle,
+}
+
+impl Laid<'_> {
+    /// Returns the sets of GPUs that have collectives with the same stage of other model copies, by kind of communicator: of all
+    /// model copies, of the model copies that together hold all experts, and of those that hold the same experts. If exchanges
+    /// average parameters, also the ranks that train one model together.
+    pub(super) fn sets(&self, stage: u32) -> Vec<(Communicator, Vec<Set>)> {
+        let (job, stages) = (self.job, self.job.shares().len() as u32);
+        let (copies, experts) = (job.ranks(), job.expert_ranks());
+        let tensor = || 0..job.tensor_ranks();
+        let device = |model: u32| (self.first + model * stages + stage).number();
+        let jump = stages * job.ranks_of_stage();
+        let same = tensor().map(|rank| job.data_group(stage, rank)).collect();
+        let mut sets =
+            vec![(Communicator::Data, vec![(Members::new(device(0), stages, copies), same)])];
+        // The first model copies of groups that hold all experts together.
+        let first = || (0..copies).step_by(experts as usize);
+        let together = |model: u32| Members::new(device(model), stages, experts);
+        if experts > 1 {
+            let places = || 0..job.ranks_of_stage();
+            let all =
+                |model| places().map(move |place| job.expert_group(stage, model, place)).collect();
+            sets.push((Communicator::Expert, first().map(|of| (together(of), all(of))).collect()));
+            let alike = (0..experts).map(|model| {
+                let groups = tensor().map(|rank| job.expert_data_group(stage, model, rank));
+                let devices = Members::new(device(model), stages * experts, copies / experts);
+                (devices, groups.collect())
+            });
+            sets.push((Communicator::ExpertData, alike.collect()));
+        }
+        if job.averages_parameters() {
+            let dense = |model: u32| -> Vec<Members> {
+                let own = |rank| job.context_group(model, stage, rank).repeated(experts, jump);
+                tensor().map(own).collect()
+            };
+            sets.push((Communicator::Inner, first().map(|of| (together(of), dense(of))).collect()));
+            let of_experts = (0..copies).map(|model| {
+                let groups = tensor().map(|rank| job.context_group(model, stage, rank));
+                (Members::new(device(model), stages, 1), groups.collect())
+            });
+            sets.push((Communicator::ExpertInner, of_experts.collect()));
+        }
+        sets
+    }
+
+    /// Returns the numbers of the model copies that have programs of their own; the other model copies share these programs.
+    pub(super) fn experts(&self) -> Range<u32> {
+        0..self.job.programs_of_stage()
+    }
+
+    /// Returns the programs of all stages in a kind of step, for model copy number `expert`, which has programs of its own.
+    pub(super) fn programs(&self, expert: u32, kind: StepKind) -> Vec<StageProgram> {
+        (0..self.job.shares().len()).map(|stage| self.program(stage, expert, kind)).collect()
+    }
+
+    fn program(&self, stage: usize, expert: u32, kind: StepKind) -> StageProgram {
+        let shares = self.job.shares();
+        let shared = self.job.gradient_ranks() > self.job.expert_ranks();
+        let sync = self.job.sync.as_ref().filter(|_| self.job.gradient_ranks() > 1);
+        let buckets = sync.map_or(Vec::new(), |sync| {
+            let chunks = self.of.schedule.chunk_shares(shares);
+            let own = (stage..chunks.len()).step_by(shares.len());
+            let reduced = |bucket: &StageBucket| shared || !bucket.experts;
+            let buckets = |chunk| self.of.buckets(sync, &chunks, chunk).into_iter();
+            own.map(|chunk| buckets(chunk).filter(reduced).collect()).collect()
+        });
+        stage_program(&OfStage {
+            parallelism: self.of,
+            stage,
+            expert,
+            shares,
+            buckets,
+            reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
+            decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage, shared)),
+            launches: self.job.launch.is_some(),
+            kind,
+            averages: self.job.averages_parameters(),
+        })
+    }
+
+    /// Returns the collectives that a stage starts in a communicator.
+    pub(super) fn collectives(
+        &self,
+        program: OfStageInSteps<'_>,
+        kind: Communicator,
+    ) -> Collectives {
+        let per_tensor = self.job.sync.as_ref().map_or(0.0, |sync| sync.transport.per_tensor);
+        let planned = |started: &Started| {
+            let Started { operation, bytes, tensors, late } = *started;
+            let late = Span::from_seconds(late * self.step);
+            let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
+            Planned { operation, bytes, late, overhead }
+        };
+        Collectives::new(self.cycle, |step| {
+            program.all[step][program.stage].collectives[kind].iter().map(planned).collect()
+        })
+    }
+
+    /// Returns the maximum size of a fused collective of a communicator [B]; 0 if collectives are not fused.
+    pub(super) fn fusion(&self, kind: Communicator) -> u64 {
+        match kind {
+            Communicator::Tensor | Communicator::Context | Communicator::Expert => 0,
+            Communicator::Data
+            | Communicator::ExpertData
+            | Communicator::Inner
+            | Communicator::ExpertInner => self.job.sync.as_ref().map_or(0, |sync| sync.buffer),
+        }
+    }
+
+    /// Returns the plan for the collectives `all`. All `groups` of ranks do these collectives at the same time. Returns `None` if
+    /// there are no collectives.
+    pub(super) fn plan(
+        &self,
+        kind: Communicator,
+        all: &Collectives,
+        groups: &[Members],
+    ) -> Option<Plan> {
+        let (sync, of) = (self.job.sync.as_ref(), self.of);
+        let method = match kind {
+            Communicator::Data
+            | Communicator::ExpertData
+            | Communicator::Inner
+            | Communicator::ExpertInner => sync.map(|sync| {
+                let chosen_by = sync.chosen_by;
+                Method { reduction: sync.reduction, fidelity: sync.fidelity, chosen_by }
+            }),
+            Communicator::Tensor => of.tensor.as_ref().map(|tensor| tensor.method),
+            Communicator::Context => of.context.as_ref().map(|context| context.method),
+            Communicator::Expert => of.expert.as_ref().map(|expert| expert.method),
+        };
+        let Method { reduction, fidelity, .. } = method?;
+        let of_all_copies = matches!(kind, Communicator::Data | Communicator::ExpertData);
+        let measured = sync.filter(|_| of_all_copies).and_then(|sync| sync.measured.clone());
+        let fabric = self.job.fabric_of(*groups.first()?, self.nodes.as_slice(), &self.cluster);
+        let (node, nic) = (&self.cluster.node, self.cluster.nic);
+        let across = fabric.nodes() > 1;
+        let cost = Cost {
+            alpha: if across { self.cluster.latency } else { node.intra.latency },
+            beta: 1.0 / if across { nic } else { node.intra.least() },
+            gamma: 0.0,
+        };
+        let mut plan = Plan {
+            reduction,
+            broadcast: reduction,
+            measured,
+            fidelity,
+            fabric,
+            inside: cost,
+            across: cost,
+            shared: cost,
+            uniform: false,
+            side_by_side: groups.to_vec(),
+            known: BTreeMap::new(),
+        };
+        for planned in all.all() {
+            plan.reduction_of(planned.operation, planned.bytes, &self.ways);
+        }
+        all.all().next().is_some().then_some(plan)
+    }
+}

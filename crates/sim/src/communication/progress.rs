@@ -1,0 +1,214 @@
+//! The progress of a communicator's ranks through the collectives of their steps.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::index::{DeviceId, Id, IdVec};
+use forebay_engine::Time;
+
+use super::sequence::{Planned, Ranks, Sequence};
+
+/// Progress of the collectives of each step whose collectives ranks have started, in the order of steps. Ranks may be at different
+/// steps, but each does its collectives in order.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The steps whose collectives are not all over; before them, the last step whose collectives are.
+    steps: VecDeque<StepProgress>,
+}
+
+/// Progress of the collectives of a step.
+#[derive(Debug, Default)]
+pub(super) struct StepProgress {
+    /// Number of the step in its sequence.
+    round: u64,
+    /// Number of collectives in the step.
+    number: u32,
+    /// Number of ranks that have started each collective; `last` holds, for each collective that all ranks have started, the
+    /// time of the last rank's start and that rank's device.
+    started: IdVec<Planned, u32>,
+    last: IdVec<Planned, (Time, DeviceId)>,
+    begun: u32,
+    over: u32,
+}
+
+impl StepProgress {
+    fn is_over(&self) -> bool {
+        self.over == self.number
+    }
+
+    /// Returns the numbers of the collectives that all ranks have started and that have not begun.
+    pub(super) fn waiting(&self) -> Range<u32> {
+        self.begun..self.last.len() as u32
+    }
+
+    /// Returns the number of the step in its sequence.
+    pub(super) fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// Returns the number of the last collective that has begun; `None` if none has.
+    pub(super) fn last_begun(&self) -> Option<u32> {
+        self.begun.checked_sub(1)
+    }
+
+    /// Returns when the last rank started collective number `number`.
+    pub(super) fn started_at(&self, number: u32) -> Time {
+        self.last[Id::new(number)].0
+    }
+
+    /// Records that all collectives up to number `begun` have begun.
+    pub(super) fn begin(&mut self, begun: u32) {
+        self.begun = begun;
+    }
+}
+
+impl Progress {
+    /// Prepares for new steps, none of which has begun. If the collectives of several steps form one round, the next round begins,
+    /// with the collectives that count as started then.
+    pub(super) fn restart(&mut self, sequence: &Sequence, ranks: &Ranks) {
+        let StepProgress { mut started, mut last, .. } = self.steps.pop_front().unwrap_or_default();
+        self.steps.clear();
+        if sequence.each_step {
+            return;
+        }
+        started.clear();
+        last.clear();
+        last.resize(sequence.given, (Time::ZERO, DeviceId::new(ranks.devices.first)));
+        started.resize(sequence.given, ranks.starters);
+        let number = sequence.number(0);
+        self.steps.push_back(StepProgress { started, last, number, ..StepProgress::default() });
+    }
+
+    /// Returns the progress of the collectives of `step`; `None` if no rank has started any.
+    fn of(&self, round: u64) -> Option<&StepProgress> {
+        self.steps.iter().find(|of| of.round == round)
+    }
+
+    /// Returns the first step whose collectives are not all over; `None` if there is none.
+    pub(super) fn current(&self) -> Option<&StepProgress> {
+        self.steps.iter().find(|of| !of.is_over())
+    }
+
+    /// Returns the first step whose collectives are not all over, to change it; `None` if there is none.
+    pub(super) fn current_mut(&mut self) -> Option<&mut StepProgress> {
+        self.steps.iter_mut().find(|of| !of.is_over())
+    }
+
+    /// Returns whether all collectives that ranks have started are over.
+    pub(super) fn is_over(&self) -> bool {
+        self.current().is_none()
+    }
+
+    /// Returns the number of collectives of `round` that are over.
+    pub(super) fn over(&self, round: u64) -> u32 {
+        self.of(round).map_or(0, |of| of.over)
+    }
+
+    /// Returns when the last rank started collective number `number` of `round`, and on which device; `None` if not all have
+    /// started it.
+    pub(super) fn started_last(&self, round: u64, number: u32) -> Option<(Time, DeviceId)> {
+        self.of(round)?.last.get(Id::new(number)).copied()
+    }
+
+    /// Counts that a rank on device `d` starts the collectives `numbers` of `round`, in which there are `all` collectives; returns
+    /// whether all `starters` ranks have now started at least one of them.
+    pub(super) fn start(
+        &mut self,
+        now: Time,
+        (round, all): (u64, u32),
+        numbers: Range<u32>,
+        (d, starters): (DeviceId, u32),
+    ) -> bool {
+        if self.steps.back().is_none_or(|of| of.round < round) {
+            self.steps.push_back(StepProgress { round, number: all, ..StepProgress::default() });
+        }
+        let of = self.steps.iter_mut().rev().find(|of| of.round == round);
+        let Some(StepProgress { started, last, .. }) = of else { return false };
+        let before = last.len();
+        for number in numbers {
+            let number = Id::new(number);
+            if started.next_id() <= number {
+                started.resize(number.number() + 1, 0);
+            }
+            started[number] += 1;
+            if started[number] == starters {
+                last.push((now, d));
+            }
+        }
+        last.len() > before
+    }
+
+    /// Lets all ranks start all `number` collectives of the only round at once.
+    pub(super) fn start_all(&mut self, number: u32, last: (Time, DeviceId)) {
+        if let Some(of) = self.steps.front_mut() {
+            of.last.resize(number, last);
+        }
+    }
+
+    /// Ends the current collective. Only the last step whose collectives are all over is kept: no rank waits for those of an
+    /// earlier one, since every rank has started the collectives of the step after it.
+    pub(super) fn end(&mut self) {
+        if let Some(of) = self.current_mut() {
+            of.over = of.begun;
+        }
+        while self.steps.len() > 1 && self.steps[1].is_over() {
+            self.steps.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the progress of two ranks with two collectives in each step.
+    fn started(progress: &mut Progress, rank: u32, round: u64, number: u32) -> bool {
+        let d = DeviceId::new(rank);
+        progress.start(Time::ZERO, (round, 2), number..number + 1, (d, 2))
+    }
+
+    fn run(progress: &mut Progress) -> Vec<u64> {
+        let mut rounds = Vec::new();
+        while let Some(of) = progress.current_mut().filter(|of| !of.waiting().is_empty()) {
+            rounds.push(of.round());
+            of.begin(of.waiting().start + 1);
+            progress.end();
+        }
+        rounds
+    }
+
+    #[test]
+    fn a_rank_may_start_the_collectives_of_later_steps() {
+        // System: two ranks with two collectives in each step; rank 0 is up to a step ahead. Expectation: collectives begin in order
+        // once both have started them, and each step's are counted apart.
+        let mut progress = Progress::default();
+        for number in [0, 1] {
+            assert!(!started(&mut progress, 0, 7, number));
+        }
+        assert!(!started(&mut progress, 0, 8, 0));
+        assert!(run(&mut progress).is_empty());
+        assert!(started(&mut progress, 1, 7, 0));
+        assert_eq!(run(&mut progress), [7]);
+        assert_eq!([progress.over(7), progress.over(8)], [1, 0]);
+        assert!(started(&mut progress, 1, 7, 1));
+        assert!(started(&mut progress, 1, 8, 0));
+        assert_eq!(run(&mut progress), [7, 8]);
+        assert_eq!([progress.over(7), progress.over(8)], [2, 1]);
+        assert!(!progress.is_over());
+        assert!(progress.started_last(7, 1).is_some_and(|(_, d)| d == DeviceId::new(1)));
+        assert!(progress.started_last(8, 1).is_none());
+    }
+
+    #[test]
+    fn progress_keeps_only_steps_that_a_rank_may_still_wait_for() {
+        let mut progress = Progress::default();
+        for round in 0..100 {
+            for (rank, number) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                started(&mut progress, rank, round, number);
+                run(&mut progress);
+            }
+            assert_eq!(progress.over(round), 2);
+            assert!(progress.steps.len() <= 2, "{round}");
+        }
+    }
+}
