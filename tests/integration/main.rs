@@ -95,6 +95,7 @@ mod split_launches;
 mod split_local_sgd;
 mod split_models;
 mod split_sequences;
+mod split_servers;
 mod spread_experts;
 mod spread_recovery;
 mod stage_schedules;

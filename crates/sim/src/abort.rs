@@ -30,11 +30,11 @@ impl Owner {
             | ActivityId::Sleeper(d)
             | ActivityId::Average(d)
             | ActivityId::Sum(d)
-            | ActivityId::Push(d)
             | ActivityId::Load(d)
             | ActivityId::Swap(d)
             | ActivityId::Handed { device: d, .. } => self.parts.devices.contains(d),
             ActivityId::Launch(t) => self.parts.trainers.contains(t),
+            ActivityId::Push(w) => world.communicators.job_of_worker(w) == self.job,
             ActivityId::Communicator(c) => world.communicators.job(c) == self.job,
             ActivityId::Message(m) => world.communicators.job_of_message(m) == self.job,
             ActivityId::Checkpoint(c) => self.parts.checkpoints.contains(c),
@@ -99,9 +99,9 @@ impl Jobs {
         self.jobs[j].update.restart();
         self.communicators.abort(env, j, parts.communicators);
         self.jobs[j].spread.abort();
-        if let Some(servers) = self.servers_mut(j) {
-            servers.abort();
-            self.trace_servers(env, j);
+        for s in parts.servers {
+            self.communicators.servers[s].abort();
+            self.trace_servers(env, s);
         }
     }
 

@@ -27,6 +27,7 @@ mod parallel;
 mod pieces;
 mod ports;
 mod recovery;
+mod servers;
 mod staging;
 mod storage_model;
 mod sync;

@@ -253,13 +253,10 @@ impl Jobs {
     /// Returns whether device `d` stands still while its job copy waits for a checkpoint: it is idle, or has all parameters for
     /// its step.
     fn is_held(&self, d: DeviceId) -> bool {
-        let Device { job, model, next, state, .. } = self.devices[d];
-        let servers = self.servers(job);
+        let Device { state, op, .. } = self.devices[d];
         match state {
-            State::Idle => true,
-            State::AwaitingParameters => {
-                servers.is_some_and(|of| of.may_begin(of.worker_of(model), next))
-            }
+            State::Idle => !op.waits || op.at == 0,
+            State::AwaitingParameters => self.has_parameters(d),
             State::Off
             | State::Starving
             | State::Loading

@@ -59,8 +59,7 @@ impl Jobs {
             recovery.count(&mut outcome.samples);
             outcome.recovery = Some(recovery.books);
         }
-        let servers = self.communicators.servers_of_mut(job.parts.servers);
-        outcome.sync = servers.map(|servers| std::mem::take(&mut servers.books));
+        outcome.sync = self.communicators.sync_outcome(job.parts.servers);
         outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
         outcome.queue.ages = ages.iter().collect();
         outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));

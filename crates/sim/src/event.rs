@@ -4,7 +4,7 @@ use forebay_engine::{Calendar, LaneId, Span};
 
 use super::index::{
     CheckpointId, CommunicatorId, CopyId, DeviceId, DiskHeadId, FailuresId, FaultId, JobId, LoadId,
-    MessageId, RangeId, RequestId, TableId, TrainerId, WorkerId,
+    MessageId, RangeId, RequestId, ServerWorkerId, TableId, TrainerId, WorkerId,
 };
 
 /// The activity that asked a station or the network for service, or that waits for a delay.
@@ -36,8 +36,8 @@ pub(super) enum ActivityId {
     Message(MessageId),
     /// The update of a job copy's parameters at a root, or the decompression of its gradients on every device.
     Update(JobId),
-    /// A device's delay before it pushes gradients to parameter servers.
-    Push(DeviceId),
+    /// The delay before a GPU, a worker of an exchange with parameter servers, pushes gradients.
+    Push(ServerWorkerId),
     /// The hand-over of activations to the next part of a model, or of their gradients to the previous part (`back`).
     Handed { device: DeviceId, back: bool },
     /// A transfer of a device's swapped-out data to or from its node's memory.

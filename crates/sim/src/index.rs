@@ -16,7 +16,7 @@ use forebay_model::cache::Cache;
 use super::background::{Load, Request};
 use super::cached::PageCache;
 use super::checkpoint::CheckpointRun;
-use super::communication::{CommunicatorRun, Message, RankLinks};
+use super::communication::{CommunicatorRun, Message, RankLinks, ServerRun, ServerWorker};
 use super::device::Device;
 use super::disk_head::DiskHead;
 use super::fault::FaultRun;
@@ -239,6 +239,8 @@ pub(super) type RequestId = Id<Request>;
 pub(super) type RankId = Id<RankLinks>;
 /// Number of one of the alternative routes of a mount.
 pub(super) type RouteId = Id<Routes>;
+pub(super) type ServersId = Id<ServerRun>;
+pub(super) type ServerWorkerId = Id<ServerWorker>;
 pub(super) type StagingId = Id<Staging>;
 pub(super) type StageId = Id<StageRun>;
 pub(super) type StationId = Id<Service>;

@@ -129,13 +129,6 @@ impl JobRun {
         }
     }
 
-    /// Returns the devices on GPU number `gpu` of the job copy, whose model copies are not split: one for each learner.
-    pub(super) fn devices_of_gpu(&self, gpu: u32) -> Ids<Device> {
-        let most = self.learners.most;
-        let first = self.parts.devices.start + gpu * most;
-        Ids::new(first, first + most)
-    }
-
     /// Returns the number of pipeline stages of each model copy.
     pub(super) fn stages(&self) -> u32 {
         self.plan.stage_times.len().max(1) as u32

@@ -87,6 +87,7 @@ impl Jobs {
         let job = &self.jobs[j];
         let recovery = self.recoveries.of(job.parts.recoveries);
         let devices = &self.devices[job.parts.devices];
+        let of_device = |d: DeviceId| job.steps_of(self.devices[d].model);
         JobState {
             steps,
             fresh: job.steps.fresh_in(steps) - self.ahead(j),
@@ -94,7 +95,7 @@ impl Jobs {
             own: job.tally.own_steps().to_vec(),
             missing: devices.iter().map(|device| device.input.missing).collect(),
             sent: job.spread.books,
-            clocks: self.communicators.clocks(job.parts),
+            clocks: self.communicators.clocks(job.parts, &of_device),
             cursors,
         }
     }

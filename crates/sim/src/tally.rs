@@ -20,6 +20,10 @@ pub(super) enum Tally {
 pub(super) struct Apart {
     /// Number of steps that each model copy has done.
     own: IdVec<ModelCopy, u64>,
+    /// Number of devices of a model copy. For each model copy, `ended` holds the steps that some of its devices have ended and
+    /// others have not, each with the number of devices that have.
+    parts: u32,
+    ended: IdVec<ModelCopy, VecDeque<(u64, u32)>>,
     /// For each model copy, the fresh samples that it has taken for each step in progress.
     fresh: IdVec<ModelCopy, VecDeque<(u64, u64)>>,
     /// Number of steps done, summed over model copies. `samples` counts the samples of the steps done since a step of the job was
@@ -31,10 +35,29 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// Returns the count of `models` model copies before their first steps.
-    pub(super) fn new(models: u32, goes_beyond: bool) -> Apart {
-        let fresh = IdVec::filled(VecDeque::new(), models);
-        Apart { own: IdVec::filled(0, models), fresh, done: 0, samples: 0, goes_beyond }
+    /// Returns the count of `models` model copies of `parts` devices each before their first steps.
+    pub(super) fn new((models, parts): (u32, u32), goes_beyond: bool) -> Apart {
+        let (own, fresh) = (IdVec::filled(0, models), IdVec::filled(VecDeque::new(), models));
+        let ended = IdVec::filled(VecDeque::new(), models);
+        Apart { own, parts, ended, fresh, done: 0, samples: 0, goes_beyond }
+    }
+
+    /// Records that one more device of a model copy has ended `step`; returns whether all have.
+    pub(super) fn arrive(&mut self, model: u32, step: u64) -> bool {
+        if self.parts == 1 {
+            return true;
+        }
+        let ended = &mut self.ended[Id::new(model)];
+        if ended.back().is_none_or(|(last, _)| *last < step) {
+            ended.push_back((step, 0));
+        }
+        let Some(of) = ended.iter_mut().find(|(of, _)| *of == step) else { return false };
+        of.1 += 1;
+        let all = of.1 == self.parts;
+        if all {
+            ended.pop_front();
+        }
+        all
     }
 
     /// Returns the number of model copies.
@@ -89,7 +112,7 @@ impl Tally {
                 *apart = Apart {
                     own: own.iter().copied().collect(),
                     done: own.iter().sum(),
-                    ..Apart::new(own.len() as u32, apart.goes_beyond)
+                    ..Apart::new((own.len() as u32, apart.parts), apart.goes_beyond)
                 };
             }
         }

@@ -44,10 +44,10 @@ impl Jobs {
     /// Returns the causes of the wait of device `d` for parameters from servers, from `from` to `to`: the computation of the
     /// model copy that held it up, and communication.
     fn wait_for_parameters(&self, d: DeviceId, from: Time, to: Time) -> Vec<Segment> {
-        let Device { job, model, .. } = self.devices[d];
         let mut pieces = Vec::new();
-        let servers = self.servers(job);
-        let held = servers.map_or([None; 2], |of| of.held(to, of.worker_of(model)));
+        let held = self.exchanges_of(d).map(|(servers, worker)| servers.held(to, worker));
+        // Where the device waited for several parts of the model, the one that was held up last counts.
+        let held = held.max_by_key(|held| held[1].map(|held| held.until)).unwrap_or_default();
         let mut start = from;
         for Held { by, began, until } in held.into_iter().flatten().filter(|held| held.by != d) {
             let end = until.clamp(start, to);
@@ -133,14 +133,13 @@ impl Jobs {
                     let cause = StallCause::own(cause);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
+                State::Idle if loose && self.devices[d].op.waits => {
+                    let cause = StallCause::own(self.cause_of_wait(d));
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
+                }
                 State::Idle | State::AwaitingParameters if self.jobs[j].trains_apart() => {
                     let pieces = self.wait_for_parameters(d, start, end);
                     pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
-                }
-                State::Idle if loose && self.devices[d].op.waits => {
-                    // The device waits for the parameters that a root broadcasts.
-                    let cause = StallCause::own(Cause::Communication);
-                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
                 State::Idle | State::AwaitingParameters if loose => {
                     let cause = StallCause::peer(Cause::Compute);

@@ -159,7 +159,7 @@ impl Model for World<'_> {
             Event::Waited(ActivityId::Message(m)) => self.message_waited(m),
             Event::Waited(ActivityId::Sum(d)) => self.jobs.compressed(&mut self.env, d),
             Event::Waited(ActivityId::Update(j)) => self.jobs.end_communication(&mut self.env, j),
-            Event::Waited(ActivityId::Push(d)) => self.jobs.push_next(&mut self.env, d),
+            Event::Waited(ActivityId::Push(w)) => self.jobs.push_next(&mut self.env, w),
             Event::Waited(ActivityId::Handed { device, back }) => {
                 self.jobs.hand_part(&mut self.env, device, back);
             }

@@ -31,6 +31,7 @@ pub struct Servers {
     pub slack: Option<u64>,
     /// Bytes that each model copy pushes and pulls, by bucket, then by server.
     pub parts: Vec<Vec<BucketShare>>,
+    split: Split,
 }
 
 /// A server's part of a bucket.
@@ -57,6 +58,18 @@ pub enum ServerPlace {
 }
 
 impl Servers {
+    /// Returns the parts of buckets of `sizes` bytes, pushed and pulled, that each server holds, by bucket, then by server. `held` has
+    /// for each server the bytes of other buckets that it holds, to which those of these buckets are added.
+    #[must_use]
+    pub fn divide(
+        &self,
+        held: &mut Vec<u64>,
+        sizes: impl Iterator<Item = (u64, u64)>,
+    ) -> Vec<Vec<BucketShare>> {
+        held.resize(self.number() as usize, 0);
+        sizes.map(|sizes| self.split.of(held, sizes)).collect()
+    }
+
     /// Returns the number of servers.
     #[must_use]
     pub fn number(&self) -> u32 {
@@ -202,7 +215,9 @@ impl Written<'_> {
         self.check_amount(check, at, pulled)?;
         let number = self.number.get().map_or(1, |number| number.small()) as usize;
         let split = server.split.get().copied().unwrap_or(Split::Even);
-        let parts = parts(split, number, pushed, pulled);
+        let (mut held, both) = (vec![0; number], pushed.iter().zip(pulled));
+        let sizes = both.map(|(pushed, pulled)| (pushed.bytes, pulled.bytes));
+        let parts = sizes.map(|sizes| split.of(&mut held, sizes)).collect();
         if split == Split::Buckets && pushed.len() < number {
             let (buckets, idle) = (pushed.len(), number - pushed.len());
             check.remark(format!(
@@ -210,7 +225,7 @@ impl Written<'_> {
             ));
         }
         let update = server.update.get().map_or(f64::INFINITY, |rate| rate.0);
-        Some(Servers { place, update, slack, parts })
+        Some(Servers { place, update, slack, parts, split })
     }
 
     /// Checks that the parts of buckets, and the bytes of parameters, are few enough to be simulated; reports a
@@ -254,31 +269,26 @@ impl ServerSettings {
     }
 }
 
-/// Returns, for each bucket, the part that each of `number` servers holds.
-fn parts(
-    split: Split,
-    number: usize,
-    pushed: &[Bucket],
-    pulled: &[Bucket],
-) -> Vec<Vec<BucketShare>> {
-    let mut held = vec![0_u64; number];
-    let both = pushed.iter().zip(pulled);
-    let of = |(pushed, pulled): (&Bucket, &Bucket)| match split {
-        Split::Even => (0..number as u64)
-            .map(|server| BucketShare {
-                push: share(pushed.bytes, number as u64, server),
-                pull: share(pulled.bytes, number as u64, server),
-            })
-            .collect(),
-        Split::Buckets => {
-            let least = (0..number).min_by_key(|server| held[*server]).unwrap_or(0);
-            held[least] = held[least].saturating_add(pulled.bytes);
-            let mut parts = vec![BucketShare { push: 0, pull: 0 }; number];
-            parts[least] = BucketShare { push: pushed.bytes, pull: pulled.bytes };
-            parts
+impl Split {
+    /// Returns the part of a bucket that each server holds; `held` has the bytes that each server holds so far.
+    fn of(self, held: &mut [u64], (push, pull): (u64, u64)) -> Vec<BucketShare> {
+        let number = held.len() as u64;
+        match self {
+            Split::Even => (0..number)
+                .map(|server| BucketShare {
+                    push: share(push, number, server),
+                    pull: share(pull, number, server),
+                })
+                .collect(),
+            Split::Buckets => {
+                let least = (0..held.len()).min_by_key(|server| held[*server]).unwrap_or(0);
+                held[least] = held[least].saturating_add(pull);
+                let mut parts = vec![BucketShare { push: 0, pull: 0 }; held.len()];
+                parts[least] = BucketShare { push, pull };
+                parts
+            }
         }
-    };
-    both.map(of).collect()
+    }
 }
 
 /// Returns the bytes of part number `part` if `bytes` is split into `parts` parts that differ by one byte at most.
@@ -294,10 +304,9 @@ mod tests {
     fn parameter_servers_together_hold_all_bytes_of_gradient_buckets() {
         // System: buckets of 10, 4, 3 and 7 B on three servers. Expectation: split evenly, the parts of a bucket
         // differ by one byte at most; whole buckets go to the server that holds the fewest bytes.
-        let bucket = |bytes| Bucket { bytes, raw: bytes, tensors: 1, ready: 1.0, compress: 0.0 };
-        let buckets = [10, 4, 3, 7].map(bucket);
         let held = |split: Split| {
-            let parts = parts(split, 3, &buckets, &buckets);
+            let mut held = vec![0; 3];
+            let parts = [10, 4, 3, 7].map(|bytes| split.of(&mut held, (bytes, bytes)));
             let sum = |server: usize| parts.iter().map(|of| of[server].pull).sum::<u64>();
             [sum(0), sum(1), sum(2)]
         };

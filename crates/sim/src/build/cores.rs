@@ -129,7 +129,8 @@ impl Builder<'_> {
         if let Some(servers) = job.servers() {
             cores.extend(self.server_cores(job, servers, (copy, first)));
         }
-        Some(Overhead { cost, update, servers: job.ranks(), cores, idle })
+        let servers = job.ranks_by_node().sum();
+        Some(Overhead { cost, update, servers, cores, idle })
     }
 
     /// Returns the cores of each parameter server of a job copy, which is on nodes from `first` on.

@@ -73,27 +73,29 @@ impl Builder<'_> {
         run.parts.trainers = self.trainers(&of, (node, device), &on_cores);
         let communicator = self.parts.communicators.all.next_id();
         let servers = self.parts.communicators.servers.next_id();
-        let mut ways_of_ranks = None;
-        if let Some(ways) = self.servers(&of, copy, node) {
-            ways_of_ranks = Some(ways);
-            let exchanged = job.sync.as_ref().map(|sync| pieces(sync, job.averages_parameters()));
-            run.plan.pieces = exchanged.unwrap_or_default();
-        }
+        let servers_of_job = job.sync.as_ref().filter(|sync| sync.servers.is_some());
+        let mut ways_of_ranks = servers_of_job.map(|sync| {
+            run.plan.pieces = pieces(sync, job.averages_parameters());
+            Box::new(self.ways(&of, sync.transport, node))
+        });
+        self.servers_of_copies(&of, copy, device);
         self.recovery(&of, &mut run.parts, (node, loader), ways_of_ranks.as_deref());
         if let Some(Synchronised { pieces, update, ways }) = self.sync(&of, copy, (node, device)) {
             (run.plan.pieces, run.update, ways_of_ranks) = (pieces, update, Some(ways));
         }
-        run.parts.servers = self.parts.communicators.servers.ids_from(servers);
         let averages = self.parts.communicators.averages.next_id();
         self.parts.communicators.averages.extend(self.averages(job, node));
         run.parts.averages = self.parts.communicators.averages.ids_from(averages);
-        run.plan.programs = match self.parallel(&of, node, device) {
+        let known = if job.parallelism.is_some() { ways_of_ranks.take() } else { None };
+        run.plan.programs = match self.parallel(&of, copy, (node, device), known.map(|ways| *ways))
+        {
             None => replica_programs(job, &run),
             Some(Stages { spread, ways, programs }) => {
                 (run.spread, ways_of_ranks) = (spread, Some(Box::new(ways)));
                 programs
             }
         };
+        run.parts.servers = self.parts.communicators.servers.ids_from(servers);
         run.parts.communicators = self.parts.communicators.all.ids_from(communicator);
         run.parts.stagings = self.parts.stagings.stagings.ids_from(staging);
         run.parts.loaders = self.parts.loaders.loaders.ids_from(loader);
@@ -155,7 +157,10 @@ impl Builder<'_> {
         let spread = self.spread_inside(job);
         let models = job.ranks().saturating_mul(job.learners.first());
         let tally = match job.servers() {
-            Some(servers) => Tally::Apart(Apart::new(models, servers.slack != Some(0))),
+            Some(servers) => {
+                let parts = stage_times.len().max(1) as u32;
+                Tally::Apart(Apart::new((models, parts), servers.slack != Some(0)))
+            }
             None => Tally::Together(Barrier::new(
                 models.saturating_mul(stage_times.len().max(1) as u32),
                 window.max(job.interval()) as u32,

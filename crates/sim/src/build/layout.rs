@@ -94,7 +94,8 @@ impl Laid<'_> {
     fn program(&self, stage: usize, expert: u32, kind: StepKind) -> StageProgram {
         let shares = self.job.shares();
         let shared = self.job.gradient_ranks() > self.job.expert_ranks();
-        let sync = self.job.sync.as_ref().filter(|_| self.job.gradient_ranks() > 1);
+        let alone = self.job.gradient_ranks() < 2 && self.job.servers().is_none();
+        let sync = self.job.sync.as_ref().filter(|_| !alone);
         let buckets = sync.map_or(Vec::new(), |sync| {
             let chunks = self.of.schedule.chunk_shares(shares);
             let own = (stage..chunks.len()).step_by(shares.len());
@@ -112,6 +113,7 @@ impl Laid<'_> {
             decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage, shared)),
             launches: self.job.launch.is_some(),
             kind,
+            servers: self.job.servers().is_some(),
             averages: self.job.averages_parameters(),
         })
     }

@@ -28,20 +28,22 @@ pub(super) struct Stages {
 }
 
 impl Builder<'_> {
-    /// Builds the stages of a job copy on nodes from `node` on; its first device has number `first`. Returns `None` if the
-    /// model copies are not spread over GPUs.
+    /// Builds the stages of a job copy on nodes from `node` on; its first device has number `first`, and `number` is its number among
+    /// the copies of its job. `ways` are the routes between its GPUs, if they have been made. Returns `None` if the model copies are not
+    /// spread over GPUs.
     pub(super) fn parallel(
         &mut self,
         copy: &JobCopy,
-        node: u32,
-        first: DeviceId,
+        number: u32,
+        (node, first): (u32, DeviceId),
+        ways: Option<RankRoutes>,
     ) -> Option<Stages> {
         let job = copy.job;
         let of = job.parallelism.as_ref()?;
         let cluster = self.scenario.cluster.weakest(node..node + job.nodes);
         let links = Transport::of_links(cluster.node.intra.latency, cluster.latency);
         let transport = job.sync.as_ref().map_or(links, |sync| sync.transport);
-        let ways = self.ways_of_gpus(copy, transport, node);
+        let ways = ways.unwrap_or_else(|| self.ways(copy, transport, node));
         let nodes = job.nodes_of_gpus().into_iter().collect();
         let factor =
             self.scenario.cluster.step_factor(node..node + job.nodes, job.device, job.peak);
@@ -54,6 +56,7 @@ impl Builder<'_> {
         let mut parts = self.gpu_parts(&laid, node);
         self.communicators_of_copies(&laid, &programs, &mut parts);
         self.communicators_of_parts(&laid, &programs, &mut parts);
+        self.servers_of_parts(copy, number, &laid, &programs[cycle.last()]);
         let micro_batches = f64::from(of.micro_batches);
         let spread = Spread {
             micro_batches,

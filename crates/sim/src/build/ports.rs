@@ -2,7 +2,7 @@
 
 use crate::communication::{RankLinks, RankRoutes};
 use forebay_engine::fluid::LinkId;
-use forebay_scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Sync, Transport};
+use forebay_scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Transport};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -168,47 +168,26 @@ impl Links<'_, '_> {
 }
 
 impl Builder<'_> {
-    /// Returns the routes between the model copies (ranks) and parameter servers of a job copy, on nodes from `first` on.
-    pub(super) fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> RankRoutes {
-        let job = of.job;
-        let latency = [sync.transport.latency_inside, sync.transport.latency];
-        let latency = latency.map(|seconds| self.recurring(seconds));
-        let mut links = Links { builder: self, capacities: Vec::new() };
-        let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
-        let rank = Rank {
-            gpus: job.gpus_per_copy(),
-            via_host: sync.transport.via_host,
-            beside_servers: sync.servers.as_ref().is_some_and(beside),
-        };
-        let mut ports = Vec::with_capacity(job.ranks() as usize);
-        for (node, ranks) in (first..).zip(job.copies_by_node()) {
-            ports.extend(links.ports(rank, node, ranks));
-        }
-        if let Some(servers) = &sync.servers {
-            let server = |number| links.server((job, servers), number, first);
-            ports.extend((0..servers.number()).map(server));
-        }
-        let capacities = links.capacities;
-        let overhead = self.overhead(job, of.number, first);
-        RankRoutes::new(ports, sync.transport, latency, capacities, overhead)
-    }
-
-    /// Returns the routes between all GPUs of a job copy on nodes from `first` on.
-    pub(super) fn ways_of_gpus(
-        &mut self,
-        of: &JobCopy,
-        transport: Transport,
-        first: u32,
-    ) -> RankRoutes {
+    /// Returns the routes between the ranks of a job copy on nodes from `first` on: between its model copies, or between all GPUs of
+    /// model copies that are spread over GPUs, and its parameter servers.
+    pub(super) fn ways(&mut self, of: &JobCopy, transport: Transport, first: u32) -> RankRoutes {
         let job = of.job;
         let latency = [transport.latency_inside, transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
         let mut links = Links { builder: self, capacities: Vec::new() };
-        let nodes = (0..job.nodes).map(|node| (first + node, job.gpus_on(node) as u32));
-        let rank = Rank { gpus: 1, via_host: transport.via_host, beside_servers: false };
+        let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
+        let rank = Rank {
+            gpus: if job.parallelism.is_some() { 1 } else { job.gpus_per_copy() },
+            via_host: transport.via_host,
+            beside_servers: job.servers().is_some_and(beside),
+        };
         let mut ports = Vec::new();
-        for (node, ranks) in nodes {
+        for (node, ranks) in (first..).zip(job.ranks_by_node()) {
             ports.extend(links.ports(rank, node, ranks));
+        }
+        if let Some(servers) = job.servers() {
+            let server = |number| links.server((job, servers), number, first);
+            ports.extend((0..servers.number()).map(server));
         }
         let capacities = links.capacities;
         let overhead = self.overhead(job, of.number, first);

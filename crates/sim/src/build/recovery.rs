@@ -133,9 +133,9 @@ impl Builder<'_> {
             Writers::First if writes => vec![1.0],
             Writers::First | Writers::Each => of_job.shares(),
         };
-        let mut parts = Vec::new();
+        let (mut parts, first) = (Vec::new(), of.job.ranks_by_node().sum::<u32>());
         for (number, share) in (0..).zip(shares).filter(|(_, share)| *share > 0.0) {
-            let port = ways.port(of.job.ranks() + number);
+            let port = ways.port(first + number);
             let whence = match of_job.place {
                 ServerPlace::Own { .. } => {
                     let nic = port.outside[usize::from(!writes)].first().copied();

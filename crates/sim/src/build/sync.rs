@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use crate::communication::{
     Averages, Collectives, CommunicatorRun, Pieces, Plan, Planned, RankRoutes, Ranks, Sequence,
-    ServerRun, ServerTracks, Shard, SyncTracks, UpdateRun,
+    SyncTracks, UpdateRun,
 };
 use crate::index::DeviceId;
 use crate::program::{Communicator, Cycle};
 use forebay_collective::Cost;
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
-use forebay_scenario::{
-    Bucket, BucketShare, Cluster, ENDLESS, IntraKind, Job, Members, NicsAt, Node, Sync,
-};
+use forebay_scenario::{Cluster, ENDLESS, IntraKind, Job, Members, NicsAt, Node, Sync};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -66,7 +64,7 @@ impl Builder<'_> {
         if alone || sync.servers.is_some() || job.parallelism.is_some() {
             return None;
         }
-        let ways = self.ways(of, sync, node);
+        let ways = self.ways(of, sync.transport, node);
         let nodes = node..node + job.nodes;
         let all = &self.scenario.cluster;
         let cluster = all.weakest(nodes.clone());
@@ -122,43 +120,6 @@ impl Builder<'_> {
         let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
         let bandwidth = weakest.node.gpu_memory_bandwidth;
         Some(Averages::new(averaging, bytes, bandwidth))
-    }
-
-    /// Adds the exchange of a job copy's model copies with parameter servers, on nodes from `node` on, and returns the routes of
-    /// its ranks; `None` if the job has no parameter servers.
-    pub(super) fn servers(
-        &mut self,
-        of: &JobCopy,
-        copy: u32,
-        node: u32,
-    ) -> Option<Box<RankRoutes>> {
-        let (job, sync) = (of.job, of.job.sync.as_ref()?);
-        let servers = sync.servers.as_ref()?;
-        let (ways, workers) = (self.ways(of, sync, node), job.ranks());
-        let shard = |(number, part): (u32, &BucketShare)| {
-            // A bucket without bytes is pushed to the first server.
-            let used = number == 0 || part.push > 0 || part.pull > 0;
-            used.then(|| Shard::new(workers + number, *part, workers))
-        };
-        let bucket = |(bucket, parts): (&Bucket, &Vec<BucketShare>)| {
-            let before = sync.transport.per_tensor * f64::from(bucket.tensors);
-            (Span::from_seconds(before), (0..).zip(parts).filter_map(shard).collect())
-        };
-        let buckets = sync.buckets.iter().zip(&servers.parts).map(bucket).collect();
-        let every = (sync.interval, servers.slack.unwrap_or(u64::MAX));
-        let mut run = ServerRun::new(of.number, every, [workers, servers.number()], buckets);
-        run.tracks = self.server_tracks(&format!("{}[{copy}] servers", job.name));
-        self.parts.communicators.servers.push(run);
-        Some(Box::new(ways))
-    }
-
-    /// Returns the timeline's tracks for bytes in transfer to and from servers and for the lead of the fastest model copy;
-    /// `None` if no timeline is recorded.
-    fn server_tracks(&mut self, process: &str) -> Option<ServerTracks> {
-        let process = self.env.recorder.as_mut()?.process(process.to_owned());
-        let moving = self.track(Some(process), || "on the way [B]".to_owned())?;
-        let ahead = self.track(Some(process), || "lead [exchanges]".to_owned())?;
-        Some(ServerTracks { moving, ahead })
     }
 
     /// Returns the timeline's tracks for gradient collectives and for gradients that wait for their collective; `None` if no

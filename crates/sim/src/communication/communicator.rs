@@ -16,6 +16,7 @@ use forebay_scenario::Members;
 use super::Communicators;
 use super::exchange::{Around, Exchange};
 use super::measured::Pace;
+use super::message::Whose;
 use super::own_links::OwnLinks;
 use super::plan::{Plan, Reduction};
 use super::progress::Progress;
@@ -91,7 +92,7 @@ impl CommunicatorRun {
             plan,
             progress: Progress::default(),
             current: Current::default(),
-            exchange: Exchange::new((job, Some(number)), ranks.members),
+            exchange: Exchange::new((job, Whose::Communicator(number)), ranks.members),
             sent: 0.0,
             own: None,
             tracks: None,

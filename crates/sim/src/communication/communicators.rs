@@ -1,11 +1,14 @@
 //! The owner of all communicators, of the routes between ranks, and of the messages in progress.
 
+use crate::device::Device;
 use crate::env::Env;
-use crate::index::{CommunicatorId, IdVec, Ids, JobId, MessageId};
+use crate::index::{
+    CommunicatorId, DeviceId, IdVec, Ids, JobId, MessageId, ServerWorkerId, ServersId,
+};
 use crate::job_run::{JobRun, Parts};
 use crate::notice::Notice;
 use crate::worker::Cores;
-use forebay_report::ParallelOutcome;
+use forebay_report::{ParallelOutcome, SyncOutcome};
 
 use super::averages::Averages;
 use super::communicator::CommunicatorRun;
@@ -13,7 +16,7 @@ use super::exchange::{Around, Exchange};
 use super::idle_results::IdleCollectives;
 use super::message::{Messages, Stage};
 use super::own_links::LinkUses;
-use super::servers::{Parcel, ServerClock, ServerRun};
+use super::servers::{Parcel, ServerClock, ServerRun, ServerWorker};
 use super::ways::{RankRoute, RankRoutes};
 
 /// The tables of all communicators.
@@ -22,8 +25,11 @@ pub(crate) struct Communicators {
     pub(crate) all: IdVec<CommunicatorRun>,
     /// The averages of the models of learners.
     pub(crate) averages: IdVec<Averages>,
-    /// The exchanges of job copies with their parameter servers.
+    /// The exchanges of job copies with their parameter servers, one for each part of a model.
     pub(crate) servers: IdVec<ServerRun>,
+    /// The workers of these exchanges, by device; `workers_of` holds those of each device.
+    pub(crate) workers: IdVec<ServerWorker>,
+    pub(crate) workers_of: IdVec<Device, Ids<ServerWorker>>,
     /// The routes between the ranks of each job copy, if its ranks exchange anything.
     pub(crate) ways: IdVec<JobRun, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,
@@ -55,14 +61,29 @@ impl Communicators {
         self.averages[of].first().map(Averages::averaged_steps)
     }
 
-    /// Returns the exchange of a job copy with its parameter servers; `None` if it has none.
-    pub(crate) fn servers_of(&self, of: Ids<ServerRun>) -> Option<&ServerRun> {
-        self.servers[of].first()
+    /// Returns what the exchanges of a job copy with its parameter servers have sent, and its updates; `None` if it has no
+    /// servers.
+    pub(crate) fn sync_outcome(&self, of: Ids<ServerRun>) -> Option<SyncOutcome> {
+        let mut outcome = SyncOutcome::default();
+        for ServerRun { books, counts, .. } in &self.servers[of] {
+            outcome.pushed = outcome.pushed.saturating_add(books.pushed);
+            outcome.pulled = outcome.pulled.saturating_add(books.pulled);
+            for (staleness, updates) in books.staleness.iter().filter(|_| *counts) {
+                outcome.updates += updates;
+                *outcome.staleness.entry(*staleness).or_default() += updates;
+            }
+        }
+        (!of.is_empty()).then_some(outcome)
     }
 
-    /// Returns the exchange of a job copy with its parameter servers, to change it; `None` if it has none.
-    pub(crate) fn servers_of_mut(&mut self, of: Ids<ServerRun>) -> Option<&mut ServerRun> {
-        self.servers[of].first_mut()
+    /// Returns the job copy that a worker of an exchange with parameter servers belongs to.
+    pub(crate) fn job_of_worker(&self, w: ServerWorkerId) -> JobId {
+        self.servers[self.workers[w].servers].job
+    }
+
+    /// Returns the exchange with parameter servers that message `m` belongs to, if it belongs to one.
+    pub(super) fn servers_of_message(&self, m: MessageId) -> Option<ServersId> {
+        self.messages.servers(m)
     }
 
     /// Returns the job copy that message `m` belongs to.
@@ -101,17 +122,15 @@ impl Communicators {
         }
     }
 
-    /// Runs `act` on the exchange of job copy `j` with its servers, and gives freed cores to the next activities; returns the
-    /// result of `act`.
+    /// Runs `act` on an exchange with servers, and gives freed cores to the next activities; returns the result of `act`.
     pub(super) fn on_exchange<R>(
         &mut self,
         env: &mut Env,
-        j: JobId,
-        of: Ids<ServerRun>,
+        s: ServersId,
         act: impl FnOnce(&mut Exchange, &mut Around<'_>) -> R,
     ) -> Option<R> {
-        let exchange = &mut self.servers[of].first_mut()?.exchange;
-        let ways = self.ways[j].as_mut()?;
+        let ServerRun { exchange, job, .. } = &mut self.servers[s];
+        let ways = self.ways[*job].as_mut()?;
         let messages = &mut self.messages;
         let mut around = Around { env, messages, ways, admitted: Vec::new() };
         let done = act(exchange, &mut around);
@@ -120,9 +139,9 @@ impl Communicators {
         Some(done)
     }
 
-    /// Removes a part that has arrived from the exchange with the servers `of`, and returns it, if there is one.
-    pub(super) fn take_parcel(&mut self, of: Ids<ServerRun>) -> Option<Parcel> {
-        let servers = self.servers[of].first_mut()?;
+    /// Removes a part that has arrived from an exchange with servers, and returns it, if there is one.
+    pub(super) fn take_parcel(&mut self, s: ServersId) -> Option<Parcel> {
+        let servers = &mut self.servers[s];
         let m = servers.exchange.take_arrived(&mut self.messages)?;
         servers.parcels.remove(&m)
     }
@@ -157,12 +176,13 @@ impl Communicators {
         books
     }
 
-    /// Returns the progress of the exchanges of a job copy, without those in progress.
-    pub(crate) fn clocks(&self, of: Parts) -> Clocks {
+    /// Returns the progress of the exchanges of a job copy, without those in progress. `steps` returns the number of complete
+    /// steps of a device's model copy.
+    pub(crate) fn clocks(&self, of: Parts, steps: &dyn Fn(DeviceId) -> u64) -> Clocks {
         Clocks {
             sent: self.all[of.communicators].iter().map(CommunicatorRun::sent).collect(),
             averaged: self.averages[of.averages].iter().map(Averages::averaged_steps).collect(),
-            servers: self.servers[of.servers].iter().map(ServerRun::clock).collect(),
+            servers: self.servers[of.servers].iter().map(|of| of.clock(steps)).collect(),
         }
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, Id, IdVec, JobId, MessageId};
+use crate::index::{Id, IdVec, JobId, MessageId};
 use crate::worker::{Cores, Waiting};
 use forebay_collective::{Hop, Schedule};
 use forebay_scenario::Members;
 
-use super::message::{Messages, Stage};
+use super::message::{Messages, Stage, Whose};
 use super::ways::RankRoutes;
 
 /// Value of a party's phase before the party has entered its first phase.
@@ -22,8 +22,8 @@ const SWITCHES: u32 = u32::MAX;
 /// sender and its receiver have finished all their own transfers of earlier phases.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    /// The job copy and communicator that the exchange belongs to.
-    whose: (JobId, Option<CommunicatorId>),
+    /// The job copy that the exchange belongs to, and its communicator or its servers.
+    whose: (JobId, Whose),
     /// The ranks that take part, by their ports in the routes.
     members: Members,
     schedule: Option<Arc<Schedule>>,
@@ -54,8 +54,8 @@ pub(super) struct Around<'a> {
 }
 
 impl Exchange {
-    /// Returns an exchange with no collective in progress; `whose` is its job copy and communicator.
-    pub(super) fn new(whose: (JobId, Option<CommunicatorId>), members: Members) -> Exchange {
+    /// Returns an exchange with no collective in progress; `whose` is its job copy, and its communicator or its servers.
+    pub(super) fn new(whose: (JobId, Whose), members: Members) -> Exchange {
         Exchange {
             whose,
             members,
@@ -104,9 +104,11 @@ impl Exchange {
         self.settle(around);
     }
 
-    /// Begins a transfer that belongs to no collective, and returns its message. No collective may be in progress.
+    /// Begins a transfer between two ports that belongs to no collective, and returns its message. No collective may be in progress.
     pub(super) fn carry(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
-        self.start(around, hop)
+        let m = around.messages.add(self.whose, hop);
+        self.pay(around, m, Stage::Sending);
+        m
     }
 
     /// Removes a message that belongs to no collective and has arrived, and returns its id, if there is one.
@@ -182,10 +184,7 @@ impl Exchange {
     }
 
     fn start(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
-        let hop = Hop { from: self.port(hop.from), to: self.port(hop.to), ..hop };
-        let m = around.messages.add(self.whose, hop);
-        self.pay(around, m, Stage::Sending);
-        m
+        self.carry(around, Hop { from: self.port(hop.from), to: self.port(hop.to), ..hop })
     }
 
     /// Begins the core work of message `m` on its sender's or its receiver's node, if the message needs any.

@@ -14,7 +14,7 @@ use forebay_scenario::Members;
 
 use super::exchange::{Around, Exchange};
 use super::idle_results::Followed;
-use super::message::Messages;
+use super::message::{Messages, Whose};
 use super::ways::{RankRoutes, Topology};
 
 struct Idle {
@@ -58,7 +58,7 @@ fn nothing() -> Env {
 /// Returns an exchange for each of `groups`; all groups belong to one job copy.
 fn exchanges(groups: &[Members]) -> IdVec<CommunicatorRun, Exchange> {
     let ids = Ids::new(CommunicatorId::new(0), CommunicatorId::new(groups.len() as u32));
-    let whose = ids.iter().map(|c| (JobId::default(), Some(c)));
+    let whose = ids.iter().map(|c| (JobId::default(), Whose::Communicator(c)));
     whose.zip(groups).map(|(whose, members)| Exchange::new(whose, *members)).collect()
 }
 

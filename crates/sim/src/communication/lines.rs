@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 
 use super::servers::Parcel;
 
-/// The connections of all model copies with all servers, one for each direction.
+/// The connections of all workers with all servers, one for each direction.
 #[derive(Debug)]
 pub(super) struct Lines {
     servers: u32,
-    workers: u32,
     all: Vec<Line>,
 }
 
@@ -19,16 +18,16 @@ struct Line {
 }
 
 impl Lines {
-    /// Returns the connections of `workers` model copies with `servers` servers.
+    /// Returns the connections of `workers` workers with `servers` servers.
     pub(super) fn new(workers: u32, servers: u32) -> Lines {
         let lines = 2 * workers as usize * servers as usize;
-        Lines { servers, workers, all: vec![Line::default(); lines] }
+        Lines { servers, all: vec![Line::default(); lines] }
     }
 
-    /// Returns the connection that carries `parcel` to or from `server`; servers are numbered after all model copies.
+    /// Returns the connection that carries `parcel` to or from server number `server`.
     fn at(&mut self, parcel: Parcel, server: u32) -> &mut Line {
         let pair = parcel.worker as usize * self.servers as usize;
-        let pair = pair + (server - self.workers) as usize;
+        let pair = pair + server as usize;
         &mut self.all[2 * pair + usize::from(parcel.pulled)]
     }
 

@@ -1,15 +1,23 @@
 //! Messages: transfers in progress.
 
-use crate::index::{CommunicatorId, JobId, MessageId, Slab};
+use crate::index::{CommunicatorId, JobId, MessageId, ServersId, Slab};
 use forebay_collective::{Hop, Kind};
+
+/// What a message belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Whose {
+    /// A collective of a communicator.
+    Communicator(CommunicatorId),
+    /// An exchange with parameter servers.
+    Servers(ServersId),
+}
 
 /// A transfer of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message {
-    /// The job copy that sends the message; `communicator` is the communicator whose collective the message belongs to, `None`
-    /// for a message between a model copy and a parameter server.
+    /// The job copy that sends the message.
     pub(super) job: JobId,
-    pub(super) communicator: Option<CommunicatorId>,
+    whose: Whose,
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) bytes: u64,
@@ -47,16 +55,12 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// Adds a message of a communicator of job copy `job`, and returns its id.
-    pub(super) fn add(
-        &mut self,
-        (job, communicator): (JobId, Option<CommunicatorId>),
-        hop: Hop,
-    ) -> MessageId {
+    /// Adds a message of job copy `job`, and returns its id.
+    pub(super) fn add(&mut self, (job, whose): (JobId, Whose), hop: Hop) -> MessageId {
         let Hop { from, to, bytes, kind } = hop;
         let reduces = kind == Kind::Reduce;
         let stage = Stage::Sending;
-        let message = Message { job, communicator, from, to, bytes, reduces, stage };
+        let message = Message { job, whose, from, to, bytes, reduces, stage };
         self.all.add(message)
     }
 
@@ -67,7 +71,18 @@ impl Messages {
 
     /// Returns the communicator that message `m` belongs to, if it belongs to one.
     pub(super) fn communicator(&self, m: MessageId) -> Option<CommunicatorId> {
-        self.all[m].communicator
+        match self.all[m].whose {
+            Whose::Communicator(communicator) => Some(communicator),
+            Whose::Servers(_) => None,
+        }
+    }
+
+    /// Returns the parameter servers whose exchange message `m` belongs to, if it belongs to one.
+    pub(super) fn servers(&self, m: MessageId) -> Option<ServersId> {
+        match self.all[m].whose {
+            Whose::Communicator(_) => None,
+            Whose::Servers(servers) => Some(servers),
+        }
     }
 
     pub(super) fn get(&mut self, m: MessageId) -> &mut Message {

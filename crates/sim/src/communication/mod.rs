@@ -50,7 +50,7 @@ pub(super) use own_links::{LinkUsers, LinkUses};
 pub(super) use pieces::{Piece, Pieces};
 pub(super) use plan::Plan;
 pub(super) use sequence::{Collectives, Planned, Ranks, Sequence};
-pub(super) use servers::{ServerRun, ServerTracks};
+pub(super) use servers::{Ports, ServerRun, ServerTracks, ServerWorker};
 pub(super) use shard::Shard;
 pub(super) use sums::Sums;
 pub(super) use sync::UpdateRun;

@@ -1,15 +1,15 @@
 //! Pushes to parameter servers and pulls from them, on the same network as the data.
 
-use crate::device::{Device, State};
+use crate::device::State;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{DeviceId, JobId, MessageId};
+use crate::index::{DeviceId, Ids, JobId, MessageId, ServerWorkerId, ServersId};
 use crate::jobs::Jobs;
 use crate::tally::Tally;
-use forebay_engine::Span;
+use forebay_engine::{Span, Time};
 
 use super::exchange::{Around, Exchange};
-use super::servers::{Parcel, ServerRun};
+use super::servers::{Parcel, ServerRun, ServerWorker};
 
 /// What is complete once a step of an independently training model copy has been counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,24 +23,43 @@ enum Counted {
 }
 
 impl Jobs {
-    /// Returns the exchange of job copy `j` with its parameter servers; `None` if it has none.
-    pub(crate) fn servers(&self, j: JobId) -> Option<&ServerRun> {
-        self.communicators.servers_of(self.jobs[j].parts.servers)
+    /// Returns the workers that exchange with parameter servers for device `d`; none if its job has no servers.
+    fn workers_of(&self, d: DeviceId) -> Ids<ServerWorker> {
+        self.communicators.workers_of.get(d).copied().unwrap_or_default()
     }
 
-    /// Returns the exchange of job copy `j` with its parameter servers, to change it; `None` if it has none.
-    pub(crate) fn servers_mut(&mut self, j: JobId) -> Option<&mut ServerRun> {
-        self.communicators.servers_of_mut(self.jobs[j].parts.servers)
+    /// Returns the exchange with parameter servers and the number of each worker that exchanges for device `d`.
+    pub(crate) fn exchanges_of(&self, d: DeviceId) -> impl Iterator<Item = (&ServerRun, u32)> {
+        let all = &self.communicators;
+        let workers = all.workers[self.workers_of(d)].iter();
+        workers.map(|of| (&all.servers[of.servers], of.worker))
     }
 
-    /// Lets the model copies of job copy `j` pull their first parameters, if it has servers; after a failure only model copies
-    /// that are not too far ahead may pull.
+    /// Returns whether device `d` has all parameters for its next step.
+    pub(crate) fn has_parameters(&self, d: DeviceId) -> bool {
+        let next = self.devices[d].next;
+        self.exchanges_of(d).all(|(servers, worker)| servers.may_begin(worker, next))
+    }
+
+    /// Records that device `d` begins to compute for its step.
+    pub(super) fn begin_exchange(&mut self, now: Time, d: DeviceId) {
+        let next = self.devices[d].next;
+        for w in self.workers_of(d) {
+            let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
+            self.communicators.servers[servers].begin(now, worker, next);
+        }
+    }
+
+    /// Lets the workers of job copy `j` pull their first parameters, if it has servers; after a failure only workers that are not
+    /// too far ahead may pull.
     pub(crate) fn pull_all(&mut self, env: &mut Env, j: JobId) {
-        let Some(servers) = self.servers_mut(j) else { return };
-        let (workers, shards) = (servers.begin_all(), servers.all());
-        for worker in workers {
-            for shard in shards.clone() {
-                self.pull(env, j, worker, shard);
+        for s in self.jobs[j].parts.servers {
+            let servers = &mut self.communicators.servers[s];
+            let (workers, shards) = (servers.begin_all(), servers.all());
+            for worker in workers {
+                for shard in shards.clone() {
+                    self.pull(env, s, worker, shard);
+                }
             }
         }
     }
@@ -48,70 +67,93 @@ impl Jobs {
     /// Notes that device `d` has computed a piece of a step, whose gradients its GPU pushes as soon as it has those of all its
     /// learners.
     pub(super) fn note_offer(&mut self, env: &Env, d: DeviceId, piece: u32) {
-        let Device { job: j, model, .. } = self.devices[d];
-        let is_last = piece as usize + 1 == self.jobs[j].plan.pieces.number();
-        if let Some(servers) = self.servers_mut(j).filter(|_| is_last) {
-            servers.has_computed(env.now, servers.worker_of(model), d);
+        let plan = &self.jobs[self.devices[d].job].plan;
+        if piece as usize + 1 == plan.pieces.number() {
+            self.note_computed(env.now, d);
+        }
+    }
+
+    /// Notes that device `d` has computed gradients that its GPUs push.
+    fn note_computed(&mut self, now: Time, d: DeviceId) {
+        for w in self.workers_of(d) {
+            let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
+            self.communicators.servers[servers].has_computed(now, worker, d);
         }
     }
 
     /// Pushes the buckets of a piece of a step whose gradients the GPU of device `d` has.
     pub(super) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
-        let Device { job: j, model, .. } = self.devices[d];
-        let made = self.jobs[j].plan.pieces.of_exchange(piece).made;
-        let Some(servers) = self.servers_mut(j) else { return };
-        let worker = servers.worker_of(model);
-        for bucket in servers.made(worker, made) {
-            let Some(servers) = self.servers_mut(j) else { return };
-            if let Some(before) = servers.queue(worker, bucket) {
-                self.push_after(env, d, before);
+        let made = self.jobs[self.devices[d].job].plan.pieces.of_exchange(piece).made;
+        for w in self.workers_of(d) {
+            self.push_buckets(env, w, made);
+        }
+    }
+
+    /// Pushes the next bucket of device `d`, which has gradients of experts or of other parameters.
+    pub(crate) fn push_bucket(&mut self, env: &mut Env, d: DeviceId, experts: bool) {
+        self.note_computed(env.now, d);
+        for w in self.workers_of(d) {
+            if self.communicators.workers[w].experts == experts {
+                self.push_buckets(env, w, 1);
             }
         }
     }
 
-    fn push_after(&mut self, env: &mut Env, d: DeviceId, before: Span) {
-        if before.0 == 0 {
-            return self.push_next(env, d);
+    /// Pushes the next `made` buckets of a worker.
+    fn push_buckets(&mut self, env: &mut Env, w: ServerWorkerId, made: u32) {
+        let ServerWorker { servers, worker, .. } = self.communicators.workers[w];
+        for bucket in self.communicators.servers[servers].made(worker, made) {
+            if let Some(before) = self.communicators.servers[servers].queue(worker, bucket) {
+                self.push_after(env, w, before);
+            }
         }
-        env.after(Delay { span: before, lane: None }, Event::Waited(ActivityId::Push(d)));
     }
 
-    /// Pushes the first bucket that waits on device `d`.
-    pub(crate) fn push_next(&mut self, env: &mut Env, d: DeviceId) {
-        let Device { job: j, model, .. } = self.devices[d];
-        let finished = self.jobs[j].finished;
-        let Some(servers) = self.servers_mut(j).filter(|_| !finished) else { return };
-        let worker = servers.worker_of(model);
+    fn push_after(&mut self, env: &mut Env, w: ServerWorkerId, before: Span) {
+        if before.0 == 0 {
+            return self.push_next(env, w);
+        }
+        env.after(Delay { span: before, lane: None }, Event::Waited(ActivityId::Push(w)));
+    }
+
+    /// Pushes the first bucket that waits on a worker.
+    pub(crate) fn push_next(&mut self, env: &mut Env, w: ServerWorkerId) {
+        let ServerWorker { servers: s, worker, .. } = self.communicators.workers[w];
+        let servers = &mut self.communicators.servers[s];
+        if self.jobs[servers.job].finished {
+            return;
+        }
         let Some((bucket, next)) = servers.unqueue(worker) else { return };
         for shard in servers.of_bucket(bucket) {
-            self.carry(env, j, Parcel { worker, shard, pulled: false, moving: true });
+            self.carry(env, s, Parcel { worker, shard, pulled: false, moving: true });
         }
         if let Some(before) = next {
-            self.push_after(env, d, before);
+            self.push_after(env, w, before);
         }
     }
 
-    fn pull(&mut self, env: &mut Env, j: JobId, worker: u32, shard: u32) {
-        self.carry(env, j, Parcel { worker, shard, pulled: true, moving: true });
+    fn pull(&mut self, env: &mut Env, s: ServersId, worker: u32, shard: u32) {
+        self.carry(env, s, Parcel { worker, shard, pulled: true, moving: true });
     }
 
-    /// Sends a part of a bucket between a model copy and a server, after all earlier parts on the same connection.
-    fn carry(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
-        let Some(servers) = self.servers_mut(j) else { return };
+    /// Sends a part of a bucket between a worker and a server, after all earlier parts on the same connection.
+    fn carry(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
+        let servers = &mut self.communicators.servers[s];
         let server = servers.shard(parcel.shard).server;
         if servers.lines.enter(parcel, server) {
-            self.set_out(env, j, parcel);
-            self.take_parcels(env, j);
+            self.set_out(env, s, parcel);
+            self.take_parcels(env, s);
         }
     }
 
-    fn set_out(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
-        let Some(servers) = self.servers_mut(j) else { return };
-        let hop = servers.set_out(parcel);
-        let sent = self.on_exchange(env, j, |exchange, around| exchange.carry(around, hop));
-        let (Some(m), Some(servers)) = (sent, self.servers_mut(j)) else { return };
-        servers.parcels.insert(m, parcel);
-        self.free_line(env, j, m);
+    fn set_out(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
+        let hop = self.communicators.servers[s].set_out(parcel);
+        let sent =
+            self.communicators.on_exchange(env, s, |exchange, around| exchange.carry(around, hop));
+        if let Some(m) = sent {
+            self.communicators.servers[s].parcels.insert(m, parcel);
+            self.free_line(env, s, m);
+        }
     }
 
     /// Runs `act` on message `m`, which belongs to an exchange with servers, and then handles all parts that have arrived.
@@ -121,10 +163,10 @@ impl Jobs {
         m: MessageId,
         act: impl FnOnce(&mut Exchange, &mut Around<'_>),
     ) {
-        let j = self.communicators.job_of_message(m);
-        self.on_exchange(env, j, act);
-        self.free_line(env, j, m);
-        self.take_parcels(env, j);
+        let Some(s) = self.communicators.servers_of_message(m) else { return };
+        self.communicators.on_exchange(env, s, act);
+        self.free_line(env, s, m);
+        self.take_parcels(env, s);
     }
 
     /// Handles the end of a delay of message `m`, which belongs to an exchange with servers.
@@ -138,62 +180,58 @@ impl Jobs {
     }
 
     /// Sends the next part on the connection of message `m` if the message's bytes have arrived.
-    fn free_line(&mut self, env: &mut Env, j: JobId, m: MessageId) {
+    fn free_line(&mut self, env: &mut Env, s: ServersId, m: MessageId) {
         let there = self.communicators.has_arrived(m);
-        let going = there && !self.jobs[j].finished;
-        let Some(servers) = self.servers_mut(j).filter(|_| going) else { return };
-        if let Some(next) = servers.arrives(m) {
-            self.set_out(env, j, next);
+        let servers = &mut self.communicators.servers[s];
+        if there
+            && !self.jobs[servers.job].finished
+            && let Some(next) = servers.arrives(m)
+        {
+            self.set_out(env, s, next);
         }
-    }
-
-    fn on_exchange<R>(
-        &mut self,
-        env: &mut Env,
-        j: JobId,
-        act: impl FnOnce(&mut Exchange, &mut Around<'_>) -> R,
-    ) -> Option<R> {
-        self.communicators.on_exchange(env, j, self.jobs[j].parts.servers, act)
     }
 
     /// Handles all parts that have arrived.
-    fn take_parcels(&mut self, env: &mut Env, j: JobId) {
-        while let Some(parcel) = self.communicators.take_parcel(self.jobs[j].parts.servers) {
-            self.trace_servers(env, j);
-            if self.jobs[j].finished {
+    fn take_parcels(&mut self, env: &mut Env, s: ServersId) {
+        while let Some(parcel) = self.communicators.take_parcel(s) {
+            self.trace_servers(env, s);
+            if self.jobs[self.communicators.servers[s].job].finished {
                 continue;
             }
             if parcel.pulled {
-                self.end_pull(env, j, parcel)
+                self.end_pull(env, s, parcel)
             } else {
-                self.end_push(env, j, parcel)
+                self.end_push(env, s, parcel)
             }
         }
-        self.trace_servers(env, j);
+        self.trace_servers(env, s);
     }
 
     /// Handles the end of a push: the server has added the pushed part to its parameters.
-    fn end_push(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
+    fn end_push(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
         let Parcel { worker, shard, .. } = parcel;
-        let Some(servers) = self.servers_mut(j) else { return };
-        let (released, over) = servers.add(env.now, shard, worker);
-        if over && self.end_exchange(env, j, worker) {
+        let (released, over) = self.communicators.servers[s].add(env.now, shard, worker);
+        if over && self.end_exchange(env, s, worker) {
             return;
         }
         for worker in released {
-            self.pull(env, j, worker, shard);
+            self.pull(env, s, worker, shard);
         }
     }
 
-    /// Ends the step of all learners of GPU `worker` of job copy `j`, since the servers have added its gradients; returns true if
-    /// this ends the job. A checkpoint that is due begins only if a step of the job ends with that of the GPU's last learner, so
-    /// that its learners have done the same exchanges.
-    fn end_exchange(&mut self, env: &mut Env, j: JobId, worker: u32) -> bool {
-        let Some(servers) = self.servers(j) else { return false };
-        let step = servers.exchanged(worker);
+    /// Ends the step of each device of a worker whose gradients the servers have added, unless other GPUs of the device still
+    /// exchange; returns true if this ends the job. A checkpoint that is due begins only if a step of the job ends with that of the
+    /// worker's last device, so that all its learners have done the same exchanges.
+    fn end_exchange(&mut self, env: &mut Env, s: ServersId, worker: u32) -> bool {
+        let all = &self.communicators.servers;
+        let (j, step, devices) = (all[s].job, all[s].exchanged(worker), all[s].devices(worker));
         let mut counted = Counted::Part;
-        for d in self.jobs[j].devices_of_gpu(worker) {
-            counted = self.count_own_step(env, j, self.devices[d].model, step);
+        for d in devices {
+            let mut all = self.exchanges_of(d);
+            if all.all(|(servers, worker)| servers.has_exchanged(worker, step)) {
+                drop(all);
+                counted = self.count_own_step(env, j, self.devices[d].model, step);
+            }
             if counted == Counted::Job {
                 return true;
             }
@@ -204,18 +242,20 @@ impl Jobs {
         false
     }
 
-    /// Handles the end of a pull: a part of the parameters has arrived at a GPU. If it was the last part, the GPU's learners go
-    /// on.
-    fn end_pull(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
+    /// Handles the end of a pull: a part of the parameters has arrived at a worker. If it was the last part, the worker's devices
+    /// go on, unless other GPUs of theirs still pull.
+    fn end_pull(&mut self, env: &mut Env, s: ServersId, parcel: Parcel) {
+        let servers = &mut self.communicators.servers[s];
+        let (j, devices) = (servers.job, servers.devices(parcel.worker));
         let held = self.recoveries.is_saving(self.jobs[j].parts.checkpoints);
-        let Some(servers) = self.servers_mut(j) else { return };
         if !servers.pulled(parcel.worker) || held {
             return;
         }
-        let learners = self.jobs[j].devices_of_gpu(parcel.worker);
-        let waits = |d: &DeviceId| self.devices[*d].state == State::AwaitingParameters;
-        let waiting: Vec<DeviceId> = learners.iter().filter(waits).collect();
-        // All waits end before a learner begins the next exchange.
+        let waits = |d: &DeviceId| {
+            self.devices[*d].state == State::AwaitingParameters && self.has_parameters(*d)
+        };
+        let waiting: Vec<DeviceId> = devices.iter().filter(waits).collect();
+        // All waits end before a device begins the next exchange.
         for d in &waiting {
             self.end_parameter_wait(env, env.now, *d);
         }
@@ -234,8 +274,13 @@ impl Jobs {
         counted == Counted::Job
     }
 
+    /// Counts `step` of a device of model copy `model`; the model copy's step is over when all its devices have ended it.
     fn count_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> Counted {
         let job = &mut self.jobs[j];
+        let Tally::Apart(apart) = &mut job.tally else { return Counted::Part };
+        if !apart.arrive(model, step) {
+            return Counted::Part;
+        }
         let samples = job.take_samples(model, step);
         let Tally::Apart(apart) = &mut job.tally else { return Counted::Part };
         job.steps.add_fresh(apart.end(model, step, samples));
@@ -244,10 +289,10 @@ impl Jobs {
         if self.ends(env, j) { Counted::Job } else { Counted::Step }
     }
 
-    /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest model copy is ahead of the
+    /// Records in the timeline how many bytes are in transfer and by how many exchanges the fastest worker is ahead of the
     /// slowest.
-    pub(crate) fn trace_servers(&mut self, env: &mut Env, j: JobId) {
-        let Some(servers) = self.servers(j) else { return };
+    pub(crate) fn trace_servers(&mut self, env: &mut Env, s: ServersId) {
+        let servers = &self.communicators.servers[s];
         if let (Some(recorder), Some(tracks)) = (&mut env.recorder, servers.tracks) {
             recorder.count(tracks.moving, env.now, servers.moving() as f64);
             recorder.count(tracks.ahead, env.now, servers.lead() as f64);

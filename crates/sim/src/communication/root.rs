@@ -1,7 +1,7 @@
 //! Waits for parameters from parameter servers, and the update of parameters at a root (or the decompression of gradients on
 //! every device) at the end of a step.
 
-use crate::device::{Device, State};
+use crate::device::State;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
 use crate::index::{DeviceId, Ids, JobId};
@@ -14,13 +14,10 @@ impl Jobs {
     /// Returns whether device `d` has to wait before it computes: for parameters from the servers, or for a checkpoint. If so,
     /// begins this wait; otherwise records that the computation begins.
     pub(crate) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
-        let Device { job, model, next, .. } = self.devices[d];
-        let held = self.recoveries.is_saving(self.jobs[job].parts.checkpoints);
-        let Some(servers) = self.servers_mut(job) else { return false };
-        let worker = servers.worker_of(model);
-        let there = !held && servers.may_begin(worker, next);
+        let parts = self.jobs[self.devices[d].job].parts;
+        let there = !self.recoveries.is_saving(parts.checkpoints) && self.has_parameters(d);
         if there {
-            servers.begin(env.now, worker, next);
+            self.begin_exchange(env.now, d);
         } else {
             self.wait_for_parameters_from(env, d);
         }

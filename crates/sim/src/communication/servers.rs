@@ -1,6 +1,7 @@
 //! Parameter servers, and the progress of each model copy in its exchanges with them.
 //!
-//! A worker is a GPU with all its learners; without learners it is a model copy. It pushes and pulls for all of them.
+//! A worker is a GPU with all its learners; it pushes and pulls for all of them. If model copies are spread over GPUs, each part of
+//! the model has an exchange of its own, whose workers are the GPUs that hold this part, in all model copies.
 //!
 //! A worker pushes each bucket in parts, one to each server, when its backward pass has made the bucket. A server adds a
 //! part when the part has arrived and a core has done the work. From then on, the model copy that pushed the part may pull it
@@ -10,7 +11,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::index::{DeviceId, Id, IdVec, JobId, MessageId};
+use crate::device::Device;
+use crate::index::{DeviceId, Id, IdVec, Ids, JobId, MessageId, ServersId};
 use forebay_collective::{Hop, Kind};
 use forebay_engine::{Span, Time};
 use forebay_report::SyncOutcome;
@@ -18,12 +20,15 @@ use forebay_scenario::{Bucket, Members};
 
 use super::exchange::Exchange;
 use super::lines::Lines;
+use super::message::Whose;
 use super::shard::Shard;
 use super::worker::{Held, WorkerRun};
 
-/// The state of a job copy's exchanges with parameter servers.
+/// The state of the exchanges of a part of a job copy's model with parameter servers.
 #[derive(Debug)]
 pub(crate) struct ServerRun {
+    pub(crate) job: JobId,
+    ports: Ports,
     /// Number of steps from one exchange to the next.
     period: u64,
     /// Number of exchanges by which a model copy may be ahead of the slowest one.
@@ -39,6 +44,8 @@ pub(crate) struct ServerRun {
     /// For each message, the parcel that it carries.
     pub(super) parcels: BTreeMap<MessageId, Parcel>,
     pub(crate) books: SyncOutcome,
+    /// Whether the updates of the exchanged part count as updates of the model. Each update of a model copy counts once.
+    pub(crate) counts: bool,
     pub(crate) tracks: Option<ServerTracks>,
 }
 
@@ -49,6 +56,27 @@ pub(super) struct ServerClock {
     exchanges: Vec<u64>,
     /// Number of updates of each staleness.
     staleness: BTreeMap<u64, u64>,
+}
+
+/// The workers and servers of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    /// Ports of the workers.
+    pub(crate) workers: Members,
+    /// Number of workers of each model copy, which have consecutive numbers.
+    pub(crate) per_copy: u32,
+    /// Number of servers; `first` is the port of the first one.
+    pub(crate) servers: u32,
+    pub(crate) first: u32,
+}
+
+/// A worker of an exchange with parameter servers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServerWorker {
+    pub(crate) servers: ServersId,
+    pub(crate) worker: u32,
+    /// Whether the exchanged parameters belong to experts.
+    pub(crate) experts: bool,
 }
 
 /// Tracks of a job copy's exchanges with servers in the timeline.
@@ -72,12 +100,14 @@ pub(super) struct Parcel {
 }
 
 impl ServerRun {
-    /// Returns the state of the exchanges of job copy `job` before the first one: `workers` model copies exchange with `servers`
-    /// servers. `buckets` holds the preparation time and the shards of each bucket.
+    /// Returns the state of the exchanges of job copy `job` before the first one, between the workers and servers at `ports`; `id`
+    /// is the id of the exchanges. `devices` holds the devices for which each worker exchanges, `buckets` the preparation time and
+    /// the shards of each bucket.
     pub(crate) fn new(
-        job: JobId,
+        (job, id): (JobId, ServersId),
         (period, slack): (u64, u64),
-        [workers, servers]: [u32; 2],
+        ports: Ports,
+        devices: impl IntoIterator<Item = Ids<Device>>,
         buckets: Vec<(Span, Vec<Shard>)>,
     ) -> ServerRun {
         let (mut first, mut overhead) = (IdVec::filled(0, 1), IdVec::default());
@@ -87,19 +117,22 @@ impl ServerRun {
             shards.extend(parts);
             first.push(shards.len() as u32);
         }
-        let all = Members::new(0, 1, workers + servers);
-        let worker = WorkerRun::new(shards.len() as u32);
+        let worker = |devices| WorkerRun::new(devices, shards.len() as u32);
+        let workers: IdVec<WorkerRun> = devices.into_iter().map(worker).collect();
         ServerRun {
+            job,
+            ports,
             period,
             slack,
-            workers: (0..workers).map(|_| worker.clone()).collect(),
+            workers,
             shards: shards.into_iter().collect(),
             first,
             overhead,
-            exchange: Exchange::new((job, None), all),
-            lines: Lines::new(workers, servers),
+            exchange: Exchange::new((job, Whose::Servers(id)), ports.workers),
+            lines: Lines::new(ports.workers.ranks, ports.servers),
             parcels: BTreeMap::new(),
             books: SyncOutcome::default(),
+            counts: false,
             tracks: None,
         }
     }
@@ -119,9 +152,9 @@ impl ServerRun {
         &self.shards[Id::new(shard)]
     }
 
-    /// Returns the number of the GPU on which model copy number `model` trains; the GPU exchanges for all its learners.
-    pub(crate) fn worker_of(&self, model: u32) -> u32 {
-        model % self.workers.len() as u32
+    /// Returns the devices for which `worker` exchanges.
+    pub(super) fn devices(&self, worker: u32) -> Ids<Device> {
+        self.workers[Id::new(worker)].devices
     }
 
     fn worker(&mut self, worker: u32) -> &mut WorkerRun {
@@ -135,10 +168,12 @@ impl ServerRun {
         self.parcels.clear();
     }
 
-    /// Returns how many exchanges are complete.
-    pub(super) fn clock(&self) -> ServerClock {
+    /// Returns how many exchanges are complete, given the number of complete steps of each device. Where a model copy has several
+    /// workers, some may have done one more exchange, which does not count.
+    pub(super) fn clock(&self, steps: &dyn Fn(DeviceId) -> u64) -> ServerClock {
+        let exchanges = |worker: &WorkerRun| steps(worker.devices.start) / self.period;
         ServerClock {
-            exchanges: self.workers.iter().map(|worker| worker.added).collect(),
+            exchanges: self.workers.iter().map(exchanges).collect(),
             staleness: self.books.staleness.clone(),
         }
     }
@@ -220,10 +255,15 @@ impl ServerRun {
 
     /// Records that a server has added one more part that `worker` pushed; returns whether it was the last part of the push.
     fn count(&mut self, worker: u32) -> bool {
-        let updates = self.books.updates;
+        let (updates, per_copy) = (self.books.updates, self.ports.per_copy);
+        let number = worker;
         let worker = self.worker(worker);
         if !worker.adds() {
             return false;
+        }
+        if !number.is_multiple_of(per_copy) {
+            // The first worker of each model copy counts its updates.
+            return true;
         }
         let missed = updates - worker.read;
         let staleness = if self.slack == 0 { 0 } else { missed };
@@ -232,24 +272,30 @@ impl ServerRun {
         true
     }
 
-    /// Returns the last step of `worker` that ended with a completed exchange.
+    /// Returns the last step of `worker`, which has completed an exchange, that ended with one.
     pub(super) fn exchanged(&self, worker: u32) -> u64 {
         self.workers[Id::new(worker)].added * self.period - 1
+    }
+
+    /// Returns whether `worker` has completed the exchange at the end of `step`.
+    pub(super) fn has_exchanged(&self, worker: u32, step: u64) -> bool {
+        self.workers[Id::new(worker)].added * self.period > step
     }
 
     /// Begins the transfer of `parcel` and returns its hop.
     pub(super) fn set_out(&mut self, parcel: Parcel) -> Hop {
         let Parcel { worker, shard, pulled, .. } = parcel;
         let Shard { server, part, .. } = &self.shards[Id::new(shard)];
-        let (server, part) = (*server, *part);
+        let (server, part) = (self.ports.first + *server, *part);
+        let port = self.ports.workers.gpu(worker);
         if !pulled {
             self.books.pushed = self.books.pushed.saturating_add(part.push);
-            return Hop { from: worker, to: server, bytes: part.push, kind: Kind::Copy };
+            return Hop { from: port, to: server, bytes: part.push, kind: Kind::Copy };
         }
         self.books.pulled = self.books.pulled.saturating_add(part.pull);
         let updates = self.books.updates;
         self.worker(worker).sends(updates);
-        Hop { from: server, to: worker, bytes: part.pull, kind: Kind::Copy }
+        Hop { from: server, to: port, bytes: part.pull, kind: Kind::Copy }
     }
 
     /// Records that the bytes of message `m` have arrived; returns the parcel whose transfer begins next on the same

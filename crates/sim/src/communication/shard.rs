@@ -6,7 +6,7 @@ use forebay_scenario::BucketShare;
 /// A server's part of a bucket.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// Port of the server; servers are numbered after all model copies.
+    /// Number of the server.
     pub(super) server: u32,
     pub(super) part: BucketShare,
     /// Number of pushes of each model copy.

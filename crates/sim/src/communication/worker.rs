@@ -3,12 +3,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::index::DeviceId;
+use crate::device::Device;
+use crate::index::{DeviceId, Ids};
 use forebay_engine::Time;
 
 /// A model copy that exchanges gradients and parameters with servers. Each exchange has the same number of bucket parts.
 #[derive(Debug, Clone)]
 pub(super) struct WorkerRun {
+    /// Devices for which the worker exchanges.
+    pub(super) devices: Ids<Device>,
     /// Number of times that the model copy has pulled all parameters.
     informed: u64,
     /// Number of completed exchanges. An exchange is complete when the servers have added all parts that this model copy pushed.
@@ -61,10 +64,11 @@ impl Countdown {
 }
 
 impl WorkerRun {
-    /// Returns a model copy before its first exchange; each exchange has `parts` parts.
-    pub(super) fn new(parts: u32) -> WorkerRun {
+    /// Returns a worker for `devices` before its first exchange; each exchange has `parts` parts.
+    pub(super) fn new(devices: Ids<Device>, parts: u32) -> WorkerRun {
         let all = Countdown { left: parts, all: parts };
         WorkerRun {
+            devices,
             informed: 0,
             added: 0,
             unpulled: all,
@@ -83,7 +87,7 @@ impl WorkerRun {
     /// Returns the model copy as it is after `exchanges` exchanges, without parameters for the next step.
     pub(super) fn again(&self, exchanges: u64) -> WorkerRun {
         let (informed, added) = (exchanges, exchanges);
-        WorkerRun { informed, added, ..WorkerRun::new(self.unadded.all) }
+        WorkerRun { informed, added, ..WorkerRun::new(self.devices, self.unadded.all) }
     }
 
     /// Returns the computation for the current exchange, which has lasted until `now` if it is not over.

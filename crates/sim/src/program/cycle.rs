@@ -65,6 +65,11 @@ impl Cycle {
         }
     }
 
+    /// Returns the kind of the steps that end with an exchange.
+    pub(crate) fn last(self) -> StepKind {
+        self.kind(self.interval - 1)
+    }
+
     /// Returns for each kind of step that occurs the first step of that kind.
     fn first_of_each(self) -> impl Iterator<Item = u64> {
         let mut first = vec![0, 1, self.accumulation - 1, self.interval - 1];

@@ -122,6 +122,13 @@ impl Jobs {
                     return Begun::Busy;
                 }
             }
+            Op::Push { experts } => {
+                self.push_bucket(env, d, experts);
+                if self.devices[d].state == State::Off {
+                    // A push to servers ended at once, and with it the device's job.
+                    return Begun::Busy;
+                }
+            }
             Op::Send(input) => self.send_part(env, d, input),
             Op::Start(communicator, number) => {
                 let step = self.devices[d].next;
@@ -176,6 +183,7 @@ impl Jobs {
             | Op::AwaitPull
             | Op::Compute { .. }
             | Op::ComputePass { .. }
+            | Op::Push { .. }
             | Op::Offer { .. }
             | Op::Send(_)
             | Op::Start(..)

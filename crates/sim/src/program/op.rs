@@ -14,6 +14,8 @@ pub(crate) enum Op {
     Compute { share: f64, compress: f64 },
     /// Computes a pass or a part of one. `share` is the computation's share of the time that a micro-batch takes on all stages.
     ComputePass { pass: Pass, share: f64 },
+    /// Pushes the next bucket of the device's gradients of experts, or of other gradients, to the parameter servers.
+    Push { experts: bool },
     /// Offers the gradients of a piece of the step to the collectives of all model copies, or to the parameter servers.
     Offer { piece: u32 },
     /// Waits until an input from another stage has arrived: of a micro-batch, or of a whole batch.

@@ -23,6 +23,8 @@ pub(crate) struct OfStage<'a> {
     pub(crate) decompress: f64,
     /// What the step does besides computing gradients.
     pub(crate) kind: StepKind,
+    /// Whether buckets are exchanged with parameter servers.
+    pub(crate) servers: bool,
     /// Whether an exchange averages parameters after the update, instead of summing gradients before it. Each update then sums
     /// gradients only among the ranks that train one model together.
     pub(crate) averages: bool,

@@ -17,6 +17,8 @@ pub(crate) struct StageProgram {
     pub(crate) ops: Vec<Op>,
     /// The collectives of each [`Communicator`], in order.
     pub(crate) collectives: ByCommunicator<Vec<Started>>,
+    /// The buckets that are pushed to parameter servers, in order.
+    pub(crate) pushed: Vec<StageBucket>,
 }
 
 /// A collective of a step.
@@ -48,6 +50,9 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     if of.launches {
         program.ops.push(Op::Launch);
     }
+    if of.servers {
+        program.ops.push(Op::AwaitPull);
+    }
     let all = of.micro_batches();
     let mut made = vec![0; of.parallelism.schedule.chunks() as usize];
     for turn in turns {
@@ -60,7 +65,8 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     if of.launches {
         program.ops.push(Op::AwaitLaunch);
     }
-    program.ops.push(Op::EndStep);
+    // A step that ends with an exchange counts when the servers have added its gradients.
+    program.ops.push(if program.pushed.is_empty() { Op::EndStep } else { Op::GoOn });
     program
 }
 
@@ -141,16 +147,21 @@ impl StageProgram {
             End::Reduce(bucket) => {
                 let sharded = of.parallelism.zero > 0;
                 let operation = if sharded { Operation::ReduceScatter } else { of.reduction };
-                self.reduce(&bucket, operation);
+                self.exchange(of, &bucket, operation);
             }
         }
     }
 
-    /// Adds the compression of a bucket, and the collective that reduces it among all model copies.
-    fn reduce(&mut self, bucket: &StageBucket, operation: Operation) {
+    /// Adds the compression of a bucket and its push to parameter servers, or the collective that reduces it among all model
+    /// copies.
+    fn exchange(&mut self, of: &OfStage<'_>, bucket: &StageBucket, operation: Operation) {
         let StageBucket { bytes, tensors, compress, late, .. } = *bucket;
         if compress > 0.0 {
             self.ops.push(Op::Compute { share: 0.0, compress });
+        }
+        if of.servers {
+            self.ops.push(Op::Push { experts: bucket.experts });
+            return self.pushed.push(*bucket);
         }
         self.start(alike(bucket), Started { operation, bytes, tensors, late });
     }
@@ -220,7 +231,9 @@ impl StageProgram {
     /// Adds the average of parameters over all model copies, if the step ends with one.
     fn average(&mut self, of: &OfStage<'_>) {
         if of.kind.exchanges {
-            of.buckets.iter().rev().flatten().for_each(|bucket| self.reduce(bucket, of.reduction));
+            for bucket in of.buckets.iter().rev().flatten() {
+                self.exchange(of, bucket, of.reduction);
+            }
             self.await_reduced(of);
         }
     }

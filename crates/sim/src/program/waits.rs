@@ -33,6 +33,15 @@ impl Jobs {
         self.devices[d].since = now;
     }
 
+    /// Returns the cause of the wait of device `d` for the input of its current op.
+    pub(crate) fn cause_of_wait(&self, d: DeviceId) -> Cause {
+        match self.op_of(d) {
+            Some(Op::Receive(_)) => Cause::Bubble,
+            Some(Op::AwaitSwap) => Cause::Swap,
+            _ => Cause::Communication,
+        }
+    }
+
     /// Ends the pipeline bubble of device `d`. Its input was sent at `sent`, so the time since then was communication, and the
     /// time before it was a wait for the previous stage.
     fn end_bubble(&mut self, d: DeviceId, sent: Time, now: Time) {

@@ -55,9 +55,9 @@ impl Rules<'_> {
         if !pieces || !self.check_groups(job, cluster) {
             return;
         }
-        if let Some(sync) = &job.sync
-            && !self.check_way(sync)
-            && job.gradient_ranks() > 1
+        // Averages of models are reported by `check_learners`.
+        if let Some(sync) = job.sync.as_ref().filter(|sync| sync.averaging.is_none())
+            && (job.gradient_ranks() > 1 || sync.servers.is_some())
         {
             self.check_stage_sync(job, cluster, sync);
         }
@@ -137,19 +137,6 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that gradients are summed without servers: an exchange with servers is not simulated for a model that is spread
-    /// over GPUs. Returns true if the scenario file sets another exchange.
-    fn check_way(&self, sync: &Sync) -> bool {
-        let at = self.check.blame(&[self.settings.sync_at()], self.at);
-        if sync.servers.is_some() {
-            let what =
-                "an exchange with servers is not simulated where a model is spread over GPUs";
-            self.check.wrong(at, what, "write `[job.sync.allreduce]`");
-        }
-        // Averages of models are reported by `check_learners`.
-        sync.averaging.is_some() || sync.servers.is_some()
-    }
-
     /// Checks that gradients of stages can be reduced as `sync` says.
     fn check_stage_sync(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
@@ -158,7 +145,10 @@ impl Rules<'_> {
             let what = "a root needs all parameters, and no GPU of a model that is spread over GPUs has them";
             self.check.wrong(at, what, "write `sync.allreduce`");
         }
-        if sharded && job.averages_parameters() {
+        if sharded && sync.servers.is_some() {
+            let what = "parameter servers hold what `parallel.zero` shards over model copies";
+            self.check.wrong(at, what, "remove `parallel.zero`, or write `sync.allreduce`");
+        } else if sharded && job.averages_parameters() {
             let what = "`parallel.zero` shards one model over all model copies, but with `period` each model copy has a model of its own";
             self.check.wrong(at, what, "leave out `period`, or `parallel.zero`");
         }
@@ -173,6 +163,9 @@ impl Rules<'_> {
                 what,
                 "write `compression.quantised`, or leave out `parallel.zero`",
             );
+        }
+        if sync.servers.is_some() {
+            return;
         }
         match gradient_transfers(job, cluster, sync) {
             Ok(messages) => self.check_messages(messages, sync.fidelity, at),

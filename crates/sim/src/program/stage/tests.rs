@@ -60,6 +60,7 @@ fn in_step(zero: u32, micro: u32, (cycle, averages): (Cycle, bool), step: u64) -
         decompress: 0.0,
         launches: false,
         kind: cycle.kind(step),
+        servers: false,
         averages,
     })
 }
@@ -173,6 +174,7 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
         decompress: 0.0,
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
+        servers: false,
         averages: false,
     })
 }
@@ -277,6 +279,7 @@ fn data_beyond_gpu_memory_are_swapped_around_each_use() {
         decompress: 0.0,
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
+        servers: false,
         averages: false,
     };
     let moves: Vec<(f64, f64)> = stage_program(&of)
@@ -317,6 +320,7 @@ fn swapped_bytes_are_proportional_to_the_number_of_passes_using_the_data() {
             decompress: 0.0,
             launches,
             kind: Cycle::EACH_STEP.kind(0),
+            servers: false,
             averages: false,
         };
         stage_program(&of).ops.iter().fold((0.0, 0.0), |(all, back), op| match op {

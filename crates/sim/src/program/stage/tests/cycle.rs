@@ -55,6 +55,7 @@ fn ranks_that_train_one_model_together_sum_gradients_at_each_update() {
             decompress: 0.0,
             launches: false,
             kind: cycle.kind(step),
+            servers: false,
             averages: true,
         });
         [Inner, Data].map(|kind| program.collectives[kind].len())

@@ -37,6 +37,7 @@ fn all_to_alls_surround_the_computation_of_experts() {
         decompress: 0.0,
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
+        servers: false,
         averages: false,
     });
     let dispatched = |number| [Op::Start(Expert, number), Op::Await(Expert, number + 1)];
@@ -93,6 +94,7 @@ fn expert_and_dense_parameters_of_a_layer_are_gathered_together() {
         decompress: 0.0,
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
+        servers: false,
         averages: false,
     });
     let awaits = |ops: &[Op]| ops.iter().filter(|op| matches!(op, Op::Await(..))).count();
