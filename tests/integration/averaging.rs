@@ -296,16 +296,10 @@ fn unsupported_model_averaging_is_refused_with_a_remedy() {
         let set = all.iter().map(|(key, value)| format!("{key}={value}").parse().expect("one"));
         file.resolve(&set.collect::<Vec<_>>()).expect_err("refused").to_string()
     };
-    let parallel = "{ pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2 } }";
-    let spread = refusal(&[("job.parallel", parallel)]);
-    assert!(
-        spread.contains("models are averaged while the model is split over stages"),
-        "{spread}"
-    );
-    assert!(
-        !spread.contains("average of models") && !spread.contains("averaging of models"),
-        "{spread}"
-    );
+    let whole = refusal(&[("job.parallel", "{ pipeline = { stages = 2 } }")]);
+    assert!(whole.contains("write `schedule = \"1f1b\"`"), "{whole}");
+    let summed = refusal(&[("job.accumulation", "2")]);
+    assert!(summed.contains("the learners that average exchange none"), "{summed}");
     let large = refusal(&[("job.sync.model-averaging.parameters", "\"1e18 B\"")]);
     assert!(large.contains("is too large") && large.contains("write fewer bytes"), "{large}");
     assert!(!large.contains("algorithm = \"ring\""), "{large}");

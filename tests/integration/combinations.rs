@@ -94,7 +94,7 @@ const FAILURES: [&str; 4] = [
     "failures = { at = [\"30 ms\"], restart = \"5 ms\" }\n\
      checkpoint = { interval = \"15 ms\", bytes = \"2 MB\", storage = \"c\" }",
 ];
-const LOADERS: [&str; 8] = [
+const LOADERS: [&str; 9] = [
     "loader.in-memory = {}",
     "loader.tf-queue = { threads = 2, capacity = \"32 samples\", decode = \"300 us\" }",
     "loader.tf-queue = { threads = 2, capacity = \"32 samples\", decode = \"300 us\" }\nqueue = \"circular\"",
@@ -102,6 +102,7 @@ const LOADERS: [&str; 8] = [
     "loader.pytorch = { workers = 2, decode = \"300 us\", pin_memory = { work = \"50 us\", bandwidth = \"8 GB/s\" }, to_device = true }",
     "loader.tf-data = { parallel_calls = 2, decode = \"300 us\" }",
     "loader.keras = { workers = 2, decode = \"300 us\" }",
+    "loader.dali = { threads = 2, gpu = { decode = \"100 us\" } }",
     "loader.stages = [{ name = \"a\", workers = 2, per_sample = [\"read\", { compute = \"200 us\" }], buffer = 24 }]",
 ];
 const OTHERS: [&str; 8] = [

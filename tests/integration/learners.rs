@@ -154,7 +154,6 @@ fn invalid_or_incompatible_learner_settings_are_refused() {
     for (changes, words) in [
         (vec![two], "the key `occupancy` is missing"),
         (vec![two, half, ("job.model.device", "{ cpu = {} }")], "the steps run on cores"),
-        (vec![two, half, ("job.parallel.pipeline", "{ stages = 2 }")], "split over stages"),
         (vec![(NUMBER, "0"), half], "out of range"),
         (vec![(NUMBER, "257"), half], "out of range"),
         (vec![(NUMBER, "\"auto\""), half], "auto"),

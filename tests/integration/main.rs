@@ -92,6 +92,7 @@ mod seeks;
 mod servers;
 mod signals;
 mod split_launches;
+mod split_learners;
 mod split_local_sgd;
 mod split_models;
 mod split_sequences;

@@ -295,11 +295,10 @@ fn invalid_splits_of_models_are_refused_with_a_remedy() {
             format!("{two}sync.reduce-broadcast.parameters = \"1 GB\"\n{tensor}"),
             "write `sync.allreduce`",
         ),
-        (format!("{tensor}\nmodel.occupancy.constant = 0.5"), "leave out `model.occupancy`"),
         (
             "parallel.zero.stage = 1\nparallel.data = { copies_per_node = 2, learners = 2 }"
                 .to_owned(),
-            "split over stages or GPUs",
+            "each learner needs a whole model",
         ),
         (
             format!("{tensor}\nmodel.device = {{ cpu = {{}} }}"),

@@ -49,7 +49,7 @@ impl Jobs {
         if self.jobs[device.job].plan.threads.is_some() {
             return 0.0;
         }
-        if device.stage == 0 && !self.loaders[device.loader].gpus.shared.is_empty() {
+        if !self.loaders[device.loader].gpus.shared.is_empty() {
             return device.times.updated;
         }
         let open =

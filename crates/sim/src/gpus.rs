@@ -9,7 +9,7 @@ use super::buffers::Buffers;
 use super::communication::Sums;
 use super::device::{OnGpu, State};
 use super::env::Env;
-use super::event::{ActivityId, Delay, Event};
+use super::event::{ActivityId, Delay};
 use super::index::{DeviceId, IdVec, KernelsId};
 use super::jobs::Jobs;
 use super::occupied::Occupied;
@@ -19,8 +19,8 @@ use super::occupied::Occupied;
 pub(super) struct Gpu {
     /// Kinds of kernels of a step, which run one after the other.
     pub(super) steps: IdVec<Sort>,
-    /// Group of flows for the loader's kernels.
-    pub(super) loader: GroupId,
+    /// Group of flows for the loader's kernels, and the number of GPUs that they use at once: those of the stage.
+    pub(super) loader: (GroupId, f64),
     /// Group of flows for models or gradients that learners move in the GPU's memory, if its bandwidth is limited.
     pub(super) memory: Option<GroupId>,
     /// Sums of the learners' gradients, if learners add them up on the GPU.
@@ -38,8 +38,8 @@ pub(super) struct Gpu {
 pub(super) struct Sort {
     /// Share of the step's time that these kernels take.
     pub(super) share: f64,
-    /// Part of the GPU that these kernels fill.
-    pub(super) occupancy: f64,
+    /// Part of the GPU that these kernels fill, summed over the GPUs of the stage.
+    pub(super) used: f64,
     pub(super) group: GroupId,
 }
 
@@ -57,7 +57,7 @@ impl Jobs {
     /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
     pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
-        self.loaders[device.loader].gpus.shared(device.model.into())
+        self.loaders[device.loader].gpus.shared(device.model.into(), device.stage)
     }
 
     /// Puts the batch of device `d` into a buffer of its GPU. If the device still has a buffer from its last batch, the batch
@@ -81,13 +81,9 @@ impl Jobs {
         }
     }
 
-    /// Begins the computation of device `d` on its GPU, which other devices and loaders may use at the same time. Only the
-    /// first stage of a model copy shares its GPU.
+    /// Begins the computation of device `d` on its GPU, which other devices and loaders may use at the same time.
     pub(super) fn compute_on_gpu(&mut self, env: &mut Env, d: DeviceId, delay: Delay) {
         let device = &mut self.devices[d];
-        if device.stage > 0 {
-            return env.after(delay, Event::Stepped(d));
-        }
         (device.on_gpu.alone, device.on_gpu.kernels) = (delay.span.seconds(), KernelsId::default());
         if let Some(gpu) = self.gpu_of(d) {
             gpu.activations.take();
@@ -99,9 +95,9 @@ impl Jobs {
     fn begin_kernels(&mut self, env: &mut Env, d: DeviceId) {
         let OnGpu { alone, kernels, .. } = self.devices[d].on_gpu;
         let Some(gpu) = self.gpu_of(d) else { return };
-        let Sort { share, occupancy, group } = gpu.steps[kernels];
+        let Sort { share, used, group } = gpu.steps[kernels];
         gpu.occupied.enter(env.now, kernels);
-        env.network.start(env.now, group, alone * share * occupancy, ActivityId::Step(d));
+        env.network.start(env.now, group, alone * share * used, ActivityId::Step(d));
     }
 
     /// Ends the current kind of kernels of device `d`, or its step on cores.

@@ -102,24 +102,28 @@ impl Jobs {
         if next == job.learners.number {
             return;
         }
+        let window = self.jobs[j].plan.window;
         match self.averages(j).map(|averages| averages.rest_after(completed)) {
             Some(rest) => self.jobs[j].learners.held_at = rest,
+            None if window > 1 => self.jobs[j].learners.held_at = completed + window,
             None => self.change_learners(env, j),
         }
     }
 
-    /// Changes the number of learners of job copy `j` after an average of models, if all learners stand still for the change;
-    /// then lets the learners go on.
+    /// Changes the number of learners of job copy `j` after a step or an average of models, if all learners stand still for the
+    /// change; then lets the learners go on.
     pub(super) fn resume_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &self.jobs[j];
-        let averages = self.averages(j);
-        let still = averages.is_some_and(|of| of.rests_at(job.learners.held_at));
+        let held_at = job.learners.held_at;
+        let done = || job.steps.completed() == held_at;
+        let still = self.averages(j).map_or_else(done, |of| of.rests_at(held_at));
         if job.finished || !still {
             return;
         }
         for d in self.jobs[j].parts.devices {
             if self.devices[d].state == State::Idle {
-                self.end_gate_wait(env.now, d);
+                self.end_wait_until(env, env.now, d);
+                self.devices[d].since = env.now;
             }
         }
         self.change_learners(env, j);
@@ -132,11 +136,11 @@ impl Jobs {
     fn change_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let (completed, number) = (job.steps.completed(), job.learners.next);
-        let gpus = job.models() / job.learners.number;
+        let (gpus, stages) = (job.models() / job.learners.number, job.stages());
         (job.learners.number, job.learners.held_at) = (number, NEVER);
         job.learners.begin_window(env.now, completed);
         if let Tally::Together(barrier) = &mut job.tally {
-            barrier.set_parties(gpus * number);
+            barrier.set_parties(gpus * number * stages);
         }
         job.steps.share_among(f64::from(number) / f64::from(job.learners.most));
         for d in job.parts.devices {

@@ -9,7 +9,7 @@ use forebay_metrics::{Polling, Queue, Requests, Tuner};
 use super::cached::CacheUse;
 use super::decoded::Decoded;
 use super::gpus::Gpu;
-use super::index::{DeviceId, IdVec, Ids, JobId, RangeVec, StageId, WorkerId};
+use super::index::{DeviceId, Id, IdVec, Ids, JobId, RangeVec, StageId, WorkerId};
 use super::lineage::Lineage;
 use super::read::{First, Mount, Source};
 use super::stages::StageRun;
@@ -194,8 +194,10 @@ pub(super) struct LoaderGpus {
     pub(super) intra: Option<GroupId>,
     /// Route to the GPU of each model copy; empty if its bandwidth is not limited.
     pub(super) pcie: IdVec<Gpu, GroupId>,
-    /// The GPU of each model copy, if GPUs are simulated as shared.
+    /// The GPU of each stage of each model copy, in this order, if GPUs are simulated as shared; `stages` is the number of stages.
+    /// Where several GPUs work on a stage, they are one entry.
     pub(super) shared: IdVec<Gpu>,
+    pub(super) stages: u32,
     /// Factor by which the loader's own kernels take longer on these GPUs than on the GPUs of the cluster's first nodes.
     pub(super) kernel_slowness: f64,
     /// Speed of the loader's GPU kernels relative to their speed without faults.
@@ -209,9 +211,12 @@ impl LoaderGpus {
         self.pcie.in_turn(number).map(|gpu| self.pcie[gpu])
     }
 
-    /// Returns the GPU of item or model copy number `number`, which take turns; `None` if GPUs are not simulated as shared.
-    pub(super) fn shared(&mut self, number: u64) -> Option<&mut Gpu> {
-        self.shared.in_turn(number).map(|gpu| &mut self.shared[gpu])
+    /// Returns the GPU of stage number `stage` of item or model copy number `number`, which take turns; `None` if GPUs are not
+    /// simulated as shared.
+    pub(super) fn shared(&mut self, number: u64, stage: u32) -> Option<&mut Gpu> {
+        let copies = self.shared.len() as u64 / u64::from(self.stages);
+        let copy = number.checked_rem(copies)? as u32;
+        self.shared.get_mut(Id::new(copy * self.stages + stage))
     }
 
     /// Returns the time of a kernel of the loader on `samples` samples that takes `per_sample` for each of them on the

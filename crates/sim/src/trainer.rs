@@ -89,12 +89,13 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// Begins a computation of device `d` that takes `delay` without jitter and faults; the timeline calls it `name`.
+    /// Begins a computation of device `d` that takes `delay` without jitter and faults; the timeline calls it `name`. `kernels` says
+    /// whether it runs kernels of the model, which may share the GPU with others.
     pub(super) fn compute_for(
         &mut self,
         env: &mut Env,
         d: DeviceId,
-        mut delay: Delay,
+        (mut delay, kernels): (Delay, bool),
         name: &'static str,
     ) {
         let device = &self.devices[d];
@@ -111,7 +112,7 @@ impl Jobs {
         device.state = State::Busy;
         device.since = env.now;
         match job.plan.threads {
-            None if !self.loaders[device.loader].gpus.shared.is_empty() => {
+            None if kernels && !self.loaders[device.loader].gpus.shared.is_empty() => {
                 self.compute_on_gpu(env, d, delay);
             }
             None => env.after(delay, Event::Stepped(d)),
@@ -221,6 +222,7 @@ impl Jobs {
         if job.learners.is_due(job.steps.completed()) {
             self.look_at_throughput(env, j);
         }
+        self.resume_learners(env, j);
         if self.save_if_due(env, j) {
             return;
         }

@@ -212,7 +212,7 @@ impl Rules<'_> {
     pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
         let Some(sync) = &job.sync else { return };
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
-        if job.pipeline.is_some() && job.parallelism.is_none() && sync.averaging.is_none() {
+        if job.pipeline.is_some() && job.parallelism.is_none() {
             let what =
                 "`sync` of a model that is split over stages needs a `schedule` of micro-batches";
             let remedy = "write `schedule = \"1f1b\"` and `micro_batches = 8` in `parallel.pipeline`, or \

@@ -73,7 +73,6 @@ impl Job {
     fn unlike_learners(&self) -> impl Iterator<Item = &'static str> {
         let unlike = [
             (self.device != Device::Accelerator, "the steps run on cores"),
-            (self.is_split(), "the model is split over stages or GPUs"),
             (
                 self.accumulation > 1 && self.averaging().is_some(),
                 "gradients of several steps are added up, but the learners that average exchange none",
@@ -102,6 +101,12 @@ impl Job {
     #[must_use]
     pub fn uses_gpu_memory(&self) -> bool {
         self.averaging().is_some() || self.sums_gradients()
+    }
+
+    /// Returns whether model copies or learners have models of their own between exchanges, which average these models.
+    #[must_use]
+    pub fn averages_models(&self) -> bool {
+        self.averages_parameters() || self.averaging().is_some()
     }
 
     /// Returns how models are averaged; `None` if models are not averaged, or there is only one model.
@@ -238,6 +243,12 @@ impl Rules<'_> {
             refuse(at, what.to_owned(), "write `[job.sync.model-averaging]`");
         } else if let Some((what, remedy)) = self.unlike_tuning(job) {
             refuse(at, what.to_owned(), remedy);
+        }
+        if job.parallelism.as_ref().is_some_and(|of| of.zero > 0) {
+            let what =
+                "each learner needs a whole model, which `parallel.zero` shards over model copies"
+                    .to_owned();
+            refuse(at, what, "remove `parallel.zero`");
         }
         if job.learners.tuning.is_some() && job.batch_interval != BatchInterval::Every(1.0) {
             let what = "a learner that the policy adds has no batch to repeat".to_owned();

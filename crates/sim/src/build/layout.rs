@@ -13,7 +13,12 @@ use forebay_engine::Span;
 use forebay_scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket};
 
 /// Devices, and groups of their GPUs; each group has a communicator of its own.
-pub(super) type Set = (Members, Vec<Members>);
+pub(super) struct Set {
+    pub(super) devices: Members,
+    /// Number of model copies that the devices belong to. The learners on the same GPUs count as one.
+    pub(super) copies: u32,
+    pub(super) groups: Vec<Members>,
+}
 
 /// The programs of a stage in each kind of step.
 #[derive(Clone, Copy)]
@@ -39,42 +44,66 @@ pub(super) struct Laid<'j> {
 }
 
 impl Laid<'_> {
+    /// Returns the device of stage number `stage` of learner number `learner` on the GPUs of model copy number `copy`.
+    pub(super) fn device(&self, (copy, learner): (u32, u32), stage: u32) -> DeviceId {
+        let model = copy * self.job.learners.most + learner;
+        self.first + model * self.job.shares().len() as u32 + stage
+    }
+
     /// Returns the sets of GPUs that have collectives with the same stage of other model copies, by kind of communicator: of all
     /// model copies, of the model copies that together hold all experts, and of those that hold the same experts. If exchanges
-    /// average parameters, also the ranks that train one model together.
+    /// average parameters, also the ranks that train one model together. The learners of a GPU exchange gradients together, and do
+    /// everything else by themselves.
     pub(super) fn sets(&self, stage: u32) -> Vec<(Communicator, Vec<Set>)> {
         let (job, stages) = (self.job, self.job.shares().len() as u32);
-        let (copies, experts) = (job.ranks(), job.expert_ranks());
+        let (copies, experts, learners) = (job.ranks(), job.expert_ranks(), job.learners.most);
         let tensor = || 0..job.tensor_ranks();
-        let device = |model: u32| (self.first + model * stages + stage).number();
-        let jump = stages * job.ranks_of_stage();
+        let device = |copy: u32, learner: u32| self.device((copy, learner), stage).number();
+        // Distances between the devices of neighbouring model copies, and between their GPUs.
+        let (apart, jump) = (stages * learners, stages * job.ranks_of_stage());
+        // The learners on the GPUs of every `step`-th model copy.
+        let all_learners = |copy: u32, step: u32| {
+            let own = Members::new(device(copy, 0), stages, learners);
+            own.repeated(copies / step, apart * step)
+        };
         let same = tensor().map(|rank| job.data_group(stage, rank)).collect();
-        let mut sets =
-            vec![(Communicator::Data, vec![(Members::new(device(0), stages, copies), same)])];
-        // The first model copies of groups that hold all experts together.
-        let first = || (0..copies).step_by(experts as usize);
-        let together = |model: u32| Members::new(device(model), stages, experts);
+        let all = Set { devices: all_learners(0, 1), copies, groups: same };
+        let mut sets = vec![(Communicator::Data, vec![all])];
+        // The learners of the first model copies of groups that hold all experts together.
+        let first = || {
+            let copies = (0..copies).step_by(experts as usize);
+            copies.flat_map(|copy| (0..learners).map(move |learner| (copy, learner)))
+        };
+        let together = |(copy, learner), groups| {
+            let devices = Members::new(device(copy, learner), apart, experts);
+            Set { devices, copies: experts, groups }
+        };
         if experts > 1 {
             let places = || 0..job.ranks_of_stage();
-            let all =
-                |model| places().map(move |place| job.expert_group(stage, model, place)).collect();
-            sets.push((Communicator::Expert, first().map(|of| (together(of), all(of))).collect()));
-            let alike = (0..experts).map(|model| {
-                let groups = tensor().map(|rank| job.expert_data_group(stage, model, rank));
-                let devices = Members::new(device(model), stages * experts, copies / experts);
-                (devices, groups.collect())
+            let of = |(copy, learner): (u32, u32)| {
+                let groups = places().map(|place| job.expert_group(stage, copy, place));
+                together((copy, learner), groups.collect())
+            };
+            sets.push((Communicator::Expert, first().map(of).collect()));
+            let alike = (0..experts).map(|copy| {
+                let groups = tensor().map(|rank| job.expert_data_group(stage, copy, rank));
+                let devices = all_learners(copy, experts);
+                Set { devices, copies: copies / experts, groups: groups.collect() }
             });
             sets.push((Communicator::ExpertData, alike.collect()));
         }
-        if job.averages_parameters() {
-            let dense = |model: u32| -> Vec<Members> {
-                let own = |rank| job.context_group(model, stage, rank).repeated(experts, jump);
-                tensor().map(own).collect()
+        if job.averages_models() {
+            let dense = |(copy, learner): (u32, u32)| {
+                let own = |rank| job.context_group(copy, stage, rank).repeated(experts, jump);
+                together((copy, learner), tensor().map(own).collect())
             };
-            sets.push((Communicator::Inner, first().map(|of| (together(of), dense(of))).collect()));
-            let of_experts = (0..copies).map(|model| {
-                let groups = tensor().map(|rank| job.context_group(model, stage, rank));
-                (Members::new(device(model), stages, 1), groups.collect())
+            sets.push((Communicator::Inner, first().map(dense).collect()));
+            let all =
+                (0..copies).flat_map(|copy| (0..learners).map(move |learner| (copy, learner)));
+            let of_experts = all.map(|(copy, learner)| {
+                let groups = tensor().map(|rank| job.context_group(copy, stage, rank));
+                let devices = Members::new(device(copy, learner), stages, 1);
+                Set { devices, copies: 1, groups: groups.collect() }
             });
             sets.push((Communicator::ExpertInner, of_experts.collect()));
         }
@@ -93,8 +122,11 @@ impl Laid<'_> {
 
     fn program(&self, stage: usize, expert: u32, kind: StepKind) -> StageProgram {
         let shares = self.job.shares();
-        let shared = self.job.gradient_ranks() > self.job.expert_ranks();
-        let alone = self.job.gradient_ranks() < 2 && self.job.servers().is_none();
+        let (ranks, experts) = (self.job.gradient_ranks(), self.job.expert_ranks());
+        // Learners and parameter servers have all parameters.
+        let learners = self.job.sums_gradients() || self.job.averaging().is_some();
+        let whole = learners || self.job.servers().is_some();
+        let (alone, shared) = (ranks < 2 && !whole, ranks > experts || whole);
         let sync = self.job.sync.as_ref().filter(|_| !alone);
         let buckets = sync.map_or(Vec::new(), |sync| {
             let chunks = self.of.schedule.chunk_shares(shares);
@@ -114,8 +146,16 @@ impl Laid<'_> {
             launches: self.job.launch.is_some(),
             kind,
             servers: self.job.servers().is_some(),
-            averages: self.job.averages_parameters(),
+            averages: self.job.averages_models(),
+            learners: self.job.averaging().is_some(),
+            sums: self.job.sums_gradients(),
         })
+    }
+
+    /// Returns whether collectives of this kind average the models of learners, and begin when all learners have corrected theirs.
+    pub(super) fn is_averaged(&self, kind: Communicator) -> bool {
+        let of_all = matches!(kind, Communicator::Data | Communicator::ExpertData);
+        of_all && self.job.averaging().is_some()
     }
 
     /// Returns the collectives that a stage starts in a communicator.
@@ -131,9 +171,13 @@ impl Laid<'_> {
             let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
             Planned { operation, bytes, late, overhead }
         };
-        Collectives::new(self.cycle, |step| {
+        let of = |step: StepKind| {
             program.all[step][program.stage].collectives[kind].iter().map(planned).collect()
-        })
+        };
+        match self.is_averaged(kind) {
+            true => Collectives::new(Cycle::EACH_STEP, |_| of(self.cycle.last())),
+            false => Collectives::new(self.cycle, of),
+        }
     }
 
     /// Returns the maximum size of a fused collective of a communicator [B]; 0 if collectives are not fused.

@@ -221,33 +221,43 @@ impl Builder<'_> {
         found
     }
 
-    /// Adds a GPU for each model copy of the loader being built, and returns these GPUs; empty if GPUs are not simulated as
-    /// shared.
+    /// Adds a GPU for each stage of each model copy of the loader being built, and returns these GPUs; empty if GPUs are not
+    /// simulated as shared.
     pub(super) fn gpus(&mut self, job: &Job) -> IdVec<Gpu> {
         if job.kernel().is_none() && job.kernels.is_empty() && job.averaging().is_none() {
             return IdVec::default();
         }
-        (0..job.copies_per_loader()).map(|_| self.one_gpu(job)).collect()
+        let (node, stages) = (self.node, job.shares().len() as u32);
+        let places = (0..job.copies_per_loader()).flat_map(|_| 0..stages);
+        let gpus = places.map(|stage| {
+            self.node = node + job.node_of_stage(stage);
+            self.one_gpu(job)
+        });
+        let gpus = gpus.collect();
+        self.node = node;
+        gpus
     }
 
     fn one_gpu(&mut self, job: &Job) -> Gpu {
         let whole = [Kernels { share: 1.0, occupancy: 1.0, sharing: Sharing::UntilFull }];
         let kernels = if job.kernels.is_empty() { &whole[..] } else { &job.kernels[..] };
-        let link = self.env.network.link(Capacity::Fixed(1.0));
-        self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
+        // The GPUs that work on a stage together are one link, and kernels fill the same part of each of them.
+        let gpus = f64::from(job.ranks_of_stage());
+        let link = self.env.network.link(Capacity::Fixed(gpus));
+        self.resource("node.gpu", "GPUs", gpus, Member::Link(link));
         // Learners that slow each other down share a link of their own too, so that kernels of the loader do not count as learners.
-        let mutual = mutual_capacity(kernels, job.learners.most);
+        let mutual = mutual_capacity(kernels, job.learners.most, gpus);
         let own = mutual.map(|capacity| self.env.network.link(capacity));
         let route: Vec<LinkId> = own.into_iter().chain([link]).collect();
         let mut sort = |of: &Kernels| {
-            let group = self.group(&route, of.occupancy);
-            Sort { share: of.share, occupancy: of.occupancy, group }
+            let used = of.occupancy * gpus;
+            Sort { share: of.share, used, group: self.group(&route, used) }
         };
         let steps = kernels.iter().map(&mut sort).collect();
         let of_loader = job.kernel().map_or(1.0, |kernel| kernel.occupancy);
         Gpu {
             steps,
-            loader: self.group(&[link], of_loader),
+            loader: (self.group(&[link], of_loader * gpus), gpus),
             memory: self.gpu_memory(job),
             sums: Sums::default(),
             inputs: Buffers::default(),
@@ -291,10 +301,10 @@ fn first_free(taken: Vec<Taken>, number: u64, all: u64) -> u64 {
     if free + number <= all { free } else { sum % all }
 }
 
-/// Returns the part of a GPU that up to `learners` learners can use together, by their number, if they slow each other down before
-/// the GPU is full; `None` otherwise.
-fn mutual_capacity(kernels: &[Kernels], learners: u32) -> Option<Capacity> {
+/// Returns the part of `gpus` GPUs that up to `learners` learners can use together, by their number, if they slow each other down
+/// before the GPUs are full; `None` otherwise.
+fn mutual_capacity(kernels: &[Kernels], learners: u32, gpus: f64) -> Option<Capacity> {
     let [Kernels { occupancy, sharing: Sharing::Mutual, .. }] = kernels else { return None };
-    let used = |n: u32| occupancy * Sharing::Mutual.gain(f64::from(n), *occupancy);
+    let used = |n: u32| gpus * occupancy * Sharing::Mutual.gain(f64::from(n), *occupancy);
     (learners > 1).then(|| Capacity::ByFlows((1..=learners).map(used).collect()))
 }

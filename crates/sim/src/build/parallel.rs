@@ -1,11 +1,12 @@
 //! Models that are spread over GPUs: their links, communicators and programs.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::iter;
 use std::sync::Arc;
 
 use crate::communication::{CommunicatorRun, RankRoutes, Ranks, Sequence};
 use crate::device::Device;
-use crate::index::{DeviceId, Ids, RangeVec, RankId};
+use crate::index::{DeviceId, IdVec, Ids, RangeVec, RankId};
 use crate::program::{
     ByStepKind, Communicator, Op, ParallelDevice, Programs, Spread, StageProgram,
 };
@@ -67,6 +68,10 @@ impl Builder<'_> {
             bytes: of.activations / micro_batches / f64::from(of.context_ranks()),
             neighbours: neighbours(&programs[cycle.kind(0)][..job.shares().len()]),
             inside: None,
+            offered: match job.sums_gradients() {
+                true => programs[cycle.last()].iter().map(|of| of.offered.clone()).collect(),
+                false => IdVec::default(),
+            },
             books: ParallelOutcome::default(),
             shown: true,
         };
@@ -98,15 +103,15 @@ impl Builder<'_> {
         (kind, sets): (Communicator, &[Set]),
         parts: &mut RangeVec<Device, ParallelDevice>,
     ) {
-        let groups: Vec<Members> = sets.iter().flat_map(|(_, groups)| groups.clone()).collect();
-        let devices = sets.iter().flat_map(|(devices, groups)| vec![*devices; groups.len()]);
-        let devices: Vec<Members> = devices.collect();
-        let all = self.communicators(laid, program, kind, (&groups, &devices));
+        let own =
+            |set: &Set| set.groups.iter().map(|group| (*group, set.devices, set.copies)).collect();
+        let groups: Vec<(Members, Members, u32)> = sets.iter().flat_map::<Vec<_>, _>(own).collect();
+        let all = self.communicators(laid, program, kind, &groups);
         if all.is_empty() {
             return;
         }
         let mut begin = all.start;
-        for (devices, groups) in sets {
+        for Set { devices, groups, .. } in sets {
             let end = begin + groups.len() as u32;
             for device in devices.gpus() {
                 let part = &mut parts[DeviceId::new(device)];
@@ -116,22 +121,27 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds one communicator for each of `groups`, whose ranks are on `devices`; all these communicators do the same collectives
-    /// at the same time. Returns the ids of the communicators.
+    /// Adds one communicator for each of `groups`, each with its devices and the number of participants that start its collectives;
+    /// all these communicators do the same collectives at the same time. Returns the ids of the communicators.
     fn communicators(
         &mut self,
         laid: &Laid<'_>,
         program: OfStageInSteps<'_>,
         kind: Communicator,
-        (groups, devices): (&[Members], &[Members]),
+        groups: &[(Members, Members, u32)],
     ) -> Ids<CommunicatorRun> {
         let begin = self.parts.communicators.all.next_id();
         let collectives = Arc::new(laid.collectives(program, kind));
-        if let Some(plan) = laid.plan(kind, &collectives, groups) {
-            for (members, devices) in groups.iter().zip(devices) {
-                let ranks = Ranks { members: *members, devices: *devices, starters: devices.ranks };
+        // Learners on the same GPUs may do their collectives one after the other.
+        let mut known = BTreeSet::new();
+        let apart = groups.iter().map(|(group, ..)| *group);
+        let apart: Vec<Members> = apart.filter(|group| known.insert(group.first)).collect();
+        if let Some(plan) = laid.plan(kind, &collectives, &apart) {
+            for (members, devices, starters) in groups.iter().copied() {
+                let ranks = Ranks { members, devices, starters };
                 let (collectives, fusion) = (Arc::clone(&collectives), laid.fusion(kind));
-                let sequence = Sequence { collectives, each_step: true, given: 0, fusion };
+                let each_step = !laid.is_averaged(kind);
+                let sequence = Sequence { collectives, each_step, given: 0, fusion };
                 let number = (laid.number, self.parts.communicators.all.next_id());
                 let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
                 self.parts.communicators.all.push(run);
@@ -143,9 +153,10 @@ impl Builder<'_> {
     /// Returns the initial state of all devices (stages of model copies), on nodes from `first` on.
     fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> RangeVec<Device, ParallelDevice> {
         let (job, mut parts) = (laid.job, Vec::new());
-        for model in 0..job.ranks() {
+        let learners = |copy| iter::repeat_n(copy, job.learners.most as usize);
+        for copy in (0..job.ranks()).flat_map(learners) {
             for stage in 0..job.shares().len() as u32 {
-                let gpus = job.stage_group(model, stage);
+                let gpus = job.stage_group(copy, stage);
                 let slowness = self.slowest(laid, gpus, first);
                 let pcie = self.swap_ways(laid, gpus, first);
                 let received = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
@@ -215,18 +226,18 @@ impl Builder<'_> {
         let (job, tensor) = (laid.job, laid.job.tensor_ranks());
         let stages = job.shares().len() as u32;
         for (part, place) in parts.iter_mut().zip(0..) {
-            let (model, stage) = (place / stages, place % stages);
+            let (copy, stage) = (place / stages / job.learners.most, place % stages);
             let program = OfStageInSteps { all, stage: stage as usize };
             let device = Members::new((laid.first + place).number(), 1, 1);
             let layers = 0..job.ranks_of_stage() / tensor;
-            let layers = layers.map(|part| job.tensor_group(model, stage, part)).collect();
-            let sequences = (0..tensor).map(|rank| job.context_group(model, stage, rank)).collect();
+            let layers = layers.map(|part| job.tensor_group(copy, stage, part)).collect();
+            let sequences = (0..tensor).map(|rank| job.context_group(copy, stage, rank)).collect();
             let kinds: [(Communicator, Vec<Members>); 2] =
                 [(Communicator::Tensor, layers), (Communicator::Context, sequences)];
             for (kind, groups) in kinds {
-                let devices = vec![device; groups.len()];
-                part.communicators[kind] =
-                    self.communicators(laid, program, kind, (&groups, &devices));
+                let groups: Vec<(Members, Members, u32)> =
+                    groups.into_iter().map(|group| (group, device, 1)).collect();
+                part.communicators[kind] = self.communicators(laid, program, kind, &groups);
             }
         }
     }

@@ -23,7 +23,7 @@ impl Builder<'_> {
         };
         let (ranks, learners) = (of.job.ranks(), of.job.learners.most);
         let of_worker =
-            |worker: u32| Ids::new(first + worker * learners, first + (worker + 1) * learners);
+            |worker: u32| Members::new((first + worker * learners).number(), 1, learners);
         let buckets = sync.buckets.iter().zip(&servers.parts);
         let held = buckets.map(|(bucket, parts)| (bucket.tensors, parts.clone())).collect();
         let ports = (Members::new(0, 1, ranks), 1);
@@ -35,7 +35,7 @@ impl Builder<'_> {
         for worker in 0..ranks {
             let next = self.parts.communicators.workers.next_id();
             self.parts.communicators.workers.push(ServerWorker { servers, worker, experts: false });
-            for _ in of_worker(worker) {
+            for _ in 0..learners {
                 self.parts.communicators.workers_of.push(Ids::new(next, next + 1));
             }
         }
@@ -52,7 +52,7 @@ impl Builder<'_> {
     ) {
         let Some((_, servers)) = servers_of(of) else { return };
         let stages = of.job.shares().len();
-        let none = (0..of.job.ranks() * stages as u32).map(|_| Vec::new());
+        let none = (0..of.job.models() * stages as u32).map(|_| Vec::new());
         let mut workers = RangeVec::new(laid.first, none);
         let (mut bytes, mut counted) = (Vec::new(), false);
         for (stage, program) in programs.iter().enumerate().take(stages) {
@@ -89,20 +89,24 @@ impl Builder<'_> {
     fn servers_of_set(
         &mut self,
         of: &JobCopy,
-        (devices, groups): &Set,
+        Set { devices, copies, groups }: &Set,
         (name, held, experts): (&str, &Held, bool),
         counts: bool,
         workers: &mut RangeVec<Device, Vec<ServerWorker>>,
     ) {
         for (group, place) in groups.iter().zip(0..) {
-            let per_copy = group.ranks / devices.ranks;
-            let device = |worker: u32| DeviceId::new(devices.gpu(worker / per_copy));
-            let all = (0..group.ranks).map(|worker| Ids::new(device(worker), device(worker) + 1));
-            let servers =
-                self.server_run(of, (*group, per_copy), all.collect(), (name, held.clone()));
+            let (per_copy, learners) = (group.ranks / copies, of.job.learners.most);
+            let stages = of.job.shares().len() as u32;
+            let first = |worker: u32| devices.gpu(worker / per_copy * learners);
+            let of_worker = |worker| Members::new(first(worker), stages, learners);
+            let all = (0..group.ranks).map(of_worker).collect();
+            let servers = self.server_run(of, (*group, per_copy), all, (name, held.clone()));
             self.parts.communicators.servers[servers].counts = counts && place == 0;
             for worker in 0..group.ranks {
-                workers[device(worker)].push(ServerWorker { servers, worker, experts });
+                for device in of_worker(worker).gpus() {
+                    let worker = ServerWorker { servers, worker, experts };
+                    workers[DeviceId::new(device)].push(worker);
+                }
             }
         }
     }
@@ -113,7 +117,7 @@ impl Builder<'_> {
         &mut self,
         of: &JobCopy,
         (workers, per_copy): (Members, u32),
-        devices: Vec<Ids<Device>>,
+        devices: Vec<Members>,
         (name, held): (&str, Held),
     ) -> ServersId {
         let id = self.parts.communicators.servers.next_id();

@@ -115,11 +115,11 @@ impl Builder<'_> {
     /// models.
     pub(super) fn averages(&self, job: &Job, node: u32) -> Option<Averages> {
         let averaging = job.averaging()?;
-        let bytes: f64 =
-            job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
+        let all: f64 = job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
+        let bytes = job.model_on_each_gpu(all);
         let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
         let bandwidth = weakest.node.gpu_memory_bandwidth;
-        Some(Averages::new(averaging, bytes, bandwidth))
+        Some(Averages::new(averaging, &bytes, bandwidth))
     }
 
     /// Returns the timeline's tracks for gradient collectives and for gradients that wait for their collective; `None` if no

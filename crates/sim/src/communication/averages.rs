@@ -17,7 +17,7 @@ use forebay_scenario::Averaging;
 use crate::device::State;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{DeviceId, JobId};
+use crate::index::{CommunicatorId, DeviceId, JobId};
 use crate::jobs::Jobs;
 use crate::notice::Notice;
 
@@ -35,8 +35,8 @@ pub(crate) struct Averages {
     period: u64,
     /// Time that an averaging takes on a GPU besides moving bytes.
     latency: Delay,
-    /// Bytes that a learner's correction moves in its GPU's memory [B].
-    own: f64,
+    /// Bytes that a learner's correction moves in the memory of each GPU of a stage, by stage [B].
+    own: Vec<f64>,
     /// Time of one update of a GPU's reference model.
     shared: Delay,
     /// Number of times that the reference models have been averaged among GPUs.
@@ -50,13 +50,14 @@ pub(crate) struct Averages {
 }
 
 impl Averages {
-    /// Returns the averaging of models of `bytes` bytes in memory of `bandwidth` [B/s].
-    pub(crate) fn new(averaging: Averaging, bytes: f64, bandwidth: f64) -> Averages {
+    /// Returns the averaging of models of which each GPU of a stage has `bytes` bytes, in memory of `bandwidth` [B/s].
+    pub(crate) fn new(averaging: Averaging, bytes: &[f64], bandwidth: f64) -> Averages {
+        let most = bytes.iter().copied().fold(0.0, f64::max);
         Averages {
             period: averaging.period,
             latency: Delay::once(averaging.latency),
-            own: OWN_PASSES * bytes,
-            shared: Delay::once(SHARED_PASSES * bytes / bandwidth),
+            own: bytes.iter().map(|bytes| OWN_PASSES * bytes).collect(),
+            shared: Delay::once(SHARED_PASSES * most / bandwidth),
             over: 0,
             drawn: 0,
             all_drawn: Time::ZERO,
@@ -130,7 +131,7 @@ impl Jobs {
         if device.state != State::Averaging {
             return;
         }
-        let bytes = run.own;
+        let bytes = run.own[device.stage as usize];
         match self.gpu_of(d).and_then(|gpu| gpu.memory) {
             Some(group) => {
                 env.network.start(env.now, group, bytes, ActivityId::Average(d));
@@ -151,7 +152,7 @@ impl Jobs {
         let cause = StallCause::own(Cause::Communication);
         self.jobs[j].steps.add_stall(Segment { start, end: env.now, cause });
         self.trace_device(env, d, "waiting");
-        let parties = self.jobs[j].models();
+        let parties = self.jobs[j].models() * self.jobs[j].stages();
         let Some(run) = self.averages_mut(j) else { return };
         run.drawn += 1;
         if run.drawn == parties {
@@ -166,11 +167,15 @@ impl Jobs {
     /// their models; with a single GPU there is nothing to reduce.
     fn average_among_gpus(&mut self, env: &mut Env, j: JobId) {
         let all = self.jobs[j].parts.communicators;
+        let averages = |c: &CommunicatorId| self.communicators.all[*c].averages_models();
+        let all: Vec<CommunicatorId> = all.iter().filter(averages).collect();
         if all.is_empty() {
             return self.exchanged(env, j);
         }
+        for c in &all {
+            self.communicators.all[*c].start_all(env.now);
+        }
         for c in all {
-            self.communicators.all[c].start_all(env.now);
             self.communicators.begin_next(env, c);
         }
     }

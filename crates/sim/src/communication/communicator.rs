@@ -106,6 +106,11 @@ impl CommunicatorRun {
         self.ranks.members
     }
 
+    /// Returns whether the communicator's collectives average models, if its job averages the models of learners.
+    pub(super) fn averages_models(&self) -> bool {
+        matches!(self.kind, Communicator::Data | Communicator::ExpertData)
+    }
+
     /// Records that nothing but the communicator's collectives uses the links of its ranks.
     pub(crate) fn has_own_links(&mut self) {
         self.own = Some(OwnLinks::new(self.ranks.members));

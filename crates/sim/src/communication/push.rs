@@ -67,8 +67,7 @@ impl Jobs {
     /// Notes that device `d` has computed a piece of a step, whose gradients its GPU pushes as soon as it has those of all its
     /// learners.
     pub(super) fn note_offer(&mut self, env: &Env, d: DeviceId, piece: u32) {
-        let plan = &self.jobs[self.devices[d].job].plan;
-        if piece as usize + 1 == plan.pieces.number() {
+        if piece as usize + 1 == self.pieces_of(d) {
             self.note_computed(env.now, d);
         }
     }
@@ -254,7 +253,7 @@ impl Jobs {
         let waits = |d: &DeviceId| {
             self.devices[*d].state == State::AwaitingParameters && self.has_parameters(*d)
         };
-        let waiting: Vec<DeviceId> = devices.iter().filter(waits).collect();
+        let waiting: Vec<DeviceId> = devices.filter(waits).collect();
         // All waits end before a device begins the next exchange.
         for d in &waiting {
             self.end_parameter_wait(env, env.now, *d);

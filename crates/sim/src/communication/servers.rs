@@ -11,8 +11,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::device::Device;
-use crate::index::{DeviceId, Id, IdVec, Ids, JobId, MessageId, ServersId};
+use crate::index::{DeviceId, Id, IdVec, JobId, MessageId, ServersId};
 use forebay_collective::{Hop, Kind};
 use forebay_engine::{Span, Time};
 use forebay_report::SyncOutcome;
@@ -107,7 +106,7 @@ impl ServerRun {
         (job, id): (JobId, ServersId),
         (period, slack): (u64, u64),
         ports: Ports,
-        devices: impl IntoIterator<Item = Ids<Device>>,
+        devices: impl IntoIterator<Item = Members>,
         buckets: Vec<(Span, Vec<Shard>)>,
     ) -> ServerRun {
         let (mut first, mut overhead) = (IdVec::filled(0, 1), IdVec::default());
@@ -153,8 +152,8 @@ impl ServerRun {
     }
 
     /// Returns the devices for which `worker` exchanges.
-    pub(super) fn devices(&self, worker: u32) -> Ids<Device> {
-        self.workers[Id::new(worker)].devices
+    pub(super) fn devices(&self, worker: u32) -> impl Iterator<Item = DeviceId> + use<> {
+        self.workers[Id::new(worker)].devices.gpus().map(DeviceId::new)
     }
 
     fn worker(&mut self, worker: u32) -> &mut WorkerRun {
@@ -171,7 +170,8 @@ impl ServerRun {
     /// Returns how many exchanges are complete, given the number of complete steps of each device. Where a model copy has several
     /// workers, some may have done one more exchange, which does not count.
     pub(super) fn clock(&self, steps: &dyn Fn(DeviceId) -> u64) -> ServerClock {
-        let exchanges = |worker: &WorkerRun| steps(worker.devices.start) / self.period;
+        let exchanges =
+            |worker: &WorkerRun| steps(DeviceId::new(worker.devices.first)) / self.period;
         ServerClock {
             exchanges: self.workers.iter().map(exchanges).collect(),
             staleness: self.books.staleness.clone(),

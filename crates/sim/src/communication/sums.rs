@@ -3,10 +3,13 @@
 
 use std::collections::VecDeque;
 
+use crate::device::Device;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
 use crate::index::{DeviceId, Id, IdVec};
+use crate::job_run::JobRun;
 use crate::jobs::Jobs;
+use crate::program::Offered;
 
 use super::pieces::Piece;
 
@@ -81,7 +84,7 @@ impl Jobs {
         let Some(gpu) = self.gpu_of(d) else { return };
         let Some(piece) = gpu.sums.next(learners) else { return };
         let memory = gpu.memory;
-        let bytes = self.jobs[j].plan.pieces.of_exchange(piece).bytes * f64::from(learners + 1);
+        let bytes = self.bytes_of(d, piece) * f64::from(learners + 1);
         match memory.filter(|_| bytes > 0.0) {
             Some(group) => {
                 env.network.start(env.now, group, bytes, ActivityId::Sum(d));
@@ -92,8 +95,7 @@ impl Jobs {
 
     /// Ends a sum on the GPU of device `d`.
     pub(crate) fn summed(&mut self, env: &mut Env, d: DeviceId) {
-        let j = self.devices[d].job;
-        let pieces = self.jobs[j].plan.pieces.number();
+        let pieces = self.pieces_of(d);
         let Some(gpu) = self.gpu_of(d) else { return };
         let piece = gpu.sums.end(pieces);
         self.compress_sum(env, d, piece);
@@ -121,10 +123,34 @@ impl Jobs {
         }
     }
 
+    /// Returns bucket number `piece` of those that device `d`, a stage of a learner, offers to the sums of its GPU; `None` if the
+    /// device computes on whole batches.
+    pub(super) fn offered(&self, d: DeviceId, piece: u32) -> Option<Offered> {
+        let Device { job, program, .. } = self.devices[d];
+        self.jobs[job].spread.offered.get(Id::new(program)).map(|all| all[piece as usize])
+    }
+
+    /// Returns the number of pieces of a step after which device `d` offers gradients.
+    pub(super) fn pieces_of(&self, d: DeviceId) -> usize {
+        let Device { job, program, .. } = self.devices[d];
+        let JobRun { spread, plan, .. } = &self.jobs[job];
+        spread.offered.get(Id::new(program)).map_or(plan.pieces.number(), Vec::len)
+    }
+
+    /// Returns the size of the gradients of a piece of device `d` before compression [B].
+    fn bytes_of(&self, d: DeviceId, piece: u32) -> f64 {
+        let pieces = &self.jobs[self.devices[d].job].plan.pieces;
+        self.offered(d, piece).map_or_else(|| pieces.of_exchange(piece).bytes, |of| of.bytes)
+    }
+
     /// Returns the time to compress the sum of a piece on the GPU of device `d` [s].
     fn compress_seconds(&self, d: DeviceId, piece: u32) -> f64 {
         let plan = &self.jobs[self.devices[d].job].plan;
-        if plan.sums { plan.pieces.of_exchange(piece).compress } else { 0.0 }
+        if !plan.sums {
+            return 0.0;
+        }
+        let compress = || plan.pieces.of_exchange(piece).compress;
+        self.offered(d, piece).map_or_else(compress, |of| of.compress)
     }
 
     /// Ends a compression on the GPU of device `d`, which then exchanges the piece.

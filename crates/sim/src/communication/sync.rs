@@ -56,8 +56,11 @@ impl Jobs {
     /// Lets the GPU of device `d` exchange the gradients of a piece: pushes them to its servers, if it has any, and starts the
     /// collectives of the piece's buckets in its communicators, if it has any.
     pub(super) fn exchange_piece(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
-        self.push_gradients(env, d, piece);
         let Device { job, next: step, .. } = self.devices[d];
+        if let Some(offered) = self.offered(d, piece) {
+            return self.begin_exchange_of(env, d, offered.exchange);
+        }
+        self.push_gradients(env, d, piece);
         let made = self.jobs[job].plan.pieces.buckets_of(piece);
         for c in self.communicators_of(d, Communicator::Data) {
             self.communicators.start(env, c, (step, made.clone()), d);
@@ -75,8 +78,11 @@ impl Jobs {
     /// on, or ends the reductions of the step.
     pub(crate) fn collective_over(&mut self, env: &mut Env, c: CommunicatorId, last: bool) {
         let j = self.communicators.job(c);
-        if last && self.averages(j).is_some() {
-            return self.exchanged(env, j);
+        if self.averages(j).is_some() && self.communicators.all[c].averages_models() {
+            if last && self.are_averaged(j) {
+                self.exchanged(env, j);
+            }
+            return;
         }
         if self.jobs[j].update.is_due() {
             return self.begin_update(env, j);
@@ -84,6 +90,12 @@ impl Jobs {
         for d in self.communicators.all[c].devices() {
             self.wake_program(env, d);
         }
+    }
+
+    /// Returns whether all collectives that average the models of the learners of job copy `j` are over.
+    fn are_averaged(&self, j: JobId) -> bool {
+        let all = self.communicators.all[self.jobs[j].parts.communicators].iter();
+        all.filter(|of| of.averages_models()).all(|of| of.is_over())
     }
 
     /// Returns whether all collectives that ranks of job copy `j` have started are over.

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::device::Device;
-use crate::index::{DeviceId, Ids};
+use crate::index::DeviceId;
 use forebay_engine::Time;
+use forebay_scenario::Members;
 
 /// A model copy that exchanges gradients and parameters with servers. Each exchange has the same number of bucket parts.
 #[derive(Debug, Clone)]
 pub(super) struct WorkerRun {
     /// Devices for which the worker exchanges.
-    pub(super) devices: Ids<Device>,
+    pub(super) devices: Members,
     /// Number of times that the model copy has pulled all parameters.
     informed: u64,
     /// Number of completed exchanges. An exchange is complete when the servers have added all parts that this model copy pushed.
@@ -65,7 +65,7 @@ impl Countdown {
 
 impl WorkerRun {
     /// Returns a worker for `devices` before its first exchange; each exchange has `parts` parts.
-    pub(super) fn new(devices: Ids<Device>, parts: u32) -> WorkerRun {
+    pub(super) fn new(devices: Members, parts: u32) -> WorkerRun {
         let all = Countdown { left: parts, all: parts };
         WorkerRun {
             devices,

@@ -84,12 +84,13 @@ impl Jobs {
             }
             Op::Compute { share, compress } => {
                 let delay = self.time_of_batch(d, share, compress);
-                self.compute_for(env, d, delay, "compute");
+                // What only compresses runs no kernels of the model.
+                self.compute_for(env, d, (delay, share > 0.0), "compute");
                 return Begun::Busy;
             }
             Op::ComputePass { pass, share } => {
                 let delay = self.time_of_micro_batch(d, share);
-                self.compute_for(env, d, delay, pass.name());
+                self.compute_for(env, d, (delay, true), pass.name());
                 return Begun::Busy;
             }
             Op::GoOn => {
@@ -122,20 +123,14 @@ impl Jobs {
                     return Begun::Busy;
                 }
             }
-            Op::Push { experts } => {
-                self.push_bucket(env, d, experts);
+            Op::Push { .. } | Op::Start(..) => {
+                self.begin_exchange_of(env, d, op);
                 if self.devices[d].state == State::Off {
                     // A push to servers ended at once, and with it the device's job.
                     return Begun::Busy;
                 }
             }
             Op::Send(input) => self.send_part(env, d, input),
-            Op::Start(communicator, number) => {
-                let step = self.devices[d].next;
-                for c in self.communicators_of(d, communicator) {
-                    self.communicators.start(env, c, (step, number..number + 1), d);
-                }
-            }
             Op::Swap { out, into } => self.begin_swap(env, d, [into, out]),
             Op::Launch
             | Op::AwaitPull
@@ -146,6 +141,20 @@ impl Jobs {
             | Op::AwaitSwap => {}
         }
         Begun::Asked
+    }
+
+    /// Begins the exchange that `op` stands for: a collective, or a push to parameter servers.
+    pub(crate) fn begin_exchange_of(&mut self, env: &mut Env, d: DeviceId, op: Op) {
+        match op {
+            Op::Push { experts } => self.push_bucket(env, d, experts),
+            Op::Start(communicator, number) => {
+                let step = self.devices[d].next;
+                for c in self.communicators_of(d, communicator) {
+                    self.communicators.start(env, c, (step, number..number + 1), d);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Begins the wait of device `d` for the input of `op`, unless the device waits already.

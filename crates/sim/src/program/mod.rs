@@ -33,4 +33,4 @@ pub(super) use op::{Communicator, Op};
 pub(super) use pass::OfStage;
 pub(super) use replica::{Exchange, Replica, replica};
 pub(super) use spread::{ParallelDevice, Spread};
-pub(super) use stage::{StageProgram, Started, stage_program};
+pub(super) use stage::{Offered, StageProgram, Started, stage_program};

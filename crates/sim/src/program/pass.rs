@@ -23,6 +23,10 @@ pub(crate) struct OfStage<'a> {
     pub(crate) decompress: f64,
     /// What the step does besides computing gradients.
     pub(crate) kind: StepKind,
+    /// Whether the average is one of learners, which correct their models after their step has been counted.
+    pub(crate) learners: bool,
+    /// Whether learners of a GPU sum their gradients, so that the GPU compresses and exchanges the sum.
+    pub(crate) sums: bool,
     /// Whether buckets are exchanged with parameter servers.
     pub(crate) servers: bool,
     /// Whether an exchange averages parameters after the update, instead of summing gradients before it. Each update then sums

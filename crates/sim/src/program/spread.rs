@@ -3,7 +3,7 @@
 use crate::communication::CommunicatorRun;
 use crate::device::Device;
 use crate::event::Delay;
-use crate::index::{DeviceId, Ids, RangeVec};
+use crate::index::{DeviceId, IdVec, Ids, RangeVec};
 use std::collections::VecDeque;
 
 use forebay_engine::Time;
@@ -13,6 +13,7 @@ use forebay_scenario::StepOf;
 
 use super::by_communicator::ByCommunicator;
 use super::op::{Communicator, Input};
+use super::stage::Offered;
 
 /// What the devices of a job copy need to send each other activations, and to work through micro-batches.
 #[derive(Debug, Default)]
@@ -34,6 +35,9 @@ pub(crate) struct Spread {
     pub(crate) inside: Option<Delay>,
     /// Pairs (sending stage, receiving stage) of the stages of a model copy.
     pub(crate) neighbours: Vec<(usize, usize)>,
+    /// For each program, the buckets whose gradients learners offer in a step that ends with an exchange. Empty if there are no
+    /// learners.
+    pub(crate) offered: IdVec<Vec<Offered>>,
     pub(crate) books: ParallelOutcome,
     /// Whether reports show `books`.
     pub(crate) shown: bool,

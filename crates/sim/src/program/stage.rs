@@ -19,6 +19,19 @@ pub(crate) struct StageProgram {
     pub(crate) collectives: ByCommunicator<Vec<Started>>,
     /// The buckets that are pushed to parameter servers, in order.
     pub(crate) pushed: Vec<StageBucket>,
+    /// The buckets whose gradients the learners of a GPU sum first, in order.
+    pub(crate) offered: Vec<Offered>,
+}
+
+/// A bucket whose gradients the learners of a GPU sum, before the GPU exchanges the sum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Offered {
+    /// Size of the gradients before compression [B].
+    pub(crate) bytes: f64,
+    /// Time to compress the sum [s].
+    pub(crate) compress: f64,
+    /// The op that begins the exchange of the sum.
+    pub(crate) exchange: Op,
 }
 
 /// A collective of a step.
@@ -65,8 +78,13 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     if of.launches {
         program.ops.push(Op::AwaitLaunch);
     }
-    // A step that ends with an exchange counts when the servers have added its gradients.
-    program.ops.push(if program.pushed.is_empty() { Op::EndStep } else { Op::GoOn });
+    let averages = of.learners && of.kind.exchanges;
+    program.ops.extend(match program.pushed.is_empty() {
+        true if averages => &[Op::CountStep, Op::AwaitAverage, Op::Correct, Op::GoOn][..],
+        true => &[Op::EndStep],
+        // The step counts when the servers have added its gradients.
+        false => &[Op::GoOn],
+    });
     program
 }
 
@@ -155,15 +173,24 @@ impl StageProgram {
     /// Adds the compression of a bucket and its push to parameter servers, or the collective that reduces it among all model
     /// copies.
     fn exchange(&mut self, of: &OfStage<'_>, bucket: &StageBucket, operation: Operation) {
-        let StageBucket { bytes, tensors, compress, late, .. } = *bucket;
+        let StageBucket { bytes, raw, tensors, compress, late, .. } = *bucket;
+        let among = alike(bucket);
+        let exchange = if of.servers {
+            self.pushed.push(*bucket);
+            Op::Push { experts: bucket.experts }
+        } else {
+            let number = self.started(among) as u32;
+            self.collectives[among].push(Started { operation, bytes, tensors, late });
+            Op::Start(among, number)
+        };
+        if of.sums {
+            self.ops.push(Op::Offer { piece: self.offered.len() as u32 });
+            return self.offered.push(Offered { bytes: raw as f64, compress, exchange });
+        }
         if compress > 0.0 {
             self.ops.push(Op::Compute { share: 0.0, compress });
         }
-        if of.servers {
-            self.ops.push(Op::Push { experts: bucket.experts });
-            return self.pushed.push(*bucket);
-        }
-        self.start(alike(bucket), Started { operation, bytes, tensors, late });
+        self.ops.push(exchange);
     }
 
     fn start(&mut self, communicator: Communicator, started: Started) {
@@ -231,9 +258,16 @@ impl StageProgram {
     /// Adds the average of parameters over all model copies, if the step ends with one.
     fn average(&mut self, of: &OfStage<'_>) {
         if of.kind.exchanges {
-            for bucket in of.buckets.iter().rev().flatten() {
-                self.exchange(of, bucket, of.reduction);
+            let buckets = of.buckets.iter().rev().flatten();
+            if of.learners {
+                // The average begins when all learners have corrected their models.
+                return buckets.for_each(|bucket| {
+                    let StageBucket { bytes, tensors, .. } = *bucket;
+                    let started = Started { tensors, ..Started::at_once(of.reduction, bytes) };
+                    self.collectives[alike(bucket)].push(started);
+                });
             }
+            buckets.for_each(|bucket| self.exchange(of, bucket, of.reduction));
             self.await_reduced(of);
         }
     }

@@ -114,6 +114,13 @@ impl Parallelism {
         }
     }
 
+    /// Returns the share of the model's parameters that each GPU of stage number `stage` holds.
+    fn share_of_gpu(&self, stage: usize) -> f64 {
+        let experts = self.experts_of(stage);
+        let held = 1.0 - experts + experts / f64::from(self.expert_ranks());
+        self.weight(stage) * held / f64::from(self.tensor_ranks())
+    }
+
     /// Returns the share of the parameters of stage number `stage` that belongs to experts.
     #[must_use]
     pub fn experts_of(&self, stage: usize) -> f64 {
@@ -269,4 +276,15 @@ fn weights(model: Option<&ModelSettings>, shares: &[f64]) -> Vec<f64> {
     let Some(model) = model.and_then(ModelSettings::known) else { return shares.to_vec() };
     let all = (model.parameters() as f64).max(1.0);
     portions(&model, shares).iter().map(|part| part.parameters / all).collect()
+}
+
+impl Job {
+    /// Returns the bytes that each GPU of a stage holds of a model of `bytes` bytes, by stage [B].
+    #[must_use]
+    pub fn model_on_each_gpu(&self, bytes: f64) -> Vec<f64> {
+        match &self.parallelism {
+            Some(of) => (0..of.stages()).map(|stage| bytes * of.share_of_gpu(stage)).collect(),
+            None => vec![bytes],
+        }
+    }
 }

@@ -49,14 +49,12 @@ impl Rules<'_> {
             let remedy = "leave out `copies_per_node`, or `stages_per_node` and `ranks_per_node`";
             self.check.wrong(at, what, remedy);
         }
-        self.check_kernels(job);
         self.check_zero(job);
         let pieces = self.check_chunks(of, job.shares().len()) && self.check_pieces(job);
         if !pieces || !self.check_groups(job, cluster) {
             return;
         }
-        // Averages of models are reported by `check_learners`.
-        if let Some(sync) = job.sync.as_ref().filter(|sync| sync.averaging.is_none())
+        if let Some(sync) = &job.sync
             && (job.gradient_ranks() > 1 || sync.servers.is_some())
         {
             self.check_stage_sync(job, cluster, sync);
@@ -109,19 +107,6 @@ impl Rules<'_> {
         self.check.blame(&[at, model], self.at)
     }
 
-    /// Checks that `model.occupancy` is not set and the loader does not decode on GPUs: GPUs that several kernels share
-    /// are not simulated for a model that is spread over GPUs.
-    fn check_kernels(&self, job: &Job) {
-        let unlike = [
-            (!job.kernels.is_empty(), "`model.occupancy`", "leave out `model.occupancy`"),
-            (job.kernel().is_some(), "decoding on GPUs", "leave out `loader.dali.gpu`"),
-        ];
-        for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
-            let what = format!("{what} is not simulated where a model is spread over GPUs");
-            self.wrong_at("pipeline", what, remedy);
-        }
-    }
-
     fn check_zero(&self, job: &Job) {
         if job.parallelism.as_ref().is_none_or(|of| of.zero == 0) {
             return;
@@ -148,7 +133,7 @@ impl Rules<'_> {
         if sharded && sync.servers.is_some() {
             let what = "parameter servers hold what `parallel.zero` shards over model copies";
             self.check.wrong(at, what, "remove `parallel.zero`, or write `sync.allreduce`");
-        } else if sharded && job.averages_parameters() {
+        } else if sharded && job.averages_models() {
             let what = "`parallel.zero` shards one model over all model copies, but with `period` each model copy has a model of its own";
             self.check.wrong(at, what, "leave out `period`, or `parallel.zero`");
         }

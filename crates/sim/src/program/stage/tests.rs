@@ -61,6 +61,8 @@ fn in_step(zero: u32, micro: u32, (cycle, averages): (Cycle, bool), step: u64) -
         launches: false,
         kind: cycle.kind(step),
         servers: false,
+        learners: false,
+        sums: false,
         averages,
     })
 }
@@ -175,6 +177,8 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
         servers: false,
+        learners: false,
+        sums: false,
         averages: false,
     })
 }
@@ -280,6 +284,8 @@ fn data_beyond_gpu_memory_are_swapped_around_each_use() {
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
         servers: false,
+        learners: false,
+        sums: false,
         averages: false,
     };
     let moves: Vec<(f64, f64)> = stage_program(&of)
@@ -321,6 +327,8 @@ fn swapped_bytes_are_proportional_to_the_number_of_passes_using_the_data() {
             launches,
             kind: Cycle::EACH_STEP.kind(0),
             servers: false,
+            learners: false,
+            sums: false,
             averages: false,
         };
         stage_program(&of).ops.iter().fold((0.0, 0.0), |(all, back), op| match op {

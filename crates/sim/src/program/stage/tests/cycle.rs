@@ -56,6 +56,8 @@ fn ranks_that_train_one_model_together_sum_gradients_at_each_update() {
             launches: false,
             kind: cycle.kind(step),
             servers: false,
+            learners: false,
+            sums: false,
             averages: true,
         });
         [Inner, Data].map(|kind| program.collectives[kind].len())

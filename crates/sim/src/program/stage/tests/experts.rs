@@ -38,6 +38,8 @@ fn all_to_alls_surround_the_computation_of_experts() {
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
         servers: false,
+        learners: false,
+        sums: false,
         averages: false,
     });
     let dispatched = |number| [Op::Start(Expert, number), Op::Await(Expert, number + 1)];
@@ -95,6 +97,8 @@ fn expert_and_dense_parameters_of_a_layer_are_gathered_together() {
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
         servers: false,
+        learners: false,
+        sums: false,
         averages: false,
     });
     let awaits = |ops: &[Op]| ops.iter().filter(|op| matches!(op, Op::Await(..))).count();
