@@ -82,6 +82,24 @@ fn correcting_learners_towards_the_reference_takes_gpu_memory_bandwidth() {
 }
 
 #[test]
+fn averages_follow_updates_where_learners_accumulate_gradients() {
+    // System: two learners whose corrections take 0.5 ms each, gradients of a steps added up for an update, and averaging every p
+    // updates. Expectation: an averaging every a · p steps.
+    let total = |accumulation: &str, period: &str| {
+        let changes = [
+            (NUMBER, "2"),
+            (MEMORY, "\"100 GB/s\""),
+            (PERIOD, period),
+            ("job.accumulation", accumulation),
+        ];
+        run(&changes).jobs[0].steps.last().expect("a step").end
+    };
+    near(total("2", "5"), total("1", "10"), "ten steps");
+    near(total("10", "1"), total("1", "10"), "ten steps");
+    assert!(total("2", "1") < total("1", "1") - 0.02);
+}
+
+#[test]
 fn the_latency_of_averaging_delays_each_learner_once_per_averaging() {
     // System: k learners, steps of 1 ms, a latency of 2 ms, averaging every p steps. Expectation: a mean step time of
     // 1 ms + 2 ms ÷ p whatever k, also if models then move in GPU memory; the stall is communication.
@@ -298,8 +316,6 @@ fn unsupported_model_averaging_is_refused_with_a_remedy() {
     };
     let whole = refusal(&[("job.parallel", "{ pipeline = { stages = 2 } }")]);
     assert!(whole.contains("write `schedule = \"1f1b\"`"), "{whole}");
-    let summed = refusal(&[("job.accumulation", "2")]);
-    assert!(summed.contains("the learners that average exchange none"), "{summed}");
     let large = refusal(&[("job.sync.model-averaging.parameters", "\"1e18 B\"")]);
     assert!(large.contains("is too large") && large.contains("write fewer bytes"), "{large}");
     assert!(!large.contains("algorithm = \"ring\""), "{large}");

@@ -169,6 +169,11 @@ fn check_learners(job: &Job) -> Result<(), Failure> {
             "a live run of `{name}` does not tune the number of learners: write a number for `parallel.data.learners`"
         ));
     }
+    if job.averaging().is_some() && job.accumulation > 1 {
+        return refuse(format!(
+            "learners of a live run update their models after each step, but `{name}` adds up the gradients of several steps: leave out `accumulation`"
+        ));
+    }
     if job.averaging().is_some() && job.copies_per_node > 1 {
         return refuse(format!(
             "a live run averages models only within one GPU, but `{name}` has models on several GPUs: write `parallel.data.copies_per_node = 1`"

@@ -60,7 +60,8 @@ impl Accuracy {
     #[expect(clippy::cast_precision_loss, reason = "periods are at most 1e6")]
     pub fn averaging_factor(&self, job: &Job) -> f64 {
         let Some(averaging) = job.averaging() else { return 1.0 };
-        let (others, steps) = (f64::from(job.models() - 1), (averaging.period - 1) as f64);
+        let updates = averaging.period / job.accumulation;
+        let (others, steps) = (f64::from(job.models() - 1), (updates - 1) as f64);
         (1.0 + self.per_learner * others) * (1.0 + self.per_step * steps)
     }
 
@@ -74,12 +75,10 @@ impl Accuracy {
     /// Returns the batch of `job` that decides the number of epochs [samples].
     #[must_use]
     pub fn batch_of(&self, job: &Job) -> u64 {
+        let batch = job.batch.saturating_mul(job.accumulation);
         match self.batch {
-            CountedBatch::Global => {
-                let batch = job.batch.saturating_mul(job.accumulation);
-                batch.saturating_mul(u64::from(job.models()))
-            }
-            CountedBatch::ModelCopy => job.batch,
+            CountedBatch::Global => batch.saturating_mul(u64::from(job.models())),
+            CountedBatch::ModelCopy => batch,
         }
     }
 }

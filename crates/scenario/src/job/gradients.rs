@@ -213,8 +213,7 @@ impl Rules<'_> {
         let Some(sync) = &job.sync else { return };
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         if job.pipeline.is_some() && job.parallelism.is_none() {
-            let what =
-                "`sync` of a model that is split over stages needs a `schedule` of micro-batches";
+            let what = "without a `schedule` of micro-batches, stages have no backward passes after which `sync` could exchange gradients";
             let remedy = "write `schedule = \"1f1b\"` and `micro_batches = 8` in `parallel.pipeline`, or \
                           leave out `sync`, or `parallel.pipeline`";
             self.check.wrong(at, what, remedy);

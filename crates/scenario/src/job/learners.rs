@@ -71,13 +71,7 @@ impl Job {
 
     /// Returns the reasons why learners, or averages of models, are not simulated with the other settings of the job.
     fn unlike_learners(&self) -> impl Iterator<Item = &'static str> {
-        let unlike = [
-            (self.device != Device::Accelerator, "the steps run on cores"),
-            (
-                self.accumulation > 1 && self.averaging().is_some(),
-                "gradients of several steps are added up, but the learners that average exchange none",
-            ),
-        ];
+        let unlike = [(self.device != Device::Accelerator, "the steps run on cores")];
         unlike.into_iter().filter(|(is, _)| *is).map(|(_, why)| why)
     }
 

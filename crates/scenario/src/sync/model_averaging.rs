@@ -22,7 +22,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AveragingSettings {
-    /// Steps from one averaging to the next (default: 1).
+    /// Updates from one averaging to the next (default: 1).
     period: Field<Count<1, 1_000_000>>,
     /// Time that an averaging takes on each GPU besides moving bytes: launches of kernels, waits between streams
     /// (default: the `averaging` of this model on this GPU in the profile, which includes moving the bytes of this GPU's
@@ -61,7 +61,7 @@ impl AveragingSettings {
             measured: self.measured(check, bytes, of.ranks)?,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
             averaging: Some(Averaging {
-                period: self.period.get().map_or(1, |period| period.0),
+                period: of.interval(check, at, self.period.get().map_or(1, |period| period.0))?,
                 latency: self.latency.get().map_or(of.averaging, |latency| latency.0),
             }),
             ..Sync::each_step(vec![whole], transport)

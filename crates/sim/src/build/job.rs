@@ -283,7 +283,7 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
 /// Returns when the steps of a job's model copies update parameters and end with exchanges.
 pub(super) fn cycle(job: &Job) -> Cycle {
     match job.averaging() {
-        Some(averaging) => Cycle::new(averaging.period, 1),
+        Some(averaging) => Cycle::new(averaging.period, job.accumulation),
         None => Cycle::new(job.interval(), job.accumulation),
     }
 }

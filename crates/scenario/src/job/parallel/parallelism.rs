@@ -265,8 +265,8 @@ impl JobSettings {
 }
 
 fn refuse_unscheduled(check: Check<'_>, at: NodeId) {
-    let what = "`pipeline` without a `schedule` is not simulated together with `tensor`, `context`, `expert`, `zero` or \
-                `out_of_core`";
+    let what = "a `pipeline` without a `schedule` has one GPU for each stage and no forward and backward passes, which \
+                `tensor`, `context`, `expert`, `zero` and `out_of_core` divide";
     check.wrong(at, what, "write `schedule = \"1f1b\"` and `micro_batches = 8`");
 }
 
