@@ -13,6 +13,7 @@ mod calibrated;
 mod cases;
 mod checkpoints;
 mod choices;
+mod circular_recovery;
 mod cli;
 mod closed;
 mod combinations;

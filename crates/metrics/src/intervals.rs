@@ -25,6 +25,17 @@ impl Intervals {
         }
     }
 
+    /// Adds those numbers of a range that are not in the set yet.
+    pub fn cover(&mut self, range: Range<u64>) {
+        let mut start = self.next_gap(range.start);
+        while start < range.end {
+            let next = self.all.range(start..range.end).next();
+            let end = next.map_or(range.end, |(next, _)| *next);
+            self.insert(start..end);
+            start = self.next_gap(end);
+        }
+    }
+
     /// Returns the first number from `from` on that is not in the set.
     pub fn next_gap(&self, from: u64) -> u64 {
         let before = self.all.range(..=from).next_back();
@@ -79,6 +90,21 @@ mod tests {
                 assert_eq!(of.next_gap(n), gap, "{n}");
                 assert_eq!(of.below(n).count(), all.iter().filter(|m| **m < n).count() as u64);
             }
+        }
+    }
+
+    #[test]
+    fn covering_a_range_adds_exactly_the_missing_numbers() {
+        // System: sets of two intervals, and each range of the numbers below 12. Expectation: the union.
+        for (start, end) in (0..12).flat_map(|start| (start..12).map(move |end| (start, end))) {
+            let mut of = Intervals::default();
+            [2..4, 7..8].into_iter().for_each(|run| of.insert(run));
+            of.cover(start..end);
+            let is_in = |n: &u64| [2, 3, 7].contains(n) || (start..end).contains(n);
+            let all: Vec<u64> = (0..12).filter(is_in).collect();
+            let found: Vec<u64> = (0..12).filter(|n| of.next_gap(*n) != *n).collect();
+            assert_eq!(found, all, "{start} to {end}");
+            assert_eq!(of.count(), all.len() as u64, "{start} to {end}");
         }
     }
 }

@@ -17,6 +17,7 @@
 //! assert_eq!((trained.count(), trained.next_gap(0), trained.gaps()), (4, 3, vec![3, 4]));
 //! ```
 
+mod cycle;
 mod intervals;
 mod launch;
 mod polling;
@@ -29,6 +30,7 @@ mod steps;
 mod timeline;
 mod tuner;
 
+pub use cycle::Cycle;
 pub use intervals::Intervals;
 pub use launch::launch_waits;
 pub use polling::{Polling, Promise};

@@ -138,9 +138,8 @@ impl Queue {
     }
 
     /// Discards all samples in the queue, and the records of waiting workers and model copies; returns the number of discarded
-    /// samples. `coming` more samples will be put in. Bounded queues only.
+    /// samples that nobody has read. `coming` more samples will be put in.
     pub fn clear(&mut self, now: Time, coming: u64) -> u64 {
-        debug_assert!(self.circular.is_none(), "bounded");
         self.snapshot_up_to(now);
         self.end_exhaustion(now);
         let (blocked, waited) = (u64::from(self.blocked), u64::from(self.waiting > 0));
@@ -159,7 +158,8 @@ impl Queue {
             growth.filled = false;
             self.capacity = growth.least;
         }
-        std::mem::take(&mut self.level)
+        let level = std::mem::take(&mut self.level);
+        self.circular.as_mut().map_or(level, |ring| ring.clear())
     }
 
     /// Returns the history, if it was recorded.
@@ -335,10 +335,10 @@ impl Queue {
         self.accounts.totals(now, self.level, self.blocked, self.waiting)
     }
 
-    /// Returns the number of samples that were taken out.
+    /// Returns the number of samples that were taken out, or overwritten before anyone took them.
     #[inline]
-    pub fn dequeued(&self) -> u64 {
-        self.accounts.dequeued
+    pub fn passed(&self) -> u64 {
+        self.accounts.dequeued + self.overwritten()
     }
 
     /// Returns the number of samples that were overwritten before anyone read them.

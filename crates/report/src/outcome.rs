@@ -300,7 +300,7 @@ pub struct SampleCounts {
     pub left: u64,
     /// Samples started and not yet enqueued when their job failed.
     pub dropped: u64,
-    /// Samples in the last buffer when their job failed.
+    /// Samples in the last buffer that no trainer had taken when their job failed.
     pub cleared: u64,
 }
 

@@ -28,17 +28,18 @@ impl Jobs {
         let device = &self.devices[d];
         let (l, job) = (device.loader, &mut self.jobs[device.job]);
         let loader = &mut self.loaders[l];
-        let missing = job.plan.batch - loader.queue.batch();
+        let batch = loader.queue.batch();
+        let missing = job.plan.batch - batch;
         let taken = loader.queue.take(env.now);
         let recovery = self.recoveries.of(job.parts.recoveries);
-        let fresh = |recovery: &RecoveryRun| recovery.fresh(l, loader.queue.dequeued(), taken);
+        let fresh = |recovery: &RecoveryRun| recovery.fresh(l, loader.queue.passed(), taken);
         let new = recovery.map_or(taken, fresh);
         let fresh = loader.pacing.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         let device = &mut self.devices[d];
         if loader.features.followed
             && let Some(lineage) = &mut loader.lineage
         {
-            lineage.take(device.model, device.next, taken);
+            lineage.take(device.model, device.next, batch);
         }
         job.add_fresh(device.model, device.next, fresh);
         device.input.missing = missing;

@@ -6,7 +6,7 @@ use super::communication::Clocks;
 use super::index::{DeviceId, Ids, JobId, LoaderId, RangeVec};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
-use super::lineage::Trained;
+use super::lineage::Passed;
 use super::loader::LoaderRun;
 
 /// The state of a job copy after some of its steps.
@@ -30,14 +30,14 @@ pub(super) struct JobState {
     pub(super) cursors: RangeVec<LoaderRun, Cursor>,
 }
 
-/// The samples of a loader that steps have trained on.
+/// The samples of a loader that steps have trained on, or that its circular queue has lost.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cursor {
     /// Number of samples; `batches` is the number of batches, if the loader counts batches.
     pub(super) samples: u64,
     pub(super) batches: u64,
     /// The samples one by one, if the job may fail.
-    pub(super) trained: Trained,
+    pub(super) passed: Passed,
 }
 
 impl JobState {
@@ -114,7 +114,7 @@ impl Jobs {
         }
         for l in job.parts.loaders {
             if let Some(lineage) = &mut self.loaders[l].lineage {
-                lineage.restart(&state.cursors[l].trained);
+                lineage.restart(&state.cursors[l].passed);
             }
         }
     }
@@ -132,9 +132,9 @@ impl Jobs {
             let loader = &mut self.loaders[l];
             let lineage = loader.lineage.as_mut();
             Cursor {
-                samples: loader.queue.dequeued() - recovery.restored[l].base,
+                samples: loader.queue.passed() - recovery.restored[l].base,
                 batches: loader.requests.as_ref().map_or(0, |requests| requests.taken()),
-                trained: lineage.map_or_else(Trained::default, |lineage| lineage.settle(steps)),
+                passed: lineage.map_or_else(Passed::default, |lineage| lineage.settle(steps)),
             }
         };
         let all = job.parts.loaders.iter().map(cursor);

@@ -4,18 +4,22 @@
 //! the samples that were not trained on must come again. So samples are known here by their positions in the loader's reading
 //! order: file after file.
 
+mod queued;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use forebay_metrics::Intervals;
+use forebay_scenario::Job;
 
 use super::read::Source;
+use queued::Queued;
 
 /// Maximum number of recorded samples.
 const MOST_RECORDED: usize = 1_000_000;
 
 /// The samples of a loader, tracked one by one from reading to the end of the step that trains on them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lineage {
     /// For each item that was gathered from several items: the turns (numbers of reads) at which its samples were read. The key
     /// is the turn of the item's first sample.
@@ -24,33 +28,39 @@ pub(super) struct Lineage {
     /// several shards at once, so the order of turns is not the order of positions.
     located: BTreeMap<u64, u64>,
     /// Positions of samples that can be taken from the loader's queue.
-    queue: VecDeque<Range<u64>>,
-    /// Number of samples at the front of the loader's queue that were never read, because the queue was filled at the start.
-    unread: u64,
+    queue: Queued,
     /// Positions of samples taken for steps that may not be complete, each with its model copy and step; `keeps` says whether
     /// this list is needed.
     recent: VecDeque<(u32, u64, Range<u64>)>,
     keeps: bool,
-    /// Positions of all samples of complete steps. If samples are recorded, `record` holds the same positions in the order of
-    /// training.
-    trained: Intervals,
+    /// Positions of all samples that are not to come again: those of complete steps, and those that a circular queue lost, where
+    /// newer samples overwrote them before any trainer took them. If samples are recorded, `record` holds the positions of the
+    /// samples of complete steps in the order of training, as often as each was trained on.
+    passed: Intervals,
     record: Option<Vec<u64>>,
 }
 
-/// The samples of a loader that its job had trained on when its state was saved.
+/// The samples of a loader that its job had trained on, or that its queue had lost, when the job's state was saved.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trained {
+pub(super) struct Passed {
     pub(super) samples: Intervals,
     /// Length of the record when the state was saved.
     recorded: usize,
 }
 
 impl Lineage {
-    /// Returns a lineage whose queue holds `prefill` samples that were not read. `saved` says whether the job is checkpointed,
-    /// `recorded` whether samples are recorded.
-    pub(super) fn new(prefill: u64, saved: bool, recorded: bool) -> Lineage {
-        let record = recorded.then(Vec::new);
-        Lineage { unread: prefill, keeps: saved || recorded, record, ..Lineage::default() }
+    /// Returns the lineage of the samples of a loader of `job` before the loader reads; `recorded` says whether samples are
+    /// recorded.
+    pub(super) fn new(job: &Job, recorded: bool) -> Lineage {
+        Lineage {
+            gathered: BTreeMap::new(),
+            located: BTreeMap::new(),
+            queue: Queued::new(job),
+            recent: VecDeque::new(),
+            keeps: job.checkpoint.is_some() || recorded,
+            passed: Intervals::default(),
+            record: recorded.then(Vec::new),
+        }
     }
 
     /// Records that read number `turn` reads the sample at position `sample` of the data set.
@@ -93,34 +103,28 @@ impl Lineage {
     }
 
     fn push(&mut self, run: Range<u64>) {
-        match self.queue.back_mut() {
-            _ if run.is_empty() => {}
-            Some(last) if last.end == run.start => last.end = run.end,
-            _ => self.queue.push_back(run),
-        }
+        let Lineage { queue, passed, keeps, .. } = self;
+        queue.put(run, |lost| {
+            if *keeps {
+                passed.insert(lost..lost + 1);
+            }
+        });
     }
 
     /// Records that `samples` samples are taken for `step` of model copy `model`; `step` is the step number of the device that
     /// takes them.
-    pub(super) fn take(&mut self, model: u32, step: u64, mut samples: u64) {
-        let unread = samples.min(self.unread);
-        self.unread -= unread;
-        samples -= unread;
-        while let Some(run) = self.queue.front_mut().filter(|_| samples > 0) {
-            let number = samples.min(run.end - run.start);
-            if self.keeps {
-                self.recent.push_back((model, step, run.start..run.start + number));
+    pub(super) fn take(&mut self, model: u32, step: u64, samples: u64) {
+        let Lineage { queue, recent, keeps, .. } = self;
+        queue.take(samples, |run| {
+            if *keeps {
+                recent.push_back((model, step, run));
             }
-            (run.start, samples) = (run.start + number, samples - number);
-            if run.is_empty() {
-                self.queue.pop_front();
-            }
-        }
+        });
     }
 
-    /// Moves the samples of completed steps to the list of trained samples; `steps` returns the number of complete steps of each
-    /// model copy. Returns all samples trained on in complete steps.
-    pub(super) fn settle(&mut self, steps: impl Fn(u32) -> u64) -> Trained {
+    /// Moves the samples of completed steps to the list of passed samples; `steps` returns the number of complete steps of each
+    /// model copy. Returns all samples that were trained on in complete steps, or that the queue lost.
+    pub(super) fn settle(&mut self, steps: impl Fn(u32) -> u64) -> Passed {
         for (model, step, run) in std::mem::take(&mut self.recent) {
             if step >= steps(model) {
                 self.recent.push_back((model, step, run));
@@ -129,26 +133,25 @@ impl Lineage {
             if let Some(record) = &mut self.record {
                 record.extend(run.clone().take(MOST_RECORDED - record.len()));
             }
-            self.trained.insert(run);
+            self.passed.cover(run);
         }
         let recorded = self.record.as_ref().map_or(0, Vec::len);
-        Trained { samples: self.trained.clone(), recorded }
+        Passed { samples: self.passed.clone(), recorded }
     }
 
     /// Restarts from the saved state, with nothing in progress.
-    pub(super) fn restart(&mut self, saved: &Trained) {
+    pub(super) fn restart(&mut self, saved: &Passed) {
         self.gathered.clear();
         self.located.clear();
         self.queue.clear();
-        self.unread = 0;
         self.recent.clear();
-        self.trained.clone_from(&saved.samples);
+        self.passed.clone_from(&saved.samples);
         self.record.iter_mut().for_each(|record| record.truncate(saved.recorded));
     }
 
     /// Lets all samples of the saved state come again, except for the samples `kept`.
     pub(super) fn repeat_after(&mut self, kept: Intervals) {
-        self.trained = kept;
+        self.passed = kept;
     }
 
     /// Takes the record of samples of complete steps; empty if samples are not recorded.

@@ -227,6 +227,30 @@ fn with_learners() -> impl Strategy<Value = String> {
     )
 }
 
+/// Returns a strategy for scenarios in which nodes fail, with checkpoints or without.
+fn with_failures() -> impl Strategy<Value = String> {
+    let times = proptest::collection::btree_set(1..200_u32, 1..4);
+    let checkpoint = prop_oneof![
+        1 => Just(String::new()),
+        3 => (1..9_u32).prop_map(|steps| {
+            // Not on `s`, whose bytes are checked.
+            format!("checkpoint = {{ steps = {steps}, bytes = \"1 kB\", storage = \"c\" }}\n")
+        }),
+    ];
+    (scenarios(), times, 0..20_u32, any::<bool>(), checkpoint).prop_map(
+        |(text, times, restart, epoch, checkpoint)| {
+            let at: Vec<String> = times.iter().map(|ms| format!("\"{ms} ms\"")).collect();
+            let resume = if epoch && !text.contains("adaptive") { "epoch" } else { "position" };
+            let text = text.replace("[dataset.d]", "c = { memory = {} }\n[dataset.d]");
+            format!(
+                "{text}failures = {{ at = [{}], restart = \"{restart} ms\", resume = \"{resume}\" }}\n\
+                 {checkpoint}",
+                at.join(", ")
+            )
+        },
+    )
+}
+
 fn balances(strategy: &impl Strategy<Value = String>, cases: u32) {
     let config = Config {
         cases,
@@ -252,4 +276,9 @@ fn samples_bytes_and_times_are_conserved_in_random_scenarios() {
 #[test]
 fn samples_bytes_and_times_are_conserved_in_random_scenarios_with_learners() {
     balances(&with_learners(), 300);
+}
+
+#[test]
+fn samples_bytes_and_times_are_conserved_in_random_scenarios_with_failures() {
+    balances(&with_failures(), 400);
 }

@@ -60,7 +60,10 @@ fn asked<'o>(
         let job = &scenario.jobs[copy.job];
         let dataset = &scenario.datasets[job.dataset];
         let (least, most) = (copy.samples.enqueued as f64, copy.samples.started as f64);
+        // After a failure, readers begin with the rest of a shard or with a whole row group again.
+        let failures = copy.recovery.as_ref().map_or(0, |of| of.failures);
         let readers = f64::from(job.loader.stages[0].workers) * f64::from(job.nodes);
+        let readers = readers * (1.0 + failures as f64);
         let all = dataset.samples as f64;
         // The last shard of an epoch may be short: one of all shards of the epoch.
         let opens_of = |samples: u64| {
@@ -109,7 +112,9 @@ fn audit_cores(name: &str, scenario: &Scenario, outcome: &Outcome) {
         let dataset = &scenario.datasets[job.dataset];
         if let Layout::RowGroups(groups) = dataset.layout {
             let SampleSizes::Drawn(Distribution::Constant(_)) = dataset.sizes else { return };
+            let failures = copy.recovery.as_ref().map_or(0, |of| of.failures);
             let readers = f64::from(job.loader.stages[0].workers) * f64::from(job.nodes);
+            let readers = readers * (1.0 + failures as f64);
             let ahead = readers * groups.samples.min(dataset.samples) as f64;
             low += dataset.unpacking() * copy.samples.enqueued as f64;
             high += dataset.unpacking() * (copy.samples.started as f64 + ahead);

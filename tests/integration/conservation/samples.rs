@@ -1,16 +1,21 @@
 //! Samples: each sample read is enqueued, and then taken out or still inside.
 
 use forebay::report::JobOutcome;
-use forebay::scenario::{BatchInterval, Job, QueueKind, Scenario, Stop};
+use forebay::scenario::{BatchInterval, Job, QueueKind, Resume, Scenario, Stop};
 
 use super::{models, window};
 
 pub(super) fn audit_samples(name: &str, scenario: &Scenario, job: &Job, copy: &JobOutcome) {
     let counts = copy.samples;
     let smaller = job.smaller_batches(&scenario.datasets[job.dataset]);
-    let whole = smaller.is_empty();
-    assert_eq!(counts.started, counts.enqueued + counts.in_progress, "{name}: {counts:?}");
-    let inside = counts.dequeued + counts.overwritten + counts.left;
+    let fails = copy.recovery.as_ref().is_some_and(|of| of.failures > 0);
+    // Samples of an epoch that begins again are not fresh.
+    let again = fails && job.failures.as_ref().is_some_and(|of| of.resume == Resume::Epoch);
+    let whole = smaller.is_empty() && !again;
+    let read = counts.enqueued + counts.in_progress + counts.dropped;
+    assert_eq!(counts.started, read, "{name}: {counts:?}");
+    assert!(fails || (counts.dropped, counts.cleared) == (0, 0), "{name}: {counts:?}");
+    let inside = counts.dequeued + counts.overwritten + counts.left + counts.cleared;
     assert_eq!(copy.queue.initial + counts.enqueued, inside, "{name}: {counts:?}");
     assert_eq!(copy.queue.initial, job.prefill * u64::from(job.nodes), "{name}");
     assert!(copy.queue.level <= copy.queue.capacity, "{name}");
@@ -26,7 +31,8 @@ pub(super) fn audit_samples(name: &str, scenario: &Scenario, job: &Job, copy: &J
     let fresh: u64 = copy.steps.iter().map(|step| step.fresh).sum();
     assert!(fresh <= counts.dequeued, "{name}: {fresh} fresh");
     let open = window(job) * models(job) * job.batch;
-    assert!(counts.dequeued - fresh <= open, "{name}: {} of {fresh}", counts.dequeued);
+    let kept = fails || counts.dequeued - fresh <= open;
+    assert!(kept, "{name}: {} of {fresh}", counts.dequeued);
     // A tuning policy begins with one learner on each GPU.
     let fewest = if job.learners.tuning.is_some() { u64::from(job.ranks()) } else { models(job) };
     let least = smaller.first().unwrap_or(&job.batch) * fewest;
@@ -45,7 +51,7 @@ pub(super) fn audit_samples(name: &str, scenario: &Scenario, job: &Job, copy: &J
     if let (BatchInterval::Every(k), true) = (job.batch_interval, predictable) {
         let batches = ((copy.steps.len() as f64 - 1.0).max(0.0) / k).floor() as u64 + 1;
         let expected = batches * job.batch * models(job);
-        if window(job) == 1 && k == 1.0 {
+        if window(job) == 1 && k == 1.0 && !again {
             assert!(copy.steps.iter().all(|step| step.fresh == step.samples), "{name}");
         }
         if window(job) == 1 && whole && !copy.steps.is_empty() {
@@ -55,8 +61,8 @@ pub(super) fn audit_samples(name: &str, scenario: &Scenario, job: &Job, copy: &J
         }
         let read = counts.started + copy.queue.initial;
         assert!(read >= fresh, "{name}");
-        // In a run of a number of steps, loaders do not know the last sample.
-        if matches!(scenario.run.stop, Stop::Epochs(_)) && !copy.steps.is_empty() {
+        // In a run of a number of steps, loaders do not know the last sample; after a failure, they read samples again.
+        if matches!(scenario.run.stop, Stop::Epochs(_)) && !copy.steps.is_empty() && !fails {
             assert!(read <= expected.max(copy.queue.initial), "{name}: reads more than it needs");
         }
     }

@@ -1,10 +1,10 @@
 //! Settings `job.checkpoint` and `job.failures`: what a job loses when a node fails, and how checkpoints limit the
 //! loss.
 
+use super::BatchInterval;
 use super::Job;
 use super::rules::Rules;
 use super::settings::Around;
-use super::{BatchInterval, QueueKind};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
@@ -102,7 +102,8 @@ pub enum FailureTimes {
 #[serde(rename_all = "kebab-case")]
 pub enum Resume {
     /// Reading resumes at the first sample that the state of the checkpoint was not trained on. Later samples that this
-    /// state was trained on are skipped, so that no sample is lost or trained on twice.
+    /// state was trained on are skipped, so that no sample is lost or trained on twice. Samples that were overwritten in a
+    /// circular queue before the checkpoint began do not come again either.
     Position,
     /// Reading resumes at the start of the epoch of the first sample that the state of the checkpoint was not trained
     /// on, as with samplers whose state is not saved. Samples that are read again do not count as fresh.
@@ -342,13 +343,8 @@ impl Rules<'_> {
             return;
         }
         let requests = job.loader.requests.as_ref();
-        let unlike = [
-            (job.queue == QueueKind::Circular, "its queue is circular"),
-            (requests.is_some_and(|r| r.iterable), "its workers have files of their own"),
-        ];
-        let why = unlike.iter().find(|(is, _)| *is).map(|(_, why)| why);
-        if let (Some(why), true) = (why, job.failures.is_some()) {
-            let what = format!("failures of a job are not simulated if {why}");
+        if job.failures.is_some() && requests.is_some_and(|requests| requests.iterable) {
+            let what = "failures of a job are not simulated if its workers have files of their own";
             self.check.wrong(self.check.blame(&written, self.at), what, "remove `failures`");
         }
         self.check_batches_that_fail(job);

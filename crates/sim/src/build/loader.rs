@@ -74,7 +74,7 @@ impl Builder<'_> {
             copied: copied(job, dataset),
             lineage: job.failures.is_some().then(|| {
                 let recorded = self.env.recorder.is_some();
-                Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
+                Box::new(Lineage::new(job, recorded))
             }),
         };
         self.parts.loaders.loaders.push(loader);

@@ -28,15 +28,19 @@ impl EpochRun {
     /// saved position `saved`. The samples that the loader has handed out in that epoch are read again.
     pub(super) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> (u64, u64) {
         // Samples left over from the epoch before, which were read at the same time, come first.
-        let trained = &saved.trained.samples;
-        let again = trained.count() - trained.below(self.begin_of(saved, index, loaders)).count();
-        (saved.samples - again, saved.batches.saturating_sub(again.div_ceil(self.batch)))
+        let passed = &saved.passed.samples;
+        let again = passed.count() - passed.below(self.begin_of(saved, index, loaders)).count();
+        // Of a sample of a circular queue that a saved step and a later step took, the count may be that of the later step.
+        (
+            saved.samples.saturating_sub(again),
+            saved.batches.saturating_sub(again.div_ceil(self.batch)),
+        )
     }
 
     /// Returns the position in the reading order of loader number `index` of `loaders` at which the epoch of its saved position
     /// `saved` began.
     pub(super) fn begin_of(&self, saved: &Cursor, index: usize, loaders: u64) -> u64 {
-        let (read, batches) = (saved.trained.samples.count(), saved.batches);
+        let (read, batches) = (saved.passed.samples.count(), saved.batches);
         // If samples are distributed one by one, the epoch is padded so that all loaders have the same number.
         let padded = |places: u64| match self.per_place {
             1 => places.div_ceil(loaders).saturating_mul(loaders),

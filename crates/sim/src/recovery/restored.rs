@@ -21,10 +21,10 @@ pub(crate) struct Restored {
     /// Number of samples in the queue at the start; `quota` is the number of samples to be read in addition.
     pub(super) prefill: u64,
     pub(super) quota: u64,
-    /// Number of dequeued samples that do not count towards the position in the reading order, because they came again after a
-    /// failure.
+    /// Number of samples that left the queue and do not count towards the position in the reading order, because they came again
+    /// after a failure.
     pub(crate) base: u64,
-    /// Position up to which samples were trained on before and are not fresh when they come again.
+    /// Position up to which samples had left the queue before, so that they are not fresh when they come again.
     pub(super) known: u64,
     pub(super) counts: SampleCounts,
 }
@@ -58,14 +58,14 @@ impl Jobs {
         let RecoveryRun { saved, restored, .. } = &mut self.recoveries.all[*recovery];
         let loader = &mut self.loaders[l];
         let cursor = &saved.state.cursors[l];
-        let trained = &cursor.trained.samples;
+        let passed = &cursor.passed.samples;
         let (position, batches, kept) = match settings.resume {
-            Resume::Position => (cursor.samples, cursor.batches, trained.clone()),
+            Resume::Position => (cursor.samples, cursor.batches, passed.clone()),
             Resume::Epoch => {
                 let (index, nodes) = (loader.place.rank as usize, u64::from(loader.place.loaders));
                 let (samples, batches) = settings.epoch.start_of(cursor, index, nodes);
                 let begin = settings.epoch.begin_of(cursor, index, nodes);
-                (samples, batches, trained.below(begin))
+                (samples, batches, passed.below(begin))
             }
         };
         if let Some(lineage) = &mut loader.lineage {
@@ -83,7 +83,7 @@ impl Jobs {
         let quota = read.saturating_add(coming);
         loader.progress = LoaderProgress { started: read, ..LoaderProgress::new(quota) };
         of.counts.cleared += loader.queue.clear(now, coming);
-        of.base = loader.queue.dequeued() - position;
+        of.base = loader.queue.passed() - position;
         of.known = of.known.max(cursor.samples);
         loader.requests.clone_from(&of.requests);
         loader.pacing.polling.clone_from(&of.polling);
@@ -91,8 +91,8 @@ impl Jobs {
         // Workers that get requests for samples of shards take the next samples of their shards.
         let by_sample = loader.source.layout.is_by_sample();
         if let Some(requests) = &mut loader.requests {
-            let passed = if by_sample { kept.clone() } else { requests.first(batches) };
-            requests.skip(batches, passed);
+            let skipped = if by_sample { kept.clone() } else { requests.first(batches) };
+            requests.skip(batches, skipped);
             requests.extend(batches.saturating_add(more));
         }
         if loader.requests.is_none() || !by_sample {

@@ -111,11 +111,11 @@ impl RecoveryRun {
         }
     }
 
-    /// Returns how many of the last `taken` samples of loader `l` had not been trained on before; `dequeued` is the number of
-    /// all samples that the loader has handed out so far.
-    pub(crate) fn fresh(&self, l: LoaderId, dequeued: u64, taken: u64) -> u64 {
+    /// Returns how many of the last `taken` samples of loader `l` had not come before; `passed` is the number of all
+    /// samples that have left the loader's queue so far.
+    pub(crate) fn fresh(&self, l: LoaderId, passed: u64, taken: u64) -> u64 {
         let of = &self.restored[l];
-        let position = dequeued - of.base;
+        let position = passed - of.base;
         position.saturating_sub(of.known.max(position - taken))
     }
 
