@@ -415,8 +415,4 @@ fn unsupported_checkpoints_of_asynchronous_jobs_are_refused() {
         assert!(said.contains(words), "{said}");
     }
     written(&format!("{own}server.placement = \"with-workers\"\n"), &[]);
-    let failures = "failures = { at = [\"1 s\"], restart = \"1 s\" }";
-    let iterable = with(failures)
-        .replace("loader.in-memory = {}", "loader.pytorch = { workers = 2, iterable = true }");
-    assert!(wrong(iterable).contains("its workers have files of their own"));
 }

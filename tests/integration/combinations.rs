@@ -100,6 +100,7 @@ const LOADERS: [&str; 9] = [
     "loader.tf-queue = { threads = 2, capacity = \"32 samples\", decode = \"300 us\" }\nqueue = \"circular\"",
     "loader.pytorch = { workers = 2, decode = \"300 us\" }",
     "loader.pytorch = { workers = 2, decode = \"300 us\", pin_memory = { work = \"50 us\", bandwidth = \"8 GB/s\" }, to_device = true }",
+    "loader.pytorch = { workers = 2, iterable = true, in_order = false, decode = \"300 us\" }",
     "loader.tf-data = { parallel_calls = 2, decode = \"300 us\" }",
     "loader.keras = { workers = 2, decode = \"300 us\" }",
     "loader.dali = { threads = 2, gpu = { decode = \"100 us\" } }",

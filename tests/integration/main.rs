@@ -44,6 +44,7 @@ mod hostile_sweeps;
 mod identity;
 mod import;
 mod inputs;
+mod iterable_recovery;
 mod jitter;
 mod kept;
 mod knobs;

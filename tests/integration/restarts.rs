@@ -123,6 +123,21 @@ fn kinds() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
             )],
         ),
         (
+            "workers with files of their own",
+            vec![
+                (loader, r#"{ pytorch = { workers = 3, iterable = true, decode = "500 us" } }"#),
+                ("dataset.d.layout", r#"{ shards = { samples = 37, request = "1 MB" } }"#),
+            ],
+        ),
+        (
+            "smaller batches that overtake others",
+            vec![
+                (loader, r#"{ pytorch = { workers = 3, in_order = false, decode = "500 us" } }"#),
+                ("dataset.d.layout", r#"{ shards = { samples = 37, request = "1 MB" } }"#),
+                ("job.batch", "17"),
+            ],
+        ),
+        (
             "row groups",
             vec![(
                 "dataset.d.layout",

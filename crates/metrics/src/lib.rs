@@ -36,7 +36,7 @@ pub use launch::launch_waits;
 pub use polling::{Polling, Promise};
 pub use queue::Queue;
 pub use recorder::{Recorder, add_steps};
-pub use requests::Requests;
+pub use requests::{BegunEpochs, Requests};
 pub use stage_buffer::StageBuffer;
 pub use steps::Steps;
 pub use timeline::{Activity, NOBODY, Segment, Timeline, blame};

@@ -3,12 +3,16 @@
 //! This is the bookkeeping of PyTorch's `_MultiProcessingDataLoaderIter` and Keras' `OrderedEnqueuer`, for simulated and live
 //! runs: they report when the trainer wants and gets a batch and when a worker has made one.
 
+mod begun;
+
 use forebay_engine::{Span, Time};
 use forebay_report::Delivery;
 use forebay_scenario::{Dataset, Dealt, Job, NextEpoch, Replaced, Requests as Settings};
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Intervals;
+pub use begun::BegunEpochs;
+use begun::Requested;
 
 /// Maximum number of deliveries kept for a report.
 const MOST_KEPT: usize = 100_000;
@@ -60,8 +64,11 @@ pub struct Requests {
     /// Number and worker of the batches that can be taken, oldest first.
     handed: VecDeque<(u64, u32)>,
     deliveries: Option<Vec<Delivery>>,
-    /// Positions of samples that are skipped because their batches count as taken before the job began.
-    trained: Intervals,
+    /// Batches of the epochs that are not over, if they are followed.
+    begun: Option<BegunEpochs>,
+    /// For each entry of `own`, the batches that were requested in this epoch before the job restarted and are requested again:
+    /// the position of the first sample, and the number of samples.
+    again: Vec<VecDeque<(u64, u64)>>,
     /// Whether workers must be started at the next epoch even if they persist, because batches were skipped.
     restarted: bool,
 }
@@ -104,6 +111,7 @@ impl Requests {
             batch: job.batch,
             epoch: job.batches_of_epoch(dataset).max(1),
             left: Vec::new(),
+            again: Vec::new(),
             own: job.samples_of_epoch(dataset),
             samples: dataset.samples,
             loaders,
@@ -124,7 +132,7 @@ impl Requests {
             next: 0,
             handed: VecDeque::new(),
             deliveries: None,
-            trained: Intervals::default(),
+            begun: None,
             restarted: false,
         })
     }
@@ -156,27 +164,28 @@ impl Requests {
         self.epoch
     }
 
-    /// Skips `batches` batches, as if the trainer had taken them before the job began; `trained` holds the positions of their
-    /// samples. The rest of the epochs that these batches belong to comes next. There may be two such epochs: the later one may
-    /// have begun before the earlier one was over.
-    pub fn skip(&mut self, batches: u64, trained: Intervals) {
-        let own = self.own.first().copied().unwrap_or(0);
-        let left = |epoch: &u64| {
-            let begin = self.begin(*epoch);
-            trained.next_gap(begin) < begin + own
-        };
-        let last = batches / self.epoch;
-        (self.epochs, self.trained) = ((0..last).find(left).unwrap_or(last), trained);
-        (self.wanted, self.asked, self.taken, self.next) = (batches, batches, batches, batches);
-        (self.bound, self.restarted) = (batches, true);
+    /// Begins to follow which batches of the epochs that are not over have been requested, so that the loader can be restarted.
+    pub fn follow(&mut self) {
+        self.begun = Some(BegunEpochs::default());
     }
 
-    /// Returns the positions of the samples in the first `batches` batches, if batches are taken in order.
-    pub fn first(&self, batches: u64) -> Intervals {
-        let begin = self.begin(batches / self.epoch);
-        let mut first = Intervals::default();
-        first.insert(0..begin + batches % self.epoch * self.batch);
-        first
+    /// Returns the batches of the epochs that are not over, if they are followed. The samples at the positions `trained` were
+    /// trained on.
+    pub fn begun(&mut self, trained: &Intervals) -> Option<BegunEpochs> {
+        let begun = self.begun.as_mut()?;
+        begun.settle(trained, self.own.iter().sum());
+        Some(begun.clone())
+    }
+
+    /// Goes on as if the trainer had taken `batches` batches before the job began: all batches of the epochs that are over, and
+    /// those of the epochs `begun` that were trained on. The rest of these epochs comes next, with the batches first that were
+    /// requested before, each from the same worker if workers have their own files. There may be two such epochs: the later one
+    /// may have begun before the earlier one was over.
+    pub fn resume(&mut self, batches: u64, begun: BegunEpochs) {
+        self.epochs = begun.over();
+        self.begun = self.begun.is_some().then_some(begun);
+        (self.wanted, self.asked, self.taken, self.next) = (batches, batches, batches, batches);
+        (self.bound, self.restarted) = (batches, true);
     }
 
     /// Raises the number of batches that the trainer takes in the whole run to at least `batches`.
@@ -223,16 +232,37 @@ impl Requests {
     fn begin_epoch(&mut self, now: Time) {
         let first = std::mem::take(&mut self.restarted) || self.epochs == 0;
         // Batches of the next epoch may have been taken before.
-        let later = self.trained.count() - self.trained.below(self.begin(self.epochs + 1)).count();
+        let later = self.begun.as_ref().map_or(0, |begun| begun.trained_from(self.epochs + 1));
         let until = (self.epochs + 1).saturating_mul(self.epoch);
-        self.bound = until.saturating_add(later.div_ceil(self.batch)).min(self.total);
+        self.bound = until.saturating_add(later).min(self.total);
         let starts = first || !self.settings.persistent;
         let start = if starts { self.settings.start * f64::from(self.workers) } else { 0.0 };
         self.ready = now + Span::from_seconds(start);
         self.turn = 0;
         self.left.clone_from(&self.own);
         self.first = self.begin(self.epochs);
+        self.go_on_with_epoch();
         self.epochs += 1;
+    }
+
+    /// Goes on with an epoch that had begun before the job restarted, if it is such an epoch. If each worker has its own files,
+    /// it is the turn of the worker of the first batch that was not trained on.
+    fn go_on_with_epoch(&mut self) {
+        let Some(begun) = &self.begun else { return };
+        let shares = self.own.len();
+        self.again = vec![VecDeque::new(); shares];
+        let mut untrained = None;
+        for (first, Requested { share, samples, is_trained, .. }) in begun.of(self.epochs) {
+            self.first = self.first.max(first + samples);
+            if is_trained {
+                self.left[share] -= samples;
+                self.turn = ((share + 1) % shares) as u32;
+            } else {
+                self.again[share].push_back((first, samples));
+                untrained.get_or_insert(share as u32);
+            }
+        }
+        self.turn = untrained.unwrap_or(self.turn);
     }
 
     /// Returns the position of an epoch's first sample in the loader's reading order.
@@ -269,15 +299,20 @@ impl Requests {
     /// Returns the request for the next batch. If each worker has its own files, the batch consists of samples of worker
     /// `worker`.
     fn request(&mut self, worker: u32) -> Request {
-        let left = &mut self.left[if self.settings.iterable { worker as usize } else { 0 }];
-        loop {
-            let (first, samples) = (self.first, self.batch.min(*left));
-            *left -= samples;
+        let share = if self.settings.iterable { worker as usize } else { 0 };
+        let left = &mut self.left[share];
+        let again = self.again.get_mut(share).and_then(VecDeque::pop_front);
+        let (first, samples) = again.unwrap_or_else(|| {
+            let samples = self.batch.min(*left);
             self.first += samples;
-            if samples == 0 || self.trained.next_gap(first) == first {
-                return Request { batch: self.asked, first, samples, ready: self.ready };
-            }
+            (self.first - samples, samples)
+        });
+        *left -= samples;
+        if let Some(begun) = &mut self.begun {
+            let epoch = self.epochs - 1;
+            begun.add(first, Requested { epoch, share, samples, is_trained: false });
         }
+        Request { batch: self.asked, first, samples, ready: self.ready }
     }
 
     /// Returns the next worker round robin; if order is not kept, the next one that has less than its share of requests.

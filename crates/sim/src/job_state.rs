@@ -1,5 +1,6 @@
 //! The state of a job copy that a checkpoint saves and a restart restores.
 
+use forebay_metrics::BegunEpochs;
 use forebay_report::ParallelOutcome;
 
 use super::communication::Clocks;
@@ -38,6 +39,8 @@ pub(super) struct Cursor {
     pub(super) batches: u64,
     /// The samples one by one, if the job may fail.
     pub(super) passed: Passed,
+    /// The batches of the epochs that are not over, if the loader makes batches on request.
+    pub(super) begun: BegunEpochs,
 }
 
 impl JobState {
@@ -131,10 +134,14 @@ impl Jobs {
         let cursor = |l: LoaderId| {
             let loader = &mut self.loaders[l];
             let lineage = loader.lineage.as_mut();
+            let passed = lineage.map_or_else(Passed::default, |lineage| lineage.settle(steps));
+            let requests = loader.requests.as_mut();
+            let begun = requests.and_then(|requests| requests.begun(passed.turns()));
             Cursor {
                 samples: loader.queue.passed() - recovery.restored[l].base,
                 batches: loader.requests.as_ref().map_or(0, |requests| requests.taken()),
-                passed: lineage.map_or_else(Passed::default, |lineage| lineage.settle(steps)),
+                passed,
+                begun: begun.unwrap_or_default(),
             }
         };
         let all = job.parts.loaders.iter().map(cursor);

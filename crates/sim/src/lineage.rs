@@ -5,15 +5,16 @@
 //! order: file after file.
 
 mod queued;
+mod track;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use forebay_metrics::Intervals;
-use forebay_scenario::Job;
+use forebay_scenario::{Job, Layout};
 
 use super::read::Source;
-use queued::Queued;
+use track::Track;
 
 /// Maximum number of recorded samples.
 const MOST_RECORDED: usize = 1_000_000;
@@ -27,38 +28,49 @@ pub(super) struct Lineage {
     /// Position of the sample read at each turn, for samples of data sets of shards that are not in the queue yet. Workers read
     /// several shards at once, so the order of turns is not the order of positions.
     located: BTreeMap<u64, u64>,
-    /// Positions of samples that can be taken from the loader's queue.
-    queue: Queued,
-    /// Positions of samples taken for steps that may not be complete, each with its model copy and step; `keeps` says whether
-    /// this list is needed.
-    recent: VecDeque<(u32, u64, Range<u64>)>,
-    keeps: bool,
-    /// Positions of all samples that are not to come again: those of complete steps, and those that a circular queue lost, where
-    /// newer samples overwrote them before any trainer took them. If samples are recorded, `record` holds the positions of the
-    /// samples of complete steps in the order of training, as often as each was trained on.
-    passed: Intervals,
+    /// The samples by their positions.
+    positions: Track,
+    /// The samples of batches made on request by their turns, if turns are not positions.
+    turns: Option<Track>,
+    /// If samples are recorded: the positions of the samples of complete steps in the order of training, as often as each was
+    /// trained on.
     record: Option<Vec<u64>>,
 }
 
 /// The samples of a loader that its job had trained on, or that its queue had lost, when the job's state was saved.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Passed {
+    /// The positions of the samples.
     pub(super) samples: Intervals,
+    /// The turns at which the samples were read, if turns are not positions.
+    turns: Option<Intervals>,
     /// Length of the record when the state was saved.
     recorded: usize,
 }
 
+impl Passed {
+    /// Returns the turns at which the samples of batches made on request were read.
+    pub(super) fn turns(&self) -> &Intervals {
+        self.turns.as_ref().unwrap_or(&self.samples)
+    }
+
+    /// Returns the samples among these at positions below `limit`.
+    pub(super) fn below(&self, limit: u64) -> Passed {
+        Passed { samples: self.samples.below(limit), ..self.clone() }
+    }
+}
+
 impl Lineage {
-    /// Returns the lineage of the samples of a loader of `job` before the loader reads; `recorded` says whether samples are
-    /// recorded.
-    pub(super) fn new(job: &Job, recorded: bool) -> Lineage {
+    /// Returns the lineage of the samples of a loader of `job` before the loader reads from a data set of this layout;
+    /// `recorded` says whether samples are recorded.
+    pub(super) fn new(job: &Job, layout: Layout, recorded: bool) -> Lineage {
+        let keeps = job.checkpoint.is_some() || recorded;
+        let by_turn = job.loader.requests.is_some() && !layout.is_by_sample();
         Lineage {
             gathered: BTreeMap::new(),
             located: BTreeMap::new(),
-            queue: Queued::new(job),
-            recent: VecDeque::new(),
-            keeps: job.checkpoint.is_some() || recorded,
-            passed: Intervals::default(),
+            positions: Track::new(job, keeps),
+            turns: by_turn.then(|| Track::new(job, keeps)),
             record: recorded.then(Vec::new),
         }
     }
@@ -84,6 +96,9 @@ impl Lineage {
 
     /// Records that an item of `samples` samples, read from turn `first` on, is put into the queue.
     pub(super) fn put(&mut self, first: u64, samples: u64, source: &Source) {
+        if let Some(turns) = &mut self.turns {
+            turns.put(first..first + samples);
+        }
         match self.gathered.remove(&first) {
             None => self.put_run(first..first + samples, source),
             Some(runs) => runs.into_iter().for_each(|run| self.put_run(run, source)),
@@ -97,61 +112,45 @@ impl Lineage {
         let from = shuffled.clamp(run.start, run.end);
         for turn in run.start..from {
             let sample = self.located.remove(&turn).unwrap_or_else(|| source.place(turn));
-            self.push(sample..sample + 1);
+            self.positions.put(sample..sample + 1);
         }
-        self.push(from..run.end);
-    }
-
-    fn push(&mut self, run: Range<u64>) {
-        let Lineage { queue, passed, keeps, .. } = self;
-        queue.put(run, |lost| {
-            if *keeps {
-                passed.insert(lost..lost + 1);
-            }
-        });
+        self.positions.put(from..run.end);
     }
 
     /// Records that `samples` samples are taken for `step` of model copy `model`; `step` is the step number of the device that
     /// takes them.
     pub(super) fn take(&mut self, model: u32, step: u64, samples: u64) {
-        let Lineage { queue, recent, keeps, .. } = self;
-        queue.take(samples, |run| {
-            if *keeps {
-                recent.push_back((model, step, run));
-            }
-        });
+        for track in [&mut self.positions].into_iter().chain(&mut self.turns) {
+            track.take(model, step, samples);
+        }
     }
 
     /// Moves the samples of completed steps to the list of passed samples; `steps` returns the number of complete steps of each
     /// model copy. Returns all samples that were trained on in complete steps, or that the queue lost.
     pub(super) fn settle(&mut self, steps: impl Fn(u32) -> u64) -> Passed {
-        for (model, step, run) in std::mem::take(&mut self.recent) {
-            if step >= steps(model) {
-                self.recent.push_back((model, step, run));
-                continue;
+        let record = &mut self.record;
+        let samples = self.positions.settle(&steps, |run| {
+            if let Some(record) = record {
+                record.extend(run.take(MOST_RECORDED - record.len()));
             }
-            if let Some(record) = &mut self.record {
-                record.extend(run.clone().take(MOST_RECORDED - record.len()));
-            }
-            self.passed.cover(run);
-        }
-        let recorded = self.record.as_ref().map_or(0, Vec::len);
-        Passed { samples: self.passed.clone(), recorded }
+        });
+        let turns = self.turns.as_mut().map(|turns| turns.settle(&steps, |_| ()));
+        Passed { samples, turns, recorded: self.record.as_ref().map_or(0, Vec::len) }
     }
 
     /// Restarts from the saved state, with nothing in progress.
     pub(super) fn restart(&mut self, saved: &Passed) {
         self.gathered.clear();
         self.located.clear();
-        self.queue.clear();
-        self.recent.clear();
-        self.passed.clone_from(&saved.samples);
+        self.positions.restart(&saved.samples);
         self.record.iter_mut().for_each(|record| record.truncate(saved.recorded));
     }
 
-    /// Lets all samples of the saved state come again, except for the samples `kept`.
-    pub(super) fn repeat_after(&mut self, kept: Intervals) {
-        self.passed = kept;
+    /// Restarts from a state whose samples were read at `turns`, if turns are not positions.
+    pub(super) fn renumber(&mut self, turns: &Intervals) {
+        if let Some(of) = &mut self.turns {
+            of.restart(turns);
+        }
     }
 
     /// Takes the record of samples of complete steps; empty if samples are not recorded.

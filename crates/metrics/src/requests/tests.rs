@@ -14,7 +14,10 @@ fn requests(loader: &str) -> Requests {
     let file = ScenarioFile::parse("r.toml", text).expect("TOML");
     let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
     let job = &scenario.jobs[0];
-    Requests::for_job(job, &scenario.datasets[0], scenario.goal(job).quota).expect("on request")
+    let quota = scenario.goal(job).quota;
+    let mut requests = Requests::for_job(job, &scenario.datasets[0], quota).expect("on request");
+    requests.follow();
+    requests
 }
 
 /// Takes batches until `batches` have been taken; returns the first sample and the number of samples of each.
@@ -52,7 +55,7 @@ fn after_training_out_of_order_a_resumed_loader_skips_the_trained_batches() {
     for picked in [[0, 2, 3, 7, 10], [1, 2, 3, 4, 5], [6, 7, 8, 9, 10]] {
         let taken: Vec<_> = picked.iter().map(|batch| all[*batch]).collect();
         let mut again = requests("pytorch = { workers = 3, in_order = false }");
-        again.skip(5, trained(&taken));
+        again.resume(5, whole.begun(&trained(&taken)).expect("followed"));
         again.start(Time(0));
         let rest: Vec<_> = all.iter().filter(|of| !taken.contains(of)).copied().collect();
         assert_eq!(take(&mut again, 22)[..17], rest[..17], "{picked:?}");
@@ -75,7 +78,10 @@ fn a_resumed_loader_skips_exactly_the_batches_already_trained_on() {
         assert_eq!(all.len() as u64, total, "{loader}");
         for saved in 0..total {
             let mut again = requests(loader);
-            again.skip(saved, trained(&all[..saved as usize]));
+            let mut whole = requests(loader);
+            whole.start(Time(0));
+            let taken = trained(&take(&mut whole, saved)[..saved as usize]);
+            again.resume(saved, whole.begun(&taken).expect("followed"));
             again.start(Time(0));
             let rest = take(&mut again, total);
             assert_eq!(rest[..], all[saved as usize..], "{loader}: behind {saved}");
@@ -92,11 +98,42 @@ fn persistent_workers_start_once_after_a_failure() {
         let mut again = requests(loader);
         let mut whole = requests(loader);
         whole.start(Time(0));
-        again.skip(saved, trained(&take(&mut whole, saved)[..saved as usize]));
+        let taken = trained(&take(&mut whole, saved)[..saved as usize]);
+        again.resume(saved, whole.begun(&taken).expect("followed"));
         again.start(Time(0));
         take(&mut again, saved + 1);
         assert_eq!(again.ready, Time(1) + Span::from_seconds(2.0), "behind {saved}");
         take(&mut again, saved + 12);
         assert_eq!(again.ready, Time(1), "an epoch later than {saved}");
+    }
+}
+
+#[test]
+fn a_resumed_iterable_hands_each_worker_the_batches_of_its_own_that_are_left() {
+    // System: 57, 57 and 56 samples of three workers, in batches of 16 and a smaller last one each, of which any 5 of the 12
+    // of an epoch are taken, kept in order or not. Expectation: each worker makes its other batches; the next epoch is whole.
+    for loader in [
+        "pytorch = { workers = 3, iterable = true",
+        "pytorch = { workers = 3, in_order = false, iterable = true",
+    ] {
+        let loader = format!("{loader} }}");
+        let mut whole = requests(&loader);
+        whole.start(Time(0));
+        take(&mut whole, 12);
+        let of = whole.begun(&Intervals::default()).expect("followed");
+        let all: Vec<_> = of.of(0).map(|(first, of)| (first, of.samples, of.share)).collect();
+        let own = |worker| all.iter().filter(|of| of.2 == worker).map(|of| of.1).sum::<u64>();
+        assert_eq!([own(0), own(1), own(2)], [57, 57, 56], "{loader}");
+        for picked in [[0, 2, 3, 7, 10], [0, 1, 2, 3, 4], [7, 8, 9, 10, 11], [0, 3, 6, 9, 1]] {
+            let taken: Vec<_> = picked.iter().map(|batch| (all[*batch].0, all[*batch].1)).collect();
+            let mut again = requests(&loader);
+            again.resume(5, whole.begun(&trained(&taken)).expect("followed"));
+            again.start(Time(0));
+            take(&mut again, 24);
+            let of = again.begun(&trained(&taken)).expect("followed");
+            let found: Vec<_> = of.of(0).map(|(first, of)| (first, of.samples, of.share)).collect();
+            assert_eq!(found, all, "{loader}: {picked:?}");
+            assert_eq!(of.of(1).map(|(_, of)| of.samples).sum::<u64>(), 170, "{loader}");
+        }
     }
 }

@@ -5,12 +5,12 @@ use super::BatchInterval;
 use super::Job;
 use super::rules::Rules;
 use super::settings::Around;
+use crate::Servers;
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Amount, Count, Factor, Positive};
 use crate::storage::Service;
-use crate::{Dataset, Servers};
 use forebay_model::units::{LongTime, Size, Time};
 use schemars::JsonSchema;
 
@@ -319,35 +319,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks, for a job with failures, that the number of batches trained so far determines which samples of an epoch
-    /// are left. Batches that are read from files of several samples must therefore be of equal size, or come in order.
-    fn check_batches_that_fail(&self, job: &Job) {
-        let Some(requests) = job.loader.requests.filter(|_| job.failures.is_some()) else { return };
-        let apart = job.ranks_may_diverge() && job.models_per_loader() > 1;
-        let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
-        let mixes = |of: &&Dataset| {
-            let rest = || job.samples_of_epoch(of).into_iter().any(|own| own % job.batch > 0);
-            job.batch > 0 && !requests.drop_last && !of.layout.is_by_sample() && rest()
-        };
-        if dataset.is_some_and(|of| mixes(&of)) && (!requests.in_order || apart) {
-            let what = "failures are not simulated where a smaller last batch of files can overtake others";
-            let remedy = "write `drop_last = true` in the `loader`, or remove `failures`";
-            self.check.wrong(self.check.blame(&[self.settings.failures.at], self.at), what, remedy);
-        }
-    }
-
-    /// Checks that a job with failures can be restored to its last checkpoint.
+    /// Checks that the steps that a job repeats after a failure can be counted.
     pub(super) fn check_recovery(&self, job: &Job) {
-        let written = [self.settings.failures.at, self.settings.checkpoint.at];
-        if job.failures.is_none() && job.checkpoint.is_none() {
-            return;
-        }
-        let requests = job.loader.requests.as_ref();
-        if job.failures.is_some() && requests.is_some_and(|requests| requests.iterable) {
-            let what = "failures of a job are not simulated if its workers have files of their own";
-            self.check.wrong(self.check.blame(&written, self.at), what, "remove `failures`");
-        }
-        self.check_batches_that_fail(job);
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {
             let what = "batches that are repeated after a failure are not counted in an adaptive `batch_interval`";

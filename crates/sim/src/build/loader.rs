@@ -74,7 +74,7 @@ impl Builder<'_> {
             copied: copied(job, dataset),
             lineage: job.failures.is_some().then(|| {
                 let recorded = self.env.recorder.is_some();
-                Box::new(Lineage::new(job, recorded))
+                Box::new(Lineage::new(job, dataset.layout, recorded))
             }),
         };
         self.parts.loaders.loaders.push(loader);
@@ -104,6 +104,9 @@ impl Builder<'_> {
         let mut requests = Requests::for_job(copy.job, dataset, copy.goal.quota)?;
         if rank == 0 && self.env.recorder.is_some() {
             requests.record();
+        }
+        if copy.job.failures.is_some() && copy.job.checkpoint.is_some() {
+            requests.follow();
         }
         Some(Box::new(requests))
     }

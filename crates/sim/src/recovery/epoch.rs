@@ -24,22 +24,25 @@ pub(crate) struct EpochRun {
 }
 
 impl EpochRun {
-    /// Returns the numbers of samples and batches that loader number `index` of `loaders` had handed out before the epoch of its
-    /// saved position `saved`. The samples that the loader has handed out in that epoch are read again.
-    pub(super) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> (u64, u64) {
+    /// Returns the position of loader number `index` of `loaders` before the epoch of its saved position `saved`. The samples that
+    /// the loader has handed out in that epoch are read again.
+    pub(super) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> Cursor {
+        let (begin, epoch) = (self.begin_of(saved, index, loaders), saved.batches / self.batches);
         // Samples left over from the epoch before, which were read at the same time, come first.
-        let passed = &saved.passed.samples;
-        let again = passed.count() - passed.below(self.begin_of(saved, index, loaders)).count();
-        // Of a sample of a circular queue that a saved step and a later step took, the count may be that of the later step.
-        (
-            saved.samples.saturating_sub(again),
-            saved.batches.saturating_sub(again.div_ceil(self.batch)),
-        )
+        let passed = saved.passed.below(begin);
+        let again = saved.passed.samples.count() - passed.samples.count();
+        Cursor {
+            // Of a sample of a circular queue that a saved step and a later step took, the count may be that of the later step.
+            samples: saved.samples.saturating_sub(again),
+            batches: saved.batches.saturating_sub(saved.begun.trained_from(epoch)),
+            passed,
+            begun: saved.begun.before(epoch),
+        }
     }
 
     /// Returns the position in the reading order of loader number `index` of `loaders` at which the epoch of its saved position
     /// `saved` began.
-    pub(super) fn begin_of(&self, saved: &Cursor, index: usize, loaders: u64) -> u64 {
+    fn begin_of(&self, saved: &Cursor, index: usize, loaders: u64) -> u64 {
         let (read, batches) = (saved.passed.samples.count(), saved.batches);
         // If samples are distributed one by one, the epoch is padded so that all loaders have the same number.
         let padded = |places: u64| match self.per_place {
@@ -69,11 +72,14 @@ impl EpochRun {
         }
         let loaders = saved.len() as u64;
         let again = |(index, cursor): (usize, &Cursor)| {
-            cursor.samples - self.start_of(cursor, index, loaders).0
+            let start = self.start_of(cursor, index, loaders);
+            match cursor.batches {
+                0 => (cursor.samples - start.samples).div_ceil(self.batch.max(1)),
+                batches => batches - start.batches,
+            }
         };
         let most = saved.iter().enumerate().map(again).max().unwrap_or(0);
-        let of_step = self.batch.max(1) * self.copies.max(1);
-        (most.div_ceil(of_step) as f64 * self.interval).ceil() as u64
+        (most.div_ceil(self.copies.max(1)) as f64 * self.interval).ceil() as u64
     }
 
     /// Returns the number of batches that all model copies of a loader take in `steps`.

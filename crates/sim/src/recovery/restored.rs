@@ -58,45 +58,43 @@ impl Jobs {
         let RecoveryRun { saved, restored, .. } = &mut self.recoveries.all[*recovery];
         let loader = &mut self.loaders[l];
         let cursor = &saved.state.cursors[l];
-        let passed = &cursor.passed.samples;
-        let (position, batches, kept) = match settings.resume {
-            Resume::Position => (cursor.samples, cursor.batches, passed.clone()),
+        let kept = match settings.resume {
+            Resume::Position => cursor.clone(),
             Resume::Epoch => {
                 let (index, nodes) = (loader.place.rank as usize, u64::from(loader.place.loaders));
-                let (samples, batches) = settings.epoch.start_of(cursor, index, nodes);
-                let begin = settings.epoch.begin_of(cursor, index, nodes);
-                (samples, batches, passed.below(begin))
+                settings.epoch.start_of(cursor, index, nodes)
             }
         };
+        // Workers that get requests for samples of shards take the next samples of their shards, whatever their turns are.
+        let by_sample = loader.source.layout.is_by_sample();
+        let begun = if by_sample { kept.begun } else { kept.begun.renumbered() };
         if let Some(lineage) = &mut loader.lineage {
-            lineage.repeat_after(kept.clone());
+            lineage.restart(&kept.passed);
+            lineage.renumber(&begun.trained());
         }
         // The repeated samples may need one batch more than the samples that they are added to.
         let more = settings.epoch.batches(saved.state.steps..job.plan.goal.steps);
         let of = &mut restored[l];
         of.counts.dropped += loader.progress.in_progress;
         // Samples in the queue at the start were not read; those that were not trained on are read now.
-        let read = kept.count();
+        let read = kept.passed.samples.count();
         of.counts.started += loader.progress.started - read;
-        let all = of.quota.saturating_add(of.prefill).saturating_sub(position);
+        let all = of.quota.saturating_add(of.prefill).saturating_sub(kept.samples);
         let coming = all.max(more.saturating_mul(job.plan.batch));
         let quota = read.saturating_add(coming);
         loader.progress = LoaderProgress { started: read, ..LoaderProgress::new(quota) };
         of.counts.cleared += loader.queue.clear(now, coming);
-        of.base = loader.queue.passed() - position;
+        of.base = loader.queue.passed() - kept.samples;
         of.known = of.known.max(cursor.samples);
         loader.requests.clone_from(&of.requests);
         loader.pacing.polling.clone_from(&of.polling);
         loader.pacing.tuner.clone_from(&of.tuner);
-        // Workers that get requests for samples of shards take the next samples of their shards.
-        let by_sample = loader.source.layout.is_by_sample();
         if let Some(requests) = &mut loader.requests {
-            let skipped = if by_sample { kept.clone() } else { requests.first(batches) };
-            requests.skip(batches, skipped);
-            requests.extend(batches.saturating_add(more));
+            requests.resume(kept.batches, begun);
+            requests.extend(kept.batches.saturating_add(more));
         }
         if loader.requests.is_none() || !by_sample {
-            loader.source.restart(kept);
+            loader.source.restart(kept.passed.samples);
         }
         for (s, stage) in loader.stages.all.iter().zip(&of.stages) {
             self.loaders.stages[s].buffer = stage.clone().coming(coming);

@@ -171,7 +171,7 @@ impl Recoveries {
         for failures in self.failures.iter_mut().filter(|failures| failures.recovery == of) {
             let FailureSettings { epoch, resume, .. } = &failures.settings;
             if epoch.goal && *resume == Resume::Epoch {
-                let (first, _) = epoch.start_of(&cursors[0], 0, cursors.len() as u64);
+                let first = epoch.start_of(&cursors[0], 0, cursors.len() as u64).samples;
                 if first <= failures.begun {
                     continue;
                 }
