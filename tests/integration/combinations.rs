@@ -94,7 +94,7 @@ const FAILURES: [&str; 4] = [
     "failures = { at = [\"30 ms\"], restart = \"5 ms\" }\n\
      checkpoint = { interval = \"15 ms\", bytes = \"2 MB\", storage = \"c\" }",
 ];
-const LOADERS: [&str; 9] = [
+const LOADERS: [&str; 10] = [
     "loader.in-memory = {}",
     "loader.tf-queue = { threads = 2, capacity = \"32 samples\", decode = \"300 us\" }",
     "loader.tf-queue = { threads = 2, capacity = \"32 samples\", decode = \"300 us\" }\nqueue = \"circular\"",

@@ -97,6 +97,7 @@ mod split_launches;
 mod split_learners;
 mod split_local_sgd;
 mod split_models;
+mod split_root;
 mod split_sequences;
 mod split_servers;
 mod spread_experts;

@@ -400,7 +400,7 @@ fn invalid_server_settings_are_refused_and_ineffective_settings_reported() {
         ("compression.quantised = {}", "", "", "write `ratio = 0.01`"),
         ("compression.sparse.ratio = 0", "", "", "the ratio is out of range"),
         ("transport.tcp.profile = \"x\"", "", "", "cannot be taken from a profile"),
-        ("", job, &with("parallel.pipeline.stages = 2"), "split over stages"),
+        ("", job, &with("parallel.pipeline.stages = 2"), "no backward passes"),
         (
             "",
             job,

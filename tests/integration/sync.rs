@@ -240,7 +240,7 @@ fn invalid_allreduce_settings_are_refused_with_a_remedy() {
             "",
             "loader.in-memory = {}",
             "loader.in-memory = {}\nparallel.pipeline.stages = 2",
-            "split over stages",
+            "no backward passes",
         ),
         (
             "algorithm = \"ring\"\ntensors = 100000\nbuckets = \"1 B\"\nfidelity = \"flow\"",

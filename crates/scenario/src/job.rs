@@ -51,7 +51,7 @@ pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
 pub use parallel::{
     Context, Expert, KeyExchange, Load, Members, Method, Parallelism, Schedule, StageBucket,
-    StepOf, Swap, Tensor,
+    StageParameters, StepOf, Swap, Tensor,
 };
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
 pub use staging::{Share, Staging};

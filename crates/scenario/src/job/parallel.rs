@@ -37,7 +37,7 @@ use schemars::JsonSchema;
 use tensor::TensorSettings;
 use zero::ZeroSettings;
 
-pub use buckets::StageBucket;
+pub use buckets::{StageBucket, StageParameters};
 pub use context::{Context, KeyExchange};
 pub use expert::{Expert, Load};
 pub use method::Method;

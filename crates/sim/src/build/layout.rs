@@ -6,11 +6,12 @@ use std::ops::Range;
 use crate::communication::{Collectives, Plan, Planned, RankLinks, RankRoutes};
 use crate::index::{DeviceId, IdVec, JobId};
 use crate::program::{
-    ByStepKind, Communicator, Cycle, OfStage, StageProgram, Started, StepKind, stage_program,
+    ByStepKind, Communicator, Cycle, OfRoot, OfStage, StageProgram, Started, StepKind,
+    stage_program,
 };
 use forebay_collective::{Cost, Operation};
 use forebay_engine::Span;
-use forebay_scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket};
+use forebay_scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket, Sync};
 
 /// Devices, and groups of their GPUs; each group has a communicator of its own.
 pub(super) struct Set {
@@ -143,12 +144,26 @@ impl Laid<'_> {
             buckets,
             reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
             decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage, shared)),
+            root: sync.and_then(|sync| self.root(sync, stage)),
             launches: self.job.launch.is_some(),
             kind,
             servers: self.job.servers().is_some(),
             averages: self.job.averages_models(),
             learners: self.job.averaging().is_some(),
             sums: self.job.sums_gradients(),
+        })
+    }
+
+    /// Returns the root's part in the steps of a stage, if the job copy has a root: the first model copy, or the first ones that
+    /// together hold all experts.
+    fn root(&self, sync: &Sync, stage: usize) -> Option<OfRoot> {
+        let root = sync.root.as_ref()?;
+        let chunks = self.of.schedule.chunk_shares(self.job.shares());
+        let own = (stage..chunks.len()).step_by(self.job.shares().len());
+        Some(OfRoot {
+            parameters: own.map(|chunk| self.of.parameters(root, &chunks, chunk)).collect(),
+            update: root.update * self.of.share_of_gpu(stage),
+            copies: self.job.expert_ranks(),
         })
     }
 
@@ -164,10 +179,15 @@ impl Laid<'_> {
         program: OfStageInSteps<'_>,
         kind: Communicator,
     ) -> Collectives {
-        let per_tensor = self.job.sync.as_ref().map_or(0.0, |sync| sync.transport.per_tensor);
+        // With a single rank nothing leaves the GPU, and no communication library is involved.
+        let of_data = matches!(kind, Communicator::Data | Communicator::ExpertData);
+        let alone = of_data && self.job.gradient_ranks() < 2;
+        let sync = self.job.sync.as_ref().filter(|_| !alone);
+        let per_tensor = sync.map_or(0.0, |sync| sync.transport.per_tensor);
         let planned = |started: &Started| {
             let Started { operation, bytes, tensors, late } = *started;
-            let late = Span::from_seconds(late * self.step);
+            let late = if alone { 0.0 } else { late * self.step };
+            let late = Span::from_seconds(late);
             let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
             Planned { operation, bytes, late, overhead }
         };
@@ -225,7 +245,9 @@ impl Laid<'_> {
         };
         let mut plan = Plan {
             reduction,
-            broadcast: reduction,
+            broadcast: sync
+                .and_then(|sync| sync.root.as_ref())
+                .map_or(reduction, |of| of.broadcast),
             measured,
             fidelity,
             fabric,

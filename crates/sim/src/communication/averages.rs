@@ -17,7 +17,7 @@ use forebay_scenario::Averaging;
 use crate::device::State;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
-use crate::index::{CommunicatorId, DeviceId, JobId};
+use crate::index::{CommunicatorId, DeviceId, Id, IdVec, JobId};
 use crate::jobs::Jobs;
 use crate::notice::Notice;
 
@@ -36,7 +36,7 @@ pub(crate) struct Averages {
     /// Time that an averaging takes on a GPU besides moving bytes.
     latency: Delay,
     /// Bytes that a learner's correction moves in the memory of each GPU of a stage, by stage [B].
-    own: Vec<f64>,
+    own: IdVec<f64>,
     /// Time of one update of a GPU's reference model.
     shared: Delay,
     /// Number of times that the reference models have been averaged among GPUs.
@@ -131,7 +131,7 @@ impl Jobs {
         if device.state != State::Averaging {
             return;
         }
-        let bytes = run.own[device.stage as usize];
+        let bytes = run.own[Id::new(device.stage)];
         match self.gpu_of(d).and_then(|gpu| gpu.memory) {
             Some(group) => {
                 env.network.start(env.now, group, bytes, ActivityId::Average(d));

@@ -79,7 +79,7 @@ impl Progress {
         self.steps.push_back(StepProgress { started, last, number, ..StepProgress::default() });
     }
 
-    /// Returns the progress of the collectives of `step`; `None` if no rank has started any.
+    /// Returns the progress of `round`; `None` if no rank has started any of its collectives.
     fn of(&self, round: u64) -> Option<&StepProgress> {
         self.steps.iter().find(|of| of.round == round)
     }

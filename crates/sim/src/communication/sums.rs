@@ -127,14 +127,14 @@ impl Jobs {
     /// device computes on whole batches.
     pub(super) fn offered(&self, d: DeviceId, piece: u32) -> Option<Offered> {
         let Device { job, program, .. } = self.devices[d];
-        self.jobs[job].spread.offered.get(Id::new(program)).map(|all| all[piece as usize])
+        self.jobs[job].spread.offered.get(Id::new(program)).map(|all| all[Id::new(piece)])
     }
 
     /// Returns the number of pieces of a step after which device `d` offers gradients.
     pub(super) fn pieces_of(&self, d: DeviceId) -> usize {
         let Device { job, program, .. } = self.devices[d];
         let JobRun { spread, plan, .. } = &self.jobs[job];
-        spread.offered.get(Id::new(program)).map_or(plan.pieces.number(), Vec::len)
+        spread.offered.get(Id::new(program)).map_or(plan.pieces.number(), IdVec::len)
     }
 
     /// Returns the size of the gradients of a piece of device `d` before compression [B].

@@ -93,6 +93,12 @@ impl Jobs {
                 self.compute_for(env, d, (delay, true), pass.name());
                 return Begun::Busy;
             }
+            Op::Update { seconds, roots } => {
+                if self.devices[d].model < roots {
+                    self.compute_for(env, d, (Delay::once(seconds), false), "compute");
+                    return Begun::Busy;
+                }
+            }
             Op::GoOn => {
                 self.go_on(env, d);
                 return Begun::Busy;
@@ -123,6 +129,9 @@ impl Jobs {
                     return Begun::Busy;
                 }
             }
+            // The learners of a GPU receive what a root broadcasts together: the first one begins to.
+            Op::Start(Communicator::Data | Communicator::ExpertData, _)
+                if self.devices[d].learner > 0 => {}
             Op::Push { .. } | Op::Start(..) => {
                 self.begin_exchange_of(env, d, op);
                 if self.devices[d].state == State::Off {
@@ -196,6 +205,7 @@ impl Jobs {
             | Op::Offer { .. }
             | Op::Send(_)
             | Op::Start(..)
+            | Op::Update { .. }
             | Op::Swap { .. }
             | Op::CountStep
             | Op::AwaitAverage

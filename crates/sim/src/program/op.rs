@@ -27,6 +27,8 @@ pub(crate) enum Op {
     Start(Communicator, u32),
     /// Waits until the given number of collectives of a communicator are over in this step.
     Await(Communicator, u32),
+    /// Updates parameters for the given time [s] on devices of the first `roots` model copies; others do nothing.
+    Update { seconds: f64, roots: u32 },
     /// Starts to copy `out` bytes to the node's memory and `into` bytes from there [B].
     Swap { out: f64, into: f64 },
     /// Waits until the copies that the last swap started are done.

@@ -1,7 +1,7 @@
 //! What each pass of a stage computes, what it waits for, and what happens after it.
 
 use forebay_collective::Operation;
-use forebay_scenario::{KeyExchange, Parallelism, StageBucket, Swap};
+use forebay_scenario::{KeyExchange, Parallelism, StageBucket, StageParameters, Swap};
 
 use super::cycle::StepKind;
 use super::op::Communicator::{ExpertInner, Inner};
@@ -21,6 +21,8 @@ pub(crate) struct OfStage<'a> {
     pub(crate) reduction: Operation,
     /// Time to decompress a step's gradients [s].
     pub(crate) decompress: f64,
+    /// What a root broadcasts and updates, if there is one.
+    pub(crate) root: Option<OfRoot>,
     /// What the step does besides computing gradients.
     pub(crate) kind: StepKind,
     /// Whether the average is one of learners, which correct their models after their step has been counted.
@@ -34,6 +36,16 @@ pub(crate) struct OfStage<'a> {
     pub(crate) averages: bool,
     /// Whether the stage's trainers also do host-side work on the cores of their nodes.
     pub(crate) launches: bool,
+}
+
+/// A root's part in the steps of a stage.
+pub(crate) struct OfRoot {
+    /// Parameters of each chunk that the root broadcasts, in order.
+    pub(crate) parameters: Vec<Vec<StageParameters>>,
+    /// Time of the update [s].
+    pub(crate) update: f64,
+    /// Number of model copies, the first ones, that together are the root.
+    pub(crate) copies: u32,
 }
 
 /// What happens after a share of a pass has been computed.
@@ -112,6 +124,12 @@ impl OfStage<'_> {
         };
         let share = self.shares[self.stage] / f64::from(self.parallelism.schedule.chunks());
         part * share / f64::from(self.parallelism.ranks())
+    }
+
+    /// Returns the parameters of a chunk that a root broadcasts for the step; none if the step uses those of the step before.
+    pub(super) fn broadcast(&self, chunk: usize) -> &[StageParameters] {
+        let root = self.root.as_ref().filter(|_| !self.kind.adds);
+        root.and_then(|root| root.parameters.get(chunk)).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the gradient buckets of a chunk.

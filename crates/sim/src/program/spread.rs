@@ -37,7 +37,7 @@ pub(crate) struct Spread {
     pub(crate) neighbours: Vec<(usize, usize)>,
     /// For each program, the buckets whose gradients learners offer in a step that ends with an exchange. Empty if there are no
     /// learners.
-    pub(crate) offered: IdVec<Vec<Offered>>,
+    pub(crate) offered: IdVec<IdVec<Offered>>,
     pub(crate) books: ParallelOutcome,
     /// Whether reports show `books`.
     pub(crate) shown: bool,

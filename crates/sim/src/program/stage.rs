@@ -1,7 +1,8 @@
 //! The program of a stage that works through micro-batches, on one GPU or, with tensor parallelism, on several GPUs.
 
+use crate::index::IdVec;
 use forebay_collective::Operation;
-use forebay_scenario::{StageBucket, Swap};
+use forebay_scenario::{StageBucket, StageParameters, Swap};
 
 use super::by_communicator::ByCommunicator;
 use super::op::Communicator::{
@@ -9,7 +10,7 @@ use super::op::Communicator::{
 };
 use super::op::{Op, Pass};
 use super::order::{Turn, order};
-use super::pass::{End, OfStage};
+use super::pass::{End, OfRoot, OfStage};
 
 /// The program of a stage, and its collectives.
 #[derive(Debug, Default)]
@@ -20,7 +21,9 @@ pub(crate) struct StageProgram {
     /// The buckets that are pushed to parameter servers, in order.
     pub(crate) pushed: Vec<StageBucket>,
     /// The buckets whose gradients the learners of a GPU sum first, in order.
-    pub(crate) offered: Vec<Offered>,
+    pub(crate) offered: IdVec<Offered>,
+    /// While the program is made: the waits of the next pass for a root's parameters, each with the share of the pass before it.
+    needed: Vec<(f64, Op)>,
 }
 
 /// A bucket whose gradients the learners of a GPU sum, before the GPU exchanges the sum.
@@ -57,6 +60,7 @@ impl Started {
 pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     let turns = order(of.parallelism.schedule, of.stage, of.stages(), of.micro_batches());
     let mut program = StageProgram::default();
+    let mut needed = program.begin_broadcasts(of);
     if of.stage == 0 {
         program.ops.push(Op::TakeBatch);
     }
@@ -70,6 +74,9 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     let mut made = vec![0; of.parallelism.schedule.chunks() as usize];
     for turn in turns {
         let made = &mut made[turn.chunk];
+        if turn.pass == Pass::Forward {
+            program.needed = std::mem::take(&mut needed[turn.chunk]);
+        }
         let next = *made + usize::from(turn.pass.makes_gradients());
         program.pass(of, turn, (*made == 0 && !of.kind.adds, next == all));
         *made = next;
@@ -89,6 +96,22 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
 }
 
 impl StageProgram {
+    /// Adds the starts of the broadcasts of a root's parameters. Returns the waits for them, by chunk, each with the share of the
+    /// chunk's first forward pass that runs before it.
+    fn begin_broadcasts(&mut self, of: &OfStage<'_>) -> Vec<Vec<(f64, Op)>> {
+        let begin = |program: &mut StageProgram, chunk| {
+            let all = of.broadcast(chunk).iter().map(|parameters| {
+                let StageParameters { at, bytes, tensors, experts } = *parameters;
+                let among = if experts { ExpertData } else { Data };
+                let started = Started { tensors, ..Started::at_once(Operation::Broadcast, bytes) };
+                program.start(among, started);
+                (at, Op::Await(among, program.started(among) as u32))
+            });
+            all.collect()
+        };
+        (0..of.parallelism.schedule.chunks() as usize).map(|chunk| begin(self, chunk)).collect()
+    }
+
     /// Adds the ops of a pass. `first` says whether there are no earlier gradients that the pass adds to, `last` whether it is the
     /// last pass of the step that computes gradients of its chunk's weights.
     fn pass(&mut self, of: &OfStage<'_>, turn: Turn, (first, last): (bool, bool)) {
@@ -123,6 +146,10 @@ impl StageProgram {
         let together = |a: &(f64, StageBucket), b: &(f64, StageBucket)| {
             a.0 == b.0 && a.1.experts != b.1.experts
         };
+        for (at, op) in std::mem::take(&mut self.needed) {
+            until(self, at);
+            self.ops.push(op);
+        }
         let groups: Vec<&[(f64, StageBucket)]> = gathers.chunk_by(together).collect();
         let mut coming = groups.first().map_or(Vec::new(), |first| self.gather_all(first));
         for (number, group) in groups.iter().enumerate() {
@@ -184,8 +211,9 @@ impl StageProgram {
             Op::Start(among, number)
         };
         if of.sums {
-            self.ops.push(Op::Offer { piece: self.offered.len() as u32 });
-            return self.offered.push(Offered { bytes: raw as f64, compress, exchange });
+            self.ops.push(Op::Offer { piece: self.offered.next_id().number() });
+            self.offered.push(Offered { bytes: raw as f64, compress, exchange });
+            return;
         }
         if compress > 0.0 {
             self.ops.push(Op::Compute { share: 0.0, compress });
@@ -277,6 +305,11 @@ impl StageProgram {
         self.await_gradients();
         if of.decompress > 0.0 {
             self.ops.push(Op::Compute { share: 0.0, compress: of.decompress });
+        }
+        if let Some(OfRoot { update: seconds, copies: roots, .. }) = of.root
+            && seconds > 0.0
+        {
+            self.ops.push(Op::Update { seconds, roots });
         }
     }
 

@@ -1,7 +1,20 @@
 //! The gradients of a stage, and of its chunks.
 
 use super::parallelism::Parallelism;
-use crate::sync::{Bucket, Sync};
+use crate::sync::{Bucket, Parameters, Root, Sync};
+
+/// Parameters of a stage's chunk that a root broadcasts together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StageParameters {
+    /// Share of the chunk's first forward pass that runs before it needs the parameters.
+    pub at: f64,
+    /// Size of the parameters on each GPU of the stage [B].
+    pub bytes: u64,
+    /// Number of tensors that are broadcast together.
+    pub tensors: u32,
+    /// Whether the parameters belong to experts. Only some model copies hold the same experts.
+    pub experts: bool,
+}
 
 /// Gradients of a stage's chunk that are reduced together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,6 +70,34 @@ impl Parallelism {
         };
         let all: Vec<StageBucket> = sync.buckets.iter().flat_map(part).collect();
         all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
+    }
+
+    /// Returns the parameters of chunk number `chunk` that a root broadcasts, in the order in which forward needs them. `shares` are the
+    /// chunks' shares of the time, in the model's order.
+    #[must_use]
+    pub fn parameters(&self, root: &Root, shares: &[f64], chunk: usize) -> Vec<StageParameters> {
+        let before = |all: &[f64]| all[..chunk].iter().sum::<f64>();
+        let (begin, first) = (before(shares), before(&self.weights));
+        let last = first + self.weights[chunk];
+        let total: f64 = root.parameters.iter().map(|of| of.bytes as f64).sum();
+        let share = self.expert.as_ref().map_or(0.0, |expert| expert.parameters[chunk]);
+        let mut end = 0.0;
+        let part = |of: &Parameters| {
+            let from = f64::max(end, first);
+            end += of.bytes as f64 / total;
+            let bytes = (end.min(last) - from).max(0.0) * total / f64::from(self.tensor_ranks());
+            let needed = of.needed / self.forward.max(f64::MIN_POSITIVE);
+            let at = (needed - begin) / shares[chunk].max(f64::MIN_POSITIVE);
+            let at = if at < 1e-9 { 0.0 } else { at.min(1.0) };
+            let parts = [(1.0 - share, 1, false), (share, self.expert_ranks(), true)];
+            parts.map(|(share, ranks, experts)| {
+                let tensors = (share * f64::from(of.tensors)).round() as u32;
+                let bytes = (share * bytes / f64::from(ranks)).round() as u64;
+                StageParameters { at, bytes, tensors, experts }
+            })
+        };
+        let all: Vec<StageParameters> = root.parameters.iter().flat_map(part).collect();
+        all.into_iter().filter(|of| of.bytes > 0).collect()
     }
 
     /// Returns the time that a GPU of stage number `stage` needs to decompress the gradients that it receives in a step

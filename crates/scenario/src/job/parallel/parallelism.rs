@@ -115,7 +115,8 @@ impl Parallelism {
     }
 
     /// Returns the share of the model's parameters that each GPU of stage number `stage` holds.
-    fn share_of_gpu(&self, stage: usize) -> f64 {
+    #[must_use]
+    pub fn share_of_gpu(&self, stage: usize) -> f64 {
         let experts = self.experts_of(stage);
         let held = 1.0 - experts + experts / f64::from(self.expert_ranks());
         self.weight(stage) * held / f64::from(self.tensor_ranks())

@@ -126,9 +126,10 @@ impl Rules<'_> {
     fn check_stage_sync(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         let sharded = job.parallelism.as_ref().is_some_and(|of| of.zero > 0);
-        if sync.root.is_some() {
-            let what = "a root needs all parameters, and no GPU of a model that is spread over GPUs has them";
-            self.check.wrong(at, what, "write `sync.allreduce`");
+        if sharded && sync.root.is_some() {
+            let what =
+                "a root updates all parameters, which `parallel.zero` shards over model copies";
+            self.check.wrong(at, what, "remove `parallel.zero`, or write `sync.allreduce`");
         }
         if sharded && sync.servers.is_some() {
             let what = "parameter servers hold what `parallel.zero` shards over model copies";

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::expert::Expert;
 use super::tensor::Tensor;
 use crate::job::Job;
-use crate::{Cluster, NicsAt, Sync};
+use crate::{Cluster, NicsAt, Parallelism, Reduction, Sync};
 use forebay_collective::{Invalid, Operation};
 
 /// Returns the mean number of transfers of a step that sum gradients or average parameters, for a model that is spread over GPUs.
@@ -37,9 +37,8 @@ pub(crate) fn gradient_transfers(
             if fabric.ranks < 2 {
                 continue;
             }
-            for (operation, number) in operations(of.zero, of.micro_batches) {
-                let each =
-                    reduction.collective(operation, bucket.bytes, fabric).most_transfers()?;
+            for (operation, way, number) in ways(sync, of) {
+                let each = way.collective(operation, bucket.bytes, fabric).most_transfers()?;
                 let groups = f64::from(of.tensor_ranks() * groups);
                 sum += each * f64::from(number) * groups / every;
             }
@@ -106,6 +105,19 @@ pub(crate) fn sums_are_alone(job: &Job, cluster: &Cluster, of: &Tensor) -> bool 
     let fills = (0..job.nodes).all(|node| job.gpus_on(node) == u64::from(of.ranks));
     let apart = cluster.node.intra.tree.nics == NicsAt::Apart;
     fills && apart && !cluster.share_nodes
+}
+
+/// Returns the collectives of a step for a bucket, how each is done, and how often.
+fn ways(sync: &Sync, of: &Parallelism) -> Vec<(Operation, Reduction, u32)> {
+    match &sync.root {
+        Some(root) => {
+            vec![(Operation::Reduce, sync.reduction, 1), (Operation::Broadcast, root.broadcast, 1)]
+        }
+        None => {
+            let all = operations(of.zero, of.micro_batches).into_iter();
+            all.map(|(operation, number)| (operation, sync.reduction, number)).collect()
+        }
+    }
 }
 
 /// Returns the collectives of a step for a bucket of gradients at ZeRO's stage `zero`, and how often each is done.

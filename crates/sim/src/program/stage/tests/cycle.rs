@@ -55,6 +55,7 @@ fn ranks_that_train_one_model_together_sum_gradients_at_each_update() {
             decompress: 0.0,
             launches: false,
             kind: cycle.kind(step),
+            root: None,
             servers: false,
             learners: false,
             sums: false,
