@@ -8,8 +8,8 @@
 //!   `storage_model`: a storage's request path for one client,
 //! - `cache`: a node's page cache; `tiers`: a node's caches on its own storage; `staging`: copying of data sets before training,
 //! - `recovery`: checkpoints and failures; `fault`: the components that faults slow,
-//! - `sync`: synchronisation of model copies; `pieces`: steps cut where gradients are ready; `ports`: the links of ranks;
-//!   `parallel`: models spread over GPUs; `trainers`: the trainers of GPUs, on cores; `own_links`: communicators whose links
+//! - `sync`: synchronisation of model copies; `servers`: their exchanges with parameter servers; `pieces`: steps cut where gradients
+//!   are ready; `ports`: the links of ranks; `parallel`: models spread over GPUs, and `layout`: which of these GPUs communicate; `trainers`: the trainers of GPUs, on cores; `own_links`: communicators whose links
 //!   nothing else uses,
 //! - `background`: background loads.
 

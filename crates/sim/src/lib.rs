@@ -67,16 +67,22 @@
 //! communication after that (`program::waits`). Gradients that no op awaits hold up the end of the step: it is complete when all
 //! devices have ended it (`tally`), all collectives are over, and the update has been made (`communication::sync`, `root`).
 //!
-//! With parameter servers, `Offer` pushes the buckets to them instead, and `AwaitPull` waits for parameters
-//! (`communication::push`, `servers`). The device goes on at once (`GoOn`); its step counts when the servers have added its
-//! gradients (`tally`).
+//! Not every step updates parameters or ends with an exchange: each kind of step has programs of its own (`program::cycle`).
+//! Between exchanges ranks may be at different steps, so each communicator counts its collectives step by step
+//! (`communication::progress`). Where an exchange averages parameters, ranks that train one model together sum gradients at
+//! each update in a communicator of their own (`Inner`).
+//!
+//! With parameter servers, `Offer` and `Push` push the buckets to them instead, and `AwaitPull` waits for parameters
+//! (`communication::push`, `servers`); each part of a model has an exchange of its own, between the GPUs that hold the part and
+//! the servers. The device goes on at once (`GoOn`); its step counts when the servers have added the gradients of all its GPUs,
+//! and the model copy's when all its devices have ended it (`tally`).
 //!
 //! # How to add
 //!
 //! - *an op*: a variant of `program::Op`, and a line in each match of `program::interpreter`, which names all ops: how the op
 //!   begins, and when its input is there.
-//! - *a communicator*: a variant of `program::Communicator`; which GPUs it joins (`scenario`'s `placement`), by which
-//!   algorithm (`build::parallel`), and where its bytes are counted (`communication::communicator`). Programs start and await
+//! - *a communicator*: a variant of `program::Communicator`; which GPUs it joins (`scenario`'s `placement`, `build::layout`), by
+//!   which algorithm (`build::layout`), and where its bytes are counted (`communication::communicator`). Programs start and await
 //!   its collectives; the interpreter does not change.
 //! - *a schedule*: a variant of `scenario`'s `Schedule` and the order of its passes in `program::order`; what a pass waits for
 //!   and leaves is in `program::pass`.
