@@ -50,15 +50,16 @@ impl Ring {
         let mut of = Taken::default();
         for step in 0..=steps {
             let time = self.batch as f64 * self.sample + step as f64 * self.step;
-            for number in put..((time + 1e-6) / self.sample) as usize {
+            let until = ((time + 1e-6) / self.sample) as usize;
+            for number in put..until {
                 match slots.get_mut(number % self.capacity) {
                     Some(slot) => {
                         of.passed.insert(std::mem::replace(slot, coming(number)));
                     }
                     None => slots.push(coming(number)),
                 }
-                put = number + 1;
             }
+            put = until;
             if step < steps {
                 let before = of.passed.len();
                 for _ in 0..self.batch {

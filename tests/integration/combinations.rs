@@ -106,7 +106,7 @@ const LOADERS: [&str; 10] = [
     "loader.dali = { threads = 2, gpu = { decode = \"100 us\" } }",
     "loader.stages = [{ name = \"a\", workers = 2, per_sample = [\"read\", { compute = \"200 us\" }], buffer = 24 }]",
 ];
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 12] = [
     "",
     "",
     "",
@@ -114,6 +114,10 @@ const OTHERS: [&str; 8] = [
     "model.launch = { work = \"200 us\" }",
     "model.jitter = { gamma = { cv = 0.3 } }",
     "accumulation = 2",
+    "cpu_quota = 1.5",
+    "memory_traffic = \"3 GB/s\"\ninner_threads = { threads = 3 }",
+    "model.launch = { work = \"200 us\", gil = 0.5 }",
+    "model.device = { cpu = { threads = 3 } }",
     "parallel.data.loaders = \"per-rank\"",
 ];
 
@@ -122,6 +126,7 @@ fn text(draws: &mut Draws) -> String {
         "name = \"combination\"\n[run]\nsteps = 6\nwarm_up = \"off\"\nreplications = 1\n\
          [cluster]\nnodes = 4\n\
          node = { cores = 4, scheduling = \"shared\", gpus = 8, pcie = \"4 GB/s\", \
+         memory_bandwidth = \"5 GB/s\", \
          intra = { kind = \"switch\", bandwidth = \"5 GB/s\", latency = \"5 us\" } }\n\
          network = { nic = \"1 GB/s\", latency = \"10 us\" }\n\
          [storage]\ns = { file-server = { bandwidth = \"1 GB/s\", latency = \"100 us\" } }\n\

@@ -324,8 +324,6 @@ fn a_cpu_quota_limits_only_its_job() {
     let launch = [SYNTHETIC, (LAUNCH, "{ work = \"3 ms\", threads = 4 }"), ("job.cpu_quota", "2")];
     assert_near("launches", step(&launch), 6e-3, 1e-6);
     assert!(refusal(&[("job.cpu_quota", "0.001")]).contains("less than the smallest quota"));
-    let fifo = ("cluster.node.scheduling", "\"fifo\"");
-    assert!(refusal(&[("job.cpu_quota", "2"), fifo]).contains("with \"fifo\" scheduling"));
 }
 
 #[test]
@@ -341,8 +339,6 @@ fn threads_within_a_worker_speed_up_decoding_and_compete_for_cores() {
     }
     let useless = ("job.inner_threads", "{ threads = 4, efficiency = 0 }");
     assert!(refusal(&[useless]).contains("get nothing done"));
-    let fifo = ("cluster.node.scheduling", "\"fifo\"");
-    assert!(refusal(&[("job.inner_threads", "{ threads = 4 }"), fifo]).contains("one by one"));
 }
 
 #[test]

@@ -114,37 +114,21 @@ fn gpu_decoding_time_does_not_depend_on_the_precision_of_training_steps() {
 }
 
 #[test]
-fn settings_for_shared_cores_are_refused_on_nodes_with_fifo_scheduling() {
-    // System: two nodes with shared cores, and a third one with FIFO cores. Expectation: settings that share
-    // cores are refused if the job, or the fault, is on the third node.
-    let group = "[cluster.group.g]\nnodes = 1\nnode.scheduling = \"fifo\"\n\
-                 [storage.nvme.local-disk]\nbandwidth = \"1 GB/s\"\ncapacity = \"1 TB\"\n\
-                 [storage.far.file-server]\nbandwidth = \"1 GB/s\"\n\
-                 [dataset.raw]\nsamples = 120000\nsample_size = \"200 kB\"\n";
-    let convert = "copy = { to = \"nvme\", share = \"all\", convert = { from = \"raw\" } }";
-    let resolved = |nodes, job: &str, far: bool| {
-        let text = text(group, nodes, job);
-        let far =
-            if far { text.replace("storage = \"memory\"", "storage = \"far\"") } else { text };
-        let file = ScenarioFile::parse("x.toml", far).and_then(|file| file.resolve(&[]));
-        file.map(|_| ()).map_err(|problems| problems.to_string())
-    };
-    for (job, far, what) in [
-        ("model.device = { cpu = { threads = 2 } }", false, "would hold cores for whole steps"),
-        ("model.device = { cpu = { threads = 2 } }", false, "cluster.group.g.node.scheduling"),
-        ("model.launch = { work = \"1 ms\", gil = 0.5 }", false, "lock (`gil`) is not simulated"),
-        ("cpu_quota = 2", false, "`cpu_quota` is not simulated with \"fifo\""),
-        (convert, true, "conversion shares cores"),
-    ] {
-        assert_eq!(resolved(2, job, far), Ok(()));
-        let found = resolved(3, job, far).expect_err(job);
-        assert!(found.contains(what), "{job}: {found}");
+fn a_quota_and_a_fault_of_cores_slow_nodes_with_shared_and_fifo_cores_alike() {
+    // System: two nodes with shared cores and a third one with FIFO cores; steps of 100 ms on four of eight
+    // cores of each node. Expectation: a quota of two cores doubles the step, on two nodes or on three; so does a
+    // fault that leaves two cores, on either kind of node, and one that leaves four cores has no effect.
+    let group = "[cluster.group.g]\nnodes = 1\nnode.scheduling = \"fifo\"\n";
+    let train = "model.device = { cpu = { threads = 4 } }";
+    let time = |nodes: u32, job: &str| step(&run(&text(group, nodes, job)));
+    for nodes in [2, 3] {
+        near(time(nodes, train), 0.1, "alone");
+        near(time(nodes, &format!("{train}\ncpu_quota = 2")), 0.2, "a quota");
     }
-    let fault = |nodes: &str| format!("[[fault]]\nnode = \"cores\"\nfactor = 0.5\n{nodes}");
-    assert_eq!(resolved(3, &fault("nodes = [0, 1]"), false), Ok(()));
-    for nodes in ["", "nodes = [1, 2]"] {
-        let found = resolved(3, &fault(nodes), false).expect_err(nodes);
-        assert!(found.contains("faults of cores with \"fifo\" scheduling"), "{found}");
+    for (factor, nodes, expected) in [("0.25", 0, 0.2), ("0.25", 2, 0.2), ("0.5", 2, 0.1)] {
+        let fault =
+            format!("{train}\n[[fault]]\nnode = \"cores\"\nfactor = {factor}\nnodes = [{nodes}]");
+        near(time(3, &fault), expected, &fault);
     }
 }
 

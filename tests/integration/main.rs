@@ -19,6 +19,7 @@ mod closed;
 mod combinations;
 mod conformance;
 mod conservation;
+mod core_slots;
 mod coverage;
 mod cpu;
 mod crossbow;

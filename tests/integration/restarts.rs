@@ -55,6 +55,8 @@ const FIFO: [(&str, &str); 3] = [
     ("cluster.node.cores", "2"),
     ("job.loader.tf-queue.threads", "9"),
 ];
+const MEMORY: [(&str, &str); 2] =
+    [("cluster.node.memory_bandwidth", "\"1 GB/s\""), ("job.memory_traffic", "\"1 GB/s\"")];
 const DISK: (&str, &str) =
     ("storage.s", r#"{ local-disk = { bandwidth = "400 MB/s", seek = "300 us" } }"#);
 const TABLE: (&str, &str) = (
@@ -173,6 +175,35 @@ fn kinds() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         (
             "core slots and messages",
             [&FIFO[..], &[("job.nodes", "2"), ("job.sync", sync)]].concat(),
+        ),
+        (
+            "core slots whose threads wait for memory",
+            [&FIFO[..], &MEMORY[..], &[("job.inner_threads", "{ threads = 3 }")]].concat(),
+        ),
+        (
+            "core slots with a quota for messages and launches",
+            [
+                &FIFO[..],
+                &[
+                    ("job.nodes", "2"),
+                    ("job.sync", sync),
+                    ("job.cpu_quota", "1.5"),
+                    ("job.model.launch", "{ work = \"300 us\", threads = 2, gil = 0.5 }"),
+                ],
+            ]
+            .concat(),
+        ),
+        (
+            "steps on core slots",
+            [&FIFO[..], &[("job.model.device", "{ cpu = { threads = 3 } }")]].concat(),
+        ),
+        (
+            "steps on core slots with a quota",
+            [
+                &FIFO[..],
+                &[("job.model.device", "{ cpu = { threads = 2 } }"), ("job.cpu_quota", "1")],
+            ]
+            .concat(),
         ),
         ("an arm", vec![DISK]),
         ("an arm and ranges", vec![DISK, RANGES]),
@@ -344,12 +375,16 @@ fn resources_of_a_failed_job_are_available_to_other_jobs() {
     let shared = ("cluster.share_nodes", "true");
     let cores = [("cluster.node.cores", "2"), ("cluster.node.scheduling", "\"fifo\""), shared];
     let decode = ("job.loader.tf-queue.decode", "\"2 ms\"");
-    let cases: [(&str, Vec<(&str, &str)>); 5] = [
+    let memory = MEMORY.map(|(key, value)| {
+        (if key == "job.memory_traffic" { "job.j.memory_traffic" } else { key }, value)
+    });
+    let cases: [(&str, Vec<(&str, &str)>); 6] = [
         ("a server", vec![("storage.s", server)]),
         ("its operations", vec![("storage.s", operations)]),
         ("an arm", vec![DISK, shared]),
         ("a table", vec![TABLE]),
         ("core slots", [&cores[..], &[decode]].concat()),
+        ("core slots and memory", [&cores[..], &memory, &[decode]].concat()),
     ];
     for (name, case) in cases {
         let failures = ("job.j.failures", r#"{ at = ["50 ms"], restart = "1000 s" }"#);

@@ -135,7 +135,7 @@ impl FaultSettings {
         let until = self.until.get().map_or(f64::INFINITY, |until| until.0);
         self.check_factor(check, what, factor);
         let nodes = self.places(check, parts.cluster, what);
-        self.check_possible(check, at, what, nodes.as_deref().unwrap_or_default(), parts);
+        self.check_possible(check, at, what, parts);
         self.check_effect(check, what, parts);
         if until <= from {
             let at = check.blame(&[self.until.at, self.from.at], at);

@@ -11,7 +11,6 @@ use super::env::Env;
 use super::event::{ActivityId, Event};
 use super::jobs::Jobs;
 use super::ranges::Fetches;
-use super::worker::Cores;
 
 /// A job copy, its parts, and its loaders' workers.
 struct Owner {
@@ -87,10 +86,18 @@ impl Jobs {
             let table = &mut env.storages.tables[t];
             table.forget((now, &mut env.calendar), t, |activity| owner.is(*activity, known));
         }
-        env.network.cancel_all(now, |activity| owner.is(*activity, known));
+        let mut cancelled = Vec::new();
+        env.network.cancel_all(now, |activity| {
+            let is = owner.is(*activity, known);
+            cancelled.extend(is.then_some(*activity));
+            is
+        });
         let awaited = env.calendar.remove_all(|event| owner.awaits(*event, known));
         for event in awaited {
             self.leave_station(env, event);
+        }
+        for activity in cancelled {
+            self.leave_paced(env, activity);
         }
         self.loaders.leave_queues(env, owner.workers);
         self.loaders.fetches.forget(owner.workers);
@@ -126,7 +133,7 @@ impl Jobs {
             Event::Waited(ActivityId::Range(r)) => self.loaders.give_slot_of_range_back(env, r),
             Event::Computed(w) => {
                 let cores = self.loaders.stages[self.loaders.workers[w].stage].cores;
-                self.leave_core(env, cores);
+                self.loaders.leave_core(env, cores);
             }
             Event::Stepped(d) => self.leave_cores(env, d),
             Event::Waited(ActivityId::Launch(t)) => {
@@ -136,18 +143,28 @@ impl Jobs {
             }
             Event::Waited(ActivityId::Message(m)) => {
                 if let Some(cores) = self.communicators.cores_of_message(m) {
-                    self.leave_core(env, cores);
+                    self.loaders.leave_core(env, cores);
                 }
             }
             _ => {}
         }
     }
 
-    fn leave_core(&mut self, env: &mut Env, cores: Cores) {
-        if let Cores::Fifo(station) = cores
-            && let Some(next) = env.stations[station].queue.leave(env.now)
-        {
-            self.loaders.admitted(env, next);
+    /// Frees the core that a cancelled flow of `activity` used, if it used one as its server, and gives it to the next activity
+    /// in the queue.
+    fn leave_paced(&mut self, env: &mut Env, activity: ActivityId) {
+        let cores = match activity {
+            ActivityId::Worker(w) => {
+                let Worker { phase, stage, .. } = self.loaders.workers[w];
+                phase.is_on_core().then_some(self.loaders.stages[stage].cores)
+            }
+            ActivityId::Launch(t) => Some(self.trainers[t].cores),
+            ActivityId::Message(m) => self.communicators.cores_of_message(m),
+            ActivityId::Step(d) => return self.leave_cores(env, d),
+            _ => None,
+        };
+        if let Some(cores) = cores {
+            self.loaders.leave_core(env, cores);
         }
     }
 }

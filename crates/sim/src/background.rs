@@ -65,7 +65,11 @@ impl Background {
             None => self.request_latency(env, r),
             Some(station) => {
                 let station = &mut env.stations[station];
-                let visit = Waiting { activity: ActivityId::Request(r), delay: station.service };
+                let visit = Waiting {
+                    activity: ActivityId::Request(r),
+                    delay: station.service,
+                    pace: None,
+                };
                 if station.queue.arrive(env.now, visit) {
                     env.after(visit.delay, Event::Opened(visit.activity));
                 }

@@ -171,6 +171,9 @@ impl<'s> Builder<'s> {
         if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
             loaders.fetches.of = loaders.workers.iter().map(|_| Fetch::default()).collect();
         }
+        if scenario.jobs.iter().any(|job| job.cpu.inner.is_some()) {
+            loaders.threads = IdVec::filled(0, loaders.workers.len() as u32);
+        }
         loaders.look_ahead();
         env.storages.sizes = datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect();
         (env.storages.units, env.storages.files) = (data.units.0, data.files.0);

@@ -3,7 +3,7 @@
 use forebay_metrics::Recorder;
 use std::collections::VecDeque;
 
-use forebay_engine::fluid::Network;
+use forebay_engine::fluid::{GroupId, Network};
 use forebay_engine::{Calendar, Time};
 use forebay_model::random::Streams;
 
@@ -12,6 +12,7 @@ use super::index::{IdVec, StationId};
 use super::notice::Notice;
 use super::station::Service;
 use super::storages::Storages;
+use super::worker::Waiting;
 
 /// The environment of a run: the simulated time, the calendar of events, shared links, stations and storages, random streams,
 /// and records.
@@ -51,6 +52,35 @@ impl Env {
     pub(super) fn served(&mut self, station: StationId) {
         if let Some(next) = self.stations[station].queue.leave(self.now) {
             self.after(next.delay, Event::Opened(next.activity));
+        }
+    }
+
+    /// Lets `activity` use one of the cores `slots` for `delay`, as soon as one is free; returns whether one is free now. With a
+    /// group, the activity may need its core for longer.
+    pub(super) fn take_core(
+        &mut self,
+        (station, pace): (StationId, Option<GroupId>),
+        activity: ActivityId,
+        delay: Delay,
+    ) -> bool {
+        let visit = Waiting { activity, delay, pace };
+        let is_free = self.stations[station].queue.arrive(self.now, visit);
+        if is_free {
+            self.use_core(visit);
+        }
+        is_free
+    }
+
+    /// Lets an activity begin to use the core that it has got.
+    #[inline]
+    pub(super) fn use_core(&mut self, Waiting { activity, delay, pace }: Waiting) {
+        match (pace, activity) {
+            (Some(group), _) => {
+                self.network.start(self.now, group, delay.span.seconds(), activity);
+            }
+            (None, ActivityId::Worker(w)) => self.after(delay, Event::Computed(w)),
+            (None, ActivityId::Step(d)) => self.after(delay, Event::Stepped(d)),
+            (None, _) => self.after(delay, Event::Waited(activity)),
         }
     }
 

@@ -4,14 +4,16 @@
 //! Each GPU has a trainer. The trainers of the GPUs that split a stage work at the same time, each on the cores of its node,
 //! and the stage waits for the last of them.
 
+use super::core_steps::CoreThreads;
 use super::device::State;
 use super::env::Env;
-use super::event::{ActivityId, Delay, Event};
-use super::index::{DeviceId, Ids, TrainerId};
+use super::event::{ActivityId, Delay};
+use super::index::{DeviceId, Ids, StationId, TrainerId};
 use super::jobs::Jobs;
 use super::notice::Notice;
 use super::worker::{Cores, Waiting};
 use forebay_engine::Time;
+use forebay_engine::fluid::GroupId;
 use forebay_metrics::launch_waits;
 use forebay_model::random::{Purpose, Sampler};
 use forebay_report::Cause;
@@ -46,6 +48,8 @@ pub(super) struct Launching {
     work: f64,
     /// Number of trainers that are still working; where cores are given first come, first served, the number of their threads.
     open: u32,
+    /// The threads of the device's step, if the device trains on cores and has no host-side work.
+    pub(super) threads: CoreThreads,
 }
 
 impl Launching {
@@ -66,7 +70,7 @@ impl Jobs {
         let job = &self.jobs[device.job];
         let Some(launch) = &job.plan.launch else { return true };
         let trainers = device.launching.trainers;
-        device.launching = Launching { trainers, since: env.now, work: 0.0, open: 0 };
+        device.launching = Launching { trainers, since: env.now, ..Launching::default() };
         (device.state, device.since) = (State::Launching, env.now);
         for t in trainers {
             let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
@@ -85,10 +89,8 @@ impl Jobs {
 
     /// Frees a core that trainer `t` used; returns the activity that gets it next, if one waits for it.
     pub(super) fn leave_launch(&self, env: &mut Env, t: TrainerId) -> Option<Waiting> {
-        match self.trainers[t].cores {
-            Cores::Shared(_) => None,
-            Cores::Fifo(station) => env.stations[station].queue.leave(env.now),
-        }
+        let (station, _) = self.trainers[t].cores.slots()?;
+        env.stations[station].queue.leave(env.now)
     }
 
     /// Ends the host-side work of trainer `t` for a step, or of one of its threads.
@@ -131,14 +133,22 @@ fn launch_threads(env: &mut Env, t: TrainerId, cores: Cores, (work, threads): (f
             env.network.start_many(env.now, group, work, threads, activity);
             1
         }
-        Cores::Fifo(station) => {
-            let delay = Delay::once(work);
-            for _ in 0..threads {
-                if env.stations[station].queue.arrive(env.now, Waiting { activity, delay }) {
-                    env.after(delay, Event::Waited(activity));
-                }
-            }
-            threads
+        Cores::Fifo(station) => take_cores(env, (station, None), (activity, work), threads),
+        Cores::Paced(station, group) => {
+            take_cores(env, (station, Some(group)), (activity, work), threads)
         }
     }
+}
+
+/// Lets each of `threads` threads of `activity` take one of the cores `slots` for `work` [core-s]; returns their number.
+fn take_cores(
+    env: &mut Env,
+    slots: (StationId, Option<GroupId>),
+    (activity, work): (ActivityId, f64),
+    threads: u32,
+) -> u32 {
+    for _ in 0..threads {
+        env.take_core(slots, activity, Delay::once(work));
+    }
+    threads
 }

@@ -28,6 +28,9 @@ pub(super) struct Loaders {
     pub(super) workers: IdVec<Worker>,
     /// For each worker, its position in a data set of shards.
     pub(super) shards: IdVec<Worker, ShardCursor>,
+    /// For each worker, the number of its threads that have not computed to the end, if they take cores one by one; empty if there
+    /// are no such threads.
+    pub(super) threads: IdVec<Worker, u32>,
     /// Reads that are split into several requests.
     pub(super) fetches: Fetches,
     /// Track of each worker in the timeline, if one is recorded.
@@ -203,6 +206,9 @@ impl Loaders {
     pub(super) fn stop_worker(&mut self, env: &mut Env, w: WorkerId) {
         self.note(env, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
         self.shards[w] = Default::default();
+        if let Some(threads) = self.threads.get_mut(w) {
+            *threads = 0;
+        }
         let worker = &mut self.workers[w];
         let timeline = std::mem::take(&mut worker.timeline);
         let (stage, loader) = (worker.stage, worker.loader);

@@ -9,7 +9,6 @@ use super::index::{IdVec, StageId, StationId, WorkerId};
 use super::loader::LoaderRun;
 use super::loaders::Loaders;
 use super::stages::StageRun;
-use super::worker::Cores;
 
 /// Minimum number of workers whose state does not fit the CPU's caches.
 const MANY: usize = 4096;
@@ -91,7 +90,7 @@ impl Loaders {
     /// Fetches the station of worker `w` into the CPU cache; the worker's stage is there already.
     #[inline]
     fn fetch_station(&self, env: &Env, w: WorkerId) {
-        if let Cores::Fifo(station) = self.stages[self.workers[w].stage].cores {
+        if let Some((station, _)) = self.stages[self.workers[w].stage].cores.slots() {
             prefetch(&env.stations[station]);
         }
     }
@@ -110,10 +109,7 @@ fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<R
     for loader in loaders {
         let Some(group) = loader.mount.group else { continue };
         let stage = loader.stages.first();
-        let station = match stages[stage].cores {
-            Cores::Fifo(station) => Some(station),
-            Cores::Shared(_) => None,
-        };
+        let station = stages[stage].cores.slots().map(|(station, _)| station);
         if readers.len() <= group.index() {
             readers.resize(group.index() + 1, None);
         }

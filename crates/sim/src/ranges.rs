@@ -160,7 +160,7 @@ impl Loaders {
         let Some(station) = station else { return self.ask_range(env, r) };
         self.note_fetch(env, w, Cause::Open);
         let station = &mut env.stations[station];
-        let visit = Waiting { activity: ActivityId::Range(r), delay: station.service };
+        let visit = Waiting { activity: ActivityId::Range(r), delay: station.service, pace: None };
         if station.queue.arrive(env.now, visit) {
             env.after(visit.delay, Event::Opened(visit.activity));
         }

@@ -159,7 +159,7 @@ impl Loaders {
     fn open(&mut self, env: &mut Env, w: WorkerId, station: StationId) -> bool {
         self.enter(env, w, Phase::Opening, Cause::Open);
         let station = &mut env.stations[station];
-        let visit = Waiting { activity: ActivityId::Worker(w), delay: station.service };
+        let visit = Waiting { activity: ActivityId::Worker(w), delay: station.service, pace: None };
         if station.queue.arrive(env.now, visit) {
             env.after(visit.delay, Event::Opened(visit.activity));
         }

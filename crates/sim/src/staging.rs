@@ -13,7 +13,7 @@ use super::event::{ActivityId, Delay, Event};
 use super::index::{CopyId, DatasetId, IdVec, Ids, JobId, StagingId};
 use super::notice::Notice;
 use super::read::{Mount, RequestLatency};
-use super::worker::Waiting;
+use super::worker::{Cores, Waiting};
 
 /// The copying of one data set of a job copy to one of its nodes.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub(super) struct Conversion {
     pub(super) samples_per_file: u64,
     /// Core-seconds of converting a sample [s].
     pub(super) compute: Sampler,
-    /// The group of flows on the node's cores.
-    pub(super) cores: Option<GroupId>,
+    /// The node's cores.
+    pub(super) cores: Option<Cores>,
     /// Route of the bytes written to the node's tier.
     pub(super) write: Option<GroupId>,
     /// The shared storage, if the files are written there.
@@ -136,7 +136,7 @@ impl Stagings {
             Phase::Refused => self.ask_for_copy(env, c),
             Phase::Latency => self.copy_bytes(env, c),
             Phase::Transfer => self.read_copy(env, c),
-            Phase::Converting => self.write_copy(env, c),
+            Phase::Converting => self.converted(env, c),
             Phase::Writing => self.copied(c),
         };
         if over && self.write_on(env, c) {
@@ -189,7 +189,7 @@ impl Stagings {
         let Some(station) = self.way_of_copy(c).station else { return self.ask_for_copy(env, c) };
         self.copies[c].phase = Phase::Opening;
         let station = &mut env.stations[station];
-        let visit = Waiting { activity: ActivityId::Copy(c), delay: station.service };
+        let visit = Waiting { activity: ActivityId::Copy(c), delay: station.service, pace: None };
         if station.queue.arrive(env.now, visit) {
             env.after(visit.delay, Event::Opened(visit.activity));
         }
@@ -258,7 +258,18 @@ impl Stagings {
         match convert.cores {
             Some(cores) if seconds > 0.0 => {
                 self.copies[c].phase = Phase::Converting;
-                env.network.start(env.now, cores, seconds, ActivityId::Copy(c));
+                let activity = ActivityId::Copy(c);
+                match cores {
+                    Cores::Shared(group) => {
+                        env.network.start(env.now, group, seconds, activity);
+                    }
+                    Cores::Fifo(station) => {
+                        env.take_core((station, None), activity, Delay::once(seconds));
+                    }
+                    Cores::Paced(station, group) => {
+                        env.take_core((station, Some(group)), activity, Delay::once(seconds));
+                    }
+                }
                 false
             }
             _ => self.write_copy(env, c),
@@ -275,6 +286,17 @@ impl Stagings {
     ) -> f64 {
         let purpose = Purpose::StagingCompute;
         convert.compute.draw(&mut env.streams.at(purpose, u64::from(staging.number()), sample, 0))
+    }
+
+    /// Ends the conversion of the file of stream `c`, and gives its core to the next activity; returns true if the converted file
+    /// is written at once.
+    fn converted(&mut self, env: &mut Env, c: CopyId) -> bool {
+        let convert = self.stagings[self.copies[c].staging].convert.as_ref();
+        if let Some((station, _)) = convert.and_then(|convert| convert.cores?.slots()) {
+            let next = env.stations[station].queue.leave(env.now);
+            env.notices.extend(next.map(Notice::CoreFree));
+        }
+        self.write_copy(env, c)
     }
 
     /// Begins to write the converted file of stream `c`; returns true if it is written at once.

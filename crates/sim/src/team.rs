@@ -2,9 +2,11 @@
 
 use super::env::Env;
 use super::event::{ActivityId, Delay};
-use super::index::WorkerId;
+use super::index::{StationId, WorkerId};
 use super::loaders::Loaders;
 use super::worker::{Cores, Phase, Work};
+use forebay_engine::Time;
+use forebay_engine::fluid::GroupId;
 use forebay_report::Cause;
 
 /// A computation that several threads share.
@@ -39,17 +41,56 @@ impl Loaders {
         seconds: f64,
         threads: u32,
     ) -> bool {
-        let phase = Phase::Computing;
-        let Cores::Shared(group) = cores else {
-            // Stations serve single threads; in scenarios with teams, cores are shared.
-            return self.begin_compute(env, w, cores, seconds, Delay::once(seconds), phase);
-        };
         if seconds <= 0.0 {
             return true;
         }
+        let activity = ActivityId::Worker(w);
+        self.enter(env, w, Phase::Computing, Cause::Decode);
         self.workers[w].work = seconds;
-        env.network.start_many(env.now, group, seconds, threads, ActivityId::Worker(w));
-        self.enter(env, w, phase, Cause::Decode);
+        match cores {
+            Cores::Shared(group) => {
+                env.network.start_many(env.now, group, seconds, threads, activity);
+            }
+            Cores::Fifo(station) => self.begin_threads(env, w, (station, None), threads),
+            Cores::Paced(station, group) => {
+                self.begin_threads(env, w, (station, Some(group)), threads);
+            }
+        }
         false
+    }
+
+    /// Lets each of `threads` threads of worker `w` take one of the cores `slots` for its part of the computation.
+    fn begin_threads(
+        &mut self,
+        env: &mut Env,
+        w: WorkerId,
+        slots: (StationId, Option<GroupId>),
+        threads: u32,
+    ) {
+        self.threads[w] = threads;
+        let delay = Delay::once(self.workers[w].work);
+        for _ in 0..threads {
+            env.take_core(slots, ActivityId::Worker(w), delay);
+        }
+    }
+
+    /// Ends the computation of worker `w`, or of one of its threads; returns true if all of them have ended.
+    #[inline]
+    pub(super) fn end_thread(&mut self, now: Time, w: WorkerId) -> bool {
+        if !self.is_team(w) {
+            return true;
+        }
+        self.threads[w] -= 1;
+        let over = self.threads[w] == 0;
+        if over {
+            self.split_cpu_wait(now, w);
+        }
+        over
+    }
+
+    /// Returns whether worker `w` computes with several threads that take cores one by one.
+    #[inline]
+    pub(super) fn is_team(&self, w: WorkerId) -> bool {
+        self.threads.get(w).is_some_and(|threads| *threads > 0)
     }
 }

@@ -123,7 +123,9 @@ impl Jobs {
 
     /// Ends the computation of device `d`.
     pub(super) fn stepped(&mut self, env: &mut Env, d: DeviceId) {
-        self.leave_cores(env, d);
+        if !self.end_threads(env, d) {
+            return;
+        }
         let device = &mut self.devices[d];
         if device.state == State::Off {
             // The device's job ended while the device computed a step beyond the last one.

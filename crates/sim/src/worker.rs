@@ -150,6 +150,11 @@ pub(super) enum Phase {
 }
 
 impl Phase {
+    /// Returns whether the worker uses a core in this phase, or waits for one.
+    pub(super) fn is_on_core(self) -> bool {
+        matches!(self, Phase::Receiving | Phase::Unpacking | Phase::Computing)
+    }
+
     /// Returns the stall cause to which core time in this phase is attributed.
     #[inline]
     pub(super) fn on_core(self) -> Cause {
@@ -208,8 +213,33 @@ impl Draw {
 /// How a node's cores are shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cores {
+    /// All activities share the cores at any time.
     Shared(GroupId),
+    /// Each core is a server of a station, and does one activity after the other.
     Fifo(StationId),
+    /// The same, but an activity that has a core also needs what the links of the group stand for, such as memory bandwidth. It
+    /// keeps its core while it waits for them.
+    Paced(StationId, GroupId),
+}
+
+impl Cores {
+    /// Returns these cores for activities that use the links of `group`, among them the link of the cores.
+    pub(super) fn with(self, group: GroupId) -> Cores {
+        match self {
+            Cores::Shared(_) => Cores::Shared(group),
+            Cores::Fifo(station) | Cores::Paced(station, _) => Cores::Paced(station, group),
+        }
+    }
+
+    /// Returns the station whose servers are the cores, and the group that an activity with a core also needs, if any; `None`
+    /// if activities share the cores.
+    pub(super) fn slots(self) -> Option<(StationId, Option<GroupId>)> {
+        match self {
+            Cores::Shared(_) => None,
+            Cores::Fifo(station) => Some((station, None)),
+            Cores::Paced(station, group) => Some((station, Some(group))),
+        }
+    }
 }
 
 /// An activity that waits for a server, and its service time.
@@ -217,4 +247,6 @@ pub(super) enum Cores {
 pub(super) struct Waiting {
     pub(super) activity: ActivityId,
     pub(super) delay: Delay,
+    /// The group over which the service is a flow, if it may take longer than `delay`.
+    pub(super) pace: Option<GroupId>,
 }

@@ -68,18 +68,7 @@ impl Loaders {
             Phase::File => self.file_read(w),
             Phase::Transfer | Phase::Request => self.transferred(env, w),
             Phase::Served => self.part_done(env, w),
-            Phase::Computing => {
-                self.split_cpu_wait(env.now, w);
-                true
-            }
-            Phase::Receiving => {
-                self.split_cpu_wait(env.now, w);
-                self.received(env, w)
-            }
-            Phase::Unpacking => {
-                self.split_cpu_wait(env.now, w);
-                self.file_read(w)
-            }
+            Phase::Computing | Phase::Receiving | Phase::Unpacking => self.end_compute(env, w),
             Phase::Delayed | Phase::Copying => true,
             Phase::OnGpu => {
                 self.end_kernel(env.now, w);
@@ -213,10 +202,16 @@ impl Loaders {
             }
             Cores::Fifo(station) => {
                 let station = &mut env.stations[station];
-                let visit = Waiting { activity: ActivityId::Worker(w), delay };
+                let visit = Waiting { activity: ActivityId::Worker(w), delay, pace: None };
                 if station.queue.arrive(env.now, visit) {
                     env.after(delay, Event::Computed(w));
                 } else {
+                    cause = Cause::CpuWait;
+                }
+            }
+            Cores::Paced(station, group) => {
+                self.workers[w].work = seconds;
+                if !env.take_core((station, Some(group)), ActivityId::Worker(w), delay) {
                     cause = Cause::CpuWait;
                 }
             }
@@ -233,15 +228,11 @@ impl Loaders {
             // Most workers go on with a read.
             env.network.prefetch(group);
         }
-        if let Cores::Fifo(station) = self.stages[stage].cores
-            && let Some(next) = env.stations[station].queue.leave(env.now)
-        {
-            self.admitted(env, next);
-        }
+        self.leave_core(env, self.stages[stage].cores);
         let over = match phase {
             Phase::Receiving => self.received(env, w),
             Phase::Unpacking => self.file_read(w),
-            _ => true,
+            _ => self.end_thread(env.now, w),
         };
         if over {
             self.end_operation(w);
@@ -249,16 +240,39 @@ impl Loaders {
         }
     }
 
+    /// Frees one of `cores` and gives it to the next activity in the queue; shared cores need not be freed.
+    #[inline]
+    pub(super) fn leave_core(&mut self, env: &mut Env, cores: Cores) {
+        if let Some((station, _)) = cores.slots()
+            && let Some(next) = env.stations[station].queue.leave(env.now)
+        {
+            self.admitted(env, next);
+        }
+    }
+
     /// Gives a core that has become free to the next activity in its queue: another worker's or a message's.
     #[inline]
     pub(super) fn admitted(&mut self, env: &mut Env, next: Waiting) {
-        match next.activity {
-            ActivityId::Worker(other) => {
-                let cause = self.workers[other].phase.on_core();
-                self.note(env, other, Activity::Doing(cause));
-                env.after(next.delay, Event::Computed(other));
-            }
-            activity => env.after(next.delay, Event::Waited(activity)),
+        if let ActivityId::Worker(other) = next.activity
+            && !self.is_team(other)
+        {
+            let cause = self.workers[other].phase.on_core();
+            self.note(env, other, Activity::Doing(cause));
+        }
+        env.use_core(next);
+    }
+
+    /// Ends a computation of worker `w` that its cores did not do in a fixed time; returns true if the worker is done.
+    fn end_compute(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let Worker { stage, phase, .. } = self.workers[w];
+        self.leave_core(env, self.stages[stage].cores);
+        if !self.is_team(w) {
+            self.split_cpu_wait(env.now, w);
+        }
+        match phase {
+            Phase::Receiving => self.received(env, w),
+            Phase::Unpacking => self.file_read(w),
+            _ => self.end_thread(env.now, w),
         }
     }
 

@@ -73,8 +73,10 @@ fn nodes() -> impl Strategy<Value = Vec<Change>> {
         ]
     });
     let pcie = (100..2000_u32).prop_map(|mb| vec![("cluster.node.pcie", format!("\"{mb} MB/s\""))]);
-    (1..6_u32, maybe(smt), maybe(memory), maybe(pcie)).prop_map(|(cores, smt, memory, pcie)| {
-        [vec![("cluster.node.cores", cores.to_string())], smt, memory, pcie].concat()
+    let fifo = Just(vec![("cluster.node.scheduling", "\"fifo\"".to_owned())]);
+    let sharing = prop_oneof![Just(Vec::new()), smt, fifo];
+    (1..6_u32, sharing, maybe(memory), maybe(pcie)).prop_map(|(cores, sharing, memory, pcie)| {
+        [vec![("cluster.node.cores", cores.to_string())], sharing, memory, pcie].concat()
     })
 }
 

@@ -68,7 +68,7 @@ impl<T: Copy> Network<T> {
     /// Cancels all flows whose token fulfils `is`; returns their number, where flows that were
     /// started together count as one.
     #[cold]
-    pub fn cancel_all(&mut self, now: Time, is: impl Fn(&T) -> bool) -> usize {
+    pub fn cancel_all(&mut self, now: Time, mut is: impl FnMut(&T) -> bool) -> usize {
         let flows = self.core.flows();
         let of: Vec<FlowId> = flows.filter(|(_, token)| is(token)).map(|(flow, _)| flow).collect();
         of.iter().filter(|flow| self.core.cancel(now, **flow).is_some()).count()

@@ -1,6 +1,6 @@
 //! Groups of nodes: their hardware is that of the cluster's first nodes, except for the keys that a group sets.
 
-use super::{Cluster, Node, NodeSettings, Scheduling};
+use super::{Cluster, Node, NodeSettings};
 use crate::Device;
 use crate::check::Check;
 use crate::document::NodeId;
@@ -73,18 +73,6 @@ impl Cluster {
             at = end;
         }
         all
-    }
-
-    /// Returns the document node that sets "fifo" scheduling for the first of `nodes` with this scheduling; `None` if
-    /// none has it.
-    pub(crate) fn fifo(&self, check: Check<'_>, nodes: Range<u32>) -> Option<NodeId> {
-        let kinds = self.alike(nodes).into_iter().map(|alike| alike.start);
-        let mut fifo = kinds.filter(|node| self.node_at(*node).scheduling == Scheduling::Fifo);
-        let keys = ["node", "scheduling"];
-        let own =
-            |group: &Group| check.find(&[&["cluster", "group", &group.name], &keys[..]].concat());
-        let of_group = self.group_of(fifo.next()?).and_then(own);
-        of_group.or_else(|| check.find(&[&["cluster"], &keys[..]].concat()))
     }
 
     /// Returns, for each kind of hardware among `nodes`, a homogeneous cluster of this hardware.

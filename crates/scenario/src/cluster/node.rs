@@ -66,7 +66,8 @@ pub enum Scheduling {
     /// All runnable threads share the cores evenly, none faster than one core (an operating
     /// system's scheduler).
     Shared,
-    /// Each piece of work holds one core from start to end; others queue in order of arrival.
+    /// Each piece of work holds one core from start to end, also while it waits for memory, an interpreter's lock or a
+    /// quota; others queue in order of arrival. Threads of one computation queue one by one.
     Fifo,
 }
 

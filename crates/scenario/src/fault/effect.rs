@@ -21,29 +21,20 @@ impl FaultyLink {
 }
 
 impl FaultSettings {
-    /// Checks that the part can be slowed down and, if `nodes` is set, that it can be slowed down on single nodes.
+    /// Checks, if `nodes` is set, that the part can be slowed down on single nodes.
     pub(super) fn check_possible(
         &self,
         check: Check<'_>,
         at: NodeId,
         what: Faulty,
-        nodes: &[u32],
         parts: Parts<'_>,
     ) {
-        let fifo = parts.cluster.and_then(|cluster| match nodes {
-            [] => cluster.fifo(check, 0..cluster.nodes),
-            nodes => nodes.iter().find_map(|node| cluster.fifo(check, *node..node + 1)),
-        });
-        match what {
-            Faulty::Storage(index) if is_shared(index, parts) && self.nodes.is_written() => {
-                let what = "all nodes share this storage";
-                check.wrong(self.nodes.at.unwrap_or(at), what, "leave out `nodes`");
-            }
-            Faulty::Cores if fifo.is_some() => {
-                let what = "faults of cores with \"fifo\" scheduling are not simulated";
-                check.wrong(self.node.at.unwrap_or(at), what, "write `scheduling = \"shared\"`");
-            }
-            _ => {}
+        if let Faulty::Storage(index) = what
+            && is_shared(index, parts)
+            && self.nodes.is_written()
+        {
+            let what = "all nodes share this storage";
+            check.wrong(self.nodes.at.unwrap_or(at), what, "leave out `nodes`");
         }
     }
 

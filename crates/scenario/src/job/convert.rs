@@ -54,9 +54,8 @@ impl ConvertSettings {
 }
 
 impl Rules<'_> {
-    /// Checks that a converted data set is not its own source, that it has as many samples as its source, that `share`
-    /// is not `part` on several nodes, and that no node of the job has "fifo" scheduling of cores. Returns the data set
-    /// that is on the storage.
+    /// Checks that a converted data set is not its own source, that it has as many samples as its source, and that
+    /// `share` is not `part` on several nodes. Returns the data set that is on the storage.
     pub(super) fn check_convert<'d>(&'d self, job: &Job, dataset: &'d Dataset) -> &'d Dataset {
         let staging = job.staging.as_ref();
         let Some((staging, convert)) = staging.and_then(|s| Some((s, s.convert.as_ref()?))) else {
@@ -81,10 +80,6 @@ impl Rules<'_> {
         if staging.share == Share::Part && job.nodes > 1 {
             let what = "a node that has only part of a data set cannot convert it";
             self.check.wrong(at, what, "write `share = \"all\"`, or remove `convert`");
-        }
-        if self.fifo(job).is_some() {
-            let what = "conversion shares cores, which \"fifo\" scheduling does not allow";
-            self.check.wrong(at, what, "write `scheduling = \"shared\"`, or remove `convert`");
         }
         from
     }

@@ -88,29 +88,6 @@ impl InnerSettings {
 }
 
 impl Rules<'_> {
-    /// Checks that no node of the job has "fifo" scheduling of cores if a quota, inner threads, memory traffic or an
-    /// interpreter's lock is simulated.
-    pub(super) fn check_cpu(&self, job: &Job) {
-        let settings = self.settings;
-        if job.cpu.quota.is_finite() {
-            let what = "`cpu_quota` is not simulated with \"fifo\" scheduling";
-            self.check_shared(job, settings.cpu_quota.at, what);
-        }
-        if job.cpu.inner.is_some() {
-            let what = "`inner_threads` are not simulated with \"fifo\" scheduling: they would queue one by one";
-            self.check_shared(job, settings.inner_threads.at, what);
-        }
-        if job.cpu.traffic > 0.0 {
-            let what = "`memory_traffic` is not simulated with \"fifo\" scheduling";
-            self.check_shared(job, settings.memory_traffic.at, what);
-        }
-        let launches = job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
-        if launches || job.loader.stages.iter().any(|stage| stage.lock > 0.0) {
-            let what = "an interpreter's lock (`gil`) is not simulated with \"fifo\" scheduling";
-            self.check_shared(job, None, what);
-        }
-    }
-
     /// Checks that memory traffic slows a core at most by the factor `SLOWEST`.
     pub(super) fn check_traffic(&self, job: &Job, node: &Node) {
         let slowdown = job.cpu.traffic / node.memory_bandwidth;

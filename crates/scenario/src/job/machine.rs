@@ -3,13 +3,11 @@
 use super::model::{on, step_fit};
 use super::rules::Rules;
 use super::{Device, Job};
-use crate::document::NodeId;
 use crate::reading::decode_law;
 use crate::{Dataset, Operation};
 
 impl Rules<'_> {
-    /// Checks a job that trains on cores: its model is not split, its loader copies nothing to a device, and no node of
-    /// the job has "fifo" scheduling of cores.
+    /// Checks a job that trains on cores: its model is not split, and its loader copies nothing to a device.
     pub(super) fn check_device(&self, job: &Job) {
         let Device::Cpu { .. } = job.device else { return };
         let device = self.settings.model.get().and_then(|model| model.device.at);
@@ -23,29 +21,6 @@ impl Rules<'_> {
             let at = self.check.blame(&[device], self.at);
             let what = "training on cores copies nothing to a device";
             self.check.wrong(at, what, "remove `to_device`, or write `device = \"accelerator\"`");
-        }
-        if let Some(scheduling) = self.fifo(job) {
-            let at = self.check.blame(&[Some(scheduling), device], self.at);
-            let what = "with \"fifo\" scheduling training would hold cores for whole steps";
-            let remedy = "write `scheduling = \"shared\"`, or `device = \"accelerator\"`";
-            self.check.wrong(at, what, remedy);
-        }
-    }
-
-    /// Returns the document node that sets "fifo" scheduling of cores for some node of the job, if there is one.
-    pub(super) fn fifo(&self, job: &Job) -> Option<NodeId> {
-        self.around.cluster?.fifo(self.check, self.nodes(job))
-    }
-
-    /// Reports the error `what` if some node of the job has "fifo" scheduling of cores.
-    pub(super) fn check_shared(&self, job: &Job, written: Option<NodeId>, what: &str) {
-        if let Some(fifo) = self.fifo(job) {
-            let at = self.check.blame(&[written, Some(fifo)], self.at);
-            self.check.wrong(
-                at,
-                what,
-                "write `scheduling = \"shared\"`, or remove the setting that is not simulated",
-            );
         }
     }
 

@@ -257,7 +257,6 @@ impl JobSettings {
         rules.check_learners(&job);
         rules.check(&job);
         rules.check_device(&job);
-        rules.check_cpu(&job);
         if !check.lenient {
             rules.remark(&job, measured);
             rules.remark_accumulation(&job);

@@ -21,7 +21,8 @@ use super::storage_model::Coupled;
 pub(super) struct OnCores {
     /// How threads get the cores if they share no other resource.
     plain: Cores,
-    /// The link that models the cores, if threads share them; `None` if each core is a server of a FIFO station.
+    /// The link that models the cores, if threads share them or go at varying speed; `None` if each core is a server of a FIFO
+    /// station and nothing slows its service.
     link: Option<LinkId>,
     quota: Option<LinkId>,
     lock: Option<LinkId>,
@@ -32,7 +33,7 @@ impl Builder<'_> {
     /// Returns how a loader of job copy number `copy` gets cores on the node being built; `coupled` says whether transfers use
     /// the cores too.
     pub(super) fn on_cores(&mut self, job: &Job, copy: JobId, coupled: bool) -> OnCores {
-        let (plain, link) = self.cores(threads_of(job), coupled || shares_more(job));
+        let (plain, link) = self.cores(job, threads_of(job), coupled || shares_more(job));
         let memory = (job.cpu.traffic > 0.0).then(|| self.memory()).flatten();
         let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
         let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
@@ -45,23 +46,34 @@ impl Builder<'_> {
         OnCores { plain, link, quota, lock, memory }
     }
 
-    /// Returns the cores of the node being built, for `threads` threads; also returns the link of the cores if threads share
-    /// them. As long as each thread can have a core of its own, a FIFO station gives the same times as shared cores, and needs
+    /// Returns the cores of the node being built, for `threads` threads of `job`; also returns the link of the cores if threads
+    /// share them or go at varying speed. As long as each thread can have a core of its own, a FIFO station gives the same times as shared cores, and needs
     /// no computation of rates. A station does not suffice if busy cores slow each other, or if threads also share other
     /// resources (`shared`).
-    pub(super) fn cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
+    pub(super) fn cores(
+        &mut self,
+        job: &Job,
+        threads: u32,
+        shared: bool,
+    ) -> (Cores, Option<LinkId>) {
         if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
             return known;
         }
         // Other jobs may add threads to the node.
         let threads = if self.scenario.cluster.share_nodes { u32::MAX } else { threads };
-        let made = self.new_cores(threads, shared);
+        let made = self.new_cores(job, threads, shared);
         self.on_nodes.entry(self.node).or_default().cores = Some(made);
         made
     }
 
-    fn new_cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
+    fn new_cores(&mut self, job: &Job, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
         let node = self.here();
+        if node.scheduling == Scheduling::Fifo && self.paces(job) {
+            let service = Delay::once(0.0);
+            let station = self.station(Service { queue: Station::new(node.cores), service });
+            let link = self.core_link(node, node.cores);
+            return (Cores::Paced(station, self.group(&[link], 1.0)), Some(link));
+        }
         let taken = self.scenario.faults.iter().any(|fault| fault.what == Faulty::Cores);
         let slowed = taken || node.core_speed.iter().any(|speed| *speed != 1.0);
         if node.scheduling == Scheduling::Fifo || threads <= node.cores && !slowed && !shared {
@@ -69,6 +81,18 @@ impl Builder<'_> {
         }
         let link = self.core_link(node, threads);
         (Cores::Shared(self.group(&[link], 1.0)), Some(link))
+    }
+
+    /// Returns whether something slows threads of `job` that have a core of the node being built, or threads of other jobs there.
+    fn paces(&self, job: &Job) -> bool {
+        let faulty = |nodes: &[u32]| nodes.is_empty() || nodes.contains(&self.node);
+        let mut faults = self.scenario.faults.iter();
+        let jobs = match self.scenario.cluster.share_nodes {
+            true => &self.scenario.jobs[..],
+            false => std::slice::from_ref(job),
+        };
+        faults.any(|fault| fault.what == Faulty::Cores && faulty(&fault.nodes))
+            || jobs.iter().any(|job| job.cpu.quota.is_finite() || waits_on_core(job))
     }
 
     /// Returns a FIFO station with one server for each core of `node`.
@@ -155,11 +179,11 @@ impl Builder<'_> {
 
     /// Returns how messages of a job copy get cores of the node being built.
     fn message_cores(&mut self, job: &Job, copy: JobId) -> Cores {
-        let (plain, link) = self.cores(u32::MAX, true);
+        let (plain, link) = self.cores(job, u32::MAX, true);
         let Some(link) = link else { return plain };
         let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
         let route: Vec<LinkId> = [link].into_iter().chain(quota).collect();
-        Cores::Shared(self.group(&route, 1.0))
+        plain.with(self.group(&route, 1.0))
     }
 
     /// Returns the link that models the memory bandwidth of the node being built; `None` if the bandwidth is unlimited.
@@ -197,7 +221,7 @@ impl OnCores {
             [(Some(link), 1.0), (self.quota, 1.0), (self.lock, lock), (self.memory, traffic)];
         let used = |(link, per_unit): (Option<LinkId>, f64)| Some(Use { link: link?, per_unit });
         let route = uses.into_iter().filter_map(used).collect();
-        Cores::Shared(builder.env.network.group(Demand { route, weight: 1.0, cap: 1.0 }))
+        self.plain.with(builder.env.network.group(Demand { route, weight: 1.0, cap: 1.0 }))
     }
 
     /// Returns the group of flows over `route` that also use a core; `None` if the cores are a FIFO station. Transfers and
@@ -209,6 +233,9 @@ impl OnCores {
         coupled: Coupled,
     ) -> Option<GroupId> {
         let Coupled { cpu, alone } = coupled;
+        if self.plain.slots().is_some() {
+            return None;
+        }
         let cores = [Some(self.link?), self.quota].into_iter().flatten();
         let cores = cores.map(|link| Use { link, per_unit: cpu });
         let route = route.into_iter().chain(cores).collect();
@@ -219,7 +246,7 @@ impl OnCores {
 /// Returns the cores of a node as they are when only messages of `job` use them.
 fn idle_cores(node: &Node, job: &Job) -> IdleCores {
     match node.scheduling {
-        Scheduling::Fifo => IdleCores::Slots(node.cores),
+        Scheduling::Fifo => IdleCores::Slots { cores: node.cores, quota: job.cpu.quota },
         Scheduling::Shared => {
             IdleCores::Shared { cores: shared_cores(node, u32::MAX), quota: job.cpu.quota }
         }
@@ -242,7 +269,12 @@ fn shares_more(job: &Job) -> bool {
     job.cpu.quota.is_finite()
         || messages_use_cores(job)
         || job.cpu.inner.is_some()
-        || job.cpu.traffic > 0.0
+        || waits_on_core(job)
+}
+
+/// Returns whether threads of a job may have to wait for memory or for an interpreter's lock while they have a core.
+fn waits_on_core(job: &Job) -> bool {
+    job.cpu.traffic > 0.0
         || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0)
         || job.loader.stages.iter().any(|stage| stage.lock > 0.0)
 }

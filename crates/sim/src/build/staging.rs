@@ -3,7 +3,6 @@
 use crate::index::DatasetId;
 use crate::read::Mount;
 use crate::staging::{Conversion, Files, Staging};
-use crate::worker::Cores;
 use forebay_engine::Time;
 use forebay_engine::fluid::Use;
 use forebay_model::random::Sampler;
@@ -72,10 +71,7 @@ impl Builder<'_> {
         to: Option<Mount>,
     ) -> Box<Conversion> {
         // Conversion streams share the cores with workers as a link, even if there are few of both.
-        let cores = convert.and_then(|_| match self.cores(u32::MAX, true).0 {
-            Cores::Shared(group) => Some(group),
-            Cores::Fifo(_) => None,
-        });
+        let cores = convert.map(|_| self.cores(copy.job, u32::MAX, true).0);
         let dataset = &self.scenario.datasets[copy.job.dataset];
         let nothing = Distribution::Constant(0.0);
         Box::new(Conversion {

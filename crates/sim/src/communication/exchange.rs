@@ -131,10 +131,13 @@ impl Exchange {
         self.settle(around);
     }
 
-    /// Goes on with message `m` after the arrival of its bytes, or after work on shared cores.
+    /// Goes on with message `m` after the arrival of its bytes, or after work on cores that it shared or did at varying speed.
     pub(super) fn moved(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
-            Stage::Sending | Stage::Receiving => self.paid(around, m),
+            Stage::Sending | Stage::Receiving => {
+                self.leave_core(around, m);
+                self.paid(around, m);
+            }
             Stage::Latency | Stage::Bytes | Stage::Sum => self.pay(around, m, Stage::Receiving),
         }
         self.settle(around);
@@ -197,10 +200,10 @@ impl Exchange {
             Some((Cores::Shared(group), seconds)) => {
                 around.env.network.start(now, group, seconds, ActivityId::Message(m));
             }
-            Some((Cores::Fifo(station), seconds)) => {
+            Some((cores, seconds)) => {
                 let (activity, delay) = (ActivityId::Message(m), Delay::once(seconds));
-                if around.env.stations[station].queue.arrive(now, Waiting { activity, delay }) {
-                    around.env.after(delay, Event::Waited(activity));
+                if let Some(slots) = cores.slots() {
+                    around.env.take_core(slots, activity, delay);
                 }
             }
         }
@@ -209,7 +212,8 @@ impl Exchange {
     /// Gives the core of message `m`, whose work is done, to the next activity.
     fn leave_core(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
-        if let Some((Cores::Fifo(station), _)) = around.ways.core_seconds(message) {
+        let cores = around.ways.core_seconds(message).and_then(|(cores, _)| cores.slots());
+        if let Some((station, _)) = cores {
             let next = around.env.stations[station].queue.leave(around.env.now);
             around.admitted.extend(next);
         }

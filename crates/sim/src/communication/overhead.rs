@@ -7,7 +7,7 @@ use crate::index::IdVec;
 use crate::station::Service;
 use crate::station::Station;
 use crate::worker::Cores;
-use forebay_engine::fluid::{Capacity, Demand, Network, Use};
+use forebay_engine::fluid::{Capacity, Demand, GroupId, Network, Use};
 use forebay_scenario::MessageCpu;
 
 /// Core-seconds of messages, and the cores that spend them.
@@ -27,8 +27,8 @@ pub(crate) struct Overhead {
 /// The cores of a node while nothing else uses them.
 #[derive(Debug, Clone)]
 pub(crate) enum IdleCores {
-    /// Number of cores that are used one by one, as servers of a FIFO station.
-    Slots(u32),
+    /// Number of cores that are used one by one, as servers of a FIFO station, up to a CPU quota [cores], which may be infinite.
+    Slots { cores: u32, quota: f64 },
     /// Cores that threads share, up to a CPU quota [cores], which may be infinite.
     Shared { cores: Capacity, quota: f64 },
 }
@@ -61,17 +61,29 @@ impl Overhead {
 impl IdleCores {
     fn make(&self, network: &mut Network<ActivityId>, stations: &mut IdVec<Service>) -> Cores {
         match self {
-            IdleCores::Slots(cores) => {
+            IdleCores::Slots { cores, quota } => {
                 let service = Delay::once(0.0);
-                Cores::Fifo(stations.push(Service { queue: Station::new(*cores), service }))
+                let station = stations.push(Service { queue: Station::new(*cores), service });
+                let limit = quota.is_finite().then_some(Capacity::Fixed(*quota));
+                match limit {
+                    None => Cores::Fifo(station),
+                    Some(limit) => Cores::Paced(station, group([limit], network)),
+                }
             }
             IdleCores::Shared { cores, quota } => {
                 let quota = quota.is_finite().then_some(Capacity::Fixed(*quota));
-                let links = [Some(cores.clone()), quota].into_iter().flatten();
-                let route = links.map(|cores| Use { link: network.link(cores), per_unit: 1.0 });
-                let route = route.collect();
-                Cores::Shared(network.group(Demand { route, weight: 1.0, cap: 1.0 }))
+                Cores::Shared(group([Some(cores.clone()), quota].into_iter().flatten(), network))
             }
         }
     }
+}
+
+/// Returns a group of flows over new links with these capacities.
+fn group(
+    capacities: impl IntoIterator<Item = Capacity>,
+    network: &mut Network<ActivityId>,
+) -> GroupId {
+    let links = capacities.into_iter();
+    let route = links.map(|cores| Use { link: network.link(cores), per_unit: 1.0 }).collect();
+    network.group(Demand { route, weight: 1.0, cap: 1.0 })
 }

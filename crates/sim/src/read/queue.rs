@@ -43,7 +43,7 @@ impl Env {
     pub(crate) fn enter_queue(&mut self, slots: StationId, activity: ActivityId) -> bool {
         // A request that gets a freed slot goes on at that instant.
         let delay = Delay { span: Span::ZERO, lane: None };
-        self.stations[slots].queue.arrive(self.now, Waiting { activity, delay })
+        self.stations[slots].queue.arrive(self.now, Waiting { activity, delay, pace: None })
     }
 }
 
