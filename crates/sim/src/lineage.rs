@@ -76,6 +76,7 @@ impl Lineage {
     }
 
     /// Records that read number `turn` reads the sample at position `sample` of the data set.
+    #[inline(never)]
     pub(super) fn locate(&mut self, turn: u64, sample: u64) {
         self.located.insert(turn, sample);
     }
@@ -95,6 +96,7 @@ impl Lineage {
     }
 
     /// Records that an item of `samples` samples, read from turn `first` on, is put into the queue.
+    #[inline(never)]
     pub(super) fn put(&mut self, first: u64, samples: u64, source: &Source) {
         if let Some(turns) = &mut self.turns {
             turns.put(first..first + samples);

@@ -228,7 +228,11 @@ impl Loaders {
             // Most workers go on with a read.
             env.network.prefetch(group);
         }
-        self.leave_core(env, self.stages[stage].cores);
+        if let Cores::Fifo(station) = self.stages[stage].cores
+            && let Some(next) = env.stations[station].queue.leave(env.now)
+        {
+            self.admitted(env, next);
+        }
         let over = match phase {
             Phase::Receiving => self.received(env, w),
             Phase::Unpacking => self.file_read(w),
@@ -241,7 +245,6 @@ impl Loaders {
     }
 
     /// Frees one of `cores` and gives it to the next activity in the queue; shared cores need not be freed.
-    #[inline]
     pub(super) fn leave_core(&mut self, env: &mut Env, cores: Cores) {
         if let Some((station, _)) = cores.slots()
             && let Some(next) = env.stations[station].queue.leave(env.now)
@@ -263,6 +266,7 @@ impl Loaders {
     }
 
     /// Ends a computation of worker `w` that its cores did not do in a fixed time; returns true if the worker is done.
+    #[inline(never)]
     fn end_compute(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage, phase, .. } = self.workers[w];
         self.leave_core(env, self.stages[stage].cores);

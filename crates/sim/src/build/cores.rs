@@ -47,9 +47,9 @@ impl Builder<'_> {
     }
 
     /// Returns the cores of the node being built, for `threads` threads of `job`; also returns the link of the cores if threads
-    /// share them or go at varying speed. As long as each thread can have a core of its own, a FIFO station gives the same times as shared cores, and needs
-    /// no computation of rates. A station does not suffice if busy cores slow each other, or if threads also share other
-    /// resources (`shared`).
+    /// share them or go at varying speed. As long as each thread can have a core of its own, a FIFO station gives the same times
+    /// as shared cores, and needs no computation of rates. A station does not suffice if busy cores slow each other, or if
+    /// threads also share other resources (`shared`).
     pub(super) fn cores(
         &mut self,
         job: &Job,
