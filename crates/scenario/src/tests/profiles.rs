@@ -183,8 +183,6 @@ fn scenarios_without_profile_can_run_live_but_not_be_simulated() {
 
 #[test]
 fn invalid_settings_of_cores_neural_networks_and_decoding_are_reported() {
-    let fifo = ("node = {}", "node = { scheduling = \"fifo\" }");
-    assert!(wrong(&[fifo], &example()).contains("write `scheduling = \"shared\"`"));
     let pipeline = ("batch = 8", "batch = 8\nparallel.pipeline.stages = 2");
     assert!(wrong(&[pipeline], &example()).contains("over accelerators, not over cores"));
     let speed = ("node = {}", "node = { core_speed = [1.0, 1.2] }");
