@@ -142,6 +142,7 @@ impl CommunicatorRun {
     }
 
     /// Returns the number of collectives of `step` that are over.
+    #[inline]
     pub(crate) fn over(&self, step: u64) -> u32 {
         self.progress.over(self.sequence.round(step))
     }
@@ -220,6 +221,7 @@ impl CommunicatorRun {
     }
 
     /// Returns the current collective, which may be several fused into one.
+    #[inline]
     fn at_hand(&self) -> Option<Planned> {
         let step = self.progress.current()?;
         let last = self.sequence.planned(step.round(), step.last_begun()?)?;
@@ -227,6 +229,7 @@ impl CommunicatorRun {
     }
 
     /// Ends the current collective.
+    #[inline]
     fn end(&mut self) {
         self.own.iter_mut().for_each(OwnLinks::end);
         self.current.stage = Stage::Idle;

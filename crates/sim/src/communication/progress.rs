@@ -1,6 +1,7 @@
 //! The progress of a communicator's ranks through the collectives of their steps.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::ops::Range;
 
 use crate::index::{DeviceId, Id, IdVec};
@@ -8,19 +9,29 @@ use forebay_engine::Time;
 
 use super::sequence::{Planned, Ranks, Sequence};
 
-/// Progress of the collectives of each step whose collectives ranks have started, in the order of steps. Ranks may be at different
-/// steps, but each does its collectives in order.
+/// Progress of the collectives of each step whose collectives ranks have started. Ranks may be at different steps, but each does
+/// its collectives in order.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The steps whose collectives are not all over; before them, the last step whose collectives are.
-    steps: VecDeque<StepProgress>,
+    /// The first step whose collectives are not all over; if there is none, the last step that ranks have reached.
+    now: StepProgress,
+    others: Box<Others>,
+}
+
+/// Steps that few ranks are at.
+#[derive(Debug, Default)]
+struct Others {
+    /// The step before the present one, for whose collectives ranks may still wait.
+    before: StepProgress,
+    /// The steps after the present one that ranks have reached.
+    later: VecDeque<StepProgress>,
 }
 
 /// Progress of the collectives of a step.
 #[derive(Debug, Default)]
 pub(super) struct StepProgress {
-    /// Number of the step in its sequence.
-    round: u64,
+    /// Number of the step in its sequence, counted from 1; 0 before the first step.
+    place: u64,
     /// Number of collectives in the step.
     number: u32,
     /// Number of ranks that have started each collective; `last` holds, for each collective that all ranks have started, the
@@ -32,31 +43,44 @@ pub(super) struct StepProgress {
 }
 
 impl StepProgress {
+    /// Makes this the step at `place`, in which no rank has started any of `number` collectives.
+    fn restart(&mut self, place: u64, number: u32) {
+        self.started.clear();
+        self.last.clear();
+        (self.place, self.number, self.begun, self.over) = (place, number, 0, 0);
+    }
+
+    #[inline]
     fn is_over(&self) -> bool {
         self.over == self.number
     }
 
     /// Returns the numbers of the collectives that all ranks have started and that have not begun.
+    #[inline]
     pub(super) fn waiting(&self) -> Range<u32> {
         self.begun..self.last.len() as u32
     }
 
     /// Returns the number of the step in its sequence.
+    #[inline]
     pub(super) fn round(&self) -> u64 {
-        self.round
+        self.place - 1
     }
 
     /// Returns the number of the last collective that has begun; `None` if none has.
+    #[inline]
     pub(super) fn last_begun(&self) -> Option<u32> {
         self.begun.checked_sub(1)
     }
 
     /// Returns when the last rank started collective number `number`.
+    #[inline]
     pub(super) fn started_at(&self, number: u32) -> Time {
         self.last[Id::new(number)].0
     }
 
     /// Records that all collectives up to number `begun` have begun.
+    #[inline]
     pub(super) fn begin(&mut self, begun: u32) {
         self.begun = begun;
     }
@@ -66,40 +90,47 @@ impl Progress {
     /// Prepares for new steps, none of which has begun. If the collectives of several steps form one round, the next round begins,
     /// with the collectives that count as started then.
     pub(super) fn restart(&mut self, sequence: &Sequence, ranks: &Ranks) {
-        let StepProgress { mut started, mut last, .. } = self.steps.pop_front().unwrap_or_default();
-        self.steps.clear();
+        self.others.later.clear();
+        self.others.before.restart(0, 0);
         if sequence.each_step {
-            return;
+            return self.now.restart(0, 0);
         }
-        started.clear();
-        last.clear();
-        last.resize(sequence.given, (Time::ZERO, DeviceId::new(ranks.devices.first)));
-        started.resize(sequence.given, ranks.starters);
-        let number = sequence.number(0);
-        self.steps.push_back(StepProgress { started, last, number, ..StepProgress::default() });
+        self.now.restart(1, sequence.number(0));
+        self.now.last.resize(sequence.given, (Time::ZERO, DeviceId::new(ranks.devices.first)));
+        self.now.started.resize(sequence.given, ranks.starters);
     }
 
     /// Returns the progress of `round`; `None` if no rank has started any of its collectives.
+    #[inline]
     fn of(&self, round: u64) -> Option<&StepProgress> {
-        self.steps.iter().find(|of| of.round == round)
+        let place = round + 1;
+        if self.now.place == place {
+            return Some(&self.now);
+        }
+        let Others { before, later } = &*self.others;
+        [before].into_iter().chain(later).find(|of| of.place == place)
     }
 
     /// Returns the first step whose collectives are not all over; `None` if there is none.
+    #[inline]
     pub(super) fn current(&self) -> Option<&StepProgress> {
-        self.steps.iter().find(|of| !of.is_over())
+        (!self.now.is_over()).then_some(&self.now)
     }
 
     /// Returns the first step whose collectives are not all over, to change it; `None` if there is none.
+    #[inline]
     pub(super) fn current_mut(&mut self) -> Option<&mut StepProgress> {
-        self.steps.iter_mut().find(|of| !of.is_over())
+        (!self.now.is_over()).then_some(&mut self.now)
     }
 
     /// Returns whether all collectives that ranks have started are over.
+    #[inline]
     pub(super) fn is_over(&self) -> bool {
-        self.current().is_none()
+        self.now.is_over()
     }
 
     /// Returns the number of collectives of `round` that are over.
+    #[inline]
     pub(super) fn over(&self, round: u64) -> u32 {
         self.of(round).map_or(0, |of| of.over)
     }
@@ -112,6 +143,7 @@ impl Progress {
 
     /// Counts that a rank on device `d` starts the collectives `numbers` of `round`, in which there are `all` collectives; returns
     /// whether all `starters` ranks have now started at least one of them.
+    #[inline]
     pub(super) fn start(
         &mut self,
         now: Time,
@@ -119,11 +151,7 @@ impl Progress {
         numbers: Range<u32>,
         (d, starters): (DeviceId, u32),
     ) -> bool {
-        if self.steps.back().is_none_or(|of| of.round < round) {
-            self.steps.push_back(StepProgress { round, number: all, ..StepProgress::default() });
-        }
-        let of = self.steps.iter_mut().rev().find(|of| of.round == round);
-        let Some(StepProgress { started, last, .. }) = of else { return false };
+        let StepProgress { started, last, .. } = self.reach(round + 1, all);
         let before = last.len();
         for number in numbers {
             let number = Id::new(number);
@@ -138,21 +166,40 @@ impl Progress {
         last.len() > before
     }
 
-    /// Lets all ranks start all `number` collectives of the only round at once.
-    pub(super) fn start_all(&mut self, number: u32, last: (Time, DeviceId)) {
-        if let Some(of) = self.steps.front_mut() {
-            of.last.resize(number, last);
+    /// Returns the step at `place`, with `all` collectives; a rank may be the first to reach it.
+    #[inline]
+    fn reach(&mut self, place: u64, all: u32) -> &mut StepProgress {
+        if self.now.place == place {
+            return &mut self.now;
         }
+        if self.now.is_over() {
+            // The lists of the step before are used again.
+            mem::swap(&mut self.others.before, &mut self.now);
+            self.now.restart(place, all);
+            return &mut self.now;
+        }
+        let later = &mut self.others.later;
+        let known = later.iter().position(|of| of.place == place);
+        let at = known.unwrap_or(later.len());
+        if known.is_none() {
+            later.push_back(StepProgress { place, number: all, ..StepProgress::default() });
+        }
+        &mut later[at]
     }
 
-    /// Ends the current collective. Only the last step whose collectives are all over is kept: no rank waits for those of an
-    /// earlier one, since every rank has started the collectives of the step after it.
+    /// Lets all ranks start all `number` collectives of the only round at once.
+    pub(super) fn start_all(&mut self, number: u32, last: (Time, DeviceId)) {
+        self.now.last.resize(number, last);
+    }
+
+    /// Ends the current collective.
+    #[inline]
     pub(super) fn end(&mut self) {
-        if let Some(of) = self.current_mut() {
-            of.over = of.begun;
-        }
-        while self.steps.len() > 1 && self.steps[1].is_over() {
-            self.steps.pop_front();
+        self.now.over = self.now.begun;
+        if self.now.is_over()
+            && let Some(next) = self.others.later.pop_front()
+        {
+            self.others.before = mem::replace(&mut self.now, next);
         }
     }
 }
@@ -208,7 +255,7 @@ mod tests {
                 run(&mut progress);
             }
             assert_eq!(progress.over(round), 2);
-            assert!(progress.steps.len() <= 2, "{round}");
+            assert!(progress.others.later.is_empty(), "{round}");
         }
     }
 }

@@ -68,21 +68,25 @@ impl Collectives {
 
 impl Sequence {
     /// Returns the number of the round of collectives that `step` belongs to.
+    #[inline]
     pub(super) fn round(&self, step: u64) -> u64 {
         if self.each_step { step } else { 0 }
     }
 
     /// Returns the number of collectives in a round.
+    #[inline]
     pub(super) fn number(&self, round: u64) -> u32 {
         self.of(round).number
     }
 
     /// Returns collective number `number` of a round; `None` if the round has no collectives.
+    #[inline]
     pub(super) fn planned(&self, round: u64, number: u32) -> Option<&Planned> {
         let all = &self.of(round).all;
         all.get(number as usize % all.len().max(1))
     }
 
+    #[inline]
     fn of(&self, round: u64) -> &OfStep {
         &self.collectives.of[self.collectives.cycle.kind(round)]
     }

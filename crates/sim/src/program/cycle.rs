@@ -22,6 +22,7 @@ impl StepKind {
     /// Number of kinds of steps.
     const ALL: usize = 8;
 
+    #[inline]
     fn number(self) -> usize {
         usize::from(self.adds) + 2 * usize::from(self.updates) + 4 * usize::from(self.exchanges)
     }
@@ -137,7 +138,7 @@ impl Programs {
     }
 
     /// Returns op number `at` of program number `program` in `step`; `None` after the last op.
-    #[inline]
+    #[inline(always)]
     pub(super) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
         self.of[self.cycle.kind(step)][Id::new(program)].get(at as usize).copied()
     }

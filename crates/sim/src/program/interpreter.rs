@@ -30,6 +30,7 @@ impl Jobs {
     }
 
     /// Returns the current op of device `d`.
+    #[inline(always)]
     pub(crate) fn op_of(&self, d: DeviceId) -> Option<Op> {
         let Device { job, program, next, op: Position { at, .. }, .. } = self.devices[d];
         self.jobs[job].plan.programs.op(program, next, at)
@@ -153,6 +154,7 @@ impl Jobs {
     }
 
     /// Begins the exchange that `op` stands for: a collective, or a push to parameter servers.
+    #[inline]
     pub(crate) fn begin_exchange_of(&mut self, env: &mut Env, d: DeviceId, op: Op) {
         match op {
             Op::Push { experts } => self.push_bucket(env, d, experts),
