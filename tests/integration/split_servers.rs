@@ -76,10 +76,11 @@ fn one_stage_exchanges_with_servers_as_a_model_without_stages_does() {
 
 #[test]
 fn each_stage_exchanges_its_own_part_with_the_servers() {
-    // System: four model copies of two stages and two micro-batches on nodes of their own; one server with all 800 MB, whose NIC
-    // moves the 400 MB of a stage for all four in 160 ms. Expectation: the last stage's gradients are ready 160 ms before the
-    // first stage's, so their pushes, and then the pulls of the last stage's parameters, are hidden behind backward and behind the
-    // first stage's pushes; the first stage waits for its own pushes and pulls. The first step waits for pulls of everything.
+    // System: four model copies of two stages and two micro-batches on nodes of their own; one server with all 800 MB, whose
+    // NIC moves the 400 MB of a stage for all four in 160 ms. Expectation: the last stage's gradients are ready 160 ms before
+    // the first stage's, so their pushes, and then the pulls of the last stage's parameters, are hidden behind backward and
+    // behind the first stage's pushes; the first stage waits for its own pushes and pulls. The first step waits for pulls of
+    // everything.
     let job = of(&format!("{}{}", servers(""), pipeline(2, 2)));
     let (step, part) = (0.96 * 3.0 / 4.0, 10e-6 + 4.0 * 400e6 / 10e9);
     let expected = 12.0 * step + (10e-6 + 4.0 * 800e6 / 10e9) + (12.0 + 11.0) * part;

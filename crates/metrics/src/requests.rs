@@ -95,8 +95,8 @@ struct Made {
 }
 
 impl Requests {
-    /// Returns the requests of one loader of `job`. The loader reads `quota` samples of `dataset` in all. `None` if the job's loaders
-    /// do not make batches on request.
+    /// Returns the requests of one loader of `job`. The loader reads `quota` samples of `dataset` in all. `None` if the job's
+    /// loaders do not make batches on request.
     pub fn for_job(job: &Job, dataset: &Dataset, quota: u64) -> Option<Requests> {
         let settings = job.loader.requests?;
         let workers = job.loader.stages.first()?.workers;

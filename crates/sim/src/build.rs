@@ -8,9 +8,10 @@
 //!   `storage_model`: a storage's request path for one client,
 //! - `cache`: a node's page cache; `tiers`: a node's caches on its own storage; `staging`: copying of data sets before training,
 //! - `recovery`: checkpoints and failures; `fault`: the components that faults slow,
-//! - `sync`: synchronisation of model copies; `servers`: their exchanges with parameter servers; `pieces`: steps cut where gradients
-//!   are ready; `ports`: the links of ranks; `parallel`: models spread over GPUs, and `layout`: which of these GPUs communicate; `trainers`: the trainers of GPUs, on cores; `own_links`: communicators whose links
-//!   nothing else uses,
+//! - `sync`: synchronisation of model copies; `servers`: their exchanges with parameter servers; `pieces`: steps cut where
+//!   gradients are ready; `ports`: the links of ranks; `parallel`: models spread over GPUs; `layout`: which of these GPUs have
+//!   collectives with each other; `trainers`: the trainers of GPUs, on cores; `own_links`: communicators whose links nothing else
+//!   uses,
 //! - `background`: background loads.
 
 mod background;

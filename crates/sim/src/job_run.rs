@@ -38,7 +38,8 @@ pub(super) struct JobRun {
     pub(super) update: UpdateRun,
     /// The number of learners on each GPU, and the policy that chooses it.
     pub(super) learners: LearnersRun,
-    /// Transfers between pipeline stages, and micro-batches. Empty if each model copy is one device that computes on whole batches.
+    /// Transfers between pipeline stages, and micro-batches. Empty if each model copy is one device that computes on whole
+    /// batches.
     pub(super) spread: Spread,
     pub(super) open: OpenSteps,
     pub(super) tally: Tally,
@@ -95,8 +96,8 @@ pub(super) struct Plan {
     /// Number of steps from one exchange between model copies to the next; at an exchange all model copies are at the same
     /// step.
     pub(super) period: u64,
-    /// Whether fresh samples count when all model copies have completed their step, instead of when a device takes them: model copies
-    /// may be at different steps.
+    /// Whether fresh samples count when all model copies have completed their step, instead of when a device takes them: model
+    /// copies may be at different steps.
     pub(super) counts_late: bool,
     /// Cause of a model copy's wait for the permission to begin its next step.
     pub(super) gate: StallCause,

@@ -194,8 +194,8 @@ pub(super) struct LoaderGpus {
     pub(super) intra: Option<GroupId>,
     /// Route to the GPU of each model copy; empty if its bandwidth is not limited.
     pub(super) pcie: IdVec<Gpu, GroupId>,
-    /// The GPU of each stage of each model copy, in this order, if GPUs are simulated as shared; `stages` is the number of stages.
-    /// Where several GPUs work on a stage, they are one entry.
+    /// The GPU of each stage of each model copy, in this order, if GPUs are simulated as shared; `stages` is the number of
+    /// stages. Where several GPUs work on a stage, they are one entry.
     pub(super) shared: IdVec<Gpu>,
     pub(super) stages: u32,
     /// Factor by which the loader's own kernels take longer on these GPUs than on the GPUs of the cluster's first nodes.

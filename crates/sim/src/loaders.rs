@@ -28,8 +28,8 @@ pub(super) struct Loaders {
     pub(super) workers: IdVec<Worker>,
     /// For each worker, its position in a data set of shards.
     pub(super) shards: IdVec<Worker, ShardCursor>,
-    /// For each worker, the number of its threads that have not computed to the end, if they take cores one by one; empty if there
-    /// are no such threads.
+    /// For each worker, the number of its threads that have not computed to the end, if they take cores one by one; empty if
+    /// there are no such threads.
     pub(super) threads: IdVec<Worker, u32>,
     /// Reads that are split into several requests.
     pub(super) fetches: Fetches,

@@ -89,8 +89,8 @@ impl Jobs {
         self.end_op(env, d);
     }
 
-    /// Begins a computation of device `d` that takes `delay` without jitter and faults; the timeline calls it `name`. `kernels` says
-    /// whether it runs kernels of the model, which may share the GPU with others.
+    /// Begins a computation of device `d` that takes `delay` without jitter and faults; the timeline calls it `name`. `kernels`
+    /// says whether it runs kernels of the model, which may share the GPU with others.
     pub(super) fn compute_for(
         &mut self,
         env: &mut Env,

@@ -78,8 +78,8 @@ impl Jobs {
         }
     }
 
-    /// Records the wait of device `d` for the stage before, up to `now`. The cause is the first stage's wait for a batch while that
-    /// wait lasted, and the pipeline itself at other times.
+    /// Records the wait of device `d` for the stage before, up to `now`. The cause is the first stage's wait for a batch while
+    /// that wait lasted, and the pipeline itself at other times.
     pub(super) fn end_wait_for_stage(&mut self, now: Time, d: DeviceId) {
         let device = &self.devices[d];
         let (from, step, j) = (device.since, device.next, device.job);

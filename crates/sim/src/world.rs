@@ -28,8 +28,8 @@ pub struct Options<'a> {
     /// Whether to simulate every transfer of every collective, even on links that nothing else uses. If false, only the first
     /// collective of each kind on such links is simulated transfer by transfer, and later ones take the same time.
     pub every_transfer: bool,
-    /// Results of collectives that earlier runs have simulated on links that nothing else uses, and to which this run adds its own.
-    /// They only save time.
+    /// Results of collectives that earlier runs have simulated on links that nothing else uses, and to which this run adds its
+    /// own. They only save time.
     pub collectives: Option<&'a IdleCollectives>,
     /// Object that receives the progress of the run from time to time.
     pub progress: Option<&'a Progress>,

@@ -203,8 +203,8 @@ impl JobSettings {
 }
 
 /// Returns the time that an averaging adds to a step of each learner on a GPU, by the profile's trials of this model on this
-/// GPU [s]. It includes moving the model's bytes; if the scenario gives the memory's bandwidth, the simulation adds their time again. 0 if the
-/// profile has no such trials, or if they do not determine it.
+/// GPU [s]. It includes moving the model's bytes; if the scenario gives the memory's bandwidth, the simulation adds their time
+/// again. 0 if the profile has no such trials, or if they do not determine it.
 pub(super) fn averaging_latency(check: Check<'_>, model: &ResolvedModel) -> f64 {
     let of_model = |model: Catalogue| check.profile?.averaging.get(model.name());
     let fits = model.catalogue.and_then(of_model);

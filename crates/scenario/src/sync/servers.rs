@@ -58,8 +58,8 @@ pub enum ServerPlace {
 }
 
 impl Servers {
-    /// Returns the parts of buckets of `sizes` bytes, pushed and pulled, that each server holds, by bucket, then by server. `held` has
-    /// for each server the bytes of other buckets that it holds, to which those of these buckets are added.
+    /// Returns the parts of buckets of `sizes` bytes, pushed and pulled, that each server holds, by bucket, then by server.
+    /// `held` has for each server the bytes of other buckets that it holds, to which those of these buckets are added.
     #[must_use]
     pub fn divide(
         &self,

@@ -51,10 +51,10 @@ impl Laid<'_> {
         self.first + model * self.job.shares().len() as u32 + stage
     }
 
-    /// Returns the sets of GPUs that have collectives with the same stage of other model copies, by kind of communicator: of all
-    /// model copies, of the model copies that together hold all experts, and of those that hold the same experts. If exchanges
-    /// average parameters, also the ranks that train one model together. The learners of a GPU exchange gradients together, and do
-    /// everything else by themselves.
+    /// Returns the sets of GPUs that have collectives with the same stage of other model copies, by kind of communicator: of
+    /// all model copies, of the model copies that together hold all experts, and of those that hold the same experts. If
+    /// exchanges average parameters, also the ranks that train one model together. The learners of a GPU exchange gradients
+    /// together, and do everything else by themselves.
     pub(super) fn sets(&self, stage: u32) -> Vec<(Communicator, Vec<Set>)> {
         let (job, stages) = (self.job, self.job.shares().len() as u32);
         let (copies, experts, learners) = (job.ranks(), job.expert_ranks(), job.learners.most);
@@ -167,7 +167,8 @@ impl Laid<'_> {
         })
     }
 
-    /// Returns whether collectives of this kind average the models of learners, and begin when all learners have corrected theirs.
+    /// Returns whether collectives of this kind average the models of learners, and begin when all learners have corrected
+    /// theirs.
     pub(super) fn is_averaged(&self, kind: Communicator) -> bool {
         let of_all = matches!(kind, Communicator::Data | Communicator::ExpertData);
         of_all && self.job.averaging().is_some()

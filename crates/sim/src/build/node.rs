@@ -245,7 +245,8 @@ impl Builder<'_> {
         let gpus = f64::from(job.ranks_of_stage());
         let link = self.env.network.link(Capacity::Fixed(gpus));
         self.resource("node.gpu", "GPUs", gpus, Member::Link(link));
-        // Learners that slow each other down share a link of their own too, so that kernels of the loader do not count as learners.
+        // Learners that slow each other down share a link of their own too, so that kernels of the loader do not count as
+        // learners.
         let mutual = mutual_capacity(kernels, job.learners.most, gpus);
         let own = mutual.map(|capacity| self.env.network.link(capacity));
         let route: Vec<LinkId> = own.into_iter().chain([link]).collect();

@@ -29,9 +29,9 @@ pub(super) struct Stages {
 }
 
 impl Builder<'_> {
-    /// Builds the stages of a job copy on nodes from `node` on; its first device has number `first`, and `number` is its number among
-    /// the copies of its job. `ways` are the routes between its GPUs, if they have been made. Returns `None` if the model copies are not
-    /// spread over GPUs.
+    /// Builds the stages of a job copy on nodes from `node` on; its first device has number `first`, and `number` is its number
+    /// among the copies of its job. `ways` are the routes between its GPUs, if they have been made. Returns `None` if the model
+    /// copies are not spread over GPUs.
     pub(super) fn parallel(
         &mut self,
         copy: &JobCopy,
@@ -121,8 +121,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds one communicator for each of `groups`, each with its devices and the number of participants that start its collectives;
-    /// all these communicators do the same collectives at the same time. Returns the ids of the communicators.
+    /// Adds one communicator for each of `groups`, each with its devices and the number of participants that start its
+    /// collectives; all these communicators do the same collectives at the same time. Returns the ids of the communicators.
     fn communicators(
         &mut self,
         laid: &Laid<'_>,

@@ -168,8 +168,8 @@ impl Links<'_, '_> {
 }
 
 impl Builder<'_> {
-    /// Returns the routes between the ranks of a job copy on nodes from `first` on: between its model copies, or between all GPUs of
-    /// model copies that are spread over GPUs, and its parameter servers.
+    /// Returns the routes between the ranks of a job copy on nodes from `first` on: between its model copies, or between all
+    /// GPUs of model copies that are spread over GPUs, and its parameter servers.
     pub(super) fn ways(&mut self, of: &JobCopy, transport: Transport, first: u32) -> RankRoutes {
         let job = of.job;
         let latency = [transport.latency_inside, transport.latency];

@@ -120,7 +120,8 @@ impl Builder<'_> {
             .collect()
     }
 
-    /// Returns the parts of a checkpoint that servers write or read: each server its part, unless the first one writes everything.
+    /// Returns the parts of a checkpoint that servers write or read: each server its part, unless the first one writes
+    /// everything.
     fn server_parts(
         &mut self,
         of: &JobCopy,
@@ -152,8 +153,8 @@ impl Builder<'_> {
         parts
     }
 
-    /// Returns a part of `bytes` bytes of a checkpoint, in file number `file` of a storage; a node writes or reads it, and `client`
-    /// determines the route of the bytes.
+    /// Returns a part of `bytes` bytes of a checkpoint, in file number `file` of a storage; a node writes or reads it, and
+    /// `client` determines the route of the bytes.
     fn state_part(
         &mut self,
         storage: usize,

@@ -15,8 +15,8 @@ use super::layout::{Laid, Set};
 type Held = Vec<(u32, Vec<BucketShare>)>;
 
 impl Builder<'_> {
-    /// Adds the exchange of a job copy's model copies, each on one GPU, with its parameter servers, if it has any. Its devices are those
-    /// from `first` on, and `copy` is its number among the copies of its job.
+    /// Adds the exchange of a job copy's model copies, each on one GPU, with its parameter servers, if it has any. Its devices
+    /// are those from `first` on, and `copy` is its number among the copies of its job.
     pub(super) fn servers_of_copies(&mut self, of: &JobCopy, copy: u32, first: DeviceId) {
         let Some((sync, servers)) = servers_of(of).filter(|_| of.job.parallelism.is_none()) else {
             return;
@@ -41,8 +41,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds the exchanges of a job copy's GPUs with its parameter servers, if it has any: one for each part of the model, among the
-    /// GPUs that hold it. `programs` are those of all stages, in steps that end with an exchange.
+    /// Adds the exchanges of a job copy's GPUs with its parameter servers, if it has any: one for each part of the model, among
+    /// the GPUs that hold it. `programs` are those of all stages, in steps that end with an exchange.
     pub(super) fn servers_of_parts(
         &mut self,
         of: &JobCopy,
@@ -84,8 +84,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds an exchange for each group of GPUs of a set, and each device's workers to `workers`. If `counts` is true, the updates of the
-    /// first group count as updates of the model.
+    /// Adds an exchange for each group of GPUs of a set, and each device's workers to `workers`. If `counts` is true, the
+    /// updates of the first group count as updates of the model.
     fn servers_of_set(
         &mut self,
         of: &JobCopy,
@@ -111,8 +111,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds an exchange of workers, given by their ports and their number in each model copy, with the parameter servers of a job copy.
-    /// Each worker exchanges for the given devices. Returns the exchange's id.
+    /// Adds an exchange of workers, given by their ports and their number in each model copy, with the parameter servers of a
+    /// job copy. Each worker exchanges for the given devices. Returns the exchange's id.
     fn server_run(
         &mut self,
         of: &JobCopy,

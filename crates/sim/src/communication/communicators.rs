@@ -55,8 +55,8 @@ impl Communicators {
         self.all[c].job()
     }
 
-    /// Returns the number of steps of each model copy that the averages `of` include, which is what a checkpoint of them contains;
-    /// `None` if no models are averaged.
+    /// Returns the number of steps of each model copy that the averages `of` include, which is what a checkpoint of them
+    /// contains; `None` if no models are averaged.
     pub(crate) fn averaged_steps(&self, of: Ids<Averages>) -> Option<u64> {
         self.averages[of].first().map(Averages::averaged_steps)
     }

@@ -104,7 +104,8 @@ impl Exchange {
         self.settle(around);
     }
 
-    /// Begins a transfer between two ports that belongs to no collective, and returns its message. No collective may be in progress.
+    /// Begins a transfer between two ports that belongs to no collective, and returns its message. No collective may be in
+    /// progress.
     pub(super) fn carry(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
         let m = around.messages.add(self.whose, hop);
         self.pay(around, m, Stage::Sending);

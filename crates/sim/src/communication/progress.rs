@@ -87,8 +87,8 @@ impl StepProgress {
 }
 
 impl Progress {
-    /// Prepares for new steps, none of which has begun. If the collectives of several steps form one round, the next round begins,
-    /// with the collectives that count as started then.
+    /// Prepares for new steps, none of which has begun. If the collectives of several steps form one round, the next round
+    /// begins, with the collectives that count as started then.
     pub(super) fn restart(&mut self, sequence: &Sequence, ranks: &Ranks) {
         self.others.later.clear();
         self.others.before.restart(0, 0);
@@ -141,8 +141,8 @@ impl Progress {
         self.of(round)?.last.get(Id::new(number)).copied()
     }
 
-    /// Counts that a rank on device `d` starts the collectives `numbers` of `round`, in which there are `all` collectives; returns
-    /// whether all `starters` ranks have now started at least one of them.
+    /// Counts that a rank on device `d` starts the collectives `numbers` of `round`, in which there are `all` collectives;
+    /// returns whether all `starters` ranks have now started at least one of them.
     #[inline]
     pub(super) fn start(
         &mut self,
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn a_rank_may_start_the_collectives_of_later_steps() {
-        // System: two ranks with two collectives in each step; rank 0 is up to a step ahead. Expectation: collectives begin in order
-        // once both have started them, and each step's are counted apart.
+        // System: two ranks with two collectives in each step; rank 0 is up to a step ahead. Expectation: collectives begin in
+        // order once both have started them, and each step's are counted apart.
         let mut progress = Progress::default();
         for number in [0, 1] {
             assert!(!started(&mut progress, 0, 7, number));

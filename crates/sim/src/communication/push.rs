@@ -219,8 +219,8 @@ impl Jobs {
     }
 
     /// Ends the step of each device of a worker whose gradients the servers have added, unless other GPUs of the device still
-    /// exchange; returns true if this ends the job. A checkpoint that is due begins only if a step of the job ends with that of the
-    /// worker's last device, so that all its learners have done the same exchanges.
+    /// exchange; returns true if this ends the job. A checkpoint that is due begins only if a step of the job ends with that of
+    /// the worker's last device, so that all its learners have done the same exchanges.
     fn end_exchange(&mut self, env: &mut Env, s: ServersId, worker: u32) -> bool {
         let all = &self.communicators.servers;
         let (j, step, devices) = (all[s].job, all[s].exchanged(worker), all[s].devices(worker));

@@ -1,7 +1,7 @@
 //! Parameter servers, and the progress of each model copy in its exchanges with them.
 //!
-//! A worker is a GPU with all its learners; it pushes and pulls for all of them. If model copies are spread over GPUs, each part of
-//! the model has an exchange of its own, whose workers are the GPUs that hold this part, in all model copies.
+//! A worker is a GPU with all its learners; it pushes and pulls for all of them. If model copies are spread over GPUs, each
+//! part of the model has an exchange of its own, whose workers are the GPUs that hold this part, in all model copies.
 //!
 //! A worker pushes each bucket in parts, one to each server, when its backward pass has made the bucket. A server adds a
 //! part when the part has arrived and a core has done the work. From then on, the model copy that pushed the part may pull it
@@ -99,9 +99,9 @@ pub(super) struct Parcel {
 }
 
 impl ServerRun {
-    /// Returns the state of the exchanges of job copy `job` before the first one, between the workers and servers at `ports`; `id`
-    /// is the id of the exchanges. `devices` holds the devices for which each worker exchanges, `buckets` the preparation time and
-    /// the shards of each bucket.
+    /// Returns the state of the exchanges of job copy `job` before the first one, between the workers and servers at `ports`;
+    /// `id` is the id of the exchanges. `devices` holds the devices for which each worker exchanges, `buckets` the preparation
+    /// time and the shards of each bucket.
     pub(crate) fn new(
         (job, id): (JobId, ServersId),
         (period, slack): (u64, u64),
@@ -209,8 +209,8 @@ impl ServerRun {
         }
     }
 
-    /// Records that the learner on `device` has computed its gradients for an exchange of `worker`. The last learner to do so holds
-    /// up the others.
+    /// Records that the learner on `device` has computed its gradients for an exchange of `worker`. The last learner to do so
+    /// holds up the others.
     pub(super) fn has_computed(&mut self, now: Time, worker: u32, device: DeviceId) {
         let worker = self.worker(worker);
         (worker.computed, worker.last) = (Some(now), device);

@@ -41,8 +41,8 @@ pub(crate) enum Op {
     Correct,
     /// Waits for the end of the trainer's host-side work.
     AwaitLaunch,
-    /// Goes on to the next step at once. The step left behind has been counted, or counts once the parameter servers have added its
-    /// gradients.
+    /// Goes on to the next step at once. The step left behind has been counted, or counts once the parameter servers have added
+    /// its gradients.
     GoOn,
     /// Ends the step, which counts.
     EndStep,

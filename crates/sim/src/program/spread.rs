@@ -30,8 +30,8 @@ pub(crate) struct Spread {
     pub(crate) ranks: u32,
     /// Bytes that each GPU sends to the next stage at a time, for a micro-batch or a whole batch [B].
     pub(crate) bytes: f64,
-    /// Latency of the links inside a node, if all stages of a model copy are on one node and send over these links; otherwise they
-    /// send over the routes between ranks.
+    /// Latency of the links inside a node, if all stages of a model copy are on one node and send over these links; otherwise
+    /// they send over the routes between ranks.
     pub(crate) inside: Option<Delay>,
     /// Pairs (sending stage, receiving stage) of the stages of a model copy.
     pub(crate) neighbours: Vec<(usize, usize)>,
@@ -63,8 +63,8 @@ pub(crate) struct ParallelDevice {
 }
 
 impl ParallelDevice {
-    /// Returns the state of a pipeline stage that computes on whole batches. `all` are the communicators in which all model copies
-    /// take part.
+    /// Returns the state of a pipeline stage that computes on whole batches. `all` are the communicators in which all model
+    /// copies take part.
     fn of_whole_batches(all: Ids<CommunicatorRun>) -> ParallelDevice {
         let mut communicators = ByCommunicator::default();
         communicators[Communicator::Data] = all;

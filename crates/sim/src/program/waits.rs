@@ -89,8 +89,8 @@ impl Jobs {
         pieces.iter().for_each(|piece| steps.add_stall(*piece));
     }
 
-    /// Appends to `pieces` the causes of the wait of device `d` for `peer`: what the model copy of `peer` waited for in that time,
-    /// or its computation; the pipeline, if both are stages of one model copy.
+    /// Appends to `pieces` the causes of the wait of device `d` for `peer`: what the model copy of `peer` waited for in that
+    /// time, or its computation; the pipeline, if both are stages of one model copy.
     fn wait_for_rank(
         &self,
         d: DeviceId,

@@ -24,8 +24,8 @@ pub(crate) struct EpochRun {
 }
 
 impl EpochRun {
-    /// Returns the position of loader number `index` of `loaders` before the epoch of its saved position `saved`. The samples that
-    /// the loader has handed out in that epoch are read again.
+    /// Returns the position of loader number `index` of `loaders` before the epoch of its saved position `saved`. The samples
+    /// that the loader has handed out in that epoch are read again.
     pub(super) fn start_of(&self, saved: &Cursor, index: usize, loaders: u64) -> Cursor {
         let (begin, epoch) = (self.begin_of(saved, index, loaders), saved.batches / self.batches);
         // Samples left over from the epoch before, which were read at the same time, come first.

@@ -50,8 +50,8 @@ pub(crate) struct FailureRun {
     pub(super) unread: u32,
     /// Number of failures of each node.
     number: Vec<u64>,
-    /// Time since when the job has been down, and time when it will restart or begin to read the checkpoint back; `None` while the
-    /// job is up.
+    /// Time since when the job has been down, and time when it will restart or begin to read the checkpoint back; `None` while
+    /// the job is up.
     pub(super) down: Option<(Time, Time)>,
     pub(super) failures_without_progress: u32,
     /// Number of samples that the first loader had handed out before the last checkpointed epoch began.

@@ -72,8 +72,8 @@ impl Parallelism {
         all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
     }
 
-    /// Returns the parameters of chunk number `chunk` that a root broadcasts, in the order in which forward needs them. `shares` are the
-    /// chunks' shares of the time, in the model's order.
+    /// Returns the parameters of chunk number `chunk` that a root broadcasts, in the order in which forward needs them.
+    /// `shares` are the chunks' shares of the time, in the model's order.
     #[must_use]
     pub fn parameters(&self, root: &Root, shares: &[f64], chunk: usize) -> Vec<StageParameters> {
         let before = |all: &[f64]| all[..chunk].iter().sum::<f64>();

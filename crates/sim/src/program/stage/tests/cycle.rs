@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn accumulated_gradients_are_reduced_in_the_last_step_only() {
-    // System: two buckets, one micro-batch, gradients of three steps added up. Expectation: only the third step reduces; shards of
-    // gradients are reduced in each step (ZeRO's stage 2), and the parameters gathered after the third.
+    // System: two buckets, one micro-batch, gradients of three steps added up. Expectation: only the third step reduces; shards
+    // of gradients are reduced in each step (ZeRO's stage 2), and the parameters gathered after the third.
     use Operation::{Allgather, Allreduce, ReduceScatter};
     let of = |zero, step| -> Vec<Operation> {
         let program = in_step(zero, 1, (Cycle::new(3, 3), false), step);
@@ -20,8 +20,8 @@ fn accumulated_gradients_are_reduced_in_the_last_step_only() {
 
 #[test]
 fn parameters_are_averaged_after_the_passes_of_the_last_step() {
-    // System: two buckets, one micro-batch, an average after two updates. Expectation: nothing is exchanged in the first step, and
-    // in the second step everything after the last pass.
+    // System: two buckets, one micro-batch, an average after two updates. Expectation: nothing is exchanged in the first step,
+    // and in the second step everything after the last pass.
     let ops = |step| in_step(0, 1, (Cycle::new(2, 1), true), step).ops;
     let passes = [Op::TakeBatch, compute(Forward, 0.25), compute(Backward, 0.375)];
     let rest = [compute(Backward, 0.375)];
