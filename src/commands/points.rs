@@ -27,8 +27,8 @@ pub(super) struct Opened {
     overrides: Vec<Override>,
     /// Lists of values to sweep in addition to the file's `[sweep]` table.
     varied: Vec<Override>,
-    /// Number of runs at the same time.
-    threads: usize,
+    /// Maximum number of runs at the same time, if the user sets it.
+    threads: Option<u16>,
 }
 
 impl Opened {
@@ -39,7 +39,7 @@ impl Opened {
     ) -> Result<Opened, Failure> {
         let overrides: Vec<String> = arguments.overrides.iter().cloned().chain(more).collect();
         let mut opened = Opened::open(&arguments.scenario, &overrides)?;
-        opened.threads = arguments.threads.map_or(opened.threads, usize::from);
+        opened.threads = arguments.threads;
         if let Some(path) = &arguments.profile {
             // Paths in options are relative to the working directory, paths in keys to the scenario's directory.
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -58,7 +58,12 @@ impl Opened {
         };
         let overrides =
             overrides.iter().map(|text| text.parse()).collect::<Result<_, Problems>>()?;
-        Ok(Opened { file, overrides, varied: Vec::new(), threads: limits::threads() })
+        Ok(Opened { file, overrides, varied: Vec::new(), threads: None })
+    }
+
+    /// Returns the maximum number of simulations at the same time.
+    fn threads(&self) -> usize {
+        self.threads.map_or_else(limits::threads, usize::from)
     }
 
     /// Adds lists of values (`key=[1, 2]`) to sweep.
@@ -91,7 +96,7 @@ impl Opened {
     ) -> Result<Scenario, Failure> {
         let scenario = self.resolve()?;
         let kept = runs(&scenario);
-        let together = Together { at_once: self.threads.min(kept), kept, threads: true };
+        let together = Together { at_once: self.threads().min(kept), kept, threads: true };
         memory::check(&format!("`{}`", scenario.name), &scenario, together)?;
         Ok(scenario)
     }
@@ -147,7 +152,7 @@ impl Opened {
     /// Returns how many replications and outcomes are in memory at the same time while a grid is run.
     fn together(&self, grid: &Grid, replications: u32) -> Together {
         let all = grid.len().saturating_mul(replications as usize);
-        let at_once = self.threads.min(all);
+        let at_once = self.threads().min(all);
         Together { at_once, kept: at_once.max(replications as usize), threads: true }
     }
 

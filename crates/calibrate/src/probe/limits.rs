@@ -6,7 +6,7 @@
 
 use rustix::process::{Resource, getrlimit};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Directory in which control groups are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
@@ -16,7 +16,7 @@ const GROUPS: &str = "/sys/fs/cgroup";
 pub fn cores() -> f64 {
     let allowed = rustix::thread::sched_getaffinity(None);
     let affinity = allowed.map_or(1.0, |set| f64::from(set.count().max(1)));
-    held_to(affinity, Controls::here().cores)
+    held_to(affinity, Groups::here("cpu").cores())
 }
 
 /// Returns the number of threads that keep the cores of this process busy: a fraction of a core takes a thread
@@ -30,7 +30,7 @@ pub fn threads() -> usize {
 #[must_use]
 pub fn memory() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let limits = [kibibytes(&text, "MemTotal"), Controls::here().memory];
+    let limits = [kibibytes(&text, "MemTotal"), Groups::here("memory").memory().limit];
     limits.into_iter().flatten().reduce(f64::min).unwrap_or(0.0)
 }
 
@@ -39,7 +39,7 @@ pub fn memory() -> f64 {
 #[must_use]
 pub fn free_memory() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let limits = [kibibytes(&text, "MemAvailable"), Controls::here().free];
+    let limits = [kibibytes(&text, "MemAvailable"), Groups::here("memory").memory().free];
     limits.into_iter().flatten().fold(f64::INFINITY, f64::min)
 }
 
@@ -82,79 +82,95 @@ pub(super) fn after(text: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Limits that control groups set, versions 1 and 2.
+/// The control groups of a process, versions 1 and 2, whose controller limits it.
+struct Groups(Vec<PathBuf>);
+
+/// The memory that control groups allow.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Controls {
-    cores: Option<f64>,
+struct Memory {
     /// Limit for the memory of all processes in the control group [B].
-    memory: Option<f64>,
+    limit: Option<f64>,
     /// Memory below the limit that is not in use, counting the page cache as free [B].
     free: Option<f64>,
 }
 
-impl Controls {
-    /// Returns the limits of this process.
-    fn here() -> Controls {
+impl Groups {
+    /// Returns the control groups of this process with `controller`, such as "cpu".
+    fn here(controller: &str) -> Groups {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Controls::find(Path::new(GROUPS), &groups)
+        Groups::find(Path::new(GROUPS), &groups, controller)
     }
 
-    /// Returns the tightest limits of control groups below `root` and of their parents. `groups` names the control
-    /// groups in the format of `/proc/self/cgroup`.
-    fn find(root: &Path, groups: &str) -> Controls {
-        let mut found = Controls::default();
+    /// Returns the control groups below `root` with `controller`, and their parents. `groups` names the control groups in the
+    /// format of `/proc/self/cgroup`.
+    fn find(root: &Path, groups: &str, controller: &str) -> Groups {
+        let mut found = Vec::new();
         for line in groups.lines() {
             let mut fields = line.splitn(3, ':').skip(1);
             let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
-            let mounts: &[&str] =
-                if controllers.is_empty() { &["", "unified"] } else { &[controllers] };
-            for mount in mounts {
-                let top = root.join(mount);
-                let inside = Path::new(group.trim_start_matches('/'));
-                for part in inside.ancestors() {
-                    found.tighten(&top.join(part));
-                }
+            let mounts: &[&str] = match controllers {
+                "" => &["", "unified"],
+                _ if controllers.split(',').any(|of| of == controller) => &[controllers],
+                _ => &[],
+            };
+            let inside = Path::new(group.trim_start_matches('/'));
+            for top in mounts.iter().map(|mount| root.join(mount)) {
+                found.extend(inside.ancestors().map(|part| top.join(part)));
+            }
+        }
+        Groups(found)
+    }
+
+    /// Returns the tightest quota [cores]; `None` if there is none.
+    fn cores(&self) -> Option<f64> {
+        let quota = |group: &PathBuf| {
+            let number = |name: &str| read(group, name)?.trim().parse::<f64>().ok();
+            let ratio = |text: String| {
+                let (quota, period) = text.trim().split_once(' ')?;
+                Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+            };
+            let old = || Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?);
+            read(group, "cpu.max").and_then(ratio).or_else(old).filter(|cores| *cores > 0.0)
+        };
+        self.0.iter().filter_map(quota).reduce(f64::min)
+    }
+
+    /// Returns the tightest limits of memory.
+    fn memory(&self) -> Memory {
+        let least = |a: Option<f64>, b: f64| Some(a.map_or(b, |a| a.min(b)));
+        let mut found = Memory::default();
+        for group in &self.0 {
+            let number = |name: &str| read(group, name)?.trim().parse::<f64>().ok();
+            let names = [
+                ("memory.max", "memory.current"),
+                ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+            ];
+            for (limit, used) in names {
+                let Some(limit) = number(limit).filter(|limit| *limit > 0.0) else { continue };
+                let left = limit - number(used).unwrap_or(0.0) + cached(group).unwrap_or(0.0);
+                found.limit = least(found.limit, limit);
+                found.free = least(found.free, left.clamp(1.0, limit.max(1.0)));
             }
         }
         found
     }
+}
 
-    /// Tightens the limits to the limits of one control group, where these are lower.
-    fn tighten(&mut self, group: &Path) {
-        let read = |name: &str| fs::read_to_string(group.join(name)).ok();
-        let number = |name: &str| read(name)?.trim().parse::<f64>().ok();
-        let ratio = |text: String| {
-            let (quota, period) = text.trim().split_once(' ')?;
-            Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
-        };
-        let old = || Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?);
-        let cached = || {
-            let text = read("memory.stat")?;
-            let line = |name: String| {
-                let value = text.lines().find_map(|line: &str| line.strip_prefix(&name));
-                value?.trim().parse::<f64>().ok()
-            };
-            // The page cache holds files that were read twice as active; it gives them back all the same.
-            let of = |kind: &str| {
-                line(format!("total_{kind}_file ")).or_else(|| line(format!("{kind}_file ")))
-            };
-            Some(of("inactive")? + of("active").unwrap_or(0.0))
-        };
-        let least = |a: Option<f64>, b: Option<f64>| match b.filter(|&b| b > 0.0) {
-            Some(b) => Some(a.unwrap_or(f64::INFINITY).min(b)),
-            None => a,
-        };
-        self.cores = least(self.cores, read("cpu.max").and_then(ratio));
-        self.cores = least(self.cores, old());
-        let names =
-            [("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")];
-        for (limit, used) in names {
-            let Some(limit) = number(limit) else { continue };
-            self.memory = least(self.memory, Some(limit));
-            let left = limit - number(used).unwrap_or(0.0) + cached().unwrap_or(0.0);
-            self.free = least(self.free, Some(left.clamp(1.0, limit.max(1.0))));
-        }
-    }
+fn read(group: &Path, name: &str) -> Option<String> {
+    fs::read_to_string(group.join(name)).ok()
+}
+
+/// Returns the page cache of a control group [B]; `None` if it is unknown.
+fn cached(group: &Path) -> Option<f64> {
+    let text = read(group, "memory.stat")?;
+    let line = |name: String| {
+        let value = text.lines().find_map(|line: &str| line.strip_prefix(&name));
+        value?.trim().parse::<f64>().ok()
+    };
+    // The page cache holds files that were read twice as active; it gives them back all the same.
+    let of =
+        |kind: &str| line(format!("total_{kind}_file ")).or_else(|| line(format!("{kind}_file ")));
+    Some(of("inactive")? + of("active").unwrap_or(0.0))
 }
 
 #[cfg(test)]
@@ -177,14 +193,20 @@ mod tests {
         write("cpu/a/b/cpu.cfs_quota_us", "50000\n");
         write("cpu/a/b/cpu.cfs_period_us", "100000\n");
         write("memory/m/memory.limit_in_bytes", "300000000\n");
-        let found = Controls::find(place.path(), "3:cpu:/a/b\n2:memory:/m/gone\n0::/\n");
-        assert_eq!((found.cores, found.memory, found.free), (Some(0.5), Some(3e8), Some(3e8)));
+        let found = |groups: &str| {
+            let of = |controller| Groups::find(place.path(), groups, controller);
+            (of("cpu").cores(), of("memory").memory())
+        };
+        let memory = Memory { limit: Some(3e8), free: Some(3e8) };
+        assert_eq!(
+            found("3:cpu,cpuacct:/\n3:cpu:/a/b\n2:memory:/m/gone\n0::/\n"),
+            (Some(0.5), memory)
+        );
         write("s/cpu.max", "150000 100000\n");
         write("s/t/cpu.max", "max 100000\n");
         write("s/t/memory.max", "max\n");
-        let found = Controls::find(place.path(), "0::/s/t\n");
-        assert_eq!(found, Controls { cores: Some(1.5), ..Controls::default() });
-        assert_eq!(Controls::find(place.path(), "nonsense"), Controls::default());
+        assert_eq!(found("0::/s/t\n"), (Some(1.5), Memory::default()));
+        assert_eq!(found("nonsense"), (None, Memory::default()));
     }
 
     #[test]
@@ -196,12 +218,12 @@ mod tests {
         write("s/memory.stat", "anon 5\ninactive_file 200000\nactive_file 100000\n");
         write("s/t/memory.max", "600000\n");
         write("s/t/memory.current", "350000\n");
-        let found = Controls::find(place.path(), "0::/s/t\n");
-        assert_eq!((found.memory, found.free), (Some(6e5), Some(2.5e5)));
+        let found = |groups: &str| Groups::find(place.path(), groups, "memory").memory();
+        assert_eq!(found("0::/s/t\n"), Memory { limit: Some(6e5), free: Some(2.5e5) });
         write("memory/memory.limit_in_bytes", "500000\n");
         write("memory/memory.usage_in_bytes", "700000\n");
-        let found = Controls::find(place.path(), "2:memory:/\n");
-        assert_eq!((found.memory, found.free), (Some(5e5), Some(1.0)), "it is beyond its limit");
+        let beyond = Memory { limit: Some(5e5), free: Some(1.0) };
+        assert_eq!(found("2:memory:/\n"), beyond, "it is beyond its limit");
     }
 
     #[test]
