@@ -102,7 +102,10 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
         Kind::Gradients => {
             Some(bytes(sync?.buckets.iter().map(|bucket| bucket.bytes as f64).sum()))
         }
-        Kind::Period => Some(format!("{} steps", sync?.interval)),
+        Kind::Period => Some(match sync?.averaging.map_or(sync?.interval, |of| of.period) {
+            1 => "1 step".to_owned(),
+            interval => format!("{interval} steps"),
+        }),
         Kind::ServerNic | Kind::ServerCores => of_servers(job, kind),
         Kind::RootUpdate => Some(seconds(sync?.root.as_ref()?.update)),
         _ => None,

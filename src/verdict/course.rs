@@ -34,7 +34,10 @@ const ROUGH: f64 = 0.05;
 pub(super) struct Course<'o> {
     described: &'o Job,
     copies: Vec<&'o JobOutcome>,
-    cycle: usize,
+    /// Length of a cycle of workers [steps]: the time in which each worker makes one item; 1 if workers have ample reserve.
+    round: usize,
+    /// Number of steps from one exchange between model copies, or one average of models, to the next.
+    period: usize,
     /// Whether full buffers hold up the workers most of the time. The loader then has ample reserve, and how full its buffers are at
     /// the start or end of a range of steps does not matter.
     ample: bool,
@@ -59,7 +62,8 @@ impl<'o> Course<'o> {
         let copies: Vec<_> = outcome.jobs.iter().filter(|copy| copy.job == job).collect();
         let ample = copies.iter().all(|copy| is_ample(copy));
         let cycle = copies.iter().map(|copy| cycle(described, copy)).max().unwrap_or(1).max(1);
-        let course = Course { described, copies, cycle: if ample { 1 } else { cycle }, ample };
+        let (round, period) = (if ample { 1 } else { cycle }, period(described));
+        let course = Course { described, copies, round, period, ample };
         (course.steps() > 0).then_some(course)
     }
 
@@ -67,7 +71,7 @@ impl<'o> Course<'o> {
     /// the short run, workers with ample reserve are still filling the buffers.
     pub(super) fn compared_with(self, base: &Course) -> Course<'o> {
         let ample = base.ample || self.ample;
-        Course { cycle: if ample { 1 } else { self.cycle }, ample, ..self }
+        Course { round: if ample { 1 } else { self.round }, ample, ..self }
     }
 
     /// Returns the number of steps that all copies have completed.
@@ -75,10 +79,15 @@ impl<'o> Course<'o> {
         self.copies.iter().map(|copy| copy.steps.len()).min().unwrap_or(0)
     }
 
-    /// Returns the length of a cycle [steps]: the time in which each worker makes one item. Buffers fill and drain in such
-    /// cycles. It is 1 if workers have ample reserve.
+    /// Returns the length of a cycle [steps]. Step times and the levels of buffers repeat in such cycles: workers make one item
+    /// each, and model copies exchange gradients or models once.
     pub(super) fn cycle(&self) -> usize {
-        self.cycle
+        self.round.next_multiple_of(self.period)
+    }
+
+    /// Returns the number of steps from one exchange between model copies, or one average of models, to the next.
+    pub(super) fn period(&self) -> usize {
+        self.period
     }
 
     /// Returns the number of steps until all copies have read a data set of `samples` samples once. A copy that never reads all
@@ -165,11 +174,10 @@ impl<'o> Course<'o> {
     /// Returns the long-run step time that the steps in `stretch` show. The rate of filling is taken from step `from` on.
     /// `None` if there are fewer than [`ROUNDS`] cycles of all workers since then.
     pub(super) fn long_rate(&self, from: usize, stretch: Range<usize>) -> Option<LongRate> {
-        let cycle = self.cycle();
-        if stretch.end < from + ROUNDS * cycle {
+        if stretch.end < from + ROUNDS * self.round {
             return None;
         }
-        let batches = self.batches(stretch.clone(), cycle);
+        let batches = self.batches(stretch.clone(), self.cycle());
         let times = self.step_times(stretch.clone());
         let step = mean(&times)?;
         let slower = self.slowdown(from, stretch.clone());
@@ -258,6 +266,12 @@ fn is_ample(copy: &JobOutcome) -> bool {
 fn cycle(described: &Job, copy: &JobOutcome) -> usize {
     let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1);
     (cycle_samples(described, copy) / taken as f64).ceil() as usize
+}
+
+/// Returns the number of steps from one exchange between the model copies of a job, or one average of its models, to the next.
+fn period(described: &Job) -> usize {
+    let averaged = described.averaging().map(|averaging| averaging.period);
+    averaged.unwrap_or_else(|| described.interval()).max(1) as usize
 }
 
 /// Returns the number of samples that all workers of a copy make in a cycle.

@@ -200,7 +200,8 @@ impl Lever {
             (Some(_), Some(storage)) => format!("{}.{}", storage.name, storage.kind),
             _ => self.owner(scenario).to_owned(),
         };
-        let key = of_loader(key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
+        let key = of_loader(key, self.kind, scenario.jobs.get(self.at));
+        let key = of_sync(&key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
         let steps = scenario.jobs.get(self.at).and_then(|job| job.checkpoint.as_ref());
         let key = match steps.map(|of| of.every) {
             Some(Every::Steps(_)) => key.replace("checkpoint.interval", "checkpoint.steps"),
@@ -262,6 +263,20 @@ impl Lever {
             (None, Some(now), Some(then)) => format!("{then} in place of {now}"),
             (None, ..) => "twice as much".to_owned(),
         }
+    }
+}
+
+/// Returns the key of a lever on what model copies exchange, as the job's kind of `sync` names it.
+fn of_sync(key: &str, kind: Kind, job: Option<&Job>) -> String {
+    let Some((job, sync)) = job.and_then(|job| Some((job, job.sync.as_ref()?))) else {
+        return key.to_owned();
+    };
+    let gradients = sync.root.is_none() && sync.servers.is_none() && sync.averaging.is_none();
+    let each_update = sync.root.is_some() || sync.servers.is_some() && !job.averages_parameters();
+    match kind {
+        Kind::Gradients if !gradients => key.replace("gradients", "parameters"),
+        Kind::Period if each_update => "job.{}.accumulation".to_owned(),
+        _ => key.to_owned(),
     }
 }
 

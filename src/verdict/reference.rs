@@ -302,7 +302,8 @@ impl<'a> Reference<'a> {
         // A batch mean covers whole cycles of both runs: more workers have longer cycles.
         let (cycle, first) = (self.course.cycle().max(then.cycle()), self.counted.start);
         let end = then.steps();
-        if end < first + FEWEST.min(self.counted.end - first) {
+        // Steps without a whole period between exchanges say nothing of the exchanges.
+        if end < first + FEWEST.min(self.counted.end - first).max(then.period()) {
             return None;
         }
         let after = then.long_rate(self.input_from(), whole(first..end, then.cycle()))?;

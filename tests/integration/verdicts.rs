@@ -7,6 +7,7 @@
 
 mod checkpoints;
 mod constructed;
+mod exchanges;
 mod jobs;
 mod needs;
 mod next;

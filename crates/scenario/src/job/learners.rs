@@ -69,19 +69,12 @@ impl Job {
         self.copies_per_loader().saturating_mul(self.learners.most)
     }
 
-    /// Returns the reasons why learners, or averages of models, are not simulated with the other settings of the job.
-    fn unlike_learners(&self) -> impl Iterator<Item = &'static str> {
-        let unlike = [(self.device != Device::Accelerator, "the steps run on cores")];
-        unlike.into_iter().filter(|(is, _)| *is).map(|(_, why)| why)
-    }
-
-    /// Returns whether more learners of the same kind can be added: no policy finds their number, learners can be
-    /// simulated with the other settings of the job, and more learners do not enlarge the batch, because their
-    /// gradients are not added up.
+    /// Returns whether more learners of the same kind can be added: no policy finds their number, the job trains on GPUs, and more
+    /// learners do not enlarge the batch, because their gradients are not added up.
     #[must_use]
     pub fn is_open_to_learners(&self) -> bool {
         let alone = self.sync.as_ref().is_none_or(|sync| sync.averaging.is_some());
-        alone && self.learners.tuning.is_none() && self.unlike_learners().next().is_none()
+        alone && self.learners.tuning.is_none() && self.device == Device::Accelerator
     }
 
     /// Returns whether the learners of each GPU sum their gradients on it, before GPUs exchange gradients.
@@ -213,7 +206,7 @@ pub(super) fn averaging_latency(check: Check<'_>, model: &ResolvedModel) -> f64 
 }
 
 impl Rules<'_> {
-    /// Checks that learners are on GPUs, and that no other setting of the job rules out their simulation.
+    /// Checks that learners are on GPUs, and that their exchanges mean something.
     pub(super) fn check_learners(&self, job: &Job) {
         let averages = job.sync.as_ref().is_some_and(|sync| sync.averaging.is_some());
         let written = self.settings.learners_at().map(|(at, _)| at);
@@ -223,13 +216,13 @@ impl Rules<'_> {
         if job.learners.is_one() && !averages {
             return;
         }
-        let (named, remedy) = match averages {
-            true => ("models are averaged", "leave out `sync.model-averaging`"),
-            false => ("GPUs have several learners", "leave out `parallel.data.learners`"),
-        };
         let at = [written, self.settings.sync_at()];
-        for why in job.unlike_learners() {
-            refuse(at, format!("forebay cannot simulate that {named} while {why}"), remedy);
+        if job.device != Device::Accelerator {
+            let (what, remedy) = match averages {
+                true => ("models are averaged on GPUs", "leave out `sync.model-averaging`"),
+                false => ("learners share GPUs", "leave out `parallel.data.learners`"),
+            };
+            refuse(at, format!("{what}, but the steps run on cores"), remedy);
         }
         let own = self.settings.sync.get().is_some_and(SyncSettings::moves_own_models);
         if own && job.learners.most > 1 {
