@@ -8,6 +8,8 @@ use super::checkpoints;
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
+/// Utilisation below which a resource cannot be the limit.
+const IDLE: f64 = 0.1;
 /// Minimum share of a job's time at which a cause of stalls is considered.
 const NOTED: f64 = 0.05;
 /// Minimum utilisation at which a resource is considered.
@@ -195,6 +197,14 @@ impl<'a> Subject<'a> {
             Lever { kind, at }
         };
         kinds.iter().map(lever).collect()
+    }
+
+    /// Returns whether the lever enlarges resources that are hardly used, so that they cannot be the limit.
+    pub(super) fn is_idle(&self, lever: Lever) -> bool {
+        let own = |of: &&ResourceReport| self.of_resource(of).contains(&lever);
+        let used =
+            self.report.resources.iter().filter(own).filter_map(|of| of.utilisation_max.mean);
+        used.reduce(f64::max).is_some_and(|most| most < IDLE)
     }
 
     /// Returns the levers that enlarge a resource, if the job uses it.

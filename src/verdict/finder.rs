@@ -230,7 +230,7 @@ impl<'a> Finder<'_, 'a> {
 
     /// Returns the limit behind a trial that helps, in words: what helps most once its levers are relaxed, found by short runs
     /// of that scenario. If these are too expensive, or none of them helps, returns the most promising candidate that was not
-    /// tried.
+    /// tried and whose resource, if it has one, is used.
     pub(super) fn next(&mut self, first: &Tried) -> Option<String> {
         let outcomes = std::slice::from_ref(&*first.outcome);
         let report = summarise(&first.then, outcomes, 0.0);
@@ -258,7 +258,8 @@ impl<'a> Finder<'_, 'a> {
         let rank = |(of, tried): &&(Candidate, Tried)| gained(tried) * of.lever.weight().powi(2);
         let best = worth.max_by(|a, b| rank(a).total_cmp(&rank(b))).map(|(of, _)| of);
         let doubled = |of: &&Candidate| first.levers.contains(&of.lever) && of.used < FULL;
-        let next = best.or_else(|| untried.iter().find(|of| !doubled(of)))?;
+        let may_be = |of: &&Candidate| !doubled(of) && !relieved.is_idle(of.lever);
+        let next = best.or_else(|| untried.iter().find(may_be))?;
         let still = if first.levers.contains(&next.lever) { "still " } else { "" };
         Some(format!("{still}{}", next.lever.words(&first.then)))
     }

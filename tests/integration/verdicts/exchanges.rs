@@ -78,3 +78,17 @@ fn the_advice_on_exchanges_names_the_keys_of_the_job() {
         assert!(known(period) && known(bytes), "{sync}: {keys:?}");
     }
 }
+
+#[test]
+fn links_that_are_hardly_used_are_not_named_as_the_next_limit() {
+    // System: four stages, whose rings leave the links between the GPUs of a node idle; the run affords no short runs for the
+    // limit behind the NICs. Expectation: the links inside nodes are not named, since they are used for less than 1 %.
+    let stages =
+        ("job.parallel.pipeline", "{ stages = 4, schedule = \"1f1b\", micro_batches = 8 }");
+    for steps in ["40", "200", "400"] {
+        let (_, verdict) = judged(&written(RARE, &[stages, ("run.steps", steps)]));
+        let nic = verdict.limits.iter().find(|limit| limit.key == "cluster.network.nic");
+        let next = nic.expect("NICs help").next.clone().unwrap_or_default();
+        assert!(!next.contains("links between"), "{steps} steps: {next}");
+    }
+}
