@@ -43,6 +43,26 @@ fn buckets() -> Vec<StageBucket> {
     vec![bucket(0.5, 10), bucket(1.0, 30)]
 }
 
+/// Returns the settings of the only stage of a model copy that exchanges nothing, in a job whose steps all update parameters.
+fn of_stage(parallelism: &Parallelism) -> OfStage<'_> {
+    OfStage {
+        parallelism,
+        stage: 0,
+        expert: 0,
+        shares: &[1.0],
+        buckets: Vec::new(),
+        reduction: Operation::Allreduce,
+        decompress: 0.0,
+        root: None,
+        launches: false,
+        kind: Cycle::EACH_STEP.kind(0),
+        servers: false,
+        learners: false,
+        sums: false,
+        averages: false,
+    }
+}
+
 fn made(zero: u32, micro: u32) -> StageProgram {
     in_step(zero, micro, (Cycle::EACH_STEP, false), 0)
 }
@@ -51,20 +71,10 @@ fn made(zero: u32, micro: u32) -> StageProgram {
 fn in_step(zero: u32, micro: u32, (cycle, averages): (Cycle, bool), step: u64) -> StageProgram {
     let parallelism = parallelism(Schedule::Gpipe, micro, zero);
     stage_program(&OfStage {
-        parallelism: &parallelism,
-        stage: 0,
-        expert: 0,
-        shares: &[1.0],
         buckets: vec![buckets()],
-        reduction: Operation::Allreduce,
-        decompress: 0.0,
-        launches: false,
         kind: cycle.kind(step),
-        root: None,
-        servers: false,
-        learners: false,
-        sums: false,
         averages,
+        ..of_stage(&parallelism)
     })
 }
 
@@ -168,20 +178,10 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
         }]
     };
     stage_program(&OfStage {
-        parallelism: &parallelism,
         stage,
-        expert: 0,
         shares: &[0.5, 0.5],
         buckets: (0..u64::from(schedule.chunks())).map(own).collect(),
-        reduction: Operation::Allreduce,
-        decompress: 0.0,
-        launches: false,
-        kind: Cycle::EACH_STEP.kind(0),
-        root: None,
-        servers: false,
-        learners: false,
-        sums: false,
-        averages: false,
+        ..of_stage(&parallelism)
     })
 }
 
@@ -275,22 +275,7 @@ fn data_beyond_gpu_memory_are_swapped_around_each_use() {
     let mut parallelism = parallelism(Schedule::Gpipe, 2, 0);
     let swap = Swap { activations: 8.0, optimizer: 5.0, gradients: 3.0, parameters: 2.0 };
     parallelism.swap = vec![swap];
-    let of = OfStage {
-        parallelism: &parallelism,
-        stage: 0,
-        expert: 0,
-        shares: &[1.0],
-        buckets: vec![],
-        reduction: Operation::Allreduce,
-        decompress: 0.0,
-        launches: false,
-        kind: Cycle::EACH_STEP.kind(0),
-        root: None,
-        servers: false,
-        learners: false,
-        sums: false,
-        averages: false,
-    };
+    let of = OfStage { buckets: vec![], ..of_stage(&parallelism) };
     let moves: Vec<(f64, f64)> = stage_program(&of)
         .ops
         .iter()
@@ -317,24 +302,7 @@ fn swapped_bytes_are_proportional_to_the_number_of_passes_using_the_data() {
             swap: vec![swap; 2],
             ..parallelism(schedule, 4, 0)
         };
-        let buckets = vec![];
-        let (stage, shares, launches) = (0, &[0.5, 0.5][..], false);
-        let of = OfStage {
-            parallelism: &parallelism,
-            stage,
-            expert: 0,
-            shares,
-            buckets,
-            reduction: Operation::Allreduce,
-            decompress: 0.0,
-            launches,
-            kind: Cycle::EACH_STEP.kind(0),
-            root: None,
-            servers: false,
-            learners: false,
-            sums: false,
-            averages: false,
-        };
+        let of = OfStage { shares: &[0.5, 0.5], ..of_stage(&parallelism) };
         stage_program(&of).ops.iter().fold((0.0, 0.0), |(all, back), op| match op {
             Op::Swap { out, into } => (all + out, back + into),
             _ => (all, back),

@@ -46,20 +46,10 @@ fn ranks_that_train_one_model_together_sum_gradients_at_each_update() {
             method: method(),
         });
         let program = stage_program(&OfStage {
-            parallelism: &parallelism,
-            stage: 0,
-            expert: 0,
-            shares: &[1.0],
             buckets: vec![buckets()],
-            reduction: Operation::Allreduce,
-            decompress: 0.0,
-            launches: false,
             kind: cycle.kind(step),
-            root: None,
-            servers: false,
-            learners: false,
-            sums: false,
             averages: true,
+            ..of_stage(&parallelism)
         });
         [Inner, Data].map(|kind| program.collectives[kind].len())
     };

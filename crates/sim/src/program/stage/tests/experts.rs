@@ -28,20 +28,8 @@ fn all_to_alls_surround_the_computation_of_experts() {
         experts,
     };
     let program = stage_program(&OfStage {
-        parallelism: &parallelism,
-        stage: 0,
-        expert: 0,
-        shares: &[1.0],
         buckets: vec![vec![bucket(10, false), bucket(15, true)]],
-        reduction: Operation::Allreduce,
-        decompress: 0.0,
-        launches: false,
-        kind: Cycle::EACH_STEP.kind(0),
-        root: None,
-        servers: false,
-        learners: false,
-        sums: false,
-        averages: false,
+        ..of_stage(&parallelism)
     });
     let dispatched = |number| [Op::Start(Expert, number), Op::Await(Expert, number + 1)];
     let mut expected = vec![Op::TakeBatch];
@@ -83,25 +71,13 @@ fn expert_and_dense_parameters_of_a_layer_are_gathered_together() {
         experts,
     };
     let program = stage_program(&OfStage {
-        parallelism: &parallelism,
-        stage: 0,
-        expert: 0,
-        shares: &[1.0],
         buckets: vec![vec![
             bucket(0.5, false),
             bucket(0.5, true),
             bucket(1.0, false),
             bucket(1.0, true),
         ]],
-        reduction: Operation::Allreduce,
-        decompress: 0.0,
-        launches: false,
-        kind: Cycle::EACH_STEP.kind(0),
-        root: None,
-        servers: false,
-        learners: false,
-        sums: false,
-        averages: false,
+        ..of_stage(&parallelism)
     });
     let awaits = |ops: &[Op]| ops.iter().filter(|op| matches!(op, Op::Await(..))).count();
     let parts: Vec<usize> =
