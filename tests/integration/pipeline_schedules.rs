@@ -48,6 +48,18 @@ pub(crate) fn waits(job: &JobOutcome, cause: Cause) -> f64 {
     sum / job.steps.last().expect("steps").end
 }
 
+/// Returns the mean time of all steps, from the job's start [s].
+pub(crate) fn mean(job: &JobOutcome) -> f64 {
+    job.steps.last().expect("steps").end / job.steps.len() as f64
+}
+
+/// Returns the key of a pipeline of `stages` equal stages under GPipe.
+pub(crate) fn gpipe(stages: u32, micro_batches: u32) -> String {
+    format!(
+        "parallel.pipeline = {{ stages = {stages}, schedule = \"gpipe\", micro_batches = {micro_batches} }}\n"
+    )
+}
+
 /// Checks that compute and stalls make up each step.
 pub(crate) fn adds_up(job: &JobOutcome) {
     let mut begin = job.start;

@@ -1,6 +1,6 @@
 //! Learners of models that are spread over GPUs: several model copies whose stages share GPUs.
 
-use super::pipeline_schedules::{adds_up, spread};
+use super::pipeline_schedules::{adds_up, gpipe, mean, spread};
 use super::runs::{near, run};
 use forebay::report::JobOutcome;
 use forebay::scenario::ScenarioFile;
@@ -20,18 +20,8 @@ fn of(job: &str) -> JobOutcome {
     job
 }
 
-fn mean(job: &JobOutcome) -> f64 {
-    job.steps.last().expect("steps").end / job.steps.len() as f64
-}
-
 fn learners(number: u32, occupancy: f64) -> String {
     format!("parallel.data.learners = {number}\nmodel.occupancy = {occupancy}\n")
-}
-
-fn pipeline(stages: u32, micro: u32) -> String {
-    format!(
-        "parallel.pipeline = {{ stages = {stages}, schedule = \"gpipe\", micro_batches = {micro} }}\n"
-    )
 }
 
 #[test]
@@ -63,8 +53,7 @@ fn learners_of_one_stage_train_as_learners_without_stages_do() {
                 adds_up(&job);
                 job
             };
-            let (whole, stage) =
-                (bandwidth(&keys), bandwidth(&format!("{keys}{}", pipeline(1, 1))));
+            let (whole, stage) = (bandwidth(&keys), bandwidth(&format!("{keys}{}", gpipe(1, 1))));
             for (one, other) in stage.steps.iter().zip(&whole.steps) {
                 near(one.end, other.end, &keys);
             }
@@ -77,17 +66,17 @@ fn learners_of_a_pipeline_share_the_gpu_of_each_stage() {
     // System: two stages and one micro-batch, so that each GPU computes for half of the time. Expectation: two learners whose
     // kernels fill half of a GPU take as long as one. Two that fill whole GPUs and begin together share each GPU equally,
     // stay in step, and so take twice as long. If their steps vary, one computes while the other waits for its other stage.
-    let alone = of(&pipeline(2, 1));
+    let alone = of(&gpipe(2, 1));
     near(mean(&alone), 0.96, "one learner");
-    let half = of(&format!("{}{}", learners(2, 0.5), pipeline(2, 1)));
+    let half = of(&format!("{}{}", learners(2, 0.5), gpipe(2, 1)));
     near(mean(&half), 0.96, "two learners of half a GPU each");
     assert_eq!(half.steps[0].samples, 2 * alone.steps[0].samples);
-    let whole = of(&format!("{}{}", learners(2, 1.0), pipeline(2, 1)));
+    let whole = of(&format!("{}{}", learners(2, 1.0), gpipe(2, 1)));
     near(mean(&whole), 2.0 * 0.96, "two learners of a GPU each");
     let varies =
         "model = { step = \"960 ms\", occupancy = 1.0, jitter = { gamma = { cv = 0.3 } } }\n";
     let varied = |number: u32| {
-        mean(&of(&format!("parallel.data.learners = {number}\n{varies}{}", pipeline(2, 1))))
+        mean(&of(&format!("parallel.data.learners = {number}\n{varies}{}", gpipe(2, 1))))
     };
     assert!(varied(2) < 1.95 * varied(1), "{} {}", varied(2), varied(1));
 }
@@ -110,12 +99,12 @@ fn learners_of_stages_sum_gradients_on_their_gpu_before_gpus_exchange_them() {
     let sync =
         "sync.allreduce = { gradients = \"800 MB\", buckets = \"all\", algorithm = \"ring\" }\n";
     let bytes = |number: u32| {
-        let job = of(&format!("{sync}{}{}", learners(number, 0.4), pipeline(2, 2)));
+        let job = of(&format!("{sync}{}{}", learners(number, 0.4), gpipe(2, 2)));
         job.parallel.expect("spread").gradients
     };
     near(bytes(2), bytes(1), "bytes between GPUs");
     let with = |bandwidth: &str| {
-        let keys = format!("{sync}{}{}", learners(2, 0.4), pipeline(2, 2));
+        let keys = format!("{sync}{}{}", learners(2, 0.4), gpipe(2, 2));
         let text = text(&keys)
             .replace("cores = 8", &format!("cores = 8, gpu_memory_bandwidth = \"{bandwidth}\""));
         mean(&run(&text))
@@ -135,7 +124,7 @@ fn learners_of_split_models_average_their_parts() {
     let keys = |parameters: &str| {
         let sync =
             format!("sync.model-averaging = {{ parameters = \"{parameters}\", period = 2 }}\n");
-        format!("{sync}{}{}", learners(2, 0.4), pipeline(2, 2))
+        format!("{sync}{}{}", learners(2, 0.4), gpipe(2, 2))
     };
     let with = |bandwidth: &str| {
         let text = text(&keys("800 MB"))
@@ -169,7 +158,7 @@ fn learners_of_split_models_restart_after_failures() {
     let recovery = "failures = { at = [\"3500 ms\"], restart = \"1 s\" }\n";
     let sync =
         "sync.allreduce = { gradients = \"800 MB\", buckets = \"all\", algorithm = \"ring\" }\n";
-    let keys = format!("{sync}{}{}", learners(2, 0.4), pipeline(2, 2));
+    let keys = format!("{sync}{}{}", learners(2, 0.4), gpipe(2, 2));
     let (plain, failed) = (of(&keys), of(&format!("{keys}{recovery}")));
     let last = |job: &JobOutcome| job.steps.last().expect("steps").end;
     near(last(&failed), 3.5 + 1.0 + last(&plain), "everything is done again");
@@ -178,7 +167,7 @@ fn learners_of_split_models_restart_after_failures() {
 #[test]
 fn sharded_models_with_learners_are_refused() {
     let sync = "sync.allreduce = { gradients = \"800 MB\" }\nparallel.zero.stage = 1\n";
-    let keys = format!("{sync}{}{}", learners(2, 0.4), pipeline(2, 2));
+    let keys = format!("{sync}{}{}", learners(2, 0.4), gpipe(2, 2));
     let file = ScenarioFile::parse("test.toml", text(&keys)).expect("parsed");
     let problems = file.resolve(&[]).expect_err("refused").to_string();
     assert!(problems.contains("each learner needs a whole model"), "{problems}");

@@ -1,6 +1,6 @@
 //! Models that are spread over GPUs and exchange gradients or parameters only after several steps.
 
-use super::pipeline_schedules::{adds_up, spread};
+use super::pipeline_schedules::{adds_up, gpipe, mean, spread};
 use super::runs::{near, run};
 use forebay::report::{Cause, JobOutcome, StallCause};
 
@@ -16,18 +16,8 @@ fn of(job: &str) -> JobOutcome {
     job
 }
 
-fn mean(job: &JobOutcome) -> f64 {
-    job.steps.last().expect("steps").end / job.steps.len() as f64
-}
-
 fn allreduce(rest: &str) -> String {
     format!("sync.allreduce = {{ gradients = \"800 MB\", algorithm = \"ring\"{rest} }}\n")
-}
-
-fn pipeline(stages: u32, micro: u32) -> String {
-    format!(
-        "parallel.pipeline = {{ stages = {stages}, schedule = \"gpipe\", micro_batches = {micro} }}\n"
-    )
 }
 
 /// Returns the time of an allreduce of `bytes` bytes around a ring of n nodes [s].
@@ -56,7 +46,7 @@ fn one_stage_exchanges_after_several_steps_as_a_model_without_stages_does() {
     ];
     for (job, sync) in ways {
         let keys = format!("{job}{}", allreduce(sync));
-        let (whole, stage) = (of(&keys), of(&format!("{keys}{}", pipeline(1, 1))));
+        let (whole, stage) = (of(&keys), of(&format!("{keys}{}", gpipe(1, 1))));
         for (one, other) in stage.steps.iter().zip(&whole.steps) {
             near(one.end, other.end, &keys);
         }
@@ -74,7 +64,7 @@ fn stages_exchange_every_h_steps_at_an_hth_of_the_cost_per_step() {
         for sync in [format!("overlap = false, period = {every}"), "overlap = false".to_owned()] {
             let accumulated = if sync.contains("period") { 1 } else { every };
             let sync = allreduce(&format!(", buckets = \"all\", {sync}"));
-            let keys = format!("accumulation = {accumulated}\n{sync}{}", pipeline(2, 2));
+            let keys = format!("accumulation = {accumulated}\n{sync}{}", gpipe(2, 2));
             near(mean(&of(&keys)), step + ring(4.0, 400e6) / f64::from(every), &keys);
         }
     }
@@ -88,7 +78,7 @@ fn stages_do_not_wait_for_other_model_copies_between_exchanges() {
         let sync = allreduce(&format!(", period = {every}")).replace("800 MB", "2 B");
         of(&format!(
             "model = {{ step = \"960 ms\", jitter = {{ gamma = {{ cv = 0.5 }} }} }}\n{sync}{}",
-            pipeline(2, 1)
+            gpipe(2, 1)
         ))
     };
     let (each, rare) = (of(1), of(24));

@@ -1,6 +1,6 @@
 //! Models that are spread over GPUs and have a root: the first model copy, whose GPUs broadcast and update their parts.
 
-use super::pipeline_schedules::{adds_up, spread};
+use super::pipeline_schedules::{adds_up, gpipe, mean, spread};
 use super::runs::{near, run};
 use forebay::report::{Cause, JobOutcome, StallCause};
 
@@ -15,18 +15,8 @@ fn on(nodes: u32, job: &str) -> JobOutcome {
     job
 }
 
-fn mean(job: &JobOutcome) -> f64 {
-    job.steps.last().expect("steps").end / job.steps.len() as f64
-}
-
 fn root(rest: &str) -> String {
     format!("sync.reduce-broadcast = {{ parameters = \"800 MB\"{rest} }}\n")
-}
-
-fn pipeline(stages: u32, micro: u32) -> String {
-    format!(
-        "parallel.pipeline = {{ stages = {stages}, schedule = \"gpipe\", micro_batches = {micro} }}\n"
-    )
 }
 
 #[test]
@@ -45,7 +35,7 @@ fn one_stage_has_a_root_as_a_model_without_stages_does() {
         ("", format!("{layers}, transport.nccl = {{ per_tensor = \"1 ms\" }}")),
     ] {
         let keys = format!("{job}{}", root(&rest));
-        let (whole, stage) = (on(4, &keys), on(4, &format!("{keys}{}", pipeline(1, 1))));
+        let (whole, stage) = (on(4, &keys), on(4, &format!("{keys}{}", gpipe(1, 1))));
         for (one, other) in stage.steps.iter().zip(&whole.steps) {
             near(one.end, other.end, &keys);
         }
@@ -59,7 +49,7 @@ fn each_stage_has_a_root_of_its_own() {
     // Expectation: both stages' broadcasts share the NICs before the step, for 80 ms; the last stage's reduction is hidden
     // behind the first stage's backward pass; the first stage's takes 40 ms, and its update half of 60 ms.
     let sync = root(", broadcast = \"flat\", reduce = \"flat\", update = \"60 ms\"");
-    let job = on(2, &format!("{sync}{}", pipeline(2, 1)));
+    let job = on(2, &format!("{sync}{}", gpipe(2, 1)));
     let (broadcast, reduction) = (10e-6 + 800e6 / 10e9, 10e-6 + 400e6 / 10e9);
     near(mean(&job), broadcast + 0.96 + reduction + 0.03, "a step");
     // The other model copy waits while the root updates.
@@ -73,7 +63,7 @@ fn forward_waits_only_for_the_layers_that_it_has_reached() {
     // Expectation: with overlap, the first forward pass hides most of the broadcasts.
     let of = |overlap: bool| {
         let layers = format!(", buffers = \"per-layer\", tensors = 8, overlap = {overlap}");
-        mean(&on(2, &format!("{}{}", root(&layers), pipeline(1, 4))))
+        mean(&on(2, &format!("{}{}", root(&layers), gpipe(1, 4))))
     };
     assert!(of(true) < of(false) - 0.03, "{} {}", of(true), of(false));
 }
@@ -86,7 +76,7 @@ fn every_split_has_a_root_for_each_part_of_the_model() {
         "parallel.tensor = { ranks = 2, allreduces = 2, activations = \"0 B\" }\n".to_owned(),
         "parallel.context = { ranks = 2, attentions = 1, keys_values = \"0 B\" }\n".to_owned(),
         "parallel.expert = { ranks = 2, layers = 1, dispatched = \"1 B\", parameters = 0.5, time = 0.5 }\n".to_owned(),
-        format!("parallel.data.learners = 2\nmodel.occupancy = 0.5\n{}", pipeline(2, 2)),
+        format!("parallel.data.learners = 2\nmodel.occupancy = 0.5\n{}", gpipe(2, 2)),
     ];
     for split in splits {
         let with = on(4, &format!("{}{split}", root(", update = \"10 ms\"")));

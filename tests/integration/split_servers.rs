@@ -1,6 +1,6 @@
 //! Models that are spread over GPUs and exchange gradients or parameters with parameter servers.
 
-use super::pipeline_schedules::{adds_up, spread};
+use super::pipeline_schedules::{adds_up, gpipe, mean, spread};
 use super::runs::{near, run, simulate, written};
 use forebay::report::JobOutcome;
 
@@ -23,18 +23,8 @@ fn of(job: &str) -> JobOutcome {
     job
 }
 
-fn mean(job: &JobOutcome) -> f64 {
-    job.steps.last().expect("steps").end / job.steps.len() as f64
-}
-
 fn servers(rest: &str) -> String {
     format!("sync.parameter-server = {{ parameters = \"800 MB\"{rest} }}\n")
-}
-
-fn pipeline(stages: u32, micro: u32) -> String {
-    format!(
-        "parallel.pipeline = {{ stages = {stages}, schedule = \"gpipe\", micro_batches = {micro} }}\n"
-    )
 }
 
 #[test]
@@ -65,7 +55,7 @@ fn one_stage_exchanges_with_servers_as_a_model_without_stages_does() {
     ];
     for (job, sync) in ways {
         let keys = format!("{job}{sync}");
-        let (whole, stage) = (of(&keys), of(&format!("{keys}{}", pipeline(1, 1))));
+        let (whole, stage) = (of(&keys), of(&format!("{keys}{}", gpipe(1, 1))));
         for (one, other) in stage.steps.iter().zip(&whole.steps) {
             near(one.end, other.end, &keys);
         }
@@ -81,7 +71,7 @@ fn each_stage_exchanges_its_own_part_with_the_servers() {
     // the first stage's, so their pushes, and then the pulls of the last stage's parameters, are hidden behind backward and
     // behind the first stage's pushes; the first stage waits for its own pushes and pulls. The first step waits for pulls of
     // everything.
-    let job = of(&format!("{}{}", servers(""), pipeline(2, 2)));
+    let job = of(&format!("{}{}", servers(""), gpipe(2, 2)));
     let (step, part) = (0.96 * 3.0 / 4.0, 10e-6 + 4.0 * 400e6 / 10e9);
     let expected = 12.0 * step + (10e-6 + 4.0 * 800e6 / 10e9) + (12.0 + 11.0) * part;
     near(job.steps.last().expect("steps").end, expected, "12 steps");
@@ -92,8 +82,7 @@ fn each_stage_exchanges_its_own_part_with_the_servers() {
 
 #[test]
 fn more_servers_or_rarer_exchanges_take_less_time_with_stages_too() {
-    let time =
-        |job: &str, sync: &str| mean(&of(&format!("{job}{}{}", servers(sync), pipeline(2, 2))));
+    let time = |job: &str, sync: &str| mean(&of(&format!("{job}{}{}", servers(sync), gpipe(2, 2))));
     let base = time("", "");
     assert!(time("", ", servers = 4") < 0.85 * base);
     assert!(time("accumulation = 4\n", "") < 0.85 * base);
@@ -108,7 +97,7 @@ fn model_copies_of_several_stages_go_on_by_themselves_with_asynchronous_servers(
     let jitter = "model = { step = \"960 ms\", jitter = { gamma = { cv = 0.3 } } }\n";
     let of = |consistency: &str| {
         let sync = servers(&format!(", consistency = {consistency}")).replace("800 MB", "8 kB");
-        of(&format!("{jitter}{sync}{}", pipeline(2, 2)))
+        of(&format!("{jitter}{sync}{}", gpipe(2, 2)))
     };
     let (together, apart) = (of("\"synchronous\""), of("\"asynchronous\""));
     assert!(mean(&apart) < 0.95 * mean(&together), "{} {}", mean(&apart), mean(&together));
@@ -133,7 +122,7 @@ fn every_split_exchanges_all_parts_of_the_model_with_the_servers() {
     for (split, pushed) in [(tensor, 1.0), (context, 2.0), (expert, 0.75)] {
         for consistency in ["\"synchronous\"", "\"asynchronous\"", "{ stale = 1 }"] {
             let sync = servers(&format!(", consistency = {consistency}, servers = 2"));
-            let job = of(&format!("{sync}{split}{}", pipeline(2, 2)));
+            let job = of(&format!("{sync}{split}{}", gpipe(2, 2)));
             let found = job.sync.expect("servers");
             assert_eq!(found.updates, 4 * 12, "{split}{consistency}");
             let expected = pushed * 4.0 * 12.0 * 800e6;
@@ -154,7 +143,7 @@ fn split_models_with_servers_restart_from_what_the_servers_held() {
                     checkpoint = { steps = 2, bytes = \"1 B\", storage = \"disk\" }\n";
     for consistency in ["\"synchronous\"", "\"asynchronous\""] {
         let sync = servers(&format!(", consistency = {consistency}"));
-        let keys = format!("{sync}{}", pipeline(2, 2));
+        let keys = format!("{sync}{}", gpipe(2, 2));
         let (plain, failed) = (of(&keys), of(&format!("{keys}{recovery}")));
         assert_eq!(failed.steps.len(), plain.steps.len());
         let step = mean(&plain);

@@ -39,8 +39,8 @@ fn promised(verdict: &Verdict, key: &str) -> Option<f64> {
 
 #[test]
 fn short_runs_of_a_verdict_cover_whole_periods_between_exchanges() {
-    // System: steps of 400 ms, or of 137.5 ms in four stages, and rings of 6 s, or of 4 × 1 GB over the same NICs, every 20 steps.
-    // Expectation: with NICs twice as fast a step takes 150 ms less, and with a period twice as long too.
+    // System: steps of 400 ms, or of 137.5 ms in four stages, and rings of 6 s, or of 4 × 1 GB over the same NICs, every 20
+    // steps. Expectation: with NICs twice as fast a step takes 150 ms less, and with a period twice as long too.
     let stages =
         ("job.parallel.pipeline", "{ stages = 4, schedule = \"1f1b\", micro_batches = 8 }");
     let ring = 6.0 * (1.0 + 1e-3);
