@@ -38,8 +38,8 @@ pub(super) struct Course<'o> {
     round: usize,
     /// Number of steps from one exchange between model copies, or one average of models, to the next.
     period: usize,
-    /// Whether full buffers hold up the workers most of the time. The loader then has ample reserve, and how full its buffers are at
-    /// the start or end of a range of steps does not matter.
+    /// Whether full buffers hold up the workers most of the time. The loader then has ample reserve, and how full its buffers
+    /// are at the start or end of a range of steps does not matter.
     ample: bool,
 }
 
@@ -67,8 +67,8 @@ impl<'o> Course<'o> {
         (course.steps() > 0).then_some(course)
     }
 
-    /// Returns the course of a short run with the reserve of workers taken from `base`, the longer run that it is compared with: in
-    /// the short run, workers with ample reserve are still filling the buffers.
+    /// Returns the course of a short run with the reserve of workers taken from `base`, the longer run that it is compared
+    /// with: in the short run, workers with ample reserve are still filling the buffers.
     pub(super) fn compared_with(self, base: &Course) -> Course<'o> {
         let ample = base.ample || self.ample;
         Course { round: if ample { 1 } else { self.round }, ample, ..self }

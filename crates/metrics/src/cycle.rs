@@ -21,7 +21,7 @@ impl<T> Cycle<T> {
         self.slots.len() as u64
     }
 
-    /// Returns whether no slot is filled.
+    /// Returns whether the circular queue holds no item.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

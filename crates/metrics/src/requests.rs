@@ -66,8 +66,8 @@ pub struct Requests {
     deliveries: Option<Vec<Delivery>>,
     /// Batches of the epochs that are not over, if they are followed.
     begun: Option<BegunEpochs>,
-    /// For each entry of `own`, the batches that were requested in this epoch before the job restarted and are requested again:
-    /// the position of the first sample, and the number of samples.
+    /// For each entry of `own`, the batches of this epoch that workers must make again after a restart, because they were not
+    /// trained on: each as the position of its first sample in the loader's reading order, and its number of samples.
     again: Vec<VecDeque<(u64, u64)>>,
     /// Whether workers must be started at the next epoch even if they persist, because batches were skipped.
     restarted: bool,

@@ -69,8 +69,8 @@ impl Job {
         self.copies_per_loader().saturating_mul(self.learners.most)
     }
 
-    /// Returns whether more learners of the same kind can be added: no policy finds their number, the job trains on GPUs, and more
-    /// learners do not enlarge the batch, because their gradients are not added up.
+    /// Returns whether more learners of the same kind can be added: no policy finds their number, the job trains on GPUs, and
+    /// more learners do not enlarge the batch, because their gradients are not added up.
     #[must_use]
     pub fn is_open_to_learners(&self) -> bool {
         let alone = self.sync.as_ref().is_none_or(|sync| sync.averaging.is_some());

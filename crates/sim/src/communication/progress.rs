@@ -1,4 +1,7 @@
 //! The progress of a communicator's ranks through the collectives of their steps.
+//!
+//! Collectives are counted in rounds. A round is the collectives of one training step, or, for model copies on whole batches,
+//! those of all steps from one exchange to the next.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -30,7 +33,7 @@ struct Others {
 /// Progress of the collectives of a step.
 #[derive(Debug, Default)]
 pub(super) struct StepProgress {
-    /// Number of the step in its sequence, counted from 1; 0 before the first step.
+    /// Number of the round, counted from 1; 0 if no rank has started a collective yet.
     place: u64,
     /// Number of collectives in the step.
     number: u32,
@@ -61,7 +64,7 @@ impl StepProgress {
         self.begun..self.last.len() as u32
     }
 
-    /// Returns the number of the step in its sequence.
+    /// Returns the number of the round, counted from 0.
     #[inline]
     pub(super) fn round(&self) -> u64 {
         self.place - 1

@@ -67,7 +67,7 @@ impl Collectives {
 }
 
 impl Sequence {
-    /// Returns the number of the round of collectives that `step` belongs to.
+    /// Returns the number of the round that the collectives of training step `step` are in: the step's own, or the only one.
     #[inline]
     pub(super) fn round(&self, step: u64) -> u64 {
         if self.each_step { step } else { 0 }

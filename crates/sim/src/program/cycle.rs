@@ -19,7 +19,7 @@ pub(crate) struct StepKind {
 }
 
 impl StepKind {
-    /// Number of kinds of steps.
+    /// Number of combinations of the three properties of a step.
     const ALL: usize = 8;
 
     #[inline]
@@ -33,7 +33,7 @@ impl StepKind {
 pub(crate) struct Cycle {
     /// Number of steps from one exchange to the next; a multiple of `accumulation`.
     interval: u64,
-    /// Number of steps from one update to the next.
+    /// Number of steps whose gradients are added up before parameters are updated.
     accumulation: u64,
 }
 
