@@ -1,9 +1,13 @@
 //! Times training steps of learners that average their models, as the learners of live runs do.
 
+use super::batch::Batch;
 use super::task::block;
 use super::turns::{self, Stepper};
-use super::{Board, Learner, Learners, Steps, Task};
+use super::{Board, Lanes, Learner, Learners, Steps, Task};
 use crate::probe::ProbeError;
+use forebay_networks as network;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Least number of steps for warming up.
@@ -19,11 +23,16 @@ pub(super) fn train(
 ) -> Result<Steps, ProbeError> {
     let before = board.free()?;
     let batches = [task.batch];
-    let training = task.averaging(board.number, &batches, every);
-    // Lanes are not used, but they live in the learners' memory.
-    let Learners { learners, lanes: _lanes } = Learners::on(&board.gpu, &training)?;
-    let mut learners: Vec<_> =
-        learners.into_iter().map(|learner| Own { learner, batch: task.batch }).collect();
+    let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
+    let network = network::model(task.model).ok_or_else(unknown)?;
+    let (content, form) = Batch::invent(&network, task.batch, task.seed).arriving(network.feed);
+    let training = task.averaging(board.number, &batches, every, (content.len(), form));
+    let Learners { learners, lanes } = Learners::on(&board.gpu, &training)?;
+    for _ in &learners {
+        lanes.copy(&[&content], &AtomicBool::new(false))?;
+    }
+    let own = |learner| Own { learner, lanes: Arc::clone(&lanes), batch: task.batch };
+    let mut learners: Vec<_> = learners.into_iter().map(own).collect();
     // The first averaging loads its kernels.
     let warm = WARM.next_multiple_of(every);
     turns::train(&mut learners, 0..warm)?;
@@ -44,15 +53,18 @@ pub(super) fn train(
     Ok(Steps { rounds, seconds, laps, loss, memory, memory_taken, beats })
 }
 
-/// A learner that always trains on the batch that it has.
+/// A learner that takes the same batch from its lane for each step.
 struct Own {
     learner: Learner,
+    lanes: Arc<Lanes>,
     batch: usize,
 }
 
 impl Stepper for Own {
     fn begin(&mut self, step: u64) -> Result<(), ProbeError> {
-        self.learner.begin::<&[u8]>(step, self.batch, false, &[])
+        self.learner.begin::<&[u8]>(step, self.batch, true, &[])?;
+        self.lanes.repeat();
+        Ok(())
     }
 
     fn end(&mut self, step: u64) -> Result<Instant, ProbeError> {

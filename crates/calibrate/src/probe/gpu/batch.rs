@@ -1,5 +1,6 @@
 //! Initial parameters and a batch, and how they are copied to a device.
 
+use super::Form;
 use super::numerics::Device;
 use super::program::{Block, Program, Slot};
 use crate::probe::ProbeError;
@@ -30,6 +31,16 @@ impl Batch {
     ) -> Result<(), ProbeError> {
         device.write(program.input, &self.input)?;
         device.write(program.targets, &self.targets)
+    }
+
+    /// Returns the input as a lane brings it to a learner, and its form: numbers of 4 bytes, or a byte for each token.
+    pub(super) fn arriving(&self, feed: network::Feed) -> (Vec<u8>, Form) {
+        match feed {
+            network::Feed::Image { .. } => (self.input.clone(), Form::Floats),
+            network::Feed::Tokens { .. } => {
+                (self.input.iter().copied().step_by(4).collect(), Form::Bytes)
+            }
+        }
     }
 }
 

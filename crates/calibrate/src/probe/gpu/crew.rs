@@ -72,30 +72,9 @@ impl Crew {
         self.learners.iter().filter_map(|of| of.first())
     }
 
-    /// Returns the calls that fill the input of a program with evenly spaced values of the batch in the slot
-    /// `arrival`, which has `bytes` bytes of this form. Tokens are made of bytes in any form.
-    pub(super) fn feed(
-        &self,
-        program: &Program,
-        arrival: Slot,
-        (bytes, form): (usize, Form),
-    ) -> Vec<Call> {
-        let n = program.input.bytes() / 4;
-        let [from, count, to, values] =
-            [arrival.into(), bytes.max(1).into(), program.input.into(), n.into()];
-        let spread = match (self.feed, form) {
-            (Feed::Image { .. }, Form::Bytes) => {
-                launch("spread_values", n, [from, count, to, values])
-            }
-            (Feed::Image { .. }, Form::Floats) => {
-                let count = (bytes / 4).max(1).into();
-                launch("spread_floats", n, [from, count, to, values])
-            }
-            (Feed::Tokens { kinds, .. }, _) => {
-                launch("spread_tokens", n, [from, count, to, values, kinds.into()])
-            }
-        };
-        std::iter::once(spread).chain(program.feed.iter().cloned()).collect()
+    /// Returns the calls that fill the input of a program from the slot `arrival`, as [`fill`].
+    pub(super) fn feed(&self, program: &Program, arrival: Slot, batch: (usize, Form)) -> Vec<Call> {
+        fill(self.feed, program, arrival, batch)
     }
 
     /// Returns the calls that set the central model to the parameters of the first replica; none with a single
@@ -133,6 +112,30 @@ impl Crew {
     pub(super) fn centre(&self) -> Option<Centre> {
         self.centre
     }
+}
+
+/// Returns the calls that fill the input of a program with evenly spaced values of the batch in the slot `arrival`, which has
+/// `bytes` bytes of this form. Tokens are made of bytes in any form.
+pub(super) fn fill(
+    feed: Feed,
+    program: &Program,
+    arrival: Slot,
+    (bytes, form): (usize, Form),
+) -> Vec<Call> {
+    let n = program.input.bytes() / 4;
+    let [from, count, to, values] =
+        [arrival.into(), bytes.max(1).into(), program.input.into(), n.into()];
+    let spread = match (feed, form) {
+        (Feed::Image { .. }, Form::Bytes) => launch("spread_values", n, [from, count, to, values]),
+        (Feed::Image { .. }, Form::Floats) => {
+            let count = (bytes / 4).max(1).into();
+            launch("spread_floats", n, [from, count, to, values])
+        }
+        (Feed::Tokens { kinds, .. }, _) => {
+            launch("spread_tokens", n, [from, count, to, values, kinds.into()])
+        }
+    };
+    std::iter::once(spread).chain(program.feed.iter().cloned()).collect()
 }
 
 /// Returns a launch of a kernel over `n` elements that are divided among its threads.

@@ -102,6 +102,14 @@ impl Lanes {
         self.free.notify_one();
     }
 
+    /// Lets the batch of a free lane be taken again, without a copy; does nothing if no lane with a batch is free.
+    pub(super) fn repeat(&self) {
+        let mut state = self.state();
+        let state = &mut *state;
+        let again = state.free.pop_front_if(|(_, taken)| taken.is_some());
+        state.full.extend(again.and_then(|(lane, taken)| Some(Arrival { lane, arrived: taken? })));
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

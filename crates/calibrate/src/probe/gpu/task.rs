@@ -34,18 +34,21 @@ impl Task<'_> {
         const ROOM: usize = 96 << 20;
         let of = network::model(self.model);
         let program = of.map(|of| compile(&of, self.batch, self.precision));
-        let (bytes, model) =
-            program.map_or((0, 0), |program| (program.bytes, program.parameters.bytes()));
+        let (bytes, model) = program.map_or((0, 0), |program| {
+            (program.bytes.saturating_add(program.input.bytes()), program.parameters.bytes())
+        });
         let centre = self.average_every.map_or(0, |_| Centre::MODELS * model);
         self.learners.saturating_mul(bytes.saturating_add(ROOM)).saturating_add(centre)
     }
 
-    /// Returns the training of learners that average every `every` steps, as in live runs but without new batches.
+    /// Returns the training of learners that average every `every` steps, as in live runs. Each learner has a lane for batches of
+    /// `bytes` in this form.
     pub(super) fn averaging<'a>(
         &'a self,
         gpu: usize,
         batches: &'a [usize],
         every: u64,
+        (bytes, form): (usize, Form),
     ) -> Training<'a> {
         Training {
             model: self.model,
@@ -54,9 +57,9 @@ impl Task<'_> {
             precision: self.precision,
             learners: self.learners,
             graph: self.graph,
-            lanes: 0,
-            bytes: 0,
-            form: Form::Floats,
+            lanes: self.learners,
+            bytes,
+            form,
             brings: false,
             agree_every: Some(every),
             keep: 0.9,

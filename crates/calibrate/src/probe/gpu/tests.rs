@@ -16,7 +16,8 @@ use forebay_networks as network;
 fn gpu_kernels_compute_the_same_results_as_the_cpu() {
     let Some(emulator) = Emulator::build() else { return };
     let emulator = &emulator;
-    let parts: [fn(&Emulator); 6] = [averaging, agreement, arrivals, operators, networks, steps];
+    let parts: [fn(&Emulator); 7] =
+        [averaging, agreement, arrivals, arrivals_in_trials, operators, networks, steps];
     std::thread::scope(|scope| {
         for part in parts {
             scope.spawn(move || part(emulator));
@@ -307,6 +308,33 @@ fn arrivals(emulator: &Emulator) {
                     numbers_of(&mut device, program.input, n, Precision::Fp32).expect("numbers");
                 for (i, value) in found.iter().enumerate() {
                     assert_eq!(*value, f64::from(floats[i * floats.len() / whole]), "{name} {i}");
+                }
+            }
+        }
+    }
+}
+
+/// System: a batch of 64 samples, as a lane of a trial brings it. Expectation: a program gets the batch itself; of tokens, the low
+/// bytes.
+fn arrivals_in_trials(emulator: &Emulator) {
+    for name in ["lenet5", "transformer-small"] {
+        let network = network::model(name).expect("a model");
+        let (content, form) = Batch::invent(&network, 64, 5).arriving(network.feed);
+        let arrivals = (1, content.len());
+        let wanted = Wanted { batches: &[64], precision: Precision::Fp32, learners: 1, arrivals };
+        let crew = Crew::new(&network, wanted);
+        let mut device = emulator.open(crew.bytes, Precision::Fp32);
+        device.write(crew.arrivals[0], &content).expect("memory");
+        let program = &crew.learners[0][0];
+        device.run(&crew.feed(program, crew.arrivals[0], (content.len(), form))).expect("a run");
+        let (_, values, _) = network::cpu::begin(&network, 64, 5);
+        let found = device.read(program.input, 4 * values.len()).expect("memory");
+        for (value, four) in values.iter().zip(found.chunks_exact(4)) {
+            let four = [four[0], four[1], four[2], four[3]];
+            match network.feed {
+                network::Feed::Image { .. } => assert_eq!(f32::from_le_bytes(four), *value),
+                network::Feed::Tokens { .. } => {
+                    assert_eq!(i32::from_le_bytes(four), *value as i32 % 256);
                 }
             }
         }

@@ -218,6 +218,10 @@ fn on_gpu_batches_arrive_with_the_bytes_of_their_samples() {
             lanes.copy(&samples, &never).expect("a copy");
             learners[0].begin::<&[u8]>(step as u64, 4, true, &[]).expect("a step");
             learners[0].end(step as u64).expect("an end");
+            // The lane's batch can be taken again without a copy.
+            lanes.repeat();
+            learners[0].begin::<&[u8]>(100 + step as u64, 4, true, &[]).expect("a step");
+            learners[0].end(100 + step as u64).expect("an end");
             let input = learners[0].input().expect("numbers");
             let value = |i: usize| {
                 let at = 4 * (i * (BYTES / 4) / input.len());

@@ -2,9 +2,10 @@
 
 use super::batch::{Batch, placed};
 use super::call::{Cuda, Gpu, Line, Recording, Stopwatch};
-use super::compile::compile;
+use super::compile::compile_in;
+use super::crew::fill;
 use super::numerics::{self, Device, Difference, numbers_of};
-use super::program::{Call, Program};
+use super::program::{Call, Memory, Program};
 use super::survey::Pulse;
 use super::{Copied, Copies, Precision, Steps, Task, averaged, survey, whole};
 use crate::probe::{HostMemory, ProbeError};
@@ -122,9 +123,18 @@ impl Board {
     fn learners(&self, task: Task<'_>) -> Result<Vec<Learner>, ProbeError> {
         let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
         let network = network::model(task.model).ok_or_else(unknown)?;
-        let program = compile(&network, task.batch, task.precision);
+        let mut memory = Memory::default();
+        let program = compile_in(&mut memory, &network, task.batch, task.precision);
         let begun = self.begun.of(&network, &program, task);
-        (0..task.learners).map(|_| Learner::new(&self.gpu, program.clone(), &begun)).collect()
+        let (content, form) = begun.1.arriving(network.feed);
+        let arrival = memory.keep(content.len());
+        let take = fill(network.feed, &program, arrival, (content.len(), form));
+        let learner = |_| {
+            let mut cuda = Cuda::new(&self.gpu, memory.bytes(), program.precision)?;
+            cuda.write(arrival, &content)?;
+            Learner::new(cuda, program.clone(), &begun, take.clone())
+        };
+        (0..task.learners).map(learner).collect()
     }
 
     /// Times copies from the host to the GPU, alone or during training.
@@ -152,7 +162,7 @@ impl Board {
     /// Makes copies from the host to the GPU; returns their wall time [s].
     fn copies(&self, of: Copies<'_>) -> Result<f64, ProbeError> {
         let Copies { bytes, memory, times, .. } = of;
-        let mut places = super::program::Memory::default();
+        let mut places = Memory::default();
         let slot = places.take(bytes);
         let line = Line::new(&self.gpu, places.bytes())?;
         let plain = vec![1_u8; bytes];
@@ -201,23 +211,25 @@ fn warm_up(learners: &mut [Learner], graph: bool) -> Result<f64, ProbeError> {
 struct Learner {
     cuda: Cuda,
     program: Program,
+    /// Calls that take a batch which lies in the GPU's memory, as each step of a live run does first.
+    take: Vec<Call>,
     calls: Vec<Call>,
     recording: Option<Recording>,
 }
 
 impl Learner {
     fn new(
-        gpu: &Gpu,
+        mut cuda: Cuda,
         program: Program,
         (parameters, batch): &Beginning,
+        take: Vec<Call>,
     ) -> Result<Learner, ProbeError> {
-        let mut cuda = Cuda::new(gpu, program.bytes, program.precision)?;
         batch.copy(&mut cuda, &program)?;
         cuda.write(program.parameters, parameters)?;
         cuda.run(&program.feed)?;
         cuda.run(&program.settle)?;
         let calls = program.step().cloned().collect();
-        Ok(Learner { cuda, program, calls, recording: None })
+        Ok(Learner { cuda, program, take, calls, recording: None })
     }
 
     /// Records a step as a CUDA graph, which all later steps launch.
@@ -228,6 +240,7 @@ impl Learner {
 
     /// Submits a step to the stream without waiting for its end.
     fn step(&mut self) -> Result<(), ProbeError> {
+        self.cuda.run(&self.take)?;
         match &self.recording {
             Some(recording) => self.cuda.replay(recording),
             None => self.cuda.run(&self.calls),
