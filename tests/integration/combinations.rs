@@ -109,7 +109,7 @@ const LOADERS: [&str; 10] = [
 const OTHERS: [&str; 12] = [
     "",
     "",
-    "",
+    "model.catalogue = \"lenet5\"\nmodel.device = { gpu = { ahead = 2 } }",
     "batch_interval = 2",
     "model.launch = { work = \"200 us\" }",
     "model.jitter = { gamma = { cv = 0.3 } }",

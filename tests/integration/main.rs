@@ -42,6 +42,7 @@ mod gpu_training;
 mod heterogeneous_nodes;
 mod hostile_inputs;
 mod hostile_sweeps;
+mod hosts;
 mod identity;
 mod import;
 mod inputs;

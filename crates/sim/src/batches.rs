@@ -25,6 +25,21 @@ impl Jobs {
     }
 
     pub(super) fn take_batch(&mut self, env: &mut Env, d: DeviceId) {
+        if self.devices[d].input.host.is_some() {
+            return self.serve_host(env, d);
+        }
+        let device = &self.devices[d];
+        let (l, step) = (device.loader, device.next);
+        self.devices[d].input.missing = self.take_from_queue(env, d, step);
+        self.hold_input(d);
+        match self.loaders[l].copied {
+            None => self.begin_on_batch(env, d),
+            Some(_) => self.use_batch(env, d),
+        }
+    }
+
+    /// Takes a batch for `step` of device `d` from its loader's queue; returns the number of samples that the batch lacks.
+    pub(super) fn take_from_queue(&mut self, env: &mut Env, d: DeviceId, step: u64) -> u64 {
         let device = &self.devices[d];
         let (l, job) = (device.loader, &mut self.jobs[device.job]);
         let loader = &mut self.loaders[l];
@@ -39,25 +54,20 @@ impl Jobs {
         if loader.features.followed
             && let Some(lineage) = &mut loader.lineage
         {
-            lineage.take(device.model, device.next, batch);
+            lineage.take(device.model, step, batch);
         }
-        job.add_fresh(device.model, device.next, fresh);
-        device.input.missing = missing;
+        job.add_fresh(device.model, step, fresh);
         if recovery.is_some() && job.takes_ahead() {
             let averaged = self.communicators.averaged_steps(job.parts.averages);
             let saved = job.saved_steps(averaged, device.model);
             device.input.ahead.retain(|(step, ..)| *step >= saved);
-            device.input.ahead.push((device.next, taken, fresh));
+            device.input.ahead.push((step, taken, fresh));
         }
-        self.hold_input(d);
         self.loaders.trace_level(env, l);
         if self.loaders[l].requests.is_some() {
             self.loaders.replace_request(env, l);
         }
-        match self.loaders[l].copied {
-            None => self.begin_on_batch(env, d),
-            Some(_) => self.use_batch(env, d),
-        }
+        missing
     }
 
     /// Lets waiting devices take the batches that are ready in the queue of loader `l`; worker `w` made the last sample.
@@ -91,7 +101,13 @@ impl Jobs {
         let device = &mut self.devices[d];
         let loader = &mut self.loaders[device.loader];
         loader.queue.end_wait(env.now);
+        if device.state != State::Starving {
+            // Only the device's host has waited.
+            return;
+        }
         let (since, step, j) = (device.since, device.next, device.job);
+        // A host may have begun to wait before its device did.
+        let slept = slept.map(|slept| Segment { start: slept.start.max(since), ..slept });
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
         segments.extend(slept);

@@ -4,6 +4,7 @@ use forebay_engine::Time;
 use forebay_metrics::Segment;
 
 use super::env::Env;
+use super::host::Host;
 use super::index::{DeviceId, JobId, KernelsId, LoaderId};
 use super::jobs::Jobs;
 use super::launch::Launching;
@@ -58,6 +59,8 @@ pub(super) struct DeviceInput {
     /// Batches taken for steps that a checkpoint begun now would not contain, each with its step, its number of samples and its
     /// number of fresh samples. Only kept if such steps can occur and the job may fail.
     pub(super) ahead: Vec<(u64, u64, u64)>,
+    /// The host that takes batches ahead for the device; `None` if batches are taken when their step begins.
+    pub(super) host: Option<Box<Host>>,
     /// Recent waits of the device for input, each with its step, in order of time. They explain the stalls of other devices
     /// that waited for this one.
     pub(super) waits: Vec<(u64, Segment)>,

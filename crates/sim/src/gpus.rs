@@ -72,7 +72,7 @@ impl Jobs {
     /// Frees the buffer of the batch of device `d`, unless the device may train on the batch again.
     pub(super) fn leave_input(&mut self, d: DeviceId) {
         let device = &mut self.devices[d];
-        if self.jobs[device.job].plan.interval != BatchInterval::Every(1.0) {
+        if self.jobs[device.job].plan.batches.interval != BatchInterval::Every(1.0) {
             return;
         }
         let held = std::mem::replace(&mut device.input.holds_input, false);

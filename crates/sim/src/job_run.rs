@@ -74,7 +74,7 @@ pub(super) struct Parts {
 pub(super) struct Plan {
     /// Samples of one step of a model copy.
     pub(super) batch: u64,
-    pub(super) interval: BatchInterval,
+    pub(super) batches: Batches,
     /// Step time by batch size, over all pipeline stages.
     pub(super) step: StepLaw,
     /// Time of each pipeline stage before jitter.
@@ -101,6 +101,14 @@ pub(super) struct Plan {
     pub(super) counts_late: bool,
     /// Cause of a model copy's wait for the permission to begin its next step.
     pub(super) gate: StallCause,
+}
+
+/// When the devices of a job copy need batches, and when their hosts take them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Batches {
+    pub(super) interval: BatchInterval,
+    /// Maximum number of steps for which hosts take batches beyond the step in progress.
+    pub(super) ahead: u64,
 }
 
 /// Steps of a job copy that are in progress.
@@ -164,12 +172,17 @@ impl JobRun {
     /// Returns whether the job copy has a single device, and each wait of this device for a batch ends before anything else
     /// happens to the device.
     pub(super) fn waits_alone(&self) -> bool {
-        self.parts.devices.len() == 1 && !self.ranks_may_diverge()
+        self.parts.devices.len() == 1 && self.counts_taken()
     }
 
     /// Returns whether model copies can be at different steps.
     pub(super) fn ranks_may_diverge(&self) -> bool {
         self.plan.counts_late || self.trains_apart()
+    }
+
+    /// Returns whether fresh samples are counted when a device takes them, instead of when their step is complete.
+    pub(super) fn counts_taken(&self) -> bool {
+        !self.ranks_may_diverge() && self.plan.batches.ahead == 0
     }
 
     /// Returns whether each model copy goes on by itself, whatever step the others are at.
@@ -179,9 +192,10 @@ impl JobRun {
 
     /// Counts `samples` fresh samples that model copy `model` takes for `step`.
     pub(super) fn add_fresh(&mut self, model: u32, step: u64, samples: u64) {
+        let at_once = self.counts_taken();
         match &mut self.tally {
             Tally::Apart(apart) => apart.add_fresh(model, step, samples),
-            Tally::Together(_) if self.plan.counts_late => {
+            Tally::Together(_) if !at_once => {
                 *self.open.fresh.entry(step).or_default() += samples;
             }
             Tally::Together(_) => self.steps.add_fresh(samples),

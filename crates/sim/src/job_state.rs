@@ -71,15 +71,10 @@ impl JobRun {
         self.parts.averages.is_empty() && agreed
     }
 
-    /// Returns whether a model copy may take batches for later steps while other model copies have not completed the steps that
-    /// a checkpoint contains.
+    /// Returns whether a model copy may take batches for later steps while it or other model copies have not completed the steps
+    /// that a checkpoint contains.
     pub(super) fn takes_ahead(&self) -> bool {
-        self.plan.window > 1 || self.trains_apart()
-    }
-
-    /// Returns whether fresh samples are counted when a device takes them, instead of when their step is complete.
-    fn counts_taken(&self) -> bool {
-        !self.ranks_may_diverge()
+        self.plan.window > 1 || self.trains_apart() || self.plan.batches.ahead > 0
     }
 }
 
@@ -114,6 +109,8 @@ impl Jobs {
         for (d, missing) in job.parts.devices.iter().zip(&state.missing) {
             let device = &mut self.devices[d];
             (device.next, device.input.missing) = (state.steps_of(device.model), *missing);
+            let next = device.next;
+            device.input.host.iter_mut().for_each(|host| host.restart(next));
         }
         for l in job.parts.loaders {
             if let Some(lineage) = &mut self.loaders[l].lineage {

@@ -148,6 +148,7 @@ impl Jobs {
             let (goes, stands) = (device.learner < number, device.state == State::Idle);
             if goes && !stands {
                 (device.state, device.next, device.since) = (State::Idle, completed, env.now);
+                device.input.host.iter_mut().for_each(|host| host.renumber(completed));
             } else if !goes && stands {
                 (device.state, device.op) = (State::Off, Position::default());
                 self.trace_device(env, d, "away");

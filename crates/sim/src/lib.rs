@@ -35,7 +35,7 @@
 //! - `communication`: collectives of model copies, averages of models, and parameter servers, on the same network,
 //! - `jobs`: the owner of all job copies; `job_run`: one job copy; `program`: what each rank does in a step, op by op, and the
 //!   interpreter of all programs; `trainer`: begin and end of steps; `tally`: which steps are complete, with `barrier`; `device`:
-//!   accelerators; `batches`: hand-over of batches from loaders to devices; `load`: their copies to devices; `core_steps`:
+//!   accelerators; `batches`: hand-over of batches from loaders to devices; `host`: batches that hosts take ahead; `load`: copies of batches to devices; `core_steps`:
 //!   steps on the node's cores; `launch`: host-side work of trainers; `waits`: stalls of devices other than for batches; `gpus`:
 //!   GPUs shared by several devices and loaders; `occupied`: their occupancy; `buffers`: buffers that learners share; `learners`:
 //!   number of learners on each GPU; `recovery`: the owner of checkpoints and failures, and restarts; `checkpoint`: when the state
@@ -137,6 +137,7 @@ mod env;
 mod event;
 mod fault;
 mod gpus;
+mod host;
 mod index;
 mod job_run;
 mod job_state;

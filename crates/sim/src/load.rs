@@ -12,22 +12,33 @@ use forebay_report::{Cause, StallCause};
 impl Jobs {
     /// Begins to copy the batch of device `d` to the device, if its trainer copies batches; otherwise begins the step.
     pub(super) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let missing = self.devices[d].input.missing;
+        if !self.copy_batch(env, d, missing) {
+            return self.begin_on_batch(env, d);
+        }
         let device = &mut self.devices[d];
+        (device.state, device.since) = (State::Loading, env.now);
+        self.trace_device(env, d, Cause::Copy.name());
+    }
+
+    /// Begins to copy a batch that lacks `missing` samples to device `d`; returns false if its trainer copies no batches.
+    pub(super) fn copy_batch(&mut self, env: &mut Env, d: DeviceId, missing: u64) -> bool {
+        let device = &self.devices[d];
         let loader = &self.loaders[device.loader];
         let route = loader.gpus.route(device.model.into());
-        let (Some(bytes), Some(group)) = (loader.copied, route) else {
-            return self.begin_on_batch(env, d);
-        };
+        let (Some(bytes), Some(group)) = (loader.copied, route) else { return false };
         let batch = self.jobs[device.job].plan.batch as f64;
-        let bytes = bytes * ((batch - device.input.missing as f64) / batch);
-        (device.state, device.since) = (State::Loading, env.now);
+        let bytes = bytes * ((batch - missing as f64) / batch);
         env.network.start(env.now, group, bytes, ActivityId::Load(d));
-        self.trace_device(env, d, Cause::Copy.name());
+        true
     }
 
     /// Ends the copy of the batch of device `d`.
     pub(super) fn loaded(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
+        if device.input.host.is_some() {
+            return self.copied_ahead(env, d);
+        }
         if device.state != State::Loading {
             // The device's job ended during the copy.
             return;

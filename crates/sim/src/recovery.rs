@@ -91,10 +91,7 @@ impl Jobs {
     }
 
     fn stop_device(&mut self, env: &mut Env, d: DeviceId) {
-        let device = &mut self.devices[d];
-        if device.state == State::Starving {
-            self.loaders[device.loader].queue.end_wait(env.now);
-        }
+        self.stop_waiting(env, d);
         let device = &mut self.devices[d];
         if device.state == State::Busy {
             device.times.busy += env.now.since(device.since).seconds();

@@ -69,9 +69,12 @@ impl Jobs {
             self.end_gate_wait(env.now, d);
         }
         let device = &mut self.devices[d];
+        if device.input.host.is_some() {
+            return self.next_of_host(env, d);
+        }
         let job = &self.jobs[device.job];
         let queue = &self.loaders[device.loader].queue;
-        if !job.plan.interval.is_fresh(device.next, device.input.on_batch, queue.level()) {
+        if !job.plan.batches.interval.is_fresh(device.next, device.input.on_batch, queue.level()) {
             return self.begin_on_batch(env, d);
         }
         device.input.on_batch = 0;
@@ -86,6 +89,7 @@ impl Jobs {
             let (model, step, missing) = (device.model, device.next, device.input.missing);
             self.jobs[device.job].add_smaller(model, step, missing);
         }
+        self.run_ahead(env, d);
         self.end_op(env, d);
     }
 
@@ -277,12 +281,8 @@ impl Jobs {
         }
         self.close_open(j);
         for d in self.jobs[j].parts.devices {
+            self.stop_waiting(env, d);
             let device = &mut self.devices[d];
-            if device.state == State::Starving {
-                let loader = &mut self.loaders[device.loader];
-                loader.waiters.remove(d);
-                loader.queue.end_wait(env.now);
-            }
             if device.state == State::Busy {
                 device.times.busy += env.now.since(device.since).seconds();
             }

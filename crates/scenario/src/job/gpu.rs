@@ -57,9 +57,6 @@ impl GpuSettings {
             check.wrong(at, what, "write `precision = \"bf16\"`, or `device = \"accelerator\"`");
             return None;
         }
-        if !check.lenient {
-            check.no_effect(&self.ahead, "only live runs queue steps on the GPU ahead");
-        }
         Some(RealGpu {
             number: self.number.get().map_or(0, |number| number.small()),
             precision,

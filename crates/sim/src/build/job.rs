@@ -6,8 +6,9 @@ use crate::communication::UpdateRun;
 use crate::core_steps::CpuThreads;
 use crate::device::Device;
 use crate::event::Delay;
+use crate::host::Host;
 use crate::index::{IdVec, JobId, LoaderId};
-use crate::job_run::{JobRun, OpenSteps, Parts, Plan};
+use crate::job_run::{Batches, JobRun, OpenSteps, Parts, Plan};
 use crate::launch::LaunchRun;
 use crate::learners::LearnersRun;
 use crate::program::{Cycle, Exchange, Programs, Replica, Spread, StepKind, replica};
@@ -168,7 +169,7 @@ impl Builder<'_> {
         };
         let plan = Plan {
             batch: job.batch,
-            interval: job.batch_interval,
+            batches: Batches { interval: job.batch_interval, ahead: steps_ahead(job) },
             step: job.step.law(),
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
@@ -239,6 +240,9 @@ impl Builder<'_> {
                 let program = model % of.job.programs_of_stage() * stages + stage;
                 let device = Device::new(of.number, l, model, stage);
                 let mut device = Device { learner, program, ..device };
+                let ahead = steps_ahead(of.job);
+                let host = (stage == 0 && ahead > 0).then(|| Box::new(Host::new(ahead)));
+                device.input.host = host;
                 device.track = self.track(process, || match learners {
                     1 => format!("gpu {gpu}.{stage}"),
                     _ => format!("gpu {gpu} learner {learner}"),
@@ -248,6 +252,11 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// Returns the maximum number of steps for which hosts take batches beyond the step in progress.
+fn steps_ahead(job: &Job) -> u64 {
+    job.gpu.map_or(0, |gpu| gpu.ahead.into())
 }
 
 /// Returns the programs of model copies that compute on whole batches.
