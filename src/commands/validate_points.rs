@@ -12,7 +12,8 @@ use rayon::prelude::*;
 
 /// Returns the points with their live runs and predictions. A prediction follows from the profile, with the times on cores scaled
 /// to the pace that the fit points show in the same attempt. The spread of single runs around a prediction is the larger of two:
-/// the spread at fit points of the same kind (timed or real), and the spread at those that also have the same bottleneck.
+/// the spread at fit points with the same kind of work (timed, on cores, on a GPU), and the spread at those that also have the
+/// same bottleneck.
 pub(super) fn predictions(
     base: &Base,
     plan: &Plan,
@@ -92,12 +93,12 @@ impl Seen<'_> {
     }
 
     /// Returns the profile with the errors of predictions as its noise. The errors are the larger of two: those of fit points
-    /// with the same kind (timed or real) as `of`, and those of fit points with the same kind and bottleneck. Each fit point
-    /// is predicted without its own runs.
+    /// with the same kind of work (timed, on cores, on a GPU) as `of`, and those of fit points that also have the same
+    /// bottleneck. Each fit point is predicted without its own runs.
     fn errors(&self, of: Likeness) -> Profile {
         let bound_alike = self.errors_of(&|other| other == of);
-        let as_real = self.errors_of(&|other| other.timed == of.timed);
-        if noise(&bound_alike) > noise(&as_real) { bound_alike } else { as_real }
+        let work_alike = self.errors_of(&|other| other.work == of.work);
+        if noise(&bound_alike) > noise(&work_alike) { bound_alike } else { work_alike }
     }
 
     fn errors_of(&self, wanted: &dyn Fn(Likeness) -> bool) -> Profile {

@@ -57,30 +57,60 @@ impl Bound {
     }
 }
 
-/// Properties that two configurations must share for their run-to-run variation to be comparable: the bottleneck, and whether a
-/// live run only emulates the bottleneck's time or really does the work.
+/// Kind of work that limits a configuration in a live run. The order decides where several kinds are in question, and is that of
+/// how much equal runs differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// The bottleneck takes the time that the scenario prescribes: reads are held to written limits, computing lasts for a given
+    /// time, or steps are emulated.
+    Timed,
+    /// A GPU really trains.
+    OnGpu,
+    /// Cores really decode or train, or files are read as fast as the machine can.
+    OnCores,
+}
+
+/// Properties that two configurations must share for their run-to-run variation to be comparable: the bottleneck, and what kind
+/// of work it is in a live run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Likeness {
     /// Bottleneck of the configuration.
     pub bound: Bound,
-    /// Whether the bottleneck takes the time that the scenario prescribes: storage throttled to its limits, computing for a
-    /// given time, emulated steps.
-    pub timed: bool,
+    /// Kind of the bottleneck's work.
+    pub work: Work,
 }
 
 impl Likeness {
-    /// Returns the properties of a scenario with the bottleneck `bound`.
+    /// Returns the properties of a scenario with the bottleneck `bound`. If jobs differ, real work on cores counts before work
+    /// on a GPU, and that before timed work.
     #[must_use]
     pub fn new(bound: Bound, scenario: &Scenario) -> Likeness {
-        let paced = |job: &Job| scenario.storage[job.storage].written.any();
-        let emulated = |job: &Job| job.device == Device::Accelerator && job.gpu.is_none();
-        let timed = scenario.jobs.iter().all(|job| match bound {
-            Bound::Storage => paced(job),
-            Bound::Cores => !decodes(job),
-            Bound::Compute => emulated(job),
-            Bound::Crossover => !decodes(job) && emulated(job),
-        });
-        Likeness { bound, timed }
+        let reading = |job: &Job| match scenario.storage[job.storage].written.any() {
+            true => Work::Timed,
+            false => Work::OnCores,
+        };
+        let of = |job: &Job| match bound {
+            Bound::Storage => reading(job),
+            Bound::Cores => decoding(job),
+            Bound::Compute => training(job),
+            Bound::Crossover => decoding(job).max(training(job)),
+        };
+        let work = scenario.jobs.iter().map(of).max().unwrap_or(Work::Timed);
+        Likeness { bound, work }
+    }
+}
+
+/// Returns the kind of work that a job's decoding is.
+fn decoding(job: &Job) -> Work {
+    if decodes(job) { Work::OnCores } else { Work::Timed }
+}
+
+/// Returns the kind of work that a job's training steps are.
+fn training(job: &Job) -> Work {
+    match job.device {
+        _ if job.gpu.is_some() => Work::OnGpu,
+        Device::Accelerator => Work::Timed,
+        Device::Cpu { .. } => Work::OnCores,
     }
 }
 
@@ -95,26 +125,56 @@ mod tests {
     use super::*;
     use crate::scenario::ScenarioFile;
 
-    #[test]
-    fn a_bottleneck_counts_as_emulated_if_the_scenario_prescribes_its_time() {
-        // System: the scenario of the shipped plan with other disks, decoding and steps. Expectation: each bottleneck is timed
-        // exactly if the scenario prescribes its time.
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/validate.toml");
+    /// Returns the kind of work that limits a shipped scenario with the changes `set`, if its bottleneck is `bound`.
+    fn work(scenario: &str, bound: Bound, set: &[&str]) -> Work {
+        let path = format!("{}/scenarios/{scenario}.toml", env!("CARGO_MANIFEST_DIR"));
         let file = ScenarioFile::open(path.as_ref()).expect("a shipped scenario");
-        let timed = |bound: Bound, set: &[&str]| {
-            let overrides: Vec<_> = set.iter().map(|set| set.parse().expect(set)).collect();
-            Likeness::new(bound, &file.resolve(&overrides).expect("a scenario")).timed
-        };
+        let overrides: Vec<_> = set.iter().map(|set| set.parse().expect(set)).collect();
+        Likeness::new(bound, &file.resolve(&overrides).expect("a scenario")).work
+    }
+
+    #[test]
+    fn a_bottleneck_counts_as_timed_if_the_scenario_prescribes_its_time() {
+        // System: the scenario of the shipped plan with other disks, decoding and steps. Expectation: each bottleneck is timed
+        // exactly if the scenario prescribes its time, and real work on cores otherwise.
+        let work = |bound: Bound, set: &[&str]| work("validate", bound, set);
         let disk = "storage.disk={ local-disk = { bandwidth = \"1 GB/s\" } }";
-        assert!(!timed(Bound::Storage, &[]) && timed(Bound::Storage, &[disk]));
         let lenet = "job.model={ catalogue = \"lenet5\", device = { cpu = { threads = 1 } } }";
-        assert!(timed(Bound::Compute, &[]) && !timed(Bound::Compute, &[lenet]));
-        assert!(timed(Bound::Crossover, &[]) && !timed(Bound::Crossover, &[lenet]));
         let images = [
             "dataset.samples.image={ width = 64, height = 48 }",
             "job.loader.tf-queue.decode=\"decode\"",
         ];
-        assert!(timed(Bound::Cores, &[]) && !timed(Bound::Cores, &images));
+        assert_eq!(work(Bound::Storage, &[]), Work::OnCores);
+        assert_eq!(work(Bound::Storage, &[disk]), Work::Timed);
+        assert_eq!(work(Bound::Compute, &[]), Work::Timed);
+        assert_eq!(work(Bound::Compute, &[lenet]), Work::OnCores);
+        assert_eq!(work(Bound::Crossover, &[]), Work::Timed);
+        assert_eq!(work(Bound::Crossover, &[lenet]), Work::OnCores);
+        assert_eq!(work(Bound::Crossover, &images), Work::OnCores);
+        assert_eq!(work(Bound::Cores, &[]), Work::Timed);
+        assert_eq!(work(Bound::Cores, &images), Work::OnCores);
+    }
+
+    #[test]
+    fn training_on_a_gpu_is_no_work_on_cores_but_decoding_beside_it_is() {
+        // System: the scenario of the shipped plan for GPUs, with decoding whose time is prescribed, then with real decoding.
+        // Expectation: a job that is limited by its steps is limited by the GPU's work. Near a crossover it is too, unless cores
+        // really decode.
+        let work = |bound: Bound, set: &[&str]| {
+            let gpu =
+                "job.model={ catalogue = \"lenet5\", device = { gpu = {} }, step = \"2 ms\" }";
+            work("validate-gpu", bound, &[&[gpu], set].concat())
+        };
+        let images = [
+            "dataset.samples.image={ width = 64, height = 48 }",
+            "job.loader.pytorch.decode=\"decode\"",
+        ];
+        assert_eq!(work(Bound::Compute, &[]), Work::OnGpu);
+        assert_eq!(work(Bound::Compute, &images), Work::OnGpu);
+        assert_eq!(work(Bound::Crossover, &[]), Work::OnGpu);
+        assert_eq!(work(Bound::Crossover, &images), Work::OnCores);
+        assert_eq!(work(Bound::Cores, &[]), Work::Timed);
+        assert_eq!(work(Bound::Cores, &images), Work::OnCores);
     }
 
     fn run(unblocked_rate: f64, unstalled_rate: f64, transfer: f64) -> Observed {

@@ -22,7 +22,7 @@ mod tests;
 mod text;
 mod verdict;
 
-pub use bound::{Bound, Likeness};
+pub use bound::{Bound, Likeness, Work};
 pub use factors::Factors;
 pub use measure::{LiveRun, Runs, lacking, least_runs, measure};
 pub use measured::{MeasuredError, MeasuredRow, read_measured};

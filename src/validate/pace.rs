@@ -1,7 +1,7 @@
 //! The pace of a machine's cores while a plan runs, relative to their pace during calibration. The pace is estimated from the
 //! plan's fit points, whose live runs are interleaved with the runs of held-out points.
 
-use super::{Bound, Likeness};
+use super::{Bound, Likeness, Work};
 use crate::profile::{Fit, Profile};
 use crate::stats::mean;
 use serde::Serialize;
@@ -15,11 +15,11 @@ pub struct Pace {
     pub step: f64,
 }
 
-/// A measured point from which the machine's present pace is fitted: its bottleneck, its throughput as the profile predicts it, and
-/// its measured throughput.
+/// A measured point from which the machine's present pace is fitted: its bottleneck, its throughput as the profile predicts it,
+/// and its measured throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Witness {
-    /// Bottleneck of the point, and whether the machine only emulates the bottleneck's time or really does the work.
+    /// Bottleneck of the point, and what kind of work it is.
     pub likeness: Likeness,
     /// Throughput that the profile predicts [samples/s].
     pub predicted: f64,
@@ -33,12 +33,13 @@ impl Default for Pace {
     }
 }
 
-const DECODING: Likeness = Likeness { bound: Bound::Cores, timed: false };
-const TRAINING: Likeness = Likeness { bound: Bound::Compute, timed: false };
+const DECODING: Likeness = Likeness { bound: Bound::Cores, work: Work::OnCores };
+const TRAINING: Likeness = Likeness { bound: Bound::Compute, work: Work::OnCores };
 
 impl Pace {
-    /// Returns the pace from the fit points whose bottleneck is real decoding or real training: the geometric mean of the ratio
-    /// of predicted to measured throughput; 1 if there is no such point.
+    /// Returns the pace from the fit points whose bottleneck is real decoding, or real training on cores: the geometric mean of
+    /// the ratio of predicted to measured throughput; 1 if there is no such point. Points that train on a GPU are left out,
+    /// because their steps do not depend on the pace of the cores.
     #[must_use]
     pub fn from_witnesses(witnesses: &[Witness]) -> Pace {
         let factor = |likeness: Likeness| {
@@ -98,7 +99,7 @@ mod tests {
         // System: points whose decoding is 20 and 25 % slower than predicted, a point whose steps are 10 % faster, and a timed
         // point, which does not depend on cores. Expectation: the geometric mean for decoding, 0.9 for steps, and the timed
         // point is ignored.
-        let timed = Likeness { bound: Bound::Cores, timed: true };
+        let timed = Likeness { bound: Bound::Cores, work: Work::Timed };
         let pace = Pace::from_witnesses(&[
             witness(DECODING, 120.0, 100.0),
             witness(DECODING, 125.0, 100.0),
@@ -109,6 +110,18 @@ mod tests {
         assert_eq!((pace.factor(DECODING), pace.factor(timed)), (pace.decode, 1.0));
         assert_eq!(Pace::from_witnesses(&[witness(DECODING, 1.0, 0.0)]), Pace::default());
         assert_eq!(Pace::from_witnesses(&[]), Pace::default());
+    }
+
+    #[test]
+    fn fit_points_that_train_on_a_gpu_leave_the_pace_of_cores_at_one() {
+        // System: two points whose steps on a GPU take 1.25 times what the profile says, alone and beside a point whose steps on
+        // cores take 0.9 times that. Expectation: the pace of cores is 1, then 0.9, and the factor for points on the GPU is 1.
+        let gpu = Likeness { bound: Bound::Compute, work: Work::OnGpu };
+        let slow = [witness(gpu, 125.0, 100.0), witness(gpu, 250.0, 200.0)];
+        assert_eq!(Pace::from_witnesses(&slow), Pace::default());
+        let pace = Pace::from_witnesses(&[slow[0], witness(TRAINING, 90.0, 100.0), slow[1]]);
+        assert!((pace.step - 0.9).abs() < 1e-12, "{pace:?}");
+        assert_eq!((pace.factor(TRAINING), pace.factor(gpu)), (pace.step, 1.0));
     }
 
     #[test]
