@@ -94,7 +94,8 @@ impl Seen<'_> {
 
     /// Returns the profile with the errors of predictions as its noise. The errors are the larger of two: those of fit points
     /// with the same kind of work (timed, on cores, on a GPU) as `of`, and those of fit points that also have the same
-    /// bottleneck. Each fit point is predicted without its own runs.
+    /// bottleneck. Where there are none, the profile's own noise stands in for them. Each fit point is predicted without its own
+    /// runs.
     fn errors(&self, of: Likeness) -> Profile {
         let bound_alike = self.errors_of(&|other| other == of);
         let work_alike = self.errors_of(&|other| other.work == of.work);
