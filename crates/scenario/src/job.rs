@@ -262,6 +262,13 @@ pub struct StepTime {
 }
 
 impl StepTime {
+    /// Returns the step time, all of it multiplied by `factor`.
+    pub(crate) fn times(self, factor: f64) -> StepTime {
+        let [fixed, per_sample, floor] =
+            [self.fixed, self.per_sample, self.floor].map(|seconds| factor * seconds);
+        StepTime { fixed, per_sample, floor, jitter: self.jitter }
+    }
+
     /// Returns the time of a step over `batch` samples, before jitter [s].
     #[must_use]
     pub fn seconds(&self, batch: f64) -> f64 {

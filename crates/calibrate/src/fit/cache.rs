@@ -119,6 +119,7 @@ fn fit(
         parameters: parameter(size, ci95, doubt.or_else(narrow)),
         samples: passes.len() as u64,
         residual: rounded(error),
+        ratios: Vec::new(),
         range: range(passes),
         draws: drawn.into_iter().take(KEPT).collect(),
     }

@@ -54,8 +54,22 @@ pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
         .collect();
     let mut fit = STEP.fit(&cells, &starts, draws)?;
     draw_line_from_floor(&mut fit, &cells);
+    fit.ratios = ratios(&fit, &cells);
     super::others::add_jitter(&mut fit, samples, draws);
     Some(fit)
+}
+
+/// Returns each measured batch with the ratio of its measured to its fitted step time; nothing for a single batch.
+fn ratios(fit: &Fit, cells: &Cells) -> Vec<[f64; 2]> {
+    let Some(law) = fit.step().filter(|_| cells.cells.len() > 1) else { return Vec::new() };
+    let ratio = |cell: &super::cell::Cell| {
+        let batch = cell.x[0];
+        [batch, super::estimate::rounded(cell.mean / law.seconds(batch))]
+    };
+    let mut all: Vec<[f64; 2]> = cells.cells.iter().map(ratio).collect();
+    all.retain(|[batch, ratio]| *batch > 0.0 && ratio.is_finite());
+    all.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    all
 }
 
 /// Chooses the line of a step law if only the largest batch takes longer than the floor, so that every line through the largest

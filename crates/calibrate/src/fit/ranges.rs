@@ -45,6 +45,7 @@ impl Lines<'_> {
             parameters: parameters.collect(),
             samples: self.cells.count() as u64,
             residual: rounded(self.residual(&coefficients)),
+            ratios: Vec::new(),
             range: self
                 .cells
                 .range(0)

@@ -77,6 +77,11 @@ fn a_step_grows_from_the_largest_batch_that_the_floor_binds() {
         let time = law.seconds(batch);
         assert!((between[0]..between[1]).contains(&time), "{batch}: {time}, {law:?}");
     }
+    // Measured batches have their own times, those between them lie on lines.
+    for (batch, time) in [(16.0, 187e-6), (64.0, 175e-6), (128.0, 217.7e-6), (256.0, 303e-6)] {
+        let found = law.seconds(batch) * fit.step_ratio(batch);
+        assert!((found / time - 1.0).abs() < 0.01, "{batch}: {found}");
+    }
     let why = fit.parameters["fixed"].unidentified.as_deref().expect("a reason");
     assert!(why.contains("measure larger batches"), "{why}");
 }

@@ -176,6 +176,7 @@ impl ModelSettings {
         check: Check<'_>,
         at: NodeId,
         gpu: Option<&Gpu>,
+        batch: u64,
     ) -> Option<ResolvedModel> {
         let device = match self.device.get() {
             None | Some(DeviceSettings::Accelerator | DeviceSettings::Gpu(_)) => {
@@ -198,7 +199,13 @@ impl ModelSettings {
         let step = match self.step.given() {
             _ if efficiency.is_some() => self.by_arithmetic(check, efficiency?, gpu, device)?,
             Some((at, step)) => step.resolve(check, at)?,
-            None if measured => self.measured(check, at, catalogue, on(device, gpu_used))?,
+            None if measured => {
+                let step = self.measured(check, at, catalogue, on(device, gpu_used))?;
+                let fit = catalogue.and_then(|of| step_fit(check, of, &on(device, gpu_used)));
+                // Micro-batches are smaller than the batch, so that its ratio is not theirs.
+                let whole = fit.filter(|_| self.step_of() == StepOf::Batch);
+                step.times(whole.map_or(1.0, |fit| fit.step_ratio(batch as f64)))
+            }
             None => return None,
         };
         let jitter = jitter.or(step.jitter.clone());

@@ -182,7 +182,7 @@ impl JobSettings {
         let of = dataset.and_then(|dataset| around.datasets.get(dataset)?.as_ref());
         let loader = self.loader(check, around, some, of);
         let gpu = around.cluster.and_then(|cluster| cluster.node.gpu);
-        let model = self.model.given().and_then(|(at, model)| model.resolve(check, at, gpu));
+        let model = self.model.given().and_then(|(at, model)| model.resolve(check, at, gpu, some));
         let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
         let measured = model.as_ref().is_some_and(|model| model.measured);
         let model = model.unwrap_or_else(|| {

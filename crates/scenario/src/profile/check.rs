@@ -4,6 +4,9 @@ use super::{Fit, Parameter, Profile, ProfileProblem, known};
 
 /// Maximum value in a profile [SI unit]: more than any machine has.
 const GREATEST: f64 = 1e18;
+/// Maximum number of ratios of a fit, and the ratios that a fit may have.
+const MOST: usize = 1000;
+const RATIOS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 /// Maximum number of bootstrap draws of a fit.
 const DRAWS: usize = 100_000;
 
@@ -72,6 +75,7 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
         }
     }
     log.number(&format!("{path}.residual"), fit.residual);
+    check_ratios(&format!("{path}.ratios"), kind, fit, log);
     for (name, ends) in &fit.range {
         let key = format!("{path}.range.{name}");
         if ends.iter().all(|end| log.number(&key, *end)) && ends[0] > ends[1] {
@@ -79,6 +83,30 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
         }
     }
     check_draws(&format!("{path}.draws"), fit, log);
+}
+
+/// Checks that only steps have ratios of measured to fitted times, and that these are in order and possible.
+fn check_ratios(key: &str, kind: &str, fit: &Fit, log: &mut Log) {
+    if fit.ratios.is_empty() {
+        return;
+    }
+    if kind != "step" {
+        return log.add(
+            key,
+            "has no meaning here",
+            "leave it out: only fits of steps have `ratios`",
+        );
+    }
+    let ascend = fit.ratios.windows(2).all(|pair| pair[0][0] < pair[1][0]);
+    let possible =
+        |[batch, ratio]: &[f64; 2]| *batch > 0.0 && *batch <= GREATEST && RATIOS.contains(ratio);
+    if !ascend || fit.ratios.len() > MOST || !fit.ratios.iter().all(possible) {
+        let [least, most] = [RATIOS.start(), RATIOS.end()];
+        let remedy = format!(
+            "give at most {MOST} pairs `[batch, ratio]`, batches ascending, ratios from {least} to {most}"
+        );
+        log.add(key, "is no list of batches with ratios", remedy);
+    }
 }
 
 /// Checks that every range of message sizes has its parameters, and begins above the range before it.

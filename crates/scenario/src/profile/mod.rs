@@ -117,6 +117,10 @@ pub struct Fit {
     pub samples: u64,
     /// Median of |measured − fitted| ÷ measured.
     pub residual: f64,
+    /// For steps: each measured batch, ascending, with the ratio of its measured to its fitted time. Between measured batches,
+    /// steps are predicted by interpolation, because GPUs do not follow the law exactly.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ratios: Vec<[f64; 2]>,
     /// Smallest and largest measured value of each setting; outside of this range the law extrapolates.
     #[serde(default)]
     pub range: BTreeMap<String, [f64; 2]>,

@@ -24,6 +24,7 @@ fn profile() -> Profile {
         .into(),
         samples: 120,
         residual: 0.02,
+        ratios: Vec::new(),
         range: [("size".to_owned(), [4096.0, 1e6])].into(),
         draws: vec![vec![6e-5, f64::INFINITY], vec![6.2e-5, 1e5]],
     };
@@ -31,6 +32,7 @@ fn profile() -> Profile {
         parameters: [("fixed", "s"), ("per_sample", "s")]
             .map(|(n, u)| (n.to_owned(), parameter(1e-3, u)))
             .into(),
+        ratios: vec![[16.0, 1.25], [64.0, 0.75]],
         ..Fit::default()
     };
     Profile {
@@ -80,6 +82,10 @@ fn invalid_entries_of_profiles_are_refused_with_line_key_and_remedy() {
         ("size = [4096.0, 1000000.0]", "size = [2.0, 1.0]", "ends before it begins"),
         ("[6e-5, inf]", "[6e-5]", "draw 1 has 1 values, but the fit has 2 parameters"),
         ("[6.2e-5, 100000.0]", "[-1.0, 100000.0]", "draw 2 has an invalid value"),
+        ("[16.0, 1.25]", "[64.0, 1.25]", "is no list of batches with ratios"),
+        ("[16.0, 1.25]", "[16.0, 0.0]", "ratios from 0.01 to 100"),
+        ("[16.0, 1.25]", "[-16.0, 1.25]", "is no list of batches with ratios"),
+        ("residual = 0.02", "residual = 0.02\nratios = [[1.0, 1.0]]", "has no meaning here"),
         ("cores = 1.5", "cores = -1", "`host.cores` is negative"),
         ("[host]", "[hosts]", "unknown field `hosts`"),
         ("[provenance]", "[provenance", "p.toml:2: cannot be used"),

@@ -37,8 +37,12 @@ impl Profile {
 }
 
 fn write_fit(text: &mut String, path: &str, fit: &Fit) {
-    let Fit { parameters, samples, residual, range, draws } = fit;
+    let Fit { parameters, samples, residual, ratios, range, draws } = fit;
     *text += &format!("\n[{path}]\nsamples = {samples}\nresidual = {}\n", number(*residual));
+    if !ratios.is_empty() {
+        let pairs: Vec<String> = ratios.iter().map(|pair| list(pair)).collect();
+        *text += &format!("ratios = [{}]\n", pairs.join(", "));
+    }
     if !draws.is_empty() {
         let names: Vec<&str> = parameters.keys().map(String::as_str).collect();
         *text += &format!("# {}\ndraws = [\n", names.join(", ").replace(char::is_control, " "));

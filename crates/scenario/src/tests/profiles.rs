@@ -278,3 +278,27 @@ fn storage_settings_of_the_scenario_are_told_apart_from_profile_values() {
     let written = right(&server, &example()).storage[0].written;
     assert_eq!(written, Written { bandwidth: true, ..Written::default() });
 }
+
+#[test]
+fn step_times_between_measured_batches_are_interpolated() {
+    // System: a fit of 100 us + 100 us for each sample, whose steps were measured at batches of 4 and 16 to take 2 times and half of
+    // that: 1 ms and 0.85 ms. Expectation: these times at these batches, on the line between them in between, and the ratio of
+    // the nearest batch beyond; the fit itself for micro-batches, whose size is another one.
+    let mut profile: crate::profile::Profile = toml::from_str(&example()).expect("a profile");
+    let fit = profile.step.get_mut("lenet5").and_then(|devices| devices.get_mut("cpu-1"));
+    fit.expect("a shipped step").ratios = vec![[4.0, 2.0], [16.0, 0.5]];
+    let reading = Reading { profile: Some(&profile), ..Reading::default() };
+    let text = SCENARIO.replace("profile = \"p.toml\"\n", "");
+    let file = ScenarioFile::parse("a.toml", text).expect("a scenario");
+    for (batch, expected) in
+        [(2, 0.6e-3), (4, 1e-3), (8, 0.95e-3), (10, 0.925e-3), (16, 0.85e-3), (32, 1.65e-3)]
+    {
+        let set = format!("job.batch={batch}").parse().expect("an override");
+        let scenario = file.resolve_as(&[set], reading.clone()).expect("a scenario");
+        let seconds = scenario.jobs[0].step.seconds(f64::from(batch));
+        assert!((seconds / expected - 1.0).abs() < 1e-9, "{batch}: {seconds}");
+    }
+    let set = ["job.batch=16", "job.model.step_of=micro-batch"].map(|set| set.parse().expect(set));
+    let scenario = file.resolve_as(&set, reading).expect("a scenario");
+    assert!((scenario.jobs[0].step.seconds(16.0) - 1.7e-3).abs() < 1e-12);
+}
