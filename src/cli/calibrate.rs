@@ -13,7 +13,7 @@ Examples:
   forebay calibrate --plan gpu --output calibration-gpu
   forebay calibrate --plan full --only step --device cuda:0
 
-A plan says what is measured; quick takes less than a minute, full less than fifteen, gpu less than twenty \
+A plan says what is measured; quick takes less than a minute, full less than fifteen, gpu about four \
 on an NVIDIA GPU. Probes write \
 into a directory of their own below --directory, and remove it. Samples are kept in --output as soon \
 as they exist: the same command again measures only what is missing.")]
