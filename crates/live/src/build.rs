@@ -53,7 +53,7 @@ pub(super) fn open_queues(state: &mut State, job: &Job, part: &CopyTask, now: Ti
     for loader in &mut state.loaders {
         loader.queue = Queue::for_job(job, loader.quota, now);
         if part.copy == 0 {
-            loader.queue.record(now);
+            loader.queue.record(now, 0.0);
         }
     }
 }

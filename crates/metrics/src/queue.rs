@@ -117,9 +117,9 @@ impl Queue {
         }
     }
 
-    /// Begins to record the queue's history for a time series that begins at `start`.
-    pub fn record(&mut self, start: Time) {
-        let snapshots = Snapshots::new(start);
+    /// Begins to record the queue's history for a time series that begins at `start` and lasts at least `least` seconds.
+    pub fn record(&mut self, start: Time, least: f64) {
+        let snapshots = Snapshots::new(start, least);
         self.next_snapshot = snapshots.next();
         self.snapshots = Some(snapshots);
     }
@@ -133,7 +133,7 @@ impl Queue {
         let Queue { stays, last, growth, .. } = *self;
         *self = Queue { kept: stays, stays, last, growth, batches, ..again };
         if recorded {
-            self.record(now);
+            self.record(now, 0.0);
         }
     }
 

@@ -22,8 +22,14 @@ impl Snapshots {
     /// thousands of queues.
     const FIRST: usize = 64;
 
-    pub fn new(start: Time) -> Snapshots {
-        let width = Span::from_seconds(Self::FIRST_WIDTH);
+    /// Returns no snapshots yet. If the history is known to last at least `least` seconds, the intervals are as long from the
+    /// beginning as they would become in a quarter of that time.
+    pub fn new(start: Time, least: f64) -> Snapshots {
+        let mut width = Self::FIRST_WIDTH;
+        while 4.0 * width * Self::MOST as f64 <= least {
+            width *= 2.0;
+        }
+        let width = Span::from_seconds(width);
         Snapshots { width, next: start + width, totals: Vec::new() }
     }
 

@@ -50,17 +50,18 @@ impl Jobs {
     ) {
         let activity = ActivityId::Step(d);
         match self.cores_of(d) {
-            Cores::Shared(group) => {
+            None => {}
+            Some(Cores::Shared(group)) => {
                 let work = delay.span.seconds() * threads.speed;
                 env.network.start_many(env.now, group, work, threads.number, activity);
             }
-            Cores::Fifo(_) | Cores::Paced(..) => self.take_cores(env, d, threads, delay),
+            Some(Cores::Fifo(_) | Cores::Paced(..)) => self.take_cores(env, d, threads, delay),
         }
     }
 
     /// Lets each thread of a step of device `d` take a core that serves one thread after the other.
     fn take_cores(&mut self, env: &mut Env, d: DeviceId, threads: CpuThreads, delay: Delay) {
-        let Some((station, pace)) = self.cores_of(d).slots() else { return };
+        let Some((station, pace)) = self.cores_of(d).and_then(Cores::slots) else { return };
         let delay = match threads.speed {
             1.0 => delay,
             speed => Delay::once(delay.span.seconds() * speed),
@@ -69,7 +70,9 @@ impl Jobs {
         let queue = &mut env.stations[station].queue;
         let begun = (0..threads.number).filter(|_| queue.arrive(env.now, visit)).count() as u32;
         let all = CoreThreads { open: threads.number, together: begun, span: delay.span };
-        self.devices[d].launching.threads = all;
+        if let Some(launching) = &mut self.devices[d].launching {
+            launching.threads = all;
+        }
         match pace {
             _ if begun == 0 => {}
             // Threads that begin together end together.
@@ -85,10 +88,11 @@ impl Jobs {
     /// step has waited for cores is recorded.
     pub(super) fn end_threads(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Some(station) = self.slots_of(d) else { return true };
-        let ended = self.devices[d].launching.threads.end();
+        let Some(launching) = &mut self.devices[d].launching else { return true };
+        let ended = launching.threads.end();
+        let CoreThreads { open, span, .. } = launching.threads;
         leave_slots(env, station, ended);
         let device = &mut self.devices[d];
-        let CoreThreads { open, span, .. } = device.launching.threads;
         if open > 0 {
             return false;
         }
@@ -105,19 +109,21 @@ impl Jobs {
     /// Returns the station of the cores that device `d` trains on, if they serve one thread after the other.
     fn slots_of(&self, d: DeviceId) -> Option<StationId> {
         self.jobs[self.devices[d].job].plan.threads?;
-        self.cores_of(d).slots().map(|(station, _)| station)
+        self.cores_of(d)?.slots().map(|(station, _)| station)
     }
 
-    /// Returns how the trainer of device `d` gets the cores of its node.
-    fn cores_of(&self, d: DeviceId) -> Cores {
-        self.trainers[self.devices[d].launching.trainers.start].cores
+    /// Returns how the trainer of device `d` gets the cores of its node; `None` if it uses none.
+    fn cores_of(&self, d: DeviceId) -> Option<Cores> {
+        let launching = self.devices[d].launching.as_ref()?;
+        Some(self.trainers[launching.trainers.start].cores)
     }
 
     /// Frees the cores of threads of the step of device `d`, which are cancelled at the same time.
     pub(super) fn leave_cores(&mut self, env: &mut Env, d: DeviceId) {
-        if let Some(station) = self.slots_of(d) {
-            let ended = self.devices[d].launching.threads.end();
-            leave_slots(env, station, ended);
+        if let Some(station) = self.slots_of(d)
+            && let Some(launching) = &mut self.devices[d].launching
+        {
+            leave_slots(env, station, launching.threads.end());
         }
     }
 }

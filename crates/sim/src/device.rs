@@ -32,8 +32,8 @@ pub(super) struct Device {
     pub(super) input: DeviceInput,
     pub(super) on_gpu: OnGpu,
     pub(super) times: Times,
-    /// The trainers of the device's GPUs, and their host-side work for the step.
-    pub(super) launching: Launching,
+    /// The trainers of the device's GPUs, and their work on cores for the step; `None` if they use no cores.
+    pub(super) launching: Option<Box<Launching>>,
     /// Track of the device in the timeline, if one is recorded.
     pub(super) track: Option<u32>,
 }
@@ -126,7 +126,7 @@ impl Device {
             input: DeviceInput::default(),
             on_gpu: OnGpu { alone: 0.0, kernels: KernelsId::default(), pace: 1.0 },
             times: Times::default(),
-            launching: Launching::default(),
+            launching: None,
             track: None,
         }
     }

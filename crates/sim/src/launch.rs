@@ -38,10 +38,9 @@ pub(super) struct LaunchRun {
     pub(super) overlap: bool,
 }
 
-/// The trainers of a device, and the host-side work that they are doing for a step.
+/// The trainers of a device, and the work on cores that they are doing for a step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Launching {
-    /// Empty if the job's trainers use no cores.
     pub(super) trainers: Ids<Trainer>,
     since: Time,
     /// Core-seconds of each thread of the trainer with the most work [s].
@@ -53,9 +52,14 @@ pub(super) struct Launching {
 }
 
 impl Launching {
+    /// Returns trainers that do nothing yet.
+    pub(super) fn of(trainers: Ids<Trainer>) -> Launching {
+        Launching { trainers, ..Launching::default() }
+    }
+
     /// Forgets the work in progress, which has been cancelled.
     pub(super) fn stop(&mut self) {
-        *self = Launching { trainers: self.trainers, ..Launching::default() };
+        *self = Launching::of(self.trainers);
     }
 }
 
@@ -68,17 +72,19 @@ impl Jobs {
         }
         let device = &mut self.devices[d];
         let job = &self.jobs[device.job];
-        let Some(launch) = &job.plan.launch else { return true };
-        let trainers = device.launching.trainers;
-        device.launching = Launching { trainers, since: env.now, ..Launching::default() };
+        let (Some(launch), Some(launching)) = (&job.plan.launch, &mut device.launching) else {
+            return true;
+        };
+        let trainers = launching.trainers;
+        **launching = Launching { since: env.now, ..Launching::of(trainers) };
         (device.state, device.since) = (State::Launching, env.now);
         for t in trainers {
             let (owner, trainer) = (device.job.number() as u64, self.trainers[t]);
             let number = trainer.number.into();
             let mut generator = env.streams.at(Purpose::Launch, owner, number, device.next);
             let work = launch.work.draw(&mut generator);
-            device.launching.work = device.launching.work.max(work);
-            device.launching.open += launch_threads(env, t, trainer.cores, (work, launch.threads));
+            launching.work = launching.work.max(work);
+            launching.open += launch_threads(env, t, trainer.cores, (work, launch.threads));
         }
         let overlap = launch.overlap;
         if !overlap {
@@ -99,11 +105,12 @@ impl Jobs {
         env.notices.extend(next.map(Notice::CoreFree));
         let d = self.trainers[t].device;
         let device = &mut self.devices[d];
-        device.launching.open -= 1;
-        if device.launching.open > 0 || device.state != State::Launching {
+        let Some(launching) = &mut device.launching else { return };
+        launching.open -= 1;
+        if launching.open > 0 || device.state != State::Launching {
             return;
         }
-        let (job, Launching { since, work, .. }) = (device.job, device.launching);
+        let (job, Launching { since, work, .. }) = (device.job, **launching);
         self.devices[d].times.worked = env.now;
         for wait in launch_waits(since, work, self.devices[d].since, env.now) {
             self.jobs[job].steps.add_stall(wait);
@@ -115,7 +122,7 @@ impl Jobs {
     /// wait.
     pub(super) fn awaits_launch(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let device = &mut self.devices[d];
-        if device.launching.open == 0 {
+        if device.launching.as_ref().is_none_or(|launching| launching.open == 0) {
             return false;
         }
         (device.state, device.since) = (State::Launching, env.now);

@@ -97,7 +97,7 @@ impl Jobs {
             device.times.busy += env.now.since(device.since).seconds();
         }
         device.state = State::Off;
-        device.launching.stop();
+        device.launching.iter_mut().for_each(|launching| launching.stop());
         (device.input.holds_input, device.on_gpu.kernels) = (false, Default::default());
         (device.op.at, device.op.waits) = (0, false);
         (device.input.missing, device.input.on_batch) = (0, u64::MAX / 2);

@@ -86,6 +86,7 @@ impl BatchInterval {
     pub fn is_fresh(&self, step: u64, on_batch: u64, level: u64) -> bool {
         match *self {
             _ if step == 0 => true,
+            BatchInterval::Every(1.0) => true,
             BatchInterval::Every(k) => (step as f64 / k).floor() != ((step - 1) as f64 / k).floor(),
             BatchInterval::Adaptive { level: enough, max } => on_batch >= max || level >= enough,
         }

@@ -18,7 +18,7 @@ use forebay_engine::{Span, Time};
 use forebay_metrics::{Steps, Timeline};
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::{Cause, StallCause};
-use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, Launch};
+use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, Launch, Stop};
 
 use super::Builder;
 use super::cores::speed_alone;
@@ -33,20 +33,26 @@ pub(super) struct JobCopy<'s> {
     pub(super) number: JobId,
     pub(super) start: Time,
     pub(super) goal: Goal,
-    /// Whether reports show the time series of this job copy; true for the first copy of a job.
-    pub(super) recorded: bool,
+    /// For the first copy of a job, whose time series reports show: time that the series lasts at least, as far as that is known
+    /// [s].
+    pub(super) recorded: Option<f64>,
 }
 
 impl Builder<'_> {
     /// Adds copy number `copy` of job `index`, on nodes from `node` on.
     pub(super) fn job_copy(&mut self, index: usize, copy: u32, node: u32) {
         let job = &self.scenario.jobs[index];
+        let start = job.start + self.gaps(index, copy);
+        let lasts = match self.scenario.run.stop {
+            Stop::Duration(end) if job.stop.is_none() && job.after.is_empty() => end - start,
+            _ => 0.0,
+        };
         let of = JobCopy {
             job,
             number: self.parts.jobs.next_id(),
-            start: Time::from_seconds(job.start + self.gaps(index, copy)),
+            start: Time::from_seconds(start),
             goal: self.scenario.goal(job),
-            recorded: copy == 0,
+            recorded: (copy == 0).then_some(lasts),
         };
         if !job.after.is_empty() {
             let (job, after) = (of.number, job.after.clone());

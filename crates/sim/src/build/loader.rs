@@ -232,8 +232,8 @@ fn copied(job: &Job, dataset: &Dataset) -> Option<f64> {
 /// Returns the queue between the loader's last stage and the devices; its history is recorded if reports show the job copy.
 fn queue(copy: &JobCopy) -> Queue {
     let mut queue = Queue::for_job(copy.job, copy.goal.quota, copy.start);
-    if copy.recorded {
-        queue.record(copy.start);
+    if let Some(least) = copy.recorded {
+        queue.record(copy.start, least);
     }
     queue
 }

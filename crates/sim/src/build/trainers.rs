@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::communication::RankLinks;
 use crate::index::{DeviceId, IdVec, Ids, RankId};
-use crate::launch::Trainer;
+use crate::launch::{Launching, Trainer};
 use forebay_scenario::Device as Processor;
 
 use super::Builder;
@@ -45,7 +45,8 @@ impl Builder<'_> {
                 });
                 self.parts.trainers.push(Trainer { device: d, number, cores });
             }
-            self.parts.devices[d].launching.trainers = self.parts.trainers.ids_from(own);
+            let launching = Launching::of(self.parts.trainers.ids_from(own));
+            self.parts.devices[d].launching = Some(Box::new(launching));
         }
         self.parts.trainers.ids_from(all)
     }
