@@ -190,7 +190,7 @@ fn decode(fit: &Fit, samples: &[&Sample]) -> Lines {
 /// Returns the plot of step time by batch size.
 fn step(fit: &Fit, samples: &[&Sample]) -> Lines {
     let range = fit.range.get("batch").copied().unwrap_or([0.0; 2]);
-    let law = |fit: &Fit, batch: f64| Some(fit.step()?.seconds(batch));
+    let law = |fit: &Fit, batch: f64| Some(fit.step()?.seconds(batch) * fit.step_ratio(batch));
     let dots = samples.iter().map(|s| (s.setting("batch"), s.seconds_each())).collect();
     let mut curves = Curves::default();
     curves.add(String::new(), curve(fit, range, law), dots);

@@ -75,8 +75,8 @@ fn row(point: &Point) -> Vec<String> {
     };
     let mark = match (point.held_out, point.counts()) {
         (false, _) => " (fit)",
-        (true, false) => " (too noisy)",
-        (true, true) => "",
+        (true, false) if !point.runs.is_empty() => " (too noisy)",
+        (true, _) => "",
     };
     vec![
         format!("{}{mark}", point.name),

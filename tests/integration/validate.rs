@@ -243,6 +243,7 @@ fn the_predict_only_option_of_validate_executes_no_live_run() {
     let done = place.forebay(&arguments).assert().success();
     let text = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
     assert!(text.contains("held-out points, nothing run: storage 0"), "{text}");
+    assert!(!text.contains("too noisy"), "{text}");
     assert_eq!(place.files(), before);
 }
 
