@@ -294,7 +294,7 @@ fn step_times_between_measured_batches_are_interpolated() {
         [(2, 0.6e-3), (4, 1e-3), (8, 0.95e-3), (10, 0.925e-3), (16, 0.85e-3), (32, 1.65e-3)]
     {
         let set = format!("job.batch={batch}").parse().expect("an override");
-        let scenario = file.resolve_as(&[set], reading.clone()).expect("a scenario");
+        let scenario = file.resolve_as(&[set], reading).expect("a scenario");
         let seconds = scenario.jobs[0].step.seconds(f64::from(batch));
         assert!((seconds / expected - 1.0).abs() < 1e-9, "{batch}: {seconds}");
     }
