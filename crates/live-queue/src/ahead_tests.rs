@@ -53,6 +53,9 @@ fn a_stall_begins_when_the_device_has_nothing_to_do() {
         let told = Time((10 * turn + 3) * MS + MS / 5);
         state.ran_dry(told, 0, Time((10 * turn + 3) * MS));
     }
+    // The queue was empty for a device until 10 ms, from 13.2 to 20 ms and from 23.2 to 30 ms.
+    let empty = state.loaders[0].queue.totals(Time(33 * MS + MS / 5)).empty_seconds;
+    assert!((empty - 0.0236).abs() < 1e-9, "{empty}");
     let transfer = StallCause::own(Cause::Transfer);
     let expected = [
         (10.0, 0.0, vec![(transfer, 10.0)]),

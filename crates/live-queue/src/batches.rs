@@ -20,7 +20,9 @@ impl State {
             return;
         }
         loader.waiters.push_back(d);
-        loader.queue.begin_wait(now);
+        if !self.training.devices[d as usize].is_busy() {
+            loader.queue.begin_wait(now);
+        }
         if let Some(polling) = &loader.polling {
             self.training.devices[d as usize].asleep = Some(polling.next_look(now, now));
             self.wake_device(d);
@@ -94,7 +96,9 @@ impl State {
         let training = &mut self.training;
         let device = &training.devices[d as usize];
         let since = device.since;
-        self.loaders[device.loader].queue.end_wait(now);
+        if !device.is_busy() {
+            self.loaders[device.loader].queue.end_wait(now);
+        }
         let mut segments = std::mem::take(&mut training.segments);
         segments.clear();
         // A device that was still busy at first has waited only since it became idle.

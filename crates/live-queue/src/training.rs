@@ -69,6 +69,11 @@ pub struct Step {
 }
 
 impl Device {
+    /// Returns whether the device still computes a submitted step, although its thread waits for the next one.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
     /// Returns the step that the device is to execute, if there is one; each step is returned once.
     pub fn next_step(&mut self) -> Option<Step> {
         if !std::mem::take(&mut self.go) {
@@ -166,7 +171,13 @@ impl State {
     pub fn ran_dry(&mut self, now: Time, d: u32, end: Time) {
         if self.training.devices[d as usize].busy {
             self.catch_up(end.min(now), d);
-            self.training.devices[d as usize].busy = false;
+            let device = &mut self.training.devices[d as usize];
+            device.busy = false;
+            let loader = &mut self.loaders[device.loader];
+            // A device that waits for other devices does not wait for a batch yet.
+            if loader.waiters.contains(&d) {
+                loader.queue.begin_wait(now);
+            }
             self.trace_device(now, d, "starving");
         }
     }
@@ -234,7 +245,8 @@ impl State {
         }
         self.ended = Some(now);
         for loader in &mut self.loaders {
-            loader.waiters.drain(..).for_each(|_| loader.queue.end_wait(now));
+            let idle = |d: &u32| !self.training.devices[*d as usize].busy;
+            loader.waiters.drain(..).filter(idle).for_each(|_| loader.queue.end_wait(now));
         }
         self.wakes.extend(0..(self.workers.len() + self.training.devices.len()) as u32);
         for d in 0..self.training.devices.len() as u32 {

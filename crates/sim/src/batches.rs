@@ -17,10 +17,15 @@ impl Jobs {
             self.loaders.unblock_last(env, l);
             return;
         }
+        self.loaders.await_batch(env, l, d);
+        self.starve(env, d);
+    }
+
+    /// Records that device `d` has nothing to compute until it gets a batch.
+    pub(super) fn starve(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        device.state = State::Starving;
-        device.since = env.now;
-        self.loaders.begin_wait(env, l, d);
+        (device.state, device.since) = (State::Starving, env.now);
+        self.loaders[device.loader].queue.begin_wait(env.now);
         self.trace_device(env, d, "starving");
     }
 
@@ -29,13 +34,10 @@ impl Jobs {
             return self.serve_host(env, d);
         }
         let device = &self.devices[d];
-        let (l, step) = (device.loader, device.next);
+        let step = device.next;
         self.devices[d].input.missing = self.take_from_queue(env, d, step);
         self.hold_input(d);
-        match self.loaders[l].copied {
-            None => self.begin_on_batch(env, d),
-            Some(_) => self.use_batch(env, d),
-        }
+        self.use_batch(env, d);
     }
 
     /// Takes a batch for `step` of device `d` from its loader's queue; returns the number of samples that the batch lacks.
@@ -99,12 +101,11 @@ impl Jobs {
         slept: Option<Segment>,
     ) {
         let device = &mut self.devices[d];
-        let loader = &mut self.loaders[device.loader];
-        loader.queue.end_wait(env.now);
         if device.state != State::Starving {
             // Only the device's host has waited.
             return;
         }
+        self.loaders[device.loader].queue.end_wait(env.now);
         let (since, step, j) = (device.since, device.next, device.job);
         // A host may have begun to wait before its device did.
         let slept = slept.map(|slept| Segment { start: slept.start.max(since), ..slept });

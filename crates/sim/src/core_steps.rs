@@ -2,7 +2,7 @@
 
 use super::device::State;
 use super::env::Env;
-use super::event::{ActivityId, Delay};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, StationId};
 use super::jobs::Jobs;
 use super::notice::Notice;
@@ -50,7 +50,7 @@ impl Jobs {
     ) {
         let activity = ActivityId::Step(d);
         match self.cores_of(d) {
-            None => {}
+            None => env.after(delay, Event::Stepped(d)),
             Some(Cores::Shared(group)) => {
                 let work = delay.span.seconds() * threads.speed;
                 env.network.start_many(env.now, group, work, threads.number, activity);

@@ -1,5 +1,7 @@
 //! Hosts that take batches ahead. A host submits a GPU's next steps while the GPU still computes, so it asks the loader for their
-//! batches before the GPU needs them, and copies these batches to the GPU meanwhile if the trainer copies batches.
+//! batches before the GPU needs them, and copies these batches to the GPU meanwhile, one after the other, if the trainer copies
+//! batches. What `launch` does for a step is not done ahead, and buffers of a GPU are counted only for batches of steps that have
+//! begun.
 
 use std::collections::VecDeque;
 
@@ -16,12 +18,12 @@ use super::jobs::Jobs;
 pub(super) struct Host {
     /// Maximum number of steps that the host is ahead of the device's step in progress.
     ahead: u64,
-    /// Number of the step whose batch the host takes next.
+    /// Number of the step that the host prepares next.
     step: u64,
     /// Number of steps before `step` on the last batch that was taken.
     on_batch: u64,
     /// Whether the host waits for a batch.
-    pub(super) waits: bool,
+    waits: bool,
     taken: VecDeque<Taken>,
 }
 
@@ -31,7 +33,7 @@ struct Taken {
     step: u64,
     /// Number of samples that the batch lacks.
     missing: u64,
-    /// Whether the batch is on the device, as far as the trainer copies it there.
+    /// Whether the batch is on the device; true at once if the trainer copies no batches.
     copied: bool,
 }
 
@@ -46,10 +48,14 @@ impl Host {
         *self = Host { step, on_batch: u64::MAX / 2, ..Host::new(self.ahead) };
     }
 
-    /// Numbers the steps anew for which batches have been taken: the device's next step is `step`.
-    pub(super) fn renumber(&mut self, step: u64) {
-        self.step = step + self.taken.len() as u64;
-        self.taken.iter_mut().zip(step..).for_each(|(taken, step)| taken.step = step);
+    /// Returns the batch for `step`, which is the oldest one, if there is one.
+    fn batch_of(&self, step: u64) -> Option<Taken> {
+        self.taken.front().copied().filter(|taken| taken.step == step)
+    }
+
+    /// Returns the batch to copy to the device next, if there is one.
+    fn to_copy(&mut self) -> Option<&mut Taken> {
+        self.taken.iter_mut().find(|taken| !taken.copied)
     }
 }
 
@@ -57,46 +63,45 @@ impl Jobs {
     /// Lets device `d`, which has a host and may begin its next step, begin the step on the batch that its host has taken, or wait
     /// for that batch.
     pub(super) fn next_of_host(&mut self, env: &mut Env, d: DeviceId) {
-        let step = self.devices[d].next;
-        self.look_ahead(env, d, step);
+        self.look_ahead(env, d);
         let device = &mut self.devices[d];
+        let step = device.next;
         if device.input.host.as_ref().is_none_or(|host| host.step > step) {
             return self.begin_on_taken(env, d);
         }
-        (device.state, device.since) = (State::Starving, env.now);
-        self.trace_device(env, d, "starving");
+        self.starve(env, d);
     }
 
     /// Begins the step of device `d` on the batch that its host has taken for it, once the batch is on the device. Without such a
     /// batch, the step uses the last batch again.
     fn begin_on_taken(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let step = device.next;
         let Some(host) = &mut device.input.host else { return };
-        match host.taken.front() {
-            Some(taken) if taken.step == step && !taken.copied => {
+        match host.batch_of(device.next) {
+            Some(Taken { copied: false, .. }) => {
                 (device.state, device.since) = (State::Loading, env.now);
                 return self.trace_device(env, d, Cause::Copy.name());
             }
-            Some(taken) if taken.step == step => {
-                (device.input.missing, device.input.on_batch) = (taken.missing, 0);
+            Some(Taken { missing, .. }) => {
                 host.taken.pop_front();
+                (device.input.missing, device.input.on_batch) = (missing, 0);
                 self.hold_input(d);
             }
-            _ => {}
+            None => {}
         }
         self.begin_on_batch(env, d);
     }
 
-    /// Lets the host of device `d` take the batches of all steps up to `last`, as far as the loader has them; for the first one
-    /// that the loader does not have, the host begins to wait.
-    pub(super) fn look_ahead(&mut self, env: &mut Env, d: DeviceId, last: u64) {
+    /// Lets the host of device `d`, whose step in progress is its next one, take the batches of that step and of the steps behind
+    /// it, as far as the loader has them; for the first one that the loader does not have, the host begins to wait. While the
+    /// number of learners may change, hosts take no batch ahead, so that a learner that leaves leaves none behind.
+    fn look_ahead(&mut self, env: &mut Env, d: DeviceId) {
         loop {
             let device = &mut self.devices[d];
             let (l, job) = (device.loader, &self.jobs[device.job]);
             let Some(host) = &mut device.input.host else { return };
-            let held = job.is_beyond(host.step) || host.step >= job.learners.held_at;
-            if host.waits || host.step > last || held {
+            let ahead = if job.learners.may_change() { 0 } else { host.ahead };
+            if host.waits || host.step > device.next + ahead || job.is_beyond(host.step) {
                 return;
             }
             let level = self.loaders[l].queue.level();
@@ -106,7 +111,7 @@ impl Jobs {
             }
             if !self.loaders.has_batch_for(env, l) {
                 host.waits = true;
-                return self.loaders.begin_wait(env, l, d);
+                return self.loaders.await_batch(env, l, d);
             }
             self.take_ahead(env, d);
             self.loaders.unblock_last(env, l);
@@ -116,44 +121,40 @@ impl Jobs {
     /// Lets the host of device `d`, which has waited for a batch, take it. A device that waits too begins its step.
     pub(super) fn serve_host(&mut self, env: &mut Env, d: DeviceId) {
         self.take_ahead(env, d);
-        let device = &self.devices[d];
-        if device.state == State::Starving {
-            return self.begin_on_taken(env, d);
-        }
-        let ahead = device.input.host.as_ref().map_or(0, |host| host.ahead);
-        self.look_ahead(env, d, device.next + ahead);
-    }
-
-    /// Lets the host of device `d`, which begins a step, take the batches of later steps.
-    #[inline]
-    pub(super) fn run_ahead(&mut self, env: &mut Env, d: DeviceId) {
-        let device = &self.devices[d];
-        if let Some(host) = &device.input.host {
-            self.look_ahead(env, d, device.next + host.ahead);
+        self.look_ahead(env, d);
+        if self.devices[d].state == State::Starving {
+            self.begin_on_taken(env, d);
         }
     }
 
-    /// Lets the host of device `d` take the batch of its next step from the loader's queue, and copies the batch to the device if
-    /// the trainer does that.
+    /// Lets the host of device `d` take the batch of its next step from the loader's queue, and begins to copy the batch to the
+    /// device if the trainer does that and no other batch is on its way.
     fn take_ahead(&mut self, env: &mut Env, d: DeviceId) {
-        let step = self.devices[d].input.host.as_ref().map_or(0, |host| host.step);
-        let missing = self.take_from_queue(env, d, step);
-        let copied = !self.copy_batch(env, d, missing);
-        if let Some(host) = &mut self.devices[d].input.host {
-            host.taken.push_back(Taken { step, missing, copied });
-            (host.step, host.on_batch, host.waits) = (step + 1, 1, false);
-        }
+        let Some(mut host) = self.devices[d].input.host.take() else { return };
+        let missing = self.take_from_queue(env, d, host.step);
+        let behind = host.to_copy().is_some();
+        let copied = !behind && !self.copy_batch(env, d, missing);
+        host.taken.push_back(Taken { step: host.step, missing, copied });
+        (host.step, host.on_batch, host.waits) = (host.step + 1, 1, false);
+        self.devices[d].input.host = Some(host);
     }
 
-    /// Records that the oldest batch of device `d` that its host copies is on the device, which begins its step if it waits for it.
+    /// Records that the batch that the host of device `d` copies is on the device, which begins its step if it has waited for this
+    /// batch. Begins to copy the next batch.
     pub(super) fn copied_ahead(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let Some(host) = &mut device.input.host else { return };
-        if let Some(taken) = host.taken.iter_mut().find(|taken| !taken.copied) {
-            taken.copied = true;
+        if device.state == State::Off {
+            // The device's job ended during the copy.
+            return;
         }
-        let first = host.taken.front().is_some_and(|taken| taken.copied);
-        if device.state == State::Loading && first {
+        let Some(host) = &mut device.input.host else { return };
+        host.to_copy().into_iter().for_each(|taken| taken.copied = true);
+        let next = host.to_copy().map(|taken| taken.missing);
+        if let Some(missing) = next {
+            self.copy_batch(env, d, missing);
+        }
+        let device = &mut self.devices[d];
+        if device.state == State::Loading {
             let cause = StallCause::own(Cause::Copy);
             let wait = Segment { start: device.since, end: env.now, cause };
             self.jobs[device.job].steps.add_stall(wait);
@@ -161,16 +162,17 @@ impl Jobs {
         }
     }
 
-    /// Ends the wait of device `d` or of its host for a batch, because the job copy ends or stops.
+    /// Ends the wait of device `d` and of its host for a batch, because the job copy ends or stops.
     pub(super) fn stop_waiting(&mut self, env: &Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let host = device.input.host.as_mut();
-        let waits =
-            host.map_or(device.state == State::Starving, |host| std::mem::take(&mut host.waits));
-        if waits {
-            let loader = &mut self.loaders[device.loader];
-            loader.waiters.remove(d);
+        let loader = &mut self.loaders[device.loader];
+        if device.state == State::Starving {
             loader.queue.end_wait(env.now);
+        }
+        let host = device.input.host.as_mut();
+        let waits = host.is_some_and(|host| std::mem::take(&mut host.waits));
+        if waits || device.state == State::Starving {
+            loader.waiters.remove(d);
         }
     }
 }

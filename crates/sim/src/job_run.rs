@@ -114,7 +114,8 @@ pub(super) struct Batches {
 /// Steps of a job copy that are in progress.
 #[derive(Debug, Default)]
 pub(super) struct OpenSteps {
-    /// If model copies can be at different steps: number of fresh samples of each step in progress.
+    /// If model copies can be at different steps, or hosts take batches ahead: number of fresh samples of each step in
+    /// progress.
     pub(super) fresh: BTreeMap<u64, u64>,
     /// Steps in progress on smaller batches.
     pub(super) smaller: Vec<SmallerBatch>,

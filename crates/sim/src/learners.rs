@@ -47,6 +47,12 @@ impl LearnersRun {
         }
     }
 
+    /// Returns whether the policy may still change the number of learners.
+    #[inline]
+    pub(super) fn may_change(&self) -> bool {
+        self.tuning.is_some() || self.held_at != NEVER
+    }
+
     /// Begins a throughput window at `now`, after `completed` complete steps.
     pub(super) fn begin_window(&mut self, now: Time, completed: u64) {
         self.since = (now, completed);
@@ -148,7 +154,7 @@ impl Jobs {
             let (goes, stands) = (device.learner < number, device.state == State::Idle);
             if goes && !stands {
                 (device.state, device.next, device.since) = (State::Idle, completed, env.now);
-                device.input.host.iter_mut().for_each(|host| host.renumber(completed));
+                device.input.host.iter_mut().for_each(|host| host.restart(completed));
             } else if !goes && stands {
                 (device.state, device.op) = (State::Off, Position::default());
                 self.trace_device(env, d, "away");

@@ -1,5 +1,5 @@
-//! Batches that a trainer copies to its device itself, while the device waits: because the batch is not pinned, or the copy
-//! does not overlap the steps.
+//! Batches that a trainer copies to its device itself: while the device waits for the batch, or, if the device has a host that
+//! takes batches ahead, while the device computes.
 
 use super::device::State;
 use super::env::Env;

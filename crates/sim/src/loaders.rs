@@ -112,14 +112,13 @@ impl Loaders {
     }
 
     /// Adds device `d` to the devices that wait for a batch of loader `l`.
-    pub(super) fn begin_wait(&mut self, env: &Env, l: LoaderId, d: DeviceId) {
+    pub(super) fn await_batch(&mut self, env: &Env, l: LoaderId, d: DeviceId) {
         let loader = &mut self.loaders[l];
         if loader.waiters.is_empty() && loader.waiters.tells {
             // If workers drop old timeline entries now, the timelines stay short and their memory stays near the core.
             let workers = loader.stages.workers;
             self.workers[workers].iter_mut().for_each(|worker| worker.timeline.begin_wait(env.now));
         }
-        loader.queue.begin_wait(env.now);
         loader.waiters.add(Waiter { device: d, since: env.now });
     }
 

@@ -89,7 +89,6 @@ impl Jobs {
             let (model, step, missing) = (device.model, device.next, device.input.missing);
             self.jobs[device.job].add_smaller(model, step, missing);
         }
-        self.run_ahead(env, d);
         self.end_op(env, d);
     }
 
