@@ -57,8 +57,8 @@ impl Bound {
     }
 }
 
-/// Kind of work that limits a configuration in a live run. The order decides where several kinds are in question, and is that of
-/// how much equal runs differ.
+/// Kind of work that limits a configuration in a live run, in the order of how much equal runs differ. If several kinds apply, the
+/// last one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
     /// The bottleneck takes the time that the scenario prescribes: reads are held to written limits, computing lasts for a given
@@ -66,8 +66,8 @@ pub enum Work {
     Timed,
     /// A GPU really trains.
     OnGpu,
-    /// Cores really decode or train, or files are read as fast as the machine can.
-    OnCores,
+    /// The host does real work: its cores decode or train, or it reads files as fast as it can.
+    OnHost,
 }
 
 /// Properties that two configurations must share for their run-to-run variation to be comparable: the bottleneck, and what kind
@@ -87,7 +87,7 @@ impl Likeness {
     pub fn new(bound: Bound, scenario: &Scenario) -> Likeness {
         let reading = |job: &Job| match scenario.storage[job.storage].written.any() {
             true => Work::Timed,
-            false => Work::OnCores,
+            false => Work::OnHost,
         };
         let of = |job: &Job| match bound {
             Bound::Storage => reading(job),
@@ -102,7 +102,7 @@ impl Likeness {
 
 /// Returns the kind of work that a job's decoding is.
 fn decoding(job: &Job) -> Work {
-    if decodes(job) { Work::OnCores } else { Work::Timed }
+    if decodes(job) { Work::OnHost } else { Work::Timed }
 }
 
 /// Returns the kind of work that a job's training steps are.
@@ -110,7 +110,7 @@ fn training(job: &Job) -> Work {
     match job.device {
         _ if job.gpu.is_some() => Work::OnGpu,
         Device::Accelerator => Work::Timed,
-        Device::Cpu { .. } => Work::OnCores,
+        Device::Cpu { .. } => Work::OnHost,
     }
 }
 
@@ -144,15 +144,15 @@ mod tests {
             "dataset.samples.image={ width = 64, height = 48 }",
             "job.loader.tf-queue.decode=\"decode\"",
         ];
-        assert_eq!(work(Bound::Storage, &[]), Work::OnCores);
+        assert_eq!(work(Bound::Storage, &[]), Work::OnHost);
         assert_eq!(work(Bound::Storage, &[disk]), Work::Timed);
         assert_eq!(work(Bound::Compute, &[]), Work::Timed);
-        assert_eq!(work(Bound::Compute, &[lenet]), Work::OnCores);
+        assert_eq!(work(Bound::Compute, &[lenet]), Work::OnHost);
         assert_eq!(work(Bound::Crossover, &[]), Work::Timed);
-        assert_eq!(work(Bound::Crossover, &[lenet]), Work::OnCores);
-        assert_eq!(work(Bound::Crossover, &images), Work::OnCores);
+        assert_eq!(work(Bound::Crossover, &[lenet]), Work::OnHost);
+        assert_eq!(work(Bound::Crossover, &images), Work::OnHost);
         assert_eq!(work(Bound::Cores, &[]), Work::Timed);
-        assert_eq!(work(Bound::Cores, &images), Work::OnCores);
+        assert_eq!(work(Bound::Cores, &images), Work::OnHost);
     }
 
     #[test]
@@ -172,9 +172,9 @@ mod tests {
         assert_eq!(work(Bound::Compute, &[]), Work::OnGpu);
         assert_eq!(work(Bound::Compute, &images), Work::OnGpu);
         assert_eq!(work(Bound::Crossover, &[]), Work::OnGpu);
-        assert_eq!(work(Bound::Crossover, &images), Work::OnCores);
+        assert_eq!(work(Bound::Crossover, &images), Work::OnHost);
         assert_eq!(work(Bound::Cores, &[]), Work::Timed);
-        assert_eq!(work(Bound::Cores, &images), Work::OnCores);
+        assert_eq!(work(Bound::Cores, &images), Work::OnHost);
     }
 
     fn run(unblocked_rate: f64, unstalled_rate: f64, transfer: f64) -> Observed {

@@ -33,8 +33,8 @@ impl Default for Pace {
     }
 }
 
-const DECODING: Likeness = Likeness { bound: Bound::Cores, work: Work::OnCores };
-const TRAINING: Likeness = Likeness { bound: Bound::Compute, work: Work::OnCores };
+const DECODING: Likeness = Likeness { bound: Bound::Cores, work: Work::OnHost };
+const TRAINING: Likeness = Likeness { bound: Bound::Compute, work: Work::OnHost };
 
 impl Pace {
     /// Returns the pace from the fit points whose bottleneck is real decoding, or real training on cores: the geometric mean of

@@ -22,8 +22,8 @@ impl Snapshots {
     /// thousands of queues.
     const FIRST: usize = 64;
 
-    /// Returns no snapshots yet. If the history is known to last at least `least` seconds, the intervals are as long from the
-    /// beginning as they would become in a quarter of that time.
+    /// Returns no snapshots yet. The intervals of a history that lasts at least `least` seconds are at first as long as they would
+    /// be at a quarter of that time.
     pub fn new(start: Time, least: f64) -> Snapshots {
         let mut width = Self::FIRST_WIDTH;
         while 4.0 * width * Self::MOST as f64 <= least {

@@ -33,14 +33,15 @@
 //!   active workers; `polling`: loaders that poll; `kernels`: kernels of loaders on GPUs; `prefetch`: prefetching from the
 //!   host's memory,
 //! - `communication`: collectives of model copies, averages of models, and parameter servers, on the same network,
-//! - `jobs`: the owner of all job copies; `job_run`: one job copy; `program`: what each rank does in a step, op by op, and the
-//!   interpreter of all programs; `trainer`: begin and end of steps; `tally`: which steps are complete, with `barrier`; `device`:
-//!   accelerators; `batches`: hand-over of batches from loaders to devices; `host`: batches that hosts take ahead; `load`: copies of batches to devices; `core_steps`:
-//!   steps on the node's cores; `launch`: host-side work of trainers; `waits`: stalls of devices other than for batches; `gpus`:
-//!   GPUs shared by several devices and loaders; `occupied`: their occupancy; `buffers`: buffers that learners share; `learners`:
-//!   number of learners on each GPU; `recovery`: the owner of checkpoints and failures, and restarts; `checkpoint`: when the state
-//!   of a job copy is written; `job_state`: what that state is, how it is saved, and how it is restored; `abort`: the end of
-//!   everything in progress; `lineage`: which samples were trained on; `workflow`: jobs that begin when others have ended,
+//! - `jobs`: the owner of all job copies; `job_run`: one job copy; `program`: what each rank does in a step, op by op, and
+//!   the interpreter of all programs; `trainer`: begin and end of steps; `tally`: which steps are complete, with `barrier`;
+//!   `device`: accelerators; `batches`: hand-over of batches from loaders to devices; `host`: batches that hosts take
+//!   ahead; `load`: copies of batches to devices; `core_steps`: steps on the node's cores; `launch`: host-side work of
+//!   trainers; `waits`: stalls of devices other than for batches; `gpus`: GPUs shared by several devices and loaders;
+//!   `occupied`: their occupancy; `buffers`: buffers that learners share; `learners`: number of learners on each GPU;
+//!   `recovery`: the owner of checkpoints and failures, and restarts; `checkpoint`: when the state of a job copy is
+//!   written; `job_state`: what that state is, how it is saved, and how it is restored; `abort`: the end of everything in
+//!   progress; `lineage`: which samples were trained on; `workflow`: jobs that begin when others have ended,
 //! - `staging`, `background`, `fault`: the owners of these names; `resource`: shared resources in reports, with `energy`;
 //!   `watch`: the end of the run, with `progress`,
 //! - `memory`: the memory that a run needs; `build` and its folder: from the scenario to the start; `collect`: from the end to

@@ -4,7 +4,7 @@ use super::cell::{Cells, Observation};
 use super::estimate::{Law, Term};
 use super::shape::Piece;
 use crate::measurement::Sample;
-use forebay_scenario::profile::Fit;
+use forebay_scenario::profile::{Fit, Ratio};
 use std::collections::BTreeMap;
 
 /// Shares of the highest observed rate. For each share, one start of the fit assumes that the highest rate limits all trials that
@@ -60,15 +60,15 @@ pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
 }
 
 /// Returns each measured batch with the ratio of its measured to its fitted step time; nothing for a single batch.
-fn ratios(fit: &Fit, cells: &Cells) -> Vec<[f64; 2]> {
+fn ratios(fit: &Fit, cells: &Cells) -> Vec<Ratio> {
     let Some(law) = fit.step().filter(|_| cells.cells.len() > 1) else { return Vec::new() };
     let ratio = |cell: &super::cell::Cell| {
         let batch = cell.x[0];
-        [batch, super::estimate::rounded(cell.mean / law.seconds(batch))]
+        Ratio { batch, ratio: super::estimate::rounded(cell.mean / law.seconds(batch)) }
     };
-    let mut all: Vec<[f64; 2]> = cells.cells.iter().map(ratio).collect();
-    all.retain(|[batch, ratio]| *batch > 0.0 && ratio.is_finite());
-    all.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    let mut all: Vec<Ratio> = cells.cells.iter().map(ratio).collect();
+    all.retain(|of| of.batch > 0.0 && Ratio::POSSIBLE.contains(&of.ratio));
+    all.sort_by(|a, b| a.batch.total_cmp(&b.batch));
     all
 }
 

@@ -1,4 +1,4 @@
-//! A GPU that a live run really trains on; a simulation takes its step times from the profile.
+//! A GPU that live runs really train on. A simulation takes its step times from the profile, and simulates a host that is ahead.
 
 use crate::check::Check;
 use crate::document::NodeId;
@@ -16,7 +16,7 @@ pub struct RealGpu {
     pub precision: Precision,
     /// Whether a step is recorded once and repeated as a whole, as a CUDA graph.
     pub graph: bool,
-    /// Number of steps that are queued on the device behind the step in progress.
+    /// Number of steps that the host queues on the device behind the step in progress, in live runs and in simulations.
     pub ahead: u32,
 }
 
@@ -30,7 +30,7 @@ impl RealGpu {
     }
 }
 
-/// A GPU that a live run trains on.
+/// A GPU that live runs train on, and its host.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GpuSettings {
@@ -39,7 +39,8 @@ pub(crate) struct GpuSettings {
     /// Record a step once and repeat it as a whole, as a CUDA graph (default: true).
     graph: Field<bool>,
     /// Number of steps that are queued on the device behind the step in progress, so that the device does not wait for
-    /// the host. With 0, a step is launched when the one before has ended (default: 1).
+    /// the host, which asks for their batches meanwhile. With 0, a step is launched when the one before has ended
+    /// (default: 1).
     ahead: Field<Count<0, 64>>,
 }
 

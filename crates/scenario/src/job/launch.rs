@@ -15,7 +15,8 @@ use schemars::JsonSchema;
 /// interpreter.
 ///
 /// If the work is launched while the device computes, a step takes the longer of two times: the trainer's CPU time and
-/// the device's computing time. The trainer does not run ahead of its device by more than the step in progress.
+/// the device's computing time. The trainer does this work when the step begins, also where `device.gpu.ahead` lets it
+/// take batches for later steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
     /// CPU work of each of the trainer's threads [core-seconds].

@@ -200,11 +200,7 @@ impl ModelSettings {
             _ if efficiency.is_some() => self.by_arithmetic(check, efficiency?, gpu, device)?,
             Some((at, step)) => step.resolve(check, at)?,
             None if measured => {
-                let step = self.measured(check, at, catalogue, on(device, gpu_used))?;
-                let fit = catalogue.and_then(|of| step_fit(check, of, &on(device, gpu_used)));
-                // Micro-batches are smaller than the batch, so that its ratio is not theirs.
-                let whole = fit.filter(|_| self.step_of() == StepOf::Batch);
-                step.times(whole.map_or(1.0, |fit| fit.step_ratio(batch as f64)))
+                self.measured(check, at, (catalogue, on(device, gpu_used)), batch)?
             }
             None => return None,
         };
@@ -308,13 +304,14 @@ impl ModelSettings {
         self.precision.get().copied().unwrap_or_default()
     }
 
-    /// Returns the step time that the profile has for the model on `device`; reports an error if there is none.
+    /// Returns the step time that the profile has for the model on `device` and batches of `batch` samples; reports an error if
+    /// there is none.
     fn measured(
         &self,
         check: Check<'_>,
         at: NodeId,
-        catalogue: Option<Catalogue>,
-        device: String,
+        (catalogue, device): (Option<Catalogue>, String),
+        batch: u64,
     ) -> Option<StepTime> {
         let Some(model) = catalogue else {
             if !self.catalogue.is_written() || self.catalogue.get().is_some() {
@@ -329,18 +326,19 @@ impl ModelSettings {
             let cv = fit.and_then(|fit| fit.value("jitter"));
             let StepLaw { floor, fixed, per_sample } = law;
             if floor + fixed + per_sample == 0.0 {
-                let model = model.name();
                 let what = format!(
-                    "the profile's step time of {model} on {device} is 0 by its parameters or one of its draws"
+                    "the profile's step time of {} on {device} is 0 by its parameters or one of its draws",
+                    model.name()
                 );
-                check.wrong(
-                    at,
-                    what,
-                    "calibrate the model's steps again, or write `step = \"3 ms\"`",
-                );
+                let remedy = "calibrate the model's steps again, or write `step = \"3 ms\"`";
+                check.wrong(at, what, remedy);
                 return None;
             }
-            return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });
+            // Micro-batches are smaller than the batch, so that its ratio is not theirs.
+            let whole = fit.filter(|_| self.step_of() == StepOf::Batch);
+            let ratio = whole.map_or(1.0, |fit| fit.step_ratio(batch as f64));
+            let step = StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) };
+            return Some(step.times(ratio));
         }
         let part = format!("step.{}.{device}", model.name());
         let by_peak = self.known().filter(|_| device == Device::Accelerator.name());

@@ -1,12 +1,11 @@
 //! Checks of the values of a profile, beyond the structure of its TOML.
 
-use super::{Fit, Parameter, Profile, ProfileProblem, known};
+use super::{Fit, Parameter, Profile, ProfileProblem, Ratio, known};
 
 /// Maximum value in a profile [SI unit]: more than any machine has.
 const GREATEST: f64 = 1e18;
-/// Maximum number of ratios of a fit, and the ratios that a fit may have.
+/// Maximum number of ratios of a fit.
 const MOST: usize = 1000;
-const RATIOS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 /// Maximum number of bootstrap draws of a fit.
 const DRAWS: usize = 100_000;
 
@@ -97,13 +96,13 @@ fn check_ratios(key: &str, kind: &str, fit: &Fit, log: &mut Log) {
             "leave it out: only fits of steps have `ratios`",
         );
     }
-    let ascend = fit.ratios.windows(2).all(|pair| pair[0][0] < pair[1][0]);
+    let ascend = fit.ratios.windows(2).all(|pair| pair[0].batch < pair[1].batch);
     let possible =
-        |[batch, ratio]: &[f64; 2]| *batch > 0.0 && *batch <= GREATEST && RATIOS.contains(ratio);
+        |of: &Ratio| of.batch > 0.0 && of.batch <= GREATEST && Ratio::POSSIBLE.contains(&of.ratio);
     if !ascend || fit.ratios.len() > MOST || !fit.ratios.iter().all(possible) {
-        let [least, most] = [RATIOS.start(), RATIOS.end()];
+        let [least, most] = [Ratio::POSSIBLE.start(), Ratio::POSSIBLE.end()];
         let remedy = format!(
-            "give at most {MOST} pairs `[batch, ratio]`, batches ascending, ratios from {least} to {most}"
+            "give at most {MOST} pairs of `batch` and `ratio`, batches ascending, ratios from {least} to {most}"
         );
         log.add(key, "is no list of batches with ratios", remedy);
     }

@@ -20,20 +20,16 @@ impl Fit {
     /// interpolated linearly; beyond them, the nearest measured batch gives the factor. Returns 1 without ratios.
     #[must_use]
     pub fn step_ratio(&self, batch: f64) -> f64 {
-        let after = self.ratios.partition_point(|[measured, _]| *measured < batch);
-        let near = [after.saturating_sub(1), after].map(|index| self.ratios.get(index));
-        match (near, self.step()) {
-            ([Some([low, before]), Some([high, behind])], Some(law))
-                if low < &batch && low < high =>
-            {
-                let [from, to] = [law.seconds(*low) * before, law.seconds(*high) * behind];
-                let seconds = from + (to - from) * (batch - low) / (high - low);
-                let ratio = seconds / law.seconds(batch);
-                if ratio.is_finite() { ratio } else { 1.0 }
-            }
-            ([_, Some([_, ratio])] | [Some([_, ratio]), None], _) => *ratio,
-            _ => 1.0,
-        }
+        let (Some(law), [first, .., last]) = (self.step(), &self.ratios[..]) else {
+            return self.ratios.first().map_or(1.0, |only| only.ratio);
+        };
+        let within = batch.clamp(first.batch, last.batch);
+        let after = self.ratios.partition_point(|of| of.batch < within).max(1);
+        let [low, high] = [self.ratios[after - 1], self.ratios[after]];
+        let [from, to] = [low, high].map(|of| of.ratio * law.seconds(of.batch));
+        let seconds = from + (to - from) * (within - low.batch) / (high.batch - low.batch);
+        let ratio = seconds / law.seconds(within);
+        if ratio.is_finite() { ratio } else { 1.0 }
     }
 
     /// Returns the fit as a law of messages or collectives by size; `None` if it has no range of sizes. In a range

@@ -118,9 +118,9 @@ pub struct Fit {
     /// Median of |measured − fitted| ÷ measured.
     pub residual: f64,
     /// For steps: each measured batch, ascending, with the ratio of its measured to its fitted time. Between measured batches,
-    /// steps are predicted by interpolation, because GPUs do not follow the law exactly.
+    /// step times are interpolated, because steps do not follow the law exactly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ratios: Vec<[f64; 2]>,
+    pub ratios: Vec<Ratio>,
     /// Smallest and largest measured value of each setting; outside of this range the law extrapolates.
     #[serde(default)]
     pub range: BTreeMap<String, [f64; 2]>,
@@ -128,6 +128,21 @@ pub struct Fit {
     /// correlation of the parameters' errors.
     #[serde(default)]
     pub draws: Vec<Vec<f64>>,
+}
+
+/// A measured batch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ratio {
+    /// Number of samples.
+    pub batch: f64,
+    /// Measured ÷ fitted time of a step.
+    pub ratio: f64,
+}
+
+impl Ratio {
+    /// Ratios that a profile may have.
+    pub const POSSIBLE: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 }
 
 /// A fitted value.

@@ -1,6 +1,6 @@
 //! Profiles read back from their files unchanged, and files that are no profiles are refused with a message.
 
-use super::{Fit, Host, Parameter, Profile, Provenance, Verdict, compare};
+use super::{Fit, Host, Parameter, Profile, Provenance, Ratio, Verdict, compare};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn profile() -> Profile {
         parameters: [("fixed", "s"), ("per_sample", "s")]
             .map(|(n, u)| (n.to_owned(), parameter(1e-3, u)))
             .into(),
-        ratios: vec![[16.0, 1.25], [64.0, 0.75]],
+        ratios: [(16.0, 1.25), (64.0, 0.75)].map(|(batch, ratio)| Ratio { batch, ratio }).into(),
         ..Fit::default()
     };
     Profile {
@@ -82,10 +82,15 @@ fn invalid_entries_of_profiles_are_refused_with_line_key_and_remedy() {
         ("size = [4096.0, 1000000.0]", "size = [2.0, 1.0]", "ends before it begins"),
         ("[6e-5, inf]", "[6e-5]", "draw 1 has 1 values, but the fit has 2 parameters"),
         ("[6.2e-5, 100000.0]", "[-1.0, 100000.0]", "draw 2 has an invalid value"),
-        ("[16.0, 1.25]", "[64.0, 1.25]", "is no list of batches with ratios"),
-        ("[16.0, 1.25]", "[16.0, 0.0]", "ratios from 0.01 to 100"),
-        ("[16.0, 1.25]", "[-16.0, 1.25]", "is no list of batches with ratios"),
-        ("residual = 0.02", "residual = 0.02\nratios = [[1.0, 1.0]]", "has no meaning here"),
+        ("batch = 16.0", "batch = 64.0", "is no list of batches with ratios"),
+        ("ratio = 1.25", "ratio = 0.0", "ratios from 0.01 to 100"),
+        ("batch = 16.0", "batch = -16.0", "is no list of batches with ratios"),
+        ("batch = 16.0", "batch = 16.0, seconds = 1.0", "unknown field `seconds`"),
+        (
+            "residual = 0.02",
+            "residual = 0.02\nratios = [{ batch = 1, ratio = 1 }]",
+            "no meaning here",
+        ),
         ("cores = 1.5", "cores = -1", "`host.cores` is negative"),
         ("[host]", "[hosts]", "unknown field `hosts`"),
         ("[provenance]", "[provenance", "p.toml:2: cannot be used"),

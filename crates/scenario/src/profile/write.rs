@@ -1,6 +1,6 @@
 //! Formats profiles as readable TOML: a line for each parameter, and a line for each draw.
 
-use super::{Fit, Parameter, Profile};
+use super::{Fit, Parameter, Profile, Ratio};
 use std::collections::BTreeMap;
 
 impl Profile {
@@ -40,8 +40,11 @@ fn write_fit(text: &mut String, path: &str, fit: &Fit) {
     let Fit { parameters, samples, residual, ratios, range, draws } = fit;
     *text += &format!("\n[{path}]\nsamples = {samples}\nresidual = {}\n", number(*residual));
     if !ratios.is_empty() {
-        let pairs: Vec<String> = ratios.iter().map(|pair| list(pair)).collect();
-        *text += &format!("ratios = [{}]\n", pairs.join(", "));
+        let one = |of: &Ratio| {
+            format!("{{ batch = {}, ratio = {} }}", number(of.batch), number(of.ratio))
+        };
+        let all: Vec<String> = ratios.iter().map(one).collect();
+        *text += &format!("ratios = [{}]\n", all.join(", "));
     }
     if !draws.is_empty() {
         let names: Vec<&str> = parameters.keys().map(String::as_str).collect();

@@ -281,12 +281,15 @@ fn storage_settings_of_the_scenario_are_told_apart_from_profile_values() {
 
 #[test]
 fn step_times_between_measured_batches_are_interpolated() {
-    // System: a fit of 100 us + 100 us for each sample, whose steps were measured at batches of 4 and 16 to take 2 times and half of
-    // that: 1 ms and 0.85 ms. Expectation: these times at these batches, on the line between them in between, and the ratio of
-    // the nearest batch beyond; the fit itself for micro-batches, whose size is another one.
+    // System: a fit of 100 us + 100 us for each sample, whose steps were measured at batches of 4 and 16 to take
+    // 2 times and half of that: 1 ms and 0.85 ms. Expectation: these times at these batches, on the line between
+    // them in between, and the ratio of the nearest batch beyond; the fit itself for micro-batches, whose size is
+    // another one.
     let mut profile: crate::profile::Profile = toml::from_str(&example()).expect("a profile");
     let fit = profile.step.get_mut("lenet5").and_then(|devices| devices.get_mut("cpu-1"));
-    fit.expect("a shipped step").ratios = vec![[4.0, 2.0], [16.0, 0.5]];
+    fit.expect("a shipped step").ratios = [(4.0, 2.0), (16.0, 0.5)]
+        .map(|(batch, ratio)| crate::profile::Ratio { batch, ratio })
+        .into();
     let reading = Reading { profile: Some(&profile), ..Reading::default() };
     let text = SCENARIO.replace("profile = \"p.toml\"\n", "");
     let file = ScenarioFile::parse("a.toml", text).expect("a scenario");

@@ -33,8 +33,7 @@ pub(super) struct JobCopy<'s> {
     pub(super) number: JobId,
     pub(super) start: Time,
     pub(super) goal: Goal,
-    /// For the first copy of a job, whose time series reports show: time that the series lasts at least, as far as that is known
-    /// [s].
+    /// Least known length of the time series that reports show, 0 if unknown [s]; `None` for all but the first copy of a job.
     pub(super) recorded: Option<f64>,
 }
 
