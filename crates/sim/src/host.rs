@@ -53,8 +53,8 @@ impl Host {
         self.taken.front().copied().filter(|taken| taken.step == step)
     }
 
-    /// Returns the batch to copy to the device next, if there is one.
-    fn to_copy(&mut self) -> Option<&mut Taken> {
+    /// Returns the oldest batch that is not on the device, if there is one.
+    fn uncopied(&mut self) -> Option<&mut Taken> {
         self.taken.iter_mut().find(|taken| !taken.copied)
     }
 }
@@ -132,7 +132,7 @@ impl Jobs {
     fn take_ahead(&mut self, env: &mut Env, d: DeviceId) {
         let Some(mut host) = self.devices[d].input.host.take() else { return };
         let missing = self.take_from_queue(env, d, host.step);
-        let behind = host.to_copy().is_some();
+        let behind = host.uncopied().is_some();
         let copied = !behind && !self.copy_batch(env, d, missing);
         host.taken.push_back(Taken { step: host.step, missing, copied });
         (host.step, host.on_batch, host.waits) = (host.step + 1, 1, false);
@@ -148,8 +148,8 @@ impl Jobs {
             return;
         }
         let Some(host) = &mut device.input.host else { return };
-        host.to_copy().into_iter().for_each(|taken| taken.copied = true);
-        let next = host.to_copy().map(|taken| taken.missing);
+        host.uncopied().into_iter().for_each(|taken| taken.copied = true);
+        let next = host.uncopied().map(|taken| taken.missing);
         if let Some(missing) = next {
             self.copy_batch(env, d, missing);
         }
