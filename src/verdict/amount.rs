@@ -14,6 +14,7 @@ pub(super) fn of(Lever { kind, at }: Lever, scenario: &Scenario) -> Option<Strin
     of_storage(scenario.storage.get(at), kind)
         .or_else(|| of_machine(scenario, kind))
         .or_else(|| of_job(scenario.jobs.get(at)?, kind))
+        .or_else(|| of_images(scenario, scenario.jobs.get(at)?, kind))
 }
 
 fn of_storage(storage: Option<&Storage>, kind: Kind) -> Option<String> {
@@ -110,6 +111,20 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
         Kind::RootUpdate => Some(seconds(sync?.root.as_ref()?.update)),
         _ => None,
     }
+}
+
+/// Returns the mean core time of decoding an image of a job, if the profile says what decoding costs.
+fn of_images(scenario: &Scenario, job: &Job, kind: Kind) -> Option<String> {
+    let dataset = scenario.datasets.get(job.dataset).filter(|_| kind == Kind::Decode)?;
+    let pixels = dataset.image?.pixels();
+    let mut work = job.loader.stages.iter().flat_map(|stage| &stage.per_sample);
+    work.find_map(|operation| match operation {
+        Operation::Decode(law) => {
+            let time = seconds(law.core_seconds(dataset.mean_size(), pixels));
+            Some(format!("{time} for each image"))
+        }
+        _ => None,
+    })
 }
 
 fn of_servers(job: &Job, kind: Kind) -> Option<String> {

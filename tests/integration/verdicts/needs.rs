@@ -315,3 +315,18 @@ fn a_doubled_resource_that_is_still_full_is_named_as_the_next_limit() {
     assert_eq!(next("\"60 MB/s\"").as_deref(), Some("still bandwidth of `s`"));
     assert_ne!(next("\"300 MB/s\"").as_deref(), Some("still bandwidth of `s`"));
 }
+
+#[test]
+fn the_cost_of_decoding_images_is_told_in_time_for_each_image() {
+    // System: a profile says that decoding an image of 500 × 375 pixels and 100 kB takes 0.1 + 1 + 0.9375 ms of a core; four
+    // workers, a quarter of what is needed. Expectation: advice on decoding names that time and half of it.
+    let changes = [
+        ("profile", "\"calibrate/profiles/example.toml\""),
+        ("dataset.d.image", "{ width = 500, height = 375 }"),
+        ("job.loader.pytorch.workers", "4"),
+        ("job.loader.pytorch.decode", "\"decode\""),
+    ];
+    let (verdict, _) = found(&changes);
+    let told = "1.019 ms for each image in place of 2.038 ms for each image";
+    assert!(verdict.text.contains(told), "{}", verdict.text);
+}
