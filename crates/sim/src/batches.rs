@@ -128,4 +128,18 @@ impl Jobs {
         }
         self.segments = segments;
     }
+
+    /// Ends the wait of device `d` and of its host for a batch, because the job copy ends or stops.
+    pub(super) fn stop_waiting(&mut self, env: &Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let loader = &mut self.loaders[device.loader];
+        if device.state == State::Starving {
+            loader.queue.end_wait(env.now);
+        }
+        let host = device.input.host.as_mut();
+        let waits = host.is_some_and(|host| host.stop_waiting());
+        if waits || device.state == State::Starving {
+            loader.waiters.remove(d);
+        }
+    }
 }

@@ -48,6 +48,11 @@ impl Host {
         *self = Host { step, on_batch: u64::MAX / 2, ..Host::new(self.ahead) };
     }
 
+    /// Ends the host's wait for a batch; returns whether it has waited.
+    pub(super) fn stop_waiting(&mut self) -> bool {
+        std::mem::take(&mut self.waits)
+    }
+
     /// Returns the batch for `step`, which is the oldest one, if there is one.
     fn batch_of(&self, step: u64) -> Option<Taken> {
         self.taken.front().copied().filter(|taken| taken.step == step)
@@ -159,20 +164,6 @@ impl Jobs {
             let wait = Segment { start: device.since, end: env.now, cause };
             self.jobs[device.job].steps.add_stall(wait);
             self.begin_on_taken(env, d);
-        }
-    }
-
-    /// Ends the wait of device `d` and of its host for a batch, because the job copy ends or stops.
-    pub(super) fn stop_waiting(&mut self, env: &Env, d: DeviceId) {
-        let device = &mut self.devices[d];
-        let loader = &mut self.loaders[device.loader];
-        if device.state == State::Starving {
-            loader.queue.end_wait(env.now);
-        }
-        let host = device.input.host.as_mut();
-        let waits = host.is_some_and(|host| std::mem::take(&mut host.waits));
-        if waits || device.state == State::Starving {
-            loader.waiters.remove(d);
         }
     }
 }

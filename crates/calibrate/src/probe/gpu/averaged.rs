@@ -1,11 +1,10 @@
 //! Times training steps of learners that average their models, as the learners of live runs do.
 
-use super::batch::Batch;
+use super::batch::{Batch, network_of};
 use super::task::block;
 use super::turns::{self, Stepper};
 use super::{Board, Lanes, Learner, Learners, Steps, Task};
 use crate::probe::ProbeError;
-use forebay_networks as network;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -23,8 +22,7 @@ pub(super) fn train(
 ) -> Result<Steps, ProbeError> {
     let before = board.free()?;
     let batches = [task.batch];
-    let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
-    let network = network::model(task.model).ok_or_else(unknown)?;
+    let network = network_of(task.model)?;
     let (content, form) = Batch::invent(&network, task.batch, task.seed).arriving(network.feed);
     let training = task.averaging(board.number, &batches, every, (content.len(), form));
     let Learners { learners, lanes } = Learners::on(&board.gpu, &training)?;

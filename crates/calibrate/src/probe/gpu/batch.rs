@@ -6,6 +6,12 @@ use super::program::{Block, Program, Slot};
 use crate::probe::ProbeError;
 use forebay_networks::{self as network, cpu};
 
+/// Returns the network with the name `model`.
+pub(super) fn network_of(model: &str) -> Result<network::Network, ProbeError> {
+    let unknown = || ProbeError::Machine(format!("no model is called `{model}`"));
+    network::model(model).ok_or_else(unknown)
+}
+
 /// Initial parameters and a generated batch.
 pub(super) struct Batch {
     pub(super) parameters: Vec<f32>,

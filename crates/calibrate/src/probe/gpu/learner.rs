@@ -1,13 +1,12 @@
 //! A crew of learners on a GPU: each submits its steps to a stream of its own without waiting for their ends.
 
-use super::batch::{Batch, place_parameters};
+use super::batch::{Batch, network_of, place_parameters};
 use super::call::{Cuda, Gpu, Mark, Recording};
 use super::crew::{Crew, Wanted};
 use super::numerics::{Device, numbers_of};
 use super::program::{Call, Precision};
 use super::{Form, Lanes, Training, survey};
 use crate::probe::ProbeError;
-use forebay_networks as network;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,8 +30,7 @@ impl Learners {
     }
 
     pub(super) fn on(gpu: &Gpu, of: &Training<'_>) -> Result<Learners, ProbeError> {
-        let unknown = || ProbeError::Machine(format!("no model is called `{}`", of.model));
-        let network = network::model(of.model).ok_or_else(unknown)?;
+        let network = network_of(of.model)?;
         let wanted = Wanted {
             batches: of.batches,
             precision: of.precision,

@@ -1,6 +1,6 @@
 //! Times training steps on a GPU and copies from the host to the GPU.
 
-use super::batch::{Batch, placed};
+use super::batch::{Batch, network_of, placed};
 use super::call::{Cuda, Gpu, Line, Recording, Stopwatch};
 use super::compile::compile_in;
 use super::crew::fill;
@@ -121,8 +121,7 @@ impl Board {
 
     /// Makes the learners of a task, each with a stream and memory of its own.
     fn learners(&self, task: Task<'_>) -> Result<Vec<Learner>, ProbeError> {
-        let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
-        let network = network::model(task.model).ok_or_else(unknown)?;
+        let network = network_of(task.model)?;
         let mut memory = Memory::default();
         let program = compile_in(&mut memory, &network, task.batch, task.precision);
         let begun = self.begun.of(&network, &program, task);
