@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 /// Returns the points with their live runs and predictions. A prediction follows from the profile, with the times on cores scaled
 /// to the pace that the fit points show in the same attempt. The spread of single runs around a prediction is the larger of two:
-/// the spread at fit points with the same kind of work (timed, on cores, on a GPU), and the spread at those that also have the
+/// the spread at fit points with the same kind of work (timed, on the host, on a GPU), and the spread at those that also have the
 /// same bottleneck.
 pub(super) fn predictions(
     base: &Base,
@@ -93,7 +93,7 @@ impl Seen<'_> {
     }
 
     /// Returns the profile with the errors of predictions as its noise. The errors are the larger of two: those of fit points
-    /// with the same kind of work (timed, on cores, on a GPU) as `of`, and those of fit points that also have the same
+    /// with the same kind of work (timed, on the host, on a GPU) as `of`, and those of fit points that also have the same
     /// bottleneck. Where there are none, the profile's own noise stands in for them. Each fit point is predicted without its own
     /// runs.
     fn errors(&self, of: Likeness) -> Profile {

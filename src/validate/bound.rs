@@ -81,7 +81,7 @@ pub struct Likeness {
 }
 
 impl Likeness {
-    /// Returns the properties of a scenario with the bottleneck `bound`. If jobs differ, real work on cores counts before work
+    /// Returns the properties of a scenario with the bottleneck `bound`. If jobs differ, real work of the host counts before work
     /// on a GPU, and that before timed work.
     #[must_use]
     pub fn new(bound: Bound, scenario: &Scenario) -> Likeness {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_bottleneck_counts_as_timed_if_the_scenario_prescribes_its_time() {
         // System: the scenario of the shipped plan with other disks, decoding and steps. Expectation: each bottleneck is timed
-        // exactly if the scenario prescribes its time, and real work on cores otherwise.
+        // exactly if the scenario prescribes its time, and real work of the host otherwise.
         let work = |bound: Bound, set: &[&str]| work("validate", bound, set);
         let disk = "storage.disk={ local-disk = { bandwidth = \"1 GB/s\" } }";
         let lenet = "job.model={ catalogue = \"lenet5\", device = { cpu = { threads = 1 } } }";

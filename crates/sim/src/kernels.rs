@@ -10,8 +10,9 @@ use super::loaders::Loaders;
 use super::worker::Phase;
 
 impl Loaders {
-    /// Begins the kernel of worker `w` on the GPU of the worker's item, the GPU of a first stage. The kernel takes `per_sample`
-    /// for each of the item's samples [s]. Returns true if the kernel takes no time, or if GPUs are not simulated as shared.
+    /// Begins the kernel of worker `w` on the GPU that the worker's item is for; of a model copy in stages, this is the GPU of the
+    /// first stage. The kernel takes `per_sample` for each of the item's samples [s]. Returns true if the kernel takes no time, or
+    /// if GPUs are not simulated as shared.
     pub(super) fn begin_kernel(&mut self, env: &mut Env, w: WorkerId, per_sample: f64) -> bool {
         let worker = &self.workers[w];
         let gpus = &mut self.loaders[worker.loader].gpus;

@@ -206,7 +206,7 @@ pub(super) fn averaging_latency(check: Check<'_>, model: &ResolvedModel) -> f64 
 }
 
 impl Rules<'_> {
-    /// Checks that learners are on GPUs, and that their exchanges mean something.
+    /// Refuses learners on cores, and settings with which a learner would lack a whole model, a model of its own or a batch.
     pub(super) fn check_learners(&self, job: &Job) {
         let averages = job.sync.as_ref().is_some_and(|sync| sync.averaging.is_some());
         let written = self.settings.learners_at().map(|(at, _)| at);

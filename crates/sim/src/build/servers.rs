@@ -42,7 +42,8 @@ impl Builder<'_> {
     }
 
     /// Adds the exchanges of a job copy's GPUs with its parameter servers, if it has any: one for each part of the model, among
-    /// the GPUs that hold it. `programs` are those of all stages, in steps that end with an exchange.
+    /// the GPUs that hold it. `programs` has the program of each stage for steps
+    /// that end with an exchange.
     pub(super) fn servers_of_parts(
         &mut self,
         of: &JobCopy,

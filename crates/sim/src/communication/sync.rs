@@ -25,8 +25,8 @@ pub(crate) struct UpdateRun {
 }
 
 impl UpdateRun {
-    /// Returns the state before the first step of a job copy that reduces gradients `every` number of steps. `root` says
-    /// whether the update, which takes the time `span`, happens at a root or on every device.
+    /// Returns the state before the first step of a job copy. The job copy reduces gradients after each `every` steps and then
+    /// updates parameters, which takes the time `span`: at a root if `root` is set, otherwise on every device.
     pub(crate) fn new(span: Span, root: bool, every: u64) -> UpdateRun {
         UpdateRun { span, root, every, computed: None, updating: None }
     }

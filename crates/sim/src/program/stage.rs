@@ -112,8 +112,8 @@ impl StageProgram {
         (0..of.parallelism.schedule.chunks() as usize).map(|chunk| begin(self, chunk)).collect()
     }
 
-    /// Adds the ops of a pass. `first` says whether there are no earlier gradients that the pass adds to, `last` whether it is
-    /// the last pass of the step that computes gradients of its chunk's weights.
+    /// Adds the ops of a pass. `first` says whether no earlier pass has computed gradients to which this one adds, `last` whether no
+    /// later pass of the step computes gradients of the chunk's weights.
     fn pass(&mut self, of: &OfStage<'_>, turn: Turn, (first, last): (bool, bool)) {
         let Turn { pass, chunk } = turn;
         self.ops.extend(of.input(pass, chunk).map(Op::Receive));
