@@ -100,7 +100,7 @@ pub(super) fn of_only_job(subject: &Subject, base: &Outcome) -> Demands {
 /// shows them: at most `budget`.
 pub(super) fn of_epochs(reference: &Reference, budget: u64, runs: ShortRuns) -> (Demands, u64) {
     let subject = &reference.subject;
-    if !is_shown(subject.scenario) {
+    if budget == 0 || !is_shown(subject.scenario) {
         return (Demands::default(), 0);
     }
     let run = Alone::simulate(reference, budget, runs);
@@ -121,7 +121,7 @@ pub(super) fn of_epochs(reference: &Reference, budget: u64, runs: ShortRuns) -> 
 /// Returns the uses by several jobs, from a run of each job alone, and the events of these runs: at most `budget`. If later epochs
 /// of a job find more in caches, only those in the first epoch are known.
 pub(super) fn of_jobs(all: &[&Reference], budget: u64, runs: ShortRuns) -> (Demands, u64) {
-    if all.len() > MOST_JOBS || all.iter().any(|of| !is_shown(of.subject.scenario)) {
+    if budget == 0 || all.len() > MOST_JOBS || all.iter().any(|of| !is_shown(of.subject.scenario)) {
         return (Demands::default(), 0);
     }
     let one = |reference: &&Reference, each: u64| {

@@ -23,22 +23,25 @@ struct Trial {
     levers: Vec<Lever>,
     /// Whether they take effect only at times, so that the short run should have full length.
     rare: bool,
+    /// Whether a shorter run of the trial left the effect uncertain, so that it should be as long as the budget allows.
+    again: bool,
 }
 
 impl Trial {
     fn of(candidate: &Candidate) -> Trial {
-        Trial { levers: vec![candidate.lever], rare: candidate.rare }
+        Trial { levers: vec![candidate.lever], rare: candidate.rare, again: false }
     }
 
     /// Returns the levers `first` together with a candidate.
     fn beyond(first: &[Lever], candidate: &Candidate) -> Trial {
-        Trial { levers: [first, &[candidate.lever]].concat(), rare: candidate.rare }
+        Trial { levers: [first, &[candidate.lever]].concat(), rare: candidate.rare, again: false }
     }
 
-    /// Returns the minimum number of steps of a short run that shows the effect, if the levers take effect only at times.
+    /// Returns the minimum number of steps of a short run that shows the effect, if the short run should be as long as the budget
+    /// allows.
     fn least_steps(&self, reference: &Reference) -> Option<usize> {
         if !self.rare {
-            return None;
+            return self.again.then_some(0);
         }
         let all = reference.recovery();
         let of_failures = self.levers.iter().any(|lever| lever.is_of_failures());
@@ -98,6 +101,8 @@ pub(super) struct Found {
     pub(super) tried: Vec<Tried>,
     /// Candidates about which the short runs say nothing.
     pub(super) skipped: Vec<Candidate>,
+    /// Whether step times of the run vary too much for long trials to show anything.
+    pub(super) too_variable: bool,
 }
 
 impl Found {
@@ -148,8 +153,10 @@ impl<'a> Finder<'_, 'a> {
             rest = others;
         }
         let waits = 1.0 - now.computing >= WAITING;
-        if !tried.iter().any(Tried::helps) && (waits || tried.is_empty()) {
-            skipped = self.last_resort(&candidates, &mut tried);
+        let too_variable = waits && now.hides_all_waits();
+        let unclear = tried.is_empty() || tried.iter().any(Tried::is_uncertain);
+        if !tried.iter().any(Tried::helps) && (waits || unclear) && !too_variable {
+            skipped = self.last_resort(&candidates, &mut tried, !now.draining);
         }
         if !tried.iter().any(Tried::helps) && waits && candidates.len() > 1 {
             let pair = Trial::beyond(&[candidates[0].lever], &candidates[1]);
@@ -157,19 +164,24 @@ impl<'a> Finder<'_, 'a> {
         }
         tried.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
         let skipped = unsettled(&candidates, &tried, skipped);
-        Some(Found { now, tried, skipped })
+        Some(Found { now, tried, skipped, too_variable })
     }
 
-    /// Relaxes the candidates that were not `tried`, or whose effect is uncertain, one after the other until one helps. Such a
-    /// run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the candidates that
-    /// could not be relaxed.
-    fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
+    /// Relaxes the candidates that were not `tried`, or whose effect is uncertain if longer trials are `clearer`, one after the other
+    /// until one helps. Such a run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the
+    /// candidates that could not be relaxed.
+    fn last_resort(
+        &mut self,
+        candidates: &[Candidate],
+        tried: &mut Vec<Tried>,
+        clearer: bool,
+    ) -> Vec<Candidate> {
         self.trials.spare_nothing(tried.is_empty());
         let mut skipped = Vec::new();
         for candidate in candidates {
-            let alone = [Trial::of(candidate)];
-            let earlier = tried.iter().position(|tried| tried.levers == alone[0].levers);
-            if earlier.is_some_and(|at| !tried[at].is_uncertain()) {
+            let earlier = tried.iter().position(|tried| tried.levers == [candidate.lever]);
+            let alone = [Trial { again: earlier.is_some(), ..Trial::of(candidate) }];
+            if earlier.is_some_and(|at| !clearer || !tried[at].is_uncertain()) {
                 continue;
             }
             let found = if tried.iter().any(Tried::helps) {

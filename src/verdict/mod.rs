@@ -41,7 +41,7 @@ use judge::Judge;
 use lever::{Kind, Lever};
 use short_runs::ShortRuns;
 
-pub use trial::LEAST_BUDGET;
+pub use trial::{LEAST_BUDGET, LEAST_TOTAL};
 
 /// Minimum share of the step time that a lever must save to be reported.
 const WORTH: f64 = 0.01;

@@ -10,10 +10,13 @@ use super::short_runs::ShortRuns;
 
 /// Minimum budget of a verdict [events], even if the run itself took fewer events. It takes some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 60_000;
-/// Maximum budget of the last resort [events], which is used if no short run has helped. It takes less than a second.
+/// Minimum budget of all verdicts on a run together [events], for runs of which one replication takes fewer events. It takes some
+/// hundredths of a second.
+pub const LEAST_TOTAL: u64 = 350_000;
+/// Minimum and maximum budget of the last resort [events], which is used if no short run has helped. They take some hundredths of a
+/// second, and less than a second.
+const LEAST_LAST_BUDGET: u64 = 120_000;
 const LAST_BUDGET: u64 = 1_000_000;
-/// Minimum budget of the last resort [events]. It takes some tenths of a second.
-const LEAST_LAST_BUDGET: u64 = 400_000;
 /// Budget of the last resort, as a share of the events of one replication; at least [`LEAST_LAST_BUDGET`] and at most
 /// [`LAST_BUDGET`] events.
 const LAST: f64 = 0.25;
@@ -68,10 +71,10 @@ enum Phase {
     NothingShown,
 }
 
-/// Returns the budgets [events] for verdicts on other jobs, and for runs of jobs alone, after the first verdict has taken
-/// `spent`: all together they take at most as many events as one replication, or [`LAST_BUDGET`] if that took fewer.
+/// Returns the budgets [events] for verdicts on other jobs, and for runs of jobs alone, after the first verdict has taken `spent`:
+/// all together they take at most as many events as one replication (`one`), or [`LEAST_TOTAL`] if that took fewer.
 pub(super) fn further_budgets(one: u64, spent: u64) -> (u64, u64) {
-    let left = one.max(LAST_BUDGET).saturating_sub(spent) / 2;
+    let left = one.max(LEAST_TOTAL).saturating_sub(spent) / 2;
     let share = |of: f64| ((one as f64 * of) as u64).max(LEAST_OTHERS).min(left);
     (share(OTHERS), share(ALONE))
 }
@@ -89,8 +92,8 @@ pub(super) struct Budget {
     beyond: u64,
     /// Budget of all short runs if none has helped [events].
     last: u64,
-    /// Budget of the first short run of the last resort [events] if `searching` was too small for even one short run: the
-    /// events of one replication, but at least [`LAST_BUDGET`]. All of them together get half of it.
+    /// Budget of the first short run of the last resort [events] if `searching` was too small for even one short run. All of them
+    /// together get half of it.
     whole: u64,
     /// Budget of all short runs together if one of them has helped [events].
     most: u64,
@@ -104,7 +107,7 @@ impl Budget {
         let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
         let [first, searching, found, beyond] = [FIRST, SEARCHING, FOUND, BEYOND].map(share);
         let last = ((one as f64 * LAST) as u64).clamp(LEAST_LAST_BUDGET, LAST_BUDGET);
-        let (whole, most) = (one.max(LAST_BUDGET), one.max(LEAST_BUDGET));
+        let (whole, most) = (one.max(LEAST_LAST_BUDGET), one.max(LEAST_BUDGET));
         Budget { first, searching, found, beyond, last, whole, most }
     }
 

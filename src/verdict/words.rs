@@ -69,7 +69,7 @@ pub(super) fn paragraph(statement: &Statement, verdict: &Verdict) -> String {
             full.join(", "),
             longer(subject)
         )),
-        _ => said.extend(nothing_helps(subject, verdict)),
+        _ => said.extend(nothing_helps(statement, verdict)),
     }
     let others: Vec<String> =
         verdict.limits.iter().zip(&advice).skip(1).take(MOST_OTHERS).map(other).collect();
@@ -91,10 +91,12 @@ pub(super) fn paragraph(statement: &Statement, verdict: &Verdict) -> String {
             true => ("May help", format!(": {}", longer(subject))),
             false => ("May help too", String::new()),
         };
-        said.push(format!(
-            "{may}, and not tried within the verdict's budget of events: {}{longer}.",
-            verdict.not_tried.join(", ")
-        ));
+        let why = if statement.found.too_variable {
+            ""
+        } else {
+            " within the verdict's budget of events"
+        };
+        said.push(format!("{may}, and not tried{why}: {}{longer}.", verdict.not_tried.join(", ")));
     }
     said.join("\n")
 }
@@ -240,7 +242,8 @@ fn other((limit, advice): (&Limit, &String)) -> String {
     format!("{}, with {advice}: {} a step", limit.name, seconds(limit.after))
 }
 
-fn nothing_helps(subject: &Subject, verdict: &Verdict) -> Option<String> {
+fn nothing_helps(statement: &Statement, verdict: &Verdict) -> Option<String> {
+    let subject = &statement.subject;
     let finding = subject.report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
     // If the run was too short, the causes of its last waits say nothing.
     let reached = verdict.long_run.is_some_and(|long| long.reached);
@@ -250,9 +253,12 @@ fn nothing_helps(subject: &Subject, verdict: &Verdict) -> Option<String> {
     };
     let lifted = list("Tried, and not a limit", &verdict.without_effect);
     let maybe = list("Tried, and not clear from a short run", &verdict.uncertain);
-    let nothing = (verdict.events == 0).then(|| {
-        "Nothing was tried to see what helps: that would take more events than a verdict may."
-            .to_owned()
+    let nothing = statement.found.tried.is_empty().then(|| {
+        let why = match statement.found.too_variable {
+            true => "step times vary more than a trial could save",
+            false => "that would take more events than a verdict may",
+        };
+        format!("Nothing was tried to see what helps: {why}.")
     });
     let said: Vec<String> = finding.into_iter().chain(nothing).chain(lifted).chain(maybe).collect();
     (!said.is_empty()).then(|| said.join(" "))

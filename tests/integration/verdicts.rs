@@ -19,7 +19,7 @@ use forebay::sim;
 use forebay::verdict::{self, Options};
 
 use super::cases::case;
-use super::runs::{shipped, written};
+use super::runs::{shipped, simulate, written};
 use super::support::Place;
 
 /// Returns the report and the verdict of a scenario.
@@ -185,6 +185,35 @@ fn verdict_trials_take_under_a_fifth_of_the_events_of_the_main_run() {
 }
 
 #[test]
+fn all_verdicts_together_take_at_most_the_events_of_one_replication() {
+    // System: scenarios of many jobs, of few steps, of cold caches, with a fault, and whose buffers only drain. Expectation: verdicts on
+    // all jobs together take at most as many events as one replication, or the minimum for all.
+    let names =
+        ["split-model", "mixture-of-experts", "jobs-on-cluster", "slow-server", "queue-runs-dry"];
+    for name in names.into_iter().chain(["page-cache", "workflow", "weak-strong"]) {
+        let scenario = shipped(name, &[]);
+        let outcomes = [simulate(&scenario)];
+        let report = summarise(&scenario, &outcomes, 0.0);
+        let options = Options { others: true, ..Options::default() };
+        let verdicts = verdict::find_all(&scenario, &outcomes, &report, &options);
+        let taken: u64 = verdicts.iter().map(|verdict| verdict.events).sum();
+        let most = report.events.max(verdict::LEAST_TOTAL);
+        assert!(taken <= most, "{name}: {taken} of {most}");
+    }
+}
+
+#[test]
+fn nothing_is_tried_if_step_times_vary_more_than_any_remedy_saves() {
+    // System: a server at a tenth of its speed for a third of three minutes, so that the interval of the step time is wider than all
+    // waits. Expectation: the verdict takes hardly any events, says why, and names what may help.
+    let scenario = shipped("slow-server", &[]);
+    let (report, verdict) = judged(&scenario);
+    assert!(verdict.events * 50 < report.events, "{} of {}", verdict.events, report.events);
+    assert!(verdict.text.contains("vary more than a trial could save"), "{}", verdict.text);
+    assert!(verdict.not_tried.iter().any(|name| name == "bandwidth of `nas`"), "{verdict:?}");
+}
+
+#[test]
 fn untried_remedies_are_named_in_the_verdict() {
     // System: the README's scenario. Expectation: the server's latency, for which a verdict on a short run has no
     // events left, is named as not tried, and a longer run tries it.
@@ -224,3 +253,13 @@ loader.pytorch = { workers = 8, decode = { lognormal = { mean = "8 ms", cv = 0.5
 model.step = "167 ms"
 parallel.data.copies_per_node = 4
 "#;
+
+#[test]
+fn a_run_in_which_workers_finish_no_sample_is_too_short_for_trials() {
+    // System: queues that are full at the start, and a server whose first answer comes after the run's end. Expectation: the verdict says
+    // that workers have made nothing, and takes no events.
+    let changes = [("storage.hpctmp.file-server.latency", "\"1 h\""), ("run.steps", "20")];
+    let (_, verdict) = judged(&shipped("queue-runs-dry", &changes));
+    assert!(verdict.quick && verdict.events == 0, "{verdict:?}");
+    assert!(verdict.text.contains("have not made 2 batches each"), "{}", verdict.text);
+}
