@@ -49,7 +49,8 @@ pub enum HostMemory {
     Pinned,
     /// Ordinary memory, which the driver copies to pinned memory of its own first.
     Pageable,
-    /// Ordinary memory, which the calling thread copies to pinned memory first, as live runs do with batches.
+    /// Ordinary memory, which the calling thread copies to pinned memory first, as live runs do with batches. Each copy takes other
+    /// memory, which no cache holds.
     Staged,
 }
 

@@ -24,7 +24,13 @@ pub(in crate::probe) struct Board {
     pub(super) gpu: Gpu,
     pub(super) pulse: Pulse,
     begun: Begun,
+    /// Host memory that is not pinned, from which copies take their bytes.
+    plain: RefCell<Vec<u8>>,
 }
+
+/// Size of the memory from which staged copies take their bytes in turn, so that caches do not hold them [B]: in live runs, other cores
+/// have just written what the copying thread reads.
+const BEYOND_CACHES: usize = 512 << 20;
 
 /// Initial parameters and batches, generated once, because generating them takes longer than many trials.
 #[derive(Default)]
@@ -66,7 +72,7 @@ impl Board {
     pub(in crate::probe) fn open(number: usize) -> Result<Board, ProbeError> {
         survey::ready(number).map_err(ProbeError::Machine)?;
         let (gpu, pulse) = (Gpu::open(number)?, Pulse::new(number));
-        Ok(Board { number, gpu, pulse, begun: Begun::default() })
+        Ok(Board { number, gpu, pulse, begun: Begun::default(), plain: RefCell::default() })
     }
 
     /// Returns the GPU's free memory [B].
@@ -164,7 +170,15 @@ impl Board {
         let mut places = Memory::default();
         let slot = places.take(bytes);
         let line = Line::new(&self.gpu, places.bytes())?;
-        let plain = vec![1_u8; bytes];
+        let reach = match memory {
+            HostMemory::Staged => BEYOND_CACHES.max(bytes),
+            HostMemory::Pinned | HostMemory::Pageable => bytes,
+        };
+        let mut plain = self.plain.borrow_mut();
+        if plain.len() < reach {
+            plain.resize(reach, 1);
+        }
+        let mut sources = plain[..reach].chunks_exact(bytes.max(1)).cycle();
         let fixed = if memory == HostMemory::Pageable { 1 } else { bytes };
         let mut pinned = self.gpu.pinned(fixed)?;
         pinned.fill(&[&plain[..fixed]])?;
@@ -175,11 +189,12 @@ impl Board {
                 line.wait()?;
                 start = Instant::now();
             }
+            let source = sources.next().unwrap_or_default();
             match memory {
-                HostMemory::Pageable => line.write(slot, &plain)?,
+                HostMemory::Pageable => line.write(slot, source)?,
                 HostMemory::Pinned => line.copy_pinned(slot, &pinned, bytes)?,
                 HostMemory::Staged => {
-                    pinned.fill(&[&plain])?;
+                    pinned.fill(&[source])?;
                     line.copy_pinned(slot, &pinned, bytes)?;
                 }
             }
