@@ -36,6 +36,7 @@ mod queue;
 mod rare;
 mod recovery;
 mod sample;
+mod schedule;
 mod staging;
 mod summary;
 #[cfg(test)]

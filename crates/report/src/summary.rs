@@ -14,6 +14,7 @@ use super::parallel::parallel;
 use super::queue::{queue, series};
 use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
+use super::schedule;
 use super::staging::{staging, tier_shares};
 use super::sync::sync;
 use super::warnings::{nature, warnings};
@@ -77,7 +78,10 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         Sample::new(&all, nature)
     };
     let behind = stretches(&|_, measured| (measured.steps.start, measured.steps.end));
-    let length = length(&measured, (described, scenario.stop_of(described)), &behind);
+    let mut length = length(&measured, (described, scenario.stop_of(described)), &behind);
+    let scheduled = schedule::no_interval(scenario, job, &measured);
+    let by_chance = scheduled.is_none();
+    length.no_interval = length.no_interval.or(scheduled);
     let withheld = length.no_interval.is_some() && !behind.lacks_batches();
     let behind = if withheld { behind.without_intervals() } else { behind };
     let epoch = |copy: &JobOutcome| first_epoch(copy, dataset);
@@ -109,7 +113,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         ),
         figures,
         samples_per_second_max: fastest_step(&measured),
-        stalled_steps: stalled_steps(&behind),
+        stalled_steps: stalled_steps(&behind).filter(|_| by_chance),
         length,
         step_time_spread: spread(&behind),
         warm_up_steps: mean(&warm_ups).unwrap_or(0.0),
