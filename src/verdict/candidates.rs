@@ -75,6 +75,22 @@ impl<'a> Subject<'a> {
         })
     }
 
+    /// Returns whether later reads of the same data may be faster, because a cache keeps the data.
+    pub(super) fn keeps(&self) -> bool {
+        let job = self.described();
+        let storage = &self.scenario.storage[job.reads_from()];
+        let through = self.scenario.cluster.node.page_cache.is_some();
+        through && storage.passes_page_cache()
+            || storage.cache.is_some()
+            || job.decoded_cache.is_some()
+    }
+
+    /// Returns the figures of the epochs that short runs are compared in: the later ones, if caches make them differ from the first.
+    fn compared(&self) -> &'a JobFigures {
+        let later = self.shown().later_epochs.as_ref().filter(|_| self.keeps());
+        later.unwrap_or(&self.shown().figures)
+    }
+
     /// Returns the number of accelerators, on average, that the job loses to waits.
     pub(super) fn lost(&self) -> f64 {
         let job = self.described();
@@ -92,11 +108,19 @@ impl<'a> Subject<'a> {
                 let levers = self.of_cause(cause).into_iter().zip(0..);
                 for (lever, place) in levers {
                     let rare = lever.is_rare() || is_of_recovery(cause);
-                    add(&mut found, (lever, rare), share * NEXT.powi(place));
+                    // A larger cache avoids reads, and other levers halve their time at most.
+                    let likely = self.misses_saved(lever).map(|saved| 2.0 * saved);
+                    let likely = likely.unwrap_or(NEXT.powi(place));
+                    add(&mut found, (lever, rare), share * likely);
                 }
             }
         }
-        for resource in &self.report.resources {
+        // Resources are used most while caches are empty, and how much they are used later is not known.
+        let all = match self.keeps() && self.shown().later_epochs.is_some() {
+            true => &[][..],
+            false => &self.report.resources,
+        };
+        for resource in all {
             let used = resource.utilisation_max.mean.unwrap_or(0.0);
             if used >= USED {
                 for lever in self.of_resource(resource) {
@@ -107,7 +131,7 @@ impl<'a> Subject<'a> {
                 }
             }
         }
-        let busy = self.shown().figures.accelerator_utilisation.mean.unwrap_or(0.0);
+        let busy = self.compared().accelerator_utilisation.mean.unwrap_or(0.0);
         if busy >= COMPUTING && !draining {
             add(&mut found, (Lever { kind: Kind::Step, at: self.job }, false), busy);
         }
@@ -118,7 +142,7 @@ impl<'a> Subject<'a> {
 
     /// Returns the share of time lost to stalls with a cause, whether the rank's own or a peer's.
     pub(super) fn share(&self, cause: Cause) -> f64 {
-        let stall = &self.shown().figures.stall;
+        let stall = &self.compared().stall;
         stall.share(StallCause::own(cause)) + stall.share(StallCause::peer(cause))
     }
 
@@ -197,6 +221,20 @@ impl<'a> Subject<'a> {
             Lever { kind, at }
         };
         kinds.iter().map(lever).collect()
+    }
+
+    /// Returns the estimated share of a cache's misses that a lever saves which enlarges the cache: a cache misses the part of the data
+    /// set that it does not hold. `None` for another lever.
+    fn misses_saved(&self, lever: Lever) -> Option<f64> {
+        let capacity = match lever.kind {
+            Kind::PageCache => self.scenario.cluster.node.page_cache.as_ref()?.capacity,
+            Kind::TierCache => self.scenario.storage[lever.at].cache?.capacity,
+            _ => return None,
+        };
+        let dataset = &self.scenario.datasets[self.described().dataset];
+        let held = capacity / (dataset.samples as f64 * dataset.mean_size());
+        let missed = |held: f64| (1.0 - held).max(0.0);
+        Some(if held < 1.0 { 1.0 - missed(2.0 * held) / missed(held) } else { 0.0 })
     }
 
     /// Returns whether the lever enlarges resources that are hardly used, so that they cannot be the limit.

@@ -102,12 +102,12 @@ impl<'a> Reference<'a> {
     /// Returns the index of the first step that counts. From this step on, caches are warm, buffers are filled, and step times
     /// are stationary.
     fn first_that_counts(&self) -> usize {
-        let last = self.counted.end;
+        let (last, cycle) = (self.counted.end, self.course.cycle());
         if self.outlasts_first_epoch() {
             let samples = self.subject.scenario.samples_of_epoch(self.described());
-            return self.course.first_epoch(samples);
+            let first = self.course.first_epoch(samples);
+            return first + (FILLING * cycle).min((last - first) / 4);
         }
-        let cycle = self.course.cycle();
         let level = mser5(&self.course.step_times(0..last)).values;
         let most = (last / 10).min((4 * cycle).max(ENOUGH[1]));
         cycle.max(most.min((FILLING * cycle).max(level))).max(1).min(last / 2)
@@ -121,7 +121,7 @@ impl<'a> Reference<'a> {
     /// Returns whether the run goes on after a first epoch that differs from later ones because caches are cold.
     pub(super) fn outlasts_first_epoch(&self) -> bool {
         let samples = self.subject.scenario.samples_of_epoch(self.described());
-        self.keeps() && self.course.first_epoch(samples) + FEWEST <= self.counted.end
+        self.subject.keeps() && self.course.first_epoch(samples) + FEWEST <= self.counted.end
     }
 
     /// Returns the end (exclusive) of the range of steps that count.
@@ -150,15 +150,6 @@ impl<'a> Reference<'a> {
 
     fn described(&self) -> &'a Job {
         &self.subject.scenario.jobs[self.subject.job]
-    }
-
-    /// Returns whether later reads of the same data may be faster, because a cache keeps the data.
-    fn keeps(&self) -> bool {
-        let storage = &self.subject.scenario.storage[self.described().reads_from()];
-        let through = self.subject.scenario.cluster.node.page_cache.is_some();
-        through && storage.passes_page_cache()
-            || storage.cache.is_some()
-            || self.described().decoded_cache.is_some()
     }
 
     /// Returns the length of a cycle [steps] with the workers of the scenario `then`: from one item of a worker to its next.
@@ -352,11 +343,18 @@ impl<'a> Reference<'a> {
             let half = ((high - low) / 2.0).hypot(own);
             [(low + high) / 2.0 - half, (low + high) / 2.0 + half]
         });
+        // Where caches keep data, step times depend on the place in the epoch, and how they do is not known for the short run.
+        let place = match self.outlasts_first_epoch() {
+            true => (long.step - now.step).abs(),
+            false => 0.0,
+        };
+        let [low, high] = after.interval.map(|end| end * step / after.step);
+        let [least, most] = paired.unwrap_or(apart);
         Some(Effect {
             after: step,
-            after_interval: after.interval.map(|end| end * step / after.step),
+            after_interval: [(low - place).max(low.min(compute)), high + place],
             gain: gain(step),
-            gain_interval: paired.unwrap_or(apart),
+            gain_interval: [least - place / long.step, most + place / long.step],
         })
     }
 
