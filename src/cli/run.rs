@@ -53,7 +53,7 @@ pub struct Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum VerdictKind {
     /// Relax the limits that may be the bottleneck, in short runs that together take at most the
-    /// events of one replication or a million events, whichever is more
+    /// events of one replication or 350,000 events, whichever is more
     Full,
     /// Estimate the bottleneck from the causes of stalls
     Quick,

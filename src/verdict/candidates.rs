@@ -38,9 +38,12 @@ pub(super) struct Candidate {
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) scenario: &'a Scenario,
+    /// Report of the run with which short runs are compared.
     pub(super) report: &'a Report,
     /// Index of the job.
     pub(super) job: usize,
+    /// Report of the run that the verdict is on.
+    pub(super) run: &'a Report,
 }
 
 impl<'a> Subject<'a> {

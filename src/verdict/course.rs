@@ -270,15 +270,10 @@ fn is_ample(copy: &JobOutcome) -> bool {
     held_up >= AMPLE
 }
 
-/// Returns the length of a copy's cycle [steps]. While steps use up what a buffer held at the start, they take more samples than
-/// workers make, so that a cycle lasts more steps.
+/// Returns the length of a copy's cycle [steps].
 fn cycle(described: &Job, copy: &JobOutcome) -> usize {
-    let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1) as f64;
-    let queue = copy.steps.last().filter(|_| described.queue != QueueKind::Circular);
-    let made = queue
-        .map_or(1.0, |last| last.queue.enqueued.max(1) as f64 / last.queue.dequeued.max(1) as f64);
-    let made = if made < DRAINING { made } else { 1.0 };
-    (cycle_samples(described, copy) / (taken * made)).ceil() as usize
+    let taken = copy.steps.iter().map(|step| step.fresh).max().unwrap_or(0).max(1);
+    (cycle_samples(described, copy) / taken as f64).ceil() as usize
 }
 
 /// Returns the number of steps from one exchange between the model copies of a job, or one average of its models, to the next.

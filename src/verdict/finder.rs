@@ -87,6 +87,12 @@ impl Tried {
         !self.helps() && self.effect.gain_interval[1] > TELLING
     }
 
+    /// Returns whether the interval of this trial's gain is narrower than that of `other`.
+    fn is_clearer(&self, other: &Tried) -> bool {
+        let width = |of: &Tried| of.effect.gain_interval[1] - of.effect.gain_interval[0];
+        width(self) < width(other)
+    }
+
     /// Returns the same trial with its effect on the job of another base run; `None` if the short run has too few steps of it.
     pub(super) fn seen_from(&self, reference: &Reference) -> Option<Tried> {
         let effect = reference.effect_of(&self.then, &self.outcome)?;
@@ -156,7 +162,7 @@ impl<'a> Finder<'_, 'a> {
         let too_variable = waits && now.hides_all_waits();
         let unclear = tried.is_empty() || tried.iter().any(Tried::is_uncertain);
         if !tried.iter().any(Tried::helps) && (waits || unclear) && !too_variable {
-            skipped = self.last_resort(&candidates, &mut tried, !now.draining);
+            skipped = self.last_resort(&candidates, &mut tried);
         }
         if !tried.iter().any(Tried::helps) && waits && candidates.len() > 1 {
             let pair = Trial::beyond(&[candidates[0].lever], &candidates[1]);
@@ -167,21 +173,16 @@ impl<'a> Finder<'_, 'a> {
         Some(Found { now, tried, skipped, too_variable })
     }
 
-    /// Relaxes the candidates that were not `tried`, or whose effect is uncertain if longer trials are `clearer`, one after the other
-    /// until one helps. Such a run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the
-    /// candidates that could not be relaxed.
-    fn last_resort(
-        &mut self,
-        candidates: &[Candidate],
-        tried: &mut Vec<Tried>,
-        clearer: bool,
-    ) -> Vec<Candidate> {
+    /// Relaxes the candidates that were not `tried`, or whose effect is uncertain, one after the other until one helps. Such a
+    /// run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the candidates that
+    /// could not be relaxed.
+    fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
         self.trials.spare_nothing(tried.is_empty());
         let mut skipped = Vec::new();
         for candidate in candidates {
             let earlier = tried.iter().position(|tried| tried.levers == [candidate.lever]);
             let alone = [Trial { again: earlier.is_some(), ..Trial::of(candidate) }];
-            if earlier.is_some_and(|at| !clearer || !tried[at].is_uncertain()) {
+            if earlier.is_some_and(|at| !tried[at].is_uncertain()) {
                 continue;
             }
             let found = if tried.iter().any(Tried::helps) {
@@ -190,7 +191,8 @@ impl<'a> Finder<'_, 'a> {
                 self.lift(&alone, self.trials.left()).pop().flatten()
             };
             match (found, earlier) {
-                (Some(found), Some(at)) => tried[at] = found,
+                (Some(found), Some(at)) if found.is_clearer(&tried[at]) => tried[at] = found,
+                (Some(_), Some(_)) => {}
                 (Some(found), None) => tried.push(found),
                 (None, Some(_)) => {}
                 (None, None) => skipped.push(*candidate),
@@ -247,7 +249,7 @@ impl<'a> Finder<'_, 'a> {
         let outcomes = std::slice::from_ref(&*first.outcome);
         let report = summarise(&first.then, outcomes, 0.0);
         let job = self.subject().job;
-        let relieved = Subject { scenario: &first.then, report: &report, job };
+        let relieved = Subject { scenario: &first.then, report: &report, job, run: &report };
         // What was doubled may still be the limit.
         let likely = relieved.candidates(false);
         self.trials.look_beyond();
@@ -278,7 +280,8 @@ impl<'a> Finder<'_, 'a> {
 
     /// Returns whether the steps in the run's own figures are faster than steps can be in the long run.
     pub(super) fn flatters(&self, now: &LongRate) -> bool {
-        let shown = self.subject().shown().figures.step_time.mean;
+        let subject = self.subject();
+        let shown = subject.run.jobs[subject.job].figures.step_time.mean;
         shown.is_some_and(|shown| shown < (1.0 - SHORT_OF) * now.step)
     }
 }

@@ -26,20 +26,20 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Returns the judge of a job; `None` if the job has completed no step.
+    /// Returns the judge of a job whose short runs are compared with `base`; `None` if the job has completed no step in it.
     pub(super) fn new(
         subject: Subject<'a>,
-        outcomes: &'a [Outcome],
+        base: &'a Outcome,
+        budget: Budget,
         runs: ShortRuns<'a>,
     ) -> Option<Judge<'a>> {
-        let base = outcomes.first()?;
         let reference = Reference::new(subject, base)?;
         let others = (0..subject.scenario.jobs.len()).filter(|job| *job != subject.job);
         let others = others.filter_map(|job| Reference::new(Subject { job, ..subject }, base));
         let mut others: Vec<Reference> = others.collect();
         others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));
-        let trials = Trials::new(reference, Budget::from_outcomes(outcomes), runs);
-        Some(Judge { trials, others, one: base.events, runs })
+        let trials = Trials::new(reference, budget, runs);
+        Some(Judge { trials, others, one: budget.one, runs })
     }
 
     /// Returns the verdict and, if `with_others`, short verdicts on other jobs that wait. `None` if the run is too short.

@@ -7,7 +7,7 @@
 //! - `candidates`: limits that may be the bottleneck, from the report; `checkpoints`: those of checkpoints; `lever`: limits that
 //!   can be relaxed, in words; `amount`: their amounts; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
-//!   compared; `trial`: short runs within a budget of events; `short_runs`: what they have in common,
+//!   compared; `empty_queues`: the run in its place if it lives on prefilled queues; `trial`: short runs within a budget of events; `short_runs`: what they have in common,
 //! - `finder`: the search for the bottleneck of a job; `judge`: the searches for all jobs that wait,
 //! - `demand`: how much of each resource each job would use if it never waited for input; `need`: which of these are too small,
 //! - `statement`: the verdict as a report has it; `words`: the paragraph.
@@ -17,6 +17,7 @@ mod candidates;
 mod checkpoints;
 mod course;
 mod demand;
+mod empty_queues;
 mod finder;
 mod judge;
 mod lever;
@@ -37,9 +38,12 @@ use std::sync::atomic::AtomicBool;
 
 use candidates::Subject;
 use course::ROUNDS;
+use empty_queues::EmptyQueues;
 use judge::Judge;
 use lever::{Kind, Lever};
 use short_runs::ShortRuns;
+
+use trial::Budget;
 
 pub use trial::{LEAST_BUDGET, LEAST_TOTAL};
 
@@ -99,14 +103,25 @@ pub fn find_all(
     let named = report.bottleneck.as_ref().map(|of| &of.job);
     let job = scenario.jobs.iter().position(|job| named == Some(&job.name));
     let (Some(job), Some(base)) = (job, outcomes.first()) else { return Vec::new() };
-    let subject = Subject { scenario, report, job };
+    let subject = Subject { scenario, report, job, run: report };
     if options.quick || base.world == World::Live {
         return vec![words::estimate(&subject, base, None)];
     }
     let own = IdleCollectives::default();
     let runs = ShortRuns { stop: options.stop, collectives: options.collectives.unwrap_or(&own) };
-    match Judge::new(subject, outcomes, runs).and_then(|judge| judge.judge(options.others)) {
-        Some(found) if !runs.are_stopped() => found,
+    let (empty, spent) = EmptyQueues::simulate(&subject, base, runs);
+    let (judged, compared) = match &empty {
+        Some(EmptyQueues { scenario, report, outcome }) => {
+            (Subject { scenario, report, ..subject }, outcome)
+        }
+        None => (subject, base),
+    };
+    let judge = Judge::new(judged, compared, Budget::new(outcomes, spent), runs);
+    match judge.and_then(|judge| judge.judge(options.others)) {
+        Some(mut found) if !runs.are_stopped() => {
+            found[0].events += spent;
+            found
+        }
         Some(_) => vec![words::estimate(&subject, base, Some("short runs were interrupted"))],
         None => {
             let why = format!(

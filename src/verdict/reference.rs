@@ -84,8 +84,7 @@ impl<'a> Reference<'a> {
         let long = course.long_rate(reference.input_from(), whole(counted.clone(), cycle));
         let batches = course.batches(counted.clone(), cycle);
         let spread = t_interval(&batches).filter(|_| batches.len() >= FEWEST_PAIRS);
-        let waits =
-            long.as_ref().is_some_and(|long| !long.draining && 1.0 - long.computing > TELLING);
+        let waits = long.as_ref().is_some_and(|long| 1.0 - long.computing > TELLING);
         let until_waits = match waits {
             true => counted.start + course.steps_until_waits(counted, FEWEST_WAITS),
             false => 0,

@@ -227,7 +227,7 @@ fn short_runs_of_a_job_that_waits_late_reach_its_waits() {
         let scenario = read(text);
         let outcomes = [sim::run(&scenario, 0, &sim::Options::default())];
         let report = report::summarise(&scenario, &outcomes, 0.0);
-        let subject = Subject { scenario: &scenario, report: &report, job: 0 };
+        let subject = Subject { scenario: &scenario, report: &report, job: 0, run: &report };
         Reference::new(subject, &outcomes[0]).expect("steps").fewest(4)
     };
     assert!((255..=285).contains(&fewest(LATE)), "{}", fewest(LATE));

@@ -91,10 +91,10 @@ pub(super) fn paragraph(statement: &Statement, verdict: &Verdict) -> String {
             true => ("May help", format!(": {}", longer(subject))),
             false => ("May help too", String::new()),
         };
-        let why = if statement.found.too_variable {
-            ""
-        } else {
-            " within the verdict's budget of events"
+        let why = match (statement.found.too_variable, statement.found.tried.is_empty()) {
+            (true, true) => "",
+            (true, false) => " because step times vary too much",
+            (false, _) => " within the verdict's budget of events",
         };
         said.push(format!("{may}, and not tried{why}: {}{longer}.", verdict.not_tried.join(", ")));
     }
@@ -114,6 +114,9 @@ pub(super) fn line(statement: &Statement, verdict: &Verdict) -> String {
             seconds(limit.before)
         ),
         _ if !full.is_empty() => format!("; what it waits for is full: {}.", full.join(", ")),
+        _ if statement.found.too_variable => {
+            "; its step times vary too much to see what would help.".to_owned()
+        }
         _ => format!(
             "; what would help was not found, and `--job {}` tries more.",
             shell_word(&verdict.job)
@@ -253,13 +256,16 @@ fn nothing_helps(statement: &Statement, verdict: &Verdict) -> Option<String> {
     };
     let lifted = list("Tried, and not a limit", &verdict.without_effect);
     let maybe = list("Tried, and not clear from a short run", &verdict.uncertain);
-    let nothing = statement.found.tried.is_empty().then(|| {
-        let why = match statement.found.too_variable {
-            true => "step times vary more than a trial could save",
-            false => "that would take more events than a verdict may",
-        };
-        format!("Nothing was tried to see what helps: {why}.")
-    });
+    let nothing = match (statement.found.too_variable, verdict.events) {
+        (true, _) => {
+            "Nothing was tried to see what helps: step times vary more than a trial could save."
+        }
+        (false, 0) => {
+            "Nothing was tried to see what helps: that would take more events than a verdict may."
+        }
+        (false, _) => "No trial was long enough to show what helps.",
+    };
+    let nothing = statement.found.tried.is_empty().then(|| nothing.to_owned());
     let said: Vec<String> = finding.into_iter().chain(nothing).chain(lifted).chain(maybe).collect();
     (!said.is_empty()).then(|| said.join(" "))
 }

@@ -255,11 +255,12 @@ parallel.data.copies_per_node = 4
 "#;
 
 #[test]
-fn a_run_in_which_workers_finish_no_sample_is_too_short_for_trials() {
-    // System: queues that are full at the start, and a server whose first answer comes after the run's end. Expectation: the verdict says
-    // that workers have made nothing, and takes no events.
+fn a_run_in_which_workers_finish_no_sample_has_a_verdict_on_the_long_run() {
+    // System: queues that are full at the start, and a server whose answers take an hour; four model copies of a node take 256 samples in
+    // each step, from 8 threads. Expectation: a step takes 32 rounds of an hour, and workers limit it.
     let changes = [("storage.hpctmp.file-server.latency", "\"1 h\""), ("run.steps", "20")];
     let (_, verdict) = judged(&shipped("queue-runs-dry", &changes));
-    assert!(verdict.quick && verdict.events == 0, "{verdict:?}");
-    assert!(verdict.text.contains("have not made 2 batches each"), "{}", verdict.text);
+    let long = verdict.long_run.expect("the long run");
+    assert!(!long.reached && (long.step_time / (32.0 * 3600.0) - 1.0).abs() < 0.01, "{long:?}");
+    assert_eq!(verdict.limits[0].lever, "workers", "{}", verdict.text);
 }

@@ -5,7 +5,7 @@
 
 use super::JobOutcome;
 use super::measured::Measured;
-use forebay_scenario::{Fault, Faulty, FaultyLink, Scenario};
+use forebay_scenario::{Fault, Faulty, FaultyLink, Scenario, Stop};
 
 /// Returns why the figures of a job, whose measured steps are given by replication, have no interval because of faults; otherwise
 /// `None`.
@@ -15,6 +15,10 @@ pub(super) fn no_interval(
     replications: &[Vec<(&JobOutcome, Measured)>],
 ) -> Option<String> {
     let [copies] = replications else { return None };
+    // A run until the throughput is known goes on until the fault is a small part of it.
+    if matches!(scenario.stop_of(&scenario.jobs[job]), Stop::Known { .. }) {
+        return None;
+    }
     let during = |time: f64, (copy, measured): &(&JobOutcome, Measured)| {
         let (first, last) = (measured.steps.start, measured.steps.end.checked_sub(1)?);
         let start = first.checked_sub(1).map_or(copy.start, |before| copy.steps[before].end);
@@ -37,7 +41,8 @@ fn concerns(fault: &Fault, scenario: &Scenario, job: usize) -> bool {
         Faulty::Storage(storage) => {
             let described = &scenario.jobs[job];
             let checkpoint = described.checkpoint.as_ref().map(|of| of.storage);
-            [Some(described.storage), Some(described.reads_from()), checkpoint]
+            let cache = scenario.storage[described.reads_from()].cache.map(|of| of.on);
+            [Some(described.storage), Some(described.reads_from()), checkpoint, cache]
                 .contains(&Some(storage))
         }
         Faulty::Link(FaultyLink::Uplink) => true,

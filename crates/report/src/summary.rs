@@ -117,8 +117,8 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         length,
         step_time_spread: spread(&behind),
         warm_up_steps: mean(&warm_ups).unwrap_or(0.0),
-        first_epoch: (!first.is_empty()).then(|| first.figures(dataset)),
-        later_epochs: (!later.is_empty()).then(|| later.figures(dataset)),
+        first_epoch: of_epochs(first, by_chance).map(|of| of.figures(dataset)),
+        later_epochs: of_epochs(later, by_chance).map(|of| of.figures(dataset)),
         cache_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.cache[..]), epochs),
         tuned: start.map_or(Vec::new(), |copy| copy.tuned.clone()),
         decoded_miss_share: miss_shares(
@@ -188,6 +188,13 @@ fn fastest_step(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<f64> {
         inside.filter_map(|(seconds, step)| ratio(step.samples as f64, seconds)).collect::<Vec<_>>()
     });
     rates.reduce(f64::max)
+}
+
+/// Returns the sample of the first or of later epochs, without intervals unless step times vary `by_chance` alone; `None` if it has no
+/// steps.
+fn of_epochs(sample: Sample, by_chance: bool) -> Option<Sample> {
+    let sample = if by_chance { sample } else { sample.without_intervals() };
+    (!sample.is_empty()).then_some(sample)
 }
 
 /// Returns the rare stalls after the warm-up; `None` if stalls are frequent.

@@ -49,8 +49,8 @@ pub enum HostMemory {
     Pinned,
     /// Ordinary memory, which the driver copies to pinned memory of its own first.
     Pageable,
-    /// Ordinary memory, which the calling thread copies to pinned memory first, as live runs do with batches. Each copy takes other
-    /// memory, which no cache holds.
+    /// Ordinary memory, which the calling thread copies to pinned memory first, as live runs do with batches. Copies take
+    /// their bytes from 512 MiB in turn, so that caches do not hold them.
     Staged,
 }
 

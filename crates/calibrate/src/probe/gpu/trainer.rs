@@ -172,7 +172,7 @@ impl Board {
         let line = Line::new(&self.gpu, places.bytes())?;
         let reach = match memory {
             HostMemory::Staged => BEYOND_CACHES.max(bytes),
-            HostMemory::Pinned | HostMemory::Pageable => bytes,
+            HostMemory::Pinned | HostMemory::Pageable => bytes.max(1),
         };
         let mut plain = self.plain.borrow_mut();
         if plain.len() < reach {

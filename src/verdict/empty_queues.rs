@@ -1,0 +1,84 @@
+//! The run without prefilled queues, which takes the place of a run that lives on what its queues held at the start.
+//!
+//! Such a run shows how long the queues last, and not how fast training is after that. Short runs that begin with full queues would
+//! not show it either.
+
+use crate::report::{JobOutcome, Outcome, Report, summarise};
+use crate::scenario::{QueueKind, Scenario, Stop};
+
+use super::candidates::Subject;
+use super::short_runs::ShortRuns;
+use super::trial::LEAST_BUDGET;
+
+/// Share of the samples that trainers took, from which on samples that the queue held at the start make a run differ from the long
+/// run.
+const NOTED: f64 = 0.03;
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
+const BUDGET: f64 = 0.1;
+/// Number of epochs that the run should make if caches make the first one differ, and the maximum share of the events of one
+/// replication that they may take.
+const EPOCHS: f64 = 1.5;
+const MOST: f64 = 0.6;
+/// Number of steps that no run within the budget makes.
+const ENDLESS: u64 = 1_000_000_000;
+
+/// A run that begins with empty queues.
+pub(super) struct EmptyQueues {
+    pub(super) scenario: Scenario,
+    pub(super) report: Report,
+    pub(super) outcome: Outcome,
+}
+
+impl EmptyQueues {
+    /// Simulates the run of `subject` with empty queues, and returns it with the events that it took. No run, if no job has taken much
+    /// of what its queue held at the start, if the run ends in a first epoch that caches make differ from the later ones of the run
+    /// itself, or if faults come at set times, which a shorter run might not reach.
+    pub(super) fn simulate(
+        subject: &Subject,
+        base: &Outcome,
+        runs: ShortRuns,
+    ) -> (Option<EmptyQueues>, u64) {
+        let given = subject.scenario;
+        let drained = base.jobs.iter().any(|copy| lives_on_prefill(given, copy));
+        if !drained || !given.faults.is_empty() {
+            return (None, 0);
+        }
+        let mut scenario = given.clone();
+        scenario.run.stop = Stop::Steps(ENDLESS);
+        for job in &mut scenario.jobs {
+            if job.queue != QueueKind::Circular {
+                job.prefill = 0;
+            }
+            job.stop = None;
+        }
+        let share = if subject.keeps() { share_of_epochs(subject, base) } else { BUDGET };
+        let most_events = ((base.events as f64 * share) as u64).max(LEAST_BUDGET);
+        let outcome = runs.simulate(&scenario, most_events);
+        let report = summarise(&scenario, std::slice::from_ref(&outcome), 0.0);
+        let later = |report: &Report| report.jobs[subject.job].later_epochs.is_some();
+        let spent = outcome.events;
+        let cold = subject.keeps() && later(subject.report) && !later(&report);
+        ((!cold).then_some(EmptyQueues { scenario, report, outcome }), spent)
+    }
+}
+
+/// Returns the share of the events of the run that [`EPOCHS`] epochs of the job take, at most [`MOST`].
+fn share_of_epochs(subject: &Subject, base: &Outcome) -> f64 {
+    let samples = subject.scenario.samples_of_epoch(&subject.scenario.jobs[subject.job]);
+    let of = |copy: &JobOutcome| copy.steps.last().map_or(0, |last| last.queue.enqueued);
+    let copies = base.jobs.iter().filter(|copy| copy.job == subject.job);
+    let read = copies.map(of).min().unwrap_or(0);
+    (EPOCHS * samples as f64 / read.max(1) as f64).min(MOST)
+}
+
+/// Returns whether a copy has taken many more samples from its queue than its workers have added.
+fn lives_on_prefill(scenario: &Scenario, copy: &JobOutcome) -> bool {
+    let job = &scenario.jobs[copy.job];
+    let queue = copy.steps.last().map(|last| last.queue);
+    job.prefill > 0
+        && job.queue != QueueKind::Circular
+        && queue.is_some_and(|queue| {
+            let held = queue.dequeued.saturating_sub(queue.enqueued);
+            held as f64 > NOTED * queue.dequeued as f64
+        })
+}
