@@ -4,7 +4,7 @@
 //! not show it either.
 
 use crate::report::{JobOutcome, Outcome, Report, summarise};
-use crate::scenario::{QueueKind, Scenario, Stop};
+use crate::scenario::{Job, QueueKind, Scenario, Stop};
 
 use super::candidates::Subject;
 use super::short_runs::ShortRuns;
@@ -14,7 +14,7 @@ use super::trial::LEAST_BUDGET;
 /// run.
 const NOTED: f64 = 0.03;
 /// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
-const BUDGET: f64 = 0.1;
+const BUDGET: f64 = 0.05;
 /// Number of epochs that the run should make if caches make the first one differ, and the maximum share of the events of one
 /// replication that they may take.
 const EPOCHS: f64 = 1.5;
@@ -31,8 +31,8 @@ pub(super) struct EmptyQueues {
 
 impl EmptyQueues {
     /// Simulates the run of `subject` with empty queues, and returns it with the events that it took. No run, if no job has taken much
-    /// of what its queue held at the start, if the run ends in a first epoch that caches make differ from the later ones of the run
-    /// itself, or if faults come at set times, which a shorter run might not reach.
+    /// of what its queue held at the start, or if the run might be too short for what comes later: a step of the job, an epoch with
+    /// filled caches, faults, failures, checkpoints, jobs after others.
     pub(super) fn simulate(
         subject: &Subject,
         base: &Outcome,
@@ -40,7 +40,7 @@ impl EmptyQueues {
     ) -> (Option<EmptyQueues>, u64) {
         let given = subject.scenario;
         let drained = base.jobs.iter().any(|copy| lives_on_prefill(given, copy));
-        if !drained || !given.faults.is_empty() {
+        if !drained || has_late_events(given) {
             return (None, 0);
         }
         let mut scenario = given.clone();
@@ -58,8 +58,17 @@ impl EmptyQueues {
         let later = |report: &Report| report.jobs[subject.job].later_epochs.is_some();
         let spent = outcome.events;
         let cold = subject.keeps() && later(subject.report) && !later(&report);
-        ((!cold).then_some(EmptyQueues { scenario, report, outcome }), spent)
+        let mut copies = outcome.jobs.iter().filter(|copy| copy.job == subject.job);
+        let short = cold || copies.any(|copy| copy.steps.is_empty());
+        ((!short).then_some(EmptyQueues { scenario, report, outcome }), spent)
     }
+}
+
+/// Returns whether a scenario has events that a shorter run might not reach.
+fn has_late_events(scenario: &Scenario) -> bool {
+    let late =
+        |job: &Job| job.failures.is_some() || job.checkpoint.is_some() || !job.after.is_empty();
+    !scenario.faults.is_empty() || scenario.jobs.iter().any(late)
 }
 
 /// Returns the share of the events of the run that [`EPOCHS`] epochs of the job take, at most [`MOST`].
