@@ -264,3 +264,27 @@ fn a_run_in_which_workers_finish_no_sample_has_a_verdict_on_the_long_run() {
     assert!(!long.reached && (long.step_time / (32.0 * 3600.0) - 1.0).abs() < 0.01, "{long:?}");
     assert_eq!(verdict.limits[0].lever, "workers", "{}", verdict.text);
 }
+
+#[test]
+fn a_verdict_does_not_depend_on_when_a_prefilled_queue_runs_dry() {
+    // System: queues of 40,000 samples, which four model copies take out in 156 steps of 256. Expectation: whether the run ends before
+    // that, soon after it, or long after it, the verdict names loader workers, and the same step time within 3 %.
+    let after = |steps: &str| {
+        let (_, verdict) = judged(&shipped("queue-runs-dry", &[("run.steps", steps)]));
+        assert_eq!(verdict.limits[0].lever, "workers", "{steps}: {}", verdict.text);
+        verdict.limits[0].after
+    };
+    let soon = after("175");
+    for steps in ["100", "160", "300"] {
+        let now = after(steps);
+        assert!((now / soon - 1.0).abs() < 0.03, "{steps}: {now} and {soon}");
+    }
+}
+
+#[test]
+fn a_run_with_prefilled_queues_and_checkpoints_is_judged_with_its_checkpoints() {
+    // System: queues that are full at the start, and a checkpoint each 0.1 s. Expectation: the verdict says what checkpoints cost.
+    let checkpoint = "{ interval = \"0.1 s\", bytes = \"10 MB\", storage = \"hpctmp\" }";
+    let (_, verdict) = judged(&shipped("queue-runs-dry", &[("job.lenet.checkpoint", checkpoint)]));
+    assert!(verdict.text.contains("Checkpoints cost `lenet`"), "{}", verdict.text);
+}
