@@ -3,10 +3,12 @@
 use crate::report::format::{bytes, count, number, rate, seconds};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{
-    Distribution, Every, FailureTimes, Job, Operation, Scenario, ServerPlace, Storage,
+    Distribution, Every, FailureTimes, Job, Operation, Preset, Scenario, ServerPlace, StageGraph,
+    Storage,
 };
 
 use super::lever::{Kind, Lever};
+use super::relax::{decodes_on_gpu, has_workers};
 
 /// Returns the amount that a lever's limit has in `scenario`, in words; `None` if the limit is no
 /// single number.
@@ -80,9 +82,10 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
         Kind::Workers if job.loader.requests.is_some_and(|requests| requests.ahead == 0) => {
             Some("0".to_owned())
         }
-        Kind::Workers => Some(job.loader.stages.first()?.workers.to_string()),
+        Kind::Workers => workers(&job.loader),
+        Kind::Decode if decodes_on_gpu(&job.loader) => kernel(&job.loader),
         Kind::Decode | Kind::Delay => of_stages(kind),
-        Kind::Prefetch => Some(format!("room for {}", job.loader.stages.last()?.buffer)),
+        Kind::Prefetch => ahead(&job.loader),
         Kind::Polling => Some(seconds(job.loader.generator?.period)),
         Kind::Launch => Some(mean(&job.launch.as_ref()?.work)),
         Kind::Step => Some(seconds(job.step.seconds(job.batch as f64))),
@@ -133,6 +136,33 @@ fn of_servers(job: &Job, kind: Kind) -> Option<String> {
         ServerPlace::Own { cores, .. } => Some(format!("{cores} cores")),
         ServerPlace::WithWorkers => None,
     }
+}
+
+/// Returns the numbers of workers that keys of a loader set, or the one number if all are equal.
+fn workers(loader: &StageGraph) -> Option<String> {
+    let stages = loader.stages.iter().filter(|stage| has_workers(loader, stage));
+    let mut each: Vec<String> = stages.map(|stage| stage.workers.to_string()).collect();
+    each.dedup();
+    (!each.is_empty()).then(|| each.join(" and "))
+}
+
+/// Returns what a loader loads ahead, as its key says it.
+fn ahead(loader: &StageGraph) -> Option<String> {
+    let (first, last) = (loader.stages.first()?, loader.stages.last()?);
+    Some(match (loader.preset, loader.requests) {
+        (Preset::Pytorch, Some(of)) => (of.ahead / u64::from(first.workers.max(1))).to_string(),
+        (Preset::Keras, Some(of)) => of.ahead.saturating_sub(1).to_string(),
+        _ => format!("room for {}", last.buffer),
+    })
+}
+
+/// Returns the time in which a GPU decodes a sample.
+fn kernel(loader: &StageGraph) -> Option<String> {
+    let mut work = loader.stages.iter().flat_map(|stage| &stage.per_item);
+    work.find_map(|operation| match operation {
+        Operation::Kernel(kernel) => Some(seconds(kernel.per_sample)),
+        _ => None,
+    })
 }
 
 fn work(operations: &[Operation], kind: Kind) -> Option<String> {

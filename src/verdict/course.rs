@@ -188,6 +188,8 @@ impl<'o> Course<'o> {
         let batches = self.batches(stretch.clone(), self.cycle());
         let times = self.step_times(stretch.clone());
         let step = mean(&times)?;
+        // What other jobs did before the range began may not last.
+        let from = if stretch.len() >= ROUNDS * self.round { stretch.start } else { from };
         let slower = self.slowdown(from, stretch.clone());
         let alike = |time: &f64| (time - step).abs() <= ALIKE * step;
         let steady = times.len() >= FEWEST_ALIKE && times.iter().all(alike);

@@ -4,6 +4,7 @@
 use crate::scenario::{Every, Job, Preset, Scenario};
 
 use super::amount;
+use super::relax::decodes_on_gpu;
 
 /// A limit that can be relaxed: its kind, and the index of its storage or job if it belongs to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +124,7 @@ kinds! {
     Lock => change("gil", "the interpreter's lock", ("job.{}.loader.LOCK", "processes as workers, which do not share the lock"), "{}.gil"),
     /// CPU quota of the job, doubled.
     Quota => row("cpu-quota", "the CPU quota", "job.{}.cpu_quota", "{}.cpu-quota"),
-    /// Workers of the loader, doubled, and the buffers that go with them.
+    /// Workers of the loader, doubled, and the buffers whose size follows from their number.
     Workers => row("workers", "loader workers", "job.{}.loader.WORKERS", "{}.workers"),
     /// Work of decoding, halved.
     Decode => row("decode", "the work of decoding", "job.{}.loader.DECODE", "{}.decode"),
@@ -285,6 +286,7 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
     let Some(loader) = job.map(|job| &job.loader) else { return key.to_owned() };
     let (what, of) = match kind {
         Kind::Workers => ("WORKERS", loader.preset.workers_key()),
+        Kind::Decode if decodes_on_gpu(loader) => ("DECODE", "gpu.decode"),
         Kind::Decode => ("DECODE", loader.preset.decode_key()),
         Kind::Delay => ("DELAY", loader.preset.delay_key()),
         Kind::Prefetch => ("PREFETCH", loader.preset.prefetch_key()),
@@ -296,6 +298,10 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
         Kind::Lock => ("LOCK", loader.preset.lock_key()),
         _ => return key.to_owned(),
     };
+    if (loader.preset, kind) == (Preset::Stages, Kind::Workers) {
+        let each = loader.stages.iter().map(|stage| format!("stages.{}.{of}", stage.name));
+        return key.replace(what, &each.collect::<Vec<_>>().join(" and "));
+    }
     // The first stage reads, and the buffer of the last one holds prefetched samples. Presets have no names of stages.
     let stage = if kind == Kind::Prefetch { loader.stages.last() } else { loader.stages.first() };
     let table = match (loader.preset, stage) {

@@ -1,12 +1,15 @@
 //! Relaxes (lifts) a limit: returns the changed scenario.
 
 mod job;
+mod loader;
 mod machine;
 mod storage;
 
 use crate::scenario::{Job, Scenario};
 
 use super::lever::{Kind, Lever};
+
+pub(super) use loader::{decodes_on_gpu, has_workers};
 
 /// The factor by which amounts grow, and times and work shrink.
 pub(super) const FACTOR: f64 = 2.0;

@@ -2,13 +2,14 @@
 //! it.
 //!
 //! `checkpoints`: jobs that write checkpoints or fail; `constructed`: scenarios constructed with one bottleneck; `jobs`: several
-//! jobs; `needs`: amounts that a job needs; `next`: the limit behind the first one; `random`: scenarios from a seeded generator,
+//! jobs; `levers`: what levers change; `needs`: amounts that a job needs; `next`: the limit behind the first one; `random`: scenarios from a seeded generator,
 //! checked by long runs in which each limit is lifted in turn.
 
 mod checkpoints;
 mod constructed;
 mod exchanges;
 mod jobs;
+mod levers;
 mod needs;
 mod next;
 mod random;

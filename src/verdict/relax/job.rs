@@ -1,11 +1,8 @@
 //! Relaxes limits of a job: of its loader, steps, recovery and synchronisation.
 
-use crate::scenario::{
-    Every, FailureTimes, Job, Operation, Order, Replaced, ServerPlace, Stage, StageGraph, Sync,
-    Writers,
-};
+use crate::scenario::{Every, FailureTimes, Job, ServerPlace, Sync, Writers};
 
-use super::FACTOR;
+use super::{FACTOR, loader};
 use crate::verdict::lever::Kind;
 
 /// Relaxes one limit of a job.
@@ -42,7 +39,7 @@ pub(super) fn lift(job: &mut Job, kind: Kind) {
         | Kind::Prefetch
         | Kind::Order
         | Kind::Restart
-        | Kind::Polling => lift_loader(&mut job.loader, kind),
+        | Kind::Polling => loader::lift(&mut job.loader, kind),
         _ => {
             if let Some(sync) = &mut job.sync {
                 lift_sync(sync, kind);
@@ -86,70 +83,6 @@ fn stretched(every: Every, times: f64) -> Every {
     match every {
         Every::Seconds(seconds) => Every::Seconds(seconds * times),
         Every::Steps(steps) => Every::Steps(((steps as f64 * times) as u64).max(1)),
-    }
-}
-
-fn lift_loader(loader: &mut StageGraph, kind: Kind) {
-    match kind {
-        Kind::Workers => more_workers(loader),
-        Kind::Prefetch => deeper(loader),
-        Kind::Order => {
-            if let Some(requests) = &mut loader.requests {
-                requests.in_order = false;
-            }
-            loader.stages.iter_mut().for_each(|stage| stage.order = Order::Any);
-        }
-        Kind::Restart => {
-            if let Some(requests) = &mut loader.requests {
-                requests.persistent = true;
-            }
-        }
-        Kind::Polling => {
-            if let Some(generator) = &mut loader.generator {
-                generator.period /= FACTOR;
-            }
-        }
-        Kind::Lock => loader.stages.iter_mut().for_each(|stage| stage.lock = 0.0),
-        _ => loader.stages.iter_mut().for_each(|stage| lighten(stage, kind)),
-    }
-}
-
-/// Doubles the workers and their buffers. If the trainer makes its own batches, lets a loader worker make them.
-fn more_workers(loader: &mut StageGraph) {
-    if let Some(requests) = &mut loader.requests
-        && requests.ahead == 0
-    {
-        requests.ahead = 2;
-        requests.replaced = Replaced::WhenTaken;
-        return;
-    }
-    loader.stages.iter_mut().for_each(|stage| stage.workers = stage.workers.saturating_mul(2));
-    deeper(loader);
-}
-
-fn deeper(loader: &mut StageGraph) {
-    loader.stages.iter_mut().for_each(|stage| stage.buffer = stage.buffer.saturating_mul(2));
-    if let Some(requests) = &mut loader.requests {
-        requests.ahead = requests.ahead.saturating_mul(2);
-    }
-}
-
-/// Halves one kind of work of a stage for each sample and item.
-fn lighten(stage: &mut Stage, kind: Kind) {
-    for operation in stage.per_sample.iter_mut().chain(&mut stage.per_item) {
-        match (operation, kind) {
-            (Operation::Compute(work), Kind::Decode) | (Operation::Delay(work), Kind::Delay) => {
-                *work = work.scaled(1.0 / FACTOR);
-            }
-            (Operation::Decode(law), Kind::Decode) => {
-                law.fixed /= FACTOR;
-                law.per_byte /= FACTOR;
-                law.per_pixel /= FACTOR;
-            }
-            (Operation::Kernel(kernel), Kind::Decode) => kernel.per_sample /= FACTOR,
-            (Operation::Memcpy(cost), Kind::Decode) => *cost /= FACTOR,
-            _ => {}
-        }
     }
 }
 

@@ -1,0 +1,117 @@
+//! Relaxes limits of a loader: what its keys in the scenario file set, and nothing else.
+
+use crate::scenario::{Operation, Order, Preset, Replaced, Stage, StageGraph};
+
+use super::FACTOR;
+use crate::verdict::lever::Kind;
+
+pub(super) fn lift(loader: &mut StageGraph, kind: Kind) {
+    match kind {
+        Kind::Workers => more_workers(loader),
+        Kind::Prefetch => deeper(loader),
+        Kind::Order => {
+            if let Some(requests) = &mut loader.requests {
+                requests.in_order = false;
+            }
+            loader.stages.iter_mut().for_each(|stage| stage.order = Order::Any);
+        }
+        Kind::Restart => {
+            if let Some(requests) = &mut loader.requests {
+                requests.persistent = true;
+            }
+        }
+        Kind::Polling => {
+            if let Some(generator) = &mut loader.generator {
+                generator.period /= FACTOR;
+            }
+        }
+        Kind::Lock => loader.stages.iter_mut().for_each(|stage| stage.lock = 0.0),
+        Kind::Decode if decodes_on_gpu(loader) => {
+            loader.stages.iter_mut().for_each(|stage| lighten(&mut stage.per_item, kind));
+        }
+        _ => loader.stages.iter_mut().for_each(|stage| {
+            lighten(&mut stage.per_sample, kind);
+            if loader.preset == Preset::Stages {
+                lighten(&mut stage.per_item, kind);
+            }
+        }),
+    }
+}
+
+/// Returns whether a key sets the number of workers of a stage. Stages behind the workers, such as a pinning thread, have one worker.
+pub(in crate::verdict) fn has_workers(loader: &StageGraph, stage: &Stage) -> bool {
+    loader.preset == Preset::Stages || !stage.per_sample.is_empty()
+}
+
+/// Returns whether GPUs decode, and cores do not.
+pub(in crate::verdict) fn decodes_on_gpu(loader: &StageGraph) -> bool {
+    let is_kernel = |of: &Operation| matches!(of, Operation::Kernel(_));
+    let is_work = |of: &Operation| matches!(of, Operation::Compute(_) | Operation::Decode(_));
+    loader.stages.iter().any(|stage| stage.per_item.iter().any(is_kernel))
+        && !loader.stages.iter().any(|stage| stage.per_sample.iter().any(is_work))
+}
+
+/// Doubles the workers, and buffers whose size follows from the number of workers. If the trainer makes its own batches, lets a
+/// loader worker make them.
+fn more_workers(loader: &mut StageGraph) {
+    if let Some(requests) = &mut loader.requests
+        && requests.ahead == 0
+    {
+        requests.ahead = 2;
+        requests.replaced = Replaced::WhenTaken;
+        return;
+    }
+    let have: Vec<bool> = loader.stages.iter().map(|stage| has_workers(loader, stage)).collect();
+    let of_data = loader.preset == Preset::TfData;
+    for (at, stage) in loader.stages.iter_mut().enumerate().filter(|(at, _)| have[*at]) {
+        let added = u64::from(stage.workers);
+        stage.workers = stage.workers.saturating_mul(2);
+        // In `tf.data`, there is room for one sample of each parallel call; the first stage keeps shuffled samples too.
+        match (of_data, at) {
+            (true, 0) => stage.buffer += added,
+            (true, _) => stage.buffer = stage.buffer.max(2 * added),
+            (false, _) => {}
+        }
+    }
+    if loader.preset == Preset::Pytorch {
+        deeper(loader);
+    }
+}
+
+/// Doubles the number of batches, or samples, that are loaded ahead.
+fn deeper(loader: &mut StageGraph) {
+    let double = |stage: &mut Stage| stage.buffer = stage.buffer.saturating_mul(2);
+    match (loader.preset, &mut loader.requests) {
+        (Preset::Pytorch, requests) => {
+            loader.stages.iter_mut().for_each(double);
+            if let Some(requests) = requests {
+                requests.ahead = requests.ahead.saturating_mul(2);
+            }
+        }
+        // One batch is ahead of those in the queue, and another one while the trainer waits for the first.
+        (Preset::Keras, Some(requests)) => {
+            requests.ahead = requests.ahead.saturating_mul(2).saturating_sub(1);
+            loader.stages.iter_mut().for_each(|stage| stage.buffer = requests.ahead + 1);
+        }
+        (Preset::Dali, _) => loader.stages.iter_mut().skip(1).for_each(double),
+        _ => loader.stages.iter_mut().rev().take(1).for_each(double),
+    }
+}
+
+/// Halves one kind of work.
+fn lighten(operations: &mut [Operation], kind: Kind) {
+    for operation in operations {
+        match (operation, kind) {
+            (Operation::Compute(work), Kind::Decode) | (Operation::Delay(work), Kind::Delay) => {
+                *work = work.scaled(1.0 / FACTOR);
+            }
+            (Operation::Decode(law), Kind::Decode) => {
+                law.fixed /= FACTOR;
+                law.per_byte /= FACTOR;
+                law.per_pixel /= FACTOR;
+            }
+            (Operation::Kernel(kernel), Kind::Decode) => kernel.per_sample /= FACTOR,
+            _ => {}
+        }
+    }
+}
