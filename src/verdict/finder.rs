@@ -77,9 +77,9 @@ impl Tried {
         self.effect.gain * weight
     }
 
-    /// Returns whether the trial helps: the whole interval of its gain is above the reporting threshold.
+    /// Returns whether the trial helps: its gain and the whole interval of it are above the reporting threshold.
     pub(super) fn helps(&self) -> bool {
-        self.effect.gain_interval[0] > WORTH
+        self.effect.gain.min(self.effect.gain_interval[0]) > WORTH
     }
 
     /// Returns whether the trial may help, but the interval of its gain is too wide to decide.

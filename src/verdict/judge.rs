@@ -127,6 +127,7 @@ fn said_of(reference: &Reference, verdict: &Verdict) -> String {
         _ if verdict.limits.is_empty() => "",
         (true, _) => "Once the first epoch is over: ",
         (false, true) => "While all jobs run: ",
+        (false, false) if reference.alone_from().is_some() => "Once other jobs have ended: ",
         (false, false) => "",
     };
     let first = reference.subject.first_epoch().filter(|_| reference.outlasts_first_epoch());

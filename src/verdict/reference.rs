@@ -107,6 +107,9 @@ impl<'a> Reference<'a> {
             let first = self.course.first_epoch(samples);
             return first + (FILLING * cycle).min((last - first) / 4);
         }
+        if let Some(alone) = self.alone_from() {
+            return alone + (FILLING * cycle).min((last - alone) / 4);
+        }
         let level = mser5(&self.course.step_times(0..last)).values;
         let most = (last / 10).min((4 * cycle).max(ENOUGH[1]));
         cycle.max(most.min((FILLING * cycle).max(level))).max(1).min(last / 2)
@@ -114,7 +117,8 @@ impl<'a> Reference<'a> {
 
     /// Returns the index of the first step from which the rate of filling buffers is measured.
     fn input_from(&self) -> usize {
-        if self.outlasts_first_epoch() { self.counted.start } else { 0 }
+        let later = self.outlasts_first_epoch() || self.alone_from().is_some();
+        if later { self.counted.start } else { 0 }
     }
 
     /// Returns whether the run goes on after a first epoch that differs from later ones because caches are cold.
@@ -141,6 +145,14 @@ impl<'a> Reference<'a> {
         let steps = self.course.steps_by(ends.fold(f64::INFINITY, f64::min));
         let all = self.course.steps();
         (steps + FEWEST < all && steps * 2 >= all).then_some(steps)
+    }
+
+    /// Returns the number of steps after which all jobs have ended that end before half of this job's steps, and leave the cluster to
+    /// the rest; `None` if no job does.
+    pub(super) fn alone_from(&self) -> Option<usize> {
+        let others = self.base.jobs.iter().filter(|copy| copy.job != self.subject.job);
+        let ends = others.filter_map(|copy| Some(self.course.steps_by(copy.steps.last()?.end)));
+        ends.filter(|steps| FEWEST < *steps && steps * 2 < self.course.steps()).max()
     }
 
     fn stop_of_job(&self) -> Stop {

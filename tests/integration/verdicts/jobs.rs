@@ -249,3 +249,14 @@ fn a_chosen_job_that_has_completed_no_step_is_said_to_have_no_verdict() {
         assert!(page.contains(told), "{kind}: {page}");
     }
 }
+
+#[test]
+fn a_verdict_on_a_job_that_outlasts_others_is_about_the_time_after_them() {
+    // System: `k` ends after 100 of the 400 steps of `j`; then `j` has the server of 100 MB/s for itself, and takes 16 ms a step, as the
+    // steps of `k` took their half before. Expectation: the verdict's step time is 16 ms and not the average, and its text says when.
+    let changes = [("job.k.steps", "100"), ("job.j.steps", "400")];
+    let (_, verdicts) = judged(&written(SHARING, &changes), Some(0));
+    let long = verdicts[0].long_run.expect("the long run");
+    assert!((long.step_time / 0.016 - 1.0).abs() < 0.02 && long.reached, "{long:?}");
+    assert!(verdicts[0].text.starts_with("Once other jobs have ended: "), "{}", verdicts[0].text);
+}

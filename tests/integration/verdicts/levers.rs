@@ -3,6 +3,9 @@
 use crate::runs::written;
 use forebay::verdict::all_lifted;
 
+/// Keys below `job.j.loader`, and their values.
+type Keys = &'static [(&'static str, &'static str)];
+
 /// A job on one node; `{loader}` stands for its loader.
 const JOB: &str = r#"
 name = "levers"
@@ -37,7 +40,7 @@ fn a_relaxed_loader_is_the_loader_with_the_named_key_changed() {
     let on_gpu = "{ dali = { readers = 2, threads = 4, gpu = { decode = \"200 us\" } } }";
     let data = "{ tf-data = { parallel_reads = 2, parallel_calls = 16, prefetch = 3, decode = \"2 ms\", collate = \"1 ms\", shuffle = \"100 samples\" } }";
     let queue = "{ tf-queue = { threads = 4, capacity = \"100 samples\", decode = \"2 ms\" } }";
-    let cases: [(&str, &str, &[(&str, &str)]); 14] = [
+    let cases: [(&str, &str, Keys); 14] = [
         (pytorch, "workers", &[("pytorch.workers", "8")]),
         (pytorch, "prefetch", &[("pytorch.prefetch_factor", "6")]),
         (pytorch, "decode", &[("pytorch.decode", "\"1 ms\"")]),
