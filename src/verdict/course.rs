@@ -30,13 +30,8 @@ const LEAST: f64 = 0.005;
 /// Minimum relative half-width of an interval if there are few batch means, or if the rate of filling was used.
 const ROUGH: f64 = 0.05;
 
-impl LongRate {
-    /// Returns whether the interval of the step time is so wide that not even a lever that saves all waits would show.
-    pub(super) fn hides_all_waits(&self) -> bool {
-        let half = (self.interval[1] - self.interval[0]) / 2.0;
-        half > (1.0 - self.computing) * self.step
-    }
-}
+/// Minimum number of pairs of batch means to fit the slope of a line: step times of the short run against those of the base run.
+const FEWEST_FOR_SLOPE: usize = 6;
 
 /// The copies of a job in one run.
 pub(super) struct Course<'o> {
@@ -62,6 +57,14 @@ pub(super) struct LongRate {
     pub(super) computing: f64,
     /// Whether the observed steps were faster than steps in the long run, because they drained buffers.
     pub(super) draining: bool,
+}
+
+impl LongRate {
+    /// Returns whether the interval of the step time is so wide that not even a lever that saves all waits would show.
+    pub(super) fn hides_all_waits(&self) -> bool {
+        let half = (self.interval[1] - self.interval[0]) / 2.0;
+        half > (1.0 - self.computing) * self.step
+    }
 }
 
 impl<'o> Course<'o> {
@@ -297,4 +300,18 @@ fn end_before(copy: &JobOutcome, step: usize) -> f64 {
     step.checked_sub(1)
         .and_then(|before| copy.steps.get(before))
         .map_or(copy.start, |step| step.end)
+}
+
+/// Returns the slope of a least-squares line through the pairs, of second values over first values; `None` for too few pairs or
+/// if the first values do not vary.
+pub(super) fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    let (x, y) = (x / n, y / n);
+    let (xx, xy) = pairs.iter().fold((0.0, 0.0), |(xx, xy), pair| {
+        (xx + (pair.0 - x).powi(2), xy + (pair.0 - x) * (pair.1 - y))
+    });
+    // Less variation is only rounding.
+    let varies = xx > n * (1e-9 * x).powi(2);
+    (pairs.len() >= FEWEST_FOR_SLOPE && varies).then(|| xy / xx)
 }

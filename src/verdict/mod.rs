@@ -7,7 +7,8 @@
 //! - `candidates`: limits that may be the bottleneck, from the report; `checkpoints`: those of checkpoints; `lever`: limits that
 //!   can be relaxed, in words; `amount`: their amounts; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
-//!   compared; `empty_queues`: the run in its place if it lives on prefilled queues; `trial`: short runs within a budget of events; `short_runs`: what they have in common,
+//!   compared; `empty_queues`: the run in its place if it lives on prefilled queues; `trial`: short runs within a budget of
+//!   events; `short_runs`: what they have in common,
 //! - `finder`: the search for the bottleneck of a job; `judge`: the searches for all jobs that wait,
 //! - `demand`: how much of each resource each job would use if it never waited for input; `need`: which of these are too small,
 //! - `statement`: the verdict as a report has it; `words`: the paragraph.

@@ -6,7 +6,7 @@ use crate::stats::{mean, mser5, t_interval};
 use std::ops::Range;
 
 use super::candidates::Subject;
-use super::course::{Course, LongRate, ROUNDS};
+use super::course::{Course, LongRate, ROUNDS, slope};
 use super::{TELLING, WORTH};
 
 /// A step of a run with a relaxed limit is estimated to take at most this many times the events of a step of the base run.
@@ -25,8 +25,6 @@ const ENOUGH: [usize; 2] = [30, 240];
 const TELL_APART: f64 = 0.01;
 /// Minimum number of batch means (means over successive steps) for an interval of paired differences.
 const FEWEST_PAIRS: usize = 4;
-/// Minimum number of pairs of batch means to fit the slope of a line: step times of the short run against those of the base run.
-const FEWEST_FOR_SLOPE: usize = 6;
 /// Largest difference between the mean of the compared steps and the long-run step time that is attributed to chance [half-widths
 /// of the mean's confidence interval].
 const CHANCE: f64 = 2.0;
@@ -385,20 +383,6 @@ pub(super) fn recovery_of(outcome: &Outcome, job: usize) -> RecoveryOutcome {
             ..sum
         }
     })
-}
-
-/// Returns the slope of a least-squares line through the pairs, of second values over first values; `None` for too few pairs or
-/// if the first values do not vary.
-fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
-    let n = pairs.len() as f64;
-    let (x, y) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-    let (x, y) = (x / n, y / n);
-    let (xx, xy) = pairs.iter().fold((0.0, 0.0), |(xx, xy), pair| {
-        (xx + (pair.0 - x).powi(2), xy + (pair.0 - x) * (pair.1 - y))
-    });
-    // Less variation is only rounding.
-    let varies = xx > n * (1e-9 * x).powi(2);
-    (pairs.len() >= FEWEST_FOR_SLOPE && varies).then(|| xy / xx)
 }
 
 /// Returns the last part of a range that consists of whole cycles; the whole range if it is shorter than a cycle.
