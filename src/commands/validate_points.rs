@@ -92,9 +92,9 @@ impl Seen<'_> {
         Pace::from_witnesses(&others.filter_map(witness).collect::<Vec<_>>())
     }
 
-    /// Returns the profile with the errors of predictions as its noise. The errors are the larger of two: those of fit points
-    /// with the same kind of work (timed, on the host, on a GPU) as `of`, and those of fit points that also have the same
-    /// bottleneck. Where there are none, the profile's own noise stands in for them. Each fit point is predicted without its own
+    /// Returns the profile with the errors of predictions as its noise. Errors are computed twice: over fit points whose work is of
+    /// the same kind as that of `of` (timed, on the host, on a GPU), and over those that also have the same bottleneck. The larger
+    /// errors are taken. Where there are none, the profile's own noise stands in for them. Each fit point is predicted without its own
     /// runs.
     fn errors(&self, of: Likeness) -> Profile {
         let bound_alike = self.errors_of(&|other| other == of);

@@ -57,8 +57,8 @@ impl Bound {
     }
 }
 
-/// Kind of work that limits a configuration in a live run, in the order of how much equal runs differ. If several kinds apply, the
-/// last one counts.
+/// Kind of work that limits a configuration in a live run. Kinds are listed by how much the times of equal runs vary, least first. If
+/// several apply, the last one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
     /// The bottleneck takes the time that the scenario prescribes: reads are held to written limits, computing lasts for a given

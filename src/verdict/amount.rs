@@ -138,7 +138,7 @@ fn of_servers(job: &Job, kind: Kind) -> Option<String> {
     }
 }
 
-/// Returns the numbers of workers that keys of a loader set, or the one number if all are equal.
+/// Returns the numbers of workers of a loader's stages, as far as the scenario file sets them; one number if all are equal.
 fn workers(loader: &StageGraph) -> Option<String> {
     let stages = loader.stages.iter().filter(|stage| has_workers(loader, stage));
     let mut each: Vec<String> = stages.map(|stage| stage.workers.to_string()).collect();
@@ -146,7 +146,7 @@ fn workers(loader: &StageGraph) -> Option<String> {
     (!each.is_empty()).then(|| each.join(" and "))
 }
 
-/// Returns what a loader loads ahead, as its key says it.
+/// Returns the amount that a loader prefetches, in the unit of its key.
 fn ahead(loader: &StageGraph) -> Option<String> {
     let (first, last) = (loader.stages.first()?, loader.stages.last()?);
     Some(match (loader.preset, loader.requests) {

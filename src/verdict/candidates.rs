@@ -111,7 +111,7 @@ impl<'a> Subject<'a> {
                 let levers = self.of_cause(cause).into_iter().zip(0..);
                 for (lever, place) in levers {
                     let rare = lever.is_rare() || is_of_recovery(cause);
-                    // A larger cache avoids reads, and other levers halve their time at most.
+                    // A larger cache avoids reads altogether, while other levers at most halve the time that reads take.
                     let likely = self.misses_saved(lever).map(|saved| 2.0 * saved);
                     let likely = likely.unwrap_or(NEXT.powi(place));
                     add(&mut found, (lever, rare), share * likely);
@@ -226,8 +226,8 @@ impl<'a> Subject<'a> {
         kinds.iter().map(lever).collect()
     }
 
-    /// Returns the estimated share of a cache's misses that a lever saves which enlarges the cache: a cache misses the part of the data
-    /// set that it does not hold. `None` for another lever.
+    /// Returns the estimated share of a cache's misses that disappear if the lever enlarges the cache; `None` for a lever of something
+    /// else. A cache is taken to miss the part of the data set that it cannot hold.
     fn misses_saved(&self, lever: Lever) -> Option<f64> {
         let capacity = match lever.kind {
             Kind::PageCache => self.scenario.cluster.node.page_cache.as_ref()?.capacity,

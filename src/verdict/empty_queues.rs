@@ -10,8 +10,7 @@ use super::candidates::Subject;
 use super::short_runs::ShortRuns;
 use super::trial::LEAST_BUDGET;
 
-/// Share of the samples that trainers took, from which on samples that the queue held at the start make a run differ from the long
-/// run.
+/// Minimum share of prefilled samples, among those that trainers took, at which a run counts as living on them.
 const NOTED: f64 = 0.03;
 /// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
 const BUDGET: f64 = 0.05;
@@ -19,7 +18,7 @@ const BUDGET: f64 = 0.05;
 /// replication that they may take.
 const EPOCHS: f64 = 1.5;
 const MOST: f64 = 0.6;
-/// Number of steps that no run within the budget makes.
+/// Number of steps that is never reached, so that the run ends with its budget of events.
 const ENDLESS: u64 = 1_000_000_000;
 
 /// A run that begins with empty queues.
@@ -30,9 +29,10 @@ pub(super) struct EmptyQueues {
 }
 
 impl EmptyQueues {
-    /// Simulates the run of `subject` with empty queues, and returns it with the events that it took. No run, if no job has taken much
-    /// of what its queue held at the start, or if the run might be too short for what comes later: a step of the job, an epoch with
-    /// filled caches, faults, failures, checkpoints, jobs after others.
+    /// Simulates the run of `subject` with empty queues, and returns it with the number of events that it took.
+    ///
+    /// Returns no run if no job has used up much of what its queue held at the start. Nor if this shorter run might not reach what
+    /// matters: the job's first step, an epoch with filled caches, a fault, a failure, a checkpoint, or a job that begins after another.
     pub(super) fn simulate(
         subject: &Subject,
         base: &Outcome,

@@ -23,7 +23,7 @@ struct Trial {
     levers: Vec<Lever>,
     /// Whether they take effect only at times, so that the short run should have full length.
     rare: bool,
-    /// Whether a shorter run of the trial left the effect uncertain, so that it should be as long as the budget allows.
+    /// Whether the trial was made before and left the effect uncertain, so that it is made again, for as long as the budget allows.
     again: bool,
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Judge<'a> {
     others: Vec<Reference<'a>>,
     /// Events of one replication.
     one: u64,
+    /// Events that the verdict took before its short runs.
+    before: u64,
     runs: ShortRuns<'a>,
 }
 
@@ -39,7 +41,7 @@ impl<'a> Judge<'a> {
         let mut others: Vec<Reference> = others.collect();
         others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));
         let trials = Trials::new(reference, budget, runs);
-        Some(Judge { trials, others, one: budget.one, runs })
+        Some(Judge { trials, others, one: budget.one, before: budget.before, runs })
     }
 
     /// Returns the verdict and, if `with_others`, short verdicts on other jobs that wait. `None` if the run is too short.
@@ -48,7 +50,7 @@ impl<'a> Judge<'a> {
         let found = finder.search(Vec::new())?;
         let next = found.good().next().cloned().and_then(|first| finder.next(&first));
         let flatters = finder.flatters(&found.now);
-        let (budget, alone) = further_budgets(self.one, self.trials.spent());
+        let (budget, alone) = further_budgets(self.one, self.before + self.trials.spent());
         let (demands, alone) = self.demands(alone);
         let reference = &self.trials.reference;
         let statement = Statement {
@@ -59,7 +61,7 @@ impl<'a> Judge<'a> {
             needs: needs(&reference.subject, &demands.lasting, false),
             first_epoch_needs: first_epoch_needs(&reference.subject, &demands),
             others: &self.others,
-            events: self.trials.spent() + alone,
+            events: self.before + self.trials.spent() + alone,
         };
         let mut verdict = statement.verdict();
         verdict.text = words::paragraph(&statement, &verdict);
@@ -107,7 +109,8 @@ impl<'a> Judge<'a> {
         match (self.others.is_empty(), first.outlasts_first_epoch()) {
             (true, false) => return (demand::of_only_job(&first.subject, first.base()), 0),
             (true, true) => {
-                let left = self.one.max(LEAST_BUDGET).saturating_sub(self.trials.spent());
+                let left =
+                    self.one.max(LEAST_BUDGET).saturating_sub(self.before + self.trials.spent());
                 return demand::of_epochs(first, budget.min(left), self.runs);
             }
             (false, _) => {}

@@ -119,10 +119,7 @@ pub fn find_all(
     };
     let judge = Judge::new(judged, compared, Budget::new(outcomes, spent), runs);
     match judge.and_then(|judge| judge.judge(options.others)) {
-        Some(mut found) if !runs.are_stopped() => {
-            found[0].events += spent;
-            found
-        }
+        Some(found) if !runs.are_stopped() => found,
         Some(_) => vec![words::estimate(&subject, base, Some("short runs were interrupted"))],
         None => {
             let why = format!(

@@ -145,8 +145,8 @@ impl<'a> Reference<'a> {
         (steps + FEWEST < all && steps * 2 >= all).then_some(steps)
     }
 
-    /// Returns the number of steps after which all jobs have ended that end before half of this job's steps, and leave the cluster to
-    /// the rest; `None` if no job does.
+    /// Returns the number of steps that this job has made when the last of the jobs ends that end in the first half of its steps; `None`
+    /// if no job does. After that, less of the cluster is shared.
     pub(super) fn alone_from(&self) -> Option<usize> {
         let others = self.base.jobs.iter().filter(|copy| copy.job != self.subject.job);
         let ends = others.filter_map(|copy| Some(self.course.steps_by(copy.steps.last()?.end)));
@@ -352,7 +352,8 @@ impl<'a> Reference<'a> {
             let half = ((high - low) / 2.0).hypot(own);
             [(low + high) / 2.0 - half, (low + high) / 2.0 + half]
         });
-        // Where caches keep data, step times depend on the place in the epoch, and how they do is not known for the short run.
+        // With caches, step times change in the course of an epoch. The short run shows only a part of one, so its mean may be as far
+        // from that of whole epochs as the mean of the same part is in the base run.
         let place = match self.outlasts_first_epoch() {
             true => (long.step - now.step).abs(),
             false => 0.0,

@@ -84,6 +84,8 @@ pub(super) fn further_budgets(one: u64, spent: u64) -> (u64, u64) {
 pub(super) struct Budget {
     /// Number of events of one replication of the run that the verdict is on.
     pub(super) one: u64,
+    /// Number of events that the verdict has taken before the first of these short runs.
+    pub(super) before: u64,
     /// Budget of the first short run [events], for when the short run's part of `searching` is too small.
     first: u64,
     /// Budget of all short runs until one has shown the bottleneck [events].
@@ -102,22 +104,24 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Returns the budgets of a verdict on a run with the given replications, after the verdict has taken `spent` events already.
-    pub(super) fn new(replications: &[Outcome], spent: u64) -> Budget {
-        let one = replications.first().map_or(0, |outcome| outcome.events).saturating_sub(spent);
+    /// Returns the budgets of a verdict on a run with the given replications, if the verdict has taken `before` events already.
+    pub(super) fn new(replications: &[Outcome], before: u64) -> Budget {
+        let whole_run = replications.first().map_or(0, |outcome| outcome.events);
+        let one = whole_run.saturating_sub(before);
         let all: u64 = replications.iter().map(|outcome| outcome.events).sum();
         // More than one replication is never needed for the comparison.
         let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
         let [first, searching, found, beyond] = [FIRST, SEARCHING, FOUND, BEYOND].map(share);
         let last = ((one as f64 * LAST) as u64).clamp(LEAST_LAST_BUDGET, LAST_BUDGET);
         let (whole, most) = (one.max(LEAST_LAST_BUDGET), one.max(LEAST_BUDGET));
-        Budget { one, first, searching, found, beyond, last, whole, most }
+        let one = whole_run;
+        Budget { one, before, first, searching, found, beyond, last, whole, most }
     }
 
     /// Returns a budget of `events` events, whatever is found.
     pub(super) fn fixed(events: u64) -> Budget {
         let [one, first, searching, found, last, whole, most] = [events; 7];
-        Budget { one, first, searching, found, beyond: 0, last, whole, most }
+        Budget { one, before: 0, first, searching, found, beyond: 0, last, whole, most }
     }
 }
 

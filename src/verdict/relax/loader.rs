@@ -38,7 +38,8 @@ pub(super) fn lift(loader: &mut StageGraph, kind: Kind) {
     }
 }
 
-/// Returns whether a key sets the number of workers of a stage. Stages behind the workers, such as a pinning thread, have one worker.
+/// Returns whether the scenario file sets the number of workers of a stage. It does not for stages that only hand batches on, such as
+/// PyTorch's pinning thread.
 pub(in crate::verdict) fn has_workers(loader: &StageGraph, stage: &Stage) -> bool {
     loader.preset == Preset::Stages || !stage.per_sample.is_empty()
 }
@@ -88,7 +89,7 @@ fn deeper(loader: &mut StageGraph) {
                 requests.ahead = requests.ahead.saturating_mul(2);
             }
         }
-        // One batch is ahead of those in the queue, and another one while the trainer waits for the first.
+        // Keras requests one batch more than its queue holds, and the trainer's own request comes on top.
         (Preset::Keras, Some(requests)) => {
             requests.ahead = requests.ahead.saturating_mul(2).saturating_sub(1);
             loader.stages.iter_mut().for_each(|stage| stage.buffer = requests.ahead + 1);
@@ -98,7 +99,7 @@ fn deeper(loader: &mut StageGraph) {
     }
 }
 
-/// Halves one kind of work.
+/// Halves one kind of work (decoding or delays) among the operations.
 fn lighten(operations: &mut [Operation], kind: Kind) {
     for operation in operations {
         match (operation, kind) {

@@ -36,9 +36,9 @@ impl Numbers {
     }
 }
 
-/// Loader whose workers make whole batches.
+/// Start of the table of a loader whose workers make whole batches.
 const OF_BATCHES: &str = "[job.loader.pytorch]\nworkers";
-/// Loader whose threads put samples into a queue.
+/// Start of the table of a loader whose threads put samples into a queue.
 const OF_SAMPLES: &str = "[job.loader.tf-queue]\ncapacity = \"50000 samples\"\nthreads";
 
 /// Returns a job that reads from a server, with random limits, so that any of them may be the bottleneck. `loader` is the start of the
@@ -143,8 +143,8 @@ fn verdicts_on_random_runs_that_only_drain_full_queues_hold_for_long_runs() {
 #[test]
 fn verdicts_on_random_jobs_whose_node_caches_half_of_the_data_hold_for_later_epochs() {
     // System: the jobs of the first test, with 4,000 samples of which a page cache holds half. Expectation: three of four verdicts name the
-    // limit that saves most time in long runs, mostly the cache, with the saving as predicted. Trials that must begin with a cold
-    // epoch leave few events for others, so that more verdicts are wrong than without caches.
+    // limit that saves most time in long runs, mostly the cache, with the saving as predicted. More verdicts are wrong than
+    // without caches, because each trial begins with a cold epoch, so that the budget suffices for few trials.
     let changes = [
         ("dataset.d.samples", "4000"),
         ("cluster.node.page_cache.capacity", "\"200 MB\""),

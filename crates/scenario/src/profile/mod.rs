@@ -141,7 +141,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Ratios that a profile may have.
+    /// Range of ratios (measured to fitted step time) that a profile may contain; others are refused as mistakes.
     pub const POSSIBLE: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 }
 

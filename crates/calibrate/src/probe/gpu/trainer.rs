@@ -28,8 +28,8 @@ pub(in crate::probe) struct Board {
     plain: RefCell<Vec<u8>>,
 }
 
-/// Size of the memory from which staged copies take their bytes in turn, so that caches do not hold them [B]: in live runs, other cores
-/// have just written what the copying thread reads.
+/// Size of the memory from which staged copies take their bytes, one part after the other [B]. It is more than caches hold, because in
+/// live runs the copying thread reads batches that other cores have just written.
 const BEYOND_CACHES: usize = 512 << 20;
 
 /// Initial parameters and batches, generated once, because generating them takes longer than many trials.
