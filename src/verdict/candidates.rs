@@ -11,7 +11,7 @@ use super::relax::relaxed;
 /// Utilisation below which a resource cannot be the limit.
 const IDLE: f64 = 0.1;
 /// Minimum share of a job's time at which a cause of stalls is considered.
-const NOTED: f64 = 0.05;
+pub(super) const NOTED: f64 = 0.05;
 /// Minimum utilisation at which a resource is considered.
 pub(super) const USED: f64 = 0.7;
 /// Minimum utilisation at which a resource counts as full.
@@ -20,7 +20,7 @@ pub(super) const FULL: f64 = 0.95;
 const COMPUTING: f64 = 0.9;
 /// Ratio of the estimated saving of a lever to that of the lever before it, among the levers for one cause of stalls: later
 /// levers are less likely to help.
-const NEXT: f64 = 0.8;
+const NEXT: f64 = 0.65;
 
 /// A lever and its promise: an estimate of the share of time that relaxing it may save. A full resource has a promise of more
 /// than 1, so that it comes first.

@@ -131,6 +131,19 @@ impl<'o> Course<'o> {
         self.copies.iter().map(of).min().unwrap_or(0)
     }
 
+    /// Returns the number of steps that the copies have completed by `time` [s], on average, with the completed part of the step in
+    /// progress.
+    pub(super) fn progress(&self, time: f64) -> f64 {
+        let of = |copy: &&JobOutcome| {
+            let whole = copy.steps.partition_point(|step| step.end <= time);
+            let begun = end_before(copy, whole);
+            let part =
+                copy.steps.get(whole).map_or(0.0, |step| (time - begun) / (step.end - begun));
+            whole as f64 + part.max(0.0)
+        };
+        self.copies.iter().map(of).sum::<f64>() / self.copies.len() as f64
+    }
+
     /// Returns the time at which all copies have completed `steps` steps [s].
     pub(super) fn time_of(&self, steps: usize) -> f64 {
         let ends =

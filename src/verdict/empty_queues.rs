@@ -3,11 +3,11 @@
 //! Such a run shows how long the queues last, and not how fast training is after that. Short runs that begin with full queues would
 //! not show it either.
 
-use crate::report::{JobOutcome, Outcome, Report, summarise};
+use crate::report::{JobOutcome, Outcome, Report};
 use crate::scenario::{Job, QueueKind, Scenario, Stop};
 
 use super::candidates::Subject;
-use super::short_runs::ShortRuns;
+use super::short_runs::{BaseRun, ShortRuns};
 use super::trial::LEAST_BUDGET;
 
 /// Minimum share of prefilled samples, among those that trainers took, at which a run counts as living on them.
@@ -21,47 +21,37 @@ const MOST: f64 = 0.6;
 /// Number of steps that is never reached, so that the run ends with its budget of events.
 const ENDLESS: u64 = 1_000_000_000;
 
-/// A run that begins with empty queues.
-pub(super) struct EmptyQueues {
-    pub(super) scenario: Scenario,
-    pub(super) report: Report,
-    pub(super) outcome: Outcome,
-}
-
-impl EmptyQueues {
-    /// Simulates the run of `subject` with empty queues, and returns it with the number of events that it took.
-    ///
-    /// Returns no run if no job has used up much of what its queue held at the start. Nor if this shorter run might not reach what
-    /// matters: the job's first step, an epoch with filled caches, a fault, a failure, a checkpoint, or a job that begins after another.
-    pub(super) fn simulate(
-        subject: &Subject,
-        base: &Outcome,
-        runs: ShortRuns,
-    ) -> (Option<EmptyQueues>, u64) {
-        let given = subject.scenario;
-        let drained = base.jobs.iter().any(|copy| lives_on_prefill(given, copy));
-        if !drained || has_late_events(given) {
-            return (None, 0);
-        }
-        let mut scenario = given.clone();
-        scenario.run.stop = Stop::Steps(ENDLESS);
-        for job in &mut scenario.jobs {
-            if job.queue != QueueKind::Circular {
-                job.prefill = 0;
-            }
-            job.stop = None;
-        }
-        let share = if subject.keeps() { share_of_epochs(subject, base) } else { BUDGET };
-        let most_events = ((base.events as f64 * share) as u64).max(LEAST_BUDGET);
-        let outcome = runs.simulate(&scenario, most_events);
-        let report = summarise(&scenario, std::slice::from_ref(&outcome), 0.0);
-        let later = |report: &Report| report.jobs[subject.job].later_epochs.is_some();
-        let spent = outcome.events;
-        let cold = subject.keeps() && later(subject.report) && !later(&report);
-        let mut copies = outcome.jobs.iter().filter(|copy| copy.job == subject.job);
-        let short = cold || copies.any(|copy| copy.steps.is_empty());
-        ((!short).then_some(EmptyQueues { scenario, report, outcome }), spent)
+/// Simulates the run of `subject` with empty queues, and returns it with the number of events that it took.
+///
+/// Returns no run if no job has used up much of what its queue held at the start. Nor if this shorter run might not reach what
+/// matters: the job's first step, an epoch with filled caches, a fault, a failure, a checkpoint, or a job that begins after another.
+pub(super) fn with_empty_queues(
+    subject: &Subject,
+    base: &Outcome,
+    runs: ShortRuns,
+) -> (Option<BaseRun>, u64) {
+    let given = subject.scenario;
+    let drained = base.jobs.iter().any(|copy| lives_on_prefill(given, copy));
+    if !drained || has_late_events(given) {
+        return (None, 0);
     }
+    let mut scenario = given.clone();
+    scenario.run.stop = Stop::Steps(ENDLESS);
+    for job in &mut scenario.jobs {
+        if job.queue != QueueKind::Circular {
+            job.prefill = 0;
+        }
+        job.stop = None;
+    }
+    let share = if subject.keeps() { share_of_epochs(subject, base) } else { BUDGET };
+    let most_events = ((base.events as f64 * share) as u64).max(LEAST_BUDGET);
+    let run = runs.base(scenario, most_events);
+    let later = |report: &Report| report.jobs[subject.job].later_epochs.is_some();
+    let spent = run.outcome.events;
+    let cold = subject.keeps() && later(subject.report) && !later(&run.report);
+    let mut copies = run.outcome.jobs.iter().filter(|copy| copy.job == subject.job);
+    let short = cold || copies.any(|copy| copy.steps.is_empty());
+    ((!short).then_some(run), spent)
 }
 
 /// Returns whether a scenario has events that a shorter run might not reach.
@@ -72,7 +62,7 @@ fn has_late_events(scenario: &Scenario) -> bool {
 }
 
 /// Returns the share of the events of the run that [`EPOCHS`] epochs of the job take, at most [`MOST`].
-fn share_of_epochs(subject: &Subject, base: &Outcome) -> f64 {
+pub(super) fn share_of_epochs(subject: &Subject, base: &Outcome) -> f64 {
     let samples = subject.scenario.samples_of_epoch(&subject.scenario.jobs[subject.job]);
     let of = |copy: &JobOutcome| copy.steps.last().map_or(0, |last| last.queue.enqueued);
     let copies = base.jobs.iter().filter(|copy| copy.job == subject.job);

@@ -1,19 +1,17 @@
 //! Searches for the bottleneck of a job: relaxes the candidates one after the other.
 
-use crate::report::{Outcome, RecoveryOutcome, summarise};
+use crate::report::{Cause, Outcome, RecoveryOutcome, summarise};
 use crate::scenario::Scenario;
 use std::sync::Arc;
 
-use super::candidates::{Candidate, FULL, Subject};
+use super::candidates::{Candidate, FULL, NOTED, Subject};
 use super::course::LongRate;
-use super::lever::Lever;
+use super::failure_free::FEWEST_FAILURES;
+use super::lever::{Kind, Lever};
 use super::reference::{Effect, Reference, recovery_of};
-use super::relax;
 use super::trial::{Plan, Trials};
 use super::{AT_ONCE, SHORT_OF, TELLING, WAITING, WORTH};
 
-/// Minimum number of failures in a short run that shows what a lever against failures saves: they come at random times.
-const FEWEST_FAILURES: u64 = 10;
 /// Minimum number of checkpoints in a short run in which a lever without effect counts as tried.
 const FEWEST_CHECKPOINTS: u64 = 2;
 
@@ -40,23 +38,34 @@ impl Trial {
     /// Returns the minimum number of steps of a short run that shows the effect, if the short run should be as long as the budget
     /// allows.
     fn least_steps(&self, reference: &Reference) -> Option<usize> {
-        if !self.rare {
-            return self.again.then_some(0);
-        }
+        let reference = reference.for_levers(&self.levers);
         let all = reference.recovery();
-        let of_failures = self.levers.iter().any(|lever| lever.is_of_failures());
-        Some(match of_failures {
-            true => reference.steps_with(FEWEST_FAILURES, all.failures),
-            false if self.levers.iter().any(|lever| lever.is_rare()) => 0,
-            false => reference.steps_with(FEWEST_CHECKPOINTS, all.checkpoints),
-        })
+        if all.failures > 0 {
+            return Some(reference.steps_with(self.failures(), all.failures));
+        }
+        let checkpoints = reference.subject.share(Cause::Checkpoint) >= NOTED;
+        match (self.rare, checkpoints) {
+            (true, _) if self.levers.iter().any(|lever| lever.is_rare()) => Some(0),
+            (true, _) | (false, true) => {
+                Some(reference.steps_with(FEWEST_CHECKPOINTS, all.checkpoints))
+            }
+            (false, false) => self.again.then_some(0),
+        }
     }
 
-    /// Returns whether the limit has occurred often enough in a short run to show its effect.
-    fn is_shown(&self, effect: &Effect, of: &RecoveryOutcome) -> bool {
-        match self.levers.iter().any(|lever| lever.is_of_failures()) {
-            true => of.failures >= FEWEST_FAILURES,
-            false => of.checkpoints >= FEWEST_CHECKPOINTS || !effect.is_none(),
+    /// Returns the number of failures of the base run in the time that a short run needs for [`FEWEST_FAILURES`].
+    fn failures(&self) -> u64 {
+        let fewer = self.levers.iter().any(|lever| lever.kind == Kind::Failures);
+        if fewer { 2 * FEWEST_FAILURES } else { FEWEST_FAILURES }
+    }
+
+    /// Returns whether a short run shows the effect of the levers: failures, or limits that take effect only at times, have occurred
+    /// often enough in it. `fails`: whether the job may fail in it.
+    fn is_shown(&self, effect: &Effect, fails: bool, of: &RecoveryOutcome) -> bool {
+        match (fails, self.rare) {
+            (true, _) => of.failures >= FEWEST_FAILURES,
+            (false, true) => of.checkpoints >= FEWEST_CHECKPOINTS || !effect.is_none(),
+            (false, false) => true,
         }
     }
 }
@@ -95,7 +104,7 @@ impl Tried {
 
     /// Returns the same trial with its effect on the job of another base run; `None` if the short run has too few steps of it.
     pub(super) fn seen_from(&self, reference: &Reference) -> Option<Tried> {
-        let effect = reference.effect_of(&self.then, &self.outcome)?;
+        let effect = reference.effect_of(&self.levers, &self.then, &self.outcome)?;
         Some(Tried { effect, ..self.clone() })
     }
 }
@@ -161,7 +170,9 @@ impl<'a> Finder<'_, 'a> {
         let waits = 1.0 - now.computing >= WAITING;
         let too_variable = waits && now.hides_all_waits();
         let unclear = tried.is_empty() || tried.iter().any(Tried::is_uncertain);
-        if !tried.iter().any(Tried::helps) && (waits || unclear) && !too_variable {
+        let helped = tried.iter().any(Tried::helps);
+        let may_be_better = helped && waits && !saves_more(&tried, &skipped);
+        if (!helped && (waits || unclear) || may_be_better) && !too_variable {
             skipped = self.last_resort(&candidates, &mut tried);
         }
         if !tried.iter().any(Tried::helps) && waits && candidates.len() > 1 {
@@ -173,22 +184,28 @@ impl<'a> Finder<'_, 'a> {
         Some(Found { now, tried, skipped, too_variable })
     }
 
-    /// Relaxes the candidates that were not `tried`, or whose effect is uncertain, one after the other until one helps. Such a
-    /// run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the candidates that
-    /// could not be relaxed.
+    /// Relaxes the candidates that were not `tried`, or whose effect is uncertain, one after the other, until one saves more than the
+    /// rest promises. Such a run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the
+    /// candidates that could not be relaxed.
     fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
         self.trials.spare_nothing(tried.is_empty());
+        let is_clear = |of: &&Candidate| {
+            let known = tried.iter().find(|tried| tried.levers == [of.lever]);
+            known.is_some_and(|known| !known.is_uncertain())
+        };
+        let open: Vec<Candidate> = candidates.iter().filter(|of| !is_clear(of)).copied().collect();
         let mut skipped = Vec::new();
-        for candidate in candidates {
+        for (at, candidate) in open.iter().enumerate() {
             let earlier = tried.iter().position(|tried| tried.levers == [candidate.lever]);
             let alone = [Trial { again: earlier.is_some(), ..Trial::of(candidate) }];
-            if earlier.is_some_and(|at| !tried[at].is_uncertain()) {
-                continue;
-            }
-            let found = if tried.iter().any(Tried::helps) {
-                None
-            } else {
-                self.lift(&alone, self.trials.left()).pop().flatten()
+            // A trial that left its effect uncertain must be longer than it was.
+            let most_events = match earlier {
+                Some(_) => self.trials.left(),
+                None => self.trials.fair(open.len() - at),
+            };
+            let found = match saves_more(tried, &open[at..]) {
+                true => None,
+                false => self.lift(&alone, most_events).pop().flatten(),
             };
             match (found, earlier) {
                 (Some(found), Some(at)) if found.is_clearer(&tried[at]) => tried[at] = found,
@@ -207,26 +224,16 @@ impl<'a> Finder<'_, 'a> {
         let reference = &self.trials.reference;
         let least: Vec<_> = each.iter().map(|trial| trial.least_steps(reference)).collect();
         let fair_plan = |(trial, least): (&Trial, &Option<usize>)| {
-            self.trials.plan(self.lifted(&trial.levers)?, *least, most_events)
+            self.trials.plan(&trial.levers, *least, most_events)
         };
         let fair: Vec<_> = each.iter().zip(&least).map(fair_plan).collect();
         let too_long: Vec<bool> = fair.iter().map(Option::is_none).collect();
         let mut found = self.run(each, fair);
         for (at, trial) in each.iter().enumerate().filter(|(at, _)| too_long[*at]) {
-            let shortest = |then| self.trials.shortest_plan(then, least[at]);
-            let shortest = self.lifted(&trial.levers).and_then(shortest);
+            let shortest = self.trials.shortest_plan(&trial.levers, least[at]);
             found[at] = self.run(std::slice::from_ref(trial), vec![shortest]).pop().flatten();
         }
         found
-    }
-
-    /// Returns the scenario with all of these levers relaxed; `None` if one of them makes no difference.
-    fn lifted(&self, levers: &[Lever]) -> Option<Arc<Scenario>> {
-        let mut then = self.subject().scenario.clone();
-        for lever in levers {
-            then = relax::relaxed(&then, *lever)?;
-        }
-        Some(Arc::new(then))
     }
 
     fn run(&mut self, each: &[Trial], plans: Vec<Option<Plan>>) -> Vec<Option<Tried>> {
@@ -234,8 +241,8 @@ impl<'a> Finder<'_, 'a> {
         let job = self.subject().job;
         let tried = |((trial, plan), found): ((&Trial, Option<Plan>), _)| {
             let (plan, (effect, outcome)): (Plan, (Effect, Outcome)) = plan.zip(found)?;
-            // A rare limit may not have occurred in the short run, so the run says nothing about it.
-            let absent = trial.rare && !trial.is_shown(&effect, &recovery_of(&outcome, job));
+            let fails = plan.then.jobs[job].failures.is_some();
+            let absent = !trial.is_shown(&effect, fails, &recovery_of(&outcome, job));
             let levers = trial.levers.clone();
             (!absent).then(|| Tried { levers, effect, then: plan.then, outcome: Arc::new(outcome) })
         };

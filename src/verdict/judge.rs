@@ -7,7 +7,7 @@ use super::demand::{self, Demands};
 use super::finder::{Finder, Found, Tried};
 use super::need::{first_epoch_needs, needs};
 use super::reference::Reference;
-use super::short_runs::ShortRuns;
+use super::short_runs::{BaseRun, ShortRuns};
 use super::statement::Statement;
 use super::trial::{Budget, LEAST_BUDGET, Trials, further_budgets};
 use super::{WAITING, words};
@@ -28,19 +28,22 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Returns the judge of a job whose short runs are compared with `base`; `None` if the job has completed no step in it.
+    /// Returns the judge of a job whose short runs are compared with `base`, or with the run without failures; `None` if the job has
+    /// completed no step in it.
     pub(super) fn new(
         subject: Subject<'a>,
-        base: &'a Outcome,
+        (base, failure_free): (&'a Outcome, Option<&'a BaseRun>),
         budget: Budget,
         runs: ShortRuns<'a>,
     ) -> Option<Judge<'a>> {
-        let reference = Reference::new(subject, base)?;
+        let reference = |job| {
+            let of = Reference::new(Subject { job, ..subject }, base)?;
+            Some(of.and_failure_free(failure_free))
+        };
         let others = (0..subject.scenario.jobs.len()).filter(|job| *job != subject.job);
-        let others = others.filter_map(|job| Reference::new(Subject { job, ..subject }, base));
-        let mut others: Vec<Reference> = others.collect();
+        let mut others: Vec<Reference> = others.filter_map(reference).collect();
         others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));
-        let trials = Trials::new(reference, budget, runs);
+        let trials = Trials::new(reference(subject.job)?, budget, runs);
         Some(Judge { trials, others, one: budget.one, before: budget.before, runs })
     }
 

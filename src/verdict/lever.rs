@@ -244,6 +244,17 @@ impl Lever {
         matches!(self.kind, Kind::Failures | Kind::RestartTime | Kind::CheckpointOften)
     }
 
+    /// Returns whether the lever is one against waits for checkpoints.
+    pub(super) fn is_of_checkpoints(self) -> bool {
+        matches!(
+            self.kind,
+            Kind::CheckpointInterval
+                | Kind::CheckpointAside
+                | Kind::CheckpointWriters
+                | Kind::CheckpointPause
+        )
+    }
+
     /// Returns the name of the storage or job that the lever belongs to.
     fn owner(self, scenario: &Scenario) -> &str {
         let (row, no) = (self.kind.row(), "");

@@ -7,8 +7,8 @@
 //! - `candidates`: limits that may be the bottleneck, from the report; `checkpoints`: those of checkpoints; `lever`: limits that
 //!   can be relaxed, in words; `amount`: their amounts; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
-//!   compared; `empty_queues`: the run in its place if it lives on prefilled queues; `trial`: short runs within a budget of
-//!   events; `short_runs`: what they have in common,
+//!   compared; `empty_queues`: the run in its place if it lives on prefilled queues; `failure_free`: the run without failures;
+//!   `trial`: short runs within a budget of events; `short_runs`: what they have in common,
 //! - `finder`: the search for the bottleneck of a job; `judge`: the searches for all jobs that wait,
 //! - `demand`: how much of each resource each job would use if it never waited for input; `need`: which of these are too small,
 //! - `statement`: the verdict as a report has it; `words`: the paragraph.
@@ -19,6 +19,7 @@ mod checkpoints;
 mod course;
 mod demand;
 mod empty_queues;
+mod failure_free;
 mod finder;
 mod judge;
 mod lever;
@@ -39,7 +40,8 @@ use std::sync::atomic::AtomicBool;
 
 use candidates::Subject;
 use course::ROUNDS;
-use empty_queues::EmptyQueues;
+use empty_queues::with_empty_queues;
+use failure_free::without_failures;
 use judge::Judge;
 use lever::{Kind, Lever};
 use short_runs::ShortRuns;
@@ -110,14 +112,14 @@ pub fn find_all(
     }
     let own = IdleCollectives::default();
     let runs = ShortRuns { stop: options.stop, collectives: options.collectives.unwrap_or(&own) };
-    let (empty, spent) = EmptyQueues::simulate(&subject, base, runs);
+    let (empty, for_empty) = with_empty_queues(&subject, base, runs);
+    let (free, for_free) = without_failures(&subject, base, runs);
     let (judged, compared) = match &empty {
-        Some(EmptyQueues { scenario, report, outcome }) => {
-            (Subject { scenario, report, ..subject }, outcome)
-        }
+        Some(run) => (run.subject(subject), &run.outcome),
         None => (subject, base),
     };
-    let judge = Judge::new(judged, compared, Budget::new(outcomes, spent), runs);
+    let budget = Budget::new(outcomes, for_empty + for_free);
+    let judge = Judge::new(judged, (compared, free.as_ref()), budget, runs);
     match judge.and_then(|judge| judge.judge(options.others)) {
         Some(found) if !runs.are_stopped() => found,
         Some(_) => vec![words::estimate(&subject, base, Some("short runs were interrupted"))],

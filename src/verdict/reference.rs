@@ -1,13 +1,20 @@
 //! The base run of a job: the run itself, with which short runs are compared.
 
+mod effect;
+
 use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
 use crate::scenario::{Job, Scenario, Stop};
 use crate::stats::{mean, mser5, t_interval};
 use std::ops::Range;
 
+use super::TELLING;
 use super::candidates::Subject;
-use super::course::{Course, LongRate, ROUNDS, slope};
-use super::{TELLING, WORTH};
+use super::course::{Course, LongRate, ROUNDS};
+use super::failure_free::FEWEST_FAILURES;
+use super::lever::Lever;
+use super::short_runs::BaseRun;
+
+pub(super) use effect::Effect;
 
 /// A step of a run with a relaxed limit is estimated to take at most this many times the events of a step of the base run.
 const MORE_EVENTS: f64 = 1.4;
@@ -25,32 +32,11 @@ const ENOUGH: [usize; 2] = [30, 240];
 const TELL_APART: f64 = 0.01;
 /// Minimum number of batch means (means over successive steps) for an interval of paired differences.
 const FEWEST_PAIRS: usize = 4;
-/// Largest difference between the mean of the compared steps and the long-run step time that is attributed to chance [half-widths
-/// of the mean's confidence interval].
-const CHANCE: f64 = 2.0;
 /// A short run must be so long that the base run waits in its steps for at least this share of the time for which it waits in as
 /// many average steps.
 const FEWEST_WAITS: f64 = 0.5;
 /// Number of cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
 const FILLING: usize = 2;
-
-/// Effect of a relaxed limit on a job's steps.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Effect {
-    /// Step time with the limit relaxed [s].
-    pub(super) after: f64,
-    pub(super) after_interval: [f64; 2],
-    /// Share of the step time that is saved.
-    pub(super) gain: f64,
-    pub(super) gain_interval: [f64; 2],
-}
-
-impl Effect {
-    /// Returns whether step times are exactly the same.
-    pub(super) fn is_none(&self) -> bool {
-        self.gain_interval.iter().all(|end| end.abs() < 1e-9)
-    }
-}
 
 /// The base run of a job.
 pub(super) struct Reference<'a> {
@@ -66,6 +52,8 @@ pub(super) struct Reference<'a> {
     /// Number of first steps that a short run must make at least to wait at all. It is large if the waits begin late, such as
     /// with a fault of the storage.
     until_waits: usize,
+    /// The base run without failures, if the job fails in this one.
+    failure_free: Option<Box<Reference<'a>>>,
 }
 
 impl<'a> Reference<'a> {
@@ -73,7 +61,9 @@ impl<'a> Reference<'a> {
     pub(super) fn new(subject: Subject<'a>, base: &'a Outcome) -> Option<Reference<'a>> {
         let course = Course::new(&subject.scenario.jobs[subject.job], subject.job, base)?;
         let (counted, long, spread, until_waits) = (0..course.steps(), None, None, 0);
-        let mut reference = Reference { subject, base, course, counted, long, spread, until_waits };
+        let failure_free = None;
+        let mut reference =
+            Reference { subject, base, course, counted, long, spread, until_waits, failure_free };
         let last = reference.last_that_counts();
         reference.counted.end = last;
         reference.counted.start = reference.first_that_counts();
@@ -89,6 +79,27 @@ impl<'a> Reference<'a> {
         };
         (reference.spread, reference.long) = (spread.zip(mean(&batches)), long);
         Some(Reference { until_waits, ..reference })
+    }
+
+    /// Adds the base run without failures, if the job fails in this one.
+    pub(super) fn and_failure_free(self, run: Option<&'a BaseRun>) -> Reference<'a> {
+        let run = run.filter(|_| self.recovery().failures > 0);
+        let failure_free =
+            run.and_then(|run| Reference::new(run.subject(self.subject), &run.outcome));
+        Reference { failure_free: failure_free.map(Box::new), ..self }
+    }
+
+    /// Returns the base run that short runs with these levers relaxed are compared with: the one without failures, unless the levers
+    /// are against failures, or against waits for checkpoints and the job fails often.
+    ///
+    /// Failures come at random, so a short run has more or fewer of them than as many average steps.
+    pub(super) fn for_levers(&self, levers: &[Lever]) -> &Reference<'a> {
+        let often = self.recovery().failures >= FEWEST_FAILURES;
+        let shows = |lever: &Lever| lever.is_of_failures() || often && lever.is_of_checkpoints();
+        match &self.failure_free {
+            Some(free) if !levers.iter().any(shows) => free,
+            Some(_) | None => self,
+        }
     }
 
     /// Returns the long-run step time that the base run shows.
@@ -263,7 +274,8 @@ impl<'a> Reference<'a> {
 
     /// Returns the length [steps of the base run] of a short run that compares `steps` steps.
     fn length(&self, steps: usize) -> usize {
-        let steps = if self.is_alone() { steps } else { (steps as f64 / FASTER).ceil() as usize };
+        let by_steps = self.is_alone() || self.failure_free.is_some();
+        let steps = if by_steps { steps } else { (steps as f64 / FASTER).ceil() as usize };
         steps.max(self.fewest(self.course.cycle())).max(1)
     }
 
@@ -272,100 +284,22 @@ impl<'a> Reference<'a> {
         self.subject.scenario.jobs.len() == 1
     }
 
-    /// Returns the scenario cut to `steps` steps. With other jobs, the scenario is cut to the time that the base run took for
-    /// these steps.
+    /// Returns the scenario cut to `steps` steps. With other jobs, or with failures, the scenario is cut to the time that the base run
+    /// took for these steps.
     pub(super) fn shortened(&self, then: &Scenario, steps: usize) -> Scenario {
         let mut short = then.clone();
         // If a job starts when others have ended, all jobs keep their length.
         if short.jobs.iter().all(|job| job.after.is_empty()) {
             let length = self.length(steps);
             let by_time = Stop::Duration(self.course.time_of(length));
-            short.run.stop = if self.is_alone() { Stop::Steps(length as u64) } else { by_time };
+            let by_steps = self.is_alone() && self.failure_free.is_none();
+            short.run.stop = if by_steps { Stop::Steps(length as u64) } else { by_time };
             for (index, job) in short.jobs.iter_mut().enumerate() {
                 // Other jobs keep their own ends. The examined job loses its end, so that it does not run out of input.
                 job.stop = (index != self.subject.job).then(|| then.stop_of(job));
             }
         }
         short
-    }
-
-    /// Returns the effect of a changed scenario on the job, from the outcome of a short run; `None` if too few steps were
-    /// completed.
-    pub(super) fn effect_of(&self, then: &Scenario, outcome: &Outcome) -> Option<Effect> {
-        let job = self.subject.job;
-        let course = Course::new(&then.jobs[job], job, outcome)?;
-        self.effect(&course.compared_with(&self.course))
-    }
-
-    /// Returns the effect of the relaxed limit in the long run, extrapolated from the compared steps. The compared steps may be
-    /// faster than the average step, by chance or because caches hold their samples. `None` if too few steps were completed.
-    fn effect(&self, then: &Course) -> Option<Effect> {
-        // A batch mean covers whole cycles of both runs: more workers have longer cycles.
-        let (cycle, first) = (self.course.cycle().max(then.cycle()), self.counted.start);
-        let end = then.steps();
-        // Steps without a whole period between exchanges say nothing of the exchanges.
-        if end < first + FEWEST.min(self.counted.end - first).max(then.period()) {
-            return None;
-        }
-        let after = then.long_rate(self.input_from(), whole(first..end, then.cycle()))?;
-        let both = whole(first..end.min(self.counted.end), cycle);
-        let now = self.course.long_rate(self.input_from(), both.clone())?;
-        let long = self.long_rate().unwrap_or_else(|| now.clone());
-        let pairs = if after.draining || now.draining {
-            Vec::new()
-        } else {
-            let (now, after) =
-                (self.course.batches(both.clone(), cycle), then.batches(both, cycle));
-            now.into_iter().zip(after).collect()
-        };
-        // The base run is a control variate (Law, *Simulation Modeling and Analysis*, section 11.4) if its compared steps
-        // differ from its average by chance. If they differ by more, such as before a fault or in a cold cache, the waits of
-        // the short run are assumed to differ by the same ratio.
-        let waits = |of: &LongRate| of.step * (1.0 - of.computing);
-        let chance = (now.interval[1] - now.interval[0]) / 2.0 * CHANCE;
-        let most = after.step / now.step;
-        // Compared steps without waits say nothing if the waits come later.
-        let unhindered = waits(&now) <= WORTH * long.step;
-        if unhindered && long.step - now.step > chance.max(TELLING * long.step) {
-            return None;
-        }
-        let alike = match waits(&now) {
-            none if none <= 0.0 => 0.0,
-            now => (waits(&after) / now).clamp(0.0, most),
-        };
-        let known = slope(&pairs).filter(|_| (long.step - now.step).abs() <= chance);
-        let slope = known.map_or(alike, |slope| slope.clamp(0.0, most));
-        // No step takes less time than the accelerators compute.
-        let compute = after.computing * after.step;
-        let lasting =
-            |short: f64, now: f64| (short + slope * (long.step - now)).max(short.min(compute));
-        let step = lasting(after.step, now.step);
-        let gain = |after: f64| 1.0 - after / long.step;
-        let saved: Vec<f64> =
-            pairs.iter().map(|(now, after)| gain(lasting(*after, *now))).collect();
-        let apart =
-            [1.0 - after.interval[1] / now.interval[0], 1.0 - after.interval[0] / now.interval[1]];
-        // Variation of the base run that the short run does not share makes the gain uncertain, too.
-        let own = (step / long.step - slope).abs() * self.half_width() / long.step;
-        let paired = t_interval(&saved).filter(|_| saved.len() >= FEWEST_PAIRS);
-        let paired = paired.map(|[low, high]| {
-            let half = ((high - low) / 2.0).hypot(own);
-            [(low + high) / 2.0 - half, (low + high) / 2.0 + half]
-        });
-        // With caches, step times change in the course of an epoch. The short run shows only a part of one, so its mean may be as far
-        // from that of whole epochs as the mean of the same part is in the base run.
-        let place = match self.outlasts_first_epoch() {
-            true => (long.step - now.step).abs(),
-            false => 0.0,
-        };
-        let [low, high] = after.interval.map(|end| end * step / after.step);
-        let [least, most] = paired.unwrap_or(apart);
-        Some(Effect {
-            after: step,
-            after_interval: [(low - place).max(low.min(compute)), high + place],
-            gain: gain(step),
-            gain_interval: [least - place / long.step, most + place / long.step],
-        })
     }
 
     /// Returns the half-width of the interval of the base run's step time [s]; 0 if the run is too short for an interval.

@@ -1,9 +1,11 @@
 //! What all short runs of a verdict have in common.
 
-use crate::report::Outcome;
+use crate::report::{Outcome, Report, summarise};
 use crate::scenario::Scenario;
 use crate::sim::{self, IdleCollectives};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::candidates::Subject;
 
 /// Simulates the short runs of a verdict.
 #[derive(Clone, Copy)]
@@ -14,7 +16,28 @@ pub(super) struct ShortRuns<'a> {
     pub(super) collectives: &'a IdleCollectives,
 }
 
+/// A run with which short runs are compared in place of the run that the verdict is on.
+pub(super) struct BaseRun {
+    pub(super) scenario: Scenario,
+    pub(super) report: Report,
+    pub(super) outcome: Outcome,
+}
+
+impl BaseRun {
+    /// Returns the subject of a verdict, with this run in place of the one that it is on.
+    pub(super) fn subject<'a>(&'a self, of: Subject<'a>) -> Subject<'a> {
+        Subject { scenario: &self.scenario, report: &self.report, ..of }
+    }
+}
+
 impl ShortRuns<'_> {
+    /// Simulates a scenario for at most `most_events` events, as a run to compare with.
+    pub(super) fn base(&self, scenario: Scenario, most_events: u64) -> BaseRun {
+        let outcome = self.simulate(&scenario, most_events);
+        let report = summarise(&scenario, std::slice::from_ref(&outcome), 0.0);
+        BaseRun { scenario, report, outcome }
+    }
+
     /// Simulates a scenario for at most `most_events` events.
     pub(super) fn simulate(&self, scenario: &Scenario, most_events: u64) -> Outcome {
         let options = sim::Options {

@@ -5,7 +5,9 @@ use crate::scenario::Scenario;
 use rayon::prelude::*;
 use std::sync::Arc;
 
+use super::lever::Lever;
 use super::reference::{Effect, Reference};
+use super::relax;
 use super::short_runs::ShortRuns;
 
 /// Minimum budget of a verdict [events], even if the run itself took fewer events. It takes some hundredths of a second.
@@ -15,7 +17,7 @@ pub const LEAST_BUDGET: u64 = 60_000;
 pub const LEAST_TOTAL: u64 = 350_000;
 /// Minimum and maximum budget of the last resort [events], which is used if no short run has helped. They take some hundredths of a
 /// second, and less than a second.
-const LEAST_LAST_BUDGET: u64 = 120_000;
+const LEAST_LAST_BUDGET: u64 = 200_000;
 const LAST_BUDGET: u64 = 1_000_000;
 /// Budget of the last resort, as a share of the events of one replication; at least [`LEAST_LAST_BUDGET`] and at most
 /// [`LAST_BUDGET`] events.
@@ -40,7 +42,9 @@ const SHARERS: usize = 3;
 
 /// A planned short run.
 pub(super) struct Plan {
-    /// The scenario with a limit relaxed.
+    /// The relaxed limits.
+    levers: Vec<Lever>,
+    /// The scenario with the limits relaxed.
     pub(super) then: Arc<Scenario>,
     /// Number of the step up to which steps are compared.
     until: usize,
@@ -183,26 +187,35 @@ impl<'a> Trials<'a> {
         self.share().saturating_sub(self.spent) / runs.clamp(1, SHARERS) as u64
     }
 
-    /// Plans a short run of a scenario with at most `most_events` events; `None` if these are too few. `rare`: the relaxed
+    /// Returns the scenario with all of these levers relaxed; `None` if one of them makes no difference.
+    fn lifted(&self, levers: &[Lever]) -> Option<Arc<Scenario>> {
+        let mut then = self.reference.for_levers(levers).subject.scenario.clone();
+        for lever in levers {
+            then = relax::relaxed(&then, *lever)?;
+        }
+        Some(Arc::new(then))
+    }
+
+    /// Plans a short run with levers relaxed and at most `most_events` events; `None` if these are too few. `rare`: the relaxed
     /// limit takes effect only at times, so the run should have full length, and at least this number of steps.
     pub(super) fn plan(
         &self,
-        then: Arc<Scenario>,
+        levers: &[Lever],
         rare: Option<usize>,
         most_events: u64,
     ) -> Option<Plan> {
-        let reference = &self.reference;
+        let (reference, then) = (self.reference.for_levers(levers), self.lifted(levers)?);
         let until = reference.affordable(most_events, reference.cycle_of(&then), rare)?;
-        Some(Plan { then, until, most_events })
+        Some(Plan { levers: levers.to_vec(), then, until, most_events })
     }
 
-    /// Plans the shortest run of a scenario that can be compared; `None` if it would take more events than are left.
-    pub(super) fn shortest_plan(&self, then: Arc<Scenario>, rare: Option<usize>) -> Option<Plan> {
-        let reference = &self.reference;
-        let least = reference.fewest(reference.cycle_of(&then)).max(rare.unwrap_or(0));
+    /// Plans the shortest run with levers relaxed that can be compared; `None` if it would take more events than are left.
+    pub(super) fn shortest_plan(&self, levers: &[Lever], rare: Option<usize>) -> Option<Plan> {
+        let (reference, then) = (self.reference.for_levers(levers), self.lifted(levers)?);
+        let until = reference.fewest(reference.cycle_of(&then)).max(rare.unwrap_or(0));
         let most_events = self.left();
-        let affordable = reference.events(least) <= most_events as f64;
-        affordable.then_some(Plan { then, until: least, most_events })
+        let affordable = reference.events(until) <= most_events as f64;
+        affordable.then_some(Plan { levers: levers.to_vec(), then, until, most_events })
     }
 
     /// Simulates the planned short runs in parallel and adds their events to those spent. `None` for a run that has too few
@@ -216,13 +229,14 @@ impl<'a> Trials<'a> {
         }
         let shown = |(plan, outcome): (&Option<Plan>, Option<Outcome>)| {
             let (plan, outcome) = plan.as_ref().zip(outcome)?;
-            Some((self.reference.effect_of(&plan.then, &outcome)?, outcome))
+            Some((self.reference.effect_of(&plan.levers, &plan.then, &outcome)?, outcome))
         };
         plans.iter().zip(outcomes).map(shown).collect()
     }
 
     fn simulate(&self, plan: &Plan) -> Outcome {
-        let scenario = self.reference.shortened(&plan.then, plan.until);
+        let reference = self.reference.for_levers(&plan.levers);
+        let scenario = reference.shortened(&plan.then, plan.until);
         self.runs.simulate(&scenario, plan.most_events)
     }
 }

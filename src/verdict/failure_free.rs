@@ -1,0 +1,42 @@
+//! The run without failures of nodes, with which levers are compared that have nothing to do with failures.
+//!
+//! Failures come at random. A short run may have none, or more than its share, so the run with failures cannot be compared with it.
+
+use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
+
+use super::candidates::Subject;
+use super::empty_queues::share_of_epochs;
+use super::short_runs::{BaseRun, ShortRuns};
+use super::trial::LEAST_BUDGET;
+
+/// Minimum number of failures in a run that shows what they cost.
+pub(super) const FEWEST_FAILURES: u64 = 10;
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
+const BUDGET: f64 = 0.1;
+/// Number of checkpoints that the run should have, and the maximum share of the events of one replication that they may take.
+const CHECKPOINTS: f64 = 2.5;
+const MOST: f64 = 0.3;
+
+/// Simulates the run of `subject` without failures, and returns it with the number of events that it took. Returns no run if nothing
+/// has failed.
+pub(super) fn without_failures(
+    subject: &Subject,
+    base: &Outcome,
+    runs: ShortRuns,
+) -> (Option<BaseRun>, u64) {
+    let sum = |of: fn(&RecoveryOutcome) -> u64| -> u64 {
+        base.jobs.iter().filter_map(|copy: &JobOutcome| copy.recovery.as_ref()).map(of).sum()
+    };
+    if sum(|of| of.failures) == 0 {
+        return (None, 0);
+    }
+    let mut scenario = subject.scenario.clone();
+    scenario.jobs.iter_mut().for_each(|job| job.failures = None);
+    let checkpoints = (CHECKPOINTS / sum(|of| of.checkpoints).max(1) as f64).min(MOST);
+    let epochs = if subject.keeps() { share_of_epochs(subject, base) } else { 0.0 };
+    let share = BUDGET.max(checkpoints).max(epochs);
+    let most_events = ((base.events as f64 * share) as u64).max(LEAST_BUDGET);
+    let run = runs.base(scenario, most_events);
+    let spent = run.outcome.events;
+    (Some(run), spent)
+}
