@@ -8,7 +8,7 @@ use crate::scenario::{
 };
 
 use super::lever::{Kind, Lever};
-use super::relax::{decodes_on_gpu, has_workers};
+use super::relax::{decodes_on_gpu, has_workers, is_pinning};
 
 /// Returns the amount that a lever's limit has in `scenario`, in words; `None` if the limit is no
 /// single number.
@@ -85,6 +85,7 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
         Kind::Workers => workers(&job.loader),
         Kind::Decode if decodes_on_gpu(&job.loader) => kernel(&job.loader),
         Kind::Decode | Kind::Delay => of_stages(kind),
+        Kind::Collate | Kind::HandOver | Kind::Pinning => of_batches(&job.loader, kind),
         Kind::Prefetch => ahead(&job.loader),
         Kind::Polling => Some(seconds(job.loader.generator?.period)),
         Kind::Launch => Some(mean(&job.launch.as_ref()?.work)),
@@ -162,6 +163,23 @@ fn kernel(loader: &StageGraph) -> Option<String> {
     work.find_map(|operation| match operation {
         Operation::Kernel(kernel) => Some(seconds(kernel.per_sample)),
         _ => None,
+    })
+}
+
+/// Returns the work on whole batches in a loader's first stage with such work, or in the pinning thread: its time, or the rate of copies.
+fn of_batches(loader: &StageGraph, kind: Kind) -> Option<String> {
+    let pinning = kind == Kind::Pinning;
+    let mut stages = loader.stages.iter().filter(|of| is_pinning(loader.preset, of) == pinning);
+    stages.find_map(|stage| {
+        let each = stage.per_item.iter().filter_map(|operation| match (operation, kind) {
+            (Operation::Compute(work), Kind::Collate | Kind::Pinning) => Some(mean(work)),
+            (Operation::Memcpy(per_byte), Kind::HandOver | Kind::Pinning) => {
+                Some(rate(1.0 / per_byte, "B"))
+            }
+            _ => None,
+        });
+        let each: Vec<String> = each.collect();
+        (!each.is_empty()).then(|| each.join(" and "))
     })
 }
 

@@ -189,10 +189,26 @@ impl<'a> Subject<'a> {
                 K::Order,
                 K::Faults,
             ],
-            Cause::Decode => &[K::Workers, K::Decode, K::Order, K::Prefetch, K::Faults],
-            Cause::CpuWait => {
-                &[K::Cores, K::Lock, K::Quota, K::MemoryBandwidth, K::Decode, K::Launch, K::Faults]
-            }
+            Cause::Decode => &[
+                K::Workers,
+                K::Decode,
+                K::Pinning,
+                K::Collate,
+                K::HandOver,
+                K::Order,
+                K::Prefetch,
+                K::Faults,
+            ],
+            Cause::CpuWait => &[
+                K::Cores,
+                K::Lock,
+                K::Quota,
+                K::MemoryBandwidth,
+                K::Decode,
+                K::HandOver,
+                K::Launch,
+                K::Faults,
+            ],
             Cause::Order => &[K::Order, K::Workers, K::Prefetch],
             Cause::Restart => &[K::Restart, K::Prefetch],
             Cause::Copy => &[K::Pcie, K::MemoryBandwidth],

@@ -1,7 +1,7 @@
 //! Levers: limits of a scenario that can be relaxed (lifted). Each has a row with its name in words and the key of the scenario
 //! that sets its amount.
 
-use crate::scenario::{Every, Job, Preset, Scenario};
+use crate::scenario::{Every, Job, Operation, Preset, Scenario, StageGraph};
 
 use super::amount;
 use super::relax::decodes_on_gpu;
@@ -128,6 +128,12 @@ kinds! {
     Workers => row("workers", "loader workers", "job.{}.loader.WORKERS", "{}.workers"),
     /// Work of decoding, halved.
     Decode => row("decode", "the work of decoding", "job.{}.loader.DECODE", "{}.decode"),
+    /// Work of collating batches, halved.
+    Collate => row("collate", "the work of collating", "job.{}.loader.COLLATE", "{}.collate"),
+    /// Work with which worker processes hand batches over, halved.
+    HandOver => row("hand-over", "the copies of batches from workers to the trainer", "job.{}.loader.HANDOVER", "{}.hand-over"),
+    /// Work of the pinning thread, halved.
+    Pinning => row("pinning", "the pinning thread", "job.{}.loader.pytorch.pin_memory", "{}.pinning"),
     /// The loader's own delays, halved.
     Delay => row("delay", "delays of the loader", "job.{}.loader.DELAY", "{}.delay"),
     /// Buffers of the loader, doubled.
@@ -223,6 +229,8 @@ impl Lever {
     pub(super) fn weight(self) -> f64 {
         match self.kind {
             Kind::Decode
+            | Kind::Collate
+            | Kind::HandOver
             | Kind::Gradients
             | Kind::Period
             | Kind::CheckpointInterval
@@ -292,6 +300,27 @@ fn of_sync(key: &str, kind: Kind, job: Option<&Job>) -> String {
     }
 }
 
+/// Returns the keys of the stages of a loader that a lever on all of them changes; `None` for a lever on one stage.
+fn of_stages(loader: &StageGraph, kind: Kind) -> Option<Vec<String>> {
+    let is_changed = |of: &Operation| match kind {
+        Kind::HandOver => matches!(of, Operation::Memcpy(_)),
+        _ => matches!(of, Operation::Compute(_) | Operation::Decode(_)),
+    };
+    let mut keys = Vec::new();
+    for stage in &loader.stages {
+        let lists = [("per_sample", &stage.per_sample), ("per_item", &stage.per_item)];
+        let lists = lists.into_iter().filter(|(_, list)| list.iter().any(is_changed));
+        match kind {
+            Kind::Workers => keys.push(format!("stages.{}.workers", stage.name)),
+            Kind::Decode | Kind::HandOver => {
+                keys.extend(lists.map(|(key, _)| format!("stages.{}.{key}", stage.name)));
+            }
+            _ => return None,
+        }
+    }
+    Some(keys)
+}
+
 /// Completes a key of a loader with the names that the job's loader uses.
 fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
     let Some(loader) = job.map(|job| &job.loader) else { return key.to_owned() };
@@ -306,12 +335,16 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
             None => return key.replace(".ORDER", ""),
         },
         Kind::Restart => ("RESTART", "persistent_workers"),
+        Kind::Lock if loader.generator.is_some() => ("LOCK", "generator.processes"),
         Kind::Lock => ("LOCK", loader.preset.lock_key()),
+        Kind::Collate => ("COLLATE", "collate"),
+        Kind::HandOver => ("HANDOVER", "ipc"),
         _ => return key.to_owned(),
     };
-    if (loader.preset, kind) == (Preset::Stages, Kind::Workers) {
-        let each = loader.stages.iter().map(|stage| format!("stages.{}.{of}", stage.name));
-        return key.replace(what, &each.collect::<Vec<_>>().join(" and "));
+    if loader.preset == Preset::Stages
+        && let Some(keys) = of_stages(loader, kind)
+    {
+        return key.replace(what, &keys.join(" and "));
     }
     // The first stage reads, and the buffer of the last one holds prefetched samples. Presets have no names of stages.
     let stage = if kind == Kind::Prefetch { loader.stages.last() } else { loader.stages.first() };

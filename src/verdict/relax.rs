@@ -9,7 +9,7 @@ use crate::scenario::{Job, Scenario};
 
 use super::lever::{Kind, Lever};
 
-pub(super) use loader::{decodes_on_gpu, has_workers};
+pub(super) use loader::{decodes_on_gpu, has_workers, is_pinning};
 
 /// The factor by which amounts grow, and times and work shrink.
 pub(super) const FACTOR: f64 = 2.0;
@@ -62,6 +62,9 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::Quota
         | Kind::Workers
         | Kind::Decode
+        | Kind::Collate
+        | Kind::HandOver
+        | Kind::Pinning
         | Kind::Delay
         | Kind::Prefetch
         | Kind::Order

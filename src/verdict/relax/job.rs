@@ -35,6 +35,9 @@ pub(super) fn lift(job: &mut Job, kind: Kind) {
         Kind::Lock
         | Kind::Workers
         | Kind::Decode
+        | Kind::Collate
+        | Kind::HandOver
+        | Kind::Pinning
         | Kind::Delay
         | Kind::Prefetch
         | Kind::Order

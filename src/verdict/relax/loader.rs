@@ -25,7 +25,13 @@ pub(super) fn lift(loader: &mut StageGraph, kind: Kind) {
                 generator.period /= FACTOR;
             }
         }
-        Kind::Lock => loader.stages.iter_mut().for_each(|stage| stage.lock = 0.0),
+        Kind::Lock => to_processes(loader),
+        Kind::Collate if loader.preset == Preset::Stages => {}
+        Kind::Collate | Kind::HandOver | Kind::Pinning => {
+            let (preset, pinning) = (loader.preset, kind == Kind::Pinning);
+            let stages = loader.stages.iter_mut().filter(|of| is_pinning(preset, of) == pinning);
+            stages.for_each(|stage| lighten(&mut stage.per_item, kind));
+        }
         Kind::Decode if decodes_on_gpu(loader) => {
             loader.stages.iter_mut().for_each(|stage| lighten(&mut stage.per_item, kind));
         }
@@ -50,6 +56,24 @@ pub(in crate::verdict) fn decodes_on_gpu(loader: &StageGraph) -> bool {
     let is_work = |of: &Operation| matches!(of, Operation::Compute(_) | Operation::Decode(_));
     loader.stages.iter().any(|stage| stage.per_item.iter().any(is_kernel))
         && !loader.stages.iter().any(|stage| stage.per_sample.iter().any(is_work))
+}
+
+/// Returns whether a stage is PyTorch's pinning thread, or the copies behind it.
+pub(in crate::verdict) fn is_pinning(preset: Preset, stage: &Stage) -> bool {
+    preset == Preset::Pytorch && stage.per_sample.is_empty()
+}
+
+/// Makes processes of threads that share an interpreter's lock. They copy batches to the trainer, in whose process PyTorch's pinning
+/// thread stays.
+fn to_processes(loader: &mut StageGraph) {
+    if loader.requests.is_some_and(|requests| requests.ahead == 0) {
+        return;
+    }
+    let (copies, preset) = (loader.process_copies.take().map(Operation::Memcpy), loader.preset);
+    for stage in loader.stages.iter_mut().filter(|stage| !is_pinning(preset, stage)) {
+        stage.lock = 0.0;
+        stage.per_item.extend(copies.clone());
+    }
 }
 
 /// Doubles the workers, and buffers whose size follows from the number of workers. If the trainer makes its own batches, lets a
@@ -99,11 +123,12 @@ fn deeper(loader: &mut StageGraph) {
     }
 }
 
-/// Halves one kind of work (decoding or delays) among the operations.
+/// Halves one kind of work among the operations.
 fn lighten(operations: &mut [Operation], kind: Kind) {
     for operation in operations {
         match (operation, kind) {
-            (Operation::Compute(work), Kind::Decode) | (Operation::Delay(work), Kind::Delay) => {
+            (Operation::Compute(work), Kind::Decode | Kind::Collate | Kind::Pinning)
+            | (Operation::Delay(work), Kind::Delay) => {
                 *work = work.scaled(1.0 / FACTOR);
             }
             (Operation::Decode(law), Kind::Decode) => {
@@ -112,6 +137,7 @@ fn lighten(operations: &mut [Operation], kind: Kind) {
                 law.per_pixel /= FACTOR;
             }
             (Operation::Kernel(kernel), Kind::Decode) => kernel.per_sample /= FACTOR,
+            (Operation::Memcpy(per_byte), Kind::HandOver | Kind::Pinning) => *per_byte /= FACTOR,
             _ => {}
         }
     }

@@ -30,8 +30,8 @@ loader = {loader}
 
 #[test]
 fn a_relaxed_loader_is_the_loader_with_the_named_key_changed() {
-    // System: each kind of loader, with all of its stages. Expectation: twice the workers, twice the prefetched batches, and half the work
-    // of decoding give the same job as the scenario with other values of the keys that the advice names.
+    // System: each kind of loader, with all of its stages. Expectation: twice the workers, twice the prefetched batches, half of each kind
+    // of work, and processes in place of threads give the same job as the scenario with other values of the keys that the advice names.
     let pytorch = "{ pytorch = { workers = 4, prefetch_factor = 3, decode = \"2 ms\", collate = \"1 ms\", pin_memory = { bandwidth = \"1 GB/s\" }, ipc = \"1 GB/s\" } }";
     let keras =
         "{ keras = { workers = 4, max_queue_size = 5, decode = \"2 ms\", collate = \"1 ms\" } }";
@@ -40,7 +40,17 @@ fn a_relaxed_loader_is_the_loader_with_the_named_key_changed() {
     let on_gpu = "{ dali = { readers = 2, threads = 4, gpu = { decode = \"200 us\" } } }";
     let data = "{ tf-data = { parallel_reads = 2, parallel_calls = 16, prefetch = 3, decode = \"2 ms\", collate = \"1 ms\", shuffle = \"100 samples\" } }";
     let queue = "{ tf-queue = { threads = 4, capacity = \"100 samples\", decode = \"2 ms\" } }";
-    let cases: [(&str, &str, Keys); 14] = [
+    let threads = "{ pytorch = { workers = 4, worker_kind = \"thread\", gil = 0.5, decode = \"2 ms\", pin_memory = { work = \"1 ms\", gil = 1.0 }, ipc = \"1 GB/s\" } }";
+    let keras_threads =
+        "{ keras = { workers = 4, gil = 0.5, decode = \"2 ms\", ipc = \"1 GB/s\" } }";
+    let cases: [(&str, &str, Keys); 21] = [
+        (pytorch, "collate", &[("pytorch.collate", "\"500 us\"")]),
+        (pytorch, "hand-over", &[("pytorch.ipc", "\"2 GB/s\"")]),
+        (pytorch, "pinning", &[("pytorch.pin_memory.bandwidth", "\"2 GB/s\"")]),
+        (data, "collate", &[("tf-data.collate", "\"500 us\"")]),
+        (threads, "pinning", &[("pytorch.pin_memory.work", "\"500 us\"")]),
+        (threads, "gil", &[("pytorch.worker_kind", "\"process\"")]),
+        (keras_threads, "gil", &[("keras.use_multiprocessing", "true")]),
         (pytorch, "workers", &[("pytorch.workers", "8")]),
         (pytorch, "prefetch", &[("pytorch.prefetch_factor", "6")]),
         (pytorch, "decode", &[("pytorch.decode", "\"1 ms\"")]),

@@ -94,7 +94,11 @@ impl Keras {
             drop_last: true,
             to_device: false,
         };
-        let graph = StageGraph { requests: Some(requests), ..StageGraph::new(vec![stage]) };
+        let graph = StageGraph {
+            requests: Some(requests),
+            process_copies: pool.process_copies(),
+            ..StageGraph::new(vec![stage])
+        };
         Some(ResolvedLoader { graph, last_buffer })
     }
 

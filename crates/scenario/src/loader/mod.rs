@@ -32,6 +32,9 @@ pub struct StageGraph {
     pub requests: Option<Requests>,
     /// Polling, if the workers poll for room and the trainer polls for batches at regular intervals.
     pub generator: Option<Generator>,
+    /// Work with which the workers would hand over the decoded bytes of a batch if they were processes [core-s/B]. They are threads,
+    /// which do not copy it.
+    pub process_copies: Option<f64>,
     /// Kind of loader that the scenario file names.
     pub preset: Preset,
 }
@@ -220,7 +223,13 @@ impl StageGraph {
     /// Returns a graph of stages that make items ahead by themselves, without requests for batches.
     #[must_use]
     pub fn new(stages: Vec<Stage>) -> StageGraph {
-        StageGraph { stages, requests: None, generator: None, preset: Preset::default() }
+        StageGraph {
+            stages,
+            requests: None,
+            generator: None,
+            process_copies: None,
+            preset: Preset::default(),
+        }
     }
 
     /// Returns the number of samples that stay in the loader's buffers as long as more samples may arrive, if a batch

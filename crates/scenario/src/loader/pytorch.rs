@@ -119,7 +119,11 @@ impl Pytorch {
         let stages = [load].into_iter().chain(pin).chain(copy).collect();
         let last_buffer = self.prefetch_factor.at.or(self.workers.at);
         Some(ResolvedLoader {
-            graph: StageGraph { requests: Some(requests), ..StageGraph::new(stages) },
+            graph: StageGraph {
+                requests: Some(requests),
+                process_copies: pool.process_copies(),
+                ..StageGraph::new(stages)
+            },
             last_buffer,
         })
     }

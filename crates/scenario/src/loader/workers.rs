@@ -37,7 +37,16 @@ impl Workers<'_> {
 
     /// Returns the work of a worker to hand a batch over; `None` if it takes no time.
     pub(super) fn hand_over(&self) -> Option<Operation> {
-        let rate = self.ipc.get().filter(|_| !self.threads)?;
-        Some(Operation::Memcpy(1.0 / rate.0))
+        self.copies().filter(|_| !self.threads).map(Operation::Memcpy)
+    }
+
+    /// Returns the work with which threads would hand over a batch if they were processes [core-s/B].
+    pub(super) fn process_copies(&self) -> Option<f64> {
+        self.copies().filter(|_| self.threads && !self.none)
+    }
+
+    /// Returns the work of a worker process to hand over a batch [core-s/B].
+    fn copies(&self) -> Option<f64> {
+        Some(1.0 / self.ipc.get()?.0)
     }
 }

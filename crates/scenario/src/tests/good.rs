@@ -126,6 +126,7 @@ fn fletcher_job() -> Job {
             }],
             requests: None,
             generator: None,
+            process_copies: None,
             preset: Preset::TfQueue,
         },
         queue: QueueKind::Bounded,
