@@ -10,6 +10,8 @@ use crate::scenario::{Job, QueueKind, Unit};
 use crate::stats::{mean, t_interval};
 use std::ops::Range;
 
+use super::WAITING;
+
 /// Maximum number of means over successive steps (batch means) from which an interval is computed.
 const MOST_BATCHES: usize = 12;
 /// Relative difference up to which step times count as equal; [`FEWEST_ALIKE`] is the number of equal steps from which a job
@@ -23,7 +25,7 @@ pub(super) const ROUNDS: usize = 2;
 /// Ratio of the rates of filling and emptying a buffer below which it counts as draining. It is less than 1 because bursts of
 /// filling are only seen at the ends of steps.
 const DRAINING: f64 = 0.97;
-/// Minimum share of the time in which full buffers hold up the workers of a loader with ample reserve.
+/// Minimum share of the time in which the workers of a loader with ample reserve are held up.
 const AMPLE: f64 = 0.5;
 /// Minimum half-width of an interval, relative to the mean.
 const LEAST: f64 = 0.005;
@@ -41,8 +43,8 @@ pub(super) struct Course<'o> {
     round: usize,
     /// Number of steps from one exchange between model copies, or one average of models, to the next.
     period: usize,
-    /// Whether full buffers hold up the workers most of the time. The loader then has ample reserve, and how full its buffers
-    /// are at the start or end of a range of steps does not matter.
+    /// Whether full buffers hold up the workers most of the time, and trainers hardly wait for them. The loader then has ample
+    /// reserve, and how full its buffers are at the start or end of a range of steps does not matter.
     ample: bool,
 }
 
@@ -280,12 +282,12 @@ impl<'o> Course<'o> {
     }
 }
 
-/// Returns whether full buffers hold up a copy's workers most of the time.
+/// Returns whether a copy's workers are held up most of the time, and not because the trainer waits for something behind them.
 fn is_ample(copy: &JobOutcome) -> bool {
-    let held_up = copy.steps.last().map_or(0.0, |last| {
-        last.queue.blocked_seconds / copy.queue.workers.max(1) as f64 / (last.end - copy.start)
-    });
-    held_up >= AMPLE
+    let Some(last) = copy.steps.last() else { return false };
+    let time = last.end - copy.start;
+    let held_up = last.queue.blocked_seconds / copy.queue.workers.max(1) as f64;
+    held_up >= AMPLE * time && last.queue.empty_seconds <= WAITING * time
 }
 
 /// Returns the length of a copy's cycle [steps].

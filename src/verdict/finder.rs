@@ -171,7 +171,7 @@ impl<'a> Finder<'_, 'a> {
         let too_variable = waits && now.hides_all_waits();
         let unclear = tried.is_empty() || tried.iter().any(Tried::is_uncertain);
         let helped = tried.iter().any(Tried::helps);
-        let may_be_better = helped && waits && !saves_more(&tried, &skipped);
+        let may_be_better = helped && waits && !saves_more(&tried, &candidates);
         if (!helped && (waits || unclear) || may_be_better) && !too_variable {
             skipped = self.last_resort(&candidates, &mut tried);
         }
@@ -293,11 +293,16 @@ impl<'a> Finder<'_, 'a> {
     }
 }
 
-/// Returns whether the best trial so far saves more than the largest estimated saving (promise) of the remaining candidates.
-fn saves_more(tried: &[Tried], others: &[Candidate]) -> bool {
-    let most = tried.iter().filter(|tried| tried.helps()).map(|tried| tried.effect.gain);
-    let promised = others.iter().map(|candidate| candidate.promise).fold(0.0, f64::max);
-    most.fold(0.0, f64::max) > promised
+/// Returns whether the best trial so far saves more than each of the candidates is likely to: its estimated saving (promise) or, if a
+/// trial has left its effect uncertain, what that trial saved.
+fn saves_more(tried: &[Tried], candidates: &[Candidate]) -> bool {
+    let most = tried.iter().filter(|tried| tried.helps()).map(Tried::rank).fold(0.0, f64::max);
+    let likely = |of: &Candidate| match tried.iter().find(|tried| tried.levers == [of.lever]) {
+        Some(known) if known.is_uncertain() => known.rank(),
+        Some(_) => 0.0,
+        None => of.promise,
+    };
+    most > candidates.iter().map(likely).fold(0.0, f64::max)
 }
 
 /// Returns the candidates about which the short runs say nothing: the skipped ones and, if nothing helps, full resources whose

@@ -165,6 +165,9 @@ impl Reference<'_> {
         };
         let [low, high] = after.interval.map(|end| end * step / after.step);
         let [least, most] = paired.unwrap_or(apart);
+        // Both intervals are promises: neither may be narrower than the other one says.
+        let low = low.min(long.step * (1.0 - most)).max(low.min(compute));
+        let high = high.max(long.step * (1.0 - least));
         Some(Effect {
             after: step,
             after_interval: [(low - place).max(low.min(compute)), high + place],

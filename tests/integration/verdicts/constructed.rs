@@ -357,12 +357,7 @@ const ROWS: &[Row] = &[
         ],
         &["pinning"],
     ),
-    (
-        "collating",
-        INPUT,
-        &[("job.loader.pytorch.collate", "\"60 ms\"")],
-        &["workers", "collate"],
-    ),
+    ("collating", INPUT, &[("job.loader.pytorch.collate", "\"60 ms\"")], &["workers", "collate"]),
     (
         "copies by worker processes",
         INPUT,
