@@ -24,27 +24,38 @@ pub(super) struct Judge<'a> {
     one: u64,
     /// Events that the verdict took before its short runs.
     before: u64,
+    /// Whether the verdict is on the time after other jobs have ended.
+    after_others: bool,
     runs: ShortRuns<'a>,
 }
 
+/// Base runs: runs with which short runs are compared.
+pub(super) struct Bases<'a> {
+    /// The job of the verdict in its base run.
+    pub(super) own: (Subject<'a>, &'a Outcome),
+    /// The same for verdicts on other jobs.
+    pub(super) others: (Subject<'a>, &'a Outcome),
+    /// The run without failures, if a job fails.
+    pub(super) failure_free: Option<&'a BaseRun>,
+    /// Whether the base run of the job is without the jobs that end early.
+    pub(super) after_others: bool,
+}
+
 impl<'a> Judge<'a> {
-    /// Returns the judge of a job whose short runs are compared with `base`, or with the run without failures; `None` if the job has
-    /// completed no step in it.
-    pub(super) fn new(
-        subject: Subject<'a>,
-        (base, failure_free): (&'a Outcome, Option<&'a BaseRun>),
-        budget: Budget,
-        runs: ShortRuns<'a>,
-    ) -> Option<Judge<'a>> {
+    /// Returns the judge of a job whose short runs are compared with base runs; `None` if the job has completed no step in its own.
+    pub(super) fn new(bases: &Bases<'a>, budget: Budget, runs: ShortRuns<'a>) -> Option<Judge<'a>> {
+        let job = bases.own.0.job;
         let reference = |job| {
+            let (subject, base) = if job == bases.own.0.job { bases.own } else { bases.others };
             let of = Reference::new(Subject { job, ..subject }, base)?;
-            Some(of.and_failure_free(failure_free))
+            Some(of.and_failure_free(bases.failure_free))
         };
-        let others = (0..subject.scenario.jobs.len()).filter(|job| *job != subject.job);
+        let others = (0..bases.own.0.scenario.jobs.len()).filter(|other| *other != job);
         let mut others: Vec<Reference> = others.filter_map(reference).collect();
         others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));
-        let trials = Trials::new(reference(subject.job)?, budget, runs);
-        Some(Judge { trials, others, one: budget.one, before: budget.before, runs })
+        let trials = Trials::new(reference(job)?, budget, runs);
+        let after_others = bases.after_others;
+        Some(Judge { trials, others, one: budget.one, before: budget.before, after_others, runs })
     }
 
     /// Returns the verdict and, if `with_others`, short verdicts on other jobs that wait. `None` if the run is too short.
@@ -68,7 +79,7 @@ impl<'a> Judge<'a> {
         };
         let mut verdict = statement.verdict();
         verdict.text = words::paragraph(&statement, &verdict);
-        verdict.text = said_of(reference, &verdict);
+        verdict.text = said_of(reference, self.after_others, &verdict);
         let mut all = vec![verdict];
         if with_others {
             all.extend(self.on_others(&found.tried, budget, &demands));
@@ -95,7 +106,7 @@ impl<'a> Judge<'a> {
             let needs =
                 [needs(&subject, &demands.lasting, false), first_epoch_needs(&subject, demands)];
             let mut verdict = short(subject, (&found, flatters), needs, trials.spent());
-            verdict.text = said_of(&trials.reference, &verdict);
+            verdict.text = said_of(&trials.reference, false, &verdict);
             all.push(verdict);
         }
         if let Some(last) = all.last_mut().filter(|_| !rest.is_empty()) {
@@ -128,12 +139,12 @@ impl<'a> Judge<'a> {
 
 /// Returns the text of a verdict with a word on the part of the run that it is about, if the run's own figures may include other
 /// parts: short runs are compared after caches are warm, and while no other job has ended.
-fn said_of(reference: &Reference, verdict: &Verdict) -> String {
+fn said_of(reference: &Reference, after_others: bool, verdict: &Verdict) -> String {
     let when = match (reference.outlasts_first_epoch(), reference.together().is_some()) {
         _ if verdict.limits.is_empty() => "",
         (true, _) => "Once the first epoch is over: ",
+        _ if after_others => "Once other jobs have ended: ",
         (false, true) => "While all jobs run: ",
-        (false, false) if reference.alone_from().is_some() => "Once other jobs have ended: ",
         (false, false) => "",
     };
     let first = reference.subject.first_epoch().filter(|_| reference.outlasts_first_epoch());

@@ -23,7 +23,7 @@ const MORE_EVENTS: f64 = 1.4;
 /// those of the base run by at least this factor.
 const FASTER: f64 = 1.2;
 /// Minimum number of steps that are compared.
-const FEWEST: usize = 3;
+pub(super) const FEWEST: usize = 3;
 /// Number of cycles of workers that are compared, if the budget allows.
 const CYCLES: usize = 12;
 /// Minimum and maximum of the number of steps that are compared, if the budget allows, to reveal a difference of [`TELL_APART`].
@@ -116,9 +116,6 @@ impl<'a> Reference<'a> {
             let first = self.course.first_epoch(samples);
             return first + (FILLING * cycle).min((last - first) / 4);
         }
-        if let Some(alone) = self.alone_from() {
-            return alone + (FILLING * cycle).min((last - alone) / 4);
-        }
         let level = mser5(&self.course.step_times(0..last)).values;
         let most = (last / 10).min((4 * cycle).max(ENOUGH[1]));
         cycle.max(most.min((FILLING * cycle).max(level))).max(1).min(last / 2)
@@ -126,8 +123,7 @@ impl<'a> Reference<'a> {
 
     /// Returns the index of the first step from which the rate of filling buffers is measured.
     fn input_from(&self) -> usize {
-        let later = self.outlasts_first_epoch() || self.alone_from().is_some();
-        if later { self.counted.start } else { 0 }
+        if self.outlasts_first_epoch() { self.counted.start } else { 0 }
     }
 
     /// Returns whether the run goes on after a first epoch that differs from later ones because caches are cold.
@@ -154,14 +150,6 @@ impl<'a> Reference<'a> {
         let steps = self.course.steps_by(ends.fold(f64::INFINITY, f64::min));
         let all = self.course.steps();
         (steps + FEWEST < all && steps * 2 >= all).then_some(steps)
-    }
-
-    /// Returns the number of steps that this job has made when the last of the jobs ends that end in the first half of its steps; `None`
-    /// if no job does. After that, less of the cluster is shared.
-    pub(super) fn alone_from(&self) -> Option<usize> {
-        let others = self.base.jobs.iter().filter(|copy| copy.job != self.subject.job);
-        let ends = others.filter_map(|copy| Some(self.course.steps_by(copy.steps.last()?.end)));
-        ends.filter(|steps| FEWEST < *steps && steps * 2 < self.course.steps()).max()
     }
 
     fn stop_of_job(&self) -> Stop {

@@ -1,7 +1,7 @@
 //! Verdicts on scenarios of several jobs.
 
 use forebay::report::{Report, Verdict, choose_job, summarise, text};
-use forebay::scenario::Scenario;
+use forebay::scenario::{Scenario, Stop};
 use forebay::sim;
 use forebay::verdict::{self, Options};
 
@@ -253,10 +253,37 @@ fn a_chosen_job_that_has_completed_no_step_is_said_to_have_no_verdict() {
 #[test]
 fn a_verdict_on_a_job_that_outlasts_others_is_about_the_time_after_them() {
     // System: `k` ends after 100 of the 400 steps of `j`; then `j` has the server of 100 MB/s for itself, and takes 16 ms a step, as the
-    // steps of `k` took their half before. Expectation: the verdict's step time is 16 ms and not the average, and its text says when.
+    // steps of `k` took their half before. Expectation: the verdict's step time is 16 ms and not the average, and its text says when; with
+    // a server of twice the bandwidth it is 8 ms.
     let changes = [("job.k.steps", "100"), ("job.j.steps", "400")];
     let (_, verdicts) = judged(&written(SHARING, &changes), Some(0));
     let long = verdicts[0].long_run.expect("the long run");
     assert!((long.step_time / 0.016 - 1.0).abs() < 0.02 && long.reached, "{long:?}");
     assert!(verdicts[0].text.starts_with("Once other jobs have ended: "), "{}", verdicts[0].text);
+    let first = &verdicts[0].limits[0];
+    assert!(first.lever == "bandwidth" && (first.after / 0.008 - 1.0).abs() < 0.03, "{first:?}");
+}
+
+#[test]
+fn a_promise_for_the_time_after_other_jobs_does_not_depend_on_how_long_they_share_the_server() {
+    // System: `k` with 16 workers shares the server during 200 of the 600 steps of `j`, whose only worker needs 3 ms for a sample when it is
+    // alone. Expectation: twice the workers halve a step, as in a run in which `k` ends with its first step. In a trial of twice
+    // the workers, `j` makes its first 200 steps while `k` still runs.
+    let changes = [
+        ("job.k.steps", "1600"),
+        ("job.k.loader.pytorch.workers", "16"),
+        ("job.j.steps", "600"),
+        ("job.j.loader.pytorch.decode", "\"2 ms\""),
+    ];
+    let scenario = written(SHARING, &changes);
+    let (_, verdicts) = judged(&scenario, Some(0));
+    let text = &verdicts[0].text;
+    assert!(text.starts_with("Once other jobs have ended: "), "{text}");
+    let first = &verdicts[0].limits[0];
+    let mut alone = verdict::lifted(&scenario, first).expect("it was lifted");
+    alone.jobs[1].stop = Some(Stop::Steps(1));
+    let (report, _) = judged(&alone, Some(0));
+    let step = report.jobs[0].figures.step_time.mean.expect("steps");
+    let [low, high] = first.after_interval;
+    assert!(first.lever == "workers" && (low..=high).contains(&step), "{step}: {first:?}");
 }

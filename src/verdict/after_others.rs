@@ -1,0 +1,65 @@
+//! The run without jobs that end long before a job, which takes the place of a run of which that job has the last part for itself.
+//!
+//! In a short run with a limit relaxed, the other jobs would end after other numbers of steps of this job than in the run itself.
+
+use crate::report::Outcome;
+use crate::scenario::{Job, Stop};
+
+use super::candidates::Subject;
+use super::course::Course;
+use super::empty_queues::share_of_epochs;
+use super::reference::FEWEST;
+use super::short_runs::{BaseRun, ShortRuns};
+use super::trial::LEAST_BUDGET;
+
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
+const BUDGET: f64 = 0.15;
+
+/// Simulates the run of `subject` without the jobs that end in the first half of its steps, and returns it with the number of events
+/// that it took.
+///
+/// Returns no run if no job does, if a job begins after another has ended, or if the run has no later epochs although caches make
+/// them differ.
+pub(super) fn after_others(
+    subject: &Subject,
+    base: &Outcome,
+    runs: ShortRuns,
+) -> (Option<BaseRun>, u64) {
+    let given = subject.scenario;
+    let ended = ended_early(subject, base);
+    if ended.is_empty() || given.jobs.iter().any(|job| !job.after.is_empty()) {
+        return (None, 0);
+    }
+    let mut scenario = given.clone();
+    for job in ended {
+        end_at_once(&mut scenario.jobs[job]);
+    }
+    let share = if subject.keeps() { share_of_epochs(subject, base) } else { BUDGET };
+    let most_events = ((base.events as f64 * share) as u64).max(LEAST_BUDGET);
+    let run = runs.base(scenario, most_events);
+    let spent = run.outcome.events;
+    let later = |of: &Subject| of.shown().later_epochs.is_some();
+    let cold = later(subject) && !later(&run.subject(*subject));
+    ((!cold).then_some(run), spent)
+}
+
+/// Returns the jobs that end in the first half of the steps of the job of `subject`.
+fn ended_early(subject: &Subject, base: &Outcome) -> Vec<usize> {
+    let jobs = &subject.scenario.jobs;
+    let Some(course) = Course::new(&jobs[subject.job], subject.job, base) else {
+        return Vec::new();
+    };
+    let end = |job: usize| {
+        let copies = base.jobs.iter().filter(|copy| copy.job == job);
+        let ends = copies.map(|copy| copy.steps.last().map_or(f64::INFINITY, |step| step.end));
+        course.steps_by(ends.fold(0.0, f64::max))
+    };
+    let others = (0..jobs.len()).filter(|job| *job != subject.job);
+    let early = |job: &usize| (FEWEST + 1..course.steps().div_ceil(2)).contains(&end(*job));
+    others.filter(early).collect()
+}
+
+/// Lets a job end with its first step.
+fn end_at_once(job: &mut Job) {
+    (job.stop, job.prefill) = (Some(Stop::Steps(1)), 0);
+}
