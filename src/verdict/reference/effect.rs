@@ -165,9 +165,12 @@ impl Reference<'_> {
         };
         let [low, high] = after.interval.map(|end| end * step / after.step);
         let [least, most] = paired.unwrap_or(apart);
-        // Both intervals are promises: neither may be narrower than the other one says.
-        let low = low.min(long.step * (1.0 - most)).max(low.min(compute));
-        let high = high.max(long.step * (1.0 - least));
+        // Paired differences may vary more than the steps of the short run, because they are extrapolated to the long run.
+        let [fastest, slowest] = match paired {
+            Some([least, most]) => [most, least].map(|gain| long.step * (1.0 - gain)),
+            None => [low, high],
+        };
+        let (low, high) = (low.min(fastest.max(compute)), high.max(slowest));
         Some(Effect {
             after: step,
             after_interval: [(low - place).max(low.min(compute)), high + place],
