@@ -39,7 +39,7 @@ pub(super) fn after_others(
     let run = runs.base(scenario, most_events);
     let spent = run.outcome.events;
     let later = |of: &Subject| of.shown().later_epochs.is_some();
-    let cold = later(subject) && !later(&run.subject(*subject));
+    let cold = subject.keeps() && later(subject) && !later(&run.subject(*subject));
     ((!cold).then_some(run), spent)
 }
 

@@ -134,6 +134,13 @@ impl<'a> Subject<'a> {
                 }
             }
         }
+        if self.never_blocked() {
+            let waits = Cause::ALL.into_iter().filter(|of| is_of_loader(*of) || *of == Cause::Copy);
+            let waits: f64 = waits.map(|cause| self.share(cause)).sum();
+            if waits >= NOTED {
+                add(&mut found, (Lever { kind: Kind::Workers, at: self.job }, false), waits);
+            }
+        }
         let busy = self.compared().accelerator_utilisation.mean.unwrap_or(0.0);
         if busy >= COMPUTING && !draining {
             add(&mut found, (Lever { kind: Kind::Step, at: self.job }, false), busy);
@@ -141,6 +148,13 @@ impl<'a> Subject<'a> {
         found.retain(|candidate| relaxed(self.scenario, candidate.lever).is_some());
         found.sort_by(|a, b| b.promise.total_cmp(&a.promise));
         found
+    }
+
+    /// Returns whether the workers of the loader hardly ever wait for room in its last buffer: the limit is before it.
+    fn never_blocked(&self) -> bool {
+        let queue = &self.shown().queue;
+        let rates = queue.enqueue_rate.mean.zip(queue.unblocked_enqueue_rate.mean);
+        rates.is_some_and(|(rate, unblocked)| rate >= FULL * unblocked)
     }
 
     /// Returns the share of time lost to stalls with a cause, whether the rank's own or a peer's.

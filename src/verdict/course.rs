@@ -302,13 +302,25 @@ fn period(described: &Job) -> usize {
     averaged.unwrap_or_else(|| described.interval()).max(1) as usize
 }
 
-/// Returns the number of samples that all workers of a copy make in a cycle.
+/// Returns the number of samples that the workers of a copy make in a cycle.
 fn cycle_samples(described: &Job, copy: &JobOutcome) -> f64 {
     let unit = match described.loader.stages.first().map(|stage| stage.unit) {
         Some(Unit::Batch) => described.batch,
         Some(Unit::Sample) | None => 1,
     };
-    (copy.queue.workers.max(1) * unit) as f64
+    let at_once = workers_at_once(described) as f64 / workers(described).max(1) as f64;
+    (copy.queue.workers.max(1) * unit) as f64 * at_once
+}
+
+/// Returns the number of workers of a node's first stage that work at the same time: not more than the batches that are requested
+/// ahead, and the one that the trainer waits for.
+pub(super) fn workers_at_once(described: &Job) -> u64 {
+    let ahead = described.loader.requests.map(|requests| requests.ahead);
+    workers(described).min(ahead.map_or(u64::MAX, |ahead| ahead.saturating_add(1)))
+}
+
+fn workers(described: &Job) -> u64 {
+    described.loader.stages.first().map_or(1, |stage| stage.workers.into())
 }
 
 fn end_before(copy: &JobOutcome, step: usize) -> f64 {

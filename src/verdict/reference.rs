@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::TELLING;
 use super::candidates::Subject;
-use super::course::{Course, LongRate, ROUNDS};
+use super::course::{Course, LongRate, ROUNDS, workers_at_once};
 use super::failure_free::FEWEST_FAILURES;
 use super::lever::Lever;
 use super::short_runs::BaseRun;
@@ -163,11 +163,9 @@ impl<'a> Reference<'a> {
     /// Returns the length of a cycle [steps] with the workers of the scenario `then`: from one item of a worker to its next.
     pub(super) fn cycle_of(&self, then: &Scenario) -> usize {
         let job = self.subject.job;
-        let workers = |scenario: &Scenario| {
-            scenario.jobs[job].loader.stages.first().map_or(1, |stage| stage.workers)
-        };
-        let times = workers(then) / workers(self.subject.scenario).max(1);
-        self.course.cycle() * times.max(1) as usize
+        let workers = |scenario: &Scenario| workers_at_once(&scenario.jobs[job]).max(1) as usize;
+        let (now, cycle) = (workers(self.subject.scenario), self.course.cycle());
+        (cycle * workers(then)).div_ceil(now).max(cycle)
     }
 
     /// Returns the run itself.

@@ -106,15 +106,18 @@ impl Reference<'_> {
     /// faster than the average step, by chance or because caches hold their samples. `None` if too few steps were completed.
     fn effect(&self, then: &Course) -> Option<Effect> {
         // A batch mean covers whole cycles of both runs: more workers have longer cycles.
-        let (cycle, first) = (self.course.cycle().max(then.cycle()), self.counted.start);
+        let (cycle, first) =
+            (common_multiple(self.course.cycle(), then.cycle()), self.counted.start);
         let end = then.steps();
         // Steps without a whole period between exchanges say nothing of the exchanges.
         if end < first + FEWEST.min(self.counted.end - first).max(then.period()) {
             return None;
         }
         let after = then.long_rate(self.input_from(), whole(first..end, then.cycle()))?;
-        let both = whole(first..end.min(self.counted.end), cycle);
-        let now = self.course.long_rate(self.input_from(), both.clone())?;
+        let common = first..end.min(self.counted.end);
+        let now = whole(common.clone(), self.course.cycle());
+        let now = self.course.long_rate(self.input_from(), now)?;
+        let both = whole(common, cycle);
         let long = self.long_rate().unwrap_or_else(|| now.clone());
         let pairs = if after.draining || now.draining {
             Vec::new()
@@ -178,4 +181,13 @@ impl Reference<'_> {
             gain_interval: [least - place / long.step, most + place / long.step],
         })
     }
+}
+
+/// Returns the smallest common multiple of two lengths of cycles [steps].
+fn common_multiple(a: usize, b: usize) -> usize {
+    let (mut large, mut rest) = (a, b);
+    while rest > 0 {
+        (large, rest) = (rest, large % rest);
+    }
+    a / large.max(1) * b
 }
