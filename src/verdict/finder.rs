@@ -10,7 +10,7 @@ use super::failure_free::FEWEST_FAILURES;
 use super::lever::{Kind, Lever};
 use super::reference::{Effect, Reference, recovery_of};
 use super::trial::{Plan, Trials};
-use super::{AT_ONCE, SHORT_OF, TELLING, WAITING, WORTH};
+use super::{AT_ONCE, PROMISING, SHORT_OF, TELLING, WAITING, WORTH};
 
 /// Minimum number of checkpoints in a short run in which a lever without effect counts as tried.
 const FEWEST_CHECKPOINTS: u64 = 2;
@@ -273,14 +273,18 @@ impl<'a> Finder<'_, 'a> {
             }
         }
         let gained = |tried: &Tried| (first.effect.after - tried.effect.after) / first.effect.after;
-        let worth = found.iter().filter(|(_, tried)| gained(tried) > WORTH);
+        let doubled = |of: &&Candidate| first.levers.contains(&of.lever) && of.used < FULL;
+        let likely = |of: &&Candidate| of.promise >= PROMISING && !doubled(of);
+        let untried = untried.iter().find(|of| likely(of) && !relieved.is_idle(of.lever));
+        // What a full resource that was not tried saves may be more than a little.
+        let full = untried.is_some_and(|of| of.used >= FULL);
+        let least = if full { TELLING } else { WORTH };
+        let worth = found.iter().filter(|(_, tried)| gained(tried) > least);
         // Weights are squared to prefer resources to work: halving the work saves at least as much as doubling the resource that
         // does the work, so the work is named only if it saves much more.
         let rank = |(of, tried): &&(Candidate, Tried)| gained(tried) * of.lever.weight().powi(2);
         let best = worth.max_by(|a, b| rank(a).total_cmp(&rank(b))).map(|(of, _)| of);
-        let doubled = |of: &&Candidate| first.levers.contains(&of.lever) && of.used < FULL;
-        let may_be = |of: &&Candidate| !doubled(of) && !relieved.is_idle(of.lever);
-        let next = best.or_else(|| untried.iter().find(may_be))?;
+        let next = best.or(untried)?;
         let still = if first.levers.contains(&next.lever) { "still " } else { "" };
         Some(format!("{still}{}", next.lever.words(&first.then)))
     }

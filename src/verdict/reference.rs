@@ -4,7 +4,7 @@ mod effect;
 
 use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
 use crate::scenario::{Job, Scenario, Stop};
-use crate::stats::{mean, mser5, t_interval};
+use crate::stats::{mean, mser5, sd, t_interval};
 use std::ops::Range;
 
 use super::TELLING;
@@ -286,6 +286,15 @@ impl<'a> Reference<'a> {
             }
         }
         short
+    }
+
+    /// Returns twice the standard deviation of the mean of `steps` successive steps [s], from all of them in the base run; 0 if these
+    /// are too few.
+    fn deviation_of(&self, steps: usize) -> f64 {
+        let times = self.course.step_times(self.counted.clone());
+        let means: Vec<f64> = times.chunks_exact(steps.max(1)).filter_map(mean).collect();
+        let known = means.len() >= FEWEST_PAIRS;
+        sd(&means).filter(|_| known).map_or(0.0, |sd| 2.0 * sd)
     }
 
     /// Returns the half-width of the interval of the base run's step time [s]; 0 if the run is too short for an interval.

@@ -109,11 +109,14 @@ impl Reference<'_> {
         let (cycle, first) =
             (common_multiple(self.course.cycle(), then.cycle()), self.counted.start);
         let end = then.steps();
-        // Steps without a whole period between exchanges say nothing of the exchanges.
-        if end < first + FEWEST.min(self.counted.end - first).max(then.period()) {
+        // Steps without a whole cycle of workers, or a whole period between exchanges, say nothing of cycles or exchanges.
+        let least = FEWEST.max(then.cycle()).min(self.counted.end - first).max(then.period());
+        if end < first + least {
             return None;
         }
-        let after = then.long_rate(self.input_from(), whole(first..end, then.cycle()))?;
+        let after = whole(first..end, then.cycle());
+        let compared = after.len();
+        let after = then.long_rate(self.input_from(), after)?;
         let common = first..end.min(self.counted.end);
         let now = whole(common.clone(), self.course.cycle());
         let now = self.course.long_rate(self.input_from(), now)?;
@@ -151,8 +154,12 @@ impl Reference<'_> {
         let gain = |after: f64| 1.0 - after / long.step;
         let saved: Vec<f64> =
             pairs.iter().map(|(now, after)| gain(lasting(*after, *now))).collect();
+        // Few pairs do not show how much steps vary, but the whole base run does.
+        let shown = if pairs.len() < FEWEST_PAIRS { self.deviation_of(compared) } else { 0.0 };
+        let half = ((after.interval[1] - after.interval[0]) / 2.0).max(shown);
+        let after_interval = [(after.step - half).max(0.0), after.step + half];
         let apart =
-            [1.0 - after.interval[1] / now.interval[0], 1.0 - after.interval[0] / now.interval[1]];
+            [1.0 - after_interval[1] / now.interval[0], 1.0 - after_interval[0] / now.interval[1]];
         // Variation of the base run that the short run does not share makes the gain uncertain, too.
         let own = (step / long.step - slope).abs() * self.half_width() / long.step;
         let paired = t_interval(&saved).filter(|_| saved.len() >= FEWEST_PAIRS);
@@ -166,7 +173,7 @@ impl Reference<'_> {
             true => (long.step - now.step).abs(),
             false => 0.0,
         };
-        let [low, high] = after.interval.map(|end| end * step / after.step);
+        let [low, high] = after_interval.map(|end| (end + step - after.step).max(0.0));
         let [least, most] = paired.unwrap_or(apart);
         // Paired differences may vary more than the steps of the short run, because they are extrapolated to the long run.
         let [fastest, slowest] = match paired {
