@@ -134,7 +134,8 @@ impl<'a> Subject<'a> {
                 }
             }
         }
-        if self.never_blocked() {
+        // Workers are never blocked before a full resource either, but more of them do not help.
+        if self.never_blocked() && !found.iter().any(|of| of.used >= FULL) {
             let waits = Cause::ALL.into_iter().filter(|of| is_of_loader(*of) || *of == Cause::Copy);
             let waits: f64 = waits.map(|cause| self.share(cause)).sum();
             if waits >= NOTED {

@@ -188,7 +188,7 @@ impl<'a> Finder<'_, 'a> {
     /// rest promises. Such a run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the
     /// candidates that could not be relaxed.
     fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
-        self.trials.spare_nothing(tried.is_empty());
+        self.trials.search_on(tried.iter().any(Tried::helps), tried.is_empty());
         let is_clear = |of: &&Candidate| {
             let known = tried.iter().find(|tried| tried.levers == [of.lever]);
             known.is_some_and(|known| !known.is_uncertain())

@@ -69,6 +69,8 @@ enum Phase {
     Found,
     /// The bottleneck is known, and the limit behind it is searched.
     Beyond,
+    /// A lever has helped, and an untried one may save more.
+    StillSearching,
     /// No lever has helped.
     LastResort,
     /// No short run so far was long enough to show an effect.
@@ -98,6 +100,8 @@ pub(super) struct Budget {
     found: u64,
     /// Budget of the short runs that look for the limit behind the bottleneck [events].
     beyond: u64,
+    /// Budget of all short runs while an untried lever may save more than those that have helped [events].
+    still: u64,
     /// Budget of all short runs if none has helped [events].
     last: u64,
     /// Budget of the first short run of the last resort [events] if `searching` was too small for even one short run. All of them
@@ -117,15 +121,16 @@ impl Budget {
         let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
         let [first, searching, found, beyond] = [FIRST, SEARCHING, FOUND, BEYOND].map(share);
         let last = ((one as f64 * LAST) as u64).clamp(LEAST_LAST_BUDGET, LAST_BUDGET);
+        let still = searching.max(LEAST_LAST_BUDGET);
         let (whole, most) = (one.max(LEAST_LAST_BUDGET), one.max(LEAST_BUDGET));
         let one = whole_run;
-        Budget { one, before, first, searching, found, beyond, last, whole, most }
+        Budget { one, before, first, searching, found, beyond, still, last, whole, most }
     }
 
     /// Returns a budget of `events` events, whatever is found.
     pub(super) fn fixed(events: u64) -> Budget {
-        let [one, first, searching, found, last, whole, most] = [events; 7];
-        Budget { one, before: 0, first, searching, found, beyond: 0, last, whole, most }
+        let [one, first, searching, found, still, last, whole, most] = [events; 8];
+        Budget { one, before: 0, first, searching, found, beyond: 0, still, last, whole, most }
     }
 }
 
@@ -146,10 +151,14 @@ impl<'a> Trials<'a> {
         self.phase = Phase::Beyond;
     }
 
-    /// Raises the budget, because no lever has helped. If no short run so far was long enough to show an effect, the next one may
-    /// take as many events as the run itself.
-    pub(super) fn spare_nothing(&mut self, nothing_shown: bool) {
-        self.phase = if nothing_shown { Phase::NothingShown } else { Phase::LastResort };
+    /// Raises the budget of a verdict that has taken few events, because an untried lever may save more than those that have `helped`; or any budget, because
+    /// none has. If no short run so far was long enough to show an effect, the next one may take as many events as the run itself.
+    pub(super) fn search_on(&mut self, helped: bool, nothing_shown: bool) {
+        self.phase = match (helped, nothing_shown) {
+            (true, _) => Phase::StillSearching,
+            (false, true) => Phase::NothingShown,
+            (false, false) => Phase::LastResort,
+        };
     }
 
     /// Returns the number of events that are left for short runs. The first short run may exceed the budget, so that there is at
@@ -161,6 +170,7 @@ impl<'a> Trials<'a> {
             Phase::Searching
             | Phase::Found
             | Phase::Beyond
+            | Phase::StillSearching
             | Phase::LastResort
             | Phase::NothingShown => self.share().saturating_sub(self.spent),
         }
@@ -172,6 +182,7 @@ impl<'a> Trials<'a> {
             Phase::Searching => self.budget.searching,
             Phase::Found => self.budget.found,
             Phase::Beyond => self.budget.beyond,
+            Phase::StillSearching => self.budget.still,
             Phase::LastResort => self.budget.last,
             Phase::NothingShown => self.budget.last.max(self.budget.whole / 2),
         }
