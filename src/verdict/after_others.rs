@@ -5,11 +5,12 @@
 use crate::report::Outcome;
 use crate::scenario::{Job, Stop};
 
+use super::base_runs::BaseRun;
 use super::candidates::Subject;
 use super::course::Course;
 use super::empty_queues::share_of_epochs;
 use super::reference::FEWEST;
-use super::short_runs::{BaseRun, ShortRuns};
+use super::short_runs::ShortRuns;
 use super::trial::LEAST_BUDGET;
 
 /// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.

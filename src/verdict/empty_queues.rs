@@ -6,8 +6,9 @@
 use crate::report::{JobOutcome, Outcome, Report};
 use crate::scenario::{Job, QueueKind, Scenario, Stop};
 
+use super::base_runs::BaseRun;
 use super::candidates::Subject;
-use super::short_runs::{BaseRun, ShortRuns};
+use super::short_runs::ShortRuns;
 use super::trial::LEAST_BUDGET;
 
 /// Minimum share of prefilled samples, among those that trainers took, at which a run counts as living on them.

@@ -4,9 +4,10 @@
 
 use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
 
+use super::base_runs::BaseRun;
 use super::candidates::Subject;
 use super::empty_queues::share_of_epochs;
-use super::short_runs::{BaseRun, ShortRuns};
+use super::short_runs::ShortRuns;
 use super::trial::LEAST_BUDGET;
 
 /// Minimum number of failures in a run that shows what they cost.

@@ -2,12 +2,13 @@
 
 use crate::report::{Need, Outcome, Verdict};
 
+use super::base_runs::BaseRuns;
 use super::candidates::Subject;
 use super::demand::{self, Demands};
 use super::finder::{Finder, Found, Tried};
 use super::need::{first_epoch_needs, needs};
 use super::reference::Reference;
-use super::short_runs::{BaseRun, ShortRuns};
+use super::short_runs::ShortRuns;
 use super::statement::Statement;
 use super::trial::{Budget, LEAST_BUDGET, Trials, further_budgets};
 use super::{WAITING, words};
@@ -29,32 +30,26 @@ pub(super) struct Judge<'a> {
     runs: ShortRuns<'a>,
 }
 
-/// Base runs: runs with which short runs are compared.
-pub(super) struct Bases<'a> {
-    /// The job of the verdict in its base run.
-    pub(super) own: (Subject<'a>, &'a Outcome),
-    /// The same for verdicts on other jobs.
-    pub(super) others: (Subject<'a>, &'a Outcome),
-    /// The run without failures, if a job fails.
-    pub(super) failure_free: Option<&'a BaseRun>,
-    /// Whether the base run of the job is without the jobs that end early.
-    pub(super) after_others: bool,
-}
-
 impl<'a> Judge<'a> {
     /// Returns the judge of a job whose short runs are compared with base runs; `None` if the job has completed no step in its own.
-    pub(super) fn new(bases: &Bases<'a>, budget: Budget, runs: ShortRuns<'a>) -> Option<Judge<'a>> {
-        let job = bases.own.0.job;
-        let reference = |job| {
-            let (subject, base) = if job == bases.own.0.job { bases.own } else { bases.others };
-            let of = Reference::new(Subject { job, ..subject }, base)?;
-            Some(of.and_failure_free(bases.failure_free))
+    pub(super) fn new(
+        bases: &'a BaseRuns,
+        (subject, base): (Subject<'a>, &'a Outcome),
+        budget: Budget,
+        runs: ShortRuns<'a>,
+    ) -> Option<Judge<'a>> {
+        let (own, own_base) = bases.own(subject, base);
+        let reference = Reference::new(own, own_base)?.and_failure_free(bases.failure_free());
+        let others = (0..subject.scenario.jobs.len()).filter(|job| *job != subject.job);
+        let other = |job| {
+            let (subject, base) = bases.other(Subject { job, ..subject }, base);
+            let failure_free = bases.failure_free().filter(|_| !bases.is_after_others());
+            Some(Reference::new(subject, base)?.and_failure_free(failure_free))
         };
-        let others = (0..bases.own.0.scenario.jobs.len()).filter(|other| *other != job);
-        let mut others: Vec<Reference> = others.filter_map(reference).collect();
+        let mut others: Vec<Reference> = others.filter_map(other).collect();
         others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));
-        let trials = Trials::new(reference(job)?, budget, runs);
-        let after_others = bases.after_others;
+        let trials = Trials::new(reference, budget, runs);
+        let after_others = bases.is_after_others();
         Some(Judge { trials, others, one: budget.one, before: budget.before, after_others, runs })
     }
 

@@ -7,8 +7,8 @@
 //! - `candidates`: limits that may be the bottleneck, from the report; `checkpoints`: those of checkpoints; `lever`: limits that
 //!   can be relaxed, in words; `amount`: their amounts; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
-//!   compared; `empty_queues`, `after_others`: the runs in its place if it lives on prefilled queues, or if other jobs end early;
-//!   `failure_free`: the run without failures;
+//!   compared; `base_runs`: the runs in its place, such as `empty_queues` if it lives on prefilled queues, `after_others` if other jobs
+//!   end early, and `failure_free`, without failures;
 //!   `trial`: short runs within a budget of events; `short_runs`: what they have in common,
 //! - `finder`: the search for the bottleneck of a job; `judge`: the searches for all jobs that wait,
 //! - `demand`: how much of each resource each job would use if it never waited for input; `need`: which of these are too small,
@@ -16,6 +16,7 @@
 
 mod after_others;
 mod amount;
+mod base_runs;
 mod candidates;
 mod checkpoints;
 mod course;
@@ -40,14 +41,12 @@ use crate::scenario::Scenario;
 use crate::sim::IdleCollectives;
 use std::sync::atomic::AtomicBool;
 
-use after_others::after_others;
+use base_runs::BaseRuns;
 use candidates::Subject;
 use course::ROUNDS;
-use empty_queues::with_empty_queues;
-use failure_free::without_failures;
-use judge::{Bases, Judge};
+use judge::Judge;
 use lever::{Kind, Lever};
-use short_runs::{BaseRun, ShortRuns};
+use short_runs::ShortRuns;
 
 use trial::Budget;
 
@@ -115,29 +114,8 @@ pub fn find_all(
     }
     let own = IdleCollectives::default();
     let runs = ShortRuns { stop: options.stop, collectives: options.collectives.unwrap_or(&own) };
-    let mut spent = 0;
-    let mut known = |(run, events): (Option<BaseRun>, u64)| {
-        spent += events;
-        run
-    };
-    let empty = known(with_empty_queues(&subject, base, runs));
-    let after = match &empty {
-        Some(_) => None,
-        None => known(after_others(&subject, base, runs)),
-    };
-    let (judged, compared) = match empty.as_ref().or(after.as_ref()) {
-        Some(run) => (run.subject(subject), &run.outcome),
-        None => (subject, base),
-    };
-    let free = known(without_failures(&judged, compared, runs));
-    let others = if empty.is_some() { (judged, compared) } else { (subject, base) };
-    let bases = Bases {
-        own: (judged, compared),
-        others,
-        failure_free: free.as_ref(),
-        after_others: after.is_some(),
-    };
-    let judge = Judge::new(&bases, Budget::new(outcomes, spent), runs);
+    let bases = BaseRuns::simulate(subject, base, runs);
+    let judge = Judge::new(&bases, (subject, base), Budget::new(outcomes, bases.events), runs);
     match judge.and_then(|judge| judge.judge(options.others)) {
         Some(found) if !runs.are_stopped() => found,
         Some(_) => vec![words::estimate(&subject, base, Some("short runs were interrupted"))],

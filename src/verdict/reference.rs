@@ -8,11 +8,11 @@ use crate::stats::{mean, mser5, sd, t_interval};
 use std::ops::Range;
 
 use super::TELLING;
+use super::base_runs::BaseRun;
 use super::candidates::Subject;
 use super::course::{Course, LongRate, ROUNDS, workers_at_once};
 use super::failure_free::FEWEST_FAILURES;
 use super::lever::Lever;
-use super::short_runs::BaseRun;
 
 pub(super) use effect::Effect;
 

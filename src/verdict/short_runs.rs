@@ -1,11 +1,11 @@
 //! What all short runs of a verdict have in common.
 
-use crate::report::{Outcome, Report, summarise};
+use crate::report::{Outcome, summarise};
 use crate::scenario::Scenario;
 use crate::sim::{self, IdleCollectives};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::candidates::Subject;
+use super::base_runs::BaseRun;
 
 /// Simulates the short runs of a verdict.
 #[derive(Clone, Copy)]
@@ -14,20 +14,6 @@ pub(super) struct ShortRuns<'a> {
     pub(super) stop: Option<&'a AtomicBool>,
     /// Collectives that the run itself, or an earlier short run, has simulated on links that nothing else uses.
     pub(super) collectives: &'a IdleCollectives,
-}
-
-/// A run with which short runs are compared in place of the run that the verdict is on.
-pub(super) struct BaseRun {
-    pub(super) scenario: Scenario,
-    pub(super) report: Report,
-    pub(super) outcome: Outcome,
-}
-
-impl BaseRun {
-    /// Returns the subject of a verdict, with this run in place of the one that it is on.
-    pub(super) fn subject<'a>(&'a self, of: Subject<'a>) -> Subject<'a> {
-        Subject { scenario: &self.scenario, report: &self.report, ..of }
-    }
 }
 
 impl ShortRuns<'_> {
