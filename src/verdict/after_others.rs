@@ -2,25 +2,28 @@
 //!
 //! In a short run with a limit relaxed, the other jobs would end after other numbers of steps of this job than in the run itself.
 
-use crate::report::Outcome;
+use crate::report::{JobOutcome, Outcome};
 use crate::scenario::{Job, Stop};
 
 use super::base_runs::BaseRun;
 use super::candidates::Subject;
 use super::course::Course;
 use super::empty_queues::share_of_epochs;
-use super::reference::FEWEST;
+use super::reference::{FEWEST, recovery_of};
 use super::short_runs::ShortRuns;
 use super::trial::LEAST_BUDGET;
 
 /// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
 const BUDGET: f64 = 0.15;
+/// Minimum number of steps of the job in the run, and of checkpoints if it writes some.
+const FEWEST_STEPS: usize = 30;
+const CHECKPOINTS: u64 = 3;
 
 /// Simulates the run of `subject` without the jobs that end in the first half of its steps, and returns it with the number of events
 /// that it took.
 ///
-/// Returns no run if no job does, if a job begins after another has ended, or if the run has no later epochs although caches make
-/// them differ.
+/// Returns no run if no job does, if a job begins after another has ended, or if this shorter run does not reach what matters: a fault,
+/// the job's first steps, its checkpoints, or an epoch with filled caches.
 pub(super) fn after_others(
     subject: &Subject,
     base: &Outcome,
@@ -28,7 +31,8 @@ pub(super) fn after_others(
 ) -> (Option<BaseRun>, u64) {
     let given = subject.scenario;
     let ended = ended_early(subject, base);
-    if ended.is_empty() || given.jobs.iter().any(|job| !job.after.is_empty()) {
+    let follows = given.jobs.iter().any(|job| !job.after.is_empty());
+    if ended.is_empty() || follows || !given.faults.is_empty() {
         return (None, 0);
     }
     let mut scenario = given.clone();
@@ -41,7 +45,11 @@ pub(super) fn after_others(
     let spent = run.outcome.events;
     let later = |of: &Subject| of.shown().later_epochs.is_some();
     let cold = subject.keeps() && later(subject) && !later(&run.subject(*subject));
-    ((!cold).then_some(run), spent)
+    let [wanted, shown] =
+        [base, &run.outcome].map(|of| recovery_of(of, subject.job).checkpoints.min(CHECKPOINTS));
+    let mut copies = run.outcome.jobs.iter().filter(|copy| copy.job == subject.job);
+    let short = shown < wanted || copies.any(|copy| copy.steps.len() < FEWEST_STEPS);
+    ((!cold && !short).then_some(run), spent)
 }
 
 /// Returns the jobs that end in the first half of the steps of the job of `subject`.
@@ -51,8 +59,16 @@ fn ended_early(subject: &Subject, base: &Outcome) -> Vec<usize> {
         return Vec::new();
     };
     let end = |job: usize| {
-        let copies = base.jobs.iter().filter(|copy| copy.job == job);
-        let ends = copies.map(|copy| copy.steps.last().map_or(f64::INFINITY, |step| step.end));
+        // A job that is down, or has waited for long, has not ended.
+        let steps = match subject.scenario.stop_of(&jobs[job]) {
+            Stop::Steps(steps) => steps as usize,
+            Stop::Epochs(_) | Stop::Duration(_) | Stop::Known { .. } => 0,
+        };
+        let of = |copy: &JobOutcome| match copy.steps.last() {
+            Some(last) if copy.steps.len() >= steps => last.end,
+            Some(_) | None => f64::INFINITY,
+        };
+        let ends = base.jobs.iter().filter(|copy| copy.job == job).map(of);
         course.steps_by(ends.fold(0.0, f64::max))
     };
     let others = (0..jobs.len()).filter(|job| *job != subject.job);

@@ -166,21 +166,20 @@ fn kernel(loader: &StageGraph) -> Option<String> {
     })
 }
 
-/// Returns the work on whole batches in a loader's first stage with such work, or in the pinning thread: its time, or the rate of copies.
+/// Returns the work on whole batches in a loader's stages, or in the pinning thread: its time, or the rate of copies.
 fn of_batches(loader: &StageGraph, kind: Kind) -> Option<String> {
     let pinning = kind == Kind::Pinning;
-    let mut stages = loader.stages.iter().filter(|of| is_pinning(loader.preset, of) == pinning);
-    stages.find_map(|stage| {
-        let each = stage.per_item.iter().filter_map(|operation| match (operation, kind) {
+    let stages = loader.stages.iter().filter(|of| is_pinning(loader.preset, of) == pinning);
+    let each =
+        stages.flat_map(|stage| &stage.per_item).filter_map(|operation| match (operation, kind) {
             (Operation::Compute(work), Kind::Collate | Kind::Pinning) => Some(mean(work)),
             (Operation::Memcpy(per_byte), Kind::HandOver | Kind::Pinning) => {
                 Some(rate(1.0 / per_byte, "B"))
             }
             _ => None,
         });
-        let each: Vec<String> = each.collect();
-        (!each.is_empty()).then(|| each.join(" and "))
-    })
+    let each: Vec<String> = each.collect();
+    (!each.is_empty()).then(|| each.join(" and "))
 }
 
 fn work(operations: &[Operation], kind: Kind) -> Option<String> {

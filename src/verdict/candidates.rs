@@ -5,6 +5,7 @@ use crate::report::{Cause, JobFigures, JobReport, Report, ResourceReport, StallC
 use crate::scenario::{Job, Scenario};
 
 use super::checkpoints;
+use super::failure_free::FEWEST_FAILURES;
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
 
@@ -135,11 +136,14 @@ impl<'a> Subject<'a> {
             }
         }
         // Workers are never blocked before a full resource either, but more of them do not help.
-        if self.never_blocked() && !found.iter().any(|of| of.used >= FULL) {
+        let full = all.is_empty() || found.iter().any(|of| of.used >= FULL);
+        if !full && self.never_blocked() {
             let waits = Cause::ALL.into_iter().filter(|of| is_of_loader(*of) || *of == Cause::Copy);
             let waits: f64 = waits.map(|cause| self.share(cause)).sum();
-            if waits >= NOTED {
-                add(&mut found, (Lever { kind: Kind::Workers, at: self.job }, false), waits);
+            let lever = Lever { kind: Kind::Workers, at: self.job };
+            let known = found.iter().find(|of| of.lever == lever).map_or(0.0, |of| of.promise);
+            if waits >= NOTED && waits > known {
+                add(&mut found, (lever, false), waits - known);
             }
         }
         let busy = self.compared().accelerator_utilisation.mean.unwrap_or(0.0);
@@ -247,6 +251,7 @@ impl<'a> Subject<'a> {
             Cause::Bubble => &[K::MicroBatches, K::Balance, K::Intra],
             Cause::Swap => &[K::Pcie],
             Cause::Checkpoint => return checkpoints::levers(self.scenario, job),
+            Cause::Fault if self.fails_seldom() => &[],
             Cause::Fault => &[K::CheckpointOften, K::RestartTime, K::Failures],
             Cause::Compute => &[K::EqualNodes, K::Jitter, K::Faults],
         };
@@ -255,6 +260,12 @@ impl<'a> Subject<'a> {
             Lever { kind, at }
         };
         kinds.iter().map(lever).collect()
+    }
+
+    /// Returns whether the job has failed too seldom in the run to show what helps against failures.
+    pub(super) fn fails_seldom(&self) -> bool {
+        let failures = self.shown().recovery.as_ref().and_then(|of| of.failures.mean);
+        failures.is_none_or(|failures| failures < FEWEST_FAILURES as f64)
     }
 
     /// Returns the estimated share of a cache's misses that disappear if the lever enlarges the cache; `None` for a lever of something

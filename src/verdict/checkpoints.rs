@@ -4,7 +4,8 @@ use crate::report::format::{seconds, share};
 use crate::report::{Cause, RecoveryReport};
 use crate::scenario::{Checkpoint, Job, Scenario, Writers};
 
-use super::candidates::Subject;
+use super::candidates::{NOTED, Subject};
+use super::failure_free::FEWEST_FAILURES;
 use super::lever::{Kind, Lever};
 
 /// Minimum share of a job's time that checkpoints or failures must take to be mentioned.
@@ -72,7 +73,11 @@ pub(super) fn sentence(subject: &Subject) -> Option<String> {
         ),
     };
     let interval = subject.shown().recovery.as_ref().and_then(interval);
-    Some(interval.map_or(format!("{cost}."), |interval| format!("{cost}; {interval}.")))
+    let few = (failing >= NOTED && subject.fails_seldom()).then(|| {
+        format!("failures were fewer than {FEWEST_FAILURES}, so nothing against them was tried")
+    });
+    let all = [Some(cost), interval, few].into_iter().flatten();
+    Some(format!("{}.", all.collect::<Vec<_>>().join("; ")))
 }
 
 /// Returns a clause on the interval between checkpoints and the best one; `None` if nothing is known of the best.

@@ -60,9 +60,10 @@ impl Trial {
     }
 
     /// Returns whether a short run shows the effect of the levers: failures, or limits that take effect only at times, have occurred
-    /// often enough in it. `fails`: whether the job may fail in it.
+    /// often enough in it. `fails`: whether the job fails in the base run, so that the short run must show failures too.
     fn is_shown(&self, effect: &Effect, fails: bool, of: &RecoveryOutcome) -> bool {
-        match (fails, self.rare) {
+        let against = self.levers.iter().any(|lever| lever.is_of_failures());
+        match (fails || against, self.rare) {
             (true, _) => of.failures >= FEWEST_FAILURES,
             (false, true) => of.checkpoints >= FEWEST_CHECKPOINTS || !effect.is_none(),
             (false, false) => true,
@@ -241,7 +242,7 @@ impl<'a> Finder<'_, 'a> {
         let job = self.subject().job;
         let tried = |((trial, plan), found): ((&Trial, Option<Plan>), _)| {
             let (plan, (effect, outcome)): (Plan, (Effect, Outcome)) = plan.zip(found)?;
-            let fails = plan.then.jobs[job].failures.is_some();
+            let fails = self.trials.reference.for_levers(&trial.levers).recovery().failures > 0;
             let absent = !trial.is_shown(&effect, fails, &recovery_of(&outcome, job));
             let levers = trial.levers.clone();
             (!absent).then(|| Tried { levers, effect, then: plan.then, outcome: Arc::new(outcome) })

@@ -69,7 +69,8 @@ impl<'a> Judge<'a> {
             next,
             needs: needs(&reference.subject, &demands.lasting, false),
             first_epoch_needs: first_epoch_needs(&reference.subject, &demands),
-            others: &self.others,
+            // Trials without jobs that have ended say nothing of the others while those still run.
+            others: if self.after_others { &[] } else { &self.others },
             events: self.before + self.trials.spent() + alone,
         };
         let mut verdict = statement.verdict();
@@ -93,7 +94,8 @@ impl<'a> Judge<'a> {
         let mut all: Vec<Verdict> = Vec::new();
         for reference in waiting.into_iter().take(MOST_OTHERS) {
             let subject = reference.subject;
-            let known = tried.iter().filter_map(|tried| tried.seen_from(&reference)).collect();
+            let seen = tried.iter().filter(|_| !self.after_others);
+            let known = seen.filter_map(|tried| tried.seen_from(&reference)).collect();
             let mut trials = Trials::new(reference, Budget::fixed(each), self.runs);
             let mut finder = Finder { trials: &mut trials };
             let Some(found) = finder.search(known) else { continue };

@@ -130,8 +130,8 @@ kinds! {
     Decode => row("decode", "the work of decoding", "job.{}.loader.DECODE", "{}.decode"),
     /// Work of collating batches, halved.
     Collate => row("collate", "the work of collating", "job.{}.loader.COLLATE", "{}.collate"),
-    /// Work with which worker processes hand batches over, halved.
-    HandOver => row("hand-over", "the copies of batches from workers to the trainer", "job.{}.loader.HANDOVER", "{}.hand-over"),
+    /// Work of copies in memory, such as those with which worker processes hand batches over, halved.
+    HandOver => row("hand-over", "memory copies of the loader", "job.{}.loader.HANDOVER", "{}.hand-over"),
     /// Work of the pinning thread, halved.
     Pinning => row("pinning", "the pinning thread", "job.{}.loader.pytorch.pin_memory", "{}.pinning"),
     /// The loader's own delays, halved.
@@ -335,7 +335,6 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
             None => return key.replace(".ORDER", ""),
         },
         Kind::Restart => ("RESTART", "persistent_workers"),
-        Kind::Lock if loader.generator.is_some() => ("LOCK", "generator.processes"),
         Kind::Lock => ("LOCK", loader.preset.lock_key()),
         Kind::Collate => ("COLLATE", "collate"),
         Kind::HandOver => ("HANDOVER", "ipc"),

@@ -288,13 +288,19 @@ impl<'a> Reference<'a> {
         short
     }
 
-    /// Returns twice the standard deviation of the mean of `steps` successive steps [s], from all of them in the base run; 0 if these
-    /// are too few.
+    /// Returns twice the standard deviation of the mean of `steps` successive steps [s], from the means of as many steps in the base run.
+    /// If that has too few of them, fewer steps are taken, in whole cycles, and their deviation is taken to fall with the root of their
+    /// number; 0 if there are too few of these, too.
     fn deviation_of(&self, steps: usize) -> f64 {
         let times = self.course.step_times(self.counted.clone());
-        let means: Vec<f64> = times.chunks_exact(steps.max(1)).filter_map(mean).collect();
-        let known = means.len() >= FEWEST_PAIRS;
-        sd(&means).filter(|_| known).map_or(0.0, |sd| 2.0 * sd)
+        let cycle = self.course.cycle().max(1);
+        let each = steps.min(times.len() / FEWEST_PAIRS) / cycle * cycle;
+        if each == 0 {
+            return 0.0;
+        }
+        let means: Vec<f64> = times.chunks_exact(each).filter_map(mean).collect();
+        let fewer = (each as f64 / steps.max(1) as f64).sqrt();
+        sd(&means).map_or(0.0, |sd| 2.0 * sd * fewer)
     }
 
     /// Returns the half-width of the interval of the base run's step time [s]; 0 if the run is too short for an interval.
@@ -310,6 +316,8 @@ pub(super) fn recovery_of(outcome: &Outcome, job: usize) -> RecoveryOutcome {
         RecoveryOutcome {
             failures: sum.failures + of.failures,
             checkpoints: sum.checkpoints + of.checkpoints,
+            lost_seconds: sum.lost_seconds + of.lost_seconds,
+            down_seconds: sum.down_seconds + of.down_seconds,
             ..sum
         }
     })

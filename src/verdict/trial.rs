@@ -16,7 +16,7 @@ pub const LEAST_BUDGET: u64 = 60_000;
 /// hundredths of a second.
 pub const LEAST_TOTAL: u64 = 350_000;
 /// Minimum and maximum budget of the last resort [events], which is used if no short run has helped. They take some hundredths of a
-/// second, and less than a second.
+/// second, and less than a second. If one has helped, but an untried lever may save more, the minimum is all there is.
 const LEAST_LAST_BUDGET: u64 = 200_000;
 const LAST_BUDGET: u64 = 1_000_000;
 /// Budget of the last resort, as a share of the events of one replication; at least [`LEAST_LAST_BUDGET`] and at most
@@ -118,11 +118,12 @@ impl Budget {
         let one = whole_run.saturating_sub(before);
         let all: u64 = replications.iter().map(|outcome| outcome.events).sum();
         // More than one replication is never needed for the comparison.
-        let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
+        let room = whole_run.max(LEAST_TOTAL).saturating_sub(before);
+        let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET).min(room);
         let [first, searching, found, beyond] = [FIRST, SEARCHING, FOUND, BEYOND].map(share);
-        let last = ((one as f64 * LAST) as u64).clamp(LEAST_LAST_BUDGET, LAST_BUDGET);
-        let still = searching.max(LEAST_LAST_BUDGET);
-        let (whole, most) = (one.max(LEAST_LAST_BUDGET), one.max(LEAST_BUDGET));
+        let last = ((one as f64 * LAST) as u64).clamp(LEAST_LAST_BUDGET, LAST_BUDGET).min(room);
+        let still = searching.max(LEAST_LAST_BUDGET).min(room);
+        let [whole, most] = [LEAST_LAST_BUDGET, LEAST_BUDGET].map(|least| one.max(least).min(room));
         let one = whole_run;
         Budget { one, before, first, searching, found, beyond, still, last, whole, most }
     }
@@ -151,8 +152,8 @@ impl<'a> Trials<'a> {
         self.phase = Phase::Beyond;
     }
 
-    /// Raises the budget of a verdict that has taken few events, because an untried lever may save more than those that have `helped`; or any budget, because
-    /// none has. If no short run so far was long enough to show an effect, the next one may take as many events as the run itself.
+    /// Raises the budget: a little if levers have `helped`, because an untried one may save more, and much if none has. If no short run
+    /// was long enough to show an effect (`nothing_shown`), the next one may take as many events as the run itself.
     pub(super) fn search_on(&mut self, helped: bool, nothing_shown: bool) {
         self.phase = match (helped, nothing_shown) {
             (true, _) => Phase::StillSearching,

@@ -8,6 +8,7 @@
 mod checkpoints;
 mod constructed;
 mod exchanges;
+mod failures;
 mod jobs;
 mod levers;
 mod needs;
@@ -187,12 +188,14 @@ fn verdict_trials_take_under_a_fifth_of_the_events_of_the_main_run() {
 
 #[test]
 fn all_verdicts_together_take_at_most_the_events_of_one_replication() {
-    // System: scenarios of many jobs, of few steps, of cold caches, with a fault, and whose buffers only drain. Expectation: verdicts on
-    // all jobs together take at most as many events as one replication, or the minimum for all.
+    // System: scenarios of many jobs, of few steps, of cold caches, with a fault, whose buffers only drain, and with caches, failures and
+    // a job that ends early. Expectation: verdicts on all jobs together take at most as many events as one replication, or the
+    // minimum for all.
     let names =
         ["split-model", "mixture-of-experts", "jobs-on-cluster", "slow-server", "queue-runs-dry"];
-    for name in names.into_iter().chain(["page-cache", "workflow", "weak-strong"]) {
-        let scenario = shipped(name, &[]);
+    let all = names.into_iter().chain(["page-cache", "workflow", "weak-strong"]);
+    let cached = ("caches and failures", written(CACHED, &[]));
+    for (name, scenario) in all.map(|name| (name, shipped(name, &[]))).chain([cached]) {
         let outcomes = [simulate(&scenario)];
         let report = summarise(&scenario, &outcomes, 0.0);
         let options = Options { others: true, ..Options::default() };
@@ -237,6 +240,41 @@ fn untried_remedies_are_named_in_the_verdict() {
     let (not_tried, tried, verdict) = named(60);
     assert!(!not_tried && tried, "{verdict:?}");
 }
+
+/// A job of two epochs that the page cache holds and that fails every few seconds, beside a job that ends early.
+const CACHED: &str = r#"
+name = "cached"
+[run]
+replications = 1
+[cluster]
+nodes = 2
+node = { cores = 64, gpus = 1, memory = "64 GB", page_cache = { capacity = "20 GB", bandwidth = "10 GB/s" } }
+network.nic = "10 GB/s"
+[storage.s.file-server]
+bandwidth = "100 MB/s"
+[storage.c.memory]
+[dataset.d]
+samples = 75000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 16
+model.step = "4 ms"
+epochs = 2
+loader.pytorch = { workers = 2, decode = { gamma = { mean = "1 ms", cv = 3.0 } } }
+failures = { mtbf = "5 s", restart = "100 ms" }
+checkpoint = { steps = 20, bytes = "1 MB", storage = "c" }
+[[job]]
+name = "k"
+dataset = "d"
+storage = "s"
+batch = 16
+model.step = "4 ms"
+steps = 1500
+loader.pytorch = { workers = 1 }
+"#;
 
 /// Four GPUs that wait for eight workers, which in turn wait for cores and for a server.
 const MINE: &str = r#"

@@ -25,7 +25,7 @@ pub(super) fn lift(loader: &mut StageGraph, kind: Kind) {
                 generator.period /= FACTOR;
             }
         }
-        Kind::Lock => to_processes(loader),
+        Kind::Lock => avoid_lock(loader),
         Kind::Collate if loader.preset == Preset::Stages => {}
         Kind::Collate | Kind::HandOver | Kind::Pinning => {
             let (preset, pinning) = (loader.preset, kind == Kind::Pinning);
@@ -63,12 +63,19 @@ pub(in crate::verdict) fn is_pinning(preset: Preset, stage: &Stage) -> bool {
     preset == Preset::Pytorch && stage.per_sample.is_empty()
 }
 
-/// Makes processes of threads that share an interpreter's lock. They copy batches to the trainer, in whose process PyTorch's pinning
-/// thread stays.
-fn to_processes(loader: &mut StageGraph) {
-    if loader.requests.is_some_and(|requests| requests.ahead == 0) {
-        return;
+/// Makes processes of threads that share an interpreter's lock, where there is one. Processes of a generator would repeat each other's
+/// samples.
+fn avoid_lock(loader: &mut StageGraph) {
+    let alone = loader.requests.is_some_and(|requests| requests.ahead == 0);
+    let preset = loader.preset;
+    let locked = loader.stages.iter().any(|of| of.lock > 0.0 && !is_pinning(preset, of));
+    if locked && !alone && loader.generator.is_none() {
+        to_processes(loader);
     }
+}
+
+/// Makes processes of the workers. They copy batches to the trainer, in whose process PyTorch's pinning thread stays.
+fn to_processes(loader: &mut StageGraph) {
     let (copies, preset) = (loader.process_copies.take().map(Operation::Memcpy), loader.preset);
     for stage in loader.stages.iter_mut().filter(|stage| !is_pinning(preset, stage)) {
         stage.lock = 0.0;
@@ -79,12 +86,8 @@ fn to_processes(loader: &mut StageGraph) {
 /// Doubles the workers, and buffers whose size follows from the number of workers. If the trainer makes its own batches, lets a
 /// loader worker make them.
 fn more_workers(loader: &mut StageGraph) {
-    if let Some(requests) = &mut loader.requests
-        && requests.ahead == 0
-    {
-        requests.ahead = 2;
-        requests.replaced = Replaced::WhenTaken;
-        return;
+    if loader.requests.is_some_and(|requests| requests.ahead == 0) {
+        return first_worker(loader);
     }
     let have: Vec<bool> = loader.stages.iter().map(|stage| has_workers(loader, stage)).collect();
     let of_data = loader.preset == Preset::TfData;
@@ -103,8 +106,24 @@ fn more_workers(loader: &mut StageGraph) {
     }
 }
 
-/// Doubles the number of batches, or samples, that are loaded ahead.
+/// Lets a worker make the batches that the trainer made: by default a process in PyTorch, and a thread in Keras.
+fn first_worker(loader: &mut StageGraph) {
+    let Some(requests) = &mut loader.requests else { return };
+    let process = loader.preset == Preset::Pytorch;
+    (requests.ahead, requests.replaced) =
+        if process { (2, Replaced::WhenTaken) } else { (11, Replaced::WhenWanted) };
+    let buffer = if process { requests.ahead } else { requests.ahead + 1 };
+    loader.stages.iter_mut().for_each(|stage| stage.buffer = buffer);
+    if process {
+        to_processes(loader);
+    }
+}
+
+/// Doubles the number of batches, or samples, that are loaded ahead; without workers, none are.
 fn deeper(loader: &mut StageGraph) {
+    if loader.requests.is_some_and(|requests| requests.ahead == 0) {
+        return;
+    }
     let double = |stage: &mut Stage| stage.buffer = stage.buffer.saturating_mul(2);
     match (loader.preset, &mut loader.requests) {
         (Preset::Pytorch, requests) => {

@@ -372,7 +372,7 @@ const ROWS: &[Row] = &[
             ("storage.c.memory", "{}"),
             ("job.checkpoint", "{ steps = 20, bytes = \"1 MB\", storage = \"c\" }"),
             ("job.failures", "{ mtbf = \"500 ms\", restart = \"50 ms\" }"),
-            ("run.steps", "600"),
+            ("run.steps", "3000"),
         ],
         &["bandwidth"],
     ),

@@ -43,7 +43,9 @@ fn a_relaxed_loader_is_the_loader_with_the_named_key_changed() {
     let threads = "{ pytorch = { workers = 4, worker_kind = \"thread\", gil = 0.5, decode = \"2 ms\", pin_memory = { work = \"1 ms\", gil = 1.0 }, ipc = \"1 GB/s\" } }";
     let keras_threads =
         "{ keras = { workers = 4, gil = 0.5, decode = \"2 ms\", ipc = \"1 GB/s\" } }";
-    let cases: [(&str, &str, Keys); 21] = [
+    let none = "{ pytorch = { workers = 0, decode = \"2 ms\", ipc = \"1 GB/s\" } }";
+    let cases: [(&str, &str, Keys); 22] = [
+        (none, "workers", &[("pytorch.workers", "1")]),
         (pytorch, "collate", &[("pytorch.collate", "\"500 us\"")]),
         (pytorch, "hand-over", &[("pytorch.ipc", "\"2 GB/s\"")]),
         (pytorch, "pinning", &[("pytorch.pin_memory.bandwidth", "\"2 GB/s\"")]),
@@ -76,4 +78,22 @@ fn a_relaxed_loader_is_the_loader_with_the_named_key_changed() {
         let set = written(&text, &keys);
         assert_eq!(lifted.scenario.jobs[0].loader, set.jobs[0].loader, "{loader}: {lever}");
     }
+}
+
+#[test]
+fn a_lock_is_lifted_only_where_there_is_one() {
+    // System: threads that hold no lock, and a generator, whose processes would repeat each other's samples. Expectation: processes in
+    // place of threads are not tried, and neither are prefetched batches without workers.
+    let levers = |loader: &str| -> Vec<&'static str> {
+        all_lifted(&written(&JOB.replace("{loader}", loader), &[]))
+            .iter()
+            .map(|of| of.lever)
+            .collect()
+    };
+    let free = "{ pytorch = { workers = 4, worker_kind = \"thread\", ipc = \"1 GB/s\" } }";
+    let generator = "{ keras = { workers = 4, gil = 1.0, generator = {} } }";
+    for loader in [free, generator] {
+        assert!(!levers(loader).contains(&"gil"), "{loader}");
+    }
+    assert!(!levers("{ pytorch = { workers = 0 } }").contains(&"prefetch"));
 }

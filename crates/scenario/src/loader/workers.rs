@@ -40,9 +40,9 @@ impl Workers<'_> {
         self.copies().filter(|_| !self.threads).map(Operation::Memcpy)
     }
 
-    /// Returns the work with which threads would hand over a batch if they were processes [core-s/B].
+    /// Returns the work with which threads, or the trainer, would hand over a batch if they were processes [core-s/B].
     pub(super) fn process_copies(&self) -> Option<f64> {
-        self.copies().filter(|_| self.threads && !self.none)
+        self.copies().filter(|_| self.threads)
     }
 
     /// Returns the work of a worker process to hand over a batch [core-s/B].
