@@ -186,8 +186,8 @@ impl<'a> Finder<'_, 'a> {
     }
 
     /// Relaxes the candidates that were not `tried`, or whose effect is uncertain, one after the other, until one saves more than the
-    /// rest promises. Such a run takes nearly as long as the run itself, because caches must be warm or steps are few. Returns the
-    /// candidates that could not be relaxed.
+    /// rest promises. If none has helped, such a run may take nearly as long as the run itself, because caches must be warm or steps
+    /// are few. Returns the candidates that could not be relaxed.
     fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
         self.trials.search_on(tried.iter().any(Tried::helps), tried.is_empty());
         let is_clear = |of: &&Candidate| {

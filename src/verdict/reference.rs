@@ -1,6 +1,7 @@
 //! The base run of a job: the run itself, with which short runs are compared.
 
 mod effect;
+mod failing;
 
 use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
 use crate::scenario::{Job, Scenario, Stop};

@@ -103,6 +103,7 @@ fn all() -> Vec<Scenario> {
         "loader.in-memory = {}\nparallel.pipeline = { stages = 4, schedule = \"gpipe\", micro_batches = 2 }",
         "loader.in-memory = {}\nparallel.pipeline = { shares = [0.7, 0.3] }",
         "loader.keras = { workers = 2, generator = {} }",
+        "loader.pytorch = { workers = 2, collate = \"1 ms\", ipc = \"1 GB/s\", pin_memory = \"1 ms\" }",
     ];
     let ranks = rest.iter().map(|rest| read(&format!("{RANKS}{rest}\n")));
     std::iter::once(read(READING)).chain(ranks).collect()
