@@ -11,11 +11,10 @@ use super::course::Course;
 use super::empty_queues::share_of_epochs;
 use super::reference::{FEWEST, recovery_of};
 use super::short_runs::ShortRuns;
-use super::trial::LEAST_BUDGET;
 
-/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events.
 const BUDGET: f64 = 0.15;
-/// Minimum number of steps of the job in the run, and of checkpoints if it writes some.
+/// Minimum number of steps of the job in the run without the others, and of checkpoints if it writes as many in the run itself.
 const FEWEST_STEPS: usize = 30;
 const CHECKPOINTS: u64 = 3;
 
@@ -40,16 +39,14 @@ pub(super) fn after_others(
         end_at_once(&mut scenario.jobs[job]);
     }
     let share = if subject.keeps() { share_of_epochs(subject, base) } else { BUDGET };
-    let most_events = ((base.events as f64 * share) as u64).max(LEAST_BUDGET);
-    let run = runs.base(scenario, most_events);
+    let run = runs.base(scenario, base, share);
     let spent = run.outcome.events;
-    let later = |of: &Subject| of.shown().later_epochs.is_some();
-    let cold = subject.keeps() && later(subject) && !later(&run.subject(*subject));
     let [wanted, shown] =
         [base, &run.outcome].map(|of| recovery_of(of, subject.job).checkpoints.min(CHECKPOINTS));
     let mut copies = run.outcome.jobs.iter().filter(|copy| copy.job == subject.job);
     let short = shown < wanted || copies.any(|copy| copy.steps.len() < FEWEST_STEPS);
-    ((!cold && !short).then_some(run), spent)
+    let short = short || run.is_cold(subject);
+    ((!short).then_some(run), spent)
 }
 
 /// Returns the jobs that end in the first half of the steps of the job of `subject`.

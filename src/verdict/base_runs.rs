@@ -21,6 +21,12 @@ impl BaseRun {
     pub(super) fn subject<'a>(&'a self, of: Subject<'a>) -> Subject<'a> {
         Subject { scenario: &self.scenario, report: &self.report, ..of }
     }
+
+    /// Returns whether this run ends in the first epoch of the job, while the run of `subject` has later ones, which read from caches.
+    pub(super) fn is_cold(&self, subject: &Subject) -> bool {
+        let later = |of: &Subject| of.shown().later_epochs.is_some();
+        subject.keeps() && later(subject) && !later(&self.subject(*subject))
+    }
 }
 
 /// The base runs of a verdict.

@@ -3,17 +3,16 @@
 //! Such a run shows how long the queues last, and not how fast training is after that. Short runs that begin with full queues would
 //! not show it either.
 
-use crate::report::{JobOutcome, Outcome, Report};
+use crate::report::{JobOutcome, Outcome};
 use crate::scenario::{Job, QueueKind, Scenario, Stop};
 
 use super::base_runs::BaseRun;
 use super::candidates::Subject;
 use super::short_runs::ShortRuns;
-use super::trial::LEAST_BUDGET;
 
 /// Minimum share of prefilled samples, among those that trainers took, at which a run counts as living on them.
 const NOTED: f64 = 0.03;
-/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events.
 const BUDGET: f64 = 0.05;
 /// Number of epochs that the run should make if caches make the first one differ, and the maximum share of the events of one
 /// replication that they may take.
@@ -45,13 +44,10 @@ pub(super) fn with_empty_queues(
         job.stop = None;
     }
     let share = if subject.keeps() { share_of_epochs(subject, base) } else { BUDGET };
-    let most_events = ((base.events as f64 * share) as u64).max(LEAST_BUDGET);
-    let run = runs.base(scenario, most_events);
-    let later = |report: &Report| report.jobs[subject.job].later_epochs.is_some();
+    let run = runs.base(scenario, base, share);
     let spent = run.outcome.events;
-    let cold = subject.keeps() && later(subject.report) && !later(&run.report);
     let mut copies = run.outcome.jobs.iter().filter(|copy| copy.job == subject.job);
-    let short = cold || copies.any(|copy| copy.steps.is_empty());
+    let short = run.is_cold(subject) || copies.any(|copy| copy.steps.is_empty());
     ((!short).then_some(run), spent)
 }
 

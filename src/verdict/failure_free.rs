@@ -1,6 +1,7 @@
 //! The run without failures of nodes, but with all checkpoints, with which levers are compared that have nothing to do with failures.
 //!
-//! Failures come at random. A short run may have none, or more than its share, so the run with failures cannot be compared with it.
+//! Failures come at random: a short run has more or fewer of them than as many average steps of the run itself, and the difference
+//! would be taken for an effect of the relaxed limit.
 
 use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
 
@@ -8,11 +9,10 @@ use super::base_runs::BaseRun;
 use super::candidates::Subject;
 use super::empty_queues::share_of_epochs;
 use super::short_runs::ShortRuns;
-use super::trial::LEAST_BUDGET;
 
 /// Minimum number of failures in a run that shows what they cost.
 pub(super) const FEWEST_FAILURES: u64 = 10;
-/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`] events.
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events.
 const BUDGET: f64 = 0.1;
 /// Number of checkpoints that the run should have, and the maximum share of the events of one replication that they may take.
 const CHECKPOINTS: f64 = 2.5;
@@ -36,10 +36,7 @@ pub(super) fn without_failures(
     let checkpoints = (CHECKPOINTS / sum(|of| of.checkpoints).max(1) as f64).min(MOST);
     let epochs = if subject.keeps() { share_of_epochs(subject, base) } else { 0.0 };
     let share = BUDGET.max(checkpoints).max(epochs);
-    let most_events = ((base.events as f64 * share) as u64).max(LEAST_BUDGET);
-    let run = runs.base(scenario, most_events);
+    let run = runs.base(scenario, base, share);
     let spent = run.outcome.events;
-    let later = |of: &Subject| of.shown().later_epochs.is_some();
-    let cold = subject.keeps() && later(subject) && !later(&run.subject(*subject));
-    ((!cold).then_some(run), spent)
+    (Some(run).filter(|run| !run.is_cold(subject)), spent)
 }

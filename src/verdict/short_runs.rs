@@ -6,6 +6,7 @@ use crate::sim::{self, IdleCollectives};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::base_runs::BaseRun;
+use super::trial::LEAST_BUDGET;
 
 /// Simulates the short runs of a verdict.
 #[derive(Clone, Copy)]
@@ -17,8 +18,9 @@ pub(super) struct ShortRuns<'a> {
 }
 
 impl ShortRuns<'_> {
-    /// Simulates a scenario for at most `most_events` events, as a run to compare with.
-    pub(super) fn base(&self, scenario: Scenario, most_events: u64) -> BaseRun {
+    /// Simulates a scenario as a run to compare with, for a share of the events of the run itself, at least [`LEAST_BUDGET`].
+    pub(super) fn base(&self, scenario: Scenario, run: &Outcome, share: f64) -> BaseRun {
+        let most_events = ((run.events as f64 * share) as u64).max(LEAST_BUDGET);
         let outcome = self.simulate(&scenario, most_events);
         let report = summarise(&scenario, std::slice::from_ref(&outcome), 0.0);
         BaseRun { scenario, report, outcome }

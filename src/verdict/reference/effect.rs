@@ -156,7 +156,7 @@ struct Compared {
 }
 
 impl Compared {
-    /// Returns whether the compared steps say nothing, because the waits of the base run come later.
+    /// Returns whether the base run hardly waits in the compared steps, but does in later ones: then the comparison says nothing.
     fn waits_come_later(&self) -> bool {
         let unhindered = waits(&self.now) <= WORTH * self.long.step;
         let slower = self.long.step - self.now.step;

@@ -58,7 +58,7 @@ pub(in crate::verdict) fn decodes_on_gpu(loader: &StageGraph) -> bool {
         && !loader.stages.iter().any(|stage| stage.per_sample.iter().any(is_work))
 }
 
-/// Returns whether a stage is PyTorch's pinning thread, or the copies behind it.
+/// Returns whether a stage is PyTorch's pinning thread, or the stage behind it, which copies batches to devices.
 pub(in crate::verdict) fn is_pinning(preset: Preset, stage: &Stage) -> bool {
     preset == Preset::Pytorch && stage.per_sample.is_empty()
 }

@@ -32,8 +32,8 @@ pub struct StageGraph {
     pub requests: Option<Requests>,
     /// Polling, if the workers poll for room and the trainer polls for batches at regular intervals.
     pub generator: Option<Generator>,
-    /// Work with which the workers would hand over the decoded bytes of a batch if they were processes [core-s/B]. They are threads, or
-    /// the trainer itself, and do not copy it.
+    /// Work that worker processes would need to hand over the decoded bytes of a batch [core-s/B], if threads or the trainer, which do
+    /// not copy them, make the batches now.
     pub process_copies: Option<f64>,
     /// Kind of loader that the scenario file names.
     pub preset: Preset,

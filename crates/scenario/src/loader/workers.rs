@@ -40,7 +40,8 @@ impl Workers<'_> {
         self.copies().filter(|_| !self.threads).map(Operation::Memcpy)
     }
 
-    /// Returns the work with which threads, or the trainer, would hand over a batch if they were processes [core-s/B].
+    /// Returns the work that processes would need to hand over a batch, in place of the threads or the trainer that make it now
+    /// [core-s/B]; `None` if processes make it already.
     pub(super) fn process_copies(&self) -> Option<f64> {
         self.copies().filter(|_| self.threads)
     }
