@@ -38,7 +38,8 @@ pub(super) fn after_others(
     for job in ended {
         end_at_once(&mut scenario.jobs[job]);
     }
-    let share = if subject.keeps() { share_of_epochs(subject, base) } else { BUDGET };
+    let share = if subject.keeps() { share_of_epochs(subject, base) } else { Some(BUDGET) };
+    let Some(share) = share else { return (None, 0) };
     let run = runs.base(scenario, base, share);
     let spent = run.outcome.events;
     let [wanted, shown] =

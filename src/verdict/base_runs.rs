@@ -7,6 +7,7 @@ use super::after_others::after_others;
 use super::candidates::Subject;
 use super::empty_queues::with_empty_queues;
 use super::failure_free::without_failures;
+use super::reference::Reference;
 use super::short_runs::ShortRuns;
 
 /// A run with which short runs are compared in place of the run that the verdict is on.
@@ -24,8 +25,9 @@ impl BaseRun {
 
     /// Returns whether this run ends in the first epoch of the job, while the run of `subject` has later ones, which read from caches.
     pub(super) fn is_cold(&self, subject: &Subject) -> bool {
-        let later = |of: &Subject| of.shown().later_epochs.is_some();
-        subject.keeps() && later(subject) && !later(&self.subject(*subject))
+        let outlasts = |of: Reference| of.outlasts_first_epoch();
+        let shown = Reference::new(self.subject(*subject), &self.outcome).is_some_and(outlasts);
+        subject.keeps() && subject.shown().later_epochs.is_some() && !shown
     }
 }
 

@@ -153,6 +153,12 @@ impl<'o> Course<'o> {
         ends.fold(0.0, f64::max)
     }
 
+    /// Returns the number of events until all copies have completed `steps` steps.
+    pub(super) fn events_of(&self, steps: usize) -> u64 {
+        let last = |copy: &&JobOutcome| Some(copy.steps.get(steps.checked_sub(1)?)?.events);
+        self.copies.iter().filter_map(last).max().unwrap_or(0)
+    }
+
     /// Returns the time of each step in a range, averaged over copies [s].
     pub(super) fn step_times(&self, stretch: Range<usize>) -> Vec<f64> {
         let one = |step: usize| {

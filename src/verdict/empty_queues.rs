@@ -8,6 +8,7 @@ use crate::scenario::{Job, QueueKind, Scenario, Stop};
 
 use super::base_runs::BaseRun;
 use super::candidates::Subject;
+use super::course::Course;
 use super::short_runs::ShortRuns;
 
 /// Minimum share of prefilled samples, among those that trainers took, at which a run counts as living on them.
@@ -43,7 +44,8 @@ pub(super) fn with_empty_queues(
         }
         job.stop = None;
     }
-    let share = if subject.keeps() { share_of_epochs(subject, base) } else { BUDGET };
+    let share = if subject.keeps() { share_of_epochs(subject, base) } else { Some(BUDGET) };
+    let Some(share) = share else { return (None, 0) };
     let run = runs.base(scenario, base, share);
     let spent = run.outcome.events;
     let mut copies = run.outcome.jobs.iter().filter(|copy| copy.job == subject.job);
@@ -58,13 +60,13 @@ fn has_late_events(scenario: &Scenario) -> bool {
     !scenario.faults.is_empty() || scenario.jobs.iter().any(late)
 }
 
-/// Returns the share of the events of the run that [`EPOCHS`] epochs of the job take, at most [`MOST`].
-pub(super) fn share_of_epochs(subject: &Subject, base: &Outcome) -> f64 {
-    let samples = subject.scenario.samples_of_epoch(&subject.scenario.jobs[subject.job]);
-    let of = |copy: &JobOutcome| copy.steps.last().map_or(0, |last| last.queue.enqueued);
-    let copies = base.jobs.iter().filter(|copy| copy.job == subject.job);
-    let read = copies.map(of).min().unwrap_or(0);
-    (EPOCHS * samples as f64 / read.max(1) as f64).min(MOST)
+/// Returns the share of its events that the run took for [`EPOCHS`] epochs of the job; `None` if that is more than [`MOST`].
+pub(super) fn share_of_epochs(subject: &Subject, base: &Outcome) -> Option<f64> {
+    let job = &subject.scenario.jobs[subject.job];
+    let samples = EPOCHS * subject.scenario.samples_of_epoch(job) as f64;
+    let course = Course::new(job, subject.job, base)?;
+    let events = course.events_of(course.first_epoch(samples.ceil() as u64));
+    Some(events as f64 / base.events.max(1) as f64).filter(|share| *share <= MOST)
 }
 
 /// Returns whether a copy has taken many more samples from its queue than its workers have added.

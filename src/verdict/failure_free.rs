@@ -34,7 +34,8 @@ pub(super) fn without_failures(
     let mut scenario = subject.scenario.clone();
     scenario.jobs.iter_mut().for_each(|job| job.failures = None);
     let checkpoints = (CHECKPOINTS / sum(|of| of.checkpoints).max(1) as f64).min(MOST);
-    let epochs = if subject.keeps() { share_of_epochs(subject, base) } else { 0.0 };
+    let epochs = if subject.keeps() { share_of_epochs(subject, base) } else { Some(0.0) };
+    let Some(epochs) = epochs else { return (None, 0) };
     let share = BUDGET.max(checkpoints).max(epochs);
     let run = runs.base(scenario, base, share);
     let spent = run.outcome.events;

@@ -263,7 +263,15 @@ impl<'a> Finder<'_, 'a> {
         self.trials.look_beyond();
         let mut found: Vec<(Candidate, Tried)> = Vec::new();
         let mut untried = Vec::new();
+        let gained = |tried: &Tried| (first.effect.after - tried.effect.after) / first.effect.after;
+        // Weights are squared to prefer resources to work: halving the work saves at least as much as doubling the resource that
+        // does the work, so the work is named only if it saves much more.
+        let rank = |(of, tried): &(Candidate, Tried)| gained(tried) * of.lever.weight().powi(2);
         for some in likely.chunks(AT_ONCE) {
+            let most = found.iter().map(rank).fold(WORTH, f64::max);
+            if some.iter().all(|of| of.promise < most) {
+                break;
+            }
             let both: Vec<Trial> = some.iter().map(|of| Trial::beyond(&first.levers, of)).collect();
             let fair = self.trials.fair(likely.len());
             for (of, tried) in some.iter().zip(self.lift(&both, fair)) {
@@ -273,7 +281,6 @@ impl<'a> Finder<'_, 'a> {
                 }
             }
         }
-        let gained = |tried: &Tried| (first.effect.after - tried.effect.after) / first.effect.after;
         let doubled = |of: &&Candidate| first.levers.contains(&of.lever) && of.used < FULL;
         let likely = |of: &&Candidate| of.promise >= PROMISING && !doubled(of);
         let untried = untried.iter().find(|of| likely(of) && !relieved.is_idle(of.lever));
@@ -281,9 +288,6 @@ impl<'a> Finder<'_, 'a> {
         let full = untried.is_some_and(|of| of.used >= FULL);
         let least = if full { TELLING } else { WORTH };
         let worth = found.iter().filter(|(_, tried)| gained(tried) > least);
-        // Weights are squared to prefer resources to work: halving the work saves at least as much as doubling the resource that
-        // does the work, so the work is named only if it saves much more.
-        let rank = |(of, tried): &&(Candidate, Tried)| gained(tried) * of.lever.weight().powi(2);
         let best = worth.max_by(|a, b| rank(a).total_cmp(&rank(b))).map(|(of, _)| of);
         let next = best.or(untried)?;
         let still = if first.levers.contains(&next.lever) { "still " } else { "" };

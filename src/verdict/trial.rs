@@ -23,18 +23,18 @@ const LAST_BUDGET: u64 = 1_000_000;
 /// [`LAST_BUDGET`] events.
 const LAST: f64 = 0.25;
 /// Budget of a verdict until it is likely to have found the bottleneck, as a share of the run's own events.
-const SEARCHING: f64 = 0.15;
+const SEARCHING: f64 = 0.12;
 /// Budget of the first short run, as a share of the run's own events, for when the short run's part of the search budget
 /// ([`SEARCHING`]) is too small.
-const FIRST: f64 = 0.22;
+const FIRST: f64 = 0.2;
 /// Budget of a verdict once it is likely to have found the bottleneck, as a share of the run's own events.
-const FOUND: f64 = 0.1;
+const FOUND: f64 = 0.08;
 /// Budget for finding the next limit behind the first one, as a share of the run's own events.
 const BEYOND: f64 = 0.1;
 /// Budget for the verdicts on other jobs together, as a share of the events of one replication.
-const OTHERS: f64 = 0.15;
+const OTHERS: f64 = 0.1;
 /// Budget for runs of each job alone, all together, as a share of the events of one replication.
-const ALONE: f64 = 0.12;
+const ALONE: f64 = 0.08;
 /// Minimum budget of the verdicts on other jobs, and of the runs of each job alone [events].
 const LEAST_OTHERS: u64 = 100_000;
 /// Maximum number of candidates among which the remaining budget is divided, so that the most promising ones get enough.
