@@ -40,7 +40,7 @@ pub(super) fn after_others(
     }
     let share = if subject.keeps() { share_of_epochs(subject, base) } else { Some(BUDGET) };
     let Some(share) = share else { return (None, 0) };
-    let run = runs.base(scenario, base, share);
+    let run = runs.base(scenario, base, share, Vec::new());
     let spent = run.outcome.events;
     let [wanted, shown] =
         [base, &run.outcome].map(|of| recovery_of(of, subject.job).checkpoints.min(CHECKPOINTS));
@@ -75,6 +75,6 @@ fn ended_early(subject: &Subject, base: &Outcome) -> Vec<usize> {
 }
 
 /// Lets a job end with its first step.
-fn end_at_once(job: &mut Job) {
+pub(super) fn end_at_once(job: &mut Job) {
     (job.stop, job.prefill) = (Some(Stop::Steps(1)), 0);
 }

@@ -7,6 +7,7 @@ use super::after_others::after_others;
 use super::candidates::Subject;
 use super::empty_queues::with_empty_queues;
 use super::failure_free::without_failures;
+use super::later_epochs::in_later_epochs;
 use super::reference::Reference;
 use super::short_runs::ShortRuns;
 
@@ -15,6 +16,8 @@ pub(super) struct BaseRun {
     pub(super) scenario: Scenario,
     pub(super) report: Report,
     pub(super) outcome: Outcome,
+    /// Number of epochs that each job has read before this run begins; empty if none has.
+    pub(super) epochs_before: Vec<f64>,
 }
 
 impl BaseRun {
@@ -40,6 +43,8 @@ pub(super) struct BaseRuns {
     after_others: Option<BaseRun>,
     /// The run without failures, if a job fails.
     failure_free: Option<BaseRun>,
+    /// The run in later epochs, if caches make the first one differ.
+    later_epochs: Option<BaseRun>,
     /// Number of events of these runs.
     pub(super) events: u64,
 }
@@ -55,7 +60,9 @@ impl BaseRuns {
         }
         let (own, base) = all.own(subject, base);
         let (run, events) = without_failures(&own, base, runs);
-        (all.failure_free, all.events) = (run, all.events + events);
+        let (later, more) = in_later_epochs(&own, base, runs);
+        (all.failure_free, all.later_epochs) = (run, later);
+        all.events += events + more;
         all
     }
 
@@ -86,6 +93,11 @@ impl BaseRuns {
     /// Returns the run without failures, if a job fails. Jobs that end early make only one step in it.
     pub(super) fn failure_free(&self) -> Option<&BaseRun> {
         self.failure_free.as_ref()
+    }
+
+    /// Returns the run in later epochs, if caches make the first one differ.
+    pub(super) fn later_epochs(&self) -> Option<&BaseRun> {
+        self.later_epochs.as_ref()
     }
 
     /// Returns whether the verdict is on the time after other jobs have ended.

@@ -162,7 +162,7 @@ impl Alone {
     fn simulate(reference: &Reference, most_events: u64, runs: ShortRuns) -> Alone {
         let (time, least) = reference.time_alone();
         let scenario = alone(&reference.subject, time);
-        let outcome = runs.simulate(&scenario, most_events);
+        let outcome = runs.simulate(&scenario, most_events, &[]);
         Alone { job: reference.subject.job, scenario, outcome, least }
     }
 

@@ -20,7 +20,7 @@ const BUDGET: f64 = 0.05;
 const EPOCHS: f64 = 1.5;
 const MOST: f64 = 0.6;
 /// Number of steps that is never reached, so that the run ends with its budget of events.
-const ENDLESS: u64 = 1_000_000_000;
+pub(super) const ENDLESS: u64 = 1_000_000_000;
 
 /// Simulates the run of `subject` with empty queues, and returns it with the number of events that it took.
 ///
@@ -46,7 +46,7 @@ pub(super) fn with_empty_queues(
     }
     let share = if subject.keeps() { share_of_epochs(subject, base) } else { Some(BUDGET) };
     let Some(share) = share else { return (None, 0) };
-    let run = runs.base(scenario, base, share);
+    let run = runs.base(scenario, base, share, Vec::new());
     let spent = run.outcome.events;
     let mut copies = run.outcome.jobs.iter().filter(|copy| copy.job == subject.job);
     let short = run.is_cold(subject) || copies.any(|copy| copy.steps.is_empty());
@@ -54,7 +54,7 @@ pub(super) fn with_empty_queues(
 }
 
 /// Returns whether a scenario has events that a shorter run might not reach.
-fn has_late_events(scenario: &Scenario) -> bool {
+pub(super) fn has_late_events(scenario: &Scenario) -> bool {
     let late =
         |job: &Job| job.failures.is_some() || job.checkpoint.is_some() || !job.after.is_empty();
     !scenario.faults.is_empty() || scenario.jobs.iter().any(late)

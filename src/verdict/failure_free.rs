@@ -37,7 +37,7 @@ pub(super) fn without_failures(
     let epochs = if subject.keeps() { share_of_epochs(subject, base) } else { Some(0.0) };
     let Some(epochs) = epochs else { return (None, 0) };
     let share = BUDGET.max(checkpoints).max(epochs);
-    let run = runs.base(scenario, base, share);
+    let run = runs.base(scenario, base, share, Vec::new());
     let spent = run.outcome.events;
     (Some(run).filter(|run| !run.is_cold(subject)), spent)
 }

@@ -2,7 +2,7 @@
 
 use crate::report::{Need, Outcome, Verdict};
 
-use super::base_runs::BaseRuns;
+use super::base_runs::{BaseRun, BaseRuns};
 use super::candidates::Subject;
 use super::demand::{self, Demands};
 use super::finder::{Finder, Found, Tried};
@@ -39,12 +39,17 @@ impl<'a> Judge<'a> {
         runs: ShortRuns<'a>,
     ) -> Option<Judge<'a>> {
         let (own, own_base) = bases.own(subject, base);
-        let reference = Reference::new(own, own_base)?.and_failure_free(bases.failure_free());
+        let reference = Reference::new(own, own_base)?
+            .and_failure_free(bases.failure_free())
+            .and_later_epochs(bases.later_epochs());
         let others = (0..subject.scenario.jobs.len()).filter(|job| *job != subject.job);
         let other = |job| {
             let (subject, base) = bases.other(Subject { job, ..subject }, base);
-            let failure_free = bases.failure_free().filter(|_| !bases.is_after_others());
-            Some(Reference::new(subject, base)?.and_failure_free(failure_free))
+            let all_run = |_: &&BaseRun| !bases.is_after_others();
+            let of = Reference::new(subject, base)?
+                .and_failure_free(bases.failure_free().filter(all_run))
+                .and_later_epochs(bases.later_epochs().filter(all_run));
+            Some(of)
         };
         let mut others: Vec<Reference> = others.filter_map(other).collect();
         others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));

@@ -8,7 +8,8 @@
 //!   can be relaxed, in words; `amount`: their amounts; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
 //!   compared; `base_runs`: the runs in its place, such as `empty_queues` if it lives on prefilled queues, `after_others` if other jobs
-//!   end early, and `failure_free`, without failures;
+//!   end early, `failure_free`, without failures, and
+//!   `later_epochs`, with warm caches;
 //!   `trial`: short runs within a budget of events; `short_runs`: what they have in common,
 //! - `finder`: the search for the bottleneck of a job; `judge`: the searches for all jobs that wait,
 //! - `demand`: how much of each resource each job would use if it never waited for input; `need`: which of these are too small,
@@ -25,6 +26,7 @@ mod empty_queues;
 mod failure_free;
 mod finder;
 mod judge;
+mod later_epochs;
 mod lever;
 mod need;
 mod reference;

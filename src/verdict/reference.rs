@@ -55,16 +55,39 @@ pub(super) struct Reference<'a> {
     until_waits: usize,
     /// The base run without failures, if the job fails in this one.
     failure_free: Option<Box<Reference<'a>>>,
+    /// The base run in later epochs, if caches make the first one differ.
+    later_epochs: Option<Box<Reference<'a>>>,
+    /// Number of epochs that each job has read before the run begins; empty if none has.
+    epochs_before: &'a [f64],
 }
 
 impl<'a> Reference<'a> {
     /// Returns the base run of a job; `None` if the job has no step in it.
     pub(super) fn new(subject: Subject<'a>, base: &'a Outcome) -> Option<Reference<'a>> {
+        Reference::after(&[], subject, base)
+    }
+
+    /// Returns the base run of a job, before which each job has read a number of epochs.
+    fn after(
+        epochs_before: &'a [f64],
+        subject: Subject<'a>,
+        base: &'a Outcome,
+    ) -> Option<Reference<'a>> {
         let course = Course::new(&subject.scenario.jobs[subject.job], subject.job, base)?;
         let (counted, long, spread, until_waits) = (0..course.steps(), None, None, 0);
-        let failure_free = None;
-        let mut reference =
-            Reference { subject, base, course, counted, long, spread, until_waits, failure_free };
+        let (failure_free, later_epochs) = (None, None);
+        let mut reference = Reference {
+            subject,
+            base,
+            course,
+            counted,
+            long,
+            spread,
+            until_waits,
+            failure_free,
+            later_epochs,
+            epochs_before,
+        };
         let last = reference.last_that_counts();
         reference.counted.end = last;
         reference.counted.start = reference.first_that_counts();
@@ -90,22 +113,46 @@ impl<'a> Reference<'a> {
         Reference { failure_free: failure_free.map(Box::new), ..self }
     }
 
-    /// Returns the base run that short runs with these levers relaxed are compared with: the one without failures, unless the levers
+    /// Adds the base run in later epochs, if this one has them and caches make the first one differ.
+    pub(super) fn and_later_epochs(self, run: Option<&'a BaseRun>) -> Reference<'a> {
+        let run = run.filter(|_| self.outlasts_first_epoch());
+        let later = |run: &'a BaseRun| {
+            Reference::after(&run.epochs_before, run.subject(self.subject), &run.outcome)
+        };
+        let later = run.and_then(later).filter(|of| of.long.is_some());
+        Reference { later_epochs: later.map(Box::new), ..self }
+    }
+
+    /// Returns the number of epochs that each job has read before the run begins; empty if none has.
+    pub(super) fn epochs_before(&self) -> &'a [f64] {
+        self.epochs_before
+    }
+
+    /// Returns the time in the middle of the later epochs [s]; `None` if the run has none, or if caches do not make the first one differ.
+    pub(super) fn middle_of_later_epochs(&self) -> Option<f64> {
+        let Range { start, end } = self.counted;
+        self.outlasts_first_epoch().then(|| self.course.time_of(start.midpoint(end)))
+    }
+
+    /// Returns the base run that short runs with these levers relaxed are compared with: the one in later epochs, or the one without
+    /// failures, unless the levers
     /// are against failures, or against waits for checkpoints and the job fails often.
     ///
     /// Failures come at random, so a short run has more or fewer of them than as many average steps.
     pub(super) fn for_levers(&self, levers: &[Lever]) -> &Reference<'a> {
         let often = self.recovery().failures >= FEWEST_FAILURES;
         let shows = |lever: &Lever| lever.is_of_failures() || often && lever.is_of_checkpoints();
-        match &self.failure_free {
-            Some(free) if !levers.iter().any(shows) => free,
-            Some(_) | None => self,
+        match (&self.failure_free, &self.later_epochs) {
+            (Some(free), _) if !levers.iter().any(shows) => free,
+            (None, Some(later)) => later,
+            (Some(_) | None, _) => self,
         }
     }
 
-    /// Returns the long-run step time that the base run shows.
+    /// Returns the long-run step time that the base run shows, or the one in later epochs if it is too short to show any.
     pub(super) fn long_rate(&self) -> Option<LongRate> {
-        self.long.clone()
+        let later = || self.later_epochs.as_ref()?.long.clone();
+        self.long.clone().or_else(later)
     }
 
     /// Returns the index of the first step that counts. From this step on, caches are warm, buffers are filled, and step times
@@ -130,7 +177,8 @@ impl<'a> Reference<'a> {
     /// Returns whether the run goes on after a first epoch that differs from later ones because caches are cold.
     pub(super) fn outlasts_first_epoch(&self) -> bool {
         let samples = self.subject.scenario.samples_of_epoch(self.described());
-        self.subject.keeps() && self.course.first_epoch(samples) + FEWEST <= self.counted.end
+        let later = self.course.first_epoch(samples) + FEWEST <= self.counted.end;
+        self.epochs_before.is_empty() && self.subject.keeps() && later
     }
 
     /// Returns the end (exclusive) of the range of steps that count.

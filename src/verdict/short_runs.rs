@@ -18,19 +18,31 @@ pub(super) struct ShortRuns<'a> {
 }
 
 impl ShortRuns<'_> {
-    /// Simulates a scenario as a run to compare with, for a share of the events of the run itself, at least [`LEAST_BUDGET`].
-    pub(super) fn base(&self, scenario: Scenario, run: &Outcome, share: f64) -> BaseRun {
-        let most_events = ((run.events as f64 * share) as u64).max(LEAST_BUDGET);
-        let outcome = self.simulate(&scenario, most_events);
+    /// Simulates a scenario as a run to compare with, for a share of the events of the run itself, at least [`LEAST_BUDGET`]. Its jobs
+    /// have read `epochs_before` epochs before it begins.
+    pub(super) fn base(
+        &self,
+        scenario: Scenario,
+        run: &Outcome,
+        share: f64,
+        epochs_before: Vec<f64>,
+    ) -> BaseRun {
+        let outcome = self.simulate(&scenario, budget_of(run, share), &epochs_before);
         let report = summarise(&scenario, std::slice::from_ref(&outcome), 0.0);
-        BaseRun { scenario, report, outcome }
+        BaseRun { scenario, report, outcome, epochs_before }
     }
 
-    /// Simulates a scenario for at most `most_events` events.
-    pub(super) fn simulate(&self, scenario: &Scenario, most_events: u64) -> Outcome {
+    /// Simulates a scenario for at most `most_events` events. Its jobs have read `epochs_before` epochs before it begins.
+    pub(super) fn simulate(
+        &self,
+        scenario: &Scenario,
+        most_events: u64,
+        epochs_before: &[f64],
+    ) -> Outcome {
         let options = sim::Options {
             stop: self.stop,
             most_events: Some(most_events),
+            epochs_before,
             collectives: Some(self.collectives),
             ..sim::Options::default()
         };
@@ -41,4 +53,9 @@ impl ShortRuns<'_> {
     pub(super) fn are_stopped(&self) -> bool {
         self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
+}
+
+/// Returns the budget of a run to compare with: a share of the events of the run itself, at least [`LEAST_BUDGET`].
+pub(super) fn budget_of(run: &Outcome, share: f64) -> u64 {
+    ((run.events as f64 * share) as u64).max(LEAST_BUDGET)
 }

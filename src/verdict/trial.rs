@@ -249,6 +249,6 @@ impl<'a> Trials<'a> {
     fn simulate(&self, plan: &Plan) -> Outcome {
         let reference = self.reference.for_levers(&plan.levers);
         let scenario = reference.shortened(&plan.then, plan.until);
-        self.runs.simulate(&scenario, plan.most_events)
+        self.runs.simulate(&scenario, plan.most_events, reference.epochs_before())
     }
 }

@@ -2,6 +2,7 @@
 
 use forebay::report::{CacheRequests, Outcome};
 use forebay::scenario::ScenarioFile;
+use forebay::sim::{self, Options};
 
 use super::kept::{
     SHARDS, assert_near, least_recently_used, misses, random_replacement, reader, served,
@@ -90,6 +91,51 @@ fn cached_files_are_read_at_the_rate_of_the_cache() {
     ]);
     assert_near("makespan", all.makespan, 4.4, 0.02);
     assert_near("served", served(&all, "node.page-cache"), 400e6, 1.0);
+}
+
+#[test]
+fn a_run_that_begins_after_some_epochs_finds_in_caches_what_a_run_from_the_start_finds_then() {
+    // System: files or shards, read by one node, or by two in turn; page caches that hold a third of the data under each policy, half of
+    // it, or all. Expectation: the miss ratio in the third epoch is that of the run from the start, to 0.02.
+    let policies = ["minio", "lru", "fifo", "random"].map(|policy| format!("\"{policy}\""));
+    let key = format!("{CACHE}.policy");
+    let kept = format!("{CACHE}.capacity");
+    let mut cases: Vec<Vec<(&str, &str)>> =
+        policies.iter().map(|policy| vec![(&*key, &**policy)]).collect();
+    cases.push(vec![(&*kept, "\"400 MB\"")]);
+    cases.push(vec![SHARDS, (&*kept, "\"200 MB\"")]);
+    cases.push(vec![("job.nodes", "2"), (&*kept, "\"400 MB\"")]);
+    for changes in cases {
+        let changes = [&[("run.epochs", "3")][..], &changes].concat();
+        let scenario = written(&scenario(), &changes);
+        let later = Options { epochs_before: &[2.0], ..Options::default() };
+        let later = sim::run(&scenario, 0, &later);
+        let [from_start, later] =
+            [simulate(&scenario), later].map(|outcome| misses(&outcome.jobs[0].cache[2..3]));
+        assert_near(&format!("{changes:?}"), later, from_start, 0.02);
+    }
+}
+
+#[test]
+fn a_run_that_begins_after_some_epochs_reads_the_same_samples_as_one_from_the_start() {
+    // System: one thread reads files, or shards, of drawn sizes without a cache, and a step takes no time. Expectation: the steps of
+    // the second epoch take the same time in both runs, to 1e-6, but for the first one, for which the thread works ahead.
+    let sizes =
+        ("dataset.d.sample_size", "{ lognormal = { median = \"100 kB\", p99 = \"300 kB\" } }");
+    for layout in [("run.epochs", "2"), SHARDS] {
+        let changes = [("run.epochs", "2"), sizes, ("cluster.node.page_cache", "\"none\""), layout];
+        let scenario = written(&scenario(), &changes);
+        let later = Options { epochs_before: &[1.0], ..Options::default() };
+        let ends = |outcome: &Outcome| -> Vec<f64> {
+            outcome.jobs[0].steps.iter().map(|step| step.end).collect()
+        };
+        let (all, later) = (ends(&simulate(&scenario)), ends(&sim::run(&scenario, 0, &later)));
+        let epoch = all.len() / 2;
+        for step in 2..epoch {
+            let [a, b] = [all[epoch + step] - all[epoch + 1], later[step] - later[1]];
+            assert!((a / b - 1.0).abs() < 1e-6, "{layout:?}, step {step}: {a} {b}");
+        }
+    }
 }
 
 #[test]

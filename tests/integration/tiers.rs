@@ -2,6 +2,7 @@
 
 use forebay::report::{Outcome, TierRequests, summarise, text};
 use forebay::scenario::ScenarioFile;
+use forebay::sim::{self, Options};
 
 use super::kept::{SHARDS, assert_near, least_recently_used, random_replacement, reader, served};
 use super::runs::{simulate, written};
@@ -187,6 +188,30 @@ fn nodes_with_peer_caching_read_each_byte_from_the_storage_once_in_total() {
     let shards = four(&[peers, SHARDS]);
     // A node may begin its next epoch before another has read its last shard of the current one.
     assert_near("store of shards", served(&shards, "blob.bandwidth"), 400e6, 10e6);
+}
+
+#[test]
+fn a_run_that_begins_after_two_epochs_finds_in_tiers_what_a_run_from_the_start_finds_then() {
+    // System: four nodes, each with a cache for 35 % of the data or for all of it, of files, whole shards or their requests, with and
+    // without reads from each other. Expectation: the shares of misses and of reads from other nodes in the third epoch are those of
+    // the run from the start, to 0.02.
+    let key = |name: &str| format!("{CACHE}.{name}");
+    let (peers, kept, whole) = (key("peers"), key("capacity"), key("unit"));
+    let layouts = [vec![], vec![SHARDS], vec![SHARDS, (&*whole, "\"page\"")]];
+    for (layout, capacity) in layouts.iter().zip(["\"140 MB\"", "\"500 MB\"", "\"140 MB\""]) {
+        for with in ["false", "true"] {
+            let caches = [(&*peers, with), (&*kept, capacity)];
+            let four = [("job.nodes", "4"), ("run.epochs", "3"), NIC];
+            let scenario = written(&scenario(), &[&four[..], &caches, layout].concat());
+            let later = Options { epochs_before: &[2.0], ..Options::default() };
+            let third = |outcome: Outcome| shares(&outcome.jobs[0].tiers[2..3]);
+            let (from_start, later) =
+                (third(simulate(&scenario)), third(sim::run(&scenario, 0, &later)));
+            let what = format!("{layout:?}, {capacity}, peers {with}");
+            assert_near(&what, later.0, from_start.0, 0.02);
+            assert_near(&what, later.1, from_start.1, 0.02);
+        }
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod constructed;
 mod exchanges;
 mod failures;
 mod jobs;
+mod later_epochs;
 mod levers;
 mod needs;
 mod next;

@@ -54,6 +54,7 @@ use super::index::{HoldersId, IdVec, StationId, WorkId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::launch::Trainer;
+use super::loader::LoaderRun;
 use super::loaders::Loaders;
 use super::ranges::Fetch;
 use super::recovery::Recoveries;
@@ -63,7 +64,7 @@ use super::staging::Stagings;
 use super::station::Service;
 use super::watch::Watch;
 use super::workflow::Waiting;
-use super::world::{Options, World};
+use super::world::{LOOK_UPS_IN_EVENT, Options, World};
 use cache::DataSets;
 use mount::Backend;
 use node::OnNode;
@@ -121,6 +122,14 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
     for load in endless {
         let Endless { group, streams } = load;
         env.network.start_many(Time::ZERO, group, f64::INFINITY, streams, ActivityId::Endless);
+    }
+    if !options.epochs_before.is_empty() {
+        let jobs = &mut world.jobs;
+        let all = jobs.loaders.loaders.iter();
+        let owners: IdVec<LoaderRun, usize> =
+            all.map(|loader| jobs.jobs[loader.place.job].job).collect();
+        let before = |l| options.epochs_before.get(owners[l]).copied().unwrap_or(0.0);
+        env.before = jobs.loaders.begin_after(env, before) / LOOK_UPS_IN_EVENT;
     }
     world.background.begin(env);
     world.faults.begin(env);

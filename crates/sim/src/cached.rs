@@ -101,6 +101,14 @@ pub(super) fn bytes_of(
     all[dataset].bytes(unit, &mut sizes[DatasetId::new(dataset as u32)], streams)
 }
 
+/// Inserts `unit` into a page cache.
+pub(super) fn insert(env: &mut Env, cache: PageCacheId, unit: u32) {
+    let (all, sizes, streams) = (&env.storages.units, &mut env.storages.sizes, &env.streams);
+    let mut bytes_of = |unit: u32| bytes_of(all, sizes, streams, unit);
+    let bytes = bytes_of(unit);
+    env.storages.caches[cache].kept.insert(unit, bytes, bytes_of);
+}
+
 impl Loaders {
     /// Looks up the data that worker `w` requests in `epoch` in the loader's page cache; counts the hit or miss, and returns true
     /// for a hit.
@@ -127,10 +135,7 @@ impl Loaders {
             return;
         }
         let Some(used) = &self.loaders[worker.loader].caches.page_cache else { return };
-        let (all, sizes, streams) = (&env.storages.units, &mut env.storages.sizes, &env.streams);
-        let mut bytes_of = |unit: u32| bytes_of(all, sizes, streams, unit);
-        let bytes = bytes_of(unit);
-        env.storages.caches[used.cache].kept.insert(unit, bytes, bytes_of);
+        insert(env, used.cache, unit);
     }
 
     /// Returns the route of the bytes that worker `w` reads from the page cache.

@@ -30,6 +30,8 @@ pub(super) struct Env {
     pub(super) notices: VecDeque<Notice>,
     /// Number of finished transfers and other finished services.
     pub(super) flows: u64,
+    /// Number of events that the look-ups in caches before the run began count as.
+    pub(super) before: u64,
 }
 
 impl Env {
@@ -45,6 +47,7 @@ impl Env {
             recorder: None,
             notices: VecDeque::new(),
             flows: 0,
+            before: 0,
         }
     }
 

@@ -28,7 +28,8 @@
 //!   (measured throughput), `disk_head` (seeks), `sizes` (of samples),
 //! - `loaders`: the owner of all loaders; `loader`: one loader; `worker`, `workers`: the workers of its stages, and their
 //!   operations; `read`: reading from storages; `team`: inner threads; `cached`: the node's page cache; `tiers`: data on the
-//!   node's own storage or on another node's; `decoded`: caches of decoded samples; `ranges`: reads in several requests;
+//!   node's own storage or on another node's; `decoded`: caches of decoded samples; `later`: runs
+//!   that begin after some epochs; `ranges`: reads in several requests;
 //!   `stages`: hand-over between stages, order, blocking; `requests`: loaders that make batches on request; `tuned`: number of
 //!   active workers; `polling`: loaders that poll; `kernels`: kernels of loaders on GPUs; `prefetch`: prefetching from the
 //!   host's memory,
@@ -144,6 +145,7 @@ mod job_run;
 mod job_state;
 mod jobs;
 mod kernels;
+mod later;
 mod launch;
 mod learners;
 mod limiter;
@@ -186,4 +188,4 @@ pub use communication::IdleCollectives;
 pub use memory::{Memory, memory};
 pub use progress::Progress;
 pub use station::Station;
-pub use world::{Options, run};
+pub use world::{LOOK_UPS_IN_EVENT, Options, run};

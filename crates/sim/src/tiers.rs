@@ -186,14 +186,7 @@ impl Loaders {
             None => ways.unit(worker.location.file, 0),
             Some(number) => ways.unit(shard.file, number),
         };
-        let all = if ways.whole { &env.storages.files } else { &env.storages.units };
-        let (sizes, streams) = (&mut env.storages.sizes, &env.streams);
-        let mut bytes = |unit: u32| bytes_of(all, sizes, streams, unit);
-        let size = bytes(unit);
-        env.storages.node_caches[ways.cache].insert(unit, size, bytes);
-        if let Some(holders) = ways.holders {
-            env.storages.holders[holders][UnitId::new(unit)] = tiers.rank + 1;
-        }
+        ways.insert(env, tiers.rank, unit);
     }
 }
 
@@ -234,6 +227,28 @@ impl Tiers {
 }
 
 impl CacheWays {
+    /// Does to the cache what a read of unit number `number` of `file` does, on the node with rank `rank`.
+    pub(super) fn bring(&self, env: &mut Env, rank: u32, file: u64, number: u32) {
+        let unit = self.unit(file, number);
+        // Whether the unit fits is tested when it is inserted.
+        let found = self.look_up(&mut env.storages.node_caches, &env.storages.holders, unit, 0.0);
+        if found.origin.is_storage() {
+            self.insert(env, rank, unit);
+        }
+    }
+
+    /// Inserts `unit` into the cache of the node with rank `rank`.
+    fn insert(&self, env: &mut Env, rank: u32, unit: u32) {
+        let all = if self.whole { &env.storages.files } else { &env.storages.units };
+        let (sizes, streams) = (&mut env.storages.sizes, &env.streams);
+        let mut bytes = |unit: u32| bytes_of(all, sizes, streams, unit);
+        let size = bytes(unit);
+        env.storages.node_caches[self.cache].insert(unit, size, bytes);
+        if let Some(holders) = self.holders {
+            env.storages.holders[holders][UnitId::new(unit)] = rank + 1;
+        }
+    }
+
     /// Returns the unit of request number `number` of `file`.
     fn unit(&self, file: u64, number: u32) -> u32 {
         self.units.of(file, if self.whole { 0 } else { number })

@@ -268,7 +268,7 @@ impl Jobs {
         for loader in &mut self.loaders[job.parts.loaders] {
             queue += QueueTotals { started: loader.progress.started, ..loader.queue.totals(now) };
         }
-        job.steps.complete(now, samples, queue, env.calendar.past() + env.flows);
+        job.steps.complete(now, samples, queue, env.calendar.past() + env.flows + env.before);
     }
 
     fn finish_job(&mut self, env: &mut Env, j: JobId) {

@@ -100,7 +100,7 @@ impl Watch<'_> {
             // The interval grows by a third each time, so that the cost of testing stays proportional to the run.
             self.ask = self.handled + self.handled / 3;
         }
-        let counted = self.handled - self.transfers + env.flows;
+        let counted = self.handled - self.transfers + env.flows + env.before;
         let left = self.most.saturating_sub(counted);
         // An event may end a flow, which counts too, so only half of the remaining number is used.
         self.next = self.handled + OFTEN.min(left / 2 + 1);

@@ -20,6 +20,9 @@ use super::resource::Resources;
 use super::staging::Stagings;
 use super::watch::Watch;
 
+/// Number of look-ups in caches before a run begins that count as one event, because they take about as long.
+pub const LOOK_UPS_IN_EVENT: u64 = 4;
+
 /// Options of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options<'a> {
@@ -31,6 +34,10 @@ pub struct Options<'a> {
     /// Results of collectives that earlier runs have simulated on links that nothing else uses, and to which this run adds its
     /// own. They only save time.
     pub collectives: Option<&'a IdleCollectives>,
+    /// Number of epochs that the loaders of each job have read before the run begins, by index of the job; empty if none have. Caches
+    /// hold what they keep of these epochs. To find this out, units are looked up in caches; [`LOOK_UPS_IN_EVENT`] of these look-ups
+    /// count as an event.
+    pub epochs_before: &'a [f64],
     /// Object that receives the progress of the run from time to time.
     pub progress: Option<&'a Progress>,
     /// Flag that ends the run early when it becomes true; the outcome then holds everything that was complete by then.
@@ -247,7 +254,7 @@ impl World<'_> {
             makespan: ends.fold(0.0, f64::max),
             jobs: outcomes,
             resources: resources.outcomes(env, &jobs.communicators.link_uses),
-            events: watch.events + env.flows,
+            events: watch.events + env.flows + env.before,
             flows: env.flows,
             energy,
             trace: env.recorder.take().map(|recorder| recorder.finish(env.now)),

@@ -48,13 +48,24 @@ impl Reference<'_> {
         }
         let job = self.subject.job;
         let course = Course::new(&then.jobs[job], job, outcome)?.compared_with(&base.course);
-        match &self.failure_free {
-            None => self.effect(&course),
-            Some(free) if std::ptr::eq(&raw const **free, base) => {
+        match (&self.failure_free, &self.later_epochs) {
+            (None, None) => self.effect(&course),
+            (None, Some(later)) => self.in_all_later_epochs(later, later.effect(&course)?),
+            (Some(free), _) if std::ptr::eq(&raw const **free, base) => {
                 self.amid_failures(free.effect(&course)?)
             }
-            Some(_) => self.effect_in_time(&course),
+            (Some(_), _) => self.effect_in_time(&course),
         }
+    }
+
+    /// Returns the effect on all later epochs, from the effect on a part of them. The time of a step may differ between these, so the
+    /// gain is uncertain by the same ratio.
+    fn in_all_later_epochs(&self, part: &Reference, of: Effect) -> Option<Effect> {
+        let [now, shown] = [self, part].map(|of| of.long_rate().map(|long| long.step));
+        let (now, shown) = (now?, shown?);
+        let apart = of.gain.abs() * (now - shown).abs() / now;
+        let [low, high] = of.gain_interval;
+        Some(self.effect_on(now, of.gain, [low - apart, high + apart]))
     }
 
     /// Returns the effect of the relaxed limit in the long run, extrapolated from the compared steps. The compared steps may be

@@ -80,7 +80,7 @@ impl Reference<'_> {
     }
 
     /// Returns the effect of a gain on the long-run step time `now` [s].
-    fn effect_on(&self, now: f64, gain: f64, gain_interval: [f64; 2]) -> Effect {
+    pub(super) fn effect_on(&self, now: f64, gain: f64, gain_interval: [f64; 2]) -> Effect {
         let after = now * (1.0 - gain);
         let own = after * self.half_width() / now;
         let [less, more] = gain_interval.map(|end| now * (gain - end));

@@ -233,6 +233,14 @@ impl FileOrder {
         own.first + own.stride * place
     }
 
+    /// Returns the number of the rank's visits in the first `epochs` epochs.
+    #[must_use]
+    pub fn visits_in(&self, epochs: f64) -> u64 {
+        let (ranks, rank) = (u64::from(self.ranks), u64::from(self.rank));
+        let places = (epochs * self.places as f64).round() as u64;
+        places.saturating_sub(rank).div_ceil(ranks)
+    }
+
     /// Returns the epoch of the last requested visit.
     #[must_use]
     pub fn epoch(&self) -> u64 {
@@ -287,6 +295,7 @@ mod tests {
                 let read = |rank: u32, epoch: u64| {
                     let mut order = order(split, rank, ranks);
                     let places = epoch * each..(epoch + 1) * each;
+                    assert_eq!(order.visits_in(epoch as f64), places.start);
                     let files: Vec<u64> = places.map(|i| order.at(i, 3, &streams)).collect();
                     assert_eq!(order.epoch(), epoch);
                     files

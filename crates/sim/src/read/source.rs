@@ -3,6 +3,7 @@
 use crate::env::Env;
 use crate::index::{DatasetId, WorkerId};
 use crate::loaders::Loaders;
+use crate::sizes::Sizes;
 use crate::tiers::Found;
 use forebay_metrics::Intervals;
 use forebay_model::random::{FileOrder, Streams};
@@ -64,6 +65,7 @@ pub(crate) struct Source {
     /// before a restart are read.
     behind: u64,
     pub(crate) order: FileOrder,
+    /// Number of the next file in the reading order; for files of one sample each, of the file at turn 0.
     next_file: u64,
     pub(crate) samples: u64,
     /// Maximum size of a request that is not split into ranges [B].
@@ -101,6 +103,31 @@ impl Source {
         }
     }
 
+    /// Lets the reading begin after the first `files` files, or samples if each is a file. Only before anything is read.
+    pub(crate) fn begin_at(&mut self, files: u64) {
+        self.next_file = files;
+    }
+
+    /// Returns the number of requests that fetch `file` in an epoch of job copy `job`.
+    pub(crate) fn requests_of(
+        &self,
+        (file, epoch): (u64, u64),
+        job: u64,
+        sizes: &mut Sizes,
+        streams: &Streams,
+    ) -> u32 {
+        match self.layout {
+            Layout::FilePerSample | Layout::OneFile { .. } => 1,
+            Layout::RowGroups(of) => of.per_file * of.columns,
+            Layout::Shards { request, record, .. } => {
+                let first = file * self.per_file();
+                let samples = first..first + self.samples_of(file);
+                let bytes = sizes.sum(job, epoch * self.samples, samples, record, streams);
+                ((bytes - 0.5) / request).ceil().max(1.0) as u32
+            }
+        }
+    }
+
     /// Returns the number of samples of a file, or of a group of samples that the order treats as a file.
     #[inline]
     fn per_file(&self) -> u64 {
@@ -129,7 +156,7 @@ impl Source {
     /// each.
     #[inline]
     pub(crate) fn place(&self, turn: u64) -> u64 {
-        if turn < self.behind { self.place_left(turn) } else { turn }
+        self.next_file + if turn < self.behind { self.place_left(turn) } else { turn }
     }
 
     #[cold]

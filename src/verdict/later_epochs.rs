@@ -1,0 +1,77 @@
+//! The run in later epochs, with which levers are compared if caches make the first epoch differ.
+//!
+//! It begins in the middle of the later epochs, with caches that hold what they keep of the epochs before. Short runs that begin there
+//! need not read the first epoch, and show what a cache of another size would hold.
+
+use crate::report::Outcome;
+use crate::scenario::{Job, Scenario, Stop};
+use crate::sim::LOOK_UPS_IN_EVENT;
+
+use super::after_others::end_at_once;
+use super::base_runs::BaseRun;
+use super::candidates::Subject;
+use super::empty_queues::{ENDLESS, has_late_events};
+use super::reference::Reference;
+use super::short_runs::{ShortRuns, budget_of};
+
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events.
+const BUDGET: f64 = 0.1;
+/// Maximum share of this budget for the look-ups in caches before the run begins.
+const LOOK_UPS: f64 = 0.5;
+
+/// Simulates a run that begins in the middle of the later epochs of the job of `subject`, and returns it with the number of events that
+/// it took.
+///
+/// Returns no run if caches do not make epochs differ, if the run of `subject` has no later epochs, or if it has something that a run
+/// from there would not show: faults, failures, checkpoints, jobs that begin after others, or data that are copied first.
+pub(super) fn in_later_epochs(
+    subject: &Subject,
+    base: &Outcome,
+    runs: ShortRuns,
+) -> (Option<BaseRun>, u64) {
+    let given = subject.scenario;
+    let copied = given.jobs.iter().any(|job| job.staging.is_some());
+    let from = Reference::new(*subject, base).and_then(|of| of.middle_of_later_epochs());
+    let Some(from) = from.filter(|_| !copied && !has_late_events(given)) else {
+        return (None, 0);
+    };
+    let before: Vec<f64> =
+        (0..given.jobs.len()).map(|job| epochs(subject, base, job, from)).collect();
+    let events = look_ups(given, &before) / LOOK_UPS_IN_EVENT as f64;
+    if events > LOOK_UPS * budget_of(base, BUDGET) as f64 {
+        return (None, 0);
+    }
+    let mut scenario = given.clone();
+    scenario.run.stop = Stop::Steps(ENDLESS);
+    for (index, job) in scenario.jobs.iter_mut().enumerate() {
+        let mut copies = base.jobs.iter().filter(|copy| copy.job == index);
+        let ended = copies.all(|copy| copy.steps.last().is_some_and(|last| last.end <= from));
+        (job.stop, job.prefill, job.start) = (None, 0, (job.start - from).max(0.0));
+        if ended {
+            end_at_once(job);
+        }
+    }
+    let run = runs.base(scenario, base, BUDGET, before);
+    let spent = run.outcome.events;
+    (Some(run), spent)
+}
+
+/// Returns the number of epochs that the loaders of job number `job` have delivered by time `from` [s].
+fn epochs(subject: &Subject, base: &Outcome, job: usize, from: f64) -> f64 {
+    let samples = subject.scenario.samples_of_epoch(&subject.scenario.jobs[job]);
+    let delivered = base.jobs.iter().filter(|copy| copy.job == job).map(|copy| {
+        let steps = copy.steps.partition_point(|step| step.end <= from);
+        steps.checked_sub(1).map_or(0, |last| copy.steps[last].queue.enqueued)
+    });
+    delivered.max().unwrap_or(0) as f64 / samples.max(1) as f64
+}
+
+/// Returns the number of units that all jobs look up in caches if they have read this many epochs each.
+fn look_ups(scenario: &Scenario, epochs: &[f64]) -> f64 {
+    let of = |(job, epochs): (&Job, &f64)| {
+        let dataset = &scenario.datasets[job.dataset];
+        let units = dataset.places() as f64 * dataset.units_per_place() as f64;
+        units * epochs * f64::from(job.copies)
+    };
+    scenario.jobs.iter().zip(epochs).map(of).sum()
+}

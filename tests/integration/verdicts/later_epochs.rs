@@ -1,0 +1,60 @@
+//! Verdicts on jobs whose first epoch fills caches.
+
+use super::judged;
+use crate::runs::written;
+
+/// A job of one worker that reads files of 100 kB from a disk of 50 MB/s, through a page cache for 60 % of them.
+const HALF_CACHED: &str = r#"
+name = "half-cached"
+[run]
+epochs = 3
+replications = 1
+[cluster]
+nodes = 1
+[cluster.node]
+cores = 8
+page_cache = { capacity = "240 MB", policy = "minio" }
+[storage.disk.local-disk]
+bandwidth = "50 MB/s"
+access = "cold"
+[dataset.d]
+samples = 4000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "disk"
+batch = 20
+model.step = "1 ms"
+loader.pytorch = { workers = 1, decode = "500 us" }
+"#;
+
+#[test]
+fn a_cache_that_would_hold_all_data_is_judged_by_what_it_holds_in_later_epochs() {
+    // System: in later epochs a sample takes 0.4 · 2 ms to read and 0.5 ms to decode, 26 ms for a batch. Expectation: with twice the
+    // cache nothing is read, and a step takes 10 ms: the first limit, ahead of the disk (18 ms).
+    let (_, verdict) = judged(&written(HALF_CACHED, &[]));
+    let first = verdict.limits.first().unwrap_or_else(|| panic!("{}", verdict.text));
+    assert_eq!(first.lever, "page-cache", "{}", verdict.text);
+    assert!((first.before / 26e-3 - 1.0).abs() < 0.02, "{}", verdict.text);
+    assert!((first.after / 10e-3 - 1.0).abs() < 0.02, "{}", verdict.text);
+    assert!(verdict.text.starts_with("Once the first epoch is over:"), "{}", verdict.text);
+}
+
+#[test]
+fn a_run_of_few_steps_in_later_epochs_has_a_verdict_on_them() {
+    // System: two epochs of 20 batches, made by 8 workers on 8 cores that decode a sample in 12 ms; all files fit in the page cache.
+    // Expectation: a batch takes 64 · 12 ms ÷ 8 = 96 ms, and half of that if samples are decoded in 6 ms.
+    let changes = [
+        ("run.epochs", "2"),
+        ("dataset.d.samples", "1280"),
+        ("storage.disk.local-disk.bandwidth", "\"2 GB/s\""),
+        ("job.batch", "64"),
+        ("job.loader.pytorch", "{ workers = 8, decode = \"12 ms\" }"),
+        ("cluster.node.page_cache", "{ capacity = \"200 MB\", policy = \"minio\" }"),
+    ];
+    let (_, verdict) = judged(&written(HALF_CACHED, &changes));
+    let first = verdict.limits.first().unwrap_or_else(|| panic!("{}", verdict.text));
+    assert_eq!(first.lever, "decode", "{}", verdict.text);
+    assert!((first.gain - 0.5).abs() < 0.02, "{}", verdict.text);
+}
