@@ -102,8 +102,9 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the candidates for the job's bottleneck, the most promising first. If `draining`, buffers hid waits for the
-    /// loader, so causes of stalls in the loader are considered even without waits.
-    pub(super) fn candidates(&self, draining: bool) -> Vec<Candidate> {
+    /// loader, so causes of stalls in the loader are considered even without waits. `later`: the report of a run in later epochs, if
+    /// caches make the first one differ.
+    pub(super) fn candidates(&self, draining: bool, later: Option<&Report>) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
         for cause in Cause::ALL {
             let share = self.share(cause);
@@ -119,10 +120,11 @@ impl<'a> Subject<'a> {
                 }
             }
         }
-        // Resources are used most while caches are empty, and how much they are used later is not known.
-        let all = match self.keeps() && self.shown().later_epochs.is_some() {
-            true => &[][..],
-            false => &self.report.resources,
+        // Resources are used most while caches are empty. How much they are used later, only a run in later epochs shows.
+        let all = match later {
+            Some(later) => &later.resources[..],
+            None if self.keeps() && self.shown().later_epochs.is_some() => &[],
+            None => &self.report.resources,
         };
         for resource in all {
             let used = resource.utilisation_max.mean.unwrap_or(0.0);

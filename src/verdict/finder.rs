@@ -141,7 +141,8 @@ impl<'a> Finder<'_, 'a> {
     /// if their levers are candidates. `None` if the run is too short.
     pub(super) fn search(&mut self, known: Vec<Tried>) -> Option<Found> {
         let now = self.trials.reference.long_rate()?;
-        let candidates = self.subject().candidates(now.draining || self.flatters(&now));
+        let hidden = now.draining || self.flatters(&now);
+        let candidates = self.subject().candidates(hidden, self.trials.reference.in_later_epochs());
         let is_candidate = |tried: &Tried| candidates.iter().any(|of| tried.levers == [of.lever]);
         let mut tried: Vec<Tried> = known.into_iter().filter(is_candidate).collect();
         let is_known =
@@ -259,7 +260,8 @@ impl<'a> Finder<'_, 'a> {
         let job = self.subject().job;
         let relieved = Subject { scenario: &first.then, report: &report, job, run: &report };
         // What was doubled may still be the limit.
-        let likely = relieved.candidates(false);
+        let later = self.trials.reference.in_later_epochs().is_some();
+        let likely = relieved.candidates(false, later.then_some(&report));
         self.trials.look_beyond();
         let mut found: Vec<(Candidate, Tried)> = Vec::new();
         let mut untried = Vec::new();

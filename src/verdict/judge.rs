@@ -41,15 +41,14 @@ impl<'a> Judge<'a> {
         let (own, own_base) = bases.own(subject, base);
         let reference = Reference::new(own, own_base)?
             .and_failure_free(bases.failure_free())
-            .and_later_epochs(bases.later_epochs());
+            .and_later_epochs(bases.later_epochs())?;
         let others = (0..subject.scenario.jobs.len()).filter(|job| *job != subject.job);
         let other = |job| {
             let (subject, base) = bases.other(Subject { job, ..subject }, base);
             let all_run = |_: &&BaseRun| !bases.is_after_others();
-            let of = Reference::new(subject, base)?
+            Reference::new(subject, base)?
                 .and_failure_free(bases.failure_free().filter(all_run))
-                .and_later_epochs(bases.later_epochs().filter(all_run));
-            Some(of)
+                .and_later_epochs(bases.later_epochs().filter(all_run))
         };
         let mut others: Vec<Reference> = others.filter_map(other).collect();
         others.sort_by(|a, b| b.subject.lost().total_cmp(&a.subject.lost()));

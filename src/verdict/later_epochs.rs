@@ -23,7 +23,7 @@ const LOOK_UPS: f64 = 0.5;
 /// it took.
 ///
 /// Returns no run if caches do not make epochs differ, if the run of `subject` has no later epochs, or if it has something that a run
-/// from there would not show: faults, failures, checkpoints, jobs that begin after others, or data that are copied first.
+/// from there would not show: faults, failures, checkpoints, jobs that begin later, data that are copied first, or too few steps.
 pub(super) fn in_later_epochs(
     subject: &Subject,
     base: &Outcome,
@@ -32,7 +32,8 @@ pub(super) fn in_later_epochs(
     let given = subject.scenario;
     let copied = given.jobs.iter().any(|job| job.staging.is_some());
     let from = Reference::new(*subject, base).and_then(|of| of.middle_of_later_epochs());
-    let Some(from) = from.filter(|_| !copied && !has_late_events(given)) else {
+    let begun = |from: &f64| base.jobs.iter().all(|copy| copy.start <= *from);
+    let Some(from) = from.filter(|from| !copied && !has_late_events(given) && begun(from)) else {
         return (None, 0);
     };
     let before: Vec<f64> =
@@ -46,14 +47,14 @@ pub(super) fn in_later_epochs(
     for (index, job) in scenario.jobs.iter_mut().enumerate() {
         let mut copies = base.jobs.iter().filter(|copy| copy.job == index);
         let ended = copies.all(|copy| copy.steps.last().is_some_and(|last| last.end <= from));
-        (job.stop, job.prefill, job.start) = (None, 0, (job.start - from).max(0.0));
+        (job.stop, job.prefill, job.start, job.stagger) = (None, 0, 0.0, 0.0);
         if ended {
             end_at_once(job);
         }
     }
     let run = runs.base(scenario, base, BUDGET, before);
     let spent = run.outcome.events;
-    (Some(run), spent)
+    (Some(run).filter(|run| Reference::is_shown_by(run, *subject)), spent)
 }
 
 /// Returns the number of epochs that the loaders of job number `job` have delivered by time `from` [s].

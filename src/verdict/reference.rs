@@ -3,7 +3,7 @@
 mod effect;
 mod failing;
 
-use crate::report::{JobOutcome, Outcome, RecoveryOutcome};
+use crate::report::{JobOutcome, Outcome, RecoveryOutcome, Report};
 use crate::scenario::{Job, Scenario, Stop};
 use crate::stats::{mean, mser5, sd, t_interval};
 use std::ops::Range;
@@ -113,14 +113,27 @@ impl<'a> Reference<'a> {
         Reference { failure_free: failure_free.map(Box::new), ..self }
     }
 
-    /// Adds the base run in later epochs, if this one has them and caches make the first one differ.
-    pub(super) fn and_later_epochs(self, run: Option<&'a BaseRun>) -> Reference<'a> {
-        let run = run.filter(|_| self.outlasts_first_epoch());
-        let later = |run: &'a BaseRun| {
-            Reference::after(&run.epochs_before, run.subject(self.subject), &run.outcome)
-        };
-        let later = run.and_then(later).filter(|of| of.long.is_some());
-        Reference { later_epochs: later.map(Box::new), ..self }
+    /// Adds the base run in later epochs, if caches make the first one differ. Returns `None` if it has too few steps of the job to
+    /// show their time.
+    pub(super) fn and_later_epochs(self, run: Option<&'a BaseRun>) -> Option<Reference<'a>> {
+        let Some(run) = run else { return Some(self) };
+        let later = Reference::of(run, self.subject).filter(|of| of.long.is_some())?;
+        Some(Reference { later_epochs: Some(Box::new(later)), ..self })
+    }
+
+    /// Returns a base run of the job of `subject` that was simulated for a verdict.
+    fn of(run: &'a BaseRun, subject: Subject<'a>) -> Option<Reference<'a>> {
+        Reference::after(&run.epochs_before, run.subject(subject), &run.outcome)
+    }
+
+    /// Returns whether `run` shows the time of the steps of the job of `subject`.
+    pub(super) fn is_shown_by(run: &BaseRun, subject: Subject) -> bool {
+        Reference::of(run, run.subject(subject)).is_some_and(|of| of.long.is_some())
+    }
+
+    /// Returns the report of the base run in later epochs, if there is one.
+    pub(super) fn in_later_epochs(&self) -> Option<&'a Report> {
+        self.later_epochs.as_ref().map(|of| of.subject.report)
     }
 
     /// Returns the number of epochs that each job has read before the run begins; empty if none has.

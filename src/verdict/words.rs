@@ -23,7 +23,7 @@ pub(super) fn estimate(subject: &Subject, base: &Outcome, why: Option<&str>) -> 
     let finding = subject.report.bottleneck.as_ref().map_or("", |of| of.finding.as_str());
     let why = why.unwrap_or("nothing was lifted");
     let job = subject.scenario.jobs[subject.job].name.clone();
-    let candidates = subject.candidates(false);
+    let candidates = subject.candidates(false, None);
     let full = || candidates.iter().filter(|candidate| candidate.used >= FULL).map(|of| of.lever);
     let names: Vec<String> = full().map(|lever| lever.words(subject.scenario)).collect();
     let full_resources = (!names.is_empty())

@@ -29,6 +29,57 @@ model.step = "1 ms"
 loader.pytorch = { workers = 1, decode = "500 us" }
 "#;
 
+/// Two jobs on servers of their own; the first one fills a cache on disks of 150 MB/s in its first epoch.
+const CACHED_ON_DISK: &str = r#"
+name = "two"
+[run]
+epochs = 3
+replications = 1
+[cluster]
+nodes = 2
+node = { cores = 16, gpus = 1 }
+network.nic = "10 GB/s"
+[storage.s.file-server]
+bandwidth = "100 MB/s"
+cache = { on = "nvme", capacity = "600 MB" }
+[storage.t.file-server]
+bandwidth = "2 GB/s"
+[storage.nvme.local-disk]
+bandwidth = "150 MB/s"
+write_bandwidth = "1 GB/s"
+[dataset.d]
+samples = 4000
+sample_size = "100 kB"
+[[job]]
+name = "cached"
+dataset = "d"
+storage = "s"
+batch = 20
+model.step = "1 ms"
+loader.pytorch = { workers = 2, decode = "500 us" }
+[[job]]
+name = "plain"
+dataset = "d"
+storage = "t"
+batch = 20
+model.step = "1 ms"
+epochs = 20
+loader.pytorch = { workers = 2, decode = "500 us" }
+"#;
+
+#[test]
+fn the_disk_of_a_cache_is_named_if_it_is_full_in_later_epochs_only() {
+    // System: a server of 100 MB/s fills a cache on a disk of 150 MB/s; two workers read batches of 2 MB from it, 13.3 ms, and decode
+    // them, 5 ms each: 18.3 ms a step. The other job goes on for longer. Expectation: with twice the disk a step takes
+    // 6.67 ms to read and 5 ms to decode.
+    let (_, verdict) = judged(&written(CACHED_ON_DISK, &[]));
+    let first = verdict.limits.first().unwrap_or_else(|| panic!("{}", verdict.text));
+    assert_eq!(verdict.job, "cached");
+    assert_eq!(first.resource, "nvme.bandwidth", "{}", verdict.text);
+    assert!((first.after / 11.67e-3 - 1.0).abs() < 0.02, "{}", verdict.text);
+    assert!((first.before / 18.34e-3 - 1.0).abs() < 0.02, "{}", verdict.text);
+}
+
 #[test]
 fn a_cache_that_would_hold_all_data_is_judged_by_what_it_holds_in_later_epochs() {
     // System: in later epochs a sample takes 0.4 · 2 ms to read and 0.5 ms to decode, 26 ms for a batch. Expectation: with twice the
