@@ -1,7 +1,7 @@
-//! The run in later epochs, with which levers are compared if caches make the first epoch differ.
+//! The base run in later epochs. If caches make the first epoch differ, short runs with a limit relaxed are compared with this run.
 //!
-//! It begins in the middle of the later epochs, with caches that hold what they keep of the epochs before. Short runs that begin there
-//! need not read the first epoch, and show what a cache of another size would hold.
+//! It begins in the middle of the later epochs. Its caches hold at the start what earlier epochs have left in them. Short runs begin there
+//! too, so they need not read the first epoch, and a cache of another size holds what it would hold by then.
 
 use crate::report::Outcome;
 use crate::scenario::{Job, Scenario, Stop};

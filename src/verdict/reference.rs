@@ -128,7 +128,7 @@ impl<'a> Reference<'a> {
 
     /// Returns whether `run` shows the time of the steps of the job of `subject`.
     pub(super) fn is_shown_by(run: &BaseRun, subject: Subject) -> bool {
-        Reference::of(run, run.subject(subject)).is_some_and(|of| of.long.is_some())
+        Reference::of(run, subject).is_some_and(|of| of.long.is_some())
     }
 
     /// Returns the report of the base run in later epochs, if there is one.

@@ -36,7 +36,7 @@ pub struct Options<'a> {
     pub collectives: Option<&'a IdleCollectives>,
     /// Number of epochs that the loaders of each job have read before the run begins, by index of the job; empty if none have. Caches
     /// hold what they keep of these epochs. To find this out, units are looked up in caches; [`LOOK_UPS_IN_EVENT`] of these look-ups
-    /// count as an event.
+    /// count as an event. Not for jobs with failures: their restarts count what was read from the start of the run.
     pub epochs_before: &'a [f64],
     /// Object that receives the progress of the run from time to time.
     pub progress: Option<&'a Progress>,

@@ -82,8 +82,8 @@ fn a_relaxed_loader_is_the_loader_with_the_named_key_changed() {
 
 #[test]
 fn a_lock_is_lifted_only_where_there_is_one() {
-    // System: threads that hold no lock, and a generator, whose processes would repeat each other's samples. Expectation: processes in
-    // place of threads are not tried, and neither are prefetched batches without workers.
+    // System: threads that hold no lock; a generator, whose processes would repeat each other's samples; a loader without workers.
+    // Expectation: no verdict tries processes in place of threads, or more prefetched batches for the loader without workers.
     let levers = |loader: &str| -> Vec<&'static str> {
         all_lifted(&written(&JOB.replace("{loader}", loader), &[]))
             .iter()

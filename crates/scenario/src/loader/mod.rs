@@ -32,8 +32,8 @@ pub struct StageGraph {
     pub requests: Option<Requests>,
     /// Polling, if the workers poll for room and the trainer polls for batches at regular intervals.
     pub generator: Option<Generator>,
-    /// Work that worker processes would need to hand over the decoded bytes of a batch [core-s/B], if threads or the trainer, which do
-    /// not copy them, make the batches now.
+    /// Core time that worker processes would take to copy the decoded bytes of a batch to the trainer [core-s/B]. `None` if processes
+    /// make the batches already: only threads and the trainer itself need no copies.
     pub process_copies: Option<f64>,
     /// Kind of loader that the scenario file names.
     pub preset: Preset,
