@@ -4,7 +4,7 @@
 //! too, so they need not read the first epoch, and a cache of another size holds what it would hold by then.
 
 use crate::report::Outcome;
-use crate::scenario::{Job, Scenario, Stop};
+use crate::scenario::Stop;
 use crate::sim::LOOK_UPS_IN_EVENT;
 
 use super::after_others::end_at_once;
@@ -23,22 +23,22 @@ const LOOK_UPS: f64 = 0.5;
 /// it took.
 ///
 /// Returns no run if caches do not make epochs differ, if the run of `subject` has no later epochs, or if it has something that a run
-/// from there would not show: faults, failures, checkpoints, jobs that begin later, data that are copied first, or too few steps.
+/// from there would not show: faults, failures, checkpoints, jobs that begin later, or too few steps.
 pub(super) fn in_later_epochs(
     subject: &Subject,
     base: &Outcome,
     runs: ShortRuns,
 ) -> (Option<BaseRun>, u64) {
     let given = subject.scenario;
-    let copied = given.jobs.iter().any(|job| job.staging.is_some());
     let from = Reference::new(*subject, base).and_then(|of| of.middle_of_later_epochs());
-    let begun = |from: &f64| base.jobs.iter().all(|copy| copy.start <= *from);
-    let Some(from) = from.filter(|from| !copied && !has_late_events(given) && begun(from)) else {
+    let begun =
+        |from: &f64| base.jobs.iter().all(|copy| copy.start <= *from && !copy.steps.is_empty());
+    let Some(from) = from.filter(|from| !has_late_events(given) && begun(from)) else {
         return (None, 0);
     };
     let before: Vec<f64> =
         (0..given.jobs.len()).map(|job| epochs(subject, base, job, from)).collect();
-    let events = look_ups(given, &before) / LOOK_UPS_IN_EVENT as f64;
+    let events = look_ups(subject, &before) / LOOK_UPS_IN_EVENT as f64;
     if events > LOOK_UPS * budget_of(base, BUDGET) as f64 {
         return (None, 0);
     }
@@ -68,11 +68,14 @@ fn epochs(subject: &Subject, base: &Outcome, job: usize, from: f64) -> f64 {
 }
 
 /// Returns the number of units that all jobs look up in caches if they have read this many epochs each.
-fn look_ups(scenario: &Scenario, epochs: &[f64]) -> f64 {
-    let of = |(job, epochs): (&Job, &f64)| {
-        let dataset = &scenario.datasets[job.dataset];
+fn look_ups(subject: &Subject, epochs: &[f64]) -> f64 {
+    let scenario = subject.scenario;
+    let of = |(job, epochs): (usize, &f64)| {
+        let described = &scenario.jobs[job];
+        let dataset = &scenario.datasets[described.dataset];
         let units = dataset.places() as f64 * dataset.units_per_place() as f64;
-        units * epochs * f64::from(job.copies)
+        units * epochs * f64::from(described.copies)
     };
-    scenario.jobs.iter().zip(epochs).map(of).sum()
+    let keeps = |(job, _): &(usize, &f64)| Subject { job: *job, ..*subject }.keeps();
+    epochs.iter().enumerate().filter(keeps).map(of).sum()
 }

@@ -50,7 +50,7 @@ use super::device::Device;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Lanes};
 use super::fault::Faults;
-use super::index::{HoldersId, IdVec, StationId, WorkId};
+use super::index::{HoldersId, IdVec, Ids, StationId, WorkId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::launch::Trainer;
@@ -130,6 +130,10 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
             all.map(|loader| jobs.jobs[loader.place.job].job).collect();
         let before = |l| options.epochs_before.get(owners[l]).copied().unwrap_or(0.0);
         env.before = jobs.loaders.begin_after(env, before) / LOOK_UPS_IN_EVENT;
+        // What they copy before training has been copied.
+        for job in jobs.jobs.iter_mut() {
+            job.parts.stagings = Ids::default();
+        }
     }
     world.background.begin(env);
     world.faults.begin(env);

@@ -34,9 +34,10 @@ pub struct Options<'a> {
     /// Results of collectives that earlier runs have simulated on links that nothing else uses, and to which this run adds its
     /// own. They only save time.
     pub collectives: Option<&'a IdleCollectives>,
-    /// Number of epochs that the loaders of each job have read before the run begins, by index of the job; empty if none have. Caches
-    /// hold what they keep of these epochs. To find this out, units are looked up in caches; [`LOOK_UPS_IN_EVENT`] of these look-ups
-    /// count as an event. Not for jobs with failures: their restarts count what was read from the start of the run.
+    /// Number of epochs that the loaders of each job have read before the run begins, by index of the job; empty if none have.
+    /// Caches hold what they keep of these epochs, and data that jobs copy before training have been copied. Finding what caches
+    /// hold takes look-ups of units, [`LOOK_UPS_IN_EVENT`] of which count as an event. Not for jobs with failures: their restarts
+    /// count what was read from the start of the run.
     pub epochs_before: &'a [f64],
     /// Object that receives the progress of the run from time to time.
     pub progress: Option<&'a Progress>,

@@ -2,6 +2,7 @@
 
 use super::judged;
 use crate::runs::written;
+use forebay::sim;
 
 /// A job of one worker that reads files of 100 kB from a disk of 50 MB/s, through a page cache for 60 % of them.
 const HALF_CACHED: &str = r#"
@@ -67,6 +68,15 @@ epochs = 20
 loader.pytorch = { workers = 2, decode = "500 us" }
 "#;
 
+/// Changes by which the second job copies its data to another disk before it trains.
+const COPIED: [(&str, &str); 2] = [
+    (
+        "storage.scratch.local-disk",
+        "{ bandwidth = \"1 GB/s\", write_bandwidth = \"150 MB/s\", capacity = \"1 TB\" }",
+    ),
+    ("job.plain.copy", "{ to = \"scratch\" }"),
+];
+
 #[test]
 fn the_disk_of_a_cache_is_named_if_it_is_full_in_later_epochs_only() {
     // System: a server of 100 MB/s fills a cache on a disk of 150 MB/s; two workers read batches of 2 MB from it, 13.3 ms, and decode
@@ -108,4 +118,29 @@ fn a_run_of_few_steps_in_later_epochs_has_a_verdict_on_them() {
     let first = verdict.limits.first().unwrap_or_else(|| panic!("{}", verdict.text));
     assert_eq!(first.lever, "decode", "{}", verdict.text);
     assert!((first.gain - 0.5).abs() < 0.02, "{}", verdict.text);
+}
+
+#[test]
+fn a_limit_of_later_epochs_is_named_although_another_job_copies_its_data_first() {
+    // System: the other job copies its data to a second disk at 150 MB/s, 2.7 s, before it trains. Expectation: the same limit and step
+    // time as without the copy.
+    let (_, verdict) = judged(&written(CACHED_ON_DISK, &COPIED));
+    let first = verdict.limits.first().unwrap_or_else(|| panic!("{}", verdict.text));
+    assert_eq!((&*verdict.job, &*first.resource), ("cached", "nvme.bandwidth"), "{}", verdict.text);
+    assert!((first.after / 11.67e-3 - 1.0).abs() < 0.02, "{}", verdict.text);
+}
+
+#[test]
+fn a_run_that_begins_in_later_epochs_does_not_copy_its_data_first() {
+    // System: 400 MB are copied to a disk of 150 MB/s before the first step. Expectation: a run from the start trains from 2.67 s on; a run
+    // that begins after an epoch trains at once and copies nothing.
+    let scenario = written(CACHED_ON_DISK, &COPIED);
+    let plain = |epochs_before: &[f64]| {
+        let options = sim::Options { epochs_before, ..sim::Options::default() };
+        let job = sim::run(&scenario, 0, &options).jobs.swap_remove(1);
+        (job.start, job.staging.len())
+    };
+    let (start, copies) = plain(&[]);
+    assert!((start - 400.0 / 150.0).abs() < 0.01 && copies == 1, "{start}, {copies} copies");
+    assert_eq!(plain(&[1.0, 1.0]), (0.0, 0));
 }
