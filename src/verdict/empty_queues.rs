@@ -54,7 +54,7 @@ pub(super) fn with_empty_queues(
 }
 
 /// Returns whether a scenario has events that a shorter run might not reach.
-pub(super) fn has_late_events(scenario: &Scenario) -> bool {
+fn has_late_events(scenario: &Scenario) -> bool {
     let late =
         |job: &Job| job.failures.is_some() || job.checkpoint.is_some() || !job.after.is_empty();
     !scenario.faults.is_empty() || scenario.jobs.iter().any(late)

@@ -25,19 +25,25 @@ pub(super) fn without_failures(
     base: &Outcome,
     runs: ShortRuns,
 ) -> (Option<BaseRun>, u64) {
-    let sum = |of: fn(&RecoveryOutcome) -> u64| -> u64 {
-        base.jobs.iter().filter_map(|copy: &JobOutcome| copy.recovery.as_ref()).map(of).sum()
-    };
-    if sum(|of| of.failures) == 0 {
+    if sum(base, |of| of.failures) == 0 {
         return (None, 0);
     }
     let mut scenario = subject.scenario.clone();
     scenario.jobs.iter_mut().for_each(|job| job.failures = None);
-    let checkpoints = (CHECKPOINTS / sum(|of| of.checkpoints).max(1) as f64).min(MOST);
+    let checkpoints = share_of_checkpoints(base);
     let epochs = if subject.keeps() { share_of_epochs(subject, base) } else { Some(0.0) };
     let Some(epochs) = epochs else { return (None, 0) };
     let share = BUDGET.max(checkpoints).max(epochs);
     let run = runs.base(scenario, base, share, Vec::new());
     let spent = run.outcome.events;
     (Some(run).filter(|run| !run.is_cold(subject)), spent)
+}
+
+/// Returns the share of its events that the run took for [`CHECKPOINTS`] checkpoints, at most [`MOST`].
+pub(super) fn share_of_checkpoints(base: &Outcome) -> f64 {
+    (CHECKPOINTS / sum(base, |of| of.checkpoints).max(1) as f64).min(MOST)
+}
+
+fn sum(base: &Outcome, of: fn(&RecoveryOutcome) -> u64) -> u64 {
+    base.jobs.iter().filter_map(|copy: &JobOutcome| copy.recovery.as_ref()).map(of).sum()
 }

@@ -8,12 +8,9 @@ use super::candidates::{Candidate, FULL, NOTED, Subject};
 use super::course::LongRate;
 use super::failure_free::FEWEST_FAILURES;
 use super::lever::{Kind, Lever};
-use super::reference::{Effect, Reference, recovery_of};
+use super::reference::{Effect, FEWEST_CHECKPOINTS, Reference, recovery_of};
 use super::trial::{Plan, Trials};
 use super::{AT_ONCE, PROMISING, SHORT_OF, TELLING, WAITING, WORTH};
-
-/// Minimum number of checkpoints in a short run in which a lever without effect counts as tried.
-const FEWEST_CHECKPOINTS: u64 = 2;
 
 /// Levers that one short run relaxes at the same time.
 #[derive(Debug, Clone)]

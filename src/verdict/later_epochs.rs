@@ -4,13 +4,14 @@
 //! too, so they need not read the first epoch, and a cache of another size holds what it would hold by then.
 
 use crate::report::Outcome;
-use crate::scenario::Stop;
+use crate::scenario::{Job, Stop};
 use crate::sim::LOOK_UPS_IN_EVENT;
 
 use super::after_others::end_at_once;
 use super::base_runs::BaseRun;
 use super::candidates::Subject;
-use super::empty_queues::{ENDLESS, has_late_events};
+use super::empty_queues::ENDLESS;
+use super::failure_free::share_of_checkpoints;
 use super::reference::Reference;
 use super::short_runs::{ShortRuns, budget_of};
 
@@ -23,7 +24,7 @@ const LOOK_UPS: f64 = 0.5;
 /// it took.
 ///
 /// Returns no run if caches do not make epochs differ, if the run of `subject` has no later epochs, or if it has something that a run
-/// from there would not show: faults, failures, checkpoints, jobs that begin later, or too few steps.
+/// from there would not show: faults, failures, jobs that begin later, or too few steps.
 pub(super) fn in_later_epochs(
     subject: &Subject,
     base: &Outcome,
@@ -33,13 +34,17 @@ pub(super) fn in_later_epochs(
     let from = Reference::new(*subject, base).and_then(|of| of.middle_of_later_epochs());
     let begun =
         |from: &f64| base.jobs.iter().all(|copy| copy.start <= *from && !copy.steps.is_empty());
-    let Some(from) = from.filter(|from| !has_late_events(given) && begun(from)) else {
+    let late = |job: &Job| job.failures.is_some() || !job.after.is_empty();
+    let late = !given.faults.is_empty() || given.jobs.iter().any(late);
+    let Some(from) = from.filter(|from| !late && begun(from)) else {
         return (None, 0);
     };
     let before: Vec<f64> =
         (0..given.jobs.len()).map(|job| epochs(subject, base, job, from)).collect();
+    let writes = given.jobs.iter().any(|job| job.checkpoint.is_some());
+    let share = if writes { BUDGET.max(share_of_checkpoints(base)) } else { BUDGET };
     let events = look_ups(subject, &before) / LOOK_UPS_IN_EVENT as f64;
-    if events > LOOK_UPS * budget_of(base, BUDGET) as f64 {
+    if events > LOOK_UPS * budget_of(base, share) as f64 {
         return (None, 0);
     }
     let mut scenario = given.clone();
@@ -52,7 +57,7 @@ pub(super) fn in_later_epochs(
             end_at_once(job);
         }
     }
-    let run = runs.base(scenario, base, BUDGET, before);
+    let run = runs.base(scenario, base, share, before);
     let spent = run.outcome.events;
     (Some(run).filter(|run| Reference::is_shown_by(run, *subject)), spent)
 }

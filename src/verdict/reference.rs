@@ -36,6 +36,8 @@ const FEWEST_PAIRS: usize = 4;
 /// A short run must be so long that the base run waits in its steps for at least this share of the time for which it waits in as
 /// many average steps.
 const FEWEST_WAITS: f64 = 0.5;
+/// Minimum number of checkpoints in a run that shows what they cost.
+pub(super) const FEWEST_CHECKPOINTS: u64 = 2;
 /// Number of cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
 const FILLING: usize = 2;
 
@@ -157,9 +159,15 @@ impl<'a> Reference<'a> {
         let shows = |lever: &Lever| lever.is_of_failures() || often && lever.is_of_checkpoints();
         match (&self.failure_free, &self.later_epochs) {
             (Some(free), _) if !levers.iter().any(shows) => free,
-            (None, Some(later)) => later,
+            (None, Some(later)) if later.shows_waits_of(levers) => later,
             (Some(_) | None, _) => self,
         }
+    }
+
+    /// Returns whether the base run shows what levers shorten: levers against waits for checkpoints need a few checkpoints.
+    fn shows_waits_of(&self, levers: &[Lever]) -> bool {
+        let few = self.recovery().checkpoints < FEWEST_CHECKPOINTS;
+        !(few && levers.iter().any(|lever| lever.is_of_checkpoints()))
     }
 
     /// Returns the long-run step time that the base run shows, or the one in later epochs if it is too short to show any.

@@ -49,8 +49,10 @@ impl Reference<'_> {
         let job = self.subject.job;
         let course = Course::new(&then.jobs[job], job, outcome)?.compared_with(&base.course);
         match (&self.failure_free, &self.later_epochs) {
-            (None, None) => self.effect(&course),
-            (None, Some(later)) => self.in_all_later_epochs(later, later.effect(&course)?),
+            (None, Some(later)) if std::ptr::eq(&raw const **later, base) => {
+                self.in_all_later_epochs(later, later.effect(&course)?)
+            }
+            (None, _) => self.effect(&course),
             (Some(free), _) if std::ptr::eq(&raw const **free, base) => {
                 self.amid_failures(free.effect(&course)?)
             }

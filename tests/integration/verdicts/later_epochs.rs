@@ -144,3 +144,30 @@ fn a_run_that_begins_in_later_epochs_does_not_copy_its_data_first() {
     assert!((start - 400.0 / 150.0).abs() < 0.01 && copies == 1, "{start}, {copies} copies");
     assert_eq!(plain(&[1.0, 1.0]), (0.0, 0));
 }
+
+#[test]
+fn a_limit_of_later_epochs_is_named_although_the_job_writes_checkpoints() {
+    // System: the job with the cache writes a checkpoint of 20 MB to a server of 2 GB/s every 40 steps, 10 ms, in which its workers make
+    // batches ahead. Expectation: the same limit and step time as without checkpoints.
+    let checkpoint = "{ steps = 40, bytes = \"20 MB\", storage = \"t\" }";
+    let (_, verdict) = judged(&written(CACHED_ON_DISK, &[("job.cached.checkpoint", checkpoint)]));
+    let first = verdict.limits.first().unwrap_or_else(|| panic!("{}", verdict.text));
+    assert_eq!((&*verdict.job, &*first.resource), ("cached", "nvme.bandwidth"), "{}", verdict.text);
+    assert!((first.after / 11.67e-3 - 1.0).abs() < 0.02, "{}", verdict.text);
+}
+
+#[test]
+fn checkpoints_are_named_if_training_waits_for_them_in_later_epochs() {
+    // System: steps of 30 ms, and a checkpoint of 50 MB at 200 MB/s, 250 ms, every 25 steps: 40 ms a step once the page cache holds all
+    // files. Expectation: asynchronous checkpoints save a quarter.
+    let changes = [
+        ("cluster.node.page_cache", "{ capacity = \"480 MB\" }"),
+        ("storage.ck.file-server", "{ bandwidth = \"200 MB/s\" }"),
+        ("job.checkpoint", "{ steps = 25, bytes = \"50 MB\", storage = \"ck\" }"),
+        ("job.model.step", "\"30 ms\""),
+    ];
+    let (_, verdict) = judged(&written(HALF_CACHED, &changes));
+    let first = verdict.limits.first().unwrap_or_else(|| panic!("{}", verdict.text));
+    assert_eq!(first.lever, "checkpoint-aside", "{}", verdict.text);
+    assert!((first.gain - 0.25).abs() < 0.03, "{}", verdict.text);
+}
