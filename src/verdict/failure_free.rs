@@ -39,11 +39,15 @@ pub(super) fn without_failures(
     (Some(run).filter(|run| !run.is_cold(subject)), spent)
 }
 
-/// Returns the share of its events that the run took for [`CHECKPOINTS`] checkpoints, at most [`MOST`].
+/// Returns the share of its events that the run took for [`CHECKPOINTS`] checkpoints, at most [`MOST`]; 0 if it wrote none.
 pub(super) fn share_of_checkpoints(base: &Outcome) -> f64 {
-    (CHECKPOINTS / sum(base, |of| of.checkpoints).max(1) as f64).min(MOST)
+    match sum(base, |of| of.checkpoints) {
+        0 => 0.0,
+        written => (CHECKPOINTS / written as f64).min(MOST),
+    }
 }
 
+/// Returns the sum of a number of failures or checkpoints over all jobs of a run.
 fn sum(base: &Outcome, of: fn(&RecoveryOutcome) -> u64) -> u64 {
     base.jobs.iter().filter_map(|copy: &JobOutcome| copy.recovery.as_ref()).map(of).sum()
 }

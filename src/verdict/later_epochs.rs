@@ -15,7 +15,8 @@ use super::failure_free::share_of_checkpoints;
 use super::reference::Reference;
 use super::short_runs::{ShortRuns, budget_of};
 
-/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events.
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events. If jobs write
+/// checkpoints, as much as a few of these take, if that is more.
 const BUDGET: f64 = 0.1;
 /// Maximum share of this budget for the look-ups in caches before the run begins.
 const LOOK_UPS: f64 = 0.5;
@@ -41,8 +42,7 @@ pub(super) fn in_later_epochs(
     };
     let before: Vec<f64> =
         (0..given.jobs.len()).map(|job| epochs(subject, base, job, from)).collect();
-    let writes = given.jobs.iter().any(|job| job.checkpoint.is_some());
-    let share = if writes { BUDGET.max(share_of_checkpoints(base)) } else { BUDGET };
+    let share = BUDGET.max(share_of_checkpoints(base));
     let events = look_ups(subject, &before) / LOOK_UPS_IN_EVENT as f64;
     if events > LOOK_UPS * budget_of(base, share) as f64 {
         return (None, 0);

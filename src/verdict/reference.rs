@@ -149,9 +149,9 @@ impl<'a> Reference<'a> {
         self.outlasts_first_epoch().then(|| self.course.time_of(start.midpoint(end)))
     }
 
-    /// Returns the base run that short runs with these levers relaxed are compared with: the one in later epochs, or the one without
-    /// failures, unless the levers
-    /// are against failures, or against waits for checkpoints and the job fails often.
+    /// Returns the base run that short runs with these levers relaxed are compared with: the one without failures, or the one in later
+    /// epochs. The run itself if the levers are against failures, or against waits for checkpoints and the job fails often, or the run
+    /// in later epochs has too few checkpoints.
     ///
     /// Failures come at random, so a short run has more or fewer of them than as many average steps.
     pub(super) fn for_levers(&self, levers: &[Lever]) -> &Reference<'a> {
