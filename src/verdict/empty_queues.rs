@@ -33,7 +33,8 @@ pub(super) fn with_empty_queues(
 ) -> (Option<BaseRun>, u64) {
     let given = subject.scenario;
     let drained = base.jobs.iter().any(|copy| lives_on_prefill(given, copy));
-    if !drained || has_late_events(given) {
+    let writes = given.jobs.iter().any(|job| job.checkpoint.is_some());
+    if !drained || writes || has_late_events(given) {
         return (None, 0);
     }
     let mut scenario = given.clone();
@@ -53,10 +54,9 @@ pub(super) fn with_empty_queues(
     ((!short).then_some(run), spent)
 }
 
-/// Returns whether a scenario has events that a shorter run might not reach.
-fn has_late_events(scenario: &Scenario) -> bool {
-    let late =
-        |job: &Job| job.failures.is_some() || job.checkpoint.is_some() || !job.after.is_empty();
+/// Returns whether a scenario has faults, failures or jobs that begin after others, which a shorter run might not reach.
+pub(super) fn has_late_events(scenario: &Scenario) -> bool {
+    let late = |job: &Job| job.failures.is_some() || !job.after.is_empty();
     !scenario.faults.is_empty() || scenario.jobs.iter().any(late)
 }
 

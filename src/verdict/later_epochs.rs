@@ -4,13 +4,13 @@
 //! too, so they need not read the first epoch, and a cache of another size holds what it would hold by then.
 
 use crate::report::Outcome;
-use crate::scenario::{Job, Stop};
+use crate::scenario::Stop;
 use crate::sim::LOOK_UPS_IN_EVENT;
 
 use super::after_others::end_at_once;
 use super::base_runs::BaseRun;
 use super::candidates::Subject;
-use super::empty_queues::ENDLESS;
+use super::empty_queues::{ENDLESS, has_late_events};
 use super::failure_free::share_of_checkpoints;
 use super::reference::Reference;
 use super::short_runs::{ShortRuns, budget_of};
@@ -35,9 +35,7 @@ pub(super) fn in_later_epochs(
     let from = Reference::new(*subject, base).and_then(|of| of.middle_of_later_epochs());
     let begun =
         |from: &f64| base.jobs.iter().all(|copy| copy.start <= *from && !copy.steps.is_empty());
-    let late = |job: &Job| job.failures.is_some() || !job.after.is_empty();
-    let late = !given.faults.is_empty() || given.jobs.iter().any(late);
-    let Some(from) = from.filter(|from| !late && begun(from)) else {
+    let Some(from) = from.filter(|from| !has_late_events(given) && begun(from)) else {
         return (None, 0);
     };
     let before: Vec<f64> =
