@@ -43,7 +43,7 @@ pub(super) struct BaseRuns {
     after_others: Option<BaseRun>,
     /// The run without failures, if a job fails.
     failure_free: Option<BaseRun>,
-    /// The run in later epochs, if caches make the first one differ.
+    /// The run in later epochs, if caches make the first epoch differ.
     later_epochs: Option<BaseRun>,
     /// Number of events of these runs.
     pub(super) events: u64,
@@ -95,7 +95,7 @@ impl BaseRuns {
         self.failure_free.as_ref()
     }
 
-    /// Returns the run in later epochs, if caches make the first one differ.
+    /// Returns the run in later epochs, if caches make the first epoch differ.
     pub(super) fn later_epochs(&self) -> Option<&BaseRun> {
         self.later_epochs.as_ref()
     }

@@ -103,7 +103,7 @@ impl<'a> Subject<'a> {
 
     /// Returns the candidates for the job's bottleneck, the most promising first. If `draining`, buffers hid waits for the
     /// loader, so causes of stalls in the loader are considered even without waits. `later`: the report of a run in later epochs, if
-    /// caches make the first one differ.
+    /// caches make the first epoch differ.
     pub(super) fn candidates(&self, draining: bool, later: Option<&Report>) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
         for cause in Cause::ALL {

@@ -15,7 +15,7 @@ use super::short_runs::ShortRuns;
 const NOTED: f64 = 0.03;
 /// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events.
 const BUDGET: f64 = 0.05;
-/// Number of epochs that the run should make if caches make the first one differ, and the maximum share of the events of one
+/// Number of epochs that the run should make if caches make the first epoch differ, and the maximum share of the events of one
 /// replication that they may take.
 const EPOCHS: f64 = 1.5;
 const MOST: f64 = 0.6;

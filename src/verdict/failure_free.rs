@@ -39,7 +39,7 @@ pub(super) fn without_failures(
     (Some(run).filter(|run| !run.is_cold(subject)), spent)
 }
 
-/// Returns the share of its events that the run took for [`CHECKPOINTS`] checkpoints, at most [`MOST`]; 0 if it wrote none.
+/// Returns the average share of a run's events between [`CHECKPOINTS`] checkpoints, at most [`MOST`]; 0 if the run wrote none.
 pub(super) fn share_of_checkpoints(base: &Outcome) -> f64 {
     match sum(base, |of| of.checkpoints) {
         0 => 0.0,
@@ -47,7 +47,7 @@ pub(super) fn share_of_checkpoints(base: &Outcome) -> f64 {
     }
 }
 
-/// Returns the sum of a number of failures or checkpoints over all jobs of a run.
+/// Returns the number of failures or checkpoints, whichever `of` selects, of all job copies of a run.
 fn sum(base: &Outcome, of: fn(&RecoveryOutcome) -> u64) -> u64 {
     base.jobs.iter().filter_map(|copy: &JobOutcome| copy.recovery.as_ref()).map(of).sum()
 }

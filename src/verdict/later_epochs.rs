@@ -1,7 +1,8 @@
 //! The base run in later epochs. If caches make the first epoch differ, short runs with a limit relaxed are compared with this run.
 //!
 //! It begins in the middle of the later epochs. Its caches hold at the start what earlier epochs have left in them. Short runs begin there
-//! too, so they need not read the first epoch, and a cache of another size holds what it would hold by then.
+//! too, so they need not read the first epoch. If they change the size of a cache, it too holds at the start what earlier epochs would have
+//! left in it.
 
 use crate::report::Outcome;
 use crate::scenario::Stop;
@@ -15,8 +16,8 @@ use super::failure_free::share_of_checkpoints;
 use super::reference::Reference;
 use super::short_runs::{ShortRuns, budget_of};
 
-/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events. If jobs write
-/// checkpoints, as much as a few of these take, if that is more.
+/// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events. It is
+/// larger if that is needed for a few checkpoints.
 const BUDGET: f64 = 0.1;
 /// Maximum share of this budget for the look-ups in caches before the run begins.
 const LOOK_UPS: f64 = 0.5;

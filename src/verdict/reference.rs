@@ -57,7 +57,7 @@ pub(super) struct Reference<'a> {
     until_waits: usize,
     /// The base run without failures, if the job fails in this one.
     failure_free: Option<Box<Reference<'a>>>,
-    /// The base run in later epochs, if caches make the first one differ.
+    /// The base run in later epochs, if caches make the first epoch differ.
     later_epochs: Option<Box<Reference<'a>>>,
     /// Number of epochs that each job has read before the run begins; empty if none has.
     epochs_before: &'a [f64],
@@ -115,7 +115,7 @@ impl<'a> Reference<'a> {
         Reference { failure_free: failure_free.map(Box::new), ..self }
     }
 
-    /// Adds the base run in later epochs, if caches make the first one differ. Returns `None` if it has too few steps of the job to
+    /// Adds the base run in later epochs, if caches make the first epoch differ. Returns `None` if it has too few steps of the job to
     /// show their time.
     pub(super) fn and_later_epochs(self, run: Option<&'a BaseRun>) -> Option<Reference<'a>> {
         let Some(run) = run else { return Some(self) };
@@ -128,7 +128,7 @@ impl<'a> Reference<'a> {
         Reference::after(&run.epochs_before, run.subject(subject), &run.outcome)
     }
 
-    /// Returns whether `run` shows the time of the steps of the job of `subject`.
+    /// Returns whether `run` has enough steps of the job of `subject` to show their time.
     pub(super) fn is_shown_by(run: &BaseRun, subject: Subject) -> bool {
         Reference::of(run, subject).is_some_and(|of| of.long.is_some())
     }
@@ -143,7 +143,7 @@ impl<'a> Reference<'a> {
         self.epochs_before
     }
 
-    /// Returns the time in the middle of the later epochs [s]; `None` if the run has none, or if caches do not make the first one differ.
+    /// Returns the time in the middle of the later epochs [s]; `None` if the run has none, or if caches do not make the first epoch differ.
     pub(super) fn middle_of_later_epochs(&self) -> Option<f64> {
         let Range { start, end } = self.counted;
         self.outlasts_first_epoch().then(|| self.course.time_of(start.midpoint(end)))
@@ -164,7 +164,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// Returns whether the base run shows what levers shorten: levers against waits for checkpoints need a few checkpoints.
+    /// Returns whether the base run has enough checkpoints to show what the levers save, if they shorten waits for checkpoints.
     fn shows_waits_of(&self, levers: &[Lever]) -> bool {
         let few = self.recovery().checkpoints < FEWEST_CHECKPOINTS;
         !(few && levers.iter().any(|lever| lever.is_of_checkpoints()))

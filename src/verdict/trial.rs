@@ -15,9 +15,9 @@ pub const LEAST_BUDGET: u64 = 60_000;
 /// Minimum budget of all verdicts on a run together [events], for runs of which one replication takes fewer events. It takes some
 /// hundredths of a second.
 pub const LEAST_TOTAL: u64 = 350_000;
-/// Minimum and maximum budget of the last resort [events], which is used if no short run has helped. The
-/// minimum takes some hundredths of a second, the maximum less than a second. If a short run has helped, but an untried lever may save
-/// more, the budget is the minimum.
+/// Minimum and maximum budget [events] for longer short runs, which are the last resort if no lever has helped so far. The minimum takes
+/// some hundredths of a second, the maximum less than a second. If a lever has helped, but an untried one may save more, the budget is the
+/// minimum.
 const LEAST_LAST_BUDGET: u64 = 200_000;
 const LAST_BUDGET: u64 = 1_000_000;
 /// Budget of the last resort, as a share of the events of one replication; at least [`LEAST_LAST_BUDGET`] and at most

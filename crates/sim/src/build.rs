@@ -130,7 +130,7 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
             all.map(|loader| jobs.jobs[loader.place.job].job).collect();
         let before = |l| options.epochs_before.get(owners[l]).copied().unwrap_or(0.0);
         env.before = jobs.loaders.begin_after(env, before) / LOOK_UPS_IN_EVENT;
-        // What they copy before training has been copied.
+        // Data that jobs copy before training have been copied.
         for job in jobs.jobs.iter_mut() {
             job.parts.stagings = Ids::default();
         }

@@ -35,9 +35,9 @@ pub struct Options<'a> {
     /// own. They only save time.
     pub collectives: Option<&'a IdleCollectives>,
     /// Number of epochs that the loaders of each job have read before the run begins, by index of the job; empty if none have.
-    /// Caches hold what they keep of these epochs, and data that jobs copy before training have been copied. Finding what caches
-    /// hold takes look-ups of units, [`LOOK_UPS_IN_EVENT`] of which count as an event. Not for jobs with failures: their restarts
-    /// count what was read from the start of the run.
+    /// Caches hold what they keep of these epochs, and data that jobs copy before training have been copied. To fill the caches, the
+    /// run looks up each unit that was read; [`LOOK_UPS_IN_EVENT`] look-ups count as one event. Not for jobs with failures, because
+    /// a restart counts the samples that were read since the start of the run.
     pub epochs_before: &'a [f64],
     /// Object that receives the progress of the run from time to time.
     pub progress: Option<&'a Progress>,
