@@ -221,21 +221,9 @@ impl<'a> Finder<'_, 'a> {
     /// shortest run needs, if the budget has them.
     fn lift(&mut self, each: &[Trial], most_events: u64) -> Vec<Option<Tried>> {
         let reference = &self.trials.reference;
-        let least: Vec<_> = each.iter().map(|trial| trial.least_steps(reference)).collect();
-        let fair_plan = |(trial, least): (&Trial, &Option<usize>)| {
-            self.trials.plan(&trial.levers, *least, most_events)
-        };
-        let fair: Vec<_> = each.iter().zip(&least).map(fair_plan).collect();
-        let too_long: Vec<bool> = fair.iter().map(Option::is_none).collect();
-        let mut found = self.run(each, fair);
-        for (at, trial) in each.iter().enumerate().filter(|(at, _)| too_long[*at]) {
-            let shortest = self.trials.shortest_plan(&trial.levers, least[at]);
-            found[at] = self.run(std::slice::from_ref(trial), vec![shortest]).pop().flatten();
-        }
-        found
-    }
-
-    fn run(&mut self, each: &[Trial], plans: Vec<Option<Plan>>) -> Vec<Option<Tried>> {
+        let asked: Vec<_> =
+            each.iter().map(|of| (&of.levers[..], of.least_steps(reference))).collect();
+        let plans = self.trials.plans(&asked, most_events);
         let found = self.trials.run(&plans);
         let job = self.subject().job;
         let tried = |((trial, plan), found): ((&Trial, Option<Plan>), _)| {

@@ -49,6 +49,8 @@ pub(super) struct Plan {
     pub(super) then: Arc<Scenario>,
     /// Number of the step up to which steps are compared.
     until: usize,
+    /// Number of events that the base run takes until there.
+    expected: u64,
     /// Maximum number of events after which the run ends.
     most_events: u64,
 }
@@ -166,15 +168,21 @@ impl<'a> Trials<'a> {
     /// Returns the number of events that are left for short runs. The first short run may exceed the budget, so that there is at
     /// least one.
     pub(super) fn left(&self) -> u64 {
+        self.left_after(0)
+    }
+
+    /// Returns the number of events that are left for short runs after planned ones that take `planned` events.
+    fn left_after(&self, planned: u64) -> u64 {
+        let taken = self.spent + planned;
         match self.phase {
-            Phase::Searching if self.spent == 0 => self.budget.first,
-            Phase::NothingShown if self.spent == 0 => self.budget.whole,
+            Phase::Searching if taken == 0 => self.budget.first,
+            Phase::NothingShown if taken == 0 => self.budget.whole,
             Phase::Searching
             | Phase::Found
             | Phase::Beyond
             | Phase::StillSearching
             | Phase::LastResort
-            | Phase::NothingShown => self.share().saturating_sub(self.spent),
+            | Phase::NothingShown => self.share().saturating_sub(taken),
         }
     }
 
@@ -211,24 +219,40 @@ impl<'a> Trials<'a> {
 
     /// Plans a short run with levers relaxed and at most `most_events` events; `None` if these are too few. `rare`: the relaxed
     /// limit takes effect only at times, so the run should have full length, and at least this number of steps.
-    pub(super) fn plan(
-        &self,
-        levers: &[Lever],
-        rare: Option<usize>,
-        most_events: u64,
-    ) -> Option<Plan> {
+    fn plan(&self, levers: &[Lever], rare: Option<usize>, most_events: u64) -> Option<Plan> {
         let (reference, then) = (self.reference.for_levers(levers), self.lifted(levers)?);
         let until = reference.affordable(most_events, reference.cycle_of(&then), rare)?;
-        Some(Plan { levers: levers.to_vec(), then, until, most_events })
+        let expected = reference.events(until) as u64;
+        Some(Plan { levers: levers.to_vec(), then, until, expected, most_events })
     }
 
-    /// Plans the shortest run with levers relaxed that can be compared; `None` if it would take more events than are left.
-    pub(super) fn shortest_plan(&self, levers: &[Lever], rare: Option<usize>) -> Option<Plan> {
+    /// Plans the shortest run with levers relaxed that can be compared; `None` if it would take more events than are left after
+    /// planned runs that take `planned` events.
+    fn shortest_plan(&self, levers: &[Lever], rare: Option<usize>, planned: u64) -> Option<Plan> {
         let (reference, then) = (self.reference.for_levers(levers), self.lifted(levers)?);
         let until = reference.fewest(reference.cycle_of(&then)).max(rare.unwrap_or(0));
-        let most_events = self.left();
-        let affordable = reference.events(until) <= most_events as f64;
-        affordable.then_some(Plan { levers: levers.to_vec(), then, until, most_events })
+        let (expected, most_events) = (reference.events(until) as u64, self.left_after(planned));
+        let affordable = expected <= most_events;
+        affordable.then_some(Plan { levers: levers.to_vec(), then, until, expected, most_events })
+    }
+
+    /// Plans a short run for each of `trials`: levers to relax, and `rare` as in [`Trials::plan`]. Each may take `most_events` events.
+    /// One that needs more gets as many as the shortest run needs, if the budget has them besides those that the others are expected
+    /// to take.
+    pub(super) fn plans(
+        &self,
+        trials: &[(&[Lever], Option<usize>)],
+        most_events: u64,
+    ) -> Vec<Option<Plan>> {
+        let fair = trials.iter().map(|(levers, rare)| self.plan(levers, *rare, most_events));
+        let mut plans: Vec<Option<Plan>> = fair.collect();
+        for (at, (levers, rare)) in trials.iter().enumerate() {
+            if plans[at].is_none() {
+                let planned = plans.iter().flatten().map(|plan| plan.expected).sum();
+                plans[at] = self.shortest_plan(levers, *rare, planned);
+            }
+        }
+        plans
     }
 
     /// Simulates the planned short runs in parallel and adds their events to those spent. `None` for a run that has too few
