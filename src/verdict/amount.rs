@@ -9,6 +9,7 @@ use crate::scenario::{
 
 use super::lever::{Kind, Lever};
 use super::relax::{decodes_on_gpu, has_workers, is_pinning};
+use super::transport;
 
 /// Returns the amount that a lever's limit has in `scenario`, in words; `None` if the limit is no
 /// single number.
@@ -103,7 +104,11 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
             FailureTimes::At(_) => None,
         },
         Kind::RestartTime => Some(seconds(job.failures.as_ref()?.restart)),
-        Kind::TransportLatency => Some(seconds(sync?.transport.latency)),
+        Kind::TransportLatency | Kind::TransportStream | Kind::MessageCpu => {
+            let amounts = transport::parts(job, kind).into_iter().map(|(_, amount)| amount);
+            let amounts: Vec<String> = amounts.collect();
+            (!amounts.is_empty()).then(|| amounts.join(" and "))
+        }
         Kind::Gradients => {
             Some(bytes(sync?.buckets.iter().map(|bucket| bucket.bytes as f64).sum()))
         }

@@ -5,6 +5,7 @@ use crate::scenario::{Every, Job, Operation, Preset, Scenario, StageGraph};
 
 use super::amount;
 use super::relax::decodes_on_gpu;
+use super::transport;
 
 /// A limit that can be relaxed: its kind, and the index of its storage or job if it belongs to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,9 +170,9 @@ kinds! {
     /// Restart time after a failure, halved.
     RestartTime => row("restart-time", "restarts after failures", "job.{}.failures.restart", "faults"),
     /// Latency of gradients' transfers, halved.
-    TransportLatency => row("transport-latency", "latency of gradients' transfers", "job.{}.sync.*.transport.*.latency", "network"),
+    TransportLatency => row("transport-latency", "latency of gradients' transfers", "job.{}.sync.*.transport.*.TRANSPORT", "network"),
     /// Largest rate of a single transfer of gradients, doubled.
-    TransportStream => row("transport-stream", "the speed of single transfers of gradients", "job.{}.sync.*.transport.*.per_stream", "network"),
+    TransportStream => row("transport-stream", "the speed of single transfers of gradients", "job.{}.sync.*.transport.*.TRANSPORT", "network"),
     /// Bytes of gradients, halved.
     Gradients => row("gradients", "bytes of gradients", "job.{}.sync.*.gradients", "network"),
     /// Steps between exchanges of model copies, doubled.
@@ -181,7 +182,7 @@ kinds! {
     /// Cores of parameter servers, and the update rate of each server, doubled.
     ServerCores => row("server-cores", "updates at the parameter servers", "job.{}.sync.*.server.cores", "server.cores"),
     /// Core time for messages, halved.
-    MessageCpu => row("message-cpu", "work of cores for messages", "job.{}.sync.*.transport.*.cpu", "node.cores"),
+    MessageCpu => row("message-cpu", "work of cores for messages", "job.{}.sync.*.transport.*.TRANSPORT", "node.cores"),
     /// Time of the update at the root of reduce and broadcast, halved.
     RootUpdate => row("root-update", "the root's update", "job.{}.sync.*.update", "{}.root"),
 }
@@ -296,6 +297,11 @@ fn of_sync(key: &str, kind: Kind, job: Option<&Job>) -> String {
     match kind {
         Kind::Gradients if !gradients => key.replace("gradients", "parameters"),
         Kind::Period if each_update => "job.{}.accumulation".to_owned(),
+        Kind::TransportLatency | Kind::TransportStream | Kind::MessageCpu => {
+            let keys: Vec<&str> =
+                transport::parts(job, kind).into_iter().map(|(key, _)| key).collect();
+            key.replace("TRANSPORT", &keys.join(" and "))
+        }
         _ => key.to_owned(),
     }
 }

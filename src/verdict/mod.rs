@@ -5,7 +5,7 @@
 //! random numbers. If steps become shorter, the limit is a bottleneck. Otherwise the verdict does not advise to relax the limit.
 //!
 //! - `candidates`: limits that may be the bottleneck, from the report; `checkpoints`: those of checkpoints; `lever`: limits that
-//!   can be relaxed, in words; `amount`: their amounts; `relax`: the scenario with a limit relaxed,
+//!   can be relaxed, in words; `amount`: their amounts, `transport`: those of the transport of gradients; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
 //!   compared; `base_runs`: the runs in its place, such as `empty_queues` if it lives on prefilled queues, `after_others` if other jobs
 //!   end early, `failure_free`, without failures, and
@@ -35,6 +35,7 @@ mod short_runs;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod trial;
 mod words;
 

@@ -106,7 +106,14 @@ fn all() -> Vec<Scenario> {
         "loader.pytorch = { workers = 2, collate = \"1 ms\", ipc = \"1 GB/s\", pin_memory = \"1 ms\" }",
     ];
     let ranks = rest.iter().map(|rest| read(&format!("{RANKS}{rest}\n")));
-    std::iter::once(read(READING)).chain(ranks).collect()
+    let one_node = RANKS
+        .replace("latency = \"10 us\"", "latency = \"0 s\"")
+        .replace("nodes = 2\n", "nodes = 1\n");
+    let one_node = format!(
+        "{one_node}loader.in-memory = {{}}\nparallel.data.copies_per_node = 4\nsync.allreduce = {{ gradients = \"10 MB\", \
+         transport.nccl.latency_inside = \"10 us\" }}\n"
+    );
+    [read(READING), read(&one_node)].into_iter().chain(ranks).collect()
 }
 
 #[test]
@@ -160,6 +167,52 @@ fn the_verdict_describes_lifted_resource_limits_with_key_and_amounts() {
         ["loader workers", "job.j.loader.pytorch.workers", "j.workers", "4 in place of 2"]
     );
     assert_eq!(said(Kind::Lock, 0)[3], "processes as workers, which do not share the lock");
+}
+
+#[test]
+fn no_advice_is_to_replace_an_amount_by_the_same_amount() {
+    // System: every limit of every test scenario, relaxed. Expectation: where the advice is an amount in place of another, they differ, and
+    // no key contains a placeholder.
+    for now in all() {
+        let owners = now.storage.len().max(now.jobs.len());
+        for lever in
+            Kind::ALL.iter().flat_map(|&kind| (0..owners).map(move |at| Lever { kind, at }))
+        {
+            let Some(then) = super::relax::relaxed(&now, lever) else { continue };
+            let (advice, key) = (lever.advice(&now, &then), lever.key(&now));
+            let same = advice.split_once(" in place of ").is_some_and(|(then, now)| then == now);
+            assert!(!same, "{}: {advice} ({key})", lever.kind.row().name);
+            let is_filled =
+                !key.contains("{}") && !key.contains(char::is_uppercase) && !key.ends_with('.');
+            assert!(is_filled || key.is_empty(), "{}: {key}", lever.kind.row().name);
+        }
+    }
+}
+
+#[test]
+fn the_verdict_names_the_parts_of_the_transport_that_a_job_uses() {
+    // System: allreduce among the GPUs of one node, of several nodes with one GPU each, and of several nodes with several GPUs each.
+    // Expectation: the verdict names the latency inside nodes, between nodes, and both.
+    let said = |nodes: u32, gpus: u32| {
+        let sync = format!(
+            "parallel.data.copies_per_node = {gpus}\nsync.allreduce = {{ gradients = \"10 MB\" }}"
+        );
+        let text = format!("{RANKS}loader.in-memory = {{}}\n{sync}\n")
+            .replace("gpus = 4", &format!("gpus = {gpus}, intra = {{ latency = \"6 us\" }}"))
+            .replace("nodes = 2\ndataset", &format!("nodes = {nodes}\ndataset"));
+        let (now, lever) = (read(&text), Lever { kind: Kind::TransportLatency, at: 0 });
+        let then = super::relax::relaxed(&now, lever).expect("a latency");
+        (lever.key(&now), lever.advice(&now, &then))
+    };
+    let transport = |key: &str| format!("job.j.sync.*.transport.*.{key}");
+    let advice = |of: &str| of.to_owned();
+    assert_eq!(said(1, 4), (transport("latency_inside"), advice("3 us in place of 6 us")));
+    assert_eq!(said(2, 1), (transport("latency"), advice("5 us in place of 10 us")));
+    let both = (
+        transport("latency_inside and latency"),
+        advice("3 us and 5 us in place of 6 us and 10 us"),
+    );
+    assert_eq!(said(2, 4), both);
 }
 
 #[test]
