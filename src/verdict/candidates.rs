@@ -1,16 +1,15 @@
 //! Candidates for the bottleneck, from the report of a run, the most promising first.
 
 use crate::report::format::share;
-use crate::report::{Cause, JobFigures, JobReport, Report, ResourceReport, StallCause};
+use crate::report::{Cause, JobFigures, JobReport, Report, StallCause};
 use crate::scenario::{Job, Scenario};
 
 use super::checkpoints;
 use super::failure_free::FEWEST_FAILURES;
 use super::lever::{Kind, Lever};
 use super::relax::relaxed;
+use super::transport;
 
-/// Utilisation below which a resource cannot be the limit.
-const IDLE: f64 = 0.1;
 /// Minimum share of a job's time at which a cause of stalls is considered.
 pub(super) const NOTED: f64 = 0.05;
 /// Minimum utilisation at which a resource is considered.
@@ -48,7 +47,7 @@ pub(super) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    fn described(&self) -> &'a Job {
+    pub(super) fn described(&self) -> &'a Job {
         &self.scenario.jobs[self.job]
     }
 
@@ -95,6 +94,15 @@ impl<'a> Subject<'a> {
         later.unwrap_or(&self.shown().figures)
     }
 
+    /// Returns the share of the run's time in which the job trains; above 0.
+    fn presence(&self) -> f64 {
+        let (job, makespan) = (self.shown(), self.report.makespan.mean);
+        let steps = job.figures.steps.mean.map(|steps| steps + job.warm_up_steps);
+        let time = steps.zip(job.figures.step_time.mean).map(|(steps, time)| steps * time);
+        let share = time.zip(makespan).map(|(time, makespan)| time / makespan);
+        share.filter(|share| (0.0..1.0).contains(share) && *share > 0.0).unwrap_or(1.0)
+    }
+
     /// Returns the number of accelerators, on average, that the job loses to waits.
     pub(super) fn lost(&self) -> f64 {
         let job = self.described();
@@ -113,10 +121,10 @@ impl<'a> Subject<'a> {
                 let levers = self.of_cause(cause).into_iter().zip(0..);
                 for (lever, place) in levers {
                     let rare = lever.is_rare() || is_of_recovery(cause);
-                    // A larger cache avoids reads altogether, while other levers at most halve the time that reads take.
-                    let likely = self.misses_saved(lever).map(|saved| 2.0 * saved);
-                    let likely = likely.unwrap_or(NEXT.powi(place));
-                    add(&mut found, (lever, rare), share * likely);
+                    let likely = self.likely(lever).unwrap_or(NEXT.powi(place));
+                    // A resource is no limit while it is not used.
+                    let most = self.used(lever).map_or(1.0, |used| used / self.presence());
+                    add(&mut found, (lever, rare), (share * likely).min(most));
                 }
             }
         }
@@ -270,6 +278,14 @@ impl<'a> Subject<'a> {
         failures.is_none_or(|failures| failures < FEWEST_FAILURES as f64)
     }
 
+    /// Returns the estimated part of a cause of stalls that the lever makes half as long, as far as the scenario shows it.
+    fn likely(&self, lever: Lever) -> Option<f64> {
+        // A larger cache avoids reads altogether, while other levers at most halve the time that reads take.
+        let saved = self.misses_saved(lever).map(|saved| 2.0 * saved);
+        let job = self.described();
+        saved.or_else(|| transport::share_of_transfer(job, &self.scenario.cluster, lever.kind))
+    }
+
     /// Returns the estimated share of a cache's misses that disappear if the lever enlarges the cache; `None` for a lever of something
     /// else. A cache is taken to miss the part of the data set that it cannot hold.
     fn misses_saved(&self, lever: Lever) -> Option<f64> {
@@ -282,66 +298,6 @@ impl<'a> Subject<'a> {
         let held = capacity / (dataset.samples as f64 * dataset.mean_size());
         let missed = |held: f64| (1.0 - held).max(0.0);
         Some(if held < 1.0 { 1.0 - missed(2.0 * held) / missed(held) } else { 0.0 })
-    }
-
-    /// Returns whether the lever enlarges resources that are hardly used, so that they cannot be the limit.
-    pub(super) fn is_idle(&self, lever: Lever) -> bool {
-        let own = |of: &&ResourceReport| self.of_resource(of).contains(&lever);
-        let used =
-            self.report.resources.iter().filter(own).filter_map(|of| of.utilisation_max.mean);
-        used.reduce(f64::max).is_some_and(|most| most < IDLE)
-    }
-
-    /// Returns the levers that enlarge a resource, if the job uses it.
-    pub(super) fn of_resource(&self, resource: &ResourceReport) -> Vec<Lever> {
-        let name = resource.name.as_str();
-        let here = |kind| vec![Lever { kind, at: self.job }];
-        let parts = name.split('.').next().zip(name.rsplit('.').next());
-        match name {
-            "node.cores" => return here(Kind::Cores),
-            "node.gpu.memory" => return here(Kind::GpuMemory),
-            "node.memory-bandwidth" => return here(Kind::MemoryBandwidth),
-            "node.page-cache" => return here(Kind::PageCacheRate),
-            "server.cores" => return here(Kind::ServerCores),
-            _ if name.starts_with("node.nic") => return here(Kind::Nic),
-            _ if name.starts_with("node.storage-nic") => return here(Kind::StorageNic),
-            _ if name.starts_with("node.intra") => return here(Kind::Intra),
-            _ if name.starts_with("node.pcie") => return here(Kind::Pcie),
-            _ if name.starts_with("rack.") => return here(Kind::Uplink),
-            _ if name.starts_with("server.nic") => return here(Kind::ServerNic),
-            _ => {}
-        }
-        let Some((owner, part)) = parts else { return Vec::new() };
-        if owner == self.described().name {
-            return match part {
-                "gil" => here(Kind::Lock),
-                "cpu-quota" => here(Kind::Quota),
-                _ => Vec::new(),
-            };
-        }
-        let storage = self.scenario.storage.iter().position(|storage| storage.name == owner);
-        let Some(at) = storage.filter(|at| self.uses(*at)) else { return Vec::new() };
-        let kinds: &[Kind] = match part {
-            "operations" => &[Kind::Operations],
-            "bandwidth" => &[Kind::Bandwidth],
-            "target" => &[Kind::Targets, Kind::Stripes],
-            "requests" => &[Kind::Requests],
-            "queue" => &[Kind::QueueBandwidth, Kind::Queues],
-            "queue-slots" => &[Kind::QueueDepth, Kind::Queues],
-            "arm" => &[Kind::Seek, Kind::Bandwidth],
-            "measured" => &[Kind::Measured],
-            "write_bandwidth" => &[Kind::TierWrite],
-            _ => &[],
-        };
-        kinds.iter().map(|&kind| Lever { kind, at }).collect()
-    }
-
-    /// Returns whether the job reads from a storage, or writes to it.
-    fn uses(&self, storage: usize) -> bool {
-        let job = self.described();
-        let cache = self.scenario.storage[job.reads_from()].cache;
-        let checkpoint = job.checkpoint.as_ref().map(|of| of.storage);
-        [Some(job.reads_from()), cache.map(|of| of.on), checkpoint].contains(&Some(storage))
     }
 }
 

@@ -4,13 +4,14 @@
 //! relaxed by itself, to twice the amount or half the time, and the changed scenario is simulated in a short run with the same
 //! random numbers. If steps become shorter, the limit is a bottleneck. Otherwise the verdict does not advise to relax the limit.
 //!
-//! - `candidates`: limits that may be the bottleneck, from the report; `checkpoints`: those of checkpoints; `lever`: limits that
-//!   can be relaxed, in words; `amount`: their amounts, `transport`: those of the transport of gradients; `relax`: the scenario with a limit relaxed,
+//! - `candidates`: limits that may be the bottleneck, from the report; `resources`: those that are resources; `checkpoints`: those of
+//!   checkpoints,
+//! - `lever`: limits that can be relaxed, in words; `amount`: their amounts; `transport`: the parts of the transport of gradients among
+//!   them; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
-//!   compared; `base_runs`: the runs in its place, such as `empty_queues` if it lives on prefilled queues, `after_others` if other jobs
-//!   end early, `failure_free`, without failures, and
-//!   `later_epochs`, with warm caches;
-//!   `trial`: short runs within a budget of events; `short_runs`: what they have in common,
+//!   compared; `base_runs`: the runs in its place: `empty_queues` if it lives on prefilled queues, `after_others` if other jobs end
+//!   early, `failure_free`, without failures, and `later_epochs`, with warm caches,
+//! - `trial`: short runs within a budget of events; `short_runs`: what they have in common,
 //! - `finder`: the search for the bottleneck of a job; `judge`: the searches for all jobs that wait,
 //! - `demand`: how much of each resource each job would use if it never waited for input; `need`: which of these are too small,
 //! - `statement`: the verdict as a report has it; `words`: the paragraph.
@@ -31,6 +32,7 @@ mod lever;
 mod need;
 mod reference;
 mod relax;
+mod resources;
 mod short_runs;
 mod statement;
 #[cfg(test)]

@@ -273,6 +273,47 @@ const ROWS: &[Row] = &[
         &["nic"],
     ),
     (
+        "rack uplink behind NICs that are hardly used",
+        RANKS,
+        &[
+            ("run.steps", "30"),
+            ("run.warm_up", "5"),
+            ("cluster.nodes", "4"),
+            ("cluster.node.gpus", "8"),
+            ("cluster.node.intra.bandwidth", "\"2 GB/s\""),
+            ("cluster.network.racks", "{ nodes = 2, uplink = \"625 MB/s\" }"),
+            ("job.nodes", "4"),
+            ("job.parallel.data.copies_per_node", "8"),
+            ("job.model.jitter", "{ lognormal = { cv = 0.2 } }"),
+            (
+                "job.sync.reduce-broadcast",
+                "{ parameters = \"65 MB\", transport.mpi.cpu.per_message = \"100 us\" }",
+            ),
+        ],
+        &["uplink"],
+    ),
+    (
+        "cores that carry messages",
+        RANKS,
+        &[
+            ("run.steps", "100"),
+            ("cluster.node.cores", "8"),
+            ("cluster.node.gpus", "8"),
+            (
+                "cluster.node.intra",
+                "{ kind = \"switch\", bandwidth = \"2 GB/s\", latency = \"50 us\" }",
+            ),
+            ("cluster.network", "{ nic = \"625 MB/s\", latency = \"100 us\" }"),
+            ("job.parallel.data.copies_per_node", "8"),
+            ("job.model.step", "\"80 ms\""),
+            (
+                "job.sync.allreduce",
+                "{ gradients = \"7 MB\", transport.tcp = { per_stream = \"500 MB/s\", cpu.per_message = \"1 ms\" } }",
+            ),
+        ],
+        &["message-cpu"],
+    ),
+    (
         "links inside nodes",
         RANKS,
         &[

@@ -21,6 +21,21 @@ impl Job {
         self.sync.as_ref()?.servers.as_ref()
     }
 
+    /// Returns whether the time of some collective of the job is computed for an idle network, so that use of the links does not
+    /// include it.
+    #[must_use]
+    pub fn has_analytic_collectives(&self) -> bool {
+        let gradients = self.sync.as_ref().filter(|sync| sync.servers.is_none());
+        let of = self.parallelism.as_ref();
+        let inside = [
+            of.and_then(|of| Some(of.tensor.as_ref()?.method)),
+            of.and_then(|of| Some(of.context.as_ref()?.method)),
+            of.and_then(|of| Some(of.expert.as_ref()?.method)),
+        ];
+        let inside = inside.into_iter().flatten().map(|method| method.fidelity);
+        inside.chain(gradients.map(|sync| sync.fidelity)).any(|of| of == Fidelity::Analytic)
+    }
+
     /// Returns the number of steps from one exchange between the job's model copies to the next.
     #[must_use]
     pub fn interval(&self) -> u64 {
