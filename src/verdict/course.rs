@@ -27,6 +27,9 @@ pub(super) const ROUNDS: usize = 2;
 const DRAINING: f64 = 0.97;
 /// Minimum share of the time in which the workers of a loader with ample reserve are held up.
 const AMPLE: f64 = 0.5;
+/// The same, of a loader that has ample reserve even if steps take half the time. It is nearly 1, because workers that share a bandwidth
+/// are slower once fewer of them are held up.
+const AMPLE_IF_FASTER: f64 = 0.95;
 /// Minimum half-width of an interval, relative to the mean.
 const LEAST: f64 = 0.005;
 /// Minimum relative half-width of an interval if there are few batch means, or if the rate of filling was used.
@@ -39,7 +42,7 @@ const FEWEST_FOR_SLOPE: usize = 6;
 pub(super) struct Course<'o> {
     described: &'o Job,
     copies: Vec<&'o JobOutcome>,
-    /// Length of a cycle of workers [steps]: the time in which each worker makes one item; 1 if workers have ample reserve.
+    /// Length of a cycle of workers [steps]: the time in which each worker makes one item.
     round: usize,
     /// Number of steps from one exchange between model copies, or one average of models, to the next.
     period: usize,
@@ -73,18 +76,19 @@ impl<'o> Course<'o> {
     /// Returns the copies of job number `job` in a run; `None` if one of them has no step.
     pub(super) fn new(described: &'o Job, job: usize, outcome: &'o Outcome) -> Option<Course<'o>> {
         let copies: Vec<_> = outcome.jobs.iter().filter(|copy| copy.job == job).collect();
-        let ample = copies.iter().all(|copy| is_ample(copy));
-        let cycle = copies.iter().map(|copy| cycle(described, copy)).max().unwrap_or(1).max(1);
-        let (round, period) = (if ample { 1 } else { cycle }, period(described));
-        let course = Course { described, copies, round, period, ample };
+        let ample = copies.iter().all(|copy| is_ample(copy, AMPLE));
+        let round = copies.iter().map(|copy| cycle(described, copy)).max().unwrap_or(1).max(1);
+        let course = Course { described, copies, round, period: period(described), ample };
         (course.steps() > 0).then_some(course)
     }
 
     /// Returns the course of a short run with the reserve of workers taken from `base`, the longer run that it is compared
-    /// with: in the short run, workers with ample reserve are still filling the buffers.
+    /// with: in the short run, workers with ample reserve are still filling the buffers. They have no ample reserve if trainers wait for
+    /// them after the first step, because steps of the short run are faster.
     pub(super) fn compared_with(self, base: &Course) -> Course<'o> {
-        let ample = base.ample || self.ample;
-        Course { round: if ample { 1 } else { self.round }, ample, ..self }
+        let starved = || self.copies.iter().any(|copy| starves_later(copy));
+        let ample = self.ample || base.ample && !starved();
+        Course { ample, ..self }
     }
 
     /// Returns the number of steps that all copies have completed.
@@ -93,9 +97,20 @@ impl<'o> Course<'o> {
     }
 
     /// Returns the length of a cycle [steps]. Step times and the levels of buffers repeat in such cycles: workers make one item
-    /// each, and model copies exchange gradients or models once.
+    /// each, unless they have ample reserve, and model copies exchange gradients or models once.
     pub(super) fn cycle(&self) -> usize {
-        self.round.next_multiple_of(self.period)
+        self.round().next_multiple_of(self.period)
+    }
+
+    /// Returns the length of a cycle of workers [steps]; 1 if they have ample reserve.
+    fn round(&self) -> usize {
+        if self.ample { 1 } else { self.round }
+    }
+
+    /// Returns the length of a cycle [steps] in a run whose steps take half the time, so that workers may no longer have ample reserve.
+    pub(super) fn cycle_if_faster(&self) -> usize {
+        let ample = self.copies.iter().all(|copy| is_ample(copy, AMPLE_IF_FASTER));
+        if ample { self.period } else { self.round.next_multiple_of(self.period) }
     }
 
     /// Returns the number of steps from one exchange between model copies, or one average of models, to the next.
@@ -206,14 +221,14 @@ impl<'o> Course<'o> {
     /// Returns the long-run step time that the steps in `stretch` show. The rate of filling is taken from step `from` on.
     /// `None` if there are fewer than [`ROUNDS`] cycles of all workers since then.
     pub(super) fn long_rate(&self, from: usize, stretch: Range<usize>) -> Option<LongRate> {
-        if stretch.end < from + ROUNDS * self.round {
+        if stretch.end < from + ROUNDS * self.round() {
             return None;
         }
         let batches = self.batches(stretch.clone(), self.cycle());
         let times = self.step_times(stretch.clone());
         let step = mean(&times)?;
         // What other jobs did before the range began may not last.
-        let from = if stretch.len() >= ROUNDS * self.round { stretch.start } else { from };
+        let from = if stretch.len() >= ROUNDS * self.round() { stretch.start } else { from };
         let slower = self.slowdown(from, stretch.clone());
         let alike = |time: &f64| (time - step).abs() <= ALIKE * step;
         let steady = times.len() >= FEWEST_ALIKE && times.iter().all(alike);
@@ -288,12 +303,20 @@ impl<'o> Course<'o> {
     }
 }
 
-/// Returns whether a copy's workers are held up most of the time, and not because the trainer waits for something behind them.
-fn is_ample(copy: &JobOutcome) -> bool {
+/// Returns whether a copy's workers are held up for at least the share `least` of the time, and not because the trainer waits for
+/// something behind them.
+fn is_ample(copy: &JobOutcome, least: f64) -> bool {
     let Some(last) = copy.steps.last() else { return false };
     let time = last.end - copy.start;
     let held_up = last.queue.blocked_seconds / copy.queue.workers.max(1) as f64;
-    held_up >= AMPLE * time && last.queue.empty_seconds <= WAITING * time
+    held_up >= least * time && last.queue.empty_seconds <= WAITING * time
+}
+
+/// Returns whether a copy's trainer waits for input for more than a small share of the time after the first step.
+fn starves_later(copy: &JobOutcome) -> bool {
+    copy.steps.first().zip(copy.steps.last()).is_some_and(|(first, last)| {
+        last.queue.empty_seconds - first.queue.empty_seconds > WAITING * (last.end - first.end)
+    })
 }
 
 /// Returns the length of a copy's cycle [steps].

@@ -234,7 +234,7 @@ impl<'a> Reference<'a> {
     pub(super) fn cycle_of(&self, then: &Scenario) -> usize {
         let job = self.subject.job;
         let workers = |scenario: &Scenario| workers_at_once(&scenario.jobs[job]).max(1) as usize;
-        let (now, cycle) = (workers(self.subject.scenario), self.course.cycle());
+        let (now, cycle) = (workers(self.subject.scenario), self.course.cycle_if_faster());
         (cycle * workers(then)).div_ceil(now).max(cycle)
     }
 

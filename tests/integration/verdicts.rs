@@ -1,14 +1,16 @@
 //! The verdict names the bottleneck, and its predicted step time without this limit matches a long run without
 //! it.
 //!
-//! `checkpoints`: jobs that write checkpoints or fail; `constructed`: scenarios constructed with one bottleneck; `jobs`: several
-//! jobs; `levers`: what levers change; `needs`: amounts that a job needs; `next`: the limit behind the first one; `random`: scenarios from a seeded generator,
-//! checked by long runs in which each limit is lifted in turn.
+//! `checkpoints` and `failures`: jobs that write checkpoints or fail; `constructed`: scenarios constructed with one bottleneck;
+//! `exchanges`: model copies that exchange gradients seldom; `faster_steps`: loaders that bind once steps are faster; `jobs`: several
+//! jobs; `later_epochs`: jobs with caches; `levers`: what levers change; `needs`: amounts that a job needs; `next`: the limit behind the
+//! first one; `random`: scenarios from a seeded generator, checked by long runs in which each limit is lifted in turn.
 
 mod checkpoints;
 mod constructed;
 mod exchanges;
 mod failures;
+mod faster_steps;
 mod jobs;
 mod later_epochs;
 mod levers;

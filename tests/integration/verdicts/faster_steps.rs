@@ -1,0 +1,43 @@
+//! Verdicts on jobs that have input in time, and whose loaders are the next limit once steps are faster.
+
+use super::{broken, judged};
+use crate::runs::{shipped, written};
+
+/// Four nodes, each with two cores for eight workers, that exchange gradients through NICs of 1 Gbit/s for nearly 300 ms a step.
+const SLOW_NICS: &str = r#"
+name = "slow-nics"
+run = { steps = 100, replications = 1, seed = 36 }
+[cluster]
+nodes = 4
+node = { cores = 2, gpus = 4, intra = { kind = "switch", bandwidth = "10 GB/s", latency = "2 us" } }
+network = { nic = "1 Gbit/s", latency = "100 us" }
+[storage.s.file-server]
+bandwidth = "4 GB/s"
+latency = "1 ms"
+[dataset.d]
+samples = 200000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+nodes = 4
+dataset = "d"
+storage = "s"
+batch = 64
+loader.pytorch = { workers = 8, decode = "4 ms" }
+model = { step = "5 ms", jitter = { lognormal = { cv = 0.05 } } }
+parallel.pipeline = { stages = 2, schedule = "gpipe", micro_batches = 8, activations = "1 MB" }
+sync.allreduce.gradients = "20 MB"
+"#;
+
+#[test]
+fn short_runs_with_faster_steps_cover_whole_cycles_of_workers_that_were_held_up_before() {
+    // System: workers that full queues hold up most of the time. With NICs twice as fast, or steps half as long, trainers wait for them
+    // once in each cycle. Expectation: the step time that the verdict promises agrees with a long run.
+    for (scenario, lever) in
+        [(written(SLOW_NICS, &[]), "nic"), (shipped("mlperf-flux", &[]), "compute")]
+    {
+        let (_, verdict) = judged(&scenario);
+        assert_eq!(verdict.limits[0].lever, lever, "{}", verdict.text);
+        assert_eq!(broken(&scenario, &verdict), None, "{}", verdict.text);
+    }
+}
