@@ -22,6 +22,11 @@ const COMPUTING: f64 = 0.9;
 /// levers are less likely to help.
 const NEXT: f64 = 0.65;
 
+/// Estimated saving of a lever on resources that are hardly used, as a share of the cause's time, at least. Equal resources may be used one
+/// after another, such as the NICs of a chain of nodes, so each is hardly used and yet they are the limit. Then they come before levers on
+/// gradients.
+const SERIAL: f64 = 0.05;
+
 /// A lever and its promise: an estimate of the share of time that relaxing it may save. A full resource has a promise of more
 /// than 1, so that it comes first.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,7 +99,7 @@ impl<'a> Subject<'a> {
         later.unwrap_or(&self.shown().figures)
     }
 
-    /// Returns the share of the run's time in which the job trains; above 0.
+    /// Returns the share of the run's time in which the job trains. The share is above 0; it is 1 if it is not known.
     fn presence(&self) -> f64 {
         let (job, makespan) = (self.shown(), self.report.makespan.mean);
         let steps = job.figures.steps.mean.map(|steps| steps + job.warm_up_steps);
@@ -114,6 +119,12 @@ impl<'a> Subject<'a> {
     /// caches make the first epoch differ.
     pub(super) fn candidates(&self, draining: bool, later: Option<&Report>) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
+        // Resources are used most while caches are empty. How much they are used later, only a run in later epochs shows.
+        let all = match later {
+            Some(later) => &later.resources[..],
+            None if self.keeps() && self.shown().later_epochs.is_some() => &[],
+            None => &self.report.resources,
+        };
         for cause in Cause::ALL {
             let share = self.share(cause);
             let share = if draining && is_of_loader(cause) { share.max(NOTED) } else { share };
@@ -122,18 +133,15 @@ impl<'a> Subject<'a> {
                 for (lever, place) in levers {
                     let rare = lever.is_rare() || is_of_recovery(cause);
                     let likely = self.likely(lever).unwrap_or(NEXT.powi(place));
-                    // A resource is no limit while it is not used.
-                    let most = self.used(lever).map_or(1.0, |used| used / self.presence());
-                    add(&mut found, (lever, rare), (share * likely).min(most));
+                    let likely = match self.used(all, lever) {
+                        None => likely,
+                        Some(used) if used <= 0.0 => 0.0,
+                        Some(used) => likely.min((used / self.presence() / share).max(SERIAL)),
+                    };
+                    add(&mut found, (lever, rare), share * likely);
                 }
             }
         }
-        // Resources are used most while caches are empty. How much they are used later, only a run in later epochs shows.
-        let all = match later {
-            Some(later) => &later.resources[..],
-            None if self.keeps() && self.shown().later_epochs.is_some() => &[],
-            None => &self.report.resources,
-        };
         for resource in all {
             let used = resource.utilisation_max.mean.unwrap_or(0.0);
             if used >= USED {
@@ -263,7 +271,7 @@ impl<'a> Subject<'a> {
             Cause::Checkpoint => return checkpoints::levers(self.scenario, job),
             Cause::Fault if self.fails_seldom() => &[],
             Cause::Fault => &[K::CheckpointOften, K::RestartTime, K::Failures],
-            Cause::Compute => &[K::EqualNodes, K::Jitter, K::Faults],
+            Cause::Compute => &[K::EqualNodes, K::RootUpdate, K::Jitter, K::Faults],
         };
         let lever = |&kind: &Kind| {
             let at = if is_of_storage(kind) { reads } else { job };

@@ -27,8 +27,8 @@ pub(super) const ROUNDS: usize = 2;
 const DRAINING: f64 = 0.97;
 /// Minimum share of the time in which the workers of a loader with ample reserve are held up.
 const AMPLE: f64 = 0.5;
-/// The same, of a loader that has ample reserve even if steps take half the time. It is nearly 1, because workers that share a bandwidth
-/// are slower once fewer of them are held up.
+/// Minimum share of the time in which workers are held up in a loader that has ample reserve even if steps take half the time. It is
+/// nearly 1, because workers that share a bandwidth are slower once fewer of them are held up.
 const AMPLE_IF_FASTER: f64 = 0.95;
 /// Minimum half-width of an interval, relative to the mean.
 const LEAST: f64 = 0.005;

@@ -8,6 +8,7 @@ mod storage;
 use crate::scenario::{Job, Scenario};
 
 use super::lever::{Kind, Lever};
+use super::transport;
 
 pub(super) use loader::{decodes_on_gpu, has_workers, is_pinning};
 
@@ -16,6 +17,9 @@ pub(super) const FACTOR: f64 = 2.0;
 
 /// Returns the scenario with a lever relaxed; `None` if that changes nothing, or if a scenario file could not say so.
 pub(super) fn relaxed(scenario: &Scenario, lever: Lever) -> Option<Scenario> {
+    if scenario.jobs.get(lever.at).is_some_and(|job| transport::is_idle(job, lever.kind)) {
+        return None;
+    }
     let mut relaxed = scenario.clone();
     lift(&mut relaxed, lever)?;
     (relaxed != *scenario && relaxed.jobs.iter().all(divides)).then_some(relaxed)

@@ -5,26 +5,36 @@ use crate::report::ResourceReport;
 use super::candidates::Subject;
 use super::lever::{Kind, Lever};
 
-/// Utilisation below which a resource cannot be the limit.
+/// Utilisation below which a resource is taken not to be the limit.
 const IDLE: f64 = 0.1;
 
 impl Subject<'_> {
-    /// Returns whether the lever enlarges resources that are hardly used, so that they cannot be the limit.
+    /// Returns whether the lever enlarges resources of which not even the most used one is used much.
     pub(super) fn is_idle(&self, lever: Lever) -> bool {
-        self.used(lever).is_some_and(|most| most < IDLE)
+        self.used(&self.report.resources, lever).is_some_and(|most| most < IDLE)
     }
 
-    /// Returns the utilisation of the most used resource that the lever enlarges; `None` if there is no such resource, or if collectives
-    /// of the job may use it that are not counted.
-    pub(super) fn used(&self, lever: Lever) -> Option<f64> {
+    /// Returns the utilisation of the most used resource in `all` that the lever enlarges; `None` if there is no such resource, or if its
+    /// use is not counted.
+    pub(super) fn used(&self, all: &[ResourceReport], lever: Lever) -> Option<f64> {
+        let used = self.enlarged(all, lever).filter_map(|of| of.utilisation_max.mean);
+        used.reduce(f64::max).filter(|_| self.is_counted(lever))
+    }
+
+    /// Returns the resources in `all` that the lever enlarges.
+    fn enlarged<'r>(
+        &self,
+        all: &'r [ResourceReport],
+        lever: Lever,
+    ) -> impl Iterator<Item = &'r ResourceReport> {
+        all.iter().filter(move |of| self.of_resource(of).contains(&lever))
+    }
+
+    /// Returns whether the report counts all use of the resources that the lever enlarges: collectives whose time is computed add no
+    /// traffic to links.
+    fn is_counted(&self, lever: Lever) -> bool {
         let links = [Kind::Nic, Kind::Uplink, Kind::Intra, Kind::Pcie];
-        if links.contains(&lever.kind) && self.described().has_analytic_collectives() {
-            return None;
-        }
-        let own = |of: &&ResourceReport| self.of_resource(of).contains(&lever);
-        let used =
-            self.report.resources.iter().filter(own).filter_map(|of| of.utilisation_max.mean);
-        used.reduce(f64::max)
+        !links.contains(&lever.kind) || !self.described().has_analytic_collectives()
     }
 
     /// Returns the levers that enlarge a resource, if the job uses it.

@@ -106,14 +106,14 @@ fn all() -> Vec<Scenario> {
         "loader.pytorch = { workers = 2, collate = \"1 ms\", ipc = \"1 GB/s\", pin_memory = \"1 ms\" }",
     ];
     let ranks = rest.iter().map(|rest| read(&format!("{RANKS}{rest}\n")));
-    let one_node = RANKS
-        .replace("latency = \"10 us\"", "latency = \"0 s\"")
-        .replace("nodes = 2\n", "nodes = 1\n");
-    let one_node = format!(
-        "{one_node}loader.in-memory = {{}}\nparallel.data.copies_per_node = 4\nsync.allreduce = {{ gradients = \"10 MB\", \
-         transport.nccl.latency_inside = \"10 us\" }}\n"
-    );
-    [read(READING), read(&one_node)].into_iter().chain(ranks).collect()
+    let one_node = RANKS.replace("nodes = 2\n", "nodes = 1\n");
+    let sync = "loader.in-memory = {}\nsync.allreduce = { gradients = \"10 MB\", transport.nccl.latency_inside = \"10 us\" }";
+    let splits = [
+        "parallel.tensor = { ranks = 4, allreduces = 2, activations = \"1 kB\" }",
+        "parallel.data.copies_per_node = 4",
+    ];
+    let [tensor, copies] = splits.map(|split| read(&format!("{one_node}{sync}\n{split}\n")));
+    [read(READING), tensor, copies].into_iter().chain(ranks).collect()
 }
 
 #[test]
@@ -191,8 +191,9 @@ fn no_advice_is_to_replace_an_amount_by_the_same_amount() {
 
 #[test]
 fn the_verdict_names_the_parts_of_the_transport_that_a_job_uses() {
-    // System: allreduce among the GPUs of one node, of several nodes with one GPU each, and of several nodes with several GPUs each.
-    // Expectation: the verdict names the latency inside nodes, between nodes, and both.
+    // System: allreduce among the GPUs of one node, of several nodes with one GPU each, and of several nodes with several GPUs each; and
+    // parameter servers, which add at a rate of their own. Expectation: the verdict names the latency inside nodes, between nodes, and
+    // both; with servers, not the rate at which receivers add.
     let said = |nodes: u32, gpus: u32| {
         let sync = format!(
             "parallel.data.copies_per_node = {gpus}\nsync.allreduce = {{ gradients = \"10 MB\" }}"
@@ -213,6 +214,10 @@ fn the_verdict_names_the_parts_of_the_transport_that_a_job_uses() {
         advice("3 us and 5 us in place of 6 us and 10 us"),
     );
     assert_eq!(said(2, 4), both);
+    let servers = "loader.in-memory = {}\nsync.parameter-server = { parameters = \"10 MB\", transport.tcp = { per_stream = \"1 GB/s\", \
+                   sum = \"3 GB/s\" } }";
+    let of_streams = Lever { kind: Kind::TransportStream, at: 0 };
+    assert_eq!(of_streams.key(&read(&format!("{RANKS}{servers}\n"))), transport("per_stream"));
 }
 
 #[test]

@@ -5,29 +5,35 @@ use crate::scenario::{Cluster, Job, ServerPlace};
 
 use super::lever::Kind;
 
-/// Which transfers of gradients a job has.
+/// Whether transfers of a job's collectives stay inside nodes, or cross from one to another.
 struct Ways {
-    /// Transfers inside nodes.
     inside: bool,
-    /// Transfers between nodes.
     across: bool,
 }
 
 impl Ways {
     fn of(job: &Job) -> Ways {
-        let servers = job.servers().map(|of| of.place);
-        let own = matches!(servers, Some(ServerPlace::Own { .. }));
-        let inside = !own && (job.copies_per_node > 1 || servers.is_some());
+        let own = job.servers().is_some_and(|of| matches!(of.place, ServerPlace::Own { .. }));
+        let several = job.ranks_by_node().any(|ranks| ranks > 1);
+        // Gradients go to servers beside the nodes, but the GPUs that a model copy is spread over exchange other data.
+        let inside = match (own, job.servers().is_some()) {
+            (true, _) => several && job.parallelism.is_some(),
+            (false, servers) => several || servers,
+        };
         Ways { inside, across: job.nodes > 1 || own }
     }
 }
 
-/// Returns the keys of a job's transport that a lever changes, each with its amount in words; none for other levers, and none for what
-/// has no effect on the job: latency between nodes if no transfer leaves its node, latency inside nodes if all leave them, or no cost.
+/// Returns the keys of a job's transport that a lever changes, each with its amount in words. Costs that are 0 or have no effect on the job
+/// are left out, such as the latency between nodes if no transfer leaves its node.
 pub(super) fn parts(job: &Job, kind: Kind) -> Vec<(&'static str, String)> {
     let Some(sync) = &job.sync else { return Vec::new() };
     let transport = &sync.transport;
     let Ways { inside, across } = Ways::of(job);
+    // A profile that gives the time of collectives gives all of it but the time for each tensor.
+    let is_modelled = sync.measured.is_none() || job.parallelism.is_some();
+    let (inside, across) = (inside && is_modelled, across && is_modelled);
+    let adds = is_modelled && sync.servers.is_none();
     let times = |all: &[(&'static str, f64, bool)]| {
         let used = all.iter().filter(|(_, time, is_used)| *is_used && *time > 0.0);
         used.map(|(key, time, _)| (*key, seconds(*time))).collect()
@@ -45,7 +51,7 @@ pub(super) fn parts(job: &Job, kind: Kind) -> Vec<(&'static str, String)> {
         Kind::TransportStream => rates(&[
             ("per_stream_inside", transport.per_stream_inside, inside),
             ("per_stream", transport.per_stream, across),
-            ("sum", transport.sum, true),
+            ("sum", transport.sum, adds),
         ]),
         Kind::MessageCpu => times(&[
             ("cpu.per_message", transport.cpu.per_message, true),
@@ -55,29 +61,44 @@ pub(super) fn parts(job: &Job, kind: Kind) -> Vec<(&'static str, String)> {
     }
 }
 
-/// Returns an estimate of the share of a transfer's time that a lever on the transport shortens; `None` for other levers. The transfer is
-/// one between nodes, if there are any, and carries a bucket of gradients; without a root and servers, it carries as much of the bucket as
-/// each rank reduces.
+/// Returns whether a lever changes only costs of the transport that have no effect on the job.
+pub(super) fn is_idle(job: &Job, kind: Kind) -> bool {
+    is_of_transport(kind) && parts(job, kind).is_empty()
+}
+
+/// Returns whether a lever changes costs of the transport.
+fn is_of_transport(kind: Kind) -> bool {
+    matches!(kind, Kind::TransportLatency | Kind::TransportStream | Kind::MessageCpu)
+}
+
+/// Returns an estimate of the share of a transfer's time that a lever on the transport shortens. `None` for other levers, for measured
+/// collectives, and if a model copy is spread over GPUs, which exchange more than gradients.
+///
+/// The transfer carries the largest bucket of gradients, between nodes if there are any. Without a root and servers, it carries the bucket
+/// divided by the number of ranks.
 pub(super) fn share_of_transfer(job: &Job, cluster: &Cluster, kind: Kind) -> Option<f64> {
-    let sync = job.sync.as_ref()?;
+    let sync = job.sync.as_ref().filter(|sync| sync.measured.is_none())?;
+    if job.parallelism.is_some() || !is_of_transport(kind) {
+        return None;
+    }
     let of = &sync.transport;
     let bucket = sync.buckets.iter().max_by_key(|bucket| bucket.bytes)?;
-    let parts = if sync.root.is_some() || sync.servers.is_some() { 1 } else { job.ranks() };
-    let parts = f64::from(parts.max(1));
+    let whole = sync.root.is_some() || sync.servers.is_some();
+    let parts = if whole { 1.0 } else { f64::from(job.ranks().max(1)) };
     let bytes = bucket.bytes as f64 / parts;
     let (latency, stream, link) = match Ways::of(job).across {
         true => (of.latency, of.per_stream, cluster.nic * of.efficiency),
         false => (of.latency_inside, of.per_stream_inside, cluster.node.intra.bandwidth),
     };
+    let sum = if sync.servers.is_some() { f64::INFINITY } else { of.sum };
     let fixed = latency + of.per_tensor * f64::from(bucket.tensors) / parts;
     let cores = 2.0 * of.cpu.seconds(bytes);
-    let stream = bytes / stream.min(of.sum);
+    let stream = bytes / stream.min(sum);
     let all = fixed + cores + stream.max(bytes / link);
     let own = match kind {
         Kind::TransportLatency => fixed,
-        Kind::TransportStream => stream,
         Kind::MessageCpu => cores,
-        _ => return None,
+        _ => stream,
     };
     Some(if all > 0.0 { own / all } else { 0.0 })
 }

@@ -293,6 +293,40 @@ const ROWS: &[Row] = &[
         &["uplink"],
     ),
     (
+        "latency inside nodes of GPUs that split layers",
+        RANKS,
+        &[
+            ("cluster.node.gpus", "4"),
+            (
+                "job.parallel",
+                "{ tensor = { ranks = 4, allreduces = 50, activations = \"100 kB\", fidelity = \"flow\" }, \
+                 pipeline = { stages = 1, schedule = \"1f1b\", micro_batches = 1 } }",
+            ),
+            (
+                "job.sync.allreduce",
+                "{ gradients = \"10 MB\", transport.nccl = { latency_inside = \"100 us\", latency = \"10 us\" } }",
+            ),
+        ],
+        &["transport-latency"],
+    ),
+    (
+        "NICs of a long chain, of which each is hardly used",
+        RANKS,
+        &[
+            ("run.steps", "40"),
+            ("run.warm_up", "4"),
+            ("cluster.nodes", "32"),
+            ("cluster.network.nic", "\"1 GB/s\""),
+            ("job.nodes", "32"),
+            ("job.parallel.data.copies_per_node", "1"),
+            (
+                "job.sync.reduce-broadcast",
+                "{ parameters = \"20 MB\", reduce = \"ring\", broadcast = \"ring\" }",
+            ),
+        ],
+        &["nic"],
+    ),
+    (
         "cores that carry messages",
         RANKS,
         &[
@@ -333,6 +367,15 @@ const ROWS: &[Row] = &[
             ),
         ],
         &["nic"],
+    ),
+    (
+        "root's update",
+        RANKS,
+        &[
+            ("job.model.jitter", "{ lognormal = { cv = 0.05 } }"),
+            ("job.sync.reduce-broadcast", "{ parameters = \"50 kB\", update = \"80 ms\" }"),
+        ],
+        &["root-update"],
     ),
     (
         "servers' cores",

@@ -21,8 +21,8 @@ impl Job {
         self.sync.as_ref()?.servers.as_ref()
     }
 
-    /// Returns whether the time of some collective of the job is computed for an idle network, so that use of the links does not
-    /// include it.
+    /// Returns whether the time of some collective of the job is computed for an idle network. The simulator then adds no traffic of this
+    /// collective to the links.
     #[must_use]
     pub fn has_analytic_collectives(&self) -> bool {
         let gradients = self.sync.as_ref().filter(|sync| sync.servers.is_none());
