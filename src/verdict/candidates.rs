@@ -22,9 +22,9 @@ const COMPUTING: f64 = 0.9;
 /// levers are less likely to help.
 const NEXT: f64 = 0.65;
 
-/// Estimated saving of a lever on resources that are hardly used, as a share of the cause's time, at least. Equal resources may be used one
-/// after another, such as the NICs of a chain of nodes, so each is hardly used and yet they are the limit. Then they come before levers on
-/// gradients.
+/// Minimum estimated saving of a lever on resources that are hardly used, as a share of the cause's time. Equal resources may be used one
+/// after another, such as the NICs of a chain of nodes: each is hardly used, and yet they are the limit. With this saving they come before
+/// levers on gradients.
 const SERIAL: f64 = 0.05;
 
 /// A lever and its promise: an estimate of the share of time that relaxing it may save. A full resource has a promise of more

@@ -54,8 +54,8 @@ pub(super) fn parts(job: &Job, kind: Kind) -> Vec<(&'static str, String)> {
             ("sum", transport.sum, adds),
         ]),
         Kind::MessageCpu => times(&[
-            ("cpu.per_message", transport.cpu.per_message, true),
-            ("cpu.per_byte", transport.cpu.per_byte, true),
+            ("cpu.per_message", transport.cpu.per_message, is_modelled),
+            ("cpu.per_byte", transport.cpu.per_byte, is_modelled),
         ]),
         _ => Vec::new(),
     }
