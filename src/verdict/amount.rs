@@ -104,7 +104,7 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
             FailureTimes::At(_) => None,
         },
         Kind::RestartTime => Some(seconds(job.failures.as_ref()?.restart)),
-        Kind::TransportLatency | Kind::TransportStream | Kind::MessageCpu => {
+        _ if transport::is_cost(kind) => {
             let amounts = transport::parts(job, kind).into_iter().map(|(_, amount)| amount);
             let amounts: Vec<String> = amounts.collect();
             (!amounts.is_empty()).then(|| amounts.join(" and "))

@@ -105,7 +105,7 @@ impl<'a> Subject<'a> {
         let steps = job.figures.steps.mean.map(|steps| steps + job.warm_up_steps);
         let time = steps.zip(job.figures.step_time.mean).map(|(steps, time)| steps * time);
         let share = time.zip(makespan).map(|(time, makespan)| time / makespan);
-        share.filter(|share| (0.0..1.0).contains(share) && *share > 0.0).unwrap_or(1.0)
+        share.filter(|share| *share > 0.0 && *share < 1.0).unwrap_or(1.0)
     }
 
     /// Returns the number of accelerators, on average, that the job loses to waits.
@@ -119,7 +119,7 @@ impl<'a> Subject<'a> {
     /// caches make the first epoch differ.
     pub(super) fn candidates(&self, draining: bool, later: Option<&Report>) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::new();
-        // Resources are used most while caches are empty. How much they are used later, only a run in later epochs shows.
+        // Resources are used most while caches are empty. Only a run in later epochs shows how much they are used then.
         let all = match later {
             Some(later) => &later.resources[..],
             None if self.keeps() && self.shown().later_epochs.is_some() => &[],
@@ -286,7 +286,7 @@ impl<'a> Subject<'a> {
         failures.is_none_or(|failures| failures < FEWEST_FAILURES as f64)
     }
 
-    /// Returns the estimated part of a cause of stalls that the lever makes half as long, as far as the scenario shows it.
+    /// Returns the estimated share of the stalls with a cause that the lever halves; `None` if the scenario does not show it.
     fn likely(&self, lever: Lever) -> Option<f64> {
         // A larger cache avoids reads altogether, while other levers at most halve the time that reads take.
         let saved = self.misses_saved(lever).map(|saved| 2.0 * saved);

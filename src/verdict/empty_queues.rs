@@ -15,9 +15,9 @@ use super::short_runs::ShortRuns;
 const NOTED: f64 = 0.03;
 /// Budget of the run, as a share of the events of one replication; at least [`LEAST_BUDGET`](super::LEAST_BUDGET) events.
 const BUDGET: f64 = 0.05;
-/// Number of epochs that the run should make if caches make the first epoch differ, and the maximum share of the events of one
-/// replication that they may take.
+/// Number of epochs that the run should make if the first one is slower than later ones, because caches are empty.
 const EPOCHS: f64 = 1.5;
+/// Maximum share of the events of one replication that these epochs may take.
 const MOST: f64 = 0.6;
 /// Number of steps that is never reached, so that the run ends with its budget of events.
 pub(super) const ENDLESS: u64 = 1_000_000_000;

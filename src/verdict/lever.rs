@@ -297,7 +297,7 @@ fn of_sync(key: &str, kind: Kind, job: Option<&Job>) -> String {
     match kind {
         Kind::Gradients if !gradients => key.replace("gradients", "parameters"),
         Kind::Period if each_update => "job.{}.accumulation".to_owned(),
-        Kind::TransportLatency | Kind::TransportStream | Kind::MessageCpu => {
+        _ if transport::is_cost(kind) => {
             let keys: Vec<&str> =
                 transport::parts(job, kind).into_iter().map(|(key, _)| key).collect();
             key.replace("TRANSPORT", &keys.join(" and "))

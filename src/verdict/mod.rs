@@ -4,10 +4,10 @@
 //! relaxed by itself, to twice the amount or half the time, and the changed scenario is simulated in a short run with the same
 //! random numbers. If steps become shorter, the limit is a bottleneck. Otherwise the verdict does not advise to relax the limit.
 //!
-//! - `candidates`: limits that may be the bottleneck, from the report; `resources`: those that are resources; `checkpoints`: those of
+//! - `candidates`: limits that may be the bottleneck, from the report; `resources`: which of them enlarge a resource; `checkpoints`: those of
 //!   checkpoints,
-//! - `lever`: limits that can be relaxed, in words; `amount`: their amounts; `transport`: the parts of the transport of gradients among
-//!   them; `relax`: the scenario with a limit relaxed,
+//! - `lever`: limits that can be relaxed, in words; `amount`: their amounts; `transport`: costs of the transport of
+//!   gradients among them; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
 //!   compared; `base_runs`: the runs in its place: `empty_queues` if it lives on prefilled queues, `after_others` if other jobs end
 //!   early, `failure_free`, without failures, and `later_epochs`, with warm caches,

@@ -164,7 +164,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// Returns whether the base run has enough checkpoints to show what the levers save, if they shorten waits for checkpoints.
+    /// Returns whether the base run shows what the levers save. For levers that shorten waits for checkpoints it needs a few checkpoints.
     fn shows_waits_of(&self, levers: &[Lever]) -> bool {
         let few = self.recovery().checkpoints < FEWEST_CHECKPOINTS;
         !(few && levers.iter().any(|lever| lever.is_of_checkpoints()))

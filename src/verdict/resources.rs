@@ -17,20 +17,12 @@ impl Subject<'_> {
     /// Returns the utilisation of the most used resource in `all` that the lever enlarges; `None` if there is no such resource, or if its
     /// use is not counted.
     pub(super) fn used(&self, all: &[ResourceReport], lever: Lever) -> Option<f64> {
-        let used = self.enlarged(all, lever).filter_map(|of| of.utilisation_max.mean);
+        let enlarged = all.iter().filter(|of| self.of_resource(of).contains(&lever));
+        let used = enlarged.filter_map(|of| of.utilisation_max.mean);
         used.reduce(f64::max).filter(|_| self.is_counted(lever))
     }
 
-    /// Returns the resources in `all` that the lever enlarges.
-    fn enlarged<'r>(
-        &self,
-        all: &'r [ResourceReport],
-        lever: Lever,
-    ) -> impl Iterator<Item = &'r ResourceReport> {
-        all.iter().filter(move |of| self.of_resource(of).contains(&lever))
-    }
-
-    /// Returns whether the report counts all use of the resources that the lever enlarges: collectives whose time is computed add no
+    /// Returns whether the report counts all traffic on the resources that the lever enlarges. Collectives whose time is computed add no
     /// traffic to links.
     fn is_counted(&self, lever: Lever) -> bool {
         let links = [Kind::Nic, Kind::Uplink, Kind::Intra, Kind::Pcie];

@@ -1,4 +1,4 @@
-//! The parts of the transport of gradients that levers change.
+//! Costs of the transport of gradients that levers change: their keys and amounts, and their share of a transfer's time.
 
 use crate::report::format::{rate, seconds};
 use crate::scenario::{Cluster, Job, ServerPlace};
@@ -30,7 +30,7 @@ pub(super) fn parts(job: &Job, kind: Kind) -> Vec<(&'static str, String)> {
     let Some(sync) = &job.sync else { return Vec::new() };
     let transport = &sync.transport;
     let Ways { inside, across } = Ways::of(job);
-    // A profile that gives the time of collectives gives all of it but the time for each tensor.
+    // If a profile gives the measured time of collectives, only the time for each tensor is added to it.
     let is_modelled = sync.measured.is_none() || job.parallelism.is_some();
     let (inside, across) = (inside && is_modelled, across && is_modelled);
     let adds = is_modelled && sync.servers.is_none();
@@ -61,13 +61,13 @@ pub(super) fn parts(job: &Job, kind: Kind) -> Vec<(&'static str, String)> {
     }
 }
 
-/// Returns whether a lever changes only costs of the transport that have no effect on the job.
+/// Returns whether a lever is on the transport, and none of the costs that it changes has an effect on the job.
 pub(super) fn is_idle(job: &Job, kind: Kind) -> bool {
-    is_of_transport(kind) && parts(job, kind).is_empty()
+    is_cost(kind) && parts(job, kind).is_empty()
 }
 
 /// Returns whether a lever changes costs of the transport.
-fn is_of_transport(kind: Kind) -> bool {
+pub(super) fn is_cost(kind: Kind) -> bool {
     matches!(kind, Kind::TransportLatency | Kind::TransportStream | Kind::MessageCpu)
 }
 
@@ -78,7 +78,7 @@ fn is_of_transport(kind: Kind) -> bool {
 /// divided by the number of ranks.
 pub(super) fn share_of_transfer(job: &Job, cluster: &Cluster, kind: Kind) -> Option<f64> {
     let sync = job.sync.as_ref().filter(|sync| sync.measured.is_none())?;
-    if job.parallelism.is_some() || !is_of_transport(kind) {
+    if job.parallelism.is_some() || !is_cost(kind) {
         return None;
     }
     let of = &sync.transport;

@@ -236,9 +236,9 @@ impl<'a> Trials<'a> {
         affordable.then_some(Plan { levers: levers.to_vec(), then, until, expected, most_events })
     }
 
-    /// Plans a short run for each of `trials`: levers to relax, and `rare` as in [`Trials::plan`]. Each may take `most_events` events.
-    /// One that needs more gets as many as the shortest run needs, if the budget has them besides those that the others are expected
-    /// to take.
+    /// Plans a short run for each of `trials`. A trial is the levers to relax and, as in [`Trials::plan`], `rare`. Each short run may take
+    /// `most_events` events. If it needs more, it gets as many as the shortest run needs, unless the budget has too few of them after those
+    /// that the other short runs are expected to take.
     pub(super) fn plans(
         &self,
         trials: &[(&[Lever], Option<usize>)],

@@ -3,7 +3,8 @@
 use super::{broken, judged};
 use crate::runs::{shipped, written};
 
-/// Four nodes, each with two cores for eight workers, that exchange gradients through NICs of 1 Gbit/s for nearly 300 ms a step.
+/// Four nodes that exchange gradients in each step through NICs of 1 Gbit/s, which takes nearly 300 ms. On each node eight workers share
+/// two cores.
 const SLOW_NICS: &str = r#"
 name = "slow-nics"
 run = { steps = 100, replications = 1, seed = 36 }
@@ -31,8 +32,9 @@ sync.allreduce.gradients = "20 MB"
 
 #[test]
 fn short_runs_with_faster_steps_cover_whole_cycles_of_workers_that_were_held_up_before() {
-    // System: workers that full queues hold up most of the time. With NICs twice as fast, or steps half as long, trainers wait for them
-    // once in each cycle. Expectation: the step time that the verdict promises agrees with a long run.
+    // System: workers that wait most of the time because queues are full. With NICs twice as fast, or steps half as long, trainers wait
+    // for the workers in one step of each cycle of the workers. Expectation: the step time that the verdict promises agrees with a long
+    // run.
     for (scenario, lever) in
         [(written(SLOW_NICS, &[]), "nic"), (shipped("mlperf-flux", &[]), "compute")]
     {
