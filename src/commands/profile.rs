@@ -54,7 +54,8 @@ fn json(value: &impl Serialize) -> Result<(), Failure> {
 fn refit(arguments: &ProfileFit, quiet: bool) -> Result<(), Failure> {
     output::check(arguments.output.as_deref())?;
     let samples = samples(&arguments.samples, quiet)?;
-    let like = arguments.like.as_deref().map(open).transpose()?.unwrap_or_default();
+    let machine = |path| Profile::open_machine(path).map_err(|e| Failure::Input(e.to_string()));
+    let like = arguments.like.as_deref().map(machine).transpose()?.unwrap_or_default();
     let name = arguments.samples.file_name().unwrap_or_default().to_string_lossy();
     let provenance = Provenance {
         forebay: env!("CARGO_PKG_VERSION").to_owned(),

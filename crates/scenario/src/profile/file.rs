@@ -51,9 +51,19 @@ impl Profile {
     /// If the file cannot be read, is larger than 16 MiB, is no TOML in UTF-8, has an unknown key, or has a value
     /// that no fit can have.
     pub fn open(path: &Path) -> Result<Profile, ProfileError> {
-        let name = shown(path);
-        let text = read(path).map_err(|(what, remedy)| problem(&name, None, what, &remedy))?;
+        let (name, text) = contents(path)?;
         Profile::parse(&name, &text)
+    }
+
+    /// Reads and checks the description of a machine in a profile; returns a profile without fits. The file's fits need not be
+    /// valid.
+    ///
+    /// # Errors
+    /// As [`Profile::open`], fits left aside.
+    pub fn open_machine(path: &Path) -> Result<Profile, ProfileError> {
+        let (name, text) = contents(path)?;
+        let Profile { provenance, host, .. } = structure(&name, &text)?;
+        checked(Profile { provenance, host, ..Profile::default() }, &name, &text)
     }
 
     /// Reads and checks the text of a profile; `name` stands for it in messages.
@@ -61,24 +71,40 @@ impl Profile {
     /// # Errors
     /// As [`Profile::open`].
     pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
-        input::check_toml(text).map_err(|error| {
-            problem(name, None, format!("cannot be used: {error}"), &error.remedy())
-        })?;
-        let profile: Profile = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| line_of(text, span.start));
-            let what = format!("cannot be used: {}", error.message().replace('\n', ", "));
-            let remedy = "correct it, or write the profile anew with `forebay calibrate`";
-            problem(name, line, what, remedy)
-        })?;
-        let mut problems = check::check(&profile);
-        if problems.is_empty() {
-            return Ok(profile);
-        }
-        for problem in &mut problems {
-            problem.line = locate(text, &problem.key);
-        }
-        Err(ProfileError { file: name.to_owned(), problems })
+        checked(structure(name, text)?, name, text)
     }
+}
+
+/// Returns the name of a file for messages, and its text.
+fn contents(path: &Path) -> Result<(String, String), ProfileError> {
+    let name = shown(path);
+    let text = read(path).map_err(|(what, remedy)| problem(&name, None, what, &remedy))?;
+    Ok((name, text))
+}
+
+/// Returns the profile in `text`, whose values are not checked.
+fn structure(name: &str, text: &str) -> Result<Profile, ProfileError> {
+    input::check_toml(text).map_err(|error| {
+        problem(name, None, format!("cannot be used: {error}"), &error.remedy())
+    })?;
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map(|span| line_of(text, span.start));
+        let what = format!("cannot be used: {}", error.message().replace('\n', ", "));
+        let remedy = "correct it, or write the profile anew with `forebay calibrate`";
+        problem(name, line, what, remedy)
+    })
+}
+
+/// Returns the profile if all its values are possible.
+fn checked(profile: Profile, name: &str, text: &str) -> Result<Profile, ProfileError> {
+    let mut problems = check::check(&profile);
+    if problems.is_empty() {
+        return Ok(profile);
+    }
+    for problem in &mut problems {
+        problem.line = locate(text, &problem.key);
+    }
+    Err(ProfileError { file: name.to_owned(), problems })
 }
 
 /// Returns an error with one problem, about the whole file or a line of it.
