@@ -18,6 +18,7 @@ const BASE: [(&str, &str); 7] = [
 const NUMBER: &str = "job.parallel.data.learners";
 const PERIOD: &str = "job.sync.model-averaging.period";
 const LATENCY: &str = "job.sync.model-averaging.latency";
+const OVERLAP: &str = "job.sync.model-averaging.overlap";
 const MEMORY: &str = "cluster.node.gpu_memory_bandwidth";
 const INTRA: &str = "cluster.node.intra";
 
@@ -100,21 +101,45 @@ fn averages_follow_updates_where_learners_accumulate_gradients() {
 }
 
 #[test]
-fn the_latency_of_averaging_delays_each_learner_once_per_averaging() {
-    // System: k learners, steps of 1 ms, a latency of 2 ms, averaging every p steps. Expectation: a mean step time of
-    // 1 ms + 2 ms ÷ p whatever k, also if models then move in GPU memory; the stall is communication.
+fn the_latency_of_averaging_delays_each_learner_once_for_each_learner_of_its_gpu() {
+    // System: k learners, steps of 1 ms, a latency of 2 ms for each learner, averaging every p steps. Expectation: a mean step
+    // time of 1 ms + k · 2 ms ÷ p, also if models then move in GPU memory; the stall is communication.
     let latency = (LATENCY, "\"2 ms\"");
-    for (number, period, p) in [("1", "1", 1.0), ("2", "1", 1.0), ("4", "1", 1.0), ("2", "5", 5.0)]
-    {
+    let all =
+        [("1", 1.0, "1", 1.0), ("2", 2.0, "1", 1.0), ("4", 4.0, "1", 1.0), ("2", 2.0, "5", 5.0)];
+    for (number, k, period, p) in all {
         let changes = [(NUMBER, number), (PERIOD, period), latency];
-        near(time(&changes), 1e-3 + 2e-3 / p, &format!("{number}, {period}"));
+        near(time(&changes), 1e-3 + k * 2e-3 / p, &format!("{number}, {period}"));
         let outcome = run(&changes);
         let job = &outcome.jobs[0];
         let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
         near(waited(job, StallCause::own(Cause::Communication)), stalls, "the only cause");
     }
     let memory = time(&[(NUMBER, "2"), latency, (MEMORY, "\"100 GB/s\"")]);
-    near(memory, 1e-3 + 2e-3 + 2.0 * 5.0 * 10e6 / 100e9, "moves too");
+    near(memory, 1e-3 + 2.0 * 2e-3 + 2.0 * 5.0 * 10e6 / 100e9, "moves too");
+}
+
+#[test]
+fn learners_without_overlap_wait_for_the_average_that_follows_their_correction() {
+    // System: two learners for each GPU, 1 ms steps, 0.25 ms for each learner's correction, 1.5 ms for the ring, averaging every p
+    // steps. Expectation: with overlap the ring runs beside the step and hides its 1 ms, without it the ring is added to each p-th
+    // step; the longest step then has the ring too, and no two averages are on their way.
+    let intra = (INTRA, "{ kind = \"switch\", bandwidth = \"10 GB/s\" }");
+    let latency = (LATENCY, "\"250 us\"");
+    let apart = (OVERLAP, "false");
+    let each =
+        |changes: &[(&str, &str)]| time(&[&[(NUMBER, "2"), intra, latency][..], changes].concat());
+    near(each(&[]), 1.5e-3 + 0.5e-3, "the ring and the correction set the pace");
+    near(each(&[apart]), 1e-3 + 0.5e-3 + 1.5e-3, "one after the other");
+    near(each(&[apart, (PERIOD, "5")]), 1e-3 + (0.5e-3 + 1.5e-3) / 5.0, "every fifth step");
+    // Learners that differ in speed wait for the slower one: the mean of the longer of two steps of 0.5 to 1.5 ms is 1.167 ms.
+    let unequal = ("job.model.jitter", "{ uniform = { cv = 0.28868 } }");
+    let one_gpu = ("job.parallel.data.copies_per_node", "1");
+    let together = each(&[apart, unequal, one_gpu]);
+    assert!((together / (1e-3 * (1.0 + 1.0 / 6.0) + 0.5e-3) - 1.0).abs() < 0.05, "{together}");
+    assert!(each(&[unequal, one_gpu]) < 0.97 * together);
+    let stalls = &run(&[apart, unequal, one_gpu, (NUMBER, "2")]).jobs[0];
+    assert!(waited(stalls, StallCause::peer(Cause::Compute)) > 0.0);
 }
 
 #[test]

@@ -169,65 +169,75 @@ fn a_live_run_on_a_gpu_without_a_driver_exits_with_code_3() {
     place.forebay(&emulated).assert().success();
 }
 
-/// System: two learners with batches of 20, of which one alone takes 3 ms, without waiting for batches; the
-/// profile says that 20 million, 20 or 0.001 samples fill the GPU for half of a step, or gives no reliable value.
-/// Expectation: 3 ms, since learners do not slow each other; 4.5 ms; 6 ms, since they share a full GPU; without a
-/// reliable value 5 ms, since the GPU is idle only in the step's fixed part and 2 of 3 ms are work.
+/// System: two learners with batches of 20, of which one alone takes 3 ms, without waiting for batches; the profile says that each
+/// adds 3 ns, 1.5 ms, 4 ms or 0.5 ms and 25 us for each sample to the other's steps, or gives no reliable value for both or one
+/// parameter. Expectation: 3 ms, since learners do not slow each other; 4.5 ms; 6 ms, since they share a full GPU; 4 ms; without a
+/// reliable value 5 ms, since the GPU is idle only in the step's fixed part and 2 of 3 ms are work; 4 ms with one.
 #[test]
 fn learners_share_the_gpu_by_the_occupancy_of_the_profile() {
     let place = place();
-    let learners = |half: &str, rest: &str| {
+    let learners = |[fixed, per_sample]: [&str; 2], [first, second]: [&str; 2]| {
         let fit = format!(
-            "[learners.lenet5.cuda-0-fp32-graph]\nsamples = 9\nresidual = 0.0\nparameters = {{ half_batch = {{ \
-             value = {half}, unit = \"1\"{rest} }} }}\n"
+            "[learners.lenet5.cuda-0-fp32-graph]\nsamples = 9\nresidual = 0.0\nparameters = {{ fixed = {{ value = {fixed}, \
+             unit = \"s\"{first} }}, per_sample = {{ value = {per_sample}, unit = \"s\"{second} }} }}\n"
         );
         place.write("p.toml", &format!("{PROFILE}{fit}"));
         let fast = "cluster.node.pcie=\"1 GB/s\"";
         step(&place, &[fast, "job.parallel.data.learners=2"])
     };
-    for (half, rest, expected) in [
-        ("2e7", "", 3e-3),
-        ("20.0", "", 4.5e-3),
-        ("1e-3", "", 6e-3),
-        ("1e-3", ", unidentified = \"no\"", 5e-3),
+    let no = ", unidentified = \"no\"";
+    for (added, rest, expected) in [
+        (["3e-9", "0.0"], ["", ""], 3e-3),
+        (["1.5e-3", "0.0"], ["", ""], 4.5e-3),
+        (["4e-3", "0.0"], ["", ""], 6e-3),
+        (["5e-4", "25e-6"], ["", ""], 4e-3),
+        (["4e-3", "0.0"], [no, no], 5e-3),
+        (["0.0", "5e-5"], [no, ""], 4e-3),
     ] {
-        let found = learners(half, rest);
-        assert!((found / expected - 1.0).abs() < 1e-3, "{half}{rest}: {found}");
+        let found = learners(added, rest);
+        assert!((found / expected - 1.0).abs() < 1e-3, "{added:?}{rest:?}: {found}");
     }
 }
 
 /// System: two learners with batches of 20 that fill hardly any of the GPU, steps of 3 ms, averaging every second step; the
-/// profile says that an averaging takes 2 ms on this GPU or another one, or gives no reliable value; or the scenario says 4 ms.
-/// Expectation: a mean step of 3 ms and half of an averaging; 3 ms without a reliable value for this GPU; the scenario's time
-/// takes precedence.
+/// profile says that an averaging takes 0.5 ms and 25 us per sample for each learner on this GPU or another one, or gives no
+/// reliable value; or the scenario says 2 ms; the GPU's memory has a bandwidth of 1,000 TB/s or 10 GB/s. Expectation: a mean
+/// step of 3 ms and half of an averaging of 2 ms; 3 ms without a reliable value for this GPU; the scenario's time takes precedence.
+/// The profile's time includes moving the models; beside the scenario's, 14 passes over the model's 0.25 MB count.
 #[test]
 fn averaging_takes_the_time_of_the_profile_for_the_same_model_and_gpu() {
     let place = place();
-    let mean = |gpu: &str, rest: &str, sync: &str| {
+    let mean = |gpu: &str, rest: &str, changes: [&str; 2]| {
         let fits = [
-            ("learners", "cuda-0-fp32-graph", "half_batch", "2e7", "1", ""),
-            ("averaging", gpu, "latency", "2e-3", "s", rest),
+            ("learners", "cuda-0-fp32-graph", ["1e-9", "0.0"], ""),
+            ("averaging", gpu, ["5e-4", "25e-6"], rest),
         ];
-        let fit = |(kind, gpu, name, value, unit, rest)| {
+        let fit = |(kind, gpu, [fixed, per_sample], rest): (&str, &str, [&str; 2], &str)| {
             format!(
-                "[{kind}.lenet5.{gpu}]\nsamples = 9\nresidual = 0.0\nparameters = {{ {name} = {{ value = {value}, \
-                 unit = \"{unit}\"{rest} }} }}\n"
+                "[{kind}.lenet5.{gpu}]\nsamples = 9\nresidual = 0.0\nparameters = {{ fixed = {{ value = {fixed}, \
+                 unit = \"s\"{rest} }}, per_sample = {{ value = {per_sample}, unit = \"s\"{rest} }} }}\n"
             )
         };
         place.write("p.toml", &format!("{PROFILE}{}", fits.map(fit).concat()));
+        let [sync, memory] = changes;
         let sync = format!("job.sync.model-averaging={{ {sync} }}");
+        let memory = format!("cluster.node.gpu_memory_bandwidth=\"{memory}\"");
         let fast = "cluster.node.pcie=\"1 GB/s\"";
-        step_figure(&place, &[fast, "job.parallel.data.learners=2", &sync], "mean")
+        step_figure(&place, &[fast, "job.parallel.data.learners=2", &sync, &memory], "mean")
     };
     let own = "cuda-0-fp32-graph";
-    for (gpu, rest, sync, expected) in [
-        (own, "", "period = 2", 4e-3),
-        ("cuda-1-fp32-graph", "", "period = 2", 3e-3),
-        (own, ", unidentified = \"no\"", "period = 2", 3e-3),
-        (own, "", "period = 2, latency = \"4 ms\"", 5e-3),
+    let written = "period = 2, latency = \"2 ms\"";
+    let passes = 14.0 * 246_824.0 / 10e9;
+    for (gpu, rest, changes, expected) in [
+        (own, "", ["period = 2", "1000 TB/s"], 4e-3),
+        ("cuda-1-fp32-graph", "", ["period = 2", "1000 TB/s"], 3e-3),
+        (own, ", unidentified = \"no\"", ["period = 2", "1000 TB/s"], 3e-3),
+        (own, "", [written, "1000 TB/s"], 5e-3),
+        (own, "", ["period = 2", "10 GB/s"], 4e-3),
+        (own, "", [written, "10 GB/s"], 5e-3 + passes / 2.0),
     ] {
-        let found = mean(gpu, rest, sync);
-        assert!((found / expected - 1.0).abs() < 0.01, "{gpu}{rest}, {sync}: {found}");
+        let found = mean(gpu, rest, changes);
+        assert!((found / expected - 1.0).abs() < 0.01, "{gpu}{rest}, {changes:?}: {found}");
     }
 }
 
@@ -248,6 +258,14 @@ fn unsupported_settings_of_live_runs_on_gpus_are_refused() {
             "gpu = { number = 0 }",
         ),
         (vec!["job.parallel.data.learners={ auto = {} }"], "write a number"),
+        (
+            vec![
+                "job.parallel.data.learners=2",
+                "job.model.occupancy=0.1",
+                "job.sync.model-averaging.overlap=true",
+            ],
+            "write `sync.model-averaging.overlap = false`",
+        ),
         (
             vec!["cluster.node.gpus=2", "job.parallel.data.copies_per_node=2"],
             "`parallel.data.loaders = \"per-rank\"`",

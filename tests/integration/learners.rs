@@ -67,6 +67,25 @@ fn throughput_gain_of_several_learners_per_gpu_falls_with_batch_size() {
 }
 
 #[test]
+fn each_other_learner_adds_the_written_time_to_a_step() {
+    // System: k learners with batches of b, steps of 1 ms, to which each other learner adds 80 us and 5 us for each sample; or more
+    // than a step takes. Expectation: 1 ms and k - 1 times as much; k ms, since learners on a full GPU take turns.
+    let added = (OCCUPANCY, "{ added = { fixed = \"80 us\", per_sample = \"5 us\" } }");
+    for (k, number) in [(1.0, "1"), (2.0, "2"), (5.0, "5")] {
+        for (b, batch) in [(16.0, "16"), (64.0, "64")] {
+            let found = time(&[(NUMBER, number), (BATCH, batch), added]);
+            near(found, 1e-3 + (k - 1.0) * (80e-6 + 5e-6 * b), &format!("{number} of {batch}"));
+        }
+        let full = (OCCUPANCY, "{ added = { fixed = \"3 ms\" } }");
+        near(time(&[(NUMBER, number), full]), k * 1e-3, number);
+    }
+    for nothing in ["{ added = {} }", "{ added = { fixed = \"0 s\" } }"] {
+        let said = refused(&[(OCCUPANCY, nothing)]);
+        assert!(said.contains("other learners add nothing to a step"), "{said}");
+    }
+}
+
+#[test]
 fn by_default_learners_on_a_gpu_overlap_only_the_fixed_part_of_step_time() {
     // System: 1.6 ms and 0.1 ms for each sample, batches of 16. Expectation: the fixed part takes as long as alone,
     // the rest k times as long.
@@ -304,8 +323,9 @@ fn reports_suggest_more_learners_per_gpu_if_gpus_are_not_fully_occupied() {
 
 #[test]
 fn learner_occupancy_is_taken_from_a_fitted_profile_only_for_the_same_gpu() {
-    // System: LeNet-5 with a profile in which 16 samples fill this GPU for half of a step. Expectation: two learners with
-    // batches of 16 take half as long again, three twice as long; a fit for another GPU does not apply.
+    // System: LeNet-5 with steps of 1 ms, and a profile in which each other learner adds 0.1 ms and 25 us for each sample on this
+    // GPU. Expectation: two learners with batches of 16 take half as long again, three twice as long; a fit for another GPU does
+    // not apply.
     let base =
         super::base::base().replace("name = \"base\"", "name = \"base\"\nprofile = \"p.toml\"");
     let example =
@@ -314,9 +334,10 @@ fn learner_occupancy_is_taken_from_a_fitted_profile_only_for_the_same_gpu() {
     let place = super::support::Place::new();
     place.write("s.toml", &base);
     let fit = |gpu: &str| {
-        let half = "half_batch = { value = 16.0, unit = \"1\" }";
+        let added =
+            "fixed = { value = 1e-4, unit = \"s\" }\nper_sample = { value = 25e-6, unit = \"s\" }";
         let table = format!("learners.lenet5.{gpu}");
-        format!("[{table}]\nsamples = 40\nresidual = 0.02\n[{table}.parameters]\n{half}\n")
+        format!("[{table}]\nsamples = 40\nresidual = 0.02\n[{table}.parameters]\n{added}\n")
     };
     let gpu = "{ catalogue = \"lenet5\", device = { gpu = {} }, step = \"1 ms\" }";
     let of = |number: &str, fit: &str| {

@@ -174,6 +174,11 @@ fn check_learners(job: &Job) -> Result<(), Failure> {
             "learners of a live run update their models after each step, but `{name}` adds up the gradients of several steps: leave out `accumulation`"
         ));
     }
+    if job.averaging().is_some_and(|averaging| averaging.overlap) {
+        return refuse(format!(
+            "learners of a live run wait for each other at an average, but those of `{name}` go on: write `sync.model-averaging.overlap = false`"
+        ));
+    }
     if job.averaging().is_some() && job.copies_per_node > 1 {
         return refuse(format!(
             "a live run averages models only within one GPU, but `{name}` has models on several GPUs: write `parallel.data.copies_per_node = 1`"

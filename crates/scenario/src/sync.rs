@@ -81,8 +81,12 @@ pub struct Sync {
 pub struct Averaging {
     /// Steps from one averaging to the next.
     pub period: u64,
-    /// Time that an averaging takes on each GPU besides moving bytes [s].
+    /// Time that an averaging takes for each learner on a GPU [s].
     pub latency: f64,
+    /// Whether `latency` includes moving the bytes of the GPU's models.
+    pub includes_bytes: bool,
+    /// Whether learners go on training while the models of GPUs are averaged.
+    pub overlap: bool,
 }
 
 /// A root rank: it broadcasts the parameters before each step, gradients are reduced to it, and it applies them

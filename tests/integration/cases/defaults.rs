@@ -218,7 +218,7 @@ fn settings_of_unused_links_are_reported_as_ineffective() {
 
 /// Optional keys without a default, by their last parts: alternatives of which one is written, kinds, and parts
 /// of written values.
-const NO_DEFAULT: [&str; 46] = [
+const NO_DEFAULT: [&str; 47] = [
     "background.requests",
     "background.streams",
     "lognormal.cv",
@@ -245,6 +245,7 @@ const NO_DEFAULT: [&str; 46] = [
     "failures.at",
     "failures.mtbf",
     "model.efficiency",
+    "occupancy.added",
     "occupancy.constant",
     "occupancy.half",
     "occupancy.kernels",

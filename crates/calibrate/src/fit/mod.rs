@@ -6,7 +6,7 @@
 //! intervals too. A parameter on which the time of no trial depends has no value, but an explanation for the user; a limit that
 //! never bound a trial counts as absent.
 
-mod averaging;
+mod additions;
 #[cfg(test)]
 mod averaging_tests;
 mod bootstrap;
@@ -69,8 +69,8 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
         read: fits(&read, read_key, "records", |group| laws::read(group, DRAWS)),
         decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
         step: steps(&step),
-        learners: by_two(&plain, model_and_way, |group| learners::occupancy(group, DRAWS)),
-        averaging: by_two(&step, model_and_way, |group| averaging::latency(group, DRAWS)),
+        learners: by_two(&plain, model_and_way, |group| learners::sharing(group, DRAWS)),
+        averaging: by_two(&step, model_and_way, |group| learners::averaging(group, DRAWS)),
         memory: by_two(&plain, model_and_way, |group| device::memory(group, DRAWS)),
         copy: by_two(
             &of("copy"),

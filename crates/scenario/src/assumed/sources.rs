@@ -2,7 +2,7 @@
 
 /// Sources of defaults that come from frameworks and libraries. The keys here leave out the names that users give
 /// to tables.
-const FRAMEWORKS: [(&str, &str); 33] = [
+const FRAMEWORKS: [(&str, &str); 34] = [
     ("job.accumulation", "each step updates"),
     ("job.loader.dali.prefetch", "DALI: Pipeline(prefetch_queue_depth=2)"),
     ("job.loader.dali.threads", "DALI: Pipeline(num_threads)"),
@@ -35,6 +35,7 @@ const FRAMEWORKS: [(&str, &str); 33] = [
     ("job.sync.allreduce.outer", "NCCL: rings"),
     ("job.sync.allreduce.overlap", "PyTorch and Horovod: reduced while backward goes on"),
     ("job.sync.allreduce.precision", "gradients are reduced as they are made"),
+    ("job.sync.model-averaging.overlap", "Crossbow: A. Koliousis et al., 2019"),
     ("run.warm_up", "MSER-5: K. P. White, 1997"),
     ("storage.nvme-of.queue_depth", "Linux: NVMF_DEF_QUEUE_SIZE"),
     ("storage.object-store.retry.first", "SDKs of S3: exponential back-off with full jitter"),

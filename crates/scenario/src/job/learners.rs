@@ -182,7 +182,7 @@ impl JobSettings {
             return Vec::new();
         }
         if let Some((at, occupancy)) = settings.occupancy.given() {
-            return occupancy.resolve(check, at, batch).unwrap_or_default();
+            return occupancy.resolve(check, at, (&model.step, batch)).unwrap_or_default();
         }
         let unsaid = !settings.occupancy.is_written() && !learners.is_one();
         let found = if unsaid { occupancy::unsaid(check, model, batch) } else { None };
@@ -195,14 +195,13 @@ impl JobSettings {
     }
 }
 
-/// Returns the time that an averaging adds to a step of each learner on a GPU, by the profile's trials of this model on this
-/// GPU [s]. It includes moving the model's bytes; if the scenario gives the memory's bandwidth, the simulation adds their time
-/// again. 0 if the profile has no such trials, or if they do not determine it.
-pub(super) fn averaging_latency(check: Check<'_>, model: &ResolvedModel) -> f64 {
+/// Returns the time that an averaging takes for each learner on a GPU, moving bytes included, by the profile's trials of this
+/// model on this GPU [s]; `None` if the profile has no such trials, or if they do not determine it.
+#[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+pub(super) fn averaging(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Option<f64> {
     let of_model = |model: Catalogue| check.profile?.averaging.get(model.name());
     let fits = model.catalogue.and_then(of_model);
-    let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
-    fit.filter(|fit| fit.is_identified()).and_then(|fit| fit.value("latency")).unwrap_or(0.0)
+    fits?.get(&on(model.device, model.gpu))?.addition(batch as f64)
 }
 
 impl Rules<'_> {
@@ -273,15 +272,20 @@ impl Rules<'_> {
     }
 
     /// Remarks that `gpu_memory_bandwidth` has no effect for a job that neither averages models nor sums gradients of
-    /// learners.
+    /// learners, or whose averagings were measured as a whole.
     pub(super) fn remark_gpu_memory(&self, job: &Job) {
-        let at = self.check.find(&["cluster", "node", "gpu_memory_bandwidth"]);
-        if let Some(at) = at.filter(|_| !job.uses_gpu_memory()) {
-            let key = self.check.document.path(at);
-            let name = &job.name;
-            self.check.remark(format!(
-                "`{key}` has no effect on `{name}`: the job neither averages models nor sums gradients of learners."
-            ));
+        let why = match job.averaging() {
+            Some(of) if of.includes_bytes => {
+                "the profile's `averaging` includes the time in which models move in a GPU's memory"
+            }
+            None if !job.uses_gpu_memory() => {
+                "the job neither averages models nor sums gradients of learners"
+            }
+            _ => return,
+        };
+        if let Some(at) = self.check.find(&["cluster", "node", "gpu_memory_bandwidth"]) {
+            let (key, name) = (self.check.document.path(at), &job.name);
+            self.check.remark(format!("`{key}` has no effect on `{name}`: {why}."));
         }
     }
 }

@@ -41,7 +41,8 @@ pub(crate) struct ModelSettings {
     /// or "bf16" (default: "fp32").
     pub(super) precision: Field<Precision>,
     /// Part of a GPU that a learner's kernels occupy while they run: a number such as `0.4`, the batch that occupies half of
-    /// the GPU: `{ half = "24 samples" }`, or a part for each kind of kernels:
+    /// the GPU: `{ half = "24 samples" }`, the time that each other learner adds to a step:
+    /// `{ added = { fixed = "8 us", per_sample = "0.5 us" } }`, or a part for each kind of kernels:
     /// `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }`. Where it follows from the batch, each learner slows each other one
     /// down by it: a step beside k - 1 others takes 1 + (k - 1) · occupancy times as long. With a number or kernels, learners
     /// keep their speed until the GPU is full (default: the whole; with several learners, as the profile says, or the

@@ -5,16 +5,17 @@ use super::{Catalogue, StepTime};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
-use crate::number::{Factor, Positive};
-use crate::profile::Fit;
+use crate::number::{Amount, Factor, Positive};
 use forebay_model::law::{OccupancyLaw, Sharing};
-use forebay_model::units::Samples;
+use forebay_model::units::{Samples, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
 
 /// Maximum number of kinds of kernels.
 const MOST: usize = 1000;
+/// Smallest part of a GPU that learners may occupy.
+const LEAST: f64 = 1e-9;
 
 /// Kernels of one kind, which run one after the other in a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,8 +37,20 @@ pub(crate) enum OccupancySettings {
     /// Batch that occupies half of a GPU; larger batches occupy more of it. Each learner slows each other one down by what it
     /// occupies.
     Half(Positive<Samples>),
+    /// Time that each other learner adds to a step.
+    Added(AddedSettings),
     /// A part for each kind of kernels, as a profiler reports them.
     Kernels(List<KernelsSettings>),
+}
+
+/// Time that each other learner adds to a step: `fixed + batch · per_sample`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddedSettings {
+    /// Time that does not depend on the batch (default: 0 s).
+    fixed: Field<Amount<Time>>,
+    /// Time for each sample of the batch (default: 0 s).
+    per_sample: Field<Amount<Time>>,
 }
 
 /// Kernels of one kind.
@@ -53,14 +66,43 @@ pub(crate) struct KernelsSettings {
 }
 
 impl OccupancySettings {
-    /// Returns the checked kinds of kernels of a step with `batch` samples; `None` if they are wrong.
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, batch: u64) -> Option<Vec<Kernels>> {
+    /// Returns the checked kinds of kernels of a step with `batch` samples that takes the time `step`; `None` if they are wrong.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        (step, batch): (&StepTime, u64),
+    ) -> Option<Vec<Kernels>> {
         let law = match self {
             Self::Constant(part) => OccupancyLaw::Constant(whole(check, at, part.0)?),
             Self::Half(half) => OccupancyLaw::Saturating { half: half.0 },
+            Self::Added(added) => return added.resolve(check, at, (step, batch)),
             Self::Kernels(list) => return list_of(check, check.inside(at), list),
         };
         Some(kernels(law, batch))
+    }
+}
+
+impl AddedSettings {
+    #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+    fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        (step, batch): (&StepTime, u64),
+    ) -> Option<Vec<Kernels>> {
+        let wrong = |time: &Field<Amount<Time>>| time.is_written() && time.get().is_none();
+        if wrong(&self.fixed) || wrong(&self.per_sample) {
+            return None;
+        }
+        let seconds = |time: &Field<Amount<Time>>| time.get().map_or(0.0, |time| time.0);
+        let added = seconds(&self.fixed) + seconds(&self.per_sample) * batch as f64;
+        let found = mutual(added, step, batch);
+        if found.is_none() {
+            let what = "other learners add nothing to a step";
+            check.wrong(at, what, "write `added = { fixed = \"8 us\", per_sample = \"0.5 us\" }`");
+        }
+        found
     }
 }
 
@@ -100,19 +142,25 @@ fn one_of(check: Check<'_>, one: &Field<KernelsSettings>) -> Option<Kernels> {
     Some(Kernels { share: share?.0, occupancy, sharing: Sharing::UntilFull })
 }
 
-/// Returns the kernels of a step if `occupancy` is not set. Their occupancy is the one that the profile has for
-/// learners of this model on this GPU; otherwise it follows from the parts of the step time. `None` if neither is
-/// known.
+/// Returns the kernels of a step if `occupancy` is not set. Their occupancy is what each other learner of this model on this GPU
+/// adds to a step by the profile, as a part of the step; otherwise it follows from the parts of the step time. `None` if neither
+/// is known.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
 pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Option<Vec<Kernels>> {
     let of_model = |model: Catalogue| check.profile?.learners.get(model.name());
     let fits = model.catalogue.and_then(of_model);
     let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
-    let sane = |law: &OccupancyLaw| (1e-9..=1.0).contains(&law.of(batch as f64));
-    match fit.filter(|fit| fit.is_identified()).and_then(Fit::occupancy).filter(sane) {
-        Some(law) => Some(kernels(law, batch)),
-        None => by_step(&model.step, batch),
-    }
+    let added = fit.and_then(|fit| fit.addition(batch as f64));
+    let measured = added.and_then(|added| mutual(added, &model.step, batch));
+    measured.or_else(|| by_step(&model.step, batch))
+}
+
+/// Returns the kernels of a step to which each other learner adds `added` [s]; `None` if that is no part of the step.
+#[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+fn mutual(added: f64, step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
+    let occupancy = (added / step.seconds(batch as f64)).min(1.0);
+    let kernels = Kernels { share: 1.0, occupancy, sharing: Sharing::Mutual };
+    (occupancy > LEAST).then(|| vec![kernels])
 }
 
 /// Returns the occupancy that follows from the parts of the step time: the per-sample part ÷ the whole, because other
@@ -143,6 +191,7 @@ impl JsonSchema for OccupancySettings {
             "description": "The same part of a GPU in any batch.",
         });
         let half = generator.subschema_for::<Positive<Samples>>();
+        let added = generator.subschema_for::<AddedSettings>();
         let kernels = json_schema!({
             "type": "array",
             "items": generator.subschema_for::<KernelsSettings>(),
@@ -151,7 +200,7 @@ impl JsonSchema for OccupancySettings {
         json_schema!({
             "anyOf": [part, {
                 "type": "object",
-                "properties": { "constant": part, "half": half, "kernels": kernels },
+                "properties": { "constant": part, "half": half, "added": added, "kernels": kernels },
                 "additionalProperties": false,
                 "minProperties": 1,
                 "maxProperties": 1,

@@ -6,7 +6,7 @@ use super::accuracy::AccuracySettings;
 use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
-use super::learners::averaging_latency;
+use super::learners::averaging;
 use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::state::state_bytes;
 use super::parallel::{Loaders, ParallelSettings};
@@ -306,7 +306,7 @@ impl JobSettings {
         let gradients = model.gradients.clone();
         let ranks = self.ranks(around);
         let (nic, cores, accumulation) = (all.nic, all.node.cores, self.accumulation());
-        let averaging = averaging_latency(check, model);
+        let averaging = averaging(check, model, batch);
         let framework =
             self.loader.get().map_or_else(Framework::default, LoaderSettings::framework);
         let of = OfModel {
@@ -314,6 +314,7 @@ impl JobSettings {
             precision,
             step,
             averaging,
+            real_gpu: model.gpu.is_some(),
             latencies,
             ranks,
             accumulation,

@@ -35,8 +35,7 @@ const STEP: &[LawParameter] =
 const QUEUE: &[LawParameter] = &[must("per_item", "core-s")];
 const CACHE: &[LawParameter] = &[must("size", "B")];
 const COPY: &[LawParameter] = &[must("latency", "s"), must("bandwidth", "B/s")];
-const LEARNERS: &[LawParameter] = &[must("half_batch", "1")];
-const AVERAGING: &[LawParameter] = &[must("latency", "s")];
+const ADDITION: &[LawParameter] = &[must("fixed", "s"), must("per_sample", "s")];
 const MEMORY: &[LawParameter] = &[must("fixed", "B"), must("per_sample", "B")];
 const NOISE: &[LawParameter] = &[must("run_to_run", "1")];
 
@@ -49,8 +48,7 @@ pub(super) fn of(kind: &str) -> &'static [LawParameter] {
         "queue" => QUEUE,
         "cache" => CACHE,
         "copy" => COPY,
-        "learners" => LEARNERS,
-        "averaging" => AVERAGING,
+        "learners" | "averaging" => ADDITION,
         "memory" => MEMORY,
         "noise" => NOISE,
         _ => &[],

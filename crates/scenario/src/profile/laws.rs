@@ -1,12 +1,10 @@
 //! Conversion of fits into laws.
 
 use super::Fit;
-use forebay_model::law::{
-    CopyLaw, DecodeLaw, OccupancyLaw, ReadLaw, SizeRange, StepLaw, TransportLaw,
-};
+use forebay_model::law::{CopyLaw, DecodeLaw, ReadLaw, SizeRange, StepLaw, TransportLaw};
 
 impl Fit {
-    /// Returns the fit as a law of step times; `None` if a parameter is missing.
+    /// Returns the fit as a law of step times, or of times that are added to steps; `None` if a parameter is missing.
     #[must_use]
     pub fn step(&self) -> Option<StepLaw> {
         Some(StepLaw {
@@ -44,12 +42,6 @@ impl Fit {
         };
         let ranges: Vec<SizeRange> = (1..).map_while(range).collect();
         TransportLaw::new(&ranges)
-    }
-
-    /// Returns the fit as a law of learners that share a GPU; `None` if a parameter is missing.
-    #[must_use]
-    pub fn occupancy(&self) -> Option<OccupancyLaw> {
-        Some(OccupancyLaw::Saturating { half: self.value("half_batch")? })
     }
 
     /// Returns the fit as a law of copies to or from a GPU; `None` if a parameter is missing.

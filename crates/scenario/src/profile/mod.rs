@@ -40,12 +40,12 @@ pub struct Profile {
     /// Training steps by model and device: `lenet5`, `cpu-1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub step: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Learners that share a GPU, by model and device: `half_batch`, the batch size with which a learner that is
-    /// alone keeps half of the GPU busy.
+    /// Learners that share a GPU, by model and device: `fixed` and `per_sample`, the time that each other learner adds to a
+    /// step [s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub learners: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Averaging of the models of learners that share a GPU, by model and device: `latency`, the time that an averaging
-    /// adds to a step of each learner, in which it also moves the models' bytes.
+    /// Averaging of the models of learners that share a GPU, by model and device: `fixed` and `per_sample`, the time that an
+    /// averaging takes for each of them, in which it also moves the models' bytes [s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub averaging: BTreeMap<String, BTreeMap<String, Fit>>,
     /// GPU memory that a learner takes, by model and device: `fixed` and `per_sample` [B].
@@ -256,10 +256,12 @@ impl Fit {
         Some(self.parameters.get(name)?.value)
     }
 
-    /// Returns whether the trials determine all parameters: a parameter that they could not identify is not a
-    /// measurement.
-    pub(crate) fn is_identified(&self) -> bool {
-        self.parameters.values().all(|parameter| parameter.unidentified.is_none())
+    /// Returns the time that is added to steps with batches of `batch` samples [s]; `None` if the trials identify none of the
+    /// law's parameters, or if one is missing.
+    pub(crate) fn addition(&self, batch: f64) -> Option<f64> {
+        let measured = self.parameters.values().any(|of| of.unidentified.is_none());
+        let law = self.step().filter(|_| measured)?;
+        Some(law.seconds(batch))
     }
 
     /// Returns the fit with the parameters of bootstrap draw number `index`, modulo the number of draws; unchanged

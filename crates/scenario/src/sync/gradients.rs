@@ -78,8 +78,10 @@ pub(crate) struct OfModel {
     pub(crate) precision: Precision,
     /// Time of a step [s].
     pub(crate) step: f64,
-    /// Time that an averaging adds to a step of each learner, by the profile, moving bytes included; 0 if unknown [s].
-    pub(crate) averaging: f64,
+    /// Time that an averaging takes for each learner on a GPU, moving bytes included, by the profile [s]; `None` if unknown.
+    pub(crate) averaging: Option<f64>,
+    /// Whether the model is on a real GPU, on which live runs train.
+    pub(crate) real_gpu: bool,
     /// Latencies of the cluster's links.
     pub(crate) latencies: Latencies,
     /// Model copies of a job copy.

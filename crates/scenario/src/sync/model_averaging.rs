@@ -24,10 +24,14 @@ use serde::Deserialize;
 pub(crate) struct AveragingSettings {
     /// Updates from one averaging to the next (default: 1).
     period: Field<Count<1, 1_000_000>>,
-    /// Time that an averaging takes on each GPU besides moving bytes: launches of kernels, waits between streams
+    /// Time that an averaging takes for each learner on a GPU besides moving bytes: launches of kernels, waits between streams
     /// (default: the `averaging` of this model on this GPU in the profile, which includes moving the bytes of this GPU's
     /// models; otherwise 0 s).
     latency: Field<Amount<Time>>,
+    /// Whether a learner goes on training after its own correction, while others still correct their models and while the
+    /// models of GPUs are averaged (default: true, as in Crossbow; false on a `model.device` that is a real GPU, on which
+    /// the learners of live runs wait for each other).
+    overlap: Field<bool>,
     /// Bytes of one model (default: those of the catalogue's model, in 32 bits).
     parameters: Field<Positive<Size>>,
     /// Algorithm of the allreduce that averages reference models: one of the names of `sync.allreduce.algorithm`
@@ -56,13 +60,16 @@ impl AveragingSettings {
         let bytes = self.bytes(check, at, of)?;
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         let whole = Bucket { bytes, raw: bytes, tensors: 1, ready: 1.0, compress: 0.0 };
+        let written = self.latency.get().map(|latency| latency.0);
         Some(Sync {
             reduction: self.chosen().reduction(check, at)?,
             measured: self.measured(check, bytes, of.ranks)?,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
             averaging: Some(Averaging {
                 period: of.interval(check, at, self.period.get().map_or(1, |period| period.0))?,
-                latency: self.latency.get().map_or(of.averaging, |latency| latency.0),
+                latency: written.or(of.averaging).unwrap_or(0.0),
+                includes_bytes: written.is_none() && of.averaging.is_some(),
+                overlap: self.overlap.get().copied().unwrap_or(!of.real_gpu),
             }),
             ..Sync::each_step(vec![whole], transport)
         })

@@ -116,7 +116,7 @@ impl Builder<'_> {
     pub(super) fn averages(&self, job: &Job, node: u32) -> Option<Averages> {
         let averaging = job.averaging()?;
         let all: f64 = job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
-        let bytes = job.model_on_each_gpu(all);
+        let bytes = job.model_on_each_gpu(if averaging.includes_bytes { 0.0 } else { all });
         let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
         let bandwidth = weakest.node.gpu_memory_bandwidth;
         Some(Averages::new(averaging, &bytes, bandwidth))

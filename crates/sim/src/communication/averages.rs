@@ -3,9 +3,9 @@
 //! GPUs.
 //!
 //! Order of events: a learner makes its n-th correction after it has trained for n periods and after the reference models were
-//! averaged n − 1 times. The correction begins with the averaging's latency (launches of kernels, waits between streams). The
-//! learner goes on training right after its correction, while the others still train or correct their models, and while the
-//! reference models are averaged.
+//! averaged n − 1 times. The correction begins with the averaging's latency (launches of kernels for each learner of the GPU, one
+//! after the other; waits between streams). With `overlap` the learner goes on training right after its correction, while the
+//! others still train or correct their models, and while the reference models are averaged; otherwise it waits for the average.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use forebay_metrics::Segment;
 use forebay_report::{Cause, StallCause};
 use forebay_scenario::Averaging;
 
-use crate::device::State;
+use crate::device::{Device, State};
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
 use crate::index::{CommunicatorId, DeviceId, Id, IdVec, JobId};
@@ -33,8 +33,10 @@ const SHARED_PASSES: f64 = 4.0;
 pub(crate) struct Averages {
     /// Steps from one averaging to the next.
     period: u64,
-    /// Time that an averaging takes on a GPU besides moving bytes.
-    latency: Delay,
+    /// Whether learners go on training while the reference models are averaged.
+    overlap: bool,
+    /// Time that an averaging takes for each learner on a GPU, besides moving the bytes below [s].
+    latency: f64,
     /// Bytes that a learner's correction moves in the memory of each GPU of a stage, by stage [B].
     own: IdVec<f64>,
     /// Time of one update of a GPU's reference model.
@@ -55,7 +57,8 @@ impl Averages {
         let most = bytes.iter().copied().fold(0.0, f64::max);
         Averages {
             period: averaging.period,
-            latency: Delay::once(averaging.latency),
+            overlap: averaging.overlap,
+            latency: averaging.latency,
             own: bytes.iter().map(|bytes| OWN_PASSES * bytes).collect(),
             shared: Delay::once(SHARED_PASSES * most / bandwidth),
             over: 0,
@@ -103,25 +106,48 @@ impl Jobs {
     /// Begins the wait of device `d`, which has trained for a period, for the average before its own correction; returns false if
     /// the reference model is up to date already.
     pub(crate) fn awaits_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
-        let device = &mut self.devices[d];
-        (device.state, device.since) = (State::Averaging, env.now);
-        let (step, j) = (device.next, device.job);
-        self.trace_device(env, d, "averaging");
-        let Some(run) = self.averages_mut(j) else { return false };
+        let step = self.devices[d].next;
+        self.await_average_of(env, d, step)
+    }
+
+    /// Begins the wait of device `d`, which has corrected its model, for the average with this correction; returns false if
+    /// learners do not wait for it, or if it is done.
+    pub(crate) fn awaits_own_average(&mut self, env: &mut Env, d: DeviceId) -> bool {
+        let Device { next, job, .. } = self.devices[d];
+        let waits = self.averages(job).is_some_and(|run| !run.overlap);
+        waits && self.await_average_of(env, d, next + 1)
+    }
+
+    /// Begins the wait of device `d` for the average of what learners had trained by `step`; returns false if it is done.
+    fn await_average_of(&mut self, env: &mut Env, d: DeviceId, step: u64) -> bool {
+        let Some(run) = self.averages_mut(self.devices[d].job) else { return false };
         let early = step / run.period > run.over;
         if early {
             run.waiting.push_back(d);
+            self.begin_averaging(env, d);
         }
         early
     }
 
+    /// Records that device `d` averages its model, or waits to do so, from now on.
+    fn begin_averaging(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        if device.state != State::Averaging {
+            (device.state, device.since) = (State::Averaging, env.now);
+            self.trace_device(env, d, "averaging");
+        }
+    }
+
     /// Begins the correction of the model of device `d`, whose reference model is up to date.
     pub(crate) fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
-        let Some(run) = self.averages(self.devices[d].job) else { return };
-        if run.latency.span.0 == 0 {
+        self.begin_averaging(env, d);
+        let j = self.devices[d].job;
+        let Some(run) = self.averages(j) else { return };
+        let latency = Delay::once(run.latency * f64::from(self.jobs[j].learners.number));
+        if latency.span.0 == 0 {
             return self.move_model(env, d);
         }
-        env.after(run.latency, Event::Waited(ActivityId::Average(d)));
+        env.after(latency, Event::Waited(ActivityId::Average(d)));
     }
 
     /// Begins to move the bytes of the correction of the model of device `d`, whose latency is over.
@@ -132,7 +158,7 @@ impl Jobs {
             return;
         }
         let bytes = run.own[Id::new(device.stage)];
-        match self.gpu_of(d).and_then(|gpu| gpu.memory) {
+        match self.gpu_of(d).and_then(|gpu| gpu.memory).filter(|_| bytes > 0.0) {
             Some(group) => {
                 env.network.start(env.now, group, bytes, ActivityId::Average(d));
             }

@@ -116,6 +116,7 @@ impl Jobs {
                 }
             }
             Op::AwaitAverage if self.awaits_average(env, d) => return Begun::Busy,
+            Op::AwaitOwnAverage if self.awaits_own_average(env, d) => return Begun::Busy,
             Op::Correct => {
                 self.draw_model(env, d);
                 return Begun::Busy;
@@ -146,6 +147,7 @@ impl Jobs {
             | Op::AwaitPull
             | Op::AwaitLaunch
             | Op::AwaitAverage
+            | Op::AwaitOwnAverage
             | Op::Receive(_)
             | Op::Await(..)
             | Op::AwaitSwap => {}
@@ -212,6 +214,7 @@ impl Jobs {
             | Op::CountStep
             | Op::AwaitAverage
             | Op::Correct
+            | Op::AwaitOwnAverage
             | Op::AwaitLaunch
             | Op::GoOn
             | Op::EndStep => true,

@@ -37,6 +37,8 @@ pub(crate) enum Op {
     CountStep,
     /// Waits for the average of the reference models that follows the device's previous correction.
     AwaitAverage,
+    /// Waits for the average that follows the device's last correction, unless learners go on meanwhile.
+    AwaitOwnAverage,
     /// Moves the device's model towards the reference model of its GPU (a correction).
     Correct,
     /// Waits for the end of the trainer's host-side work.
@@ -46,6 +48,12 @@ pub(crate) enum Op {
     GoOn,
     /// Ends the step, which counts.
     EndStep,
+}
+
+impl Op {
+    /// The end of a step after which a learner's model is averaged with others.
+    pub(crate) const AVERAGE: [Op; 5] =
+        [Op::CountStep, Op::AwaitAverage, Op::Correct, Op::AwaitOwnAverage, Op::GoOn];
 }
 
 /// The kind of a communicator, named by what its ranks have in common.

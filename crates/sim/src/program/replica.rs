@@ -72,7 +72,7 @@ pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
     match (of.exchange, pieces) {
         (Exchange::Servers, Some(_)) => ops.push(Op::GoOn),
         (Exchange::Average, _) => {
-            ops.extend([Op::CountStep, Op::AwaitAverage, Op::Correct, Op::GoOn]);
+            ops.extend(Op::AVERAGE);
         }
         _ => ops.push(Op::EndStep),
     }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_learner_that_averages_models_counts_its_step_and_then_corrects_its_model() {
         let of = Replica { exchange: Exchange::Average, ..ALONE };
-        let after = [Op::CountStep, Op::AwaitAverage, Op::Correct, Op::GoOn];
+        let after = [Op::CountStep, Op::AwaitAverage, Op::Correct, Op::AwaitOwnAverage, Op::GoOn];
         assert_eq!(replica(&of, None), [&[Op::TakeBatch, COMPUTE][..], &after].concat());
     }
 

@@ -87,7 +87,7 @@ pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     }
     let averages = of.learners && of.kind.exchanges;
     program.ops.extend(match program.pushed.is_empty() {
-        true if averages => &[Op::CountStep, Op::AwaitAverage, Op::Correct, Op::GoOn][..],
+        true if averages => &Op::AVERAGE[..],
         true => &[Op::EndStep],
         // The step counts when the servers have added its gradients.
         false => &[Op::GoOn],

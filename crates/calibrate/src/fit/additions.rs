@@ -1,0 +1,154 @@
+//! Fits a time that is added to steps, as a linear function of the batch. Steps with and without the addition are compared.
+
+use super::bootstrap;
+use super::cell::{Cell, Cells, median};
+use super::estimate::rounded;
+use super::others::plain;
+use super::solve::Sums;
+use forebay_scenario::profile::Fit;
+
+/// Deviation, relative to the step, above which Huber's loss is linear.
+const LINEAR: f64 = 0.03;
+/// Number of rounds of reweighting.
+const ROUNDS: usize = 12;
+/// Names of the parameters: the addition is `fixed + per_sample · batch`.
+const NAMES: [&str; 2] = ["fixed", "per_sample"];
+
+/// Two cells that differ only in the addition.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) batch: f64,
+    /// How many times the step contains the addition.
+    pub(super) times: f64,
+    /// Indices of the cells without and with the addition.
+    pub(super) cells: (usize, usize),
+}
+
+/// A parameter of the law, as an index of `NAMES`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Term {
+    Fixed,
+    PerSample,
+}
+
+/// Returns all pairs of cells for which `times` returns how many times a step of the second contains the addition that the first
+/// lacks.
+pub(super) fn pairs(cells: &[Cell], times: impl Fn(&Cell, &Cell) -> Option<f64>) -> Vec<Pair> {
+    let numbered = || cells.iter().enumerate();
+    let both = numbered().flat_map(|without| numbered().map(move |with| (without, with)));
+    let pair = |((without, a), (with, b)): ((usize, &Cell), (usize, &Cell))| {
+        let times = times(a, b)?;
+        Some(Pair { batch: a.x[0], times, cells: (without, with) })
+    };
+    both.filter_map(pair).collect()
+}
+
+/// Fits the addition to the pairs of cells; `None` without pairs. If the pairs do not determine both parameters, the addition
+/// consists of the term `only`.
+pub(super) fn fit(cells: &Cells, pairs: &[Pair], only: Term, draws: usize) -> Option<Fit> {
+    let laws =
+        [Additions { cells, pairs, only: None }, Additions { cells, pairs, only: Some(only) }];
+    let [both, one] = laws.map(|law| law.fit(draws));
+    let both = both.filter(|fit| fit.parameters.values().any(|of| of.unidentified.is_none()));
+    both.or(one)
+}
+
+/// What a fit needs.
+struct Additions<'a> {
+    cells: &'a Cells,
+    pairs: &'a [Pair],
+    /// The only term of the law; `None` if it has both.
+    only: Option<Term>,
+}
+
+impl Additions<'_> {
+    fn fit(&self, draws: usize) -> Option<Fit> {
+        let means = self.cells.means();
+        let centre = self.solve(&means)?;
+        let mut sizes: Vec<f64> = self.errors(&means, centre).map(f64::abs).collect();
+        let residual = median(&mut sizes.clone());
+        let misfit = self.misfit(&mut sizes);
+        let again = |means: &[f64]| self.solve(means).map(Vec::from);
+        let coefficients = self.columns() + self.cells.cells.len() - self.pairs.len();
+        let freedom = bootstrap::freedom(self.cells, coefficients);
+        let all = bootstrap::draws(self.cells, misfit, &centre, draws, freedom, again);
+        let mut fit = plain(&NAMES.map(str::to_owned), "s", &centre, &all);
+        fit.residual = rounded(residual);
+        self.say_what_is_assumed(&mut fit);
+        Some(fit)
+    }
+
+    /// Number of terms.
+    fn columns(&self) -> usize {
+        if self.only.is_some() { 1 } else { 2 }
+    }
+
+    /// Returns `fixed` and `per_sample` by Huber's reweighted least squares, on residuals relative to the step with the addition;
+    /// `None` if the pairs do not determine them.
+    fn solve(&self, means: &[f64]) -> Option<[f64; 2]> {
+        let mut found = [0.0; 2];
+        let mut weights = vec![1.0; self.pairs.len()];
+        for _ in 0..ROUNDS {
+            let mut sums = Sums::default();
+            for (pair, weight) in self.pairs.iter().zip(&weights) {
+                let (without, with) = (means[pair.cells.0], means[pair.cells.1]);
+                let features = match self.only {
+                    None => [pair.times, pair.times * pair.batch, 0.0],
+                    Some(Term::Fixed) => [pair.times, 0.0, 0.0],
+                    Some(Term::PerSample) => [pair.times * pair.batch, 0.0, 0.0],
+                };
+                sums.add(&features, with - without, weight / with.powi(2));
+            }
+            if !sums.tells_apart(self.columns()) {
+                return None;
+            }
+            let [first, second, _] = sums.solve(self.columns());
+            found = match self.only {
+                None => [first, second],
+                Some(Term::Fixed) => [first, 0.0],
+                Some(Term::PerSample) => [0.0, first],
+            };
+            for (weight, error) in weights.iter_mut().zip(self.errors(means, found)) {
+                *weight = if error.abs() <= LINEAR { 1.0 } else { LINEAR / error.abs() };
+            }
+        }
+        Some(found)
+    }
+
+    /// Returns the error of each pair, relative to the step with the addition.
+    fn errors(&self, means: &[f64], [fixed, per_sample]: [f64; 2]) -> impl Iterator<Item = f64> {
+        self.pairs.iter().map(move |pair| {
+            let (without, with) = (means[pair.cells.0], means[pair.cells.1]);
+            (with - without - pair.times * (fixed + per_sample * pair.batch)) / with
+        })
+    }
+
+    /// Returns the relative standard deviation of a step about the law beyond the noise of its cell. A difference has the noise of
+    /// two cells.
+    fn misfit(&self, sizes: &mut [f64]) -> f64 {
+        // The smallest errors, as many as there are coefficients, have no information.
+        sizes.sort_by(f64::total_cmp);
+        let Some(free @ [_, ..]) = sizes.get_mut(self.columns()..) else { return 0.0 };
+        let spread = 1.4826 * median(free);
+        let variances = self.cells.cells.iter().map(|cell| cell.variance);
+        let noise = 2.0 * median(&mut variances.collect::<Vec<_>>());
+        (0.5 * (spread * spread - noise)).max(0.0).sqrt()
+    }
+
+    /// Marks parameters that are 0, by assumption or because they are too small to measure.
+    fn say_what_is_assumed(&self, fit: &mut Fit) {
+        let other = match self.only {
+            None => None,
+            Some(Term::Fixed) => Some(NAMES[1]),
+            Some(Term::PerSample) => Some(NAMES[0]),
+        };
+        for (name, parameter) in &mut fit.parameters {
+            if other == Some(name) {
+                let why = "cannot be told apart from the other parameter: 0 is assumed";
+                (parameter.unidentified, parameter.ci95) = (Some(why.to_owned()), None);
+            } else if parameter.value == 0.0 {
+                parameter.unidentified = Some("too small to measure".to_owned());
+            }
+        }
+    }
+}
