@@ -16,7 +16,7 @@ name = "s"
 nodes = 2
 [cluster.node]
 cores = 16
-gpus = 1
+gpus = 2
 [cluster.network]
 nic = "1 Gbit/s"
 [storage.nas.file-server]
@@ -214,18 +214,27 @@ fn the_reported_stall_free_training_rate_is_summed_over_all_loaders() {
 
 #[test]
 fn the_resource_table_notes_that_analytic_collectives_are_not_counted() {
-    // System: gradients over NICs, with transfers simulated or by formula. Expectation: by formula, the legend
-    // names the job whose transfers use links that the table shows as free.
-    let of = |fidelity: &str| {
-        let sync =
-            format!("sync.allreduce = {{ gradients = \"10 MB\", fidelity = \"{fidelity}\" }}");
-        let text = text("steps = 30", "in-memory = {}", "10 ms", &sync);
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
+    // System: gradients, keys and values, partial sums or tokens over NICs, with transfers simulated or by formula. Expectation: by
+    // formula, the legend names the job whose transfers use links that the table shows as free.
     let told =
         "Collectives with `fidelity = \"analytic\"` (`j`) take time, but are not counted here.";
-    assert!(of("analytic").contains(told));
-    assert!(!of("flow").contains("are not counted here"));
+    for (table, keys) in [
+        ("sync.allreduce", "gradients = \"10 MB\""),
+        ("parallel.context", "ranks = 2, attentions = 4, keys_values = \"1 MB\""),
+        ("parallel.tensor", "ranks = 2, allreduces = 4, activations = \"1 MB\""),
+        (
+            "parallel.expert",
+            "ranks = 2, layers = 4, dispatched = \"1 MB\", parameters = 0.5, time = 0.5",
+        ),
+    ] {
+        let of = |fidelity: &str| {
+            let more = format!("{table} = {{ {keys}, fidelity = \"{fidelity}\" }}");
+            let text = text("steps = 30", "in-memory = {}", "10 ms", &more);
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(of("analytic").contains(told), "{table}");
+        assert!(!of("flow").contains("are not counted here"), "{table}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::JobOutcome;
 use super::format::{bytes, share};
-use forebay_scenario::Job;
+use forebay_scenario::{Job, Method};
 use serde::Serialize;
 
 /// How each model copy of a job is spread over GPUs.
@@ -40,8 +40,12 @@ pub struct ParallelReport {
     pub sum_fidelity: Option<&'static str>,
     /// Keys and values, and their gradients, that a GPU sends to other context-parallel ranks in a step, mean over all GPUs [B].
     pub key_value_bytes: Option<f64>,
+    /// How the time of context-parallel collectives is found, as `sum_fidelity`; `None` without context parallelism.
+    pub key_value_fidelity: Option<&'static str>,
     /// Tokens that a GPU sends to experts and back in a step, and their gradients, mean over all GPUs [B].
     pub token_bytes: Option<f64>,
+    /// How the time of expert-parallel collectives is found, as `sum_fidelity`; `None` without expert parallelism.
+    pub token_fidelity: Option<&'static str>,
     /// Gradients and sharded parameters that a GPU sends in a step, mean over all GPUs [B].
     pub gradient_bytes: Option<f64>,
     /// Data that does not fit on a GPU, swapped to its node's memory and back in a step, mean over all GPUs [B].
@@ -73,17 +77,20 @@ pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Paralle
         bubble: of.bubble(),
         activation_bytes: mean(|books| books.activations),
         sum_bytes: mean(|books| books.sums),
-        sum_fidelity: of
-            .tensor
-            .as_ref()
-            .filter(|of| of.ranks > 1)
-            .map(|of| of.method.fidelity.name()),
+        sum_fidelity: fidelity(of.tensor_ranks(), of.tensor.as_ref().map(|of| of.method)),
         key_value_bytes: mean(|books| books.keys_values),
+        key_value_fidelity: fidelity(of.context_ranks(), of.context.as_ref().map(|of| of.method)),
         token_bytes: mean(|books| books.tokens)
             .map(|bytes| bytes / of.expert.as_ref().map_or(1.0, |expert| expert.load.excess())),
+        token_fidelity: fidelity(of.expert_ranks(), of.expert.as_ref().map(|of| of.method)),
         gradient_bytes: mean(|books| books.gradients),
         swap_bytes: mean(|books| books.swapped),
     })
+}
+
+/// Returns how the time of collectives among `ranks` ranks is found; `None` if there is only one rank.
+fn fidelity(ranks: u32, method: Option<Method>) -> Option<&'static str> {
+    method.filter(|_| ranks > 1).map(|method| method.fidelity.name())
 }
 
 /// Writes how model copies are spread over GPUs, in a sentence or two.

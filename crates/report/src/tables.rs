@@ -148,8 +148,10 @@ fn hardly_used(resources: &[ResourceReport]) -> Option<String> {
 fn not_counted(jobs: &[JobReport]) -> Option<String> {
     let is_analytic = |job: &&JobReport| {
         let gradients = job.sync.as_ref().and_then(|sync| sync.fidelity);
-        let sums = job.parallel.as_ref().and_then(|parallel| parallel.sum_fidelity);
-        [gradients, sums].contains(&Some("analytic"))
+        let inside = job.parallel.as_ref().map(|parallel| {
+            [parallel.sum_fidelity, parallel.key_value_fidelity, parallel.token_fidelity]
+        });
+        inside.into_iter().flatten().chain([gradients]).any(|of| of == Some("analytic"))
     };
     let names: Vec<String> =
         jobs.iter().filter(is_analytic).map(|job| format!("`{}`", job.name)).collect();
