@@ -251,6 +251,7 @@ impl<'a> Subject<'a> {
             Cause::Copy => &[K::Pcie, K::MemoryBandwidth],
             Cause::Launch => &[K::Launch, K::Cores, K::Lock],
             Cause::Communication => &[
+                K::Overlap,
                 K::Nic,
                 K::Intra,
                 K::Uplink,

@@ -90,6 +90,7 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::TransportStream
         | Kind::Gradients
         | Kind::Period
+        | Kind::Overlap
         | Kind::ServerNic
         | Kind::ServerCores
         | Kind::MessageCpu

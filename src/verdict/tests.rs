@@ -99,6 +99,7 @@ fn all() -> Vec<Scenario> {
         "loader.in-memory = {}\nsync.allreduce = { gradients = \"10 MB\", transport.tcp = { per_stream = \"1 GB/s\", \
          cpu.per_message = \"10 us\" } }",
         "loader.in-memory = {}\nsync.parameter-server = { parameters = \"10 MB\", server = { nic = \"1 GB/s\" } }",
+        "loader.in-memory = {}\nsync.allreduce = { gradients = \"10 MB\", buckets = \"1 MB\", overlap = false }",
         "loader.in-memory = {}\nsync.reduce-broadcast = { parameters = \"10 MB\", update = \"1 ms\" }",
         "loader.in-memory = {}\nparallel.pipeline = { stages = 4, schedule = \"gpipe\", micro_batches = 2 }",
         "loader.in-memory = {}\nparallel.pipeline = { shares = [0.7, 0.3] }",
@@ -124,6 +125,32 @@ fn the_bottleneck_verdict_can_lift_each_kind_of_resource_limit() {
     let missing: Vec<&str> =
         Kind::ALL.iter().map(|kind| kind.row().name).filter(|name| !found.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// System: gradients, learners and servers with and without overlap. Expectation: training during exchanges is tried only where
+/// exchanges wait for training and could begin before the end of a step.
+#[test]
+fn training_during_exchanges_is_tried_only_where_it_can_have_an_effect() {
+    let learners = "parallel.data.learners = 2\nmodel.occupancy = 0.2\nsync.model-averaging";
+    for (sync, expected) in [
+        ("sync.allreduce = { gradients = \"10 MB\", buckets = \"1 MB\", overlap = false }", true),
+        ("sync.allreduce = { gradients = \"10 MB\", buckets = \"1 MB\" }", false),
+        ("sync.allreduce = { gradients = \"10 MB\", buckets = \"10 MB\", overlap = false }", false),
+        (
+            "sync.allreduce = { gradients = \"10 MB\", buckets = \"1 MB\", overlap = false, period = 2 }",
+            false,
+        ),
+        (
+            "model.catalogue = \"resnet50\"\nsync.parameter-server = { buckets = \"1 MB\", overlap = false }",
+            true,
+        ),
+        (&format!("{learners} = {{ parameters = \"10 MB\", overlap = false }}"), true),
+        (&format!("{learners} = {{ parameters = \"10 MB\" }}"), false),
+    ] {
+        let scenario = read(&format!("{RANKS}loader.in-memory = {{}}\n{sync}\n"));
+        let lifted = super::relax::relaxed(&scenario, Lever { kind: Kind::Overlap, at: 0 });
+        assert_eq!(lifted.is_some(), expected, "{sync}");
+    }
 }
 
 #[test]

@@ -74,6 +74,9 @@ pub struct Sync {
     pub sparse: bool,
     /// Time that each GPU needs to decompress the gradients that it receives in a step [s].
     pub decompress: f64,
+    /// Whether training goes on during exchanges: backward after a bucket of gradients is ready, or the next step after a learner has
+    /// corrected its model.
+    pub overlap: bool,
 }
 
 /// How models are averaged.
@@ -85,8 +88,6 @@ pub struct Averaging {
     pub latency: f64,
     /// Whether `latency` includes moving the bytes of the GPU's models.
     pub includes_bytes: bool,
-    /// Whether learners go on training while the models of GPUs are averaged.
-    pub overlap: bool,
 }
 
 /// A root rank: it broadcasts the parameters before each step, gradients are reduced to it, and it applies them
@@ -119,7 +120,15 @@ impl Sync {
             interval: 1,
             sparse: false,
             decompress: 0.0,
+            overlap: true,
         }
+    }
+
+    /// Returns the share of a step after which the exchange of a bucket can begin. It exceeds 1 where a framework's cycle ends after
+    /// the step.
+    #[must_use]
+    pub fn ready(&self, bucket: &Bucket) -> f64 {
+        if self.overlap { bucket.ready } else { bucket.ready.max(1.0) }
     }
 
     /// Returns the collective operation for each bucket: a reduce with a root, an allgather of sparse gradients,

@@ -26,6 +26,7 @@ pub(super) fn lift(job: &mut Job, kind: Kind) {
             }
         }
         Kind::Balance => balance(job),
+        Kind::Overlap => overlap(job),
         Kind::Failures | Kind::RestartTime => lift_failures(job, kind),
         Kind::CheckpointInterval
         | Kind::CheckpointOften
@@ -48,6 +49,16 @@ pub(super) fn lift(job: &mut Job, kind: Kind) {
                 lift_sync(sync, kind);
             }
         }
+    }
+}
+
+/// Lets training go on during exchanges, if some exchange can begin before the end of a step. Learners on a real GPU always wait.
+fn overlap(job: &mut Job) {
+    let averages = job.averaging().is_some();
+    let (fixed, after) = (averages && job.gpu.is_some(), job.averages_parameters());
+    let Some(sync) = job.sync.as_mut().filter(|_| !fixed && !after) else { return };
+    if averages || sync.buckets.iter().any(|bucket| bucket.ready < 1.0) {
+        sync.overlap = true;
     }
 }
 

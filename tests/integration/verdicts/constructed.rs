@@ -273,6 +273,25 @@ const ROWS: &[Row] = &[
         &["nic"],
     ),
     (
+        "gradients that wait for the end of backward",
+        RANKS,
+        &[(
+            "job.sync.allreduce",
+            "{ gradients = \"50 MB\", buckets = \"5 MB\", algorithm = \"ring\", overlap = false }",
+        )],
+        &["overlap"],
+    ),
+    (
+        "learners that wait for the average",
+        RANKS,
+        &[
+            ("job.model.occupancy", "0.3"),
+            ("job.parallel.data", "{ copies_per_node = 2, learners = 2 }"),
+            ("job.sync.model-averaging", "{ parameters = \"60 MB\", overlap = false }"),
+        ],
+        &["overlap"],
+    ),
+    (
         "rack uplink behind NICs that are hardly used",
         RANKS,
         &[

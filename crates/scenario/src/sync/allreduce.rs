@@ -108,6 +108,7 @@ impl AllreduceSettings {
             interval: of.interval(check, at, self.period())?,
             sparse,
             decompress,
+            overlap: self.overlap.get() != Some(&false),
             ..Sync::each_step(buckets, transport)
         })
     }
@@ -247,7 +248,7 @@ impl AllreduceSettings {
                 "remove one of them",
             );
         }
-        let mut buckets = match self.fusion.get() {
+        let buckets = match self.fusion.get() {
             Some(fusion) => {
                 let cycle = fusion.cycle.get().map_or(FUSION_CYCLE, |time| time.0);
                 let share = if of.step > 0.0 { cycle / of.step } else { 0.0 };
@@ -256,10 +257,6 @@ impl AllreduceSettings {
             None => self.bucketed(check, at, gradients, of),
         };
         self.remark_one(check, &buckets);
-        // Without overlap, a bucket waits for the end of the step.
-        if self.overlap.get() == Some(&false) {
-            buckets.iter_mut().for_each(|bucket| bucket.ready = bucket.ready.max(1.0));
-        }
         buckets
     }
 }

@@ -69,8 +69,8 @@ impl AveragingSettings {
                 period: of.interval(check, at, self.period.get().map_or(1, |period| period.0))?,
                 latency: written.or(of.averaging).unwrap_or(0.0),
                 includes_bytes: written.is_none() && of.averaging.is_some(),
-                overlap: self.overlap.get().copied().unwrap_or(!of.real_gpu),
             }),
+            overlap: self.overlap.get().copied().unwrap_or(!of.real_gpu),
             ..Sync::each_step(vec![whole], transport)
         })
     }

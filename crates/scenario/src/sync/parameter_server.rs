@@ -71,6 +71,7 @@ impl ParameterServerSettings {
         Some(Sync {
             servers: Some(servers),
             interval: of.accumulation,
+            overlap: self.overlap.get() != Some(&false),
             ..Sync::each_step(buckets, transport)
         })
     }
@@ -94,10 +95,6 @@ impl ParameterServerSettings {
 
     fn buckets(&self, gradients: &[Gradient]) -> Vec<Bucket> {
         let least = self.buckets.get().map_or(f64::INFINITY, |size| size.0);
-        let mut buckets = filled(gradients, least, least);
-        if self.overlap.get() == Some(&false) {
-            buckets.iter_mut().for_each(|bucket| bucket.ready = 1.0);
-        }
-        buckets
+        filled(gradients, least, least)
     }
 }

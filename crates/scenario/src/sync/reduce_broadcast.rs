@@ -91,6 +91,7 @@ impl ReduceBroadcastSettings {
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
             root: Some(Root { parameters, broadcast, update }),
             interval: of.accumulation,
+            overlap: self.overlaps(),
             ..Sync::each_step(self.buckets(&gradients), transport)
         })
     }
@@ -138,11 +139,7 @@ impl ReduceBroadcastSettings {
 
     fn buckets(&self, gradients: &[Gradient]) -> Vec<Bucket> {
         let least = if self.is_per_layer() { 0.0 } else { f64::INFINITY };
-        let mut buckets = filled(gradients, least, least);
-        if !self.overlaps() {
-            buckets.iter_mut().for_each(|bucket| bucket.ready = 1.0);
-        }
-        buckets
+        filled(gradients, least, least)
     }
 
     /// Returns the parameters in the order in which forward needs them, the reverse of backward's order.

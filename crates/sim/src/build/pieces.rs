@@ -15,7 +15,7 @@ pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
     let out = parameters.map(|of| run(Operation::Broadcast, of.bytes, of.tensors, 0.0));
     let back = sync.buckets.iter().map(|of| {
         // A framework's cycle may end after the step has ended.
-        run(sync.operation(), of.bytes, of.tensors, (of.ready - 1.0).max(0.0) * step)
+        run(sync.operation(), of.bytes, of.tensors, (sync.ready(of) - 1.0).max(0.0) * step)
     });
     out.chain(back).collect()
 }
@@ -25,7 +25,7 @@ pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
 pub(super) fn pieces(sync: &Sync, after: bool) -> Pieces {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let needed = until(parameters.map(|of| of.needed).collect());
-    let ready = |of: &Bucket| if after { 1.0 } else { of.ready.min(1.0) };
+    let ready = |of: &Bucket| if after { 1.0 } else { sync.ready(of).min(1.0) };
     let ready = from_then(sync.buckets.iter().map(ready).collect());
     let mut ends: Vec<f64> = needed.iter().chain(&ready).copied().chain([1.0]).collect();
     ends.retain(|end| *end > 0.0);

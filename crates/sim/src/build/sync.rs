@@ -119,7 +119,8 @@ impl Builder<'_> {
         let bytes = job.model_on_each_gpu(if averaging.includes_bytes { 0.0 } else { all });
         let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
         let bandwidth = weakest.node.gpu_memory_bandwidth;
-        Some(Averages::new(averaging, &bytes, bandwidth))
+        let overlap = job.sync.as_ref().is_some_and(|sync| sync.overlap);
+        Some(Averages::new(averaging, overlap, &bytes, bandwidth))
     }
 
     /// Returns the timeline's tracks for gradient collectives and for gradients that wait for their collective; `None` if no

@@ -52,12 +52,18 @@ pub(crate) struct Averages {
 }
 
 impl Averages {
-    /// Returns the averaging of models of which each GPU of a stage has `bytes` bytes, in memory of `bandwidth` [B/s].
-    pub(crate) fn new(averaging: Averaging, bytes: &[f64], bandwidth: f64) -> Averages {
+    /// Returns the averaging of models of which each GPU of a stage has `bytes` bytes, in memory of `bandwidth` [B/s]. `overlap`:
+    /// learners go on training while reference models are averaged.
+    pub(crate) fn new(
+        averaging: Averaging,
+        overlap: bool,
+        bytes: &[f64],
+        bandwidth: f64,
+    ) -> Averages {
         let most = bytes.iter().copied().fold(0.0, f64::max);
         Averages {
             period: averaging.period,
-            overlap: averaging.overlap,
+            overlap,
             latency: averaging.latency,
             own: bytes.iter().map(|bytes| OWN_PASSES * bytes).collect(),
             shared: Delay::once(SHARED_PASSES * most / bandwidth),

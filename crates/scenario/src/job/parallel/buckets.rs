@@ -53,10 +53,10 @@ impl Parallelism {
             let from = f64::max(end, first);
             end += bucket.bytes as f64 / total;
             let bytes = (end.min(last) - from).max(0.0) * total / f64::from(self.tensor_ranks());
-            let at = (self.share_of_backward(bucket.ready) - begin)
+            let at = (self.share_of_backward(sync.ready(bucket)) - begin)
                 / shares[chunk].max(f64::MIN_POSITIVE);
             let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
-            let late = (bucket.ready - 1.0).max(0.0);
+            let late = (sync.ready(bucket) - 1.0).max(0.0);
             let parts = [(1.0 - share, 1, false), (share, self.expert_ranks(), true)];
             parts.map(|(share, ranks, experts)| {
                 let tensors = (share * f64::from(bucket.tensors)).round() as u32;
