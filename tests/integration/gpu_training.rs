@@ -241,6 +241,52 @@ fn averaging_takes_the_time_of_the_profile_for_the_same_model_and_gpu() {
     }
 }
 
+/// System: learners of a model whose sharing was timed with batches of 16 to 64 and up to 4 learners, and whose averaging was timed,
+/// was not, or takes the bandwidth of the GPU's memory. Expectation: the report says what the prediction extrapolates, and that averages
+/// take no time if nothing says how long they take.
+#[test]
+fn the_report_says_where_learners_are_predicted_beyond_the_profile() {
+    let place = place();
+    let range = "range = { batch = [16.0, 64.0], learners = [1.0, 4.0] }";
+    let fit = |kind: &str| {
+        format!(
+            "[{kind}.lenet5.cuda-0-fp32-graph]\nsamples = 9\nresidual = 0.0\nparameters = {{ fixed = {{ value = 1e-5, unit = \
+             \"s\" }}, per_sample = {{ value = 1e-6, unit = \"s\" }} }}\n{range}\n"
+        )
+    };
+    let said = |fits: &str, learners: &str, changes: &[&str]| {
+        place.write("p.toml", &format!("{PROFILE}{fits}"));
+        let learners = format!("job.parallel.data.learners={learners}");
+        let set = ["run", "gpu.toml", "--set", "job.sync.model-averaging={}", "--set", &learners];
+        let changes = changes.iter().flat_map(|change| ["--set", *change]);
+        let arguments: Vec<&str> = set.into_iter().chain(changes).collect();
+        let output = place.forebay(&arguments).assert().success().get_output().stdout.clone();
+        let text = String::from_utf8_lossy(&output).into_owned();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let both = [fit("learners"), fit("averaging")].concat();
+    let within = said(&both, "4", &[]);
+    assert!(!within.contains("extrapolates") && !within.contains("take no time"), "{within}");
+    for (learners, changes, table) in [
+        ("8", vec![], "learners.lenet5.cuda-0-fp32-graph was measured from 1 to 4"),
+        ("8", vec![], "averaging.lenet5.cuda-0-fp32-graph was measured from 1 to 4"),
+        (
+            "2",
+            vec!["job.batch=128"],
+            "averaging.lenet5.cuda-0-fp32-graph was measured from 16 to 64",
+        ),
+    ] {
+        let text = said(&both, learners, &changes);
+        assert!(text.contains(table), "{text}");
+    }
+    let unknown = "Averages of models on a GPU of `j` take no time";
+    assert!(said(&fit("learners"), "2", &[]).contains(unknown));
+    let memory = "cluster.node.gpu_memory_bandwidth=\"3 TB/s\"";
+    assert!(!said(&fit("learners"), "2", &[memory]).contains(unknown));
+    let latency = "job.sync.model-averaging.latency=\"10 us\"";
+    assert!(!said(&fit("learners"), "2", &[latency]).contains(unknown));
+}
+
 /// Unsupported settings of a live run on a GPU are refused whatever the machine has.
 #[test]
 fn unsupported_settings_of_live_runs_on_gpus_are_refused() {

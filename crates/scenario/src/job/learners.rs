@@ -271,6 +271,41 @@ impl Rules<'_> {
         ));
     }
 
+    /// Remarks on learners and averagings beyond the range of the profile's trials, and on averagings on a real GPU that take no
+    /// time because neither trials nor the bandwidth of the GPUs' memory say how long they take.
+    pub(super) fn remark_measured_learners(&self, job: &Job, bandwidth: f64) {
+        let (Some(profile), Some(model)) = (self.check.profile, job.catalogue) else { return };
+        let device = on(job.device, job.gpu);
+        let averaging = job.averaging();
+        let written =
+            self.settings.model_settings().is_some_and(|model| model.occupancy.is_written());
+        let shares = !job.learners.is_one() && !written;
+        let measured = averaging.is_some_and(|of| of.includes_bytes);
+        for (table, fits, used) in
+            [("learners", &profile.learners, shares), ("averaging", &profile.averaging, measured)]
+        {
+            let fit = fits.get(model.name()).and_then(|fits| fits.get(&device));
+            let fit = fit.filter(|fit| used && fit.addition(job.batch as f64).is_some());
+            let Some(fit) = fit else { continue };
+            let part = format!("{table}.{}.{device}", model.name());
+            for (name, key, value) in [
+                ("batch", "batch", job.batch as f64),
+                ("learners", "parallel.data.learners", job.learners.most.into()),
+            ] {
+                let setting = format!("job.{}.{key}", job.name);
+                self.check.in_range(&part, fit, name, &setting, value);
+            }
+        }
+        let free = averaging.is_some_and(|of| of.latency == 0.0) && bandwidth.is_infinite();
+        if free && job.gpu.is_some() {
+            self.check.remark(format!(
+                "Averages of models on a GPU of `{}` take no time: the profile has no `averaging` of {} on {device}; calibrate it, or write `cluster.node.gpu_memory_bandwidth`.",
+                job.name,
+                model.name()
+            ));
+        }
+    }
+
     /// Remarks that `gpu_memory_bandwidth` has no effect for a job that neither averages models nor sums gradients of
     /// learners, or whose averagings were measured as a whole.
     pub(super) fn remark_gpu_memory(&self, job: &Job) {

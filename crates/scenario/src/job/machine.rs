@@ -44,6 +44,7 @@ impl Rules<'_> {
         if let Some(cluster) = self.around.cluster {
             self.remark_cpu(job, &cluster.node);
             self.remark_gpu_memory(job);
+            self.remark_measured_learners(job, cluster.node.gpu_memory_bandwidth);
         }
     }
 
