@@ -116,6 +116,7 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
             1 => "1 step".to_owned(),
             interval => format!("{interval} steps"),
         }),
+        Kind::Averaging => Some(seconds(sync?.averaging?.latency)),
         Kind::ServerNic | Kind::ServerCores => of_servers(job, kind),
         Kind::RootUpdate => Some(seconds(sync?.root.as_ref()?.update)),
         _ => None,

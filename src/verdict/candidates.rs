@@ -252,6 +252,7 @@ impl<'a> Subject<'a> {
             Cause::Launch => &[K::Launch, K::Cores, K::Lock],
             Cause::Communication => &[
                 K::Overlap,
+                K::Averaging,
                 K::Nic,
                 K::Intra,
                 K::Uplink,

@@ -175,6 +175,8 @@ kinds! {
     TransportStream => row("transport-stream", "the speed of single transfers of gradients", "job.{}.sync.*.transport.*.TRANSPORT", "network"),
     /// Bytes of gradients, halved.
     Gradients => row("gradients", "bytes of gradients", "job.{}.sync.*.gradients", "network"),
+    /// An averaging's own time on a GPU, halved.
+    Averaging => row("averaging", "the time of averages on a GPU", "job.{}.sync.model-averaging.latency", "averaging"),
     /// Waits for exchanges, replaced by training that goes on meanwhile.
     Overlap => change("overlap", "exchanges that training waits for", ("job.{}.sync.*.overlap", "training that goes on during exchanges"), "network"),
     /// Steps between exchanges of model copies, doubled.

@@ -91,6 +91,7 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::Gradients
         | Kind::Period
         | Kind::Overlap
+        | Kind::Averaging
         | Kind::ServerNic
         | Kind::ServerCores
         | Kind::MessageCpu

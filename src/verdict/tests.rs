@@ -100,6 +100,8 @@ fn all() -> Vec<Scenario> {
          cpu.per_message = \"10 us\" } }",
         "loader.in-memory = {}\nsync.parameter-server = { parameters = \"10 MB\", server = { nic = \"1 GB/s\" } }",
         "loader.in-memory = {}\nsync.allreduce = { gradients = \"10 MB\", buckets = \"1 MB\", overlap = false }",
+        "loader.in-memory = {}\nparallel.data.learners = 2\nmodel.occupancy = 0.2\nsync.model-averaging = { parameters = \"10 MB\", \
+         latency = \"1 ms\" }",
         "loader.in-memory = {}\nsync.reduce-broadcast = { parameters = \"10 MB\", update = \"1 ms\" }",
         "loader.in-memory = {}\nparallel.pipeline = { stages = 4, schedule = \"gpipe\", micro_batches = 2 }",
         "loader.in-memory = {}\nparallel.pipeline = { shares = [0.7, 0.3] }",
@@ -151,6 +153,20 @@ fn training_during_exchanges_is_tried_only_where_it_can_have_an_effect() {
         let lifted = super::relax::relaxed(&scenario, Lever { kind: Kind::Overlap, at: 0 });
         assert_eq!(lifted.is_some(), expected, "{sync}");
     }
+}
+
+/// System: two learners, each of which adds 2 ms to the other's steps of 10 ms, and steps of half the time. Expectation: 2 ms of 5 ms
+/// are occupied then, as if the step were written so.
+#[test]
+fn faster_steps_keep_the_time_that_other_learners_add() {
+    let of = |step: &str| {
+        let text = RANKS.replace("model.step = \"10 ms\"", &format!("model.step = \"{step}\""));
+        let learners =
+            "parallel.data.learners = 2\nmodel.occupancy = { added = { fixed = \"2 ms\" } }";
+        read(&format!("{text}loader.in-memory = {{}}\n{learners}\n"))
+    };
+    let lifted = super::relax::relaxed(&of("10 ms"), Lever { kind: Kind::Step, at: 0 });
+    assert_eq!(lifted.expect("faster steps").jobs[0].kernels, of("5 ms").jobs[0].kernels);
 }
 
 #[test]

@@ -316,6 +316,13 @@ fn steps_after_the_saved_average_are_lost_in_a_failure() {
     let twice = of(&[saved, ("job.failures", r#"{ at = ["6.5 s", "9 s"], restart = "2 s" }"#)]);
     assert_near(end(&twice), 19.0, 1e-6);
     assert_near(twice.recovery.expect("failures").lost_seconds, 3.0, 1e-6);
+    // Without overlap the job does not repeat the average, which took 1 s of the 2.5 s since the fourth step: 12 steps, two averages,
+    // 1.5 s and the restart.
+    let apart = ("job.sync.model-averaging.overlap", "false");
+    assert_near(end(&of(&[apart])), 14.0, 1e-6);
+    let failed = of(&[apart, saved, failures]);
+    assert_near(end(&failed), 17.5, 1e-6);
+    assert_near(failed.recovery.expect("failures").lost_seconds, 2.5, 1e-6);
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn the_latency_of_averaging_delays_each_learner_once_for_each_learner_of_its_gpu
 fn learners_without_overlap_wait_for_the_average_that_follows_their_correction() {
     // System: two learners for each GPU, 1 ms steps, 0.25 ms for each learner's correction, 1.5 ms for the ring, averaging every p
     // steps. Expectation: with overlap the ring runs beside the step and hides its 1 ms, without it the ring is added to each p-th
-    // step; the longest step then has the ring too, and no two averages are on their way.
+    // step.
     let intra = (INTRA, "{ kind = \"switch\", bandwidth = \"10 GB/s\" }");
     let latency = (LATENCY, "\"250 us\"");
     let apart = (OVERLAP, "false");
@@ -140,6 +140,18 @@ fn learners_without_overlap_wait_for_the_average_that_follows_their_correction()
     assert!(each(&[unequal, one_gpu]) < 0.97 * together);
     let stalls = &run(&[apart, unequal, one_gpu, (NUMBER, "2")]).jobs[0];
     assert!(waited(stalls, StallCause::peer(Cause::Compute)) > 0.0);
+    // Learners that wait for one that starves on decoding wait for decoding.
+    let starving = [
+        apart,
+        one_gpu,
+        (NUMBER, "4"),
+        ("job.loader.tf-queue.decode", "\"2 ms\""),
+        ("job.loader.tf-queue.capacity", "\"64 samples\""),
+    ];
+    let job = &run(&starving).jobs[0];
+    let [decode, compute] =
+        [Cause::Decode, Cause::Compute].map(|cause| waited(job, StallCause::peer(cause)));
+    assert!(decode > 3.0 * compute, "{decode} {compute}");
 }
 
 #[test]
@@ -285,9 +297,17 @@ fn reports_state_the_averaging_period_and_the_number_of_models() {
 }
 
 #[test]
-fn the_bottleneck_of_slow_averaging_is_gpu_memory_or_network() {
-    // System: models that move slowly in GPU memory, on one GPU and on four; then slowly between GPUs.
-    // Expectation: the bottleneck is GPU memory, then the network.
+fn the_bottleneck_of_slow_averaging_is_gpu_memory_or_network_or_its_latency() {
+    // System: models that move slowly in GPU memory, on one GPU and on four; then slowly between GPUs; then averagings whose latency
+    // is longer than a step, on one GPU and on four, beside fast memory. Expectation: the bottleneck is GPU memory, then the network,
+    // then the averaging itself.
+    for copies in ["1", "4"] {
+        let copies = ("job.parallel.data.copies_per_node", copies);
+        let slow = [copies, (NUMBER, "2"), (LATENCY, "\"2 ms\""), (MEMORY, "\"1000 GB/s\"")];
+        let found = report(&slow).bottleneck.expect("one");
+        assert_eq!(found.resource, "averaging", "{}", found.text);
+        assert!(found.text.contains("a longer `period`, fewer learners"), "{}", found.text);
+    }
     let memory = [(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")];
     let one = ("job.parallel.data.copies_per_node", "1");
     for changes in [&memory[..], &[memory[0], memory[1], one][..]] {

@@ -279,6 +279,10 @@ fn the_report_says_where_learners_are_predicted_beyond_the_profile() {
         let text = said(&both, learners, &changes);
         assert!(text.contains(table), "{text}");
     }
+    let bytes = "job.sync.model-averaging.parameters=\"10 GB\"";
+    let no_effect = "the profile says how long an averaging takes";
+    assert!(said(&both, "2", &[bytes]).contains(no_effect));
+    assert!(!said(&fit("learners"), "2", &[bytes]).contains(no_effect));
     let unknown = "Averages of models on a GPU of `j` take no time";
     assert!(said(&fit("learners"), "2", &[]).contains(unknown));
     let memory = "cluster.node.gpu_memory_bandwidth=\"3 TB/s\"";

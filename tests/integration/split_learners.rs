@@ -42,6 +42,7 @@ fn learners_of_one_stage_train_as_learners_without_stages_do() {
         "sync.parameter-server = { parameters = \"800 MB\", tensors = 4, buckets = \"200 MB\", consistency = \"asynchronous\" }\n".to_owned(),
         "sync.model-averaging = { parameters = \"800 MB\" }\n".to_owned(),
         "sync.model-averaging = { parameters = \"800 MB\", period = 3 }\n".to_owned(),
+        "sync.model-averaging = { parameters = \"800 MB\", period = 3, overlap = false }\n".to_owned(),
     ];
     for way in ways {
         for (number, occupancy) in [(1, 1.0), (2, 0.4), (3, 0.5)] {

@@ -142,29 +142,32 @@ fn window_threshold_and_maximum_of_the_tuning_policy_take_effect() {
 
 #[test]
 fn tuning_the_number_of_averaging_learners_accounts_for_all_time_and_samples() {
-    // System: the same with averaging every third step. Expectation: the policy finds the same number, all time
-    // is accounted for, and each model is averaged as often as its number of steps requires.
+    // System: the same with averaging every third step, for which learners wait or do not. Expectation: the policy finds the same
+    // number, all time is accounted for, and each model is averaged as often as its number of steps requires.
     let auto = "{ auto = { window = 12 } }";
-    let job = outcome(&[
-        ("storage.s", "{ memory = {} }"),
-        ("job.loader.tf-queue.decode", "\"0 s\""),
-        ("job.loader.tf-queue.capacity", "\"100000 samples\""),
-        ("job.model.occupancy", "0.2"),
-        ("job.model.jitter", "{ lognormal = { cv = 0.05 } }"),
-        ("run.steps", "400"),
-        ("job.sync.model-averaging", "{ period = 3, parameters = \"100 kB\" }"),
-        ("cluster.node.gpu_memory_bandwidth", "\"100 GB/s\""),
-        ("job.parallel.data.learners", auto),
-    ])
-    .jobs
-    .remove(0);
-    assert_eq!((tuned(&job).per_gpu, tuned(&job).tried.len()), (5, 6));
-    let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
-    let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
-    near(stalls + compute, job.steps[399].end - job.start, "all of the time");
-    let samples: u64 = job.steps.iter().map(|step| step.samples).sum();
-    assert_eq!(
-        (job.samples.dequeued, job.samples.started),
-        (samples, job.samples.enqueued + job.samples.in_progress)
-    );
+    for overlap in ["true", "false"] {
+        let job = outcome(&[
+            ("storage.s", "{ memory = {} }"),
+            ("job.loader.tf-queue.decode", "\"0 s\""),
+            ("job.loader.tf-queue.capacity", "\"100000 samples\""),
+            ("job.model.occupancy", "0.2"),
+            ("job.model.jitter", "{ lognormal = { cv = 0.05 } }"),
+            ("run.steps", "400"),
+            ("job.sync.model-averaging", "{ period = 3, parameters = \"100 kB\" }"),
+            ("job.sync.model-averaging.overlap", overlap),
+            ("cluster.node.gpu_memory_bandwidth", "\"100 GB/s\""),
+            ("job.parallel.data.learners", auto),
+        ])
+        .jobs
+        .remove(0);
+        assert_eq!((tuned(&job).per_gpu, tuned(&job).tried.len()), (5, 6), "{overlap}");
+        let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
+        let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
+        near(stalls + compute, job.steps[399].end - job.start, "all of the time");
+        let samples: u64 = job.steps.iter().map(|step| step.samples).sum();
+        assert_eq!(
+            (job.samples.dequeued, job.samples.started),
+            (samples, job.samples.enqueued + job.samples.in_progress)
+        );
+    }
 }

@@ -174,7 +174,8 @@ fn check_learners(job: &Job) -> Result<(), Failure> {
             "learners of a live run update their models after each step, but `{name}` adds up the gradients of several steps: leave out `accumulation`"
         ));
     }
-    if job.averaging().is_some() && job.sync.as_ref().is_some_and(|sync| sync.overlap) {
+    let overlaps = job.sync.as_ref().is_some_and(|sync| sync.overlap);
+    if job.gpu.is_some() && job.averaging().is_some() && overlaps {
         return refuse(format!(
             "learners of a live run wait for each other at an average, but those of `{name}` go on: write `sync.model-averaging.overlap = false`"
         ));

@@ -7,6 +7,8 @@ use forebay_scenario::{BatchInterval, Job, Operation, Scenario};
 
 /// Name of the resource in which learners of a GPU average their models, or add up their gradients.
 const GPU_MEMORY: &str = "node.gpu.memory";
+/// Name of an averaging's own time on a GPU, besides moving bytes, where resources are named.
+const AVERAGING: &str = "averaging";
 
 /// Share of the time below which stalls are ignored, because they are not worth a change.
 const NEGLIGIBLE: f64 = 0.05;
@@ -159,7 +161,8 @@ impl Context<'_> {
         }
     }
 
-    /// Returns the resource through which model copies synchronise: the network, or the GPUs' memory if that is busier.
+    /// Returns the resource through which model copies synchronise: the busiest of the network, the GPUs' memory, and averagings that
+    /// take time of their own.
     fn carrier_of_models(&self) -> &'static str {
         if !self.described.uses_gpu_memory() {
             return "network";
@@ -167,9 +170,23 @@ impl Context<'_> {
         let between =
             |name: &str| ["node.intra", "node.nic", "rack."].iter().any(|of| name.starts_with(of));
         let network = self.resources.iter().map(|of| of.name.as_str()).filter(|name| between(name));
-        let busiest = network.map(|name| self.use_of(name)).fold(0.0, f64::max);
-        let inside = self.described.ranks() < 2 || self.use_of(GPU_MEMORY) > busiest;
-        if inside { GPU_MEMORY } else { "network" }
+        let network = network.map(|name| self.use_of(name)).fold(0.0, f64::max);
+        let network = Some(("network", network)).filter(|_| self.described.ranks() > 1);
+        let inside =
+            [(GPU_MEMORY, self.use_of(GPU_MEMORY)), (AVERAGING, self.share_of_averaging())];
+        let busier = |a: (&'static str, f64), b: (&'static str, f64)| if b.1 > a.1 { b } else { a };
+        network.into_iter().chain(inside).reduce(busier).map_or("network", |(name, _)| name)
+    }
+
+    /// Returns the share of a step that averagings take on a GPU besides moving bytes.
+    fn share_of_averaging(&self) -> f64 {
+        let Some((averaging, step)) =
+            self.described.averaging().zip(self.job.figures.step_time.mean)
+        else {
+            return 0.0;
+        };
+        let latency = averaging.latency * f64::from(self.described.learners.most);
+        latency / averaging.period as f64 / step
     }
 
     /// Returns the name of the storage that checkpoints are written to.
@@ -293,6 +310,9 @@ impl Context<'_> {
             }
             Cause::Communication if resource == GPU_MEMORY => {
                 "a longer `period` or more `gpu_memory_bandwidth` helps".into()
+            }
+            Cause::Communication if resource == AVERAGING => {
+                "a longer `period`, fewer learners or a shorter `latency` of averages helps".into()
             }
             Cause::Communication if self.described.averaging().is_some() => {
                 "a longer `period` or a faster network helps".into()

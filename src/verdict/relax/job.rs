@@ -19,6 +19,9 @@ pub(super) fn lift(job: &mut Job, kind: Kind) {
             job.step.fixed /= FACTOR;
             job.step.per_sample /= FACTOR;
             job.step.floor /= FACTOR;
+            // What other learners add to a step remains, and is a larger part of it.
+            let added = job.kernels.iter_mut().filter(|kernels| kernels.added);
+            added.for_each(|kernels| kernels.occupancy = (FACTOR * kernels.occupancy).min(1.0));
         }
         Kind::MicroBatches => {
             if let Some(split) = &mut job.parallelism {
@@ -122,6 +125,11 @@ fn lift_sync(sync: &mut Sync, kind: Kind) {
             sync.interval = sync.interval.saturating_mul(2);
             if let Some(averaging) = &mut sync.averaging {
                 averaging.period = averaging.period.saturating_mul(2);
+            }
+        }
+        Kind::Averaging => {
+            if let Some(averaging) = &mut sync.averaging {
+                averaging.latency /= FACTOR;
             }
         }
         Kind::ServerNic | Kind::ServerCores => lift_servers(sync, kind),

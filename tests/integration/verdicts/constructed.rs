@@ -282,6 +282,16 @@ const ROWS: &[Row] = &[
         &["overlap"],
     ),
     (
+        "launches of an averaging",
+        RANKS,
+        &[
+            ("job.model.occupancy", "0.3"),
+            ("job.parallel.data", "{ copies_per_node = 2, learners = 2 }"),
+            ("job.sync.model-averaging", "{ parameters = \"1 MB\", latency = \"4 ms\" }"),
+        ],
+        &["averaging"],
+    ),
+    (
         "learners that wait for the average",
         RANKS,
         &[

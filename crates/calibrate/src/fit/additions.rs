@@ -11,6 +11,9 @@ use forebay_scenario::profile::Fit;
 const LINEAR: f64 = 0.03;
 /// Number of rounds of reweighting.
 const ROUNDS: usize = 12;
+/// Width of a parameter's interval, as a part of the step that it adds to, up to which the parameter is identified even if its interval
+/// is wider than its value: an addition may be too small to measure, but then it is small.
+const SMALL: f64 = 0.1;
 /// Names of the parameters: the addition is `fixed + per_sample · batch`.
 const NAMES: [&str; 2] = ["fixed", "per_sample"];
 
@@ -49,8 +52,11 @@ pub(super) fn fit(cells: &Cells, pairs: &[Pair], only: Term, draws: usize) -> Op
     let laws =
         [Additions { cells, pairs, only: None }, Additions { cells, pairs, only: Some(only) }];
     let [both, one] = laws.map(|law| law.fit(draws));
-    let both = both.filter(|fit| fit.parameters.values().any(|of| of.unidentified.is_none()));
-    both.or(one)
+    let told = |fit: &Fit| fit.parameters.values().any(|of| of.unidentified.is_none());
+    match (both, one) {
+        (Some(both), one) if told(&both) || !one.as_ref().is_some_and(told) => Some(both),
+        (_, one) => one,
+    }
 }
 
 /// What a fit needs.
@@ -74,8 +80,25 @@ impl Additions<'_> {
         let all = bootstrap::draws(self.cells, misfit, &centre, draws, freedom, again);
         let mut fit = plain(&NAMES.map(str::to_owned), "s", &centre, &all);
         fit.residual = rounded(residual);
+        self.judge_small(&mut fit, &means);
         self.say_what_is_assumed(&mut fit);
         Some(fit)
+    }
+
+    /// Accepts parameters whose intervals are narrow beside the steps that they are added to, and no value of 0 whose interval is not.
+    fn judge_small(&self, fit: &mut Fit, means: &[f64]) {
+        for (name, parameter) in &mut fit.parameters {
+            let Some([low, high]) = parameter.ci95 else { continue };
+            let part = |pair: &Pair| {
+                let feature = if name == NAMES[0] { 1.0 } else { pair.batch };
+                (high - low) * feature * pair.times / means[pair.cells.1]
+            };
+            if self.pairs.iter().map(part).fold(0.0, f64::max) <= SMALL {
+                parameter.unidentified = None;
+            } else if parameter.value == 0.0 {
+                parameter.unidentified = Some("too small to measure".to_owned());
+            }
+        }
     }
 
     /// Number of terms.
@@ -135,20 +158,16 @@ impl Additions<'_> {
         (0.5 * (spread * spread - noise)).max(0.0).sqrt()
     }
 
-    /// Marks parameters that are 0, by assumption or because they are too small to measure.
+    /// Marks the parameter that is 0 by assumption, if the law has only one term.
     fn say_what_is_assumed(&self, fit: &mut Fit) {
         let other = match self.only {
-            None => None,
-            Some(Term::Fixed) => Some(NAMES[1]),
-            Some(Term::PerSample) => Some(NAMES[0]),
+            None => return,
+            Some(Term::Fixed) => NAMES[1],
+            Some(Term::PerSample) => NAMES[0],
         };
-        for (name, parameter) in &mut fit.parameters {
-            if other == Some(name) {
-                let why = "cannot be told apart from the other parameter: 0 is assumed";
-                (parameter.unidentified, parameter.ci95) = (Some(why.to_owned()), None);
-            } else if parameter.value == 0.0 {
-                parameter.unidentified = Some("too small to measure".to_owned());
-            }
+        if let Some(parameter) = fit.parameters.get_mut(other) {
+            let why = "cannot be told apart from the other parameter: 0 is assumed";
+            (parameter.unidentified, parameter.ci95) = (Some(why.to_owned()), None);
         }
     }
 }

@@ -113,16 +113,15 @@ fn one_disturbed_pair_hardly_moves_the_averaging_time() {
     assert!((found / 1.2e-5 - 1.0).abs() < 0.1, "{law:?}");
 }
 
-/// System: averagings that take 0.3 us where equal trials differ by up to 20 %, averagings that take no time, averagings with one
-/// batch, and learners that always or never average. Expectation: a reason why the values are not identified; with one batch the
-/// time does not depend on the batch; no fit.
+/// System: averagings that take 0.3 us where equal trials differ by up to 50 %, averagings that take no time, averagings with one
+/// batch, and learners that always or never average. Expectation: a reason why the values are not identified; no time is identified;
+/// with one batch the time does not depend on the batch; no fit.
 #[test]
 fn an_averaging_time_within_the_noise_is_not_identified() {
-    let all_doubted = |fit: Option<Fit>| {
-        fit.is_some_and(|fit| fit.parameters.values().all(|of| of.unidentified.is_some()))
-    };
-    assert!(all_doubted(averaging(&steps(|_| 3e-7, 1.0, (0.2, 5)))));
-    assert!(all_doubted(averaging(&steps(|_| 0.0, 1.0, (0.0, 6)))));
+    let noisy = averaging(&steps(|_| 3e-7, 1.0, (0.5, 5))).expect("a fit");
+    assert!(noisy.parameters.values().all(|of| of.unidentified.is_some()), "{noisy:?}");
+    let none = averaging(&steps(|_| 0.0, 1.0, (0.0, 6))).expect("a fit");
+    assert!(none.parameters.values().all(|of| of.value == 0.0 && of.unidentified.is_none()));
     let mut one = steps(|_| 1.2e-5, 1.0, (0.002, 9));
     one.retain(|sample| sample.setting("batch") == 16.0);
     let law = averaging(&one).expect("a fit");

@@ -35,7 +35,10 @@ const FRAMEWORKS: [(&str, &str); 34] = [
     ("job.sync.allreduce.outer", "NCCL: rings"),
     ("job.sync.allreduce.overlap", "PyTorch and Horovod: reduced while backward goes on"),
     ("job.sync.allreduce.precision", "gradients are reduced as they are made"),
-    ("job.sync.model-averaging.overlap", "Crossbow: A. Koliousis et al., 2019"),
+    (
+        "job.sync.model-averaging.overlap",
+        "Crossbow: A. Koliousis et al., 2019; on a real GPU: live runs of forebay",
+    ),
     ("run.warm_up", "MSER-5: K. P. White, 1997"),
     ("storage.nvme-of.queue_depth", "Linux: NVMF_DEF_QUEUE_SIZE"),
     ("storage.object-store.retry.first", "SDKs of S3: exponential back-off with full jitter"),

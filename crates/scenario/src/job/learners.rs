@@ -143,6 +143,16 @@ impl LearnersSettings {
 }
 
 impl JobSettings {
+    /// Returns whether the scenario file splits each model over several GPUs.
+    pub(super) fn splits_models(&self) -> bool {
+        self.parallel.get().is_some_and(|of| {
+            of.pipeline.is_written()
+                || of.tensor.is_written()
+                || of.context.is_written()
+                || of.expert.is_written()
+        })
+    }
+
     /// Returns the number of learners on each GPU; `None` if a policy finds it.
     pub(super) fn number_of_learners(&self) -> Option<u32> {
         let learners = self.learners_at().map_or(Learners::ONE, |(_, written)| written.resolve());
@@ -187,8 +197,9 @@ impl JobSettings {
         let unsaid = !settings.occupancy.is_written() && !learners.is_one();
         let found = if unsaid { occupancy::unsaid(check, model, batch) } else { None };
         if let (true, None, Some(at)) = (unsaid, &found, self.model_at()) {
-            let remedy = "write `occupancy = 0.4`, `occupancy = { half = \"24 samples\" }`, or a `step` with \
-                          `fixed` and `per_sample`";
+            let remedy = "write `occupancy = 0.4`, `occupancy = { half = \"24 samples\" }`, \
+                          `occupancy = { added = { per_sample = \"0.5 us\" } }`, or a `step` with `fixed` and \
+                          `per_sample`";
             check.required(at, &settings.occupancy, "occupancy", remedy);
         }
         found.unwrap_or_default()

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 /// Maximum number of kinds of kernels.
 const MOST: usize = 1000;
-/// Smallest part of a GPU that learners may occupy.
+/// Part of a GPU that learners occupy who add nothing to each other's steps: little, since the simulation needs some.
 const LEAST: f64 = 1e-9;
 
 /// Kernels of one kind, which run one after the other in a step.
@@ -26,6 +26,8 @@ pub struct Kernels {
     pub occupancy: f64,
     /// How learners that run these kernels at the same time share the GPU.
     pub sharing: Sharing,
+    /// Whether the occupancy is a time that each other learner adds to a step, as a part of the step's own time.
+    pub added: bool,
 }
 
 /// Part of a GPU that a learner's kernels fill.
@@ -44,7 +46,7 @@ pub(crate) enum OccupancySettings {
 }
 
 /// Time that each other learner adds to a step: `fixed + batch · per_sample`.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AddedSettings {
     /// Time that does not depend on the batch (default: 0 s).
@@ -91,18 +93,14 @@ impl AddedSettings {
         at: NodeId,
         (step, batch): (&StepTime, u64),
     ) -> Option<Vec<Kernels>> {
-        let wrong = |time: &Field<Amount<Time>>| time.is_written() && time.get().is_none();
-        if wrong(&self.fixed) || wrong(&self.per_sample) {
-            return None;
-        }
-        let seconds = |time: &Field<Amount<Time>>| time.get().map_or(0.0, |time| time.0);
-        let added = seconds(&self.fixed) + seconds(&self.per_sample) * batch as f64;
-        let found = mutual(added, step, batch);
-        if found.is_none() {
-            let what = "other learners add nothing to a step";
+        let times = [&self.fixed, &self.per_sample];
+        if times.iter().all(|time| !time.is_written()) {
+            let what = "nothing says what other learners add to a step";
             check.wrong(at, what, "write `added = { fixed = \"8 us\", per_sample = \"0.5 us\" }`");
         }
-        found
+        let [fixed, per_sample] = times.map(|time| time.get().map_or(0.0, |time| time.0));
+        let found = times.iter().any(|time| time.get().is_some());
+        found.then(|| mutual(fixed + per_sample * batch as f64, step, batch))
     }
 }
 
@@ -139,7 +137,7 @@ fn one_of(check: Check<'_>, one: &Field<KernelsSettings>) -> Option<Kernels> {
     check.required(at, &settings.occupancy, "occupancy", "write `occupancy = 0.4`");
     let (at, occupancy) = settings.occupancy.given()?;
     let occupancy = whole(check, at, occupancy.0)?;
-    Some(Kernels { share: share?.0, occupancy, sharing: Sharing::UntilFull })
+    Some(Kernels { share: share?.0, occupancy, sharing: Sharing::UntilFull, added: false })
 }
 
 /// Returns the kernels of a step if `occupancy` is not set. Their occupancy is what each other learner of this model on this GPU
@@ -151,16 +149,15 @@ pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Opt
     let fits = model.catalogue.and_then(of_model);
     let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
     let added = fit.and_then(|fit| fit.addition(batch as f64));
-    let measured = added.and_then(|added| mutual(added, &model.step, batch));
+    let measured = added.map(|added| mutual(added, &model.step, batch));
     measured.or_else(|| by_step(&model.step, batch))
 }
 
-/// Returns the kernels of a step to which each other learner adds `added` [s]; `None` if that is no part of the step.
+/// Returns the kernels of a step to which each other learner adds `added` [s].
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
-fn mutual(added: f64, step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
-    let occupancy = (added / step.seconds(batch as f64)).min(1.0);
-    let kernels = Kernels { share: 1.0, occupancy, sharing: Sharing::Mutual };
-    (occupancy > LEAST).then(|| vec![kernels])
+fn mutual(added: f64, step: &StepTime, batch: u64) -> Vec<Kernels> {
+    let occupancy = (added / step.seconds(batch as f64)).clamp(LEAST, 1.0);
+    vec![Kernels { share: 1.0, occupancy, sharing: Sharing::Mutual, added: true }]
 }
 
 /// Returns the occupancy that follows from the parts of the step time: the per-sample part ÷ the whole, because other
@@ -175,7 +172,35 @@ fn by_step(step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
 /// Returns the kernels of a step with `batch` samples, all of one kind.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
 fn kernels(law: OccupancyLaw, batch: u64) -> Vec<Kernels> {
-    vec![Kernels { share: 1.0, occupancy: law.of(batch as f64), sharing: law.sharing() }]
+    let (occupancy, sharing) = (law.of(batch as f64), law.sharing());
+    vec![Kernels { share: 1.0, occupancy, sharing, added: false }]
+}
+
+impl JsonSchema for AddedSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "Added".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let time = generator.subschema_for::<Amount<Time>>();
+        let about = |what: &str| {
+            let mut of = time.clone();
+            of.insert("description".to_owned(), what.into());
+            of
+        };
+        json_schema!({
+            "description": "Time that each other learner adds to a step: `fixed + batch · per_sample`.",
+            "anyOf": [time, {
+                "type": "object",
+                "properties": {
+                    "fixed": about("Time that does not depend on the batch (default: 0 s)."),
+                    "per_sample": about("Time for each sample of the batch (default: 0 s)."),
+                },
+                "additionalProperties": false,
+                "minProperties": 1,
+            }],
+        })
+    }
 }
 
 impl JsonSchema for OccupancySettings {

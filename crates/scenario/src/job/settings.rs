@@ -306,7 +306,8 @@ impl JobSettings {
         let gradients = model.gradients.clone();
         let ranks = self.ranks(around);
         let (nic, cores, accumulation) = (all.nic, all.node.cores, self.accumulation());
-        let averaging = averaging(check, model, batch);
+        // The profile's trials averaged whole models.
+        let averaging = averaging(check, model, batch).filter(|_| !self.splits_models());
         let framework =
             self.loader.get().map_or_else(Framework::default, LoaderSettings::framework);
         let of = OfModel {

@@ -89,6 +89,7 @@ pub(super) fn unit(kind: &str, name: &str) -> Result<&'static str, String> {
         let near = near.filter(|k| strsim::damerau_levenshtein(k.name, name) <= 3);
         let all: Vec<&str> = known.iter().map(|known| known.name).collect();
         let near = near.map(|k| format!("`{}`? ", k.name)).unwrap_or_default();
-        format!("{near}it may be one of {}", all.join(", "))
+        let all = all.join(", ");
+        format!("{near}it may be one of {all}; `forebay profile fit` makes the profile again from its samples")
     })
 }

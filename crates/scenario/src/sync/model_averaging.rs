@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 /// Synchronous model averaging (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019): each learner trains a model of
 /// its own. Every few steps each learner's model is moved towards the reference model of its GPU, and the reference
-/// models are averaged among GPUs while learners go on.
+/// models are averaged among GPUs, with `overlap` while learners go on.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AveragingSettings {
@@ -58,9 +58,13 @@ impl AveragingSettings {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
         self.remark(check, of);
         let bytes = self.bytes(check, at, of)?;
+        let written = self.latency.get().map(|latency| latency.0);
+        let includes_bytes = written.is_none() && of.averaging.is_some();
+        if includes_bytes && of.ranks < 2 {
+            check.no_effect(&self.parameters, "the profile says how long an averaging takes");
+        }
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         let whole = Bucket { bytes, raw: bytes, tensors: 1, ready: 1.0, compress: 0.0 };
-        let written = self.latency.get().map(|latency| latency.0);
         Some(Sync {
             reduction: self.chosen().reduction(check, at)?,
             measured: self.measured(check, bytes, of.ranks)?,
@@ -68,7 +72,7 @@ impl AveragingSettings {
             averaging: Some(Averaging {
                 period: of.interval(check, at, self.period.get().map_or(1, |period| period.0))?,
                 latency: written.or(of.averaging).unwrap_or(0.0),
-                includes_bytes: written.is_none() && of.averaging.is_some(),
+                includes_bytes,
             }),
             overlap: self.overlap.get().copied().unwrap_or(!of.real_gpu),
             ..Sync::each_step(vec![whole], transport)

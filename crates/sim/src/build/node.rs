@@ -239,7 +239,8 @@ impl Builder<'_> {
     }
 
     fn one_gpu(&mut self, job: &Job) -> Gpu {
-        let whole = [Kernels { share: 1.0, occupancy: 1.0, sharing: Sharing::UntilFull }];
+        let whole =
+            [Kernels { share: 1.0, occupancy: 1.0, sharing: Sharing::UntilFull, added: false }];
         let kernels = if job.kernels.is_empty() { &whole[..] } else { &job.kernels[..] };
         // The GPUs that work on a stage together are one link, and kernels fill the same part of each of them.
         let gpus = f64::from(job.ranks_of_stage());

@@ -45,8 +45,8 @@ pub(crate) struct Averages {
     over: u64,
     /// Number of learners that have corrected their models since the last average.
     drawn: u32,
-    /// Time when the last learner corrected its model for the current average.
-    all_drawn: Time,
+    /// The learner that was the last one to correct its model for the current average, and when its correction began.
+    last: Option<(DeviceId, Time)>,
     /// Learners that wait for the average before their next correction.
     waiting: VecDeque<DeviceId>,
 }
@@ -69,7 +69,7 @@ impl Averages {
             shared: Delay::once(SHARED_PASSES * most / bandwidth),
             over: 0,
             drawn: 0,
-            all_drawn: Time::ZERO,
+            last: None,
             waiting: VecDeque::new(),
         }
     }
@@ -188,7 +188,7 @@ impl Jobs {
         let Some(run) = self.averages_mut(j) else { return };
         run.drawn += 1;
         if run.drawn == parties {
-            run.all_drawn = env.now;
+            run.last = Some((d, start));
             self.average_among_gpus(env, j);
         }
         // If the average takes no time, it is done before the device goes on.
@@ -226,29 +226,32 @@ impl Jobs {
         let Some(run) = self.averages_mut(j) else { return };
         run.over += 1;
         run.drawn = 0;
-        let (all_drawn, waiting) = (run.all_drawn, std::mem::take(&mut run.waiting));
+        let (last, waiting) = (run.last, std::mem::take(&mut run.waiting));
         if !self.jobs[j].finished {
             self.begins_checkpoint(env, j);
         }
         for d in waiting {
             if self.devices[d].state == State::Averaging {
-                self.end_wait_for_average(env.now, d, all_drawn);
+                self.end_wait_for_average(env.now, d, last);
                 self.end_op(env, d);
             }
         }
         self.resume_learners(env, j);
     }
 
-    /// Records the wait of device `d` for an average: for other learners' corrections until `all_drawn`, then for
+    /// Records the wait of device `d` for an average: until the correction of the `last` learner began, for this learner, then for
     /// communication.
-    fn end_wait_for_average(&mut self, now: Time, d: DeviceId, all_drawn: Time) {
+    fn end_wait_for_average(&mut self, now: Time, d: DeviceId, last: Option<(DeviceId, Time)>) {
         let device = &mut self.devices[d];
+        let j = device.job;
         let since = std::mem::replace(&mut device.since, now);
-        let steps = &mut self.jobs[device.job].steps;
-        let middle = all_drawn.clamp(since, now);
-        let cause = StallCause::peer(Cause::Compute);
-        steps.add_stall(Segment { start: since, end: middle, cause });
+        let (mut pieces, mut start) = (Vec::new(), since);
+        if let Some((peer, began)) = last {
+            start = began.clamp(since, now);
+            self.wait_for_rank(d, peer, (since, start), &mut pieces);
+        }
         let cause = StallCause::own(Cause::Communication);
-        steps.add_stall(Segment { start: middle, end: now, cause });
+        pieces.push(Segment { start, end: now, cause });
+        pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
     }
 }

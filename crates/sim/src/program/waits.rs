@@ -91,7 +91,7 @@ impl Jobs {
 
     /// Appends to `pieces` the causes of the wait of device `d` for `peer`: what the model copy of `peer` waited for in that
     /// time, or its computation; the pipeline, if both are stages of one model copy.
-    fn wait_for_rank(
+    pub(crate) fn wait_for_rank(
         &self,
         d: DeviceId,
         peer: DeviceId,
