@@ -251,8 +251,6 @@ impl<'a> Subject<'a> {
             Cause::Copy => &[K::Pcie, K::MemoryBandwidth],
             Cause::Launch => &[K::Launch, K::Cores, K::Lock],
             Cause::Communication => &[
-                K::Overlap,
-                K::Averaging,
                 K::Nic,
                 K::Intra,
                 K::Uplink,
@@ -267,6 +265,8 @@ impl<'a> Subject<'a> {
                 K::MessageCpu,
                 K::RootUpdate,
                 K::Faults,
+                K::Overlap,
+                K::Averaging,
             ],
             Cause::Bubble => &[K::MicroBatches, K::Balance, K::Intra],
             Cause::Swap => &[K::Pcie],
@@ -279,7 +279,19 @@ impl<'a> Subject<'a> {
             let at = if is_of_storage(kind) { reads } else { job };
             Lever { kind, at }
         };
-        kinds.iter().map(lever).collect()
+        kinds.iter().filter(|kind| self.can_wait(**kind)).map(lever).collect()
+    }
+
+    /// Returns whether exchanges take the time that the lever shortens; true for a lever on something else.
+    fn can_wait(&self, kind: Kind) -> bool {
+        let sync = self.described().sync.as_ref();
+        match kind {
+            Kind::Overlap => sync.is_some_and(|sync| !sync.overlap),
+            Kind::Averaging => {
+                sync.and_then(|sync| sync.averaging).is_some_and(|of| of.latency > 0.0)
+            }
+            _ => true,
+        }
     }
 
     /// Returns whether the job has failed too seldom in the run to show what helps against failures.
@@ -293,6 +305,9 @@ impl<'a> Subject<'a> {
         // A larger cache avoids reads altogether, while other levers at most halve the time that reads take.
         let saved = self.misses_saved(lever).map(|saved| 2.0 * saved);
         let job = self.described();
+        if matches!(lever.kind, Kind::Overlap | Kind::Averaging) {
+            return Some(1.0);
+        }
         saved.or_else(|| transport::share_of_transfer(job, &self.scenario.cluster, lever.kind))
     }
 
