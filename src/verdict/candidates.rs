@@ -279,11 +279,11 @@ impl<'a> Subject<'a> {
             let at = if is_of_storage(kind) { reads } else { job };
             Lever { kind, at }
         };
-        kinds.iter().filter(|kind| self.can_wait(**kind)).map(lever).collect()
+        kinds.iter().filter(|kind| self.has_waits_of(**kind)).map(lever).collect()
     }
 
-    /// Returns whether exchanges take the time that the lever shortens; true for a lever on something else.
-    fn can_wait(&self, kind: Kind) -> bool {
+    /// Returns whether the job has the waits for exchanges that a lever shortens; true for all other levers.
+    fn has_waits_of(&self, kind: Kind) -> bool {
         let sync = self.described().sync.as_ref();
         match kind {
             Kind::Overlap => sync.is_some_and(|sync| !sync.overlap),

@@ -130,7 +130,7 @@ fn the_bottleneck_verdict_can_lift_each_kind_of_resource_limit() {
 }
 
 /// System: gradients, learners and servers with and without overlap. Expectation: training during exchanges is tried only where
-/// exchanges wait for training and could begin before the end of a step.
+/// training waits for exchanges, and where an exchange could begin before the end of a step.
 #[test]
 fn training_during_exchanges_is_tried_only_where_it_can_have_an_effect() {
     let learners = "parallel.data.learners = 2\nmodel.occupancy = 0.2\nsync.model-averaging";

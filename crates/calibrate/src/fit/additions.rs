@@ -11,8 +11,8 @@ use forebay_scenario::profile::Fit;
 const LINEAR: f64 = 0.03;
 /// Number of rounds of reweighting.
 const ROUNDS: usize = 12;
-/// Width of a parameter's interval, as a part of the step that it adds to, up to which the parameter is identified even if its interval
-/// is wider than its value: an addition may be too small to measure, but then it is small.
+/// A parameter counts as identified, even if its interval is wider than its value, if the interval is at most this part of the steps that
+/// the parameter adds to: the addition is then too small to measure, and known to be small.
 const SMALL: f64 = 0.1;
 /// Names of the parameters: the addition is `fixed + per_sample · batch`.
 const NAMES: [&str; 2] = ["fixed", "per_sample"];
@@ -21,21 +21,21 @@ const NAMES: [&str; 2] = ["fixed", "per_sample"];
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) batch: f64,
-    /// How many times the step contains the addition.
+    /// Number of times that a step contains the addition.
     pub(super) times: f64,
     /// Indices of the cells without and with the addition.
     pub(super) cells: (usize, usize),
 }
 
-/// A parameter of the law, as an index of `NAMES`.
+/// A parameter of the law.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Term {
     Fixed,
     PerSample,
 }
 
-/// Returns all pairs of cells for which `times` returns how many times a step of the second contains the addition that the first
-/// lacks.
+/// Returns all pairs of a cell without and a cell with the addition. `times` returns how many times a step of the second cell contains
+/// the addition; `None` if two cells are no such pair.
 pub(super) fn pairs(cells: &[Cell], times: impl Fn(&Cell, &Cell) -> Option<f64>) -> Vec<Pair> {
     let numbered = || cells.iter().enumerate();
     let both = numbered().flat_map(|without| numbered().map(move |with| (without, with)));
@@ -85,7 +85,8 @@ impl Additions<'_> {
         Some(fit)
     }
 
-    /// Accepts parameters whose intervals are narrow beside the steps that they are added to, and no value of 0 whose interval is not.
+    /// Counts parameters as identified if their intervals are narrow beside the steps that they add to. A value of 0 with a wide interval
+    /// is not identified.
     fn judge_small(&self, fit: &mut Fit, means: &[f64]) {
         for (name, parameter) in &mut fit.parameters {
             let Some([low, high]) = parameter.ci95 else { continue };

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 /// Maximum number of kinds of kernels.
 const MOST: usize = 1000;
-/// Part of a GPU that learners occupy who add nothing to each other's steps: little, since the simulation needs some.
+/// Part of a GPU that learners occupy if they add nothing to each other's steps; the simulation needs a part above 0.
 const LEAST: f64 = 1e-9;
 
 /// Kernels of one kind, which run one after the other in a step.
