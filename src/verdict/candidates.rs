@@ -99,7 +99,7 @@ impl<'a> Subject<'a> {
         later.unwrap_or(&self.shown().figures)
     }
 
-    /// Returns the share of the run's time in which the job trains. The share is above 0; it is 1 if it is not known.
+    /// Returns the share of the run's time in which the job trains: above 0, and 1 if the report does not say it.
     fn presence(&self) -> f64 {
         let (job, makespan) = (self.shown(), self.report.makespan.mean);
         let steps = job.figures.steps.mean.map(|steps| steps + job.warm_up_steps);
@@ -282,7 +282,8 @@ impl<'a> Subject<'a> {
         kinds.iter().filter(|kind| self.has_waits_of(**kind)).map(lever).collect()
     }
 
-    /// Returns whether the job has the waits for exchanges that a lever shortens; true for all other levers.
+    /// Returns whether the job's exchanges wait for the end of a step (for [`Kind::Overlap`]), or its averages take time of their own (for
+    /// [`Kind::Averaging`]); true for all other levers.
     fn has_waits_of(&self, kind: Kind) -> bool {
         let sync = self.described().sync.as_ref();
         match kind {

@@ -82,9 +82,9 @@ impl<'o> Course<'o> {
         (course.steps() > 0).then_some(course)
     }
 
-    /// Returns the course of a short run with the reserve of workers taken from `base`, the longer run that it is compared
-    /// with: in the short run, workers with ample reserve are still filling the buffers. They have no ample reserve if trainers wait for
-    /// them after the first step, because steps of the short run are faster.
+    /// Returns the course of a short run that is compared with the longer run `base`. Workers that have ample reserve in `base` count as
+    /// having it in the short run too, where they are still filling the buffers. The exception is a short run whose steps are so fast that
+    /// trainers wait for workers after the first step.
     pub(super) fn compared_with(self, base: &Course) -> Course<'o> {
         let starved = || self.copies.iter().any(|copy| starves_later(copy));
         let ample = self.ample || base.ample && !starved();

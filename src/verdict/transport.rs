@@ -72,7 +72,7 @@ pub(super) fn is_cost(kind: Kind) -> bool {
 }
 
 /// Returns an estimate of the share of a transfer's time that a lever on the transport shortens. `None` for other levers, for measured
-/// collectives, and if a model copy is spread over GPUs, which exchange more than gradients.
+/// collectives, and for a model copy that is spread over several GPUs, because these exchange more than gradients.
 ///
 /// The transfer carries the largest bucket of gradients, between nodes if there are any. Without a root and servers, it carries the bucket
 /// divided by the number of ranks.

@@ -169,10 +169,10 @@ fn a_live_run_on_a_gpu_without_a_driver_exits_with_code_3() {
     place.forebay(&emulated).assert().success();
 }
 
-/// System: two learners with batches of 20, of which one alone takes 3 ms, without waiting for batches; the profile says that each
-/// adds 3 ns, 1.5 ms, 4 ms or 0.5 ms and 25 us for each sample to the other's steps, or gives no reliable value for both or one
-/// parameter. Expectation: 3 ms, since learners do not slow each other; 4.5 ms; 6 ms, since they share a full GPU; 4 ms; without a
-/// reliable value 5 ms, since the GPU is idle only in the step's fixed part and 2 of 3 ms are work; 4 ms with one.
+/// System: two learners that never wait for batches; a step on a batch of 20 takes 3 ms if its learner is alone. By the profile each
+/// learner adds 3 ns, 1.5 ms, 4 ms, or 0.5 ms and 25 us for each sample to a step of the other one; or the profile has no reliable value
+/// of both parameters, or of one. Expectation: 3 ms, since learners do not slow each other; 4.5 ms; 6 ms, since they share a full GPU;
+/// 4 ms; without a reliable value 5 ms, since the GPU is idle only in the step's fixed part and 2 of 3 ms are work; 4 ms with one.
 #[test]
 fn learners_share_the_gpu_by_the_occupancy_of_the_profile() {
     let place = place();

@@ -7,7 +7,7 @@ use forebay_scenario::{BatchInterval, Job, Operation, Scenario};
 
 /// Name of the resource in which learners of a GPU average their models, or add up their gradients.
 const GPU_MEMORY: &str = "node.gpu.memory";
-/// Name of an averaging's own time on a GPU, besides moving bytes, where resources are named.
+/// Name that reports give to the time that averages of models take on a GPU besides moving bytes.
 const AVERAGING: &str = "averaging";
 
 /// Share of the time below which stalls are ignored, because they are not worth a change.
@@ -161,8 +161,8 @@ impl Context<'_> {
         }
     }
 
-    /// Returns the resource through which model copies synchronise: the busiest of the network, the GPUs' memory, and averagings that
-    /// take time of their own.
+    /// Returns the name of what model copies wait for when they synchronise: the network, the GPUs' memory, or the averages' own time
+    /// on a GPU, whichever is in use for the largest share of the time.
     fn carrier_of_models(&self) -> &'static str {
         if !self.described.uses_gpu_memory() {
             return "network";

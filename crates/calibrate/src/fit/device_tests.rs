@@ -127,7 +127,7 @@ fn disturbed_trials_hardly_move_what_learners_add() {
 
 /// System: learners that never slow each other down, that add 10 ns for each sample where equal trials differ by 1 %, or that always
 /// share a full GPU; one batch; one learner alone. Expectation: little or nothing is added, and that is identified; k learners on a full
-/// GPU take k times as long; with one batch all of the addition is counted for each sample; no fit with one learner alone.
+/// GPU take k times as long; with one batch the fit takes the addition to grow in proportion to the batch; no fit with one learner alone.
 #[test]
 fn additions_of_learners_that_trials_do_not_determine_are_reported_with_reasons() {
     let alone = sharing(&steps(|_, _| 1.0, &BATCHES, 0.0, 1)).expect("a fit");

@@ -282,8 +282,8 @@ impl Rules<'_> {
         ));
     }
 
-    /// Remarks on learners and averagings beyond the range of the profile's trials, and on averagings on a real GPU that take no
-    /// time because neither trials nor the bandwidth of the GPUs' memory say how long they take.
+    /// Remarks that the profile's trials of learners or averagings do not cover the job's batch or number of learners, or that averages on
+    /// a real GPU are simulated to take no time, because nothing says how long they take.
     pub(super) fn remark_measured_learners(&self, job: &Job, bandwidth: f64) {
         let (Some(profile), Some(model)) = (self.check.profile, job.catalogue) else { return };
         let device = on(job.device, job.gpu);
@@ -310,7 +310,7 @@ impl Rules<'_> {
         let free = averaging.is_some_and(|of| of.latency == 0.0) && bandwidth.is_infinite();
         if free && job.gpu.is_some() {
             self.check.remark(format!(
-                "Averages of models on a GPU of `{}` take no time: the profile has no `averaging` of {} on {device}; calibrate it, or write `cluster.node.gpu_memory_bandwidth`.",
+                "Averages of models on a GPU of `{}` take no time, because nothing says how long they take: calibrate `averaging` of {} on {device}, or write `cluster.node.gpu_memory_bandwidth`.",
                 job.name,
                 model.name()
             ));

@@ -26,7 +26,7 @@ pub struct Kernels {
     pub occupancy: f64,
     /// How learners that run these kernels at the same time share the GPU.
     pub sharing: Sharing,
-    /// Whether the occupancy is a time that each other learner adds to a step, as a part of the step's own time.
+    /// Whether `occupancy` is computed from a time: what each other learner adds to a step, divided by the time of the step.
     pub added: bool,
 }
 
@@ -39,13 +39,13 @@ pub(crate) enum OccupancySettings {
     /// Batch that occupies half of a GPU; larger batches occupy more of it. Each learner slows each other one down by what it
     /// occupies.
     Half(Positive<Samples>),
-    /// Time that each other learner adds to a step.
+    /// Time that each other learner on the GPU adds to a step.
     Added(AddedSettings),
     /// A part for each kind of kernels, as a profiler reports them.
     Kernels(List<KernelsSettings>),
 }
 
-/// Time that each other learner adds to a step: `fixed + batch · per_sample`.
+/// Time that each other learner on the GPU adds to a step: `fixed + batch · per_sample`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AddedSettings {
@@ -189,7 +189,7 @@ impl JsonSchema for AddedSettings {
             of
         };
         json_schema!({
-            "description": "Time that each other learner adds to a step: `fixed + batch · per_sample`.",
+            "description": "Time that each other learner on the GPU adds to a step: `fixed + batch · per_sample`.",
             "anyOf": [time, {
                 "type": "object",
                 "properties": {

@@ -306,7 +306,7 @@ impl JobSettings {
         let gradients = model.gradients.clone();
         let ranks = self.ranks(around);
         let (nic, cores, accumulation) = (all.nic, all.node.cores, self.accumulation());
-        // The profile's trials averaged whole models.
+        // The profile's trials averaged whole models: they do not say how long an average takes if each GPU has a part of a model.
         let averaging = averaging(check, model, batch).filter(|_| !self.splits_models());
         let framework =
             self.loader.get().map_or_else(Framework::default, LoaderSettings::framework);

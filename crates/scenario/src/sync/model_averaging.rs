@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 /// Synchronous model averaging (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019): each learner trains a model of
 /// its own. Every few steps each learner's model is moved towards the reference model of its GPU, and the reference
-/// models are averaged among GPUs, with `overlap` while learners go on.
+/// models are averaged among GPUs. If `overlap` is true, learners go on training meanwhile.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AveragingSettings {

@@ -124,7 +124,7 @@ impl Jobs {
         waits && self.await_average_of(env, d, next + 1)
     }
 
-    /// Begins the wait of device `d` for the average of what learners had trained by `step`; returns false if it is done.
+    /// Begins the wait of device `d` for the last average that is due after `step` steps; returns false if it is done.
     fn await_average_of(&mut self, env: &mut Env, d: DeviceId, step: u64) -> bool {
         let Some(run) = self.averages_mut(self.devices[d].job) else { return false };
         let early = step / run.period > run.over;
@@ -239,8 +239,8 @@ impl Jobs {
         self.resume_learners(env, j);
     }
 
-    /// Records the wait of device `d` for an average: until the correction of the `last` learner began, for this learner, then for
-    /// communication.
+    /// Records the causes of the wait of device `d` for an average. Until the `last` learner began its correction, the device waited for
+    /// this learner; after that, for communication.
     fn end_wait_for_average(&mut self, now: Time, d: DeviceId, last: Option<(DeviceId, Time)>) {
         let device = &mut self.devices[d];
         let j = device.job;
