@@ -177,6 +177,21 @@ fn a_job_that_waits_for_gradients_is_not_reported_as_starving() {
 }
 
 #[test]
+fn a_job_that_waits_only_for_a_slow_gpu_is_not_reported_as_starving() {
+    // System: synthetic data and one of two GPUs at half its speed, without costs of the network. Expectation: the job waits for a
+    // computing peer alone, so it has input in time.
+    let place = Place::new();
+    let text = "name = \"s\"\nrun = { steps = 50, replications = 1 }\ncluster = { nodes = 2, node = { cores = 8, gpus = 1 } }\n\
+                storage.ram.memory = {}\ndataset.d = { samples = 100000, sample_size = \"4 kB\" }\n[[job]]\nname = \"j\"\n\
+                nodes = 2\ndataset = \"d\"\nstorage = \"ram\"\nbatch = 8\nloader.in-memory = {}\nmodel.step = \"100 ms\"\n\
+                sync.allreduce.gradients = \"10 MB\"\n[[fault]]\nnode = \"gpus\"\nnodes = [1]\nfactor = 0.5\n";
+    place.write("s.toml", text);
+    let out = place.forebay(&["run", "s.toml", "-q"]).assert().success();
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    assert!(head(&text).contains("`j` has input in time"), "{text}");
+}
+
+#[test]
 fn reports_print_mean_and_interval_with_one_unit_and_rates_without_k_prefix() {
     // System: jittered steps of 10 ms on a batch of 32 on two nodes: 6,400 samples/s. Expectation: thousands
     // are written without a prefix, and `ms` occurs once for a mean with its half-width.

@@ -194,7 +194,7 @@ fn standing(figures: &JobFigures) -> Standing {
         let sum = if cause.cause.is_input() { &mut input } else { &mut other };
         *sum += figure.mean.unwrap_or(0.0);
     }
-    if input >= other { Standing::Starving } else { Standing::Waiting }
+    if input > 0.0 && input >= other { Standing::Starving } else { Standing::Waiting }
 }
 
 /// Writes a figure with its interval; without the interval if the run is too short to predict a longer run.

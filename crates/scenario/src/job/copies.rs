@@ -191,7 +191,7 @@ impl Rules<'_> {
         let of_node = self.check.find(&["cluster", "node", "gpus"]);
         let at = self.check.blame(&[data, pipeline, of_node], self.at);
         let what = format!(
-            "{copies} model copies of {} need {} GPUs, and a node has {gpus}",
+            "{copies} model copies{} need {} GPUs, and a node has {gpus}",
             pieces(job),
             copies * job.gpus_per_copy()
         );
@@ -202,12 +202,17 @@ impl Rules<'_> {
     }
 }
 
-/// Describes, as text, the number of stages that a model copy has on a node and the number of ranks of each stage.
+/// Describes, as text, the number of stages that a model copy has on a node and the number of ranks of each stage; empty for a
+/// model copy on one GPU.
 fn pieces(job: &Job) -> String {
+    if job.gpus_per_copy() == 1 {
+        return String::new();
+    }
     let ranks = u64::from(job.ranks_of_stage()).min(job.gpus_per_copy());
     let stages = job.gpus_per_copy() / ranks.max(1);
     let of = if ranks > 1 { format!(" of {ranks} ranks") } else { String::new() };
-    format!("{stages} stages{of}")
+    let plural = if stages == 1 { "stage" } else { "stages" };
+    format!(" of {stages} {plural}{of}")
 }
 
 impl<'de> Deserialize<'de> for CopiesSettings {

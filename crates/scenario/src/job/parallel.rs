@@ -106,8 +106,8 @@ pub(crate) struct PipelineSettings {
     shares: Field<List<Factor>>,
     /// Whether stages work on different batches at once (default: true).
     overlap: Field<bool>,
-    /// Bytes of activations that a stage sends to the next one for each batch. They go over `cluster.node.intra`, or between
-    /// nodes over NICs (default: 0 B; with a `schedule` and a transformer of the catalogue, the bytes of its hidden states).
+    /// Bytes of activations that a stage sends to the next one for a whole batch, all micro-batches together. They go over
+    /// `cluster.node.intra`, or between nodes over NICs (default: 0 B; with a `schedule` and a transformer of the catalogue, the bytes of its hidden states).
     activations: Field<Amount<Size>>,
     /// Order in which stages work on micro-batches, whose forward and backward passes are then simulated one by one:
     /// "gpipe", all forward passes first; "1f1b", one backward pass after each forward pass as soon as possible;

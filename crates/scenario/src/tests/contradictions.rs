@@ -40,7 +40,7 @@ fn contradictory_settings_are_reported() {
             "copies_per_node = 4",
             "copies_per_node = ^5",
             "job.lenet.parallel.data.copies_per_node",
-            "need 5 GPUs, and a node has 4",
+            "5 model copies need 5 GPUs, and a node has 4",
             "fewer copies",
         ),
         (
