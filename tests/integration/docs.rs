@@ -1,8 +1,8 @@
 //! README and guide: their commands run and print the output that is shown, their scenarios resolve, their
 //! links have targets.
 //!
-//! Commands that begin with `forebay` run, page by page, in a scratch directory with copies of the repository's
-//! scenarios, recipes and data. Those of a block after the line `<!-- run short -->`, or `<!-- run short: N steps -->`,
+//! Commands that begin with `forebay`, or with `cargo run --release --locked --`, run, page by page, in a scratch
+//! directory with copies of the repository's scenarios, recipes and data. Those of a block after the line `<!-- run short -->`, or `<!-- run short: N steps -->`,
 //! run on shortened scenarios, and those after `<!-- not run: reason -->` are only parsed; `page::REASONS` has the
 //! reasons. A `toml` block that begins with `# NAME.toml: question?` is written to that file; another one is added to
 //! the scenario above it, if there is one on the page. A `text` block after commands is compared with what the last of
@@ -302,6 +302,15 @@ fn the_readme_has_at_most_200_lines_and_1800_words() {
         "{} words",
         readme.split_whitespace().count()
     );
+}
+
+#[test]
+fn the_first_two_commands_of_the_readme_need_no_installed_program() {
+    let readme = pages().remove(0);
+    let commands: Vec<String> = readme.blocks().iter().flat_map(Block::commands).collect();
+    assert!(commands[0].starts_with("cargo run --release --locked -- run "), "{commands:?}");
+    assert_eq!(commands[1], "cargo test --locked");
+    assert!(readme.blocks()[0].ours()[0].starts_with("forebay run scenarios/"));
 }
 
 #[test]

@@ -38,6 +38,9 @@ pub(super) enum Runs {
 /// Number of steps of a shortened scenario, if the page does not say it.
 const FEW_STEPS: i64 = 40;
 
+/// Beginning of a command that builds `forebay` and runs it.
+const BUILT_FIRST: &str = "cargo run --release --locked -- ";
+
 /// What commands may need that not every machine with Rust has, or that a test must not do.
 pub(super) const REASONS: [&str; 9] = [
     "needs-gpu",
@@ -130,12 +133,17 @@ impl Block {
             .collect()
     }
 
-    /// Returns the block's commands that run `forebay`, and those that make folders for them.
+    /// Returns the block's commands that run `forebay`, and those that make folders for them. Those that build the program first
+    /// run the one that the tests have built.
     pub(super) fn ours(&self) -> Vec<String> {
         let ours = |command: &String| {
             ["forebay ", "mkdir "].iter().any(|program| command.starts_with(program))
         };
-        self.commands().into_iter().filter(ours).collect()
+        let built = |command: String| match command.strip_prefix(BUILT_FIRST) {
+            Some(arguments) => format!("forebay {arguments}"),
+            None => command,
+        };
+        self.commands().into_iter().map(built).filter(ours).collect()
     }
 
     /// Returns the file name in the first line of a whole scenario, or `None` if there is none.
