@@ -28,8 +28,9 @@ impl Factors {
             return scenario;
         }
         scenario.jobs.iter_mut().for_each(|job| self.change_job(job));
-        for storage in &mut scenario.storage {
-            let RequestPath { per_stream, latency, cpu, .. } = &mut storage.path;
+        let storages = scenario.storage.iter_mut();
+        for path in storages.flat_map(|of| [&mut of.path].into_iter().chain(&mut of.warm)) {
+            let RequestPath { per_stream, latency, cpu, .. } = path;
             *per_stream /= self.sample;
             *latency = latency.scaled(self.sample);
             *cpu = ReadCpu { fixed: cpu.fixed * self.sample, per_byte: cpu.per_byte * self.sample };

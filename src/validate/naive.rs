@@ -45,8 +45,11 @@ pub fn naive(scenario: &Scenario) -> Option<Naive> {
         let dataset = &scenario.datasets[job.dataset];
         let copies = f64::from(job.copies);
         let share = f64::from(jobs);
-        let path = &scenario.storage[job.storage].path;
-        all.fetch += copies * interval * fetch(path, job, dataset, share);
+        let path = scenario.storage[job.storage].reads();
+        all.fetch += match job.reads_data() {
+            true => copies * interval * fetch(path, job, dataset, share),
+            false => f64::INFINITY,
+        };
         all.prepare += copies * interval * prepare(scenario, job, dataset, share);
         all.compute += copies * compute(scenario, job);
     }

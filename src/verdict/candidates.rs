@@ -87,10 +87,8 @@ impl<'a> Subject<'a> {
     pub(super) fn keeps(&self) -> bool {
         let job = self.described();
         let storage = &self.scenario.storage[job.reads_from()];
-        let through = self.scenario.cluster.node.page_cache.is_some();
-        through && storage.passes_page_cache()
-            || storage.cache.is_some()
-            || job.decoded_cache.is_some()
+        self.scenario.keeps_pages(job, &self.scenario.cluster.node)
+            || job.reads_data() && (storage.cache.is_some() || job.decoded_cache.is_some())
     }
 
     /// Returns the figures of the epochs that short runs are compared in: the later ones, if caches make them differ from the first.

@@ -104,7 +104,7 @@ fn idle_seconds(
     share_read: f64,
 ) -> f64 {
     let dataset = &scenario.datasets[job.dataset];
-    let path = &scenario.storage[job.reads_from()].path;
+    let path = scenario.storage[job.reads_from()].reads();
     let needed = wanted * f64::from(job.copies) * dataset.mean_read();
     let links = path.most_of_one(dataset.mean_request()).min(scenario.cluster.nic);
     let link = links.min(path.bandwidth.most().max(needed));

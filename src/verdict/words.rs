@@ -226,9 +226,10 @@ fn copy_first(subject: &Subject, verdict: &Verdict) -> Option<String> {
     let (storage, dataset) = (&scenario.storage[job.storage], &scenario.datasets[job.dataset]);
     let limited = verdict.limits.first()?.resource.starts_with(&format!("{}.", storage.name));
     let size = dataset.samples as f64 * dataset.mean_size();
-    let caches = scenario.cluster.node.page_cache.as_ref().filter(|_| storage.passes_page_cache());
+    let node = &scenario.cluster.node;
+    let caches = node.page_cache.as_ref().filter(|_| scenario.keeps_pages(job, node));
     let kept = storage.cache.is_some() || caches.is_some_and(|cache| cache.capacity >= size);
-    let again = limited && storage.path.is_remote() && job.staging.is_none() && !kept;
+    let again = limited && storage.reads().is_remote() && job.staging.is_none() && !kept;
     let part = match job.nodes {
         1 => String::new(),
         nodes => format!(", or {} as parts (`share = \"part\"`)", bytes(size / f64::from(nodes))),

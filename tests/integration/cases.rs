@@ -5,6 +5,7 @@ mod large;
 mod length;
 mod mechanisms;
 mod verdicts;
+mod reads;
 
 use forebay::report::{self, Outcome, Report};
 use forebay::scenario::{Override, Scenario, ScenarioFile};

@@ -30,7 +30,7 @@ replications = 1
 nodes = 1
 node.cores = 1
 [storage.disk.local-disk]
-access = "warm"
+access = "emulated"
 bandwidth = "2 GB/s"
 [dataset.d]
 samples = 8

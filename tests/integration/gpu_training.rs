@@ -20,7 +20,7 @@ share_nodes = true
 node = { cores = 1 }
 [storage.disk.local-disk]
 bandwidth = "1 GB/s"
-access = "warm"
+access = "emulated"
 [dataset.d]
 samples = 4000
 sample_size = "4 kB"

@@ -20,7 +20,7 @@ share_nodes = true
 node = { cores = 1 }
 [storage.disk.local-disk]
 bandwidth = "1 GB/s"
-access = "warm"
+access = "emulated"
 [dataset.d]
 samples = 30
 sample_size = { lognormal = { median = "4 kB", p99 = "20 kB" } }

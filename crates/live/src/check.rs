@@ -47,7 +47,7 @@ pub fn use_cores(count: u32) -> Result<(), Failure> {
 
 /// Returns whether a job reads files (generated ones or the user's) and not memory.
 pub(super) fn reads_files(scenario: &Scenario, job: &Job) -> bool {
-    !scenario.storage[job.storage].path.is_memory()
+    job.reads_data() && !scenario.storage[job.storage].path.is_memory()
 }
 
 /// Checks that the scenario can run live; the error is one sentence with a remedy.

@@ -145,13 +145,16 @@ fn launch(job: &Job) -> Option<String> {
 
 fn data(scenario: &Scenario, job: &Job, place: Option<&StoredDataset>) -> Option<String> {
     let (name, dataset) = (&job.name, &scenario.datasets[job.dataset].name);
+    if !job.reads_data() {
+        return Some(format!("`{name}` trains on synthetic data."));
+    }
     let Some(place) = place.filter(|_| reads_files(scenario, job)) else {
         return Some(format!("`{name}` copies the samples of `{dataset}` out of memory."));
     };
     let how = match place.location.access {
         Access::Direct => "past the page cache",
         Access::Cold => "dropped from the page cache before",
-        Access::Warm => "in the page cache from the start",
+        Access::Warm | Access::Emulated => "in the page cache from the start",
     };
     let what = if place.location.users { "the user's files" } else { "generated files" };
     Some(format!("`{name}` reads {what} of `{dataset}`, {how}."))

@@ -42,9 +42,12 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits of storage number `index`; `None` if the scenario sets none.
+    /// Returns the limits of storage number `index`; `None` if the scenario sets none, or if reads come from the page cache.
     pub(super) fn for_storage(scenario: &Scenario, index: usize) -> Option<Limits> {
         let storage = &scenario.storage[index];
+        if storage.warm.is_some() {
+            return None;
+        }
         let written = storage.written;
         let path = &storage.path;
         let remote = path.is_remote();

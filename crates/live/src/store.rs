@@ -193,8 +193,9 @@ fn is_mounted(scenario: &Scenario, storage: usize, directory: &Path, settings: &
 
 fn access(scenario: &Scenario, storage: usize, mounted: bool) -> Access {
     let path = &scenario.storage[storage].path;
-    // Files that emulate a file server are kept in the page cache, so that only its limits take time.
-    if path.is_remote() && !mounted { Access::Warm } else { path.access }
+    // Files that emulate another storage are kept in the page cache, so that only its limits take time.
+    let emulated = path.access == Access::Emulated || path.is_remote() && !mounted;
+    if emulated { Access::Warm } else { path.access }
 }
 
 /// Returns the generated data set below `root`.
@@ -264,7 +265,7 @@ fn finish(place: StoredDataset, dataset: &Dataset) -> Result<StoredDataset, Fail
                 )));
             }
         }
-        Access::Cold | Access::Warm => {}
+        Access::Cold | Access::Warm | Access::Emulated => {}
     }
     Ok(place)
 }

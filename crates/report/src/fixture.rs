@@ -98,6 +98,7 @@ pub(super) fn scenario() -> Scenario {
             latency: 0.0,
         },
         storage: vec![Storage {
+            warm: None,
             name: "nfs".into(),
             kind: "file-server",
             path: RequestPath {

@@ -38,13 +38,7 @@ pub(super) fn no_interval(
 /// Returns whether a fault affects a storage or nodes that a job uses. Any uplink counts.
 fn concerns(fault: &Fault, scenario: &Scenario, job: usize) -> bool {
     match fault.what {
-        Faulty::Storage(storage) => {
-            let described = &scenario.jobs[job];
-            let checkpoint = described.checkpoint.as_ref().map(|of| of.storage);
-            let cache = scenario.storage[described.reads_from()].cache.map(|of| of.on);
-            [Some(described.storage), Some(described.reads_from()), checkpoint, cache]
-                .contains(&Some(storage))
-        }
+        Faulty::Storage(storage) => scenario.uses(&scenario.jobs[job], storage).any(),
         Faulty::Link(FaultyLink::Uplink) => true,
         Faulty::Link(FaultyLink::Nic | FaultyLink::Intra | FaultyLink::Pcie)
         | Faulty::Cores

@@ -85,7 +85,8 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let withheld = length.no_interval.is_some() && !behind.lacks_batches();
     let behind = if withheld { behind.without_intervals() } else { behind };
     let epoch = |copy: &JobOutcome| first_epoch(copy, dataset);
-    let goes_on = |copy: &JobOutcome| epoch(copy) < copy.steps.len();
+    // Synthetic data are the same in every epoch.
+    let goes_on = |copy: &JobOutcome| described.reads_data() && epoch(copy) < copy.steps.len();
     let first = stretches(&|copy, _| (0, if goes_on(copy) { epoch(copy) } else { 0 }));
     let later =
         stretches(&|copy, measured| (epoch(copy).max(measured.steps.start), measured.steps.end));

@@ -7,7 +7,7 @@ use super::document::{NodeId, quoted};
 use super::limits::{MOST_ASSUMED_UNITS, page_units};
 use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
-use super::{Cluster, Device, Job, Scenario};
+use super::{Cluster, Device, Job, RequestPath, Scenario, Storage};
 
 impl ScenarioSettings {
     /// Remarks on network and GPU links that are set although no data crosses them.
@@ -16,11 +16,19 @@ impl ScenarioSettings {
             return;
         }
         let jobs = || parts.jobs.iter().flatten();
-        let remote = parts.storage.iter().flatten().any(|storage| storage.path.is_remote());
+        let remote = parts.storage.iter().enumerate().any(|(index, storage)| {
+            let (storage, uses) = (storage.as_ref(), parts.uses(index));
+            let used = |path: fn(&Storage) -> &RequestPath| {
+                storage.is_some_and(|storage| path(storage).is_remote())
+            };
+            uses.reads && used(Storage::reads)
+                || (uses.copies_from || uses.writes()) && used(|of| &of.path)
+        });
         let across = jobs().any(|job| job.nodes > 1 || job.servers().is_some());
         if !remote && !across {
             for key in ["nic", "storage_nic", "racks", "latency"] {
-                let why = "every job copy is on one node, and no storage is behind the network";
+                let why =
+                    "every job copy is on one node, and nothing reads or writes over the network";
                 no_effect(check, check.find(&["cluster", "network", key]), why);
             }
         }
@@ -123,7 +131,8 @@ impl Scenario {
         let one = |job: &Job| {
             let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);
             let own = storage.cache.is_some();
-            let reads = storage.passes_page_cache() && node.page_cache.is_none() && !own;
+            let passes = job.reads_data() && storage.passes_page_cache();
+            let reads = passes && node.page_cache.is_none() && !own;
             let bytes = job.resident(dataset);
             let fits = node.memory.is_finite() && job.memory(dataset) + bytes <= node.memory;
             (reads && fits).then(|| {

@@ -50,6 +50,7 @@ pub mod sync;
 mod tests;
 mod tiers;
 mod unread;
+mod uses;
 mod value;
 mod written;
 
@@ -85,6 +86,7 @@ pub use sync::{
     Averaging, Bucket, BucketShare, Fidelity, MessageCpu, Parameters, Reduction, Root, ServerPlace,
     Servers, Sync, Transport,
 };
+pub use uses::StorageUses;
 pub use value::{Axis, Override, Value};
 pub use written::Setting;
 

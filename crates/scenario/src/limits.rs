@@ -8,7 +8,8 @@ use super::job::settings::JobSettings;
 use super::run::MOST_STEPS;
 use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
-use super::{BatchInterval, CacheUnit, Dataset, Job, Run, Stop};
+use super::{BatchInterval, CacheUnit, Dataset, Job, Node, Run, Stop};
+use std::collections::BTreeSet;
 
 /// Maximum number of entries in each list of a scenario: storages, data sets, jobs, background loads and faults.
 pub(super) const MOST_ENTRIES: usize = 1000;
@@ -165,12 +166,17 @@ impl ScenarioSettings {
 impl ScenarioSettings {
     /// Checks that this program's memory can track the contents of page caches, caches on tiers and decoded samples.
     pub(super) fn check_caches(&self, check: Check<'_>, parts: Parts<'_>) {
-        let cluster = self.cluster.get();
-        let page_cache = cluster.and_then(ClusterSettings::page_cache);
-        let shared = cluster.is_some_and(ClusterSettings::share_nodes);
-        let each = units_of_node(parts, page_cache.is_some());
+        let shared = parts.cluster.is_some_and(|cluster| cluster.share_nodes);
+        // Default page caches are left out where they would track too much.
+        let keeps = |node: &Node| node.page_cache.as_ref().is_some_and(|cache| !cache.assumed);
+        let paged = parts.cluster.is_some_and(|cluster| {
+            keeps(&cluster.node) || cluster.groups.iter().any(|group| keeps(&group.node))
+        });
+        let each = units_of_node(parts, paged);
         let all = each.saturating_mul(nodes(parts, shared)).saturating_add(decoded(parts));
         if all > MOST_UNITS {
+            let page_cache = self.cluster.get().and_then(ClusterSettings::page_cache);
+            let page_cache = page_cache.filter(|_| paged);
             let caches = parts.storage.iter().flatten().filter(|storage| storage.cache.is_some());
             let tier = caches.map(|of| check.find(&["storage", &of.name])).next().flatten();
             let at = page_cache.or(tier).or(self.job.at).unwrap_or(ROOT);
@@ -188,20 +194,31 @@ pub(super) fn page_units(parts: Parts<'_>, shared: bool) -> u64 {
     units_of_page_cache(parts).saturating_mul(nodes(parts, shared))
 }
 
+/// Returns the jobs that read through caches.
+fn cached(parts: Parts<'_>) -> impl Iterator<Item = &Job> {
+    let through = move |job: &&Job| {
+        job.reads_through_caches(parts.storage.get(job.reads_from()).and_then(Option::as_ref))
+    };
+    parts.jobs.iter().flatten().filter(through)
+}
+
+/// Returns the sum of `of` over the data sets that jobs read through caches.
+fn sum_of_cached(parts: Parts<'_>, of: fn(&Dataset) -> u64) -> u64 {
+    let numbers: BTreeSet<usize> = cached(parts).map(|job| job.dataset).collect();
+    let datasets = numbers.into_iter().filter_map(|at| parts.datasets.get(at)?.as_ref());
+    datasets.map(of).fold(0, u64::saturating_add)
+}
+
 /// Returns the number of units that the page cache of one node tracks.
 fn units_of_page_cache(parts: Parts<'_>) -> u64 {
-    let units = |dataset: &Dataset| dataset.places().saturating_mul(dataset.units_per_place());
-    parts.datasets.iter().flatten().map(units).fold(0, u64::saturating_add)
+    sum_of_cached(parts, |of| of.places().saturating_mul(of.units_per_place()))
 }
 
 /// Returns the number of units that all caches of one node track.
 fn units_of_node(parts: Parts<'_>, page_cache: bool) -> u64 {
-    let sum = |of: fn(&Dataset) -> u64| {
-        parts.datasets.iter().flatten().map(of).fold(0, u64::saturating_add)
-    };
-    let files = sum(Dataset::files);
-    let pages = units_of_page_cache(parts);
-    let on_tiers = parts.storage.iter().flatten().filter_map(|storage| storage.cache);
+    let (files, pages) = (sum_of_cached(parts, Dataset::files), units_of_page_cache(parts));
+    let used: BTreeSet<usize> = cached(parts).map(Job::reads_from).collect();
+    let on_tiers = used.into_iter().filter_map(|at| parts.storage.get(at)?.as_ref()?.cache);
     let on_tiers = on_tiers.map(|cache| match cache.unit {
         CacheUnit::File => files,
         CacheUnit::Page => pages,
@@ -211,7 +228,7 @@ fn units_of_node(parts: Parts<'_>, page_cache: bool) -> u64 {
 
 /// Returns the number of nodes that have caches, at least 1.
 fn nodes(parts: Parts<'_>, shared: bool) -> u64 {
-    let jobs = parts.jobs.iter().flatten();
+    let jobs = cached(parts);
     let nodes = if shared {
         jobs.map(|job| u64::from(job.nodes)).max()
     } else {

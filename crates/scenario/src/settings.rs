@@ -187,6 +187,7 @@ impl ScenarioSettings {
         let dataset_names = names(dataset_settings);
         let layout = |storage: &str| self.layout_on(storage, &dataset_names, &datasets);
         let storage = storage::resolve(check, storage_settings, layout);
+        let measured = storage::asks_profile(storage_settings);
         let job_names: Vec<_> = entries(&self.job)
             .iter()
             .map(|job| job.get()?.name.get().map(String::as_str))
@@ -199,7 +200,7 @@ impl ScenarioSettings {
             dataset_names: &dataset_names,
             datasets: &datasets,
             job_names: &job_names,
-            measured: &storage::asks_profile(storage_settings),
+            measured: &measured,
         };
         let jobs: Vec<_> = entries(&self.job)
             .iter()
@@ -215,7 +216,13 @@ impl ScenarioSettings {
         self.check_names(check);
         self.check_size(check, run.as_ref(), &jobs, &datasets);
         let on = cluster.as_ref();
-        let parts = Parts { cluster: on, storage: &storage, datasets: &datasets, jobs: &jobs };
+        let parts = Parts {
+            cluster: on,
+            storage: &storage,
+            datasets: &datasets,
+            jobs: &jobs,
+            measured: &measured,
+        };
         let faults = self.faults(check, &storage_names, parts);
         self.check_tiers(check, parts);
         self.check_caches(check, parts);

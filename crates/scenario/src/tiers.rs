@@ -5,7 +5,7 @@ use super::document::NodeId;
 use super::job::remarks::remark_tier_cache;
 use super::settings::{ScenarioSettings, entries};
 use super::storage::Service;
-use super::{Cluster, Dataset, Job, Layout, Storage};
+use super::{Access, Cluster, Dataset, Job, Layout, Storage};
 
 /// The resolved parts of a scenario that checks of tiers and caches need; `None` for a part that is wrong.
 #[derive(Clone, Copy)]
@@ -14,6 +14,8 @@ pub(super) struct Parts<'a> {
     pub(super) storage: &'a [Option<Storage>],
     pub(super) datasets: &'a [Option<Dataset>],
     pub(super) jobs: &'a [Option<Job>],
+    /// For each storage, whether a profile gives values that the file leaves out.
+    pub(super) measured: &'a [bool],
 }
 
 impl ScenarioSettings {
@@ -22,8 +24,8 @@ impl ScenarioSettings {
     pub(super) fn check_tiers(&self, check: Check<'_>, parts: Parts<'_>) {
         for (index, storage) in parts.storage.iter().enumerate() {
             let Some(storage) = storage else { continue };
-            let reads = |job: &Job| job.reads_from() == index;
-            if storage.cache.is_some() && !parts.jobs.iter().flatten().any(reads) {
+            remark_access(check, parts, index, storage);
+            if storage.cache.is_some() && !parts.uses(index).reads {
                 let name = &storage.name;
                 check.remark(format!(
                     "The cache of `storage.{name}` has no effect: no job reads from this storage."
@@ -53,8 +55,13 @@ impl ScenarioSettings {
             }
             _ => {}
         }
+        let uses = parts.uses(index);
         if staged + caches == 0.0 {
-            remark(check, at);
+            let why = "no job copies its data set to this storage, and this storage holds no cache";
+            no_effect(check, at, "capacity", why);
+        }
+        if !uses.writes() {
+            no_effect(check, at, "write_bandwidth", "nothing is written to this storage");
         }
     }
 
@@ -86,11 +93,9 @@ fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Sto
         Service::Measured(_) => "a storage with a table of throughput",
         Service::Link => return,
     };
-    let copied = |job: &Job| {
-        job.staging.as_ref().is_some_and(|staging| staging.to == index || job.storage == index)
-    };
+    let uses = parts.uses(index);
     let kept = |other: &Storage| other.cache.is_some_and(|cache| cache.on == index);
-    if !parts.jobs.iter().flatten().any(copied) && !parts.storage.iter().flatten().any(kept) {
+    if !(uses.copies_from || uses.copies_to || parts.storage.iter().flatten().any(kept)) {
         return;
     }
     let Some(at) = check.find(&["storage", &storage.name]) else { return };
@@ -116,14 +121,44 @@ fn check_reading(check: Check<'_>, parts: Parts<'_>, job: &Job) {
     check.wrong(at, what, remedy);
 }
 
-/// Remarks on keys of the tier at document node `at` that have no effect because nothing is copied there.
-fn remark(check: Check<'_>, at: NodeId) {
-    for key in ["capacity", "write_bandwidth"] {
-        let Some(written) = check.document.member(at, key) else { continue };
+/// Remarks that `access` of a storage has no effect where nodes have no page cache and the profile says nothing of the storage, or
+/// that the storage's limits have none where all reads come from page caches.
+fn remark_access(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
+    let Some(table) = check.find(&["storage", &storage.name]).filter(|_| !check.lenient) else {
+        return;
+    };
+    let (at, uses) = (check.inside(table), parts.uses(index));
+    if !uses.any() {
+        return;
+    }
+    let mut nodes = parts
+        .cluster
+        .iter()
+        .flat_map(|cluster| cluster.groups.iter().map(|group| &group.node).chain([&cluster.node]));
+    match storage.path.access {
+        Access::Direct | Access::Cold if nodes.all(|node| node.page_cache.is_none()) => {
+            let decides = check.profile.is_some() && parts.measured.get(index) == Some(&true);
+            if !decides {
+                no_effect(check, at, "access", "nodes have no page cache");
+            }
+        }
+        Access::Warm
+            if storage.warm.is_some() && uses.reads && storage.written.any() && !uses.writes() =>
+        {
+            check.remark(format!(
+                "The limits of `storage.{}` have no effect: with `access = \"warm\"` page caches hold all of its files.",
+                storage.name
+            ));
+        }
+        Access::Direct | Access::Cold | Access::Warm | Access::Emulated => {}
+    }
+}
+
+/// Remarks that `key` of the storage at document node `at` has no effect, if it is written.
+fn no_effect(check: Check<'_>, at: NodeId, key: &str, why: &str) {
+    if let Some(written) = check.document.member(at, key) {
         let path = check.document.path(written);
-        check.remark(format!(
-            "`{path}` has no effect: no job copies its data set to this storage, and this storage holds no cache."
-        ));
+        check.remark(format!("`{path}` has no effect: {why}."));
     }
 }
 

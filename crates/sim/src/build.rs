@@ -155,7 +155,7 @@ impl<'s> Builder<'s> {
             node: 0,
             on_nodes: BTreeMap::new(),
             links: BTreeMap::new(),
-            data: DataSets::new(&scenario.datasets),
+            data: DataSets::new(scenario),
             lists: BTreeMap::new(),
             replication,
             device_nodes: IdVec::default(),

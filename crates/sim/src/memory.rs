@@ -4,7 +4,7 @@
 //! rounded up (`tests/robustness/memory.sh` measures again). The constants serve to refuse runs that cannot fit into memory,
 //! not to predict the memory of small runs.
 
-use forebay_scenario::{ENDLESS, Job, Scenario, Stop};
+use forebay_scenario::{ENDLESS, Job, Scenario, Stop, Storage};
 
 /// Memory of a job copy with its first node and the loader there [B].
 const COPY: f64 = 6500.0;
@@ -65,8 +65,8 @@ pub fn memory(scenario: &Scenario) -> Memory {
 
 /// Returns whether a job reads from other machines.
 fn reads_from_others(scenario: &Scenario, job: &Job) -> bool {
-    let path = scenario.storage.get(job.storage).map(|storage| &storage.path);
-    path.is_none_or(|path| path.is_remote() || path.measured().is_some())
+    let path = scenario.storage.get(job.storage).map(Storage::reads);
+    job.reads_data() && path.is_none_or(|path| path.is_remote() || path.measured().is_some())
 }
 
 /// Returns the number of steps of a job copy if the scenario determines it; `None` for a `duration`, where the number of steps
@@ -97,11 +97,15 @@ fn samples(scenario: &Scenario, job: &Job) -> f64 {
 
 /// Returns the memory of the caches of all nodes [B]; the operating system provides it only as it is touched.
 fn caches(scenario: &Scenario) -> f64 {
-    let groups = scenario.cluster.groups.iter().map(|group| &group.node);
-    let paged = groups.chain([&scenario.cluster.node]).any(|node| node.page_cache.is_some());
-    let tiers = scenario.storage.iter().filter(|storage| storage.cache.is_some()).count();
-    let layers = f64::from(u32::from(paged)) + tiers as f64;
+    let kinds = || {
+        let groups = scenario.cluster.groups.iter().map(|group| &group.node);
+        groups.chain([&scenario.cluster.node])
+    };
     let of = |job: &Job| {
+        let tier = scenario.storage.get(job.reads_from()).and_then(|storage| storage.cache);
+        let paged = kinds().any(|node| scenario.keeps_pages(job, node));
+        let layers =
+            f64::from(u32::from(paged)) + f64::from(u32::from(tier.is_some() && job.reads_data()));
         let own = if scenario.cluster.share_nodes { 1 } else { job.copies };
         let nodes = f64::from(own) * f64::from(job.nodes);
         let dataset = &scenario.datasets[job.dataset];

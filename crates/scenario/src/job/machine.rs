@@ -56,7 +56,7 @@ impl Rules<'_> {
             .profile
             .filter(|_| self.around.measured.get(job.reads_from()).copied().unwrap_or(false));
         let layout = dataset.layout.name();
-        let fit = profile.and_then(|profile| profile.read_fit(access.name(), layout));
+        let fit = profile.and_then(|profile| profile.read_fit(access.measured(), layout));
         let Some((name, fit)) = fit else { return };
         let part = format!("read.{name}");
         let (name, size) = (&dataset.name, dataset.mean_request());

@@ -3,7 +3,8 @@
 use super::Job;
 use super::rules::Rules;
 use crate::fitting::size;
-use crate::{Dataset, Node, Scenario, Unit};
+use crate::{Dataset, Node, Scenario, Storage, Unit};
+use std::collections::BTreeMap;
 
 impl Job {
     /// Returns the memory that the job takes on each node [B]: the workers and full buffers of its loaders, its cache
@@ -38,18 +39,33 @@ impl Scenario {
     pub fn page_cache(&self, job: &Job, node: &Node) -> Option<f64> {
         let capacity = node.page_cache.as_ref()?.capacity;
         let taken = if self.cluster.share_nodes {
-            self.jobs.iter().fold(0.0, |sum, job| sum + self.taken(job) * f64::from(job.copies))
+            let each = |job: &Job| self.taken(job) * f64::from(job.copies);
+            self.jobs.iter().map(each).sum::<f64>()
+                + self.warm(&self.jobs.iter().collect::<Vec<_>>())
         } else {
-            self.taken(job)
+            self.taken(job) + self.warm(&[job])
         };
         Some(capacity.min((node.memory - taken - self.caches_in_memory()).max(0.0)))
     }
 
-    /// Returns the memory that a copy of `job` takes on each node [B].
+    /// Returns the memory that a copy of `job` takes on each node, page cache apart [B].
     fn taken(&self, job: &Job) -> f64 {
         let dataset = &self.datasets[job.dataset];
-        let kept = if self.is_memory(job.reads_from()) { job.resident(dataset) } else { 0.0 };
-        job.memory(dataset) + kept
+        let kept = job.reads_data() && self.is_memory(job.reads_from());
+        job.memory(dataset) + if kept { job.resident(dataset) } else { 0.0 }
+    }
+
+    /// Returns the part of a node's page cache that holds files from the start, for `jobs` on the node [B]. Jobs that read the
+    /// same files share them.
+    fn warm(&self, jobs: &[&Job]) -> f64 {
+        let mut files = BTreeMap::<_, f64>::new();
+        for job in jobs.iter().filter(|job| job.reads_data()) {
+            if self.storage[job.reads_from()].warm.is_some() {
+                let kept = files.entry((job.reads_from(), job.dataset)).or_default();
+                *kept = kept.max(job.resident(&self.datasets[job.dataset]));
+            }
+        }
+        files.values().fold(0.0, |sum, bytes| sum + bytes)
     }
 
     /// Returns the capacity of all caches on tiers in memory [B].
@@ -65,13 +81,38 @@ impl Scenario {
 }
 
 impl Rules<'_> {
+    /// Checks that the page cache of a node can hold all files that `job` reads, whose size is `bytes`, if it holds them from the
+    /// start.
+    fn check_warm(&self, job: &Job, bytes: f64, read: Option<&Storage>, node: &Node) {
+        let Some(storage) = read.filter(|storage| storage.warm.is_some()) else { return };
+        let written = self.check.find(&["cluster", "node", "page_cache"]);
+        let what = match &node.page_cache {
+            None if written.is_some() => "the node has no page cache".to_owned(),
+            Some(cache) if cache.capacity < bytes && !cache.assumed => {
+                format!("the page cache holds {} of {}", size(cache.capacity), size(bytes))
+            }
+            None | Some(_) => return,
+        };
+        let table = self.check.find(&["storage", &storage.name]).map(|at| self.check.inside(at));
+        let access = table.and_then(|table| self.check.document.member(table, "access"));
+        let at = self.check.blame(&[written, access], self.at);
+        let what = format!(
+            "{what}, and `access = \"warm\"` of {:?} says that it holds all that `{}` reads",
+            storage.name, job.name
+        );
+        self.check.wrong(at, what, "write `access = \"cold\"`, or a page cache for all files");
+    }
+
     /// Checks that the buffers, workers and data that this job keeps in the memory of a node fit into it.
     pub(super) fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
         let of = |index: usize| self.around.storage.get(index).and_then(Option::as_ref);
         let is_memory = |index: usize| of(index).is_some_and(|storage| storage.path.is_memory());
-        let cache = of(job.reads_from()).and_then(|storage| storage.cache);
+        let read = of(job.reads_from()).filter(|_| job.reads_data());
+        let cache = read.and_then(|storage| storage.cache);
         let cached = cache.filter(|cache| is_memory(cache.on)).map_or(0.0, |cache| cache.capacity);
-        let resident = if is_memory(job.reads_from()) { job.resident(dataset) } else { cached };
+        let kept = read.is_some_and(Storage::is_in_memory);
+        let resident = if kept { job.resident(dataset) } else { cached };
+        self.check_warm(job, resident, read, node);
         let needed = job.memory(dataset) + resident;
         if needed > node.memory {
             let memory = self.check.find(&["cluster", "node", "memory"]);

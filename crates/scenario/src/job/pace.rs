@@ -2,7 +2,7 @@
 //! that could not be simulated in reasonable time.
 
 use super::Job;
-use crate::storage::Bandwidth;
+use crate::storage::{Bandwidth, RequestPath};
 use crate::{Cluster, Dataset, Distribution, Operation, Storage};
 use forebay_model::law::Throughput;
 
@@ -15,9 +15,17 @@ pub(super) struct SamplePath<'a> {
 }
 
 impl SamplePath<'_> {
-    /// Returns the mean time that a sample's bytes take through the slowest part of their path [s].
+    /// Returns the mean time that a sample's bytes take through the slowest part of their path when they are read [s].
     pub(super) fn transfer(&self) -> f64 {
-        let path = &self.storage.path;
+        self.through(self.storage.reads())
+    }
+
+    /// Returns the mean time that a sample's bytes take through the slowest part of their path when they are written [s].
+    pub(super) fn written(&self) -> f64 {
+        self.through(&self.storage.path)
+    }
+
+    fn through(&self, path: &RequestPath) -> f64 {
         let nic = if path.is_remote() { self.cluster.data_nic() } else { f64::INFINITY };
         let slowest = match &path.bandwidth {
             Bandwidth::Fixed(bandwidth) => *bandwidth,
@@ -76,7 +84,7 @@ impl SamplePath<'_> {
 
     /// Returns the mean time that file opens and request latencies take for each sample [s].
     fn requests(&self) -> f64 {
-        let path = &self.storage.path;
+        let path = self.storage.reads();
         if path.measured().is_some() {
             return 0.0;
         }

@@ -71,10 +71,10 @@ impl Scenario {
     /// the memory that is left on the node.
     pub(crate) fn small_page_caches(&self) -> Vec<String> {
         let one = |job: &Job| {
-            let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);
+            let dataset = &self.datasets[job.dataset];
             let written = self.cluster.node.page_cache.as_ref().is_some_and(|cache| !cache.assumed);
             let capacity = self.page_cache(job, &self.cluster.node).filter(|_| written);
-            let capacity = capacity.filter(|_| storage.passes_page_cache())?;
+            let capacity = capacity.filter(|_| self.keeps_pages(job, &self.cluster.node))?;
             let said = || too_small("cluster.node.page_cache", "request", dataset);
             (capacity < dataset.mean_page()).then(said)
         };

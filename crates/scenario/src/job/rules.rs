@@ -298,6 +298,9 @@ impl Rules<'_> {
         else {
             return;
         };
+        if !job.reads_data() {
+            return;
+        }
         let time = SamplePath { job, dataset, storage, cluster }.transfer();
         if time > LONGEST_TRANSFER {
             let what = format!("reading one sample takes {time:.0} s from {:?}", storage.name);

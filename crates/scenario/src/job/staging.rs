@@ -8,7 +8,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Count;
-use crate::{Cluster, Dataset};
+use crate::{Cluster, Dataset, Operation};
 use schemars::JsonSchema;
 
 /// Longest time that copying to one node may take [s].
@@ -100,6 +100,16 @@ impl StagingSettings {
 }
 
 impl Job {
+    /// Returns whether the job's loaders read its data set. Synthetic data are made without it.
+    #[must_use]
+    pub fn reads_data(&self) -> bool {
+        let mut stages = self.loader.stages.iter();
+        stages.any(|stage| {
+            let mut work = stage.per_sample.iter().chain(&stage.per_item);
+            work.any(|operation| *operation == Operation::Read)
+        })
+    }
+
     /// Returns the index of the storage that the job's loaders read from, in [`crate::Scenario::storage`].
     #[must_use]
     pub fn reads_from(&self) -> usize {
@@ -153,7 +163,7 @@ impl Rules<'_> {
         let to = self.around.storage.get(staging.to).and_then(Option::as_ref);
         let written = to
             .filter(|_| staging.shared)
-            .map_or(0.0, |storage| SamplePath { job, dataset: made, storage, cluster }.transfer());
+            .map_or(0.0, |storage| SamplePath { job, dataset: made, storage, cluster }.written());
         let each = SamplePath { job, dataset, storage, cluster }.transfer() + written;
         let compute = staging.convert.as_ref().map_or(0.0, |convert| convert.compute.mean());
         let threads = staging.streams.min(cluster.node.cores);

@@ -5,7 +5,8 @@ use super::{Order, Stage, StageGraph, Unit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Synthetic data: batches that are always ready, which show how fast training alone is. Nothing is read.
+/// Synthetic data: batches that are always ready, which show how fast training alone is. Nothing is
+/// read, kept in memory or cached, whatever the data set and its storage.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InMemory {}

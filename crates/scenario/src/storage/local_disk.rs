@@ -28,8 +28,11 @@ pub(crate) struct LocalDisk {
     latency: Field<Varying<Time>>,
     /// File opens per second that a node's disk can serve (default: as the profile says, or infinite).
     operations: Field<Positive<Rate>>,
-    /// How files are read: "direct": past the page cache; "cold": through a page cache that is empty at the start;
-    /// "warm": from a page cache that holds all files (default: "cold").
+    /// How files are read: "direct": past the page cache (`O_DIRECT`), so that every epoch reads from the disk; "cold": through a
+    /// page cache that is empty at the start; "warm": from the node's page cache, which holds all files from the start, so that
+    /// the disk's limits do not apply to reads; "emulated": as "direct", except that live runs keep the files in the page cache
+    /// and hold reads to the limits that the scenario sets, so that another disk than the machine's own can be run (default:
+    /// "cold").
     access: Field<Access>,
     /// Core time that each request costs the node; the request's time includes it (default: as the profile says, or nothing).
     cpu: Field<CpuSettings>,
@@ -62,23 +65,40 @@ impl Kind for LocalDisk {
         }
     }
 
+    fn warm(&self, check: Check<'_>, layout: &str) -> Option<RequestPath> {
+        let unlimited = RequestPath::unlimited(Location::Node, Access::Warm);
+        let fit = |fit| Fitted::of(check, fit, layout);
+        match (self.access.get()?, fit(Access::Warm.measured())) {
+            (Access::Direct | Access::Cold | Access::Emulated, _) => None,
+            (Access::Warm, None) => Some(unlimited),
+            (Access::Warm, Some(Fitted { law, spread })) => Some(RequestPath {
+                bandwidth: together(law),
+                per_stream: law.per_stream,
+                latency: spread_out((law.latency - 1.0 / law.operations).max(0.0), spread),
+                operations: law.operations,
+                cpu: ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte },
+                ..unlimited
+            }),
+        }
+    }
+
     fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath> {
         let access = self.access.get().copied().unwrap_or(Access::Cold);
-        let fit = check.profile.and_then(|profile| profile.read_fit(access.name(), layout));
-        let law = fit.as_ref().and_then(|(_, fit)| read_law(fit));
-        self.remark(check, at);
+        // Where files are warm, the path is that of other uses of the disk, such as checkpoints.
+        let asked = if access == Access::Warm { Access::Direct } else { access };
+        let fit = Fitted::of(check, asked.measured(), layout);
+        let law = fit.map(|fit| fit.law);
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,
             None => {
                 let mean = law.map_or(0.0, |law| self.first_byte(law));
-                let spread = fit.and_then(|(_, fit)| fit.value("latency_spread")).unwrap_or(0.0);
-                spread_out(mean, spread)
+                spread_out(mean, fit.map_or(0.0, |fit| fit.spread))
             }
         };
         let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
         let measured = law.map(|law| ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte });
         Some(RequestPath {
-            bandwidth: self.bandwidth(check, at, access, law)?,
+            bandwidth: self.bandwidth(check, at, (access, layout), law)?,
             per_stream: self
                 .per_stream
                 .get()
@@ -133,7 +153,7 @@ impl LocalDisk {
         &self,
         check: Check<'_>,
         at: NodeId,
-        access: Access,
+        (access, layout): (Access, &str),
         law: Option<ReadLaw>,
     ) -> Option<Bandwidth> {
         if self.bandwidth.is_written() {
@@ -142,7 +162,11 @@ impl LocalDisk {
         if let Some(law) = law {
             return Some(together(law));
         }
-        let part = format!("read.{}", access.name());
+        // The profile says how fast warm files are read; nothing limits other uses of the disk then.
+        if access == Access::Warm && Fitted::of(check, access.measured(), layout).is_some() {
+            return Some(Bandwidth::Fixed(f64::INFINITY));
+        }
+        let part = format!("read.{}", access.measured());
         check.unsaid(at, "bandwidth", "bandwidth = \"2 GB/s\"", &part)?;
         Some(Bandwidth::Fixed(f64::INFINITY))
     }
@@ -153,15 +177,21 @@ impl LocalDisk {
         let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
         (law.latency - served).max(0.0)
     }
+}
 
-    fn remark(&self, check: Check<'_>, at: NodeId) {
-        let decides = check.profile.is_some() && self.asks_profile();
-        if self.access.is_written() && !decides && !check.lenient {
-            let path = check.document.path(at);
-            check.remark(format!(
-                "`{path}.access` has no effect: the read speed is set in the scenario, not taken from a profile."
-            ));
-        }
+/// A profile's fit of reads.
+#[derive(Debug, Clone, Copy)]
+struct Fitted {
+    law: ReadLaw,
+    /// Standard deviation of the logarithm of the latency.
+    spread: f64,
+}
+
+impl Fitted {
+    /// Returns the profile's fit of reads with this kind of access; `None` if there is no profile, or it has no such fit.
+    fn of(check: Check<'_>, access: &str, layout: &str) -> Option<Fitted> {
+        let (_, fit) = check.profile?.read_fit(access, layout)?;
+        Some(Fitted { law: read_law(fit)?, spread: fit.value("latency_spread").unwrap_or(0.0) })
     }
 }
 

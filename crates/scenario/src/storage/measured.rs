@@ -35,7 +35,7 @@ pub(crate) struct Measured {
     /// scenario: numbers in SI units (`65536,4,2e8`) or quantities (`64 KiB,4,200 MB/s`).
     file: Field<String>,
     /// Kind of access. The scenario's profile gives the throughput that was measured with this kind of access and
-    /// with the layout of the data on this storage. The uncertainty of these measurements is unknown: each run of
+    /// with the layout of the data on this storage. Only "cold" reads go through the page cache. The uncertainty of these measurements is unknown: each run of
     /// `--uncertainty` uses them unchanged.
     profile: Field<Access>,
 }
@@ -71,9 +71,14 @@ impl Kind for Measured {
             Some(true) => Location::Shared,
             _ => Location::Node,
         };
+        let access = match self.profile.get() {
+            None | Some(Access::Cold) => Access::Cold,
+            // What was measured is the time of every read, whatever the page cache holds.
+            Some(Access::Direct | Access::Warm | Access::Emulated) => Access::Direct,
+        };
         Some(RequestPath {
             service: Service::Measured(table),
-            ..RequestPath::unlimited(location, Access::Cold)
+            ..RequestPath::unlimited(location, access)
         })
     }
 }
@@ -95,8 +100,8 @@ impl Measured {
             check.wrong(at, "the scenario names no profile", remedy);
             return None;
         };
-        let Some(found) = profile.throughput_of(access.name(), layout) else {
-            let what = format!("the profile has no throughput of {} reads", access.name());
+        let Some(found) = profile.throughput_of(access.measured(), layout) else {
+            let what = format!("the profile has no throughput of {} reads", access.measured());
             let remedy = "write an access that `profile show` lists, or fit its samples again: \
                           `profile fit`";
             check.wrong(at, what, remedy);

@@ -24,6 +24,9 @@ pub struct Storage {
     pub kind: &'static str,
     /// Resources that a request to the storage passes.
     pub path: RequestPath,
+    /// Resources that a read passes if the nodes' page caches hold all files of the storage from the start, in place of those of
+    /// `path`; only set with [`Access::Warm`].
+    pub warm: Option<RequestPath>,
     /// Which limits of the storage the scenario file sets.
     pub written: Written,
     /// Capacity and write bandwidth as a tier, if the storage can be one.
@@ -139,11 +142,24 @@ impl Targets {
 }
 
 impl Storage {
+    /// Returns the resources that a read passes.
+    #[must_use]
+    pub fn reads(&self) -> &RequestPath {
+        self.warm.as_ref().unwrap_or(&self.path)
+    }
+
     /// Returns whether reads go through the node's page cache, which is empty at the start: true if `access` is "cold" (for
     /// files that the node mounts), or if the storage has a cache on a tier.
     #[must_use]
     pub fn passes_page_cache(&self) -> bool {
         self.cache.is_some() || self.path.access == Access::Cold
+    }
+
+    /// Returns whether the files that are read from the storage are in each node's memory: in its main memory, or in its page
+    /// cache from the start.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.path.is_memory() || self.warm.is_some()
     }
 }
 
@@ -157,18 +173,22 @@ pub enum Access {
     Direct,
     /// Reads go through the page cache, which holds none of the files at the start.
     Cold,
-    /// Reads come from the page cache, which holds all of the files.
+    /// Reads come from the page cache, which holds all of the files from the start.
     Warm,
+    /// Reads bypass the page cache in the simulated world. Live runs keep the files in the page cache, and hold reads to the
+    /// limits that the scenario sets, so that a storage of other speed than the machine's own can be run.
+    Emulated,
 }
 
 impl Access {
-    /// Returns the name of the access in scenarios and profiles.
+    /// Returns the name under which profiles have measurements of such reads. Live runs keep the files of an emulated storage in
+    /// the page cache.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn measured(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Cold => "cold",
-            Self::Warm => "warm",
+            Self::Warm | Self::Emulated => "warm",
         }
     }
 }

@@ -39,8 +39,10 @@ pub(crate) struct NvmeOf {
     latency: Field<Varying<Time>>,
     /// Requests per second of the target, all nodes together (default: infinite).
     operations: Field<Positive<Rate>>,
-    /// How files are read: "direct": past the page cache; "cold": through a page cache that is empty at the start;
-    /// "warm": from a page cache that holds all files (default: "cold").
+    /// How files are read: "direct": past the page cache (`O_DIRECT`), so that every epoch reads from the target; "cold": through
+    /// a page cache that is empty at the start; "warm": from each node's page cache, which holds all files from the start, so
+    /// that the target's limits do not apply to reads; "emulated": as "direct", except that live runs keep the files in the page
+    /// cache and hold reads to the limits that the scenario sets (default: "cold").
     access: Field<Access>,
     /// Core time that each request costs the reading node; the request's time includes it (default: nothing).
     cpu: Field<CpuSettings>,
@@ -73,6 +75,11 @@ impl Kind for NvmeOf {
             operations: self.operations.is_written(),
             queues: self.queues.is_written(),
         }
+    }
+
+    fn warm(&self, _: Check<'_>, _: &str) -> Option<RequestPath> {
+        let warm = self.access.get() == Some(&Access::Warm);
+        warm.then(|| RequestPath::unlimited(Location::Node, Access::Warm))
     }
 
     fn path(&self, check: Check<'_>, at: NodeId, _: &str) -> Option<RequestPath> {

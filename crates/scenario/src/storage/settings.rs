@@ -52,6 +52,7 @@ pub(crate) fn resolve(
             name: name.clone(),
             kind: kind.name(),
             path: kind.path(check, at, layout(name))?,
+            warm: kind.warm(check, layout(name)),
             written: kind.written(),
             tier: kind.tier(),
             cache: None,
@@ -73,6 +74,11 @@ pub(super) trait Kind {
     /// Returns the resources that a request passes, for the storage whose table is at document node `at` and for data
     /// in files of this `layout`. Reports a problem and returns `None` if a key is invalid.
     fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath>;
+
+    /// Returns the resources that a read passes if nodes' page caches hold all files from the start; `None` if they do not.
+    fn warm(&self, _: Check<'_>, _layout: &str) -> Option<RequestPath> {
+        None
+    }
 
     /// Returns which limits of the storage the scenario file sets.
     fn written(&self) -> Written {

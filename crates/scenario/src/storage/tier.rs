@@ -137,9 +137,15 @@ pub(super) fn caches(
     all: &[Option<Storage>],
 ) -> Vec<Option<TierCache>> {
     let names: Vec<&str> = settings.0.iter().map(|(name, _)| name.as_str()).collect();
-    let one = |(_, field): &(String, Field<StorageSettings>)| {
-        let (at, cache) = field.get()?.kind().cache()?.given()?;
-        cache.resolve(check, at, &names, all)
+    let one = |((_, field), storage): (&(String, Field<StorageSettings>), &Option<Storage>)| {
+        let cache = field.get()?.kind().cache()?;
+        let (at, settings) = cache.given()?;
+        let resolved = settings.resolve(check, at, &names, all);
+        if storage.as_ref().is_some_and(|storage| storage.warm.is_some()) {
+            check.no_effect(cache, "page caches hold all files from the start");
+            return None;
+        }
+        resolved
     };
-    settings.0.iter().map(one).collect()
+    settings.0.iter().zip(all).map(one).collect()
 }

@@ -57,6 +57,7 @@ fn the_example_scenario_is_read_with_the_expected_settings() {
         [Storage {
             name: "hpctmp".to_owned(),
             kind: "file-server",
+            warm: None,
             path: RequestPath {
                 bandwidth: Bandwidth::Fixed(2e9),
                 per_stream: 400e6,

@@ -57,7 +57,7 @@ fn keys_missing_in_the_scenario_are_taken_from_the_profile() {
     let scenario = right(&[], &example());
     assert_eq!(scenario.cluster.node.cores, 2);
     assert_eq!(scenario.cluster.node.core_speed, [1.0, 0.95]);
-    let RequestPath { latency, per_stream, access, cpu, .. } = &scenario.storage[0].path;
+    let RequestPath { latency, per_stream, access, cpu, .. } = scenario.storage[0].reads();
     assert_eq!((latency, *per_stream), (&Distribution::Constant(5e-6), 4e9));
     assert_eq!((*access, *cpu), (Access::Warm, ReadCpu { fixed: 5e-6, per_byte: 2.4e-10 }));
     let job = &scenario.jobs[0];
@@ -73,7 +73,10 @@ fn keys_missing_in_the_scenario_are_taken_from_the_profile() {
 fn keys_set_in_the_scenario_override_the_profile() {
     let changes = [
         ("node = {}", "node = { cores = 8, core_speed = [1.0] }"),
-        ("access = \"warm\"", "access = \"warm\"\nlatency = \"1 ms\"\ncpu = { fixed = \"1 us\" }"),
+        (
+            "access = \"warm\"",
+            "access = \"emulated\"\nlatency = \"1 ms\"\ncpu = { fixed = \"1 us\" }",
+        ),
         ("threads = 2\n", "threads = 2\ndecode = \"1 ms\"\n"),
         ("catalogue = ", "step = { fixed = \"1 ms\", floor = \"2 ms\" }\ncatalogue = "),
         ("batch = 8", "batch = 8\nhand_off = \"0 s\""),
@@ -225,9 +228,15 @@ fn settings_without_effect_or_beyond_the_measured_range_get_a_remark() {
         &[("threads = 2\n", law), ("image = { width = 500, height = 375 }\n", "")],
         "the samples of `d` are not images",
     );
-    let all = "access = \"warm\"\nbandwidth = \"1 GB/s\"\nper_stream = \"1 GB/s\"\n\
-               latency = \"0 s\"\noperations = \"1000 /s\"\ncpu = {}";
-    remark(&[("access = \"warm\"", all)], "`storage.s.local-disk.access` has no effect");
+    let all = "bandwidth = \"1 GB/s\"\nper_stream = \"1 GB/s\"\nlatency = \"0 s\"\n\
+               operations = \"1000 /s\"\ncpu = {}";
+    let warm = format!("access = \"warm\"\n{all}");
+    remark(&[("access = \"warm\"", &warm)], "The limits of `storage.s` have no effect");
+    let direct = format!("access = \"direct\"\n{all}");
+    remark(
+        &[("access = \"warm\"", &direct)],
+        "`storage.s.local-disk.access` has no effect: nodes have no page cache",
+    );
     let stages = "[[job.loader.stages]]\nname = \"a\"\nworkers = 1\nbuffer = 64\n\
                   per_sample = [\"read\"]\n";
     let queue = "[job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n";

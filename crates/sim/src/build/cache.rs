@@ -3,11 +3,11 @@
 use crate::cached::{CacheUse, PageCache, Units};
 use crate::index::PageCacheId;
 use crate::resource::Member;
-use forebay_engine::fluid::Capacity;
+use forebay_engine::fluid::{Capacity, LinkId};
 use forebay_model::cache::Cache;
 use forebay_model::law::CachePolicy;
 use forebay_model::random::{Purpose, Streams};
-use forebay_scenario::{Dataset, Job, Layout};
+use forebay_scenario::{Dataset, Job, Layout, Scenario};
 
 use super::Builder;
 
@@ -22,10 +22,11 @@ pub(super) struct DataSets {
 }
 
 impl DataSets {
-    pub(super) fn new(datasets: &[Dataset]) -> DataSets {
+    pub(super) fn new(scenario: &Scenario) -> DataSets {
+        let (datasets, cached) = (&scenario.datasets, scenario.cached_datasets());
         DataSets {
-            units: units(datasets, Units::new),
-            files: units(datasets, Units::whole),
+            units: units(datasets, &cached, Units::new),
+            files: units(datasets, &cached, Units::whole),
             requests: datasets.iter().map(Dataset::mean_request).collect(),
         }
     }
@@ -37,24 +38,27 @@ impl DataSets {
     }
 }
 
-/// Divides each data set into cache units with `cut`; units are numbered consecutively across all data sets. Returns the units
-/// of each data set and the total number of units.
-fn units(datasets: &[Dataset], cut: fn(&Dataset, u64) -> (Units, u64)) -> (Vec<Units>, u32) {
+/// Divides each data set into cache units with `cut`; units are numbered consecutively across all data sets that are `cached`, and
+/// others have none. Returns the units of each data set and the total number of units.
+fn units(
+    datasets: &[Dataset],
+    cached: &[bool],
+    cut: fn(&Dataset, u64) -> (Units, u64),
+) -> (Vec<Units>, u32) {
     let mut all = 0;
-    let units = datasets.iter().map(|dataset| {
+    let units = datasets.iter().zip(cached).map(|(dataset, cached)| {
         let (units, number) = cut(dataset, all);
-        all = u64::saturating_add(all, number);
+        all = u64::saturating_add(all, if *cached { number } else { 0 });
         units
     });
     (units.collect(), u32::try_from(all).unwrap_or(u32::MAX))
 }
 
 impl Builder<'_> {
-    /// Returns how the loader of `job` uses the page cache of the node being built; `None` if the node has no page cache or the
-    /// job's reads bypass it.
+    /// Returns how the loader of `job` uses the page cache of the node being built; `None` if the node has no page cache, or none of
+    /// the job's reads go through it.
     pub(super) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
-        self.here().page_cache.as_ref()?;
-        if !self.scenario.storage[job.reads_from()].passes_page_cache() {
+        if !self.scenario.keeps_pages(job, self.here()) {
             return None;
         }
         let known = self.on_nodes.get(&self.node).and_then(|node| node.cache);
@@ -75,12 +79,22 @@ impl Builder<'_> {
         });
         let streams = Streams::new(self.scenario.run.seed, self.replication);
         let generator = streams.at(Purpose::Eviction, number.into(), 0, 0);
-        let way = described.bandwidth.is_finite().then(|| {
-            let link = self.env.network.link(Capacity::Fixed(described.bandwidth));
-            self.resource("node.page-cache", "B/s", described.bandwidth, Member::Link(link));
-            self.group(&[link], f64::INFINITY)
-        });
+        let link = self.page_cache_link();
+        let way = link.map(|link| self.group(&[link], f64::INFINITY));
         let kept = Cache::new(policy, capacity, self.data.units.1, generator);
         Some(self.env.storages.caches.push(PageCache { kept, way }))
+    }
+
+    /// Returns the link of the bytes that the page cache of the node being built serves; `None` if nothing limits their rate.
+    pub(super) fn page_cache_link(&mut self) -> Option<LinkId> {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.page_cache_link);
+        let bandwidth = self.here().page_cache.as_ref()?.bandwidth;
+        if known.is_some() || bandwidth.is_infinite() {
+            return known;
+        }
+        let link = self.env.network.link(Capacity::Fixed(bandwidth));
+        self.resource("node.page-cache", "B/s", bandwidth, Member::Link(link));
+        self.on_nodes.entry(self.node).or_default().page_cache_link = Some(link);
+        Some(link)
     }
 }

@@ -58,14 +58,19 @@ impl Builder<'_> {
         client: Client,
         beyond: Option<Use>,
     ) -> (Mount, Vec<Use>, Rest) {
-        let mut model = StorageModel::new(&self.scenario.storage[index].path);
+        let storage = &self.scenario.storage[index];
+        let reads = matches!(client, Client::Node(_) | Client::Copy);
+        let warm = storage.warm.as_ref().filter(|_| reads);
+        let mut model = StorageModel::new(warm.unwrap_or(&storage.path));
         let rest = match client {
             Client::Node(request) => model.take_cpu(request),
             Client::Copy | Client::Writer | Client::Server { .. } | Client::Background => {
                 Rest::default()
             }
         };
-        let backend = if model.remote || client == Client::Background {
+        let backend = if warm.is_some() {
+            self.warm(index, &model)
+        } else if model.remote || client == Client::Background {
             self.server(index, &model)
         } else {
             self.disk(index, &model)
@@ -78,6 +83,7 @@ impl Builder<'_> {
         } else if model.remote && client != Client::Background {
             route.extend(self.data_nic(writes).map(whole));
         }
+        route.extend(warm.and_then(|_| self.page_cache_link()).map(whole));
         route.extend(beyond);
         let limited = !route.is_empty() || model.per_stream.is_finite();
         let queues = match client {
@@ -150,7 +156,7 @@ impl Builder<'_> {
         if let Some(known) = &self.shared[index] {
             return known.clone();
         }
-        let made = self.backend(index, model);
+        let made = self.backend(index, model, &self.scenario.storage[index].name);
         self.shared[index] = Some(made.clone());
         made
     }
@@ -162,9 +168,22 @@ impl Builder<'_> {
         if let Some(known) = known {
             return known.clone();
         }
-        let made = self.backend(index, model);
+        let made = self.backend(index, model, &self.scenario.storage[index].name);
         let node = self.on_nodes.entry(self.node).or_default();
         node.disks.insert(index, made.clone());
+        made
+    }
+
+    /// Returns the components that serve the files of a storage that the page cache of the node being built holds from the start;
+    /// adds them at the first call.
+    fn warm(&mut self, index: usize, model: &StorageModel) -> Backend {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.warm.get(&index));
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let name = format!("{}.page-cache", self.scenario.storage[index].name);
+        let made = self.backend(index, model, &name);
+        self.on_nodes.entry(self.node).or_default().warm.insert(index, made.clone());
         made
     }
 
@@ -182,9 +201,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds the storage's own components, such as its station and link.
-    fn backend(&mut self, index: usize, model: &StorageModel) -> Backend {
-        let name = &self.scenario.storage[index].name;
+    /// Adds the components that serve requests to a storage, such as its station and link; reports call the storage `name`.
+    fn backend(&mut self, index: usize, model: &StorageModel, name: &str) -> Backend {
         let station = model.path.operations.is_finite().then(|| {
             let service = self.recurring(1.0 / model.path.operations);
             self.station(Service { queue: Station::new(1), service })

@@ -36,12 +36,15 @@ pub(super) struct OnNode {
     nic_out: Option<LinkId>,
     /// Id of the node's page cache.
     pub(super) cache: Option<PageCacheId>,
+    pub(super) page_cache_link: Option<LinkId>,
     /// Ids of the node's caches on tiers, by storage.
     pub(super) node_caches: BTreeMap<usize, CacheId>,
     /// Ids of the node's caches of decoded samples, by job copy.
     pub(super) decoded: BTreeMap<JobId, CacheId>,
     /// Components of the node's own storages (disks, memory), by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
+    /// Components that serve the files that the node's page cache holds from the start, by storage.
+    pub(super) warm: BTreeMap<usize, Backend>,
     /// I/O queues of the node to a shared target, by storage.
     queues: BTreeMap<usize, NodeQueues>,
     /// Number of workers that read from storage, over the loaders built so far on the node.

@@ -1,0 +1,232 @@
+//! Cases about reads and caches: page caches that hold files from the start, that are bypassed, or that do not exist, and
+//! synthetic data.
+
+use super::super::runs::written;
+use super::{case, report_of};
+use forebay::report::Report;
+use forebay::scenario::{Scenario, ScenarioFile};
+use forebay::sim::{self, Options};
+
+/// Returns the mean step times in the first epoch and in later ones [s].
+fn epochs(report: &Report) -> [f64; 2] {
+    let job = &report.jobs[0];
+    [&job.first_epoch, &job.later_epochs].map(|figures| {
+        figures.as_ref().and_then(|figures| figures.step_time.mean).expect("steps in both")
+    })
+}
+
+fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
+    assert!((found / expected - 1.0).abs() < tolerance, "{what}: {found}, not {expected}");
+}
+
+#[test]
+fn access_decides_in_which_epochs_a_disk_is_read() {
+    // System: batches of 4 MB from a disk of 50 MB/s, 80 ms each, for steps of 20 ms; all fits into memory. Expectation:
+    // "warm": no read goes to the disk; "cold": those of the first epoch do; "direct" and "emulated": all do.
+    let access = |how: &str| {
+        report_of(&case("turn3/f16-access", &[("storage.disk.local-disk.access", how)]))
+    };
+    for (how, [first, later]) in [
+        ("warm", [0.02, 0.02]),
+        ("cold", [0.09, 0.02]),
+        ("direct", [0.09, 0.09]),
+        ("emulated", [0.09, 0.09]),
+    ] {
+        let found = epochs(&access(how));
+        // The first batches of a run and of an epoch come later than others.
+        near(&format!("{how}, first"), found[0], first, 0.1);
+        near(&format!("{how}, later"), found[1], later, 0.1);
+    }
+    let remarks =
+        |how: &str| case("turn3/f16-access", &[("storage.disk.local-disk.access", how)]).remarks;
+    assert!(remarks("warm")[0].contains("The limits of `storage.disk` have no effect"));
+    for how in ["cold", "direct", "emulated"] {
+        assert_eq!(remarks(how), [""; 0], "{how}");
+    }
+}
+
+#[test]
+fn access_has_no_effect_on_nodes_without_page_cache() {
+    let without = |how| {
+        let scenario = case(
+            "turn3/f16-access",
+            &[("storage.disk.local-disk.access", how), ("cluster.node.page_cache", "none")],
+        );
+        let [first, later] = epochs(&report_of(&scenario));
+        near(how, later, first, 0.05);
+        scenario.remarks
+    };
+    assert!(without("cold")[0].contains("`storage.disk.local-disk.access` has no effect"));
+    assert!(without("direct")[0].contains("nodes have no page cache"));
+    let warm = [("storage.disk.local-disk.access", "warm"), ("cluster.node.page_cache", "none")];
+    assert!(refusal("turn3/f16-access", &warm).contains("the node has no page cache"));
+    let small = [("storage.disk.local-disk.access", "warm"), ("cluster.node.memory", "300 MB")];
+    assert!(refusal("turn3/f16-access", &small).contains("the data set in memory"));
+    let small = [
+        ("storage.disk.local-disk.access", "warm"),
+        ("cluster.node.page_cache", "{ capacity = \"300 MB\" }"),
+    ];
+    assert!(refusal("turn3/f16-access", &small).contains("holds 300.0 MB of 400.0 MB"));
+}
+
+/// Returns why a case is refused with these changes.
+fn refusal(name: &str, changes: &[(&str, &str)]) -> String {
+    let path = super::super::runs::repository(&format!("tests/data/cases/{name}.toml"));
+    let file = ScenarioFile::open(&path).expect("a scenario");
+    let changes = changes.iter().map(|(key, value)| format!("{key}={value}").parse());
+    let changes: Vec<_> = changes.map(|change| change.expect("an override")).collect();
+    file.resolve(&changes).expect_err("a problem").to_string()
+}
+
+/// A loader whose reads alone take time, on a node with memory.
+const READER: &str = r#"
+name = "r"
+run = { steps = 12, warm_up = "off", replications = 1 }
+cluster = { nodes = 1, node = { gpus = 1, cores = 8, memory = "64 GiB" } }
+[storage.s.local-disk]
+bandwidth = "50 MB/s"
+[dataset.d]
+samples = 48
+sample_size = "100 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 8
+loader.tf-queue = { threads = 1, capacity = "8 samples" }
+model.step = "1 us"
+"#;
+
+/// Pseudo-random numbers from 0 to 1, the same in every run.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> f64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + self.next() * (high - low)
+    }
+}
+
+#[test]
+fn reads_with_any_access_take_the_time_of_disk_or_page_cache() {
+    // System: one thread reads `n` files of `b` bytes in each of two epochs, from a disk with a latency and a bandwidth of a
+    // stream, or from a page cache of its own bandwidth; steps take no time. Expectation, for random parameters: the run ends
+    // when the last file is read, n·(latency + b ÷ disk) for an epoch from the disk, n·b ÷ cache for one from the page cache.
+    let mut draws = Draws(16);
+    for round in 0..240 {
+        let (bytes, disk) = (draws.between(1e4, 1e6).round(), draws.between(1e7, 1e9).round());
+        let (cache, latency) =
+            (draws.between(1e9, 1e10).round(), draws.between(0.0, 2e6).round() / 1e9);
+        let (access, of) =
+            [("cold", 1.0), ("warm", 0.0), ("direct", 2.0), ("emulated", 2.0)][round % 4];
+        let layout = ["{ file-per-sample = {} }", "{ shards = { samples = 8 } }"][round / 4 % 2];
+        let shards = layout.contains("shards");
+        let request = if shards { bytes * 8.0 } else { bytes };
+        let layout =
+            layout.replace("samples = 8", &format!("samples = 8, request = \"{request} B\""));
+        let scenario = written(
+            READER,
+            &[
+                ("storage.s.local-disk.bandwidth", &format!("\"{disk} B/s\"")),
+                ("storage.s.local-disk.latency", &format!("\"{} ns\"", latency * 1e9)),
+                ("storage.s.local-disk.access", &format!("\"{access}\"")),
+                ("cluster.node.page_cache", &format!("{{ bandwidth = \"{cache} B/s\" }}")),
+                ("dataset.d.sample_size", &format!("\"{bytes} B\"")),
+                ("dataset.d.layout", &layout),
+            ],
+        );
+        let makespan = sim::run(&scenario, 0, &Options::default()).makespan;
+        let requests = if shards { 6.0 } else { 48.0 };
+        let (from_disk, from_cache) =
+            (latency * requests + 48.0 * bytes / disk, 48.0 * bytes / cache);
+        let expected = of * from_disk + (2.0 - of) * from_cache + 1e-6;
+        near(
+            &format!("{access} {layout} {bytes} {disk} {cache} {latency}"),
+            makespan,
+            expected,
+            1e-3,
+        );
+    }
+}
+
+#[test]
+fn warm_files_of_a_remote_target_do_not_cross_the_network() {
+    let remote = [
+        ("storage.s", "{ nvme-of = { bandwidth = \"50 MB/s\", queues = 2, access = \"warm\" } }"),
+        ("cluster.network.nic", "\"10 MB/s\""),
+        ("job.0.loader.tf-queue.decode", "\"1 ms\""),
+    ];
+    let warm = sim::run(&written(READER, &remote), 0, &Options::default());
+    near("warm", warm.makespan, 96.0 * 1e-3, 1e-2);
+    assert!(warm.resources.iter().all(|of| !of.name.contains("nic") || of.served == 0.0));
+}
+
+#[test]
+fn a_node_without_page_cache_needs_no_memory_to_track_it() {
+    // System: 400 million files for three nodes. Expectation: it runs, 100 ms a step, and needs the memory of a small run; with a
+    // page cache, the caches would track 1.2 billion files.
+    let scenario = case("turn3/page-cache-none", &[("run.steps", "20"), ("run.replications", "1")]);
+    let report = report_of(&scenario);
+    near("step", report.jobs[0].figures.step_time.mean.expect("steps"), 0.1, 1e-3);
+    assert!(sim::memory(&scenario).world < 1e7);
+    assert!(
+        refusal("turn3/page-cache-none", &[("cluster.node.page_cache", "{ capacity = \"1 GB\" }")])
+            .contains("would have to track 1200000000 files")
+    );
+    let direct = |access: &str| -> Result<Scenario, String> {
+        let changes = [
+            (
+                "storage.fs",
+                format!("{{ local-disk = {{ bandwidth = \"100 GB/s\", access = \"{access}\" }} }}"),
+            ),
+            ("cluster.node.page_cache", "{ capacity = \"1 GB\" }".to_owned()),
+        ];
+        let path = super::super::runs::repository("tests/data/cases/turn3/page-cache-none.toml");
+        let changes = changes
+            .iter()
+            .map(|(key, value)| format!("{key}={value}").parse().expect("an override"));
+        ScenarioFile::open(&path)
+            .expect("a scenario")
+            .resolve(&changes.collect::<Vec<_>>())
+            .map_err(|p| p.to_string())
+    };
+    assert!(direct("cold").is_err());
+    // Nothing that bypasses the page cache is tracked.
+    let bypassed = direct("direct").expect("a scenario");
+    assert!(sim::memory(&bypassed).world < 1e7);
+}
+
+#[test]
+fn synthetic_data_need_no_memory_and_have_no_first_epoch() {
+    let all = case("turn3/f15-synthetic", &[]);
+    let report = report_of(&all);
+    assert!(report.jobs[0].first_epoch.is_none() && report.jobs[0].later_epochs.is_none());
+    near("step", report.jobs[0].figures.step_time.mean.expect("steps"), 0.78, 1e-3);
+    // 140.9 GB of data, and nodes of 64 GiB.
+    let large = report_of(&case("turn3/f17-synthetic-refused", &[]));
+    near("step", large.jobs[0].figures.step_time.mean.expect("steps"), 0.78, 1e-3);
+    // Reading the same data is refused.
+    let reads = [("job.loader", "{ tf-queue = { threads = 1, capacity = \"64 samples\" } }")];
+    assert!(refusal("turn3/f17-synthetic-refused", &reads).contains("the data set in memory"));
+    // Nothing is tracked either, however many samples there are.
+    let many = case("turn3/f15-synthetic", &[("dataset.d.samples", "4000000000")]);
+    assert!(many.remarks.iter().all(|remark| !remark.contains("Every epoch reads")));
+    assert!(sim::memory(&many).world < 1e7);
+}
+
+#[test]
+fn write_bandwidth_has_an_effect_on_a_storage_for_checkpoints_only() {
+    let unused = |changes: &[(&str, &str)]| {
+        case("turn3/checkpoint-nvme", changes)
+            .remarks
+            .iter()
+            .any(|of| of.contains("write_bandwidth"))
+    };
+    assert!(unused(&[]));
+    assert!(!unused(&[("job.checkpoint.storage", "nvme")]));
+}
