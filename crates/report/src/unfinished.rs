@@ -15,6 +15,19 @@ pub enum Unfinished {
         /// Name of the first job that had work left.
         job: String,
     },
+    /// Nothing was left to happen, although jobs had work left: a mistake in the simulator.
+    #[error(
+        "internal error: the simulation stands still at {at} s, before job {job:?} has ended. Report this as a bug of forebay, \
+         with the scenario and these lines:\n{state}"
+    )]
+    Standstill {
+        /// Name of the first job that had work left.
+        job: String,
+        /// Simulated time, in words [s].
+        at: String,
+        /// What each unfinished job, its devices and its workers wait for, in lines.
+        state: String,
+    },
     /// The job kept failing before it could write a checkpoint or end.
     #[error(
         "job {job:?} fails too often to make progress: write a longer `mtbf`, or a `checkpoint` that is written sooner and \

@@ -5,6 +5,7 @@ use forebay_metrics::Segment;
 use super::device::State;
 use super::env::Env;
 use super::index::{DeviceId, Ids, LoaderId, WorkerId};
+use super::invariant::broken;
 use super::jobs::Jobs;
 use super::recovery::RecoveryRun;
 
@@ -85,7 +86,9 @@ impl Jobs {
     /// Lets device `d` take the batch that was promised to it, at the end of its sleep between polls.
     pub(super) fn awake(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
-        let Some(found) = self.loaders.find_promised(l, d) else { return };
+        let Some(found) = self.loaders.find_promised(l, d) else {
+            return broken("a device is woken for the batch that was promised to it");
+        };
         self.end_starving(env, d, WorkerId::new(found.worker), Some(found.slept(env.now)));
         self.take_batch(env, d);
         self.loaders.unblock_last(env, l);

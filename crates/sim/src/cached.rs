@@ -8,6 +8,7 @@ use forebay_scenario::{Dataset, Framing, Layout};
 
 use super::env::Env;
 use super::index::{DatasetId, IdVec, PageCacheId, WorkerId};
+use super::invariant::broken;
 use super::loaders::Loaders;
 use super::sizes::Sizes;
 use super::tiers::Origin;
@@ -115,7 +116,10 @@ impl Loaders {
     pub(super) fn look_up(&mut self, env: &mut Env, w: WorkerId, epoch: u64) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
-        let Some(used) = &mut loader.caches.page_cache else { return false };
+        let Some(used) = &mut loader.caches.page_cache else {
+            broken("only loaders behind a page cache look there");
+            return false;
+        };
         let hit = env.storages.caches[used.cache].kept.look_up(worker.location.unit);
         worker.origin = if hit { Origin::PageCache } else { Origin::Storage };
         let epoch = epoch as usize;
@@ -134,7 +138,9 @@ impl Loaders {
         if worker.origin == Origin::PageCache {
             return;
         }
-        let Some(used) = &self.loaders[worker.loader].caches.page_cache else { return };
+        let Some(used) = &self.loaders[worker.loader].caches.page_cache else {
+            return broken("only loaders behind a page cache keep data there");
+        };
         insert(env, used.cache, unit);
     }
 

@@ -4,6 +4,7 @@ use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, StationId};
+use super::invariant::broken;
 use super::jobs::Jobs;
 use super::notice::Notice;
 use super::worker::{Cores, Waiting};
@@ -61,7 +62,9 @@ impl Jobs {
 
     /// Lets each thread of a step of device `d` take a core that serves one thread after the other.
     fn take_cores(&mut self, env: &mut Env, d: DeviceId, threads: CpuThreads, delay: Delay) {
-        let Some((station, pace)) = self.cores_of(d).and_then(Cores::slots) else { return };
+        let Some((station, pace)) = self.cores_of(d).and_then(Cores::slots) else {
+            return broken("threads take cores that serve one thread after the other");
+        };
         let delay = match threads.speed {
             1.0 => delay,
             speed => Delay::once(delay.span.seconds() * speed),
@@ -88,7 +91,10 @@ impl Jobs {
     /// step has waited for cores is recorded.
     pub(super) fn end_threads(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Some(station) = self.slots_of(d) else { return true };
-        let Some(launching) = &mut self.devices[d].launching else { return true };
+        let Some(launching) = &mut self.devices[d].launching else {
+            broken("a step on cores has trainers");
+            return true;
+        };
         let ended = launching.threads.end();
         let CoreThreads { open, span, .. } = launching.threads;
         leave_slots(env, station, ended);

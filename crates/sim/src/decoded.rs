@@ -4,6 +4,7 @@ use forebay_report::CacheRequests;
 
 use super::env::Env;
 use super::index::{CacheId, WorkerId};
+use super::invariant::broken;
 use super::loaders::Loaders;
 use super::tiers::Origin;
 
@@ -25,7 +26,10 @@ impl Loaders {
     pub(super) fn is_decoded(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
-        let Some(decoded) = &mut loader.caches.decoded else { return false };
+        let Some(decoded) = &mut loader.caches.decoded else {
+            broken("only loaders with a cache of decoded samples look there");
+            return false;
+        };
         let hit = env.storages.node_caches[decoded.cache].look_up(worker.location.file as u32);
         let epoch = loader.source.order.epoch() as usize;
         if decoded.requests.len() <= epoch {
@@ -44,7 +48,9 @@ impl Loaders {
     #[cold]
     pub(super) fn keep_decoded(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
-        let Some(decoded) = &self.loaders[worker.loader].caches.decoded else { return };
+        let Some(decoded) = &self.loaders[worker.loader].caches.decoded else {
+            return broken("only loaders with a cache of decoded samples keep samples there");
+        };
         let bytes = decoded.bytes;
         env.storages.node_caches[decoded.cache]
             .insert(worker.location.file as u32, bytes, |_| bytes);

@@ -11,6 +11,7 @@ use forebay_scenario::Layout;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
 use super::index::{DatasetId, DiskHeadId, WorkerId};
+use super::invariant::broken;
 use super::loaders::Loaders;
 
 /// Position of a request on a disk. The files of a data set lie one after the other.
@@ -143,7 +144,9 @@ impl Loaders {
     /// Splits the recorded wait of worker `w`: the last `seconds` before `now` were transfer, the time before them latency.
     fn split_latency(&mut self, now: Time, w: WorkerId, seconds: f64) {
         let worker = &mut self.workers[w];
-        let Some(since) = worker.timeline.last_start() else { return };
+        let Some(since) = worker.timeline.last_start() else {
+            return broken("a worker that waits for a disk has begun an activity");
+        };
         let then = Time(now.0.saturating_sub(Span::from_seconds(seconds).0));
         if then > since {
             worker.timeline.split(Cause::Latency, then, Cause::Transfer);

@@ -11,6 +11,7 @@ use forebay_report::{Cause, StallCause};
 use super::device::State;
 use super::env::Env;
 use super::index::DeviceId;
+use super::invariant::broken;
 use super::jobs::Jobs;
 
 /// The host of a device, and the batches that it has taken for steps that the device has not begun.
@@ -81,7 +82,9 @@ impl Jobs {
     /// batch, the step uses the last batch again.
     fn begin_on_taken(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let Some(host) = &mut device.input.host else { return };
+        let Some(host) = &mut device.input.host else {
+            return broken("only devices whose hosts take batches ahead come here");
+        };
         match host.batch_of(device.next) {
             Some(Taken { copied: false, .. }) => {
                 (device.state, device.since) = (State::Loading, env.now);
@@ -104,7 +107,9 @@ impl Jobs {
         loop {
             let device = &mut self.devices[d];
             let (l, job) = (device.loader, &self.jobs[device.job]);
-            let Some(host) = &mut device.input.host else { return };
+            let Some(host) = &mut device.input.host else {
+                return broken("only devices whose hosts take batches ahead come here");
+            };
             let ahead = if job.learners.may_change() { 0 } else { host.ahead };
             if host.waits || host.step > device.next + ahead || job.is_beyond(host.step) {
                 return;
@@ -135,7 +140,9 @@ impl Jobs {
     /// Lets the host of device `d` take the batch of its next step from the loader's queue, and begins to copy the batch to the
     /// device if the trainer does that and no other batch is on its way.
     fn take_ahead(&mut self, env: &mut Env, d: DeviceId) {
-        let Some(mut host) = self.devices[d].input.host.take() else { return };
+        let Some(mut host) = self.devices[d].input.host.take() else {
+            return broken("only devices whose hosts take batches ahead come here");
+        };
         let missing = self.take_from_queue(env, d, host.step);
         let behind = host.uncopied().is_some();
         let copied = !behind && !self.copy_batch(env, d, missing);
@@ -152,7 +159,9 @@ impl Jobs {
             // The device's job ended during the copy.
             return;
         }
-        let Some(host) = &mut device.input.host else { return };
+        let Some(host) = &mut device.input.host else {
+            return broken("only devices whose hosts take batches ahead come here");
+        };
         host.uncopied().into_iter().for_each(|taken| taken.copied = true);
         let next = host.uncopied().map(|taken| taken.missing);
         if let Some(missing) = next {

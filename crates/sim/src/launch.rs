@@ -9,6 +9,7 @@ use super::device::State;
 use super::env::Env;
 use super::event::{ActivityId, Delay};
 use super::index::{DeviceId, Ids, StationId, TrainerId};
+use super::invariant::broken;
 use super::jobs::Jobs;
 use super::notice::Notice;
 use super::worker::{Cores, Waiting};
@@ -105,7 +106,9 @@ impl Jobs {
         env.notices.extend(next.map(Notice::CoreFree));
         let d = self.trainers[t].device;
         let device = &mut self.devices[d];
-        let Some(launching) = &mut device.launching else { return };
+        let Some(launching) = &mut device.launching else {
+            return broken("a device whose trainer has launched has trainers");
+        };
         launching.open -= 1;
         if launching.open > 0 || device.state != State::Launching {
             return;

@@ -23,9 +23,10 @@
 //! The modules, by owner:
 //!
 //! - `world`: the owners, and the match that routes events; `env`: the environment that all owners share; `event`: what can
-//!   happen; `notice`: messages between owners; `index`: typed ids and tables; `station`: servers with a queue; `storages`:
-//!   contents of storages, and models of their service other than links and stations: `limiter` (request rates), `table`
-//!   (measured throughput), `disk_head` (seeks), `sizes` (of samples),
+//!   happen; `notice`: messages between owners; `index`: typed ids and tables; `invariant`: broken invariants; `standstill`:
+//!   runs in which nothing is left to happen; `station`: servers with a queue; `storages`: contents of storages, and models
+//!   of their service other than links and stations: `limiter` (request rates), `table` (measured throughput), `disk_head`
+//!   (seeks), `sizes` (of samples),
 //! - `loaders`: the owner of all loaders; `loader`: one loader; `worker`, `workers`: the workers of its stages, and their
 //!   operations; `read`: reading from storages; `team`: inner threads; `cached`: the node's page cache; `tiers`: data on the
 //!   node's own storage or on another node's; `decoded`: caches of decoded samples; `later`: runs
@@ -141,6 +142,7 @@ mod fault;
 mod gpus;
 mod host;
 mod index;
+mod invariant;
 mod job_run;
 mod job_state;
 mod jobs;
@@ -168,6 +170,7 @@ mod resource;
 mod sizes;
 mod stages;
 mod staging;
+mod standstill;
 mod station;
 mod storages;
 mod table;

@@ -6,6 +6,7 @@ use forebay_report::Cause;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, LoaderId, WorkerId};
+use super::invariant::broken;
 use super::loaders::Loaders;
 use super::worker::Phase;
 
@@ -39,10 +40,14 @@ impl Loaders {
     #[cold]
     pub(super) fn promise(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
         let loader = &mut self.loaders[l];
-        let Some(polling) = &mut loader.pacing.polling else { return };
+        let Some(polling) = &mut loader.pacing.polling else {
+            return broken("only devices of loaders that poll are promised batches");
+        };
         let waiter = |place: usize| loader.waiters.get(place).map(|waiter| waiter.device.number());
         while let Some(d) = polling.promise(env.now, w.number(), waiter, &loader.queue) {
-            let Some(waiter) = loader.waiters.get(polling.promised() - 1) else { return };
+            let Some(waiter) = loader.waiters.get(polling.promised() - 1) else {
+                return broken("a batch is promised to a device that waits");
+            };
             let look = polling.next_look(waiter.since, env.now);
             let delay = Delay { span: look.since(env.now), lane: None };
             env.after(delay, Event::Waited(ActivityId::Sleeper(DeviceId::new(d))));

@@ -6,20 +6,25 @@ use forebay_report::Cause;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
 use super::index::{LoaderId, WorkerId};
+use super::invariant::broken;
 use super::loaders::Loaders;
 use super::worker::{Item, Phase};
 
 impl Loaders {
     /// Records that a trainer of loader `l` wants a batch, and makes the requests that are due.
     pub(super) fn want_request(&mut self, env: &mut Env, l: LoaderId) {
-        let Some(requests) = &mut self.loaders[l].requests else { return };
+        let Some(requests) = &mut self.loaders[l].requests else {
+            return broken("only loaders that make batches on request are asked for them");
+        };
         requests.want(env.now);
         self.ask(env, l);
     }
 
     /// Records that a trainer of loader `l` has taken a batch, and requests the next.
     pub(super) fn replace_request(&mut self, env: &mut Env, l: LoaderId) {
-        let Some(requests) = &mut self.loaders[l].requests else { return };
+        let Some(requests) = &mut self.loaders[l].requests else {
+            return broken("only loaders that make batches on request are asked for them");
+        };
         requests.take(env.now);
         self.ask(env, l);
     }

@@ -206,6 +206,7 @@ impl Loaders {
             if stage.buffer.blocked.is_empty() || !stage.has_room(&self.loaders) {
                 return;
             }
+            // A blocked worker is there: the list is not empty.
             let Some(w) = stage.buffer.blocked.pop_front() else { return };
             let w = WorkerId::new(w);
             let ordered = stage.buffer.is_ordered();

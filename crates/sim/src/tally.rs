@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::barrier::Barrier;
 use super::index::{Id, IdVec, ModelCopy};
+use super::invariant::broken;
 
 /// The count of a job copy's steps.
 #[derive(Debug, Clone)]
@@ -51,7 +52,10 @@ impl Apart {
         if ended.back().is_none_or(|(last, _)| *last < step) {
             ended.push_back((step, 0));
         }
-        let Some(of) = ended.iter_mut().find(|(of, _)| *of == step) else { return false };
+        let Some(of) = ended.iter_mut().find(|(of, _)| *of == step) else {
+            broken("a device ends a step that its model copy has open");
+            return false;
+        };
         of.1 += 1;
         let all = of.1 == self.parts;
         if all {

@@ -7,6 +7,7 @@ use forebay_scenario::Replicas;
 use super::cached::{Units, bytes_of};
 use super::env::Env;
 use super::index::{CacheId, CacheUnit, HoldersId, IdVec, UnitId, WorkerId};
+use super::invariant::broken;
 use super::loaders::Loaders;
 use super::read::Mount;
 
@@ -179,8 +180,12 @@ impl Loaders {
             return;
         }
         let loader = &self.loaders[worker.loader];
-        let Some(tiers) = &loader.caches.tiers else { return };
-        let Some(ways) = &tiers.cache else { return };
+        let Some(tiers) = &loader.caches.tiers else {
+            return broken("a read that fills a cache has one");
+        };
+        let Some(ways) = &tiers.cache else {
+            return broken("a read that fills a cache has one");
+        };
         let shard = &self.shards[w];
         let unit = match shard.requests.checked_sub(1) {
             None => ways.unit(worker.location.file, 0),

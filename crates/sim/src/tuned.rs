@@ -14,6 +14,7 @@ impl Loaders {
     pub(super) fn may_work(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (stage, place) = self.place(w);
         let loader = &mut self.loaders[self.workers[w].loader];
+        // A loader that polls and has no tuner lets all workers look.
         let Some(tuner) = &mut loader.pacing.tuner else { return true };
         let may = tuner.enter(stage, place);
         if !may {

@@ -7,6 +7,7 @@ use forebay_report::Cause;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Event};
 use super::index::WorkerId;
+use super::invariant::broken;
 use super::loaders::Loaders;
 use super::tiers::Origin;
 use super::worker::{Cores, Draw, Phase, Waiting, Work, Worker};
@@ -286,7 +287,9 @@ impl Loaders {
         let worker = &mut self.workers[w];
         let cause = worker.phase.on_core();
         let work = forebay_engine::Span::from_seconds(worker.work);
-        let Some(since) = worker.timeline.last_start() else { return };
+        let Some(since) = worker.timeline.last_start() else {
+            return broken("a worker that computes has begun an activity");
+        };
         let took = now.since(since);
         if took.0 > work.0 + 1 {
             let then = since + forebay_engine::Span(took.0 - work.0);

@@ -13,6 +13,7 @@ use super::env::Env;
 use super::event::{ActivityId, Event};
 use super::fault::Faults;
 use super::index::MessageId;
+use super::invariant::broken;
 use super::jobs::Jobs;
 use super::notice::Notice;
 use super::progress::Progress;
@@ -61,13 +62,7 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
     world.watch = Watch::new(options, until_then, Known::for_scenario(scenario));
     world.watch.events = forebay_engine::run(&mut world, until);
     let ended = if ends { until } else { world.env.now };
-    world.jobs.end_down(ended);
-    let unfinished = if (ends || world.watch.ended) && world.jobs.hopeless.is_none() {
-        None
-    } else {
-        world.jobs.left_over(scenario)
-    };
-    Outcome { unfinished, ..world.collect(scenario) }
+    world.finish(scenario, ended, ends)
 }
 
 /// One run: the environment and all owners.
@@ -127,7 +122,7 @@ impl Model for World<'_> {
                 | ActivityId::Push(_)
                 | ActivityId::Restart(_)
                 | ActivityId::Communicator(_)
-                | ActivityId::Endless => {}
+                | ActivityId::Endless => broken("these activities transfer nothing that ends"),
             }
             self.settle();
             more = self.env.network.has_finished();
@@ -180,8 +175,9 @@ impl Model for World<'_> {
             Event::Waited(ActivityId::Restart(f)) => self.jobs.restart(&mut self.env, f),
             Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
             Event::Failed { failures, node } => self.jobs.failed(&mut self.env, failures, node),
-            // No other activity opens files or waits for a delay; endless transfers have already begun.
-            Event::Opened(_) | Event::Waited(_) => {}
+            Event::Opened(_) | Event::Waited(_) => {
+                broken("no other activity opens files or waits for a delay");
+            }
         }
         self.settle();
     }
@@ -243,6 +239,20 @@ impl World<'_> {
             Notice::KernelPace { loader, pace } => jobs.loaders[loader].gpus.kernel_pace = pace,
         }
     }
+    /// Returns the outcome of the run, which ended at `ended`: when the scenario says, if `ends`, or when there was nothing left to
+    /// do.
+    pub(super) fn finish(mut self, scenario: &Scenario, ended: Time, ends: bool) -> Outcome {
+        self.jobs.end_down(ended);
+        let still = Jobs::stands_still(&self.env);
+        let unfinished = match self.jobs.hopeless {
+            None if self.watch.ended => None,
+            None if still => self.jobs.standstill(&self.env, scenario),
+            None if ends => None,
+            _ => self.jobs.left_over(scenario),
+        };
+        Outcome { unfinished, ..self.collect(scenario) }
+    }
+
 
     /// Returns the outcome of the run.
     fn collect(mut self, scenario: &Scenario) -> Outcome {

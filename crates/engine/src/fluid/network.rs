@@ -74,6 +74,11 @@ impl<T: Copy> Network<T> {
         of.iter().filter(|flow| self.core.cancel(now, **flow).is_some()).count()
     }
 
+    /// Returns the number of flows in progress whose tokens satisfy `is`.
+    pub fn count(&self, is: impl Fn(&T) -> bool) -> usize {
+        self.core.flows().filter(|(_, token)| is(token)).count()
+    }
+
     /// Returns the number of links.
     pub fn links(&self) -> usize {
         self.core.links.len()

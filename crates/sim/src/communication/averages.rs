@@ -18,6 +18,7 @@ use crate::device::{Device, State};
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
 use crate::index::{CommunicatorId, DeviceId, Id, IdVec, JobId};
+use crate::invariant::broken;
 use crate::jobs::Jobs;
 use crate::notice::Notice;
 
@@ -126,7 +127,10 @@ impl Jobs {
 
     /// Begins the wait of device `d` for the last average that is due after `step` steps; returns false if it is done.
     fn await_average_of(&mut self, env: &mut Env, d: DeviceId, step: u64) -> bool {
-        let Some(run) = self.averages_mut(self.devices[d].job) else { return false };
+        let Some(run) = self.averages_mut(self.devices[d].job) else {
+            broken("only learners that average models wait for averages");
+            return false;
+        };
         let early = step / run.period > run.over;
         if early {
             run.waiting.push_back(d);
@@ -148,8 +152,11 @@ impl Jobs {
     pub(crate) fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
         self.begin_averaging(env, d);
         let j = self.devices[d].job;
-        let Some(run) = self.averages(j) else { return };
-        let latency = Delay::once(run.latency * f64::from(self.jobs[j].learners.number));
+        let Some(run) = self.averages(j) else {
+            return broken("only learners that average models come here");
+        };
+        let pace = self.devices[d].on_gpu.pace;
+        let latency = Delay::once(run.latency * f64::from(self.jobs[j].learners.number) / pace);
         if latency.span.0 == 0 {
             return self.move_model(env, d);
         }
@@ -159,7 +166,9 @@ impl Jobs {
     /// Begins to move the bytes of the correction of the model of device `d`, whose latency is over.
     pub(crate) fn move_model(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
-        let Some(run) = self.averages(device.job) else { return };
+        let Some(run) = self.averages(device.job) else {
+            return broken("only learners that average models come here");
+        };
         if device.state != State::Averaging {
             return;
         }
@@ -185,7 +194,9 @@ impl Jobs {
         self.jobs[j].steps.add_stall(Segment { start, end: env.now, cause });
         self.trace_device(env, d, "waiting");
         let parties = self.jobs[j].models() * self.jobs[j].stages();
-        let Some(run) = self.averages_mut(j) else { return };
+        let Some(run) = self.averages_mut(j) else {
+            return broken("only learners that average models come here");
+        };
         run.drawn += 1;
         if run.drawn == parties {
             run.last = Some((d, start));
@@ -214,8 +225,11 @@ impl Jobs {
 
     /// Begins to update the reference models of job copy `j`, since every GPU has the sum of corrections.
     pub(crate) fn exchanged(&mut self, env: &mut Env, j: JobId) {
-        let Some(run) = self.averages(j) else { return };
-        if run.shared.span.0 == 0 {
+        let Some(run) = self.averages(j) else {
+            return broken("only learners that average models come here");
+        };
+        let shared = run.shared;
+        if shared.span.0 == 0 {
             return self.averaged(env, j);
         }
         env.after(run.shared, Event::Waited(ActivityId::Averaged(j)));
@@ -223,7 +237,9 @@ impl Jobs {
 
     /// Ends an average of job copy `j`: every GPU's reference model is up to date.
     pub(crate) fn averaged(&mut self, env: &mut Env, j: JobId) {
-        let Some(run) = self.averages_mut(j) else { return };
+        let Some(run) = self.averages_mut(j) else {
+            return broken("only learners that average models come here");
+        };
         run.over += 1;
         run.drawn = 0;
         let (last, waiting) = (run.last, std::mem::take(&mut run.waiting));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
 use crate::index::{CommunicatorId, DeviceId, JobId};
+use crate::invariant::broken;
 use crate::notice::Notice;
 use crate::program::Communicator;
 use forebay_collective::Schedule;
@@ -237,14 +238,14 @@ impl CommunicatorRun {
     }
 
     /// Returns the total size of the collectives that all ranks have started and that have not begun [B].
-    pub(super) fn waiting(&self) -> u64 {
+    pub(crate) fn waiting(&self) -> u64 {
         let Some(step) = self.progress.current() else { return 0 };
         let planned = |number| self.sequence.planned(step.round(), number);
         step.waiting().filter_map(planned).map(|planned| planned.bytes).sum()
     }
 
     /// Returns the name of the current collective for timelines.
-    pub(super) fn at_work(&self) -> Option<ActivityName> {
+    pub(crate) fn at_work(&self) -> Option<ActivityName> {
         match self.current.stage {
             Stage::Idle => None,
             Stage::Overhead => Some("overhead".into()),
@@ -335,7 +336,9 @@ impl Communicators {
         act: impl FnOnce(&mut Exchange, &mut Around<'_>),
     ) {
         let communicator = &mut self.all[c];
-        let Some(ways) = &mut self.ways[communicator.job] else { return };
+        let Some(ways) = &mut self.ways[communicator.job] else {
+            return broken("the ranks of a collective have routes to each other");
+        };
         let messages = &mut self.messages;
         ways.keep(communicator.current.pace);
         let mut around = Around { env, messages, ways, admitted: Vec::new() };

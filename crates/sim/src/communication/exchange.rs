@@ -146,6 +146,7 @@ impl Exchange {
 
     /// Accounts for all messages that have arrived, and lets their senders and receivers go on.
     fn settle(&mut self, around: &mut Around<'_>) {
+        // Messages that are carried one by one belong to no collective.
         let Some(schedule) = self.schedule.take() else { return };
         while let Some(m) = self.arrived.pop() {
             let message = around.messages.remove(m);

@@ -2,6 +2,7 @@
 //! network.
 
 use super::communicator::CommunicatorRun;
+use crate::invariant::broken;
 use std::sync::Arc;
 
 use crate::env::Env;
@@ -79,7 +80,9 @@ impl Idle {
         communicator: Option<CommunicatorId>,
         act: impl FnOnce(&mut Exchange, &mut Around<'_>),
     ) {
-        let Some(c) = communicator else { return };
+        let Some(c) = communicator else {
+            return broken("every message belongs to a collective");
+        };
         let Idle { env, messages, ways, exchanges, end } = self;
         let mut around = Around { env, messages, ways, admitted: Vec::new() };
         act(&mut exchanges[c], &mut around);

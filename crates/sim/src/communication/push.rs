@@ -4,6 +4,7 @@ use crate::device::State;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
 use crate::index::{DeviceId, Ids, JobId, MessageId, ServerWorkerId, ServersId};
+use crate::invariant::broken;
 use crate::jobs::Jobs;
 use crate::tally::Tally;
 use forebay_engine::{Span, Time};
@@ -122,7 +123,9 @@ impl Jobs {
         if self.jobs[servers.job].finished {
             return;
         }
-        let Some((bucket, next)) = servers.unqueue(worker) else { return };
+        let Some((bucket, next)) = servers.unqueue(worker) else {
+            return broken("a push begins with a bucket that waits");
+        };
         for shard in servers.of_bucket(bucket) {
             self.carry(env, s, Parcel { worker, shard, pulled: false, moving: true });
         }
@@ -162,7 +165,9 @@ impl Jobs {
         m: MessageId,
         act: impl FnOnce(&mut Exchange, &mut Around<'_>),
     ) {
-        let Some(s) = self.communicators.servers_of_message(m) else { return };
+        let Some(s) = self.communicators.servers_of_message(m) else {
+            return broken("the message belongs to an exchange with servers");
+        };
         self.communicators.on_exchange(env, s, act);
         self.free_line(env, s, m);
         self.take_parcels(env, s);
@@ -276,12 +281,18 @@ impl Jobs {
     /// Counts `step` of a device of model copy `model`; the model copy's step is over when all its devices have ended it.
     fn count_own_step(&mut self, env: &mut Env, j: JobId, model: u32, step: u64) -> Counted {
         let job = &mut self.jobs[j];
-        let Tally::Apart(apart) = &mut job.tally else { return Counted::Part };
+        let Tally::Apart(apart) = &mut job.tally else {
+            broken("model copies of servers count steps of their own");
+            return Counted::Part;
+        };
         if !apart.arrive(model, step) {
             return Counted::Part;
         }
         let samples = job.take_samples(model, step);
-        let Tally::Apart(apart) = &mut job.tally else { return Counted::Part };
+        let Tally::Apart(apart) = &mut job.tally else {
+            broken("model copies of servers count steps of their own");
+            return Counted::Part;
+        };
         job.steps.add_fresh(apart.end(model, step, samples));
         let Some(samples) = apart.whole() else { return Counted::Part };
         self.record_samples(env, j, samples);

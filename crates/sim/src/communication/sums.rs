@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::env::Env;
 use crate::event::{ActivityId, Delay, Event};
 use crate::index::{DeviceId, Id, IdVec};
+use crate::invariant::broken;
 use crate::job_run::JobRun;
 use crate::jobs::Jobs;
 use crate::program::Offered;
@@ -81,7 +82,9 @@ impl Jobs {
     fn sum_next(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
         let learners = self.jobs[j].learners.number;
-        let Some(gpu) = self.gpu_of(d) else { return };
+        let Some(gpu) = self.gpu_of(d) else {
+            return broken("learners that sum gradients share a GPU");
+        };
         let Some(piece) = gpu.sums.next(learners) else { return };
         let memory = gpu.memory;
         let bytes = self.bytes_of(d, piece) * f64::from(learners + 1);
@@ -96,7 +99,9 @@ impl Jobs {
     /// Ends a sum on the GPU of device `d`.
     pub(crate) fn summed(&mut self, env: &mut Env, d: DeviceId) {
         let pieces = self.pieces_of(d);
-        let Some(gpu) = self.gpu_of(d) else { return };
+        let Some(gpu) = self.gpu_of(d) else {
+            return broken("learners that sum gradients share a GPU");
+        };
         let piece = gpu.sums.end(pieces);
         self.compress_sum(env, d, piece);
         self.sum_next(env, d);
@@ -108,7 +113,9 @@ impl Jobs {
         if self.compress_seconds(d, piece) == 0.0 {
             return self.exchange_piece(env, d, piece);
         }
-        let Some(gpu) = self.gpu_of(d) else { return };
+        let Some(gpu) = self.gpu_of(d) else {
+            return broken("learners that sum gradients share a GPU");
+        };
         gpu.sums.compressing.push_back(piece);
         if gpu.sums.compressing.len() == 1 {
             self.compress_next(env, d);

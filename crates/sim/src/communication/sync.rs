@@ -3,6 +3,7 @@
 use crate::device::{Device, State};
 use crate::env::Env;
 use crate::index::{CommunicatorId, DeviceId, JobId};
+use crate::invariant::broken;
 use crate::jobs::Jobs;
 use crate::program::Communicator;
 use forebay_engine::{Span, Time};
@@ -133,7 +134,9 @@ impl Jobs {
     /// Ends the part of the communication that the backward pass of job copy `j` did not hide, and with it the step.
     pub(crate) fn end_communication(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
-        let Some(since) = job.update.computed else { return };
+        let Some(since) = job.update.computed else {
+            return broken("communication ends after the backward pass");
+        };
         let update = job.update.updating.unwrap_or(env.now);
         let cause = StallCause::own(Cause::Communication);
         for d in job.parts.devices {

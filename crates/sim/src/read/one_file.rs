@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::index::WorkerId;
+use crate::invariant::broken;
 use crate::loaders::Loaders;
 use forebay_scenario::Layout;
 
@@ -10,7 +11,10 @@ impl Loaders {
     pub(super) fn fetch_place(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &self.loaders[worker.loader];
-        let Layout::OneFile { record, opened } = loader.source.layout else { return true };
+        let Layout::OneFile { record, opened } = loader.source.layout else {
+            broken("only data in one file are read by place");
+            return true;
+        };
         worker.request = record.around(worker.sample.size);
         let (routed, cached) = (loader.mount.routes.is_some(), loader.caches.page_cache.is_some());
         let epoch = loader.source.order.epoch();

@@ -2,6 +2,7 @@
 
 use crate::env::Env;
 use crate::index::CopyId;
+use crate::invariant::broken;
 
 use super::{Copying, Staging, Stagings};
 
@@ -11,7 +12,10 @@ impl Stagings {
     pub(super) fn write_on(&mut self, env: &mut Env, c: CopyId) -> bool {
         while self.next_part(env, c) {
             let Copying { staging, next, .. } = self.copies[c];
-            let Some(convert) = &self.stagings[staging].convert else { return true };
+            let Some(convert) = &self.stagings[staging].convert else {
+                broken("only converted data sets are written in parts");
+                return true;
+            };
             let begins = next.is_multiple_of(convert.samples_per_file);
             self.copies[c].next = self.end_of_part(c);
             let done = if begins { self.open_copy(env, c) } else { self.copy_bytes(env, c) };
