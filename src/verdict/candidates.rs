@@ -18,6 +18,8 @@ pub(super) const USED: f64 = 0.7;
 pub(super) const FULL: f64 = 0.95;
 /// Minimum share of time spent computing at which the step time is considered.
 const COMPUTING: f64 = 0.9;
+/// Promise of removing a fault behind at least half of the waits, in addition to the share of these waits.
+const FAULT: f64 = 2.0;
 /// Ratio of the estimated saving of a lever to that of the lever before it, among the levers for one cause of stalls: later
 /// levers are less likely to help.
 const NEXT: f64 = 0.65;
@@ -127,9 +129,14 @@ impl<'a> Subject<'a> {
             let share = self.share(cause);
             let share = if draining && is_of_loader(cause) { share.max(NOTED) } else { share };
             if share >= NOTED {
+                for lever in self.faults_behind(cause) {
+                    // What a fault slows is full, too; the fault comes first.
+                    let first = if share >= self.waiting() / 2.0 { FAULT } else { 0.0 };
+                    add(&mut found, (lever, lever.is_rare(self.scenario)), first + share);
+                }
                 let levers = self.of_cause(cause).into_iter().zip(0..);
                 for (lever, place) in levers {
-                    let rare = lever.is_rare() || is_of_recovery(cause);
+                    let rare = lever.is_rare(self.scenario) || is_of_recovery(cause);
                     let likely = self.likely(lever).unwrap_or(NEXT.powi(place));
                     let likely = match self.used(all, lever) {
                         None => likely,
@@ -141,11 +148,12 @@ impl<'a> Subject<'a> {
             }
         }
         for resource in all {
-            let used = resource.utilisation_max.mean.unwrap_or(0.0);
+            let used = resource.utilisation_max.mean.unwrap_or(0.0) / self.left(resource);
             if used >= USED {
                 for lever in self.of_resource(resource) {
                     let known = found.iter().find(|of| of.lever == lever);
-                    let lever_of = (lever, known.map_or(lever.is_rare(), |of| of.rare));
+                    let lever_of =
+                        (lever, known.map_or(lever.is_rare(self.scenario), |of| of.rare));
                     add(&mut found, lever_of, if used >= FULL { 1.0 + used } else { used / 2.0 });
                     found.iter_mut().filter(|of| of.lever == lever).for_each(|of| of.used = used);
                 }
@@ -164,6 +172,9 @@ impl<'a> Subject<'a> {
         }
         let busy = self.compared().accelerator_utilisation.mean.unwrap_or(0.0);
         if busy >= COMPUTING && !draining {
+            for lever in self.faults_behind(Cause::Compute) {
+                add(&mut found, (lever, lever.is_rare(self.scenario)), FAULT + busy);
+            }
             add(&mut found, (Lever { kind: Kind::Step, at: self.job }, false), busy);
         }
         found.retain(|candidate| relaxed(self.scenario, candidate.lever).is_some());
@@ -222,18 +233,10 @@ impl<'a> Subject<'a> {
                 K::TierCache,
                 K::TierWrite,
                 K::Order,
-                K::Faults,
             ],
-            Cause::Decode => &[
-                K::Workers,
-                K::Decode,
-                K::Pinning,
-                K::Collate,
-                K::HandOver,
-                K::Order,
-                K::Prefetch,
-                K::Faults,
-            ],
+            Cause::Decode => {
+                &[K::Workers, K::Decode, K::Pinning, K::Collate, K::HandOver, K::Order, K::Prefetch]
+            }
             Cause::CpuWait => &[
                 K::Cores,
                 K::Lock,
@@ -242,7 +245,6 @@ impl<'a> Subject<'a> {
                 K::Decode,
                 K::HandOver,
                 K::Launch,
-                K::Faults,
             ],
             Cause::Order => &[K::Order, K::Workers, K::Prefetch],
             Cause::Restart => &[K::Restart, K::Prefetch],
@@ -262,7 +264,6 @@ impl<'a> Subject<'a> {
                 K::GpuMemory,
                 K::MessageCpu,
                 K::RootUpdate,
-                K::Faults,
                 K::Overlap,
                 K::Averaging,
             ],
@@ -271,7 +272,7 @@ impl<'a> Subject<'a> {
             Cause::Checkpoint => return checkpoints::levers(self.scenario, job),
             Cause::Fault if self.fails_seldom() => &[],
             Cause::Fault => &[K::CheckpointOften, K::RestartTime, K::Failures],
-            Cause::Compute => &[K::EqualNodes, K::RootUpdate, K::Jitter, K::Faults],
+            Cause::Compute => &[K::EqualNodes, K::RootUpdate, K::Jitter],
         };
         let lever = |&kind: &Kind| {
             let at = if is_of_storage(kind) { reads } else { job };

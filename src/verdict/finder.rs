@@ -42,7 +42,9 @@ impl Trial {
         }
         let checkpoints = reference.subject.share(Cause::Checkpoint) >= NOTED;
         match (self.rare, checkpoints) {
-            (true, _) if self.levers.iter().any(|lever| lever.is_rare()) => Some(0),
+            (true, _) if self.levers.iter().any(|of| of.is_rare(reference.subject.scenario)) => {
+                Some(0)
+            }
             (true, _) | (false, true) => {
                 Some(reference.steps_with(FEWEST_CHECKPOINTS, all.checkpoints))
             }
@@ -78,6 +80,12 @@ pub(super) struct Tried {
 }
 
 impl Tried {
+    /// Returns whether a single lever that removes faults was tried. What a fault costs is its own, however much a larger part
+    /// would save, so it comes first.
+    fn is_of_fault(&self) -> bool {
+        matches!(self.levers[..], [Lever { kind: Kind::Faults, .. }])
+    }
+
     /// Returns the key for sorting levers that help: the gain times the smallest weight of the trial's levers.
     fn rank(&self) -> f64 {
         let weight = self.levers.iter().map(|lever| lever.weight()).fold(1.0, f64::min);
@@ -178,7 +186,11 @@ impl<'a> Finder<'_, 'a> {
             let pair = Trial::beyond(&[candidates[0].lever], &candidates[1]);
             tried.extend(self.lift(&[pair], self.trials.left()).into_iter().flatten());
         }
-        tried.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
+        let fault_helps = |of: &Tried| of.is_of_fault() && of.helps();
+        tried.sort_by(|a, b| {
+            let first = fault_helps(b).cmp(&fault_helps(a));
+            first.then(b.rank().total_cmp(&a.rank()))
+        });
         let skipped = unsettled(&candidates, &tried, skipped);
         Some(Found { now, tried, skipped, too_variable })
     }

@@ -5,7 +5,7 @@ use crate::scenario::{Every, Job, Operation, Preset, Scenario, StageGraph};
 
 use super::amount;
 use super::relax::decodes_on_gpu;
-use super::transport;
+use super::{faults, transport};
 
 /// A limit that can be relaxed: its kind, and the index of its storage or job if it belongs to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,8 +119,8 @@ kinds! {
     PageCacheRate => row("page-cache-bandwidth", "page cache bandwidth", "cluster.node.page_cache.bandwidth", "node.page-cache"),
     /// Slow nodes, made like the fastest.
     EqualNodes => change("slow-nodes", "slow nodes", ("cluster.group", "nodes that are all as fast as the fastest"), "node.speed"),
-    /// Faults, removed.
-    Faults => change("faults", "faults", ("fault", "no fault"), "faults"),
+    /// Faults of one part of the cluster, or of all parts, removed.
+    Faults => change("faults", "faults", ("fault", "this part as fast as it is without faults"), "faults"),
     /// The interpreter's lock (GIL), avoided by worker processes, which do not share it.
     Lock => change("gil", "the interpreter's lock", ("job.{}.loader.LOCK", "processes as workers, which do not share the lock"), "{}.gil"),
     /// CPU quota of the job, doubled.
@@ -194,11 +194,17 @@ kinds! {
 impl Lever {
     /// Returns the name of the limit in words.
     pub(super) fn words(self, scenario: &Scenario) -> String {
+        if self.kind == Kind::Faults {
+            return faults::words(scenario, self.at);
+        }
         self.kind.row().words.replace("{}", self.owner(scenario))
     }
 
     /// Returns the name of the resource in reports.
     pub(super) fn resource(self, scenario: &Scenario) -> String {
+        if self.kind == Kind::Faults {
+            return faults::resource(scenario, self.at);
+        }
         self.kind.row().resource.replace("{}", self.owner(scenario))
     }
 
@@ -248,8 +254,11 @@ impl Lever {
     }
 
     /// Returns whether the limit takes effect only at times, so that only a run of full length shows it.
-    pub(super) fn is_rare(self) -> bool {
-        matches!(self.kind, Kind::Faults | Kind::Restart | Kind::PageCache | Kind::TierCache)
+    pub(super) fn is_rare(self, scenario: &Scenario) -> bool {
+        match self.kind {
+            Kind::Faults => faults::are_temporary(scenario, self.at),
+            kind => matches!(kind, Kind::Restart | Kind::PageCache | Kind::TierCache),
+        }
     }
 
     /// Returns whether the lever is one against failures and the work that they destroy.
@@ -282,6 +291,9 @@ impl Lever {
     pub(super) fn advice(self, now: &Scenario, then: &Scenario) -> String {
         if self.is_of_the_gpu(now) {
             return format!("GPUs {} times as fast", super::relax::FACTOR);
+        }
+        if self.kind == Kind::Faults {
+            return faults::words(now, self.at).replacen("the fault", "no fault", 1);
         }
         match (self.kind.row().instead, amount::of(self, now), amount::of(self, then)) {
             (Some(instead), ..) => instead.to_owned(),

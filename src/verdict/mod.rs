@@ -5,7 +5,7 @@
 //! random numbers. If steps become shorter, the limit is a bottleneck. Otherwise the verdict does not advise to relax the limit.
 //!
 //! - `candidates`: limits that may be the bottleneck, from the report; `resources`: which of them enlarge a resource; `checkpoints`: those of
-//!   checkpoints,
+//!   checkpoints; `faults`: those that are faults,
 //! - `lever`: limits that can be relaxed, in words; `amount`: their amounts; `transport`: costs of the transport of
 //!   gradients among them; `relax`: the scenario with a limit relaxed,
 //! - `course`: the long-run step time that a range of steps shows; `reference`: the run itself, with which short runs are
@@ -25,6 +25,7 @@ mod course;
 mod demand;
 mod empty_queues;
 mod failure_free;
+mod faults;
 mod finder;
 mod judge;
 mod later_epochs;
@@ -148,7 +149,8 @@ pub struct Lifted {
 /// Returns all limits whose relaxation changes the scenario.
 #[must_use]
 pub fn all_lifted(scenario: &Scenario) -> Vec<Lifted> {
-    let owners = scenario.storage.len().max(scenario.jobs.len());
+    let faults = faults::levers(scenario).len();
+    let owners = scenario.storage.len().max(scenario.jobs.len()).max(faults);
     let all = Kind::ALL.iter().flat_map(|&kind| (0..owners).map(move |at| Lever { kind, at }));
     let mut found: Vec<Lifted> = Vec::new();
     for lever in all {

@@ -37,7 +37,12 @@ pub(super) fn needs(subject: &Subject, uses: &Uses, cold: bool) -> Vec<Need> {
         let Some(by_job) = by_job(subject, uses, &resource.name) else { continue };
         let needed = by_job.iter().map(|of| of.needed).sum::<f64>().max(*own);
         let name = lever.words(subject.scenario);
+        // A fault leaves a part of the capacity that the scenario sets.
+        let left = subject.left(resource);
+        let needed = needed / left;
         if needed >= SHORT * resource.capacity && needs.iter().all(|need| need.name != name) {
+            let by_job = by_job.into_iter().map(|of| JobNeed { needed: of.needed / left, ..of });
+            let by_job = by_job.collect();
             let (resource, unit) = (resource.clone(), resource.unit.clone());
             let (resource, capacity) = (resource.name, resource.capacity);
             needs.push(Need { name, resource, unit, capacity, needed, by_job });
@@ -70,7 +75,9 @@ fn by_job(subject: &Subject, uses: &Uses, resource: &str) -> Option<Vec<JobNeed>
 fn workers(subject: &Subject, wanted: f64, cold: bool) -> Option<Need> {
     let (scenario, job) = (subject.scenario, &subject.scenario.jobs[subject.job]);
     let stage = job.loader.stages.first()?;
-    let used = |resource: &ResourceReport| resource.utilisation_max.mean.unwrap_or(0.0);
+    let used = |resource: &ResourceReport| {
+        resource.utilisation_max.mean.unwrap_or(0.0) / subject.left(resource)
+    };
     let idle = subject.report.resources.iter().all(|resource| used(resource) < USED);
     let rate = match idle && !cold {
         true => subject.shown().queue.unblocked_enqueue_rate.mean?,

@@ -8,7 +8,7 @@ mod storage;
 use crate::scenario::{Job, Scenario};
 
 use super::lever::{Kind, Lever};
-use super::transport;
+use super::{faults, transport};
 
 pub(super) use loader::{decodes_on_gpu, has_workers, is_pinning};
 
@@ -61,7 +61,7 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::PageCache
         | Kind::PageCacheRate
         | Kind::EqualNodes => machine::lift(&mut scenario.cluster, kind),
-        Kind::Faults => scenario.faults.clear(),
+        Kind::Faults => faults::remove(scenario, at),
         Kind::Lock
         | Kind::Quota
         | Kind::Workers

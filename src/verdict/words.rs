@@ -210,7 +210,8 @@ fn other_stall(subject: &Subject, verdict: &Verdict) -> Option<String> {
     let name = stall.cause.strip_prefix("peer.").unwrap_or(&stall.cause);
     let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name)?;
     let relieves = |lever: Lever| first.lever.split('+').any(|name| name == lever.kind.row().name);
-    let other = is_of_loader(cause) && !subject.of_cause(cause).into_iter().any(relieves);
+    let mut levers = subject.of_cause(cause).into_iter().chain(subject.faults_behind(cause));
+    let other = is_of_loader(cause) && !levers.any(relieves);
     other.then(|| {
         format!(
             "The largest stall is `{}`, but relieving it helps less: a stall is charged to what the awaited batch does last.",

@@ -1,11 +1,12 @@
 //! Hand-written scenarios for which the program once gave wrong results; the files are in `tests/data/cases`.
 
 mod defaults;
+mod faults;
 mod large;
 mod length;
 mod mechanisms;
-mod verdicts;
 mod reads;
+mod verdicts;
 
 use forebay::report::{self, Outcome, Report};
 use forebay::scenario::{Override, Scenario, ScenarioFile};

@@ -62,8 +62,14 @@ mod tests {
         // no job uses, changes nothing.
         let interval = |what, nodes: &[u32], until, replications| {
             let mut scenario = scenario();
-            scenario.faults =
-                vec![Fault { what, nodes: nodes.to_vec(), factor: 0.5, from: 0.0, until }];
+            scenario.faults = vec![Fault {
+                what,
+                nodes: nodes.to_vec(),
+                gpus: Vec::new(),
+                factor: 0.5,
+                from: 0.0,
+                until,
+            }];
             let times = [[0.1, 0.1], [0.11, 0.11], [0.105, 0.105]];
             let outcomes: Vec<_> = times.into_iter().take(replications).map(outcome).collect();
             let report = summarise(&scenario, &outcomes, 0.0);

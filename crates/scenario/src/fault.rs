@@ -25,6 +25,8 @@ pub struct Fault {
     pub what: Faulty,
     /// Nodes that the fault affects (racks for [`FaultyLink::Uplink`]); empty for all.
     pub nodes: Vec<u32>,
+    /// GPUs of these nodes that the fault affects, for [`Faulty::Gpus`]; empty for all.
+    pub gpus: Vec<u32>,
     /// Share of the part's speed that is left, from 0 to 1.
     pub factor: f64,
     /// Start of the fault [s].
@@ -42,8 +44,29 @@ pub enum Faulty {
     Link(FaultyLink),
     /// Cores of nodes: other programs use the rest of the cores.
     Cores,
-    /// GPUs of nodes: steps that begin during the fault run at the reduced speed.
+    /// GPUs of nodes, or some of their GPUs: steps, kernels of loaders, sums of gradients and averages of learners that begin
+    /// during the fault run at the reduced speed. GPUs that work on a part of a model together are as fast as the slowest.
     Gpus,
+}
+
+impl Faulty {
+    /// Returns whether a fault of this part slows the resource with this name in reports.
+    #[must_use]
+    pub fn slows(self, resource: &str, storages: &[Storage]) -> bool {
+        match self {
+            Self::Storage(index) => {
+                let parts = ["bandwidth", "operations", "target", "write_bandwidth"];
+                let own =
+                    storages.get(index).and_then(|of| resource.strip_prefix(of.name.as_str()));
+                own.and_then(|part| part.strip_prefix('.')).is_some_and(|p| parts.contains(&p))
+            }
+            Self::Link(link) => link.resources().contains(&resource),
+            Self::Cores => resource == "node.cores",
+            // Faults lengthen the kernels instead: a link with less capacity would not slow kernels that fill only a part of
+            // the GPU.
+            Self::Gpus => false,
+        }
+    }
 }
 
 /// Links of nodes or racks.
@@ -101,6 +124,9 @@ pub(super) struct FaultSettings {
     node: Field<NodePart>,
     /// Nodes that are affected, counted from 0 in the order of the jobs; racks if `link` is "uplink" (default: all).
     nodes: Field<List<Count<0, 999_999>>>,
+    /// With `node = "gpus"`, which GPUs of each of these nodes are affected, counted from 0; jobs take the first free GPUs of a
+    /// node (default: all).
+    gpus: Field<List<Count<0, 999_999>>>,
     /// Share of the part's speed that is left, from 0 to 1.
     #[schemars(required)]
     factor: Field<Share>,
@@ -135,6 +161,7 @@ impl FaultSettings {
         let until = self.until.get().map_or(f64::INFINITY, |until| until.0);
         self.check_factor(check, what, factor);
         let nodes = self.places(check, parts.cluster, what);
+        let gpus = self.gpus(check, parts.cluster, what, nodes.as_deref().unwrap_or_default());
         self.check_possible(check, at, what, parts);
         self.check_effect(check, what, parts);
         if until <= from {
@@ -142,7 +169,10 @@ impl FaultSettings {
             let what = format!("the fault ends at {until} s, but begins at {from} s");
             check.wrong(at, what, "write an `until` after `from`");
         }
-        Some(Fault { what, nodes: nodes?, factor, from, until })
+        if let (Some(nodes), Some(gpus)) = (&nodes, &gpus) {
+            self.remark_idle_gpus(check, parts, nodes, gpus);
+        }
+        Some(Fault { what, nodes: nodes?, gpus: gpus?, factor, from, until })
     }
 
     fn of_storage(
@@ -186,6 +216,44 @@ impl FaultSettings {
                 "write `until = \"2 min\"`",
             );
         }
+    }
+
+    /// Returns the numbers of the affected GPUs within their nodes; empty for all. Reports a problem if there are no such GPUs.
+    fn gpus(
+        &self,
+        check: Check<'_>,
+        cluster: Option<&Cluster>,
+        what: Faulty,
+        nodes: &[u32],
+    ) -> Option<Vec<u32>> {
+        let Some((at, list)) = self.gpus.given() else { return Some(Vec::new()) };
+        if what != Faulty::Gpus {
+            let remedy = "write `node = \"gpus\"`, or leave out `gpus`";
+            check.wrong(at, "only a fault of GPUs can be one of some of them", remedy);
+            return None;
+        }
+        if list.0.is_empty() {
+            let remedy = "write `gpus = [0]`, or leave out the list to include all GPUs";
+            check.wrong(at, "the list is empty", remedy);
+            return None;
+        }
+        let gpus: Option<Vec<u32>> = list.0.iter().map(|n| n.get().map(|n| n.small())).collect();
+        let (gpus, cluster) = (gpus?, cluster?);
+        // Without a list of nodes, nodes with fewer GPUs are not affected.
+        let fewest = match nodes {
+            [] => cluster.kinds(0..cluster.nodes).iter().map(|kind| kind.node.gpus).max(),
+            some => some.iter().map(|node| cluster.node_at(*node).gpus).min(),
+        };
+        let number = fewest.unwrap_or(0);
+        if let Some(beyond) = gpus.iter().find(|gpu| **gpu >= number) {
+            let what = match number {
+                0 => format!("there is no GPU {beyond}: the nodes have none"),
+                _ => format!("there is no GPU {beyond}: numbers go from 0 to {}", number - 1),
+            };
+            check.wrong(at, what, "write other GPU numbers, or increase `cluster.node.gpus`");
+            return None;
+        }
+        Some(gpus)
     }
 
     fn places(

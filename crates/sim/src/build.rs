@@ -50,7 +50,7 @@ use super::device::Device;
 use super::env::Env;
 use super::event::{ActivityId, Delay, Lanes};
 use super::fault::Faults;
-use super::index::{HoldersId, IdVec, Ids, StationId, WorkId};
+use super::index::{DeviceId, HoldersId, IdVec, Ids, StationId, WorkId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::launch::Trainer;
@@ -91,6 +91,8 @@ struct Builder<'s> {
     replication: u32,
     /// Node of each device.
     device_nodes: IdVec<Device, u32>,
+    /// Nodes and numbers of the GPUs of each device, if a fault names single GPUs.
+    gpus_of_devices: BTreeMap<DeviceId, Vec<(u32, u32)>>,
     parts: Parts,
 }
 
@@ -159,6 +161,7 @@ impl<'s> Builder<'s> {
             lists: BTreeMap::new(),
             replication,
             device_nodes: IdVec::default(),
+            gpus_of_devices: BTreeMap::new(),
             parts: Parts::default(),
         }
     }

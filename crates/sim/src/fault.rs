@@ -5,7 +5,7 @@ use forebay_engine::fluid::{Capacity, LinkId};
 
 use super::env::Env;
 use super::event::{Delay, Event};
-use super::index::{DeviceId, FaultId, IdVec, LoaderId, StationId};
+use super::index::{DeviceId, FaultId, IdVec, StationId};
 use super::notice::Notice;
 
 /// A fault, and the components that it slows.
@@ -18,9 +18,8 @@ pub(super) struct FaultRun {
     pub(super) links: Vec<(LinkId, Capacity)>,
     /// Stations that the fault slows, each with its service time without faults.
     pub(super) stations: Vec<(StationId, Delay)>,
+    /// Devices whose GPUs the fault slows.
     pub(super) devices: Vec<DeviceId>,
-    /// Loaders whose kernels run on slower GPUs.
-    pub(super) loaders: Vec<LoaderId>,
     pub(super) active: bool,
 }
 
@@ -64,10 +63,6 @@ impl Faults {
         for device in &fault.devices {
             let pace = self.left(|other| other.devices.contains(device));
             env.notices.push_back(Notice::DevicePace { device: *device, pace });
-        }
-        for loader in &fault.loaders {
-            let pace = self.left(|other| other.loaders.contains(loader));
-            env.notices.push_back(Notice::KernelPace { loader: *loader, pace });
         }
     }
 

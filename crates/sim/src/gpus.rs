@@ -2,15 +2,16 @@
 //! the part of the GPU that the kernels of its kind fill.
 
 use forebay_engine::Time;
-use forebay_engine::fluid::GroupId;
+use forebay_engine::fluid::{Capacity, GroupId, LinkId};
 use forebay_scenario::BatchInterval;
 
 use super::buffers::Buffers;
 use super::communication::Sums;
-use super::device::{OnGpu, State};
+use super::device::{Device, OnGpu, State};
 use super::env::Env;
 use super::event::{ActivityId, Delay};
-use super::index::{DeviceId, IdVec, KernelsId};
+use super::index::{DeviceId, IdVec, Ids, KernelsId};
+use super::invariant::broken;
 use super::jobs::Jobs;
 use super::occupied::Occupied;
 
@@ -21,8 +22,11 @@ pub(super) struct Gpu {
     pub(super) steps: IdVec<Sort>,
     /// Group of flows for the loader's kernels, and the number of GPUs that they use at once: those of the stage.
     pub(super) loader: (GroupId, f64),
-    /// Group of flows for models or gradients that learners move in the GPU's memory, if its bandwidth is limited.
-    pub(super) memory: Option<GroupId>,
+    /// Group of flows for models or gradients that learners move in the GPU's memory, its link, and the link's bandwidth without
+    /// faults [B/s], if that is limited.
+    pub(super) memory: Option<(GroupId, LinkId, f64)>,
+    /// Speed of the GPU relative to its speed without faults.
+    pub(super) pace: f64,
     /// Sums of the learners' gradients, if learners add them up on the GPU.
     pub(super) sums: Sums,
     /// Buffers for the batches that learners train on; `activations` are buffers for the activations that forward keeps for
@@ -54,6 +58,21 @@ impl Gpu {
 }
 
 impl Jobs {
+    /// Sets the speed of the GPU of device `d` relative to its speed without faults.
+    pub(super) fn set_pace(&mut self, env: &mut Env, d: DeviceId, pace: f64) {
+        self.devices[d].on_gpu.pace = pace;
+        let Some(gpu) = self.gpu_of(d) else { return };
+        gpu.pace = pace;
+        if let Some((_, link, bandwidth)) = gpu.memory {
+            env.network.set_capacity(env.now, link, Capacity::Fixed(bandwidth * pace));
+        }
+    }
+
+    /// Returns the speed of the slowest GPU of `devices`, relative to its speed without faults.
+    pub(super) fn slowest_of(&self, devices: Ids<Device>) -> f64 {
+        self.devices[devices].iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min)
+    }
+
     /// Returns the shared GPU of device `d`; `None` if GPUs are not simulated as shared.
     pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
@@ -94,7 +113,9 @@ impl Jobs {
     /// Begins the current kind of kernels of device `d`.
     fn begin_kernels(&mut self, env: &mut Env, d: DeviceId) {
         let OnGpu { alone, kernels, .. } = self.devices[d].on_gpu;
-        let Some(gpu) = self.gpu_of(d) else { return };
+        let Some(gpu) = self.gpu_of(d) else {
+            return broken("kernels run on a GPU that is simulated as shared");
+        };
         let Sort { share, used, group } = gpu.steps[kernels];
         gpu.occupied.enter(env.now, kernels);
         env.network.start(env.now, group, alone * share * used, ActivityId::Step(d));

@@ -21,7 +21,7 @@ impl Loaders {
             return true;
         };
         gpu.occupied.begin(env.now);
-        let (group, gpus) = gpu.loader;
+        let ((group, gpus), seconds) = (gpu.loader, seconds / gpu.pace);
         self.enter(env, w, Phase::OnGpu, Cause::Decode);
         env.network.start(env.now, group, seconds * gpus, ActivityId::Worker(w));
         false

@@ -200,8 +200,6 @@ pub(super) struct LoaderGpus {
     pub(super) stages: u32,
     /// Factor by which the loader's own kernels take longer on these GPUs than on the GPUs of the cluster's first nodes.
     pub(super) kernel_slowness: f64,
-    /// Speed of the loader's GPU kernels relative to their speed without faults.
-    pub(super) kernel_pace: f64,
 }
 
 impl LoaderGpus {
@@ -220,9 +218,9 @@ impl LoaderGpus {
     }
 
     /// Returns the time of a kernel of the loader on `samples` samples that takes `per_sample` for each of them on the
-    /// cluster's first nodes [s].
+    /// cluster's first nodes, without faults [s].
     pub(super) fn kernel_seconds(&self, per_sample: f64, samples: u32) -> f64 {
-        per_sample * self.kernel_slowness / self.kernel_pace * f64::from(samples)
+        per_sample * self.kernel_slowness * f64::from(samples)
     }
 }
 

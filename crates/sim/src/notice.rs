@@ -19,8 +19,6 @@ pub(super) enum Notice {
     Stage(Ids<Staging>),
     /// A node of a job copy has all data that are copied to it.
     NodeStaged(JobId),
-    /// Faults have changed the speed of `device` to the share `pace` of its normal speed.
+    /// Faults have changed the speed of the GPUs of `device` to the share `pace` of its normal speed.
     DevicePace { device: DeviceId, pace: f64 },
-    /// Faults have changed the speed of the GPU kernels of `loader` to the share `pace` of their normal speed.
-    KernelPace { loader: LoaderId, pace: f64 },
 }

@@ -235,10 +235,10 @@ impl World<'_> {
                     jobs.end_staging(env, j);
                 }
             }
-            Notice::DevicePace { device, pace } => jobs.devices[device].on_gpu.pace = pace,
-            Notice::KernelPace { loader, pace } => jobs.loaders[loader].gpus.kernel_pace = pace,
+            Notice::DevicePace { device, pace } => jobs.set_pace(env, device, pace),
         }
     }
+
     /// Returns the outcome of the run, which ended at `ended`: when the scenario says, if `ends`, or when there was nothing left to
     /// do.
     pub(super) fn finish(mut self, scenario: &Scenario, ended: Time, ends: bool) -> Outcome {
@@ -252,7 +252,6 @@ impl World<'_> {
         };
         Outcome { unfinished, ..self.collect(scenario) }
     }
-
 
     /// Returns the outcome of the run.
     fn collect(mut self, scenario: &Scenario) -> Outcome {

@@ -46,6 +46,9 @@ impl FaultSettings {
             storage.is_some_and(is_unlimited)
         };
         match what {
+            Faulty::Storage(index) if !parts.uses(index).any() => {
+                check.no_effect(&self.storage, "no job uses this storage");
+            }
             Faulty::Storage(index) if unlimited(index) => {
                 let why = "the storage has no limit of total bandwidth or `operations`";
                 check.no_effect(&self.storage, why);
@@ -58,6 +61,43 @@ impl FaultSettings {
                 check.no_effect(&self.node, "all jobs train on cores");
             }
             _ => {}
+        }
+    }
+
+    /// Remarks that a fault of some `gpus` of `nodes` has no effect, because no job uses them: jobs take the first free GPUs of
+    /// their nodes.
+    pub(super) fn remark_idle_gpus(
+        &self,
+        check: Check<'_>,
+        parts: Parts<'_>,
+        nodes: &[u32],
+        gpus: &[u32],
+    ) {
+        let (Some(cluster), Some(least)) = (parts.cluster, gpus.iter().min()) else { return };
+        let mut first = 0_u32;
+        let mut used = Vec::new();
+        for job in parts.jobs.iter().flatten().filter(|job| job.device == Device::Accelerator) {
+            let copies = if cluster.share_nodes { 1 } else { job.copies };
+            for node in 0..copies.saturating_mul(job.nodes) {
+                let number = first.saturating_add(node);
+                if nodes.is_empty() || nodes.contains(&number) {
+                    let each = job.gpus_on(node % job.nodes);
+                    used.push(if cluster.share_nodes {
+                        each * u64::from(job.copies)
+                    } else {
+                        each
+                    });
+                }
+            }
+            first = if cluster.share_nodes { 0 } else { first.saturating_add(copies * job.nodes) };
+        }
+        let most = if cluster.share_nodes {
+            used.iter().sum()
+        } else {
+            used.into_iter().max().unwrap_or(0)
+        };
+        if most <= u64::from(*least) {
+            check.no_effect(&self.gpus, "no job uses these GPUs");
         }
     }
 

@@ -4,7 +4,8 @@ use crate::fault::FaultRun;
 use crate::index::DeviceId;
 use crate::resource::{Member, Resource};
 use forebay_engine::Time;
-use forebay_scenario::{Device as Processor, Fault, Faulty};
+use forebay_scenario::{Device as Processor, Fault, Faulty, Job};
+use std::collections::BTreeMap;
 
 use super::Builder;
 
@@ -22,10 +23,11 @@ impl Builder<'_> {
             links: Vec::new(),
             stations: Vec::new(),
             devices: Vec::new(),
-            loaders: Vec::new(),
             active: false,
         };
-        for resource in self.resources.iter().filter(|resource| self.slows(fault.what, resource)) {
+        let storages = &self.scenario.storage;
+        let slows = |resource: &&Resource| fault.what.slows(&resource.name, storages);
+        for resource in self.resources.iter().filter(slows) {
             for ((member, _), node) in resource.members.iter().zip(&resource.nodes) {
                 if fault.nodes.is_empty() || fault.nodes.contains(node) {
                     self.add(&mut run, *member);
@@ -33,10 +35,7 @@ impl Builder<'_> {
             }
         }
         if fault.what == Faulty::Gpus {
-            run.devices = self.gpus_of(&fault.nodes);
-            let loader = |device: &DeviceId| self.parts.devices[*device].loader;
-            run.loaders = run.devices.iter().map(loader).collect();
-            run.loaders.dedup();
+            run.devices = self.on_gpus_of(fault);
         }
         run
     }
@@ -52,31 +51,54 @@ impl Builder<'_> {
         }
     }
 
-    fn slows(&self, what: Faulty, resource: &Resource) -> bool {
-        let name = resource.name.as_str();
-        match what {
-            Faulty::Storage(index) => {
-                let parts = ["bandwidth", "operations", "target", "write_bandwidth"];
-                let own = name.strip_prefix(self.scenario.storage[index].name.as_str());
-                own.and_then(|part| part.strip_prefix('.')).is_some_and(|p| parts.contains(&p))
+    /// Returns the accelerators that the GPUs of a fault are, or are a part of.
+    fn on_gpus_of(&self, fault: &Fault) -> Vec<DeviceId> {
+        let is_on = |device: DeviceId| {
+            let node = self.device_nodes[device];
+            let of_node = |node: u32| fault.nodes.is_empty() || fault.nodes.contains(&node);
+            match self.gpus_of_devices.get(&device).filter(|_| !fault.gpus.is_empty()) {
+                None => of_node(node),
+                Some(all) => {
+                    all.iter().any(|(node, gpu)| of_node(*node) && fault.gpus.contains(gpu))
+                }
             }
-            Faulty::Link(link) => link.resources().contains(&name),
-            Faulty::Cores => name == "node.cores",
-            // Faults lengthen the kernels instead: a link with less capacity would not slow kernels that fill only a part of
-            // the GPU.
-            Faulty::Gpus => false,
-        }
+        };
+        let devices = self.parts.devices.iter().zip(self.parts.devices.ids());
+        let slowed = devices.filter(|(device, number)| {
+            let job = &self.scenario.jobs[self.parts.jobs[device.job].job];
+            job.device == Processor::Accelerator && is_on(*number)
+        });
+        slowed.map(|(_, number)| number).collect()
     }
 
-    /// Returns the accelerators on these nodes, or all accelerators if `nodes` is empty.
-    fn gpus_of(&self, nodes: &[u32]) -> Vec<DeviceId> {
-        let devices =
-            self.parts.devices.iter().zip(self.parts.devices.ids()).zip(&self.device_nodes);
-        let slowed = devices.filter(|((device, _), node)| {
-            let job = &self.scenario.jobs[self.parts.jobs[device.job].job];
-            let accelerator = job.device == Processor::Accelerator;
-            accelerator && (nodes.is_empty() || nodes.contains(node))
-        });
-        slowed.map(|((_, number), _)| number).collect()
+    /// Records which GPUs of which nodes the devices of a job copy, from `first` on, are, if a fault names single GPUs; the copy
+    /// is on nodes from `begin` on.
+    pub(super) fn note_gpus(&mut self, job: &Job, (begin, first): (u32, DeviceId)) {
+        if self.scenario.faults.iter().all(|fault| fault.gpus.is_empty()) {
+            return;
+        }
+        let mut next = BTreeMap::<u32, u64>::new();
+        // GPUs of a job copy are numbered node by node.
+        let places: Vec<(u32, u64)> = job
+            .nodes_of_gpus()
+            .into_iter()
+            .map(|node| {
+                let place = next.entry(node).or_default();
+                *place += 1;
+                (begin + node, *place - 1)
+            })
+            .collect();
+        let of_job = self.node;
+        for d in self.parts.devices.ids_from(first) {
+            let device = &self.parts.devices[d];
+            let group = job.stage_group(device.model % job.ranks(), device.stage);
+            let mut all = Vec::new();
+            for (node, place) in group.gpus().filter_map(|gpu| places.get(gpu as usize)) {
+                self.node = *node;
+                all.push((*node, self.gpu_at(*place)));
+            }
+            self.gpus_of_devices.insert(d, all);
+        }
+        self.node = of_job;
     }
 }

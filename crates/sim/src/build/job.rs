@@ -76,6 +76,7 @@ impl Builder<'_> {
                 self.devices(&of, number, process);
             }
         }
+        self.note_gpus(job, (node, device));
         run.parts.trainers = self.trainers(&of, (node, device), &on_cores);
         let communicator = self.parts.communicators.all.next_id();
         let servers = self.parts.communicators.servers.next_id();

@@ -92,7 +92,6 @@ impl Builder<'_> {
             slowness: self.slowness(job),
             // A peak for the steps' precision says nothing about kernels that decode.
             kernel_slowness: self.scenario.cluster.slowness(self.here(), None),
-            kernel_pace: 1.0,
             intra: self.intra(job),
         }
     }

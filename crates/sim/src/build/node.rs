@@ -264,6 +264,7 @@ impl Builder<'_> {
             steps,
             loader: (self.group(&[link], of_loader * gpus), gpus),
             memory: self.gpu_memory(job),
+            pace: 1.0,
             sums: Sums::default(),
             inputs: Buffers::default(),
             activations: Buffers::default(),
@@ -273,12 +274,12 @@ impl Builder<'_> {
 
     /// Returns the group of flows of models or gradients that learners move in a GPU's memory; `None` if that bandwidth is
     /// unlimited or unused.
-    fn gpu_memory(&mut self, job: &Job) -> Option<GroupId> {
+    fn gpu_memory(&mut self, job: &Job) -> Option<(GroupId, LinkId, f64)> {
         let bandwidth = self.here().gpu_memory_bandwidth;
         let used = job.uses_gpu_memory() && bandwidth.is_finite();
         used.then(|| {
             let link = self.own_link("node.gpu.memory", bandwidth);
-            self.group(&[link], f64::INFINITY)
+            (self.group(&[link], f64::INFINITY), link, bandwidth)
         })
     }
 

@@ -174,7 +174,7 @@ impl Jobs {
         }
         let bytes = run.own[Id::new(device.stage)];
         match self.gpu_of(d).and_then(|gpu| gpu.memory).filter(|_| bytes > 0.0) {
-            Some(group) => {
+            Some((group, ..)) => {
                 env.network.start(env.now, group, bytes, ActivityId::Average(d));
             }
             None => self.drawn(env, d),
@@ -232,7 +232,10 @@ impl Jobs {
         if shared.span.0 == 0 {
             return self.averaged(env, j);
         }
-        env.after(run.shared, Event::Waited(ActivityId::Averaged(j)));
+        let slowest = self.slowest_of(self.jobs[j].parts.devices);
+        let delay =
+            if slowest < 1.0 { Delay::once(shared.span.seconds() / slowest) } else { shared };
+        env.after(delay, Event::Waited(ActivityId::Averaged(j)));
     }
 
     /// Ends an average of job copy `j`: every GPU's reference model is up to date.

@@ -46,8 +46,7 @@ impl Jobs {
         update.updating = Some(env.now);
         let span = update.span;
         let everyone = if update.root { Ids::new(root, root + 1) } else { job.parts.devices };
-        let all = &self.devices[everyone];
-        let slowest = all.iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min);
+        let slowest = self.slowest_of(everyone);
         let delay = match slowest < 1.0 {
             true => Delay::once(span.seconds() / slowest),
             false => Delay { span, lane: None },

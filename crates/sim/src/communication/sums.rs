@@ -89,7 +89,7 @@ impl Jobs {
         let memory = gpu.memory;
         let bytes = self.bytes_of(d, piece) * f64::from(learners + 1);
         match memory.filter(|_| bytes > 0.0) {
-            Some(group) => {
+            Some((group, ..)) => {
                 env.network.start(env.now, group, bytes, ActivityId::Sum(d));
             }
             None => self.summed(env, d),
@@ -125,7 +125,7 @@ impl Jobs {
     fn compress_next(&mut self, env: &mut Env, d: DeviceId) {
         let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.front().copied());
         if let Some(piece) = next {
-            let delay = Delay::once(self.compress_seconds(d, piece));
+            let delay = Delay::once(self.compress_seconds(d, piece) / self.devices[d].on_gpu.pace);
             env.after(delay, Event::Waited(ActivityId::Sum(d)));
         }
     }

@@ -1,0 +1,208 @@
+//! Cases about faults: those of single GPUs, and faults as the limit that verdicts name.
+
+use super::super::runs::written;
+use super::super::verdicts::judged;
+use super::case;
+use forebay::scenario::ScenarioFile;
+use forebay::sim::{self, Options};
+
+fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
+    assert!((found / expected - 1.0).abs() < tolerance, "{what}: {found}, not {expected}");
+}
+
+/// Two jobs on the same nodes, with data in memory.
+const SHARED: &str = r#"
+name = "g"
+run = { steps = 10, warm_up = "off", replications = 1 }
+cluster = { nodes = 2, share_nodes = true, node = { gpus = 8, cores = 64 } }
+storage.m.memory = {}
+dataset.d = { samples = 100_000, sample_size = "1 kB" }
+[[job]]
+name = "a"
+nodes = 2
+dataset = "d"
+storage = "m"
+batch = 8
+loader.in-memory = {}
+model.step = "10 ms"
+[[job]]
+name = "b"
+nodes = 2
+dataset = "d"
+storage = "m"
+batch = 8
+loader.in-memory = {}
+model.step = "10 ms"
+"#;
+
+#[test]
+fn a_fault_of_single_gpus_slows_the_jobs_that_train_on_them() {
+    // System: two jobs on the same nodes, with random numbers of GPUs on each: job `a` takes the first of them, job `b` the next.
+    // Models may be split over GPUs. Some GPUs of one node, or of both, are slow by a random factor. Expectation: a job's steps
+    // take 10 ms ÷ factor if one of its GPUs is slow, since all its GPUs make each step together, and 10 ms otherwise.
+    let mut state = 7_u64;
+    let mut draw = |most: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % most
+    };
+    for _ in 0..240 {
+        let [a, b] = [1 + draw(4), 1 + draw(4)];
+        let slow = draw(8);
+        let node = draw(2);
+        let factor = (100 + draw(800)) as f64 / 1000.0;
+        let others = draw(2) == 0;
+        let nodes = if others { "[0, 1]".to_owned() } else { format!("[{node}]") };
+        let split = draw(3) == 0;
+        let parallel = |copies: u64| match split {
+            true => "{ data.copies_per_node = 1, pipeline.shares = [0.5, 0.5] }".to_owned(),
+            false => format!("{{ data.copies_per_node = {copies} }}"),
+        };
+        let scenario = written(
+            SHARED,
+            &[
+                ("job.a.parallel", &parallel(a)),
+                ("job.b.parallel", &parallel(b)),
+                (
+                    "fault",
+                    &format!(
+                        "[{{ node = \"gpus\", nodes = {nodes}, gpus = [{slow}], factor = {factor} }}]"
+                    ),
+                ),
+            ],
+        );
+        let [a, b] = if split { [2, 2] } else { [a, b] };
+        let outcome = sim::run(&scenario, 0, &Options::default());
+        for (job, first, number) in [(0, 0, a), (1, a, b)] {
+            let copies = outcome.jobs.iter().filter(|copy| copy.job == job);
+            let end = copies.flat_map(|copy| &copy.steps).map(|step| step.end).fold(0.0, f64::max);
+            let place = slow.checked_sub(first).filter(|place| *place < number);
+            let expected = match (place, split) {
+                (None, _) => 0.01,
+                (Some(_), false) => 0.01 / factor,
+                // One of two stages of 5 ms, which take turns.
+                (Some(_), true) => 0.005 + 0.005 / factor,
+            };
+            near(&format!("{job} {a} {b} {slow} {factor} {split}"), end / 10.0, expected, 1e-3);
+        }
+    }
+}
+
+/// A learner job whose loader decodes on the GPU: kernels, sums of gradients and averages share the GPUs.
+const KERNELS: &str = r#"
+name = "k"
+run = { steps = 40, warm_up = "off", replications = 1 }
+cluster = { nodes = 1, node = { gpus = 4, cores = 64, gpu_memory_bandwidth = "100 GB/s" } }
+storage.m.memory = {}
+dataset.d = { samples = 100_000, sample_size = "1 kB" }
+[[job]]
+name = "j"
+dataset = "d"
+storage = "m"
+batch = 8
+loader.in-memory = {}
+model = { step = "10 ms", occupancy = 0.3 }
+parallel.data = { copies_per_node = 2, learners = 2 }
+sync.allreduce = { gradients = "400 MB", backward = 0.5 }
+"#;
+
+#[test]
+fn a_fault_of_all_gpus_by_number_is_one_of_the_node() {
+    // System: two learners on each of two GPUs, which sum gradients in the GPUs' memory or average models there. Expectation: a
+    // fault of both GPUs is one of all GPUs; one of a single GPU takes at most as long, and longer than none; one of GPUs that
+    // the job does not use changes nothing, with a remark.
+    let averaging = "{ model-averaging = { parameters = \"400 MB\", period = 2 } }";
+    for sync in ["{ allreduce = { gradients = \"400 MB\", backward = 0.5 } }", averaging] {
+        let with = |fault: &str| {
+            let scenario = written(KERNELS, &[("job.0.sync", sync), ("fault", fault)]);
+            (sim::run(&scenario, 0, &Options::default()).makespan, scenario.remarks)
+        };
+        let of = |gpus: &str| format!("[{{ node = \"gpus\", {gpus}factor = 0.5 }}]");
+        let (none, all) = (with("[]").0, with(&of("")).0);
+        near("all", all, 2.0 * none, 0.02);
+        assert_eq!(with(&of("gpus = [0, 1], ")).0, all);
+        let (one, remarks) = with(&of("gpus = [1], "));
+        assert!(1.2 * none < one && one <= all, "{none} {one} {all}");
+        assert!(!remarks.iter().any(|of| of.contains("fault")), "{remarks:?}");
+        let (idle, remarks) = with(&of("gpus = [2, 3], "));
+        assert_eq!(idle, none);
+        assert!(remarks.iter().any(|of| of.contains("no job uses these GPUs")), "{remarks:?}");
+    }
+}
+
+#[test]
+fn a_fault_of_gpus_that_do_not_exist_is_refused() {
+    let file = ScenarioFile::parse("g.toml", SHARED.to_owned()).expect("a scenario");
+    for (fault, expected) in [
+        (
+            "{ node = \"gpus\", gpus = [8], factor = 0.5 }",
+            "there is no GPU 8: numbers go from 0 to 7",
+        ),
+        ("{ node = \"cores\", gpus = [0], factor = 0.5 }", "only a fault of GPUs"),
+        ("{ link = \"pcie\", gpus = [0], factor = 0.5 }", "only a fault of GPUs"),
+        ("{ node = \"gpus\", gpus = [], factor = 0.5 }", "the list is empty"),
+    ] {
+        let change = format!("fault=[{fault}]").parse().expect("an override");
+        let problems = file.resolve(&[change]).expect_err(fault).to_string();
+        assert!(problems.contains(expected), "{fault}: {problems}");
+    }
+}
+
+#[test]
+fn verdicts_name_the_fault_that_limits_a_job() {
+    // System: four nodes, one with a NIC at a twentieth of its speed: 420 ms a step. Expectation: not twice the NICs (222 ms),
+    // but the fault: 53.9 ms without it.
+    let (_, verdict) = judged(&case("turn3/slow-nic", &[]));
+    let first = verdict.limits.first().expect("a limit");
+    assert_eq!((&*first.lever, &*first.resource), ("faults", "faults.node.nic"));
+    near("without the fault", first.after, 0.0539, 0.03);
+    assert!(verdict.text.contains("is limited by the fault of NICs of node 2"), "{}", verdict.text);
+    assert!(
+        verdict.text.contains("With no fault of NICs of node 2 (fault) a step takes"),
+        "{}",
+        verdict.text
+    );
+}
+
+#[test]
+fn needs_beside_a_fault_count_what_it_leaves() {
+    // System: a fault leaves 150 MB/s of 1 GB/s, and the job takes 256 MB/s. Expectation: with the fault, 1.71 GB/s would do; more
+    // workers change nothing.
+    let (_, verdict) = judged(&case("turn3/needs-fault", &[]));
+    assert_eq!(verdict.limits.first().expect("a limit").resource, "faults.s");
+    let needed = verdict.needs.iter().find(|need| need.resource == "s.bandwidth");
+    near("bandwidth", needed.expect("a need").needed, 256e6 / 0.15, 0.02);
+    assert!(
+        verdict.needs.iter().all(|need| !need.resource.ends_with("workers")),
+        "{:?}",
+        verdict.needs
+    );
+}
+
+#[test]
+fn verdicts_name_faults_of_every_part_of_the_cluster() {
+    // System: one part of a job's nodes is slow. Expectation: the verdict names this part, and what a step takes without.
+    let name = |changes: &[(&str, &str)]| {
+        let (_, verdict) = judged(&case("turn3/slow-nic", changes));
+        verdict
+            .limits
+            .first()
+            .map(|first| first.name.clone())
+            .unwrap_or_else(|| verdict.text.clone())
+    };
+    for (fault, expected) in [
+        ("{ node = \"gpus\", nodes = [1], factor = 0.2 }", "the fault of GPUs of node 1"),
+        (
+            "{ node = \"gpus\", nodes = [1], gpus = [3], factor = 0.2 }",
+            "the fault of GPU 3 of node 1",
+        ),
+        ("{ node = \"cores\", nodes = [0, 3], factor = 0.1 }", "the fault of cores of nodes 0, 3"),
+        ("{ storage = \"s\", factor = 0.05 }", "the fault of `s`"),
+    ] {
+        assert_eq!(name(&[("fault", &format!("[{fault}]"))]), expected);
+    }
+    // Of two faults, the one that limits the job is named.
+    let both =
+        "[{ storage = \"s\", factor = 0.9 }, { link = \"nic\", nodes = [2], factor = 0.05 }]";
+    assert_eq!(name(&[("fault", both)]), "the fault of NICs of node 2");
+}
