@@ -163,12 +163,15 @@ impl<'a> Subject<'a> {
         let full = all.is_empty() || found.iter().any(|of| of.used >= FULL);
         if !full && self.never_blocked() {
             let waits = Cause::ALL.into_iter().filter(|of| is_of_loader(*of) || *of == Cause::Copy);
-            let waits: f64 = waits.map(|cause| self.share(cause)).sum();
-            let lever = Lever { kind: Kind::Workers, at: self.job };
-            let known = found.iter().find(|of| of.lever == lever).map_or(0.0, |of| of.promise);
-            if waits >= NOTED && waits > known {
-                add(&mut found, (lever, false), waits - known);
-            }
+            self.promise_at_least(&mut found, Kind::Workers, waits.map(|of| self.share(of)).sum());
+        }
+        // Workers that are fast enough, and wait for room, still leave trainers waiting: the buffer is too small for batches that
+        // take long. A model copy that waits for a batch delays its peers too.
+        if self.would_fill() {
+            let waits = Cause::ALL.into_iter().filter(|of| {
+                is_of_loader(*of) || matches!(of, Cause::Order | Cause::Copy | Cause::Compute)
+            });
+            self.promise_at_least(&mut found, Kind::Prefetch, waits.map(|of| self.share(of)).sum());
         }
         let busy = self.compared().accelerator_utilisation.mean.unwrap_or(0.0);
         if busy >= COMPUTING && !draining {
@@ -180,6 +183,24 @@ impl<'a> Subject<'a> {
         found.retain(|candidate| relaxed(self.scenario, candidate.lever).is_some());
         found.sort_by(|a, b| b.promise.total_cmp(&a.promise));
         found
+    }
+
+    /// Adds the lever of this kind of the job, or raises its promise, to the share of time `waits` that it may save, if that is worth
+    /// a trial.
+    fn promise_at_least(&self, found: &mut Vec<Candidate>, kind: Kind, waits: f64) {
+        let lever = Lever { kind, at: self.job };
+        let known = found.iter().find(|of| of.lever == lever).map_or(0.0, |of| of.promise);
+        if waits >= NOTED && waits > known {
+            add(found, (lever, false), waits - known);
+        }
+    }
+
+    /// Returns whether the loader would fill its last buffer if trainers did not wait: it has the rate, and the limit is how far it
+    /// gets ahead.
+    fn would_fill(&self) -> bool {
+        let queue = &self.shown().queue;
+        let rates = queue.unblocked_enqueue_rate.mean.zip(queue.unstalled_dequeue_rate.mean);
+        rates.is_some_and(|(into, out)| into > out / FULL)
     }
 
     /// Returns whether the workers of the loader hardly ever wait for room in its last buffer: the limit is before it.

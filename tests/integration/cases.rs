@@ -4,6 +4,7 @@ mod defaults;
 mod faults;
 mod large;
 mod length;
+mod loaders;
 mod mechanisms;
 mod reads;
 mod verdicts;

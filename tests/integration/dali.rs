@@ -41,7 +41,7 @@ fn decoding_and_training_share_the_gpu() {
         ("job.model.occupancy", "{ half = \"4000 samples\" }"),
     ];
     near(step("threads = 1, gpu = { decode = \"8 ms\" }", &learners), 64e-3);
-    // Two model copies on two GPUs: each GPU decodes every other batch.
+    // Two model copies on two GPUs: each GPU decodes the batches of its own pipeline.
     let both = [("job.parallel.data.copies_per_node", "2")];
     near(step("threads = 1, gpu = { decode = \"1 ms\" }", &both), 14e-3);
 }

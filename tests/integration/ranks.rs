@@ -53,6 +53,7 @@ fn every_loader_kind_runs_one_instance_per_rank() {
         ("tf-queue = { threads = 3, capacity = \"12 samples\" }", 24, 6),
         ("tf-data = { parallel_calls = 2, prefetch = 3 }", 24, 2),
         ("tf-data = { parallel_calls = \"auto\", prefetch = 3 }", 24, 2),
+        ("dali = { threads = 2, readers = 2, prefetch_queue_depth = 3 }", 24, 2),
         ("pytorch = { workers = 2, pin_memory = \"100 us\" }", 32, 4),
     ] {
         let mut scenario = per_rank(4, "\"1 ms\"", model, loader);

@@ -125,6 +125,7 @@ pub(super) fn scenario() -> Scenario {
         faults: vec![],
         origins: Origins::default(),
         remarks: vec![],
+        notes: vec![],
     }
 }
 

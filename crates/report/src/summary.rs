@@ -47,7 +47,12 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         events: outcomes.iter().map(|outcome| outcome.events).sum(),
         flows: outcomes.iter().map(|outcome| outcome.flows).sum(),
         wall_time,
-        notes: outcomes.first().map_or(Vec::new(), |outcome| outcome.notes.clone()),
+        notes: scenario
+            .notes
+            .iter()
+            .chain(outcomes.first().into_iter().flat_map(|of| &of.notes))
+            .cloned()
+            .collect(),
         warnings,
         origins: scenario.origins.clone(),
     }

@@ -90,6 +90,11 @@ impl Check<'_> {
         None
     }
 
+    /// Records a note for readers of the results: how a default was understood.
+    pub(super) fn note(self, text: String) {
+        self.log.note(text);
+    }
+
     /// Records a remark for readers of the results: one sentence.
     pub(super) fn remark(self, sentence: String) {
         self.log.remark(sentence);

@@ -17,6 +17,7 @@ mod gradients;
 mod interval;
 mod launch;
 mod learners;
+pub(crate) mod loaders;
 mod machine;
 mod memory;
 mod model;

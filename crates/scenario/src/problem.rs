@@ -200,6 +200,7 @@ pub(super) struct Log {
     found: RefCell<Vec<Found>>,
     more: Cell<usize>,
     remarks: RefCell<Vec<String>>,
+    notes: RefCell<Vec<String>>,
     assumed: RefCell<Vec<Assumed>>,
     too_large: RefCell<Vec<TooLarge>>,
 }
@@ -247,6 +248,16 @@ impl Log {
     /// Returns and removes the remarks, in the order in which they were made.
     pub(super) fn take_remarks(&self) -> Vec<String> {
         self.remarks.take()
+    }
+
+    /// Records a note: how a default was understood.
+    pub(super) fn note(&self, text: String) {
+        self.notes.borrow_mut().push(text);
+    }
+
+    /// Returns and removes the notes.
+    pub(super) fn take_notes(&self) -> Vec<String> {
+        self.notes.take()
     }
 
     /// Records that a key is not set, and the default used for it.

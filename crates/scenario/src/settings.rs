@@ -98,7 +98,7 @@ impl ScenarioFile {
             log.value(job.at, &job.what, remedy);
         }
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
-        let remarks = log.take_remarks();
+        let (remarks, notes) = (log.take_remarks(), log.take_notes());
         let assumed = log.take_assumed();
         let why_uncached = idle::no_page_cache(&assumed).map(str::to_owned);
         // The defaults of a scenario that is refused are not needed.
@@ -106,7 +106,7 @@ impl ScenarioFile {
             true => Origins::new(document.clone(), assumed),
             false => Origins::default(),
         };
-        let scenario = scenario.map(|scenario| Scenario { remarks, origins, ..scenario });
+        let scenario = scenario.map(|scenario| Scenario { remarks, notes, origins, ..scenario });
         match (log.into_problems(&source), scenario) {
             (Some(problems), _) => Err(self.with_whole_keys(problems, overrides, reading)),
             (None, Some(mut scenario)) => {
@@ -238,6 +238,7 @@ impl ScenarioSettings {
             background: all(background)?,
             faults: all(faults)?,
             remarks: Vec::new(),
+            notes: Vec::new(),
             origins: Origins::default(),
         })
     }

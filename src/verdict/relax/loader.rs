@@ -9,6 +9,9 @@ pub(super) fn lift(loader: &mut StageGraph, kind: Kind) {
     match kind {
         Kind::Workers => more_workers(loader),
         Kind::Prefetch => deeper(loader),
+        // Keras and DALI have no key for the order, and only PyTorch's workers can live on.
+        Kind::Order if loader.preset.order_key().is_none() => {}
+        Kind::Restart if loader.preset != Preset::Pytorch => {}
         Kind::Order => {
             if let Some(requests) = &mut loader.requests {
                 requests.in_order = false;

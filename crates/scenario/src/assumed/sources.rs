@@ -4,8 +4,11 @@
 /// to tables.
 const FRAMEWORKS: [(&str, &str); 34] = [
     ("job.accumulation", "each step updates"),
-    ("job.loader.dali.prefetch", "DALI: Pipeline(prefetch_queue_depth=2)"),
-    ("job.loader.dali.threads", "DALI: Pipeline(num_threads)"),
+    ("job.loader.dali.prefetch_queue_depth", "DALI: Pipeline(prefetch_queue_depth=2)"),
+    (
+        "job.loader.dali.readers",
+        "DALI: a pipeline has one reader, which reads ahead in a thread of its own",
+    ),
     ("job.loader.keras.max_queue_size", "Keras: fit(max_queue_size=10)"),
     ("job.loader.keras.use_multiprocessing", "Keras: fit(use_multiprocessing=False)"),
     ("job.loader.keras.workers", "Keras: fit(workers=1)"),

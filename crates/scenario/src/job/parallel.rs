@@ -25,6 +25,7 @@ mod zero;
 use super::Pipeline;
 use super::copies::CopiesSettings;
 use super::learners::LearnersSettings;
+use super::loaders::Loaders;
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
@@ -82,18 +83,9 @@ pub(crate) struct DataSettings {
     /// A number, or `{ auto = {} }` for a policy that finds the number (default: 1).
     pub(super) learners: Field<LearnersSettings>,
     /// Where loaders run: "per-node", one loader and queue for all model copies of a node, or "per-rank", a loader with its own
-    /// queue and the full number of workers for each model copy (default: "per-node").
+    /// queue and the full number of workers for each model copy, as in each process of PyTorch's DDP or of Horovod. The keys of a
+    /// loader count for one loader (default: "per-rank" with `dali`, otherwise "per-node").
     pub(super) loaders: Field<Loaders>,
-}
-
-/// Where loaders run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Loaders {
-    /// One loader for all model copies of a node.
-    PerNode,
-    /// One loader for each model copy.
-    PerRank,
 }
 
 /// The model split over consecutive stages, each on a GPU of its own: `stages` or `shares`.

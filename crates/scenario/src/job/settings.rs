@@ -7,9 +7,10 @@ use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
 use super::learners::averaging;
+use super::loaders::Loaders;
 use super::model::{ModelSettings, ResolvedModel};
+use super::parallel::ParallelSettings;
 use super::parallel::state::state_bytes;
-use super::parallel::{Loaders, ParallelSettings};
 use super::prefill::Prefill;
 use super::recovery::{CheckpointSettings, FailureSettings, Of};
 use super::rules::Rules;
@@ -226,7 +227,7 @@ impl JobSettings {
             prefill: rules.prefill(batch?),
             copies_per_node,
             copies_each,
-            loader_per_copy: self.loaders() == Some(Loaders::PerRank) || self.nodes_per_copy() > 1,
+            loader_per_copy: self.loaders() == Loaders::PerRank || self.nodes_per_copy() > 1,
             pipeline,
             parallelism,
             checkpoint: self.checkpoint(check, around, (storage, sync.as_ref()), state),
@@ -259,6 +260,7 @@ impl JobSettings {
         rules.check_device(&job);
         if !check.lenient {
             rules.remark(&job, measured);
+            rules.note_loaders(&job);
             rules.remark_accumulation(&job);
             rules.remark_step_of(&job);
             rules.remark_writers(&job);
@@ -277,8 +279,8 @@ impl JobSettings {
     ) -> Option<ResolvedLoader> {
         let (at, loader) = self.loader.given()?;
         let devices = match self.loaders() {
-            Some(Loaders::PerRank) => 1,
-            _ => self.copies(around).0,
+            Loaders::PerRank => 1,
+            Loaders::PerNode => self.copies(around).0,
         };
         let cores = around.cluster.map_or(1, |cluster| cluster.node_at(around.first_node).cores);
         loader.resolve(check, at, batch, OnNode { cores, devices }, dataset)

@@ -13,17 +13,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// NVIDIA's DALI, pipelined and asynchronous as it is by default: readers, threads that work on samples on the host,
-/// and a stage that works on whole batches on the GPU. The GPU also runs the training steps.
+/// and a stage that works on whole batches on the GPU. The GPU also runs the training steps. Each `Pipeline` belongs to one
+/// GPU, its `device_id`, and reads a part of the data set of its own, as `shard_id` and `num_shards` of its reader say, so that
+/// all keys count for one pipeline, and each model copy has one (DALI's user guide, "Multiple GPU Support" and "Sharding").
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dali {
-    /// `num_threads`: threads of the host's stage, on each node.
+    /// `num_threads`: threads of the host's stage in each pipeline.
     #[schemars(required)]
     threads: Field<Count<1, 100_000>>,
-    /// Readers on each node (default: 1).
+    /// Readers in each pipeline: a reader operator reads ahead in one thread of its own (default: 1).
     readers: Field<Count<1, 100_000>>,
-    /// `prefetch_queue_depth`: number of batches in the buffer behind the host's stage, and also in the buffer behind
-    /// the GPU's stage (default: 2).
+    /// `prefetch_queue_depth`: number of batches in each pipeline's buffer behind the host's stage, and also in the buffer
+    /// behind the GPU's stage (default: 2).
     prefetch_queue_depth: Field<Count<1, 1_000_000>>,
     /// Core-seconds to decode a sample on the host: a time, or by its bytes and pixels (default: as the profile says if
     /// the samples are images and `gpu` is not set, otherwise 0 s).
@@ -65,10 +67,12 @@ impl Dali {
             name: name.to_owned(),
             workers,
             per_sample: work,
-            order: Order::InOrder,
+            // Threads of DALI's pool work on the samples of a batch in any order, and none is held back by a slower sample.
+            order: Order::Any,
             buffer: batch.saturating_mul(batches),
             ..Stage::default()
         };
+        // `DataReader` of DALI has one prefetch thread for each operator.
         let readers = self.readers.get().map_or(1, |readers| readers.small());
         let read = of_samples("reader", readers, vec![Operation::Read], 1);
         let host = of_samples("host", threads?.small(), decode.into_iter().collect(), depth);

@@ -19,14 +19,17 @@ use serde::Deserialize;
 const POLL: f64 = 0.1;
 
 /// Keras' `OrderedEnqueuer` over a `Sequence`: a pool of workers that each make whole batches, and a bounded queue
-/// of futures of these batches, in order. Samples that do not fill a batch at the end of an epoch are dropped.
+/// of futures of these batches, in order. Samples that do not fill a batch at the end of an epoch are dropped. `fit` makes one
+/// enqueuer in its process: one for all GPUs of a node under `tf.distribute.MirroredStrategy`, one for each rank under Horovod
+/// (`loaders = "per-rank"`).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keras {
-    /// Workers on each node; 0: the trainer itself makes batches, between its steps.
+    /// `workers` of `fit`: workers of one enqueuer; 0: the trainer itself makes batches, between its steps.
     #[schemars(required)]
     workers: Field<Count<0, 100_000>>,
-    /// Maximum number of batches in the queue, which holds them as futures (default: 10).
+    /// Maximum number of batches in the queue of one enqueuer, which holds them as futures; workers beyond the number of
+    /// batches that it has room for are idle (default: 10).
     max_queue_size: Field<Count<1, 1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).

@@ -17,12 +17,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// PyTorch's `DataLoader` over a map-style data set: processes that each make whole batches, and get requests for
-/// them in turn. One loader serves all model copies of a node.
+/// them in turn. One loader serves all model copies of a node, as in a process that trains on all of them; under DDP each rank
+/// makes a `DataLoader` in its process, with `num_workers` of its own: `loaders = "per-rank"`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pytorch {
-    /// `num_workers`: processes on each node; 0: the trainer itself reads and decodes, between its
-    /// steps.
+    /// `num_workers`: processes of one loader; 0: the trainer itself reads and decodes, between its steps.
     #[schemars(required)]
     workers: Field<Count<0, 100_000>>,
     /// `prefetch_factor`: batches that are requested ahead for each worker (default: 2).

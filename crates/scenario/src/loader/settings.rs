@@ -12,6 +12,7 @@ use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
 use crate::field::{Field, List};
+use crate::job::loaders::Loaders;
 use crate::sync::Framework;
 use crate::{Dataset, Distribution};
 use forebay_model::units::Time;
@@ -80,6 +81,21 @@ impl LoaderSettings {
             Self::Pytorch(_) => Framework::Pytorch,
             Self::TfQueue(_) | Self::Keras(_) | Self::TfData(_) => Framework::Tensorflow,
             Self::Dali(_) | Self::InMemory(_) | Self::Stages(_) => Framework::Unsaid,
+        }
+    }
+
+    /// Returns where loaders of this kind run if the scenario does not say it, and the source of this.
+    pub(crate) fn usual_place(&self) -> (Loaders, &'static str) {
+        match self {
+            Self::Dali(_) => {
+                (Loaders::PerRank, "DALI: each Pipeline belongs to one GPU, its device_id")
+            }
+            Self::Keras(_) | Self::TfData(_) => (
+                Loaders::PerNode,
+                "tf.distribute: one input pipeline in each process, for all its GPUs",
+            ),
+            Self::TfQueue(_) => (Loaders::PerNode, "TensorFlow 1: one queue in each process"),
+            Self::Pytorch(_) | Self::InMemory(_) | Self::Stages(_) => (Loaders::PerNode, "forebay"),
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct StageSettings {
     /// Name, for reports and traces.
     #[schemars(required)]
     name: Field<String>,
-    /// Number of workers on each node.
+    /// Number of workers in each loader: one on each node or, with `loaders = "per-rank"`, one for each model copy.
     #[schemars(required)]
     workers: Field<Count<1, 1_000_000>>,
     /// Items of this stage, samples or batches (default: "sample").

@@ -19,14 +19,15 @@ use serde::Deserialize;
 const LARGEST_PREFETCH: u64 = 1 << 20;
 
 /// TensorFlow's `tf.data`: `interleave` of files, `shuffle`, `map`, `batch` and `prefetch`, over a data set that is
-/// repeated for ever. `"auto"` is `AUTOTUNE`.
+/// repeated for ever. `"auto"` is `AUTOTUNE`. A process has one such pipeline: `tf.distribute` splits its batches over all GPUs of
+/// a node, while under Horovod each rank has one (`loaders = "per-rank"`).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TfData {
-    /// `num_parallel_calls` of `interleave`: files read at once on each node; with "auto" at most one for
-    /// each core (default: 1).
+    /// `num_parallel_calls` of `interleave`: files read at once by one pipeline; with "auto" at most one for each core
+    /// (default: 1).
     parallel_reads: Field<Tunable<100_000>>,
-    /// `num_parallel_calls` of `map`: samples decoded at once on each node; with "auto" at most one for each core.
+    /// `num_parallel_calls` of `map`: samples decoded at once by one pipeline; with "auto" at most one for each core.
     #[schemars(required)]
     parallel_calls: Field<Tunable<100_000>>,
     /// `buffer_size` of `shuffle`, between `interleave` and `map`: the buffer is full before the first sample leaves
@@ -34,7 +35,7 @@ pub(crate) struct TfData {
     shuffle: Field<Positive<Samples>>,
     /// `deterministic`: samples stay in the order of files (default: true).
     deterministic: Field<bool>,
-    /// `buffer_size` of `prefetch`: batches made ahead by a thread of its own; with "auto" 1 batch at first, and
+    /// `buffer_size` of `prefetch`: batches, each for one model copy, made ahead by a thread of its own; with "auto" 1 batch at first, and
     /// twice as many whenever the buffer was full and then ran empty (default: 1).
     prefetch: Field<Tunable<1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile

@@ -13,11 +13,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Threads that each read, decode and enqueue one sample after the other. With a queue of `examples` before them,
-/// they take stored samples from that queue instead of reading.
+/// they take stored samples from that queue instead of reading. A process has one such queue, from which the towers of all its
+/// GPUs take batches.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TfQueue {
-    /// Number of threads on each node that enqueue samples.
+    /// Number of threads that enqueue samples into one queue.
     #[schemars(required)]
     threads: Field<Count<1, 1_000_000>>,
     /// Samples that fit into the queue; at least one batch.
@@ -37,7 +38,7 @@ pub(crate) struct TfQueue {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Examples {
-    /// Number of threads that read on each node.
+    /// Number of threads that read for one queue.
     #[schemars(required)]
     readers: Field<Count<1, 1_000_000>>,
     /// Samples that fit into the queue.

@@ -6,7 +6,7 @@ use crate::document::NodeId;
 use crate::job::copies::CopiesSettings;
 use crate::job::learners::LearnersSettings;
 use crate::job::model::ModelSettings;
-use crate::job::parallel::{Loaders, PipelineSettings};
+use crate::job::parallel::PipelineSettings;
 use crate::job::{BatchInterval, Pipeline};
 use crate::reading::time;
 use std::ops::Range;
@@ -59,10 +59,6 @@ impl JobSettings {
     pub(in crate::job) fn stages(&self) -> u32 {
         let pipeline = self.parallel.get().and_then(|parallel| parallel.pipeline.get());
         pipeline.map_or(1, PipelineSettings::number)
-    }
-
-    pub(super) fn loaders(&self) -> Option<Loaders> {
-        self.parallel.get()?.data.get()?.loaders.get().copied()
     }
 
     pub(super) fn pipeline(&self, check: Check<'_>) -> Option<Pipeline> {
