@@ -153,9 +153,9 @@ fn time_of_a_sparse_gradient_allgather_grows_with_the_number_of_ranks() {
     }
     assert!(of("sparse", 2, 0.1, "flow") < of("quantised", 2, 1.0, "flow"));
     assert!(of("sparse", 32, 0.1, "flow") > of("quantised", 32, 1.0, "flow"));
-    // The gathered values of all ranks are decompressed: 4 MB at 0.1 GB/s.
+    // The values of the three other ranks are decompressed: 3 MB at 0.1 GB/s.
     let keys = "compression.sparse = { ratio = 0.01, decompress = \"0.1 GB/s\" }";
-    near(step(&run(&ring(4, keys))), 0.1 + 0.003 + 0.04, "taken apart");
+    near(step(&run(&ring(4, keys))), 0.1 + 0.003 + 0.03, "taken apart");
     // Allgathers work inside nodes and across them, and with each algorithm of the libraries.
     for algorithm in ["hierarchical", "auto", "flat", "recursive-doubling", "bruck"] {
         let keys = format!("algorithm = \"{algorithm}\"\ncompression.sparse.ratio = 0.01");

@@ -122,3 +122,4 @@ mod validate;
 mod verdicts;
 mod workflow;
 mod yardstick;
+mod zero;

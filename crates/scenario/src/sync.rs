@@ -72,8 +72,11 @@ pub struct Sync {
     /// Whether each rank gathers the compressed gradients of all ranks, because sparse gradients cannot be added up
     /// on their way.
     pub sparse: bool,
-    /// Time that each GPU needs to decompress the gradients that it receives in a step [s].
+    /// Time that a GPU needs to decompress one rank's gradients of a step, or the sum of all ranks' gradients [s].
     pub decompress: f64,
+    /// Bytes of all parameters in the format in which the model computes [B]; `None` if they are not known, and are taken to be
+    /// as many as those of the gradients.
+    pub parameters: Option<f64>,
     /// Whether training goes on during exchanges: backward after a bucket of gradients is ready, or the next step after a learner has
     /// corrected its model.
     pub overlap: bool,
@@ -120,6 +123,7 @@ impl Sync {
             interval: 1,
             sparse: false,
             decompress: 0.0,
+            parameters: None,
             overlap: true,
         }
     }
@@ -129,6 +133,24 @@ impl Sync {
     #[must_use]
     pub fn ready(&self, bucket: &Bucket) -> f64 {
         if self.overlap { bucket.ready } else { bucket.ready.max(1.0) }
+    }
+
+    /// Returns how many times `decompress` each of `ranks` GPUs needs for the gradients that it receives in a step: the sum of
+    /// all, or, where sparse gradients cannot be summed on their way, those of every other rank. What a rank has compressed
+    /// itself, it has uncompressed too.
+    #[must_use]
+    pub fn received(&self, ranks: u32) -> f64 {
+        if self.sparse { f64::from(ranks.saturating_sub(1)) } else { 1.0 }
+    }
+
+    /// Returns the bytes of parameters for each byte of gradients before compression.
+    #[must_use]
+    pub fn parameters_per_gradient(&self) -> f64 {
+        let gradients: f64 = self.buckets.iter().map(|bucket| bucket.raw as f64).sum();
+        // Buckets are whole bytes: a difference of less than one in each is none.
+        let same = |all: &f64| (all - gradients).abs() <= self.buckets.len() as f64;
+        let other = self.parameters.filter(|all| !same(all) && gradients > 0.0);
+        other.map_or(1.0, |all| all / gradients)
     }
 
     /// Returns the collective operation for each bucket: a reduce with a root, an allgather of sparse gradients,

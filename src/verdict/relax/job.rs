@@ -59,8 +59,10 @@ pub(super) fn lift(job: &mut Job, kind: Kind) {
 fn overlap(job: &mut Job) {
     let averages = job.averaging().is_some();
     let (fixed, after) = (averages && job.gpu.is_some(), job.averages_parameters());
+    // Where ranks shard gradients, those of a micro-batch are reduced while the next one is computed.
+    let several = job.parallelism.as_ref().is_some_and(|of| of.zero >= 2 && of.micro_batches > 1);
     let Some(sync) = job.sync.as_mut().filter(|_| !fixed && !after) else { return };
-    if averages || sync.buckets.iter().any(|bucket| bucket.ready < 1.0) {
+    if averages || several || sync.buckets.iter().any(|bucket| bucket.ready < 1.0) {
         sync.overlap = true;
     }
 }
@@ -142,9 +144,14 @@ fn lift_sync(sync: &mut Sync, kind: Kind) {
     }
 }
 
-/// Halves the bytes of each exchange.
+/// Halves the bytes of each exchange, and what compressing them takes.
 fn shrink(sync: &mut Sync) {
-    sync.buckets.iter_mut().for_each(|bucket| bucket.bytes /= 2);
+    for bucket in &mut sync.buckets {
+        bucket.bytes /= 2;
+        bucket.raw /= 2;
+        bucket.compress /= 2.0;
+    }
+    sync.decompress /= 2.0;
     if let Some(root) = &mut sync.root {
         root.parameters.iter_mut().for_each(|of| of.bytes /= 2);
     }

@@ -81,6 +81,16 @@ impl ModelSettings {
         (0..).zip(&portions).map(of).collect()
     }
 
+    /// Returns the bytes of all parameters in the model's precision; `None` if they are not known.
+    pub(super) fn parameter_bytes(&self) -> Option<f64> {
+        let written = self.memory.get().and_then(|memory| memory.parameters.get());
+        let elements = match written {
+            Some(size) => size.0 / 4.0,
+            None => self.known()?.parameters() as f64,
+        };
+        Some(elements * self.precision().bytes())
+    }
+
     /// Returns the memory of each chunk of the model, given the share of a step that each chunk takes; `None` if the
     /// model's memory is not known.
     fn portions(&self, check: Check<'_>, shares: &[f64]) -> Option<Vec<Portion>> {

@@ -47,6 +47,7 @@ pub use placement::Members;
 pub use schedule::Schedule;
 pub use swap::Swap;
 pub use tensor::Tensor;
+pub use zero::Quantisation;
 
 /// Share of a linear layer's backward time that computing the gradients of weights takes. Backward consists of two matrix
 /// products of equal size, and this is one of them.

@@ -306,6 +306,7 @@ impl JobSettings {
             * all.step_factor(self.nodes_of(around), model.device, model.peak);
         let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
         let gradients = model.gradients.clone();
+        let parameters = self.model.get().and_then(ModelSettings::parameter_bytes);
         let ranks = self.ranks(around);
         let (nic, cores, accumulation) = (all.nic, all.node.cores, self.accumulation());
         // The profile's trials averaged whole models: they do not say how long an average takes if each GPU has a part of a model.
@@ -314,6 +315,7 @@ impl JobSettings {
             self.loader.get().map_or_else(Framework::default, LoaderSettings::framework);
         let of = OfModel {
             gradients,
+            parameters,
             precision,
             step,
             averaging,
@@ -321,6 +323,7 @@ impl JobSettings {
             latencies,
             ranks,
             accumulation,
+            shards_gradients: self.shards_gradients(),
             framework,
             nic,
             cores,

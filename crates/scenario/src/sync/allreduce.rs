@@ -41,7 +41,9 @@ pub(crate) struct AllreduceSettings {
     /// Tensor fusion: at regular times, reduce together the gradients that are ready, as Horovod does (default: not
     /// so).
     fusion: Field<FusionSettings>,
-    /// Whether gradients are reduced while backward goes on (default: true).
+    /// Whether gradients are reduced while backward goes on; with `parallel.zero`, also whether parameters are gathered
+    /// ahead, while those gathered before are used. Without, nothing that ranks send each other is hidden by computing,
+    /// as with DeepSpeed's `overlap_comm = false` (default: true).
     overlap: Field<bool>,
     /// Updates from one averaging of parameters to the next, with nothing sent in between: local SGD (S. U. Stich,
     /// *Local SGD Converges Fast and Communicates Little*, ICLR 2019) (default: 1).
@@ -92,14 +94,15 @@ impl AllreduceSettings {
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         let coding = compression::resolve(&self.compression, check)?;
         let mut buckets = self.buckets(check, at, &gradients, of);
+        let mut decompress = 0.0;
         if let Some(coding) = &coding {
             self.refuse_sparse(check, at, coding);
             coding.compress(&mut buckets);
+            decompress = coding.decompress(&buckets);
             coding.gather(&mut buckets, of.ranks);
         }
         let measured = self.measured(check, &buckets, of.ranks)?;
         let sparse = coding.is_some_and(|coding| coding.sparse);
-        let decompress = coding.map_or(0.0, |coding| coding.decompress(&buckets));
         Some(Sync {
             buffer: self.buffer(),
             reduction: self.chosen(sparse).reduction(check, at)?,
@@ -108,6 +111,7 @@ impl AllreduceSettings {
             interval: of.interval(check, at, self.period())?,
             sparse,
             decompress,
+            parameters: of.parameters,
             overlap: self.overlap.get() != Some(&false),
             ..Sync::each_step(buckets, transport)
         })
@@ -188,14 +192,15 @@ impl AllreduceSettings {
     }
 
     /// Remarks on keys that have no effect because there is only one bucket.
-    fn remark_one(&self, check: Check<'_>, buckets: &[Bucket]) {
+    fn remark_one(&self, check: Check<'_>, buckets: &[Bucket], of: &OfModel) {
         let [one] = buckets else { return };
         let measured = self.transport.get().is_some_and(|of| of.profile().is_some());
         let costs = self.transport.get().is_some_and(TransportSettings::counts_tensors);
         if !measured && !costs {
             check.no_effect(&self.tensors, "all gradients are reduced together");
         }
-        if one.ready >= 1.0 && self.period() == 1 && self.overlap.get() == Some(&true) {
+        let after = one.ready >= 1.0 && !of.shards_gradients;
+        if after && self.period() == 1 && self.overlap.get() == Some(&true) {
             check.no_effect(&self.overlap, "all gradients are reduced together, after backward");
         }
     }
@@ -256,7 +261,7 @@ impl AllreduceSettings {
             }
             None => self.bucketed(check, at, gradients, of),
         };
-        self.remark_one(check, &buckets);
+        self.remark_one(check, &buckets, of);
         buckets
     }
 }

@@ -74,6 +74,8 @@ impl Gradient {
 pub(crate) struct OfModel {
     /// Gradients of each layer in 32 bits, last layer first; empty if the layers are unknown.
     pub(crate) gradients: Vec<Gradient>,
+    /// Bytes of all parameters in the model's precision [B]; `None` if they are not known.
+    pub(crate) parameters: Option<f64>,
     /// Floating-point format in which backward makes gradients.
     pub(crate) precision: Precision,
     /// Time of a step [s].
@@ -88,6 +90,8 @@ pub(crate) struct OfModel {
     pub(crate) ranks: u32,
     /// Steps whose gradients are added up before an update.
     pub(crate) accumulation: u64,
+    /// Whether gradients are reduced in each pass that makes them, because ranks keep only shards of them.
+    pub(crate) shards_gradients: bool,
     /// Framework whose loader feeds the job.
     pub(crate) framework: Framework,
     /// Bandwidth of a node's NIC [B/s].

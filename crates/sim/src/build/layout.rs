@@ -6,8 +6,8 @@ use std::ops::Range;
 use crate::communication::{Collectives, Plan, Planned, RankLinks, RankRoutes};
 use crate::index::{DeviceId, IdVec, JobId};
 use crate::program::{
-    ByStepKind, Communicator, Cycle, OfRoot, OfStage, StageProgram, Started, StepKind,
-    stage_program,
+    ByCommunicator, ByStepKind, Communicator, Cycle, OfRoot, OfStage, StageProgram, Started,
+    StepKind, stage_program,
 };
 use forebay_collective::{Cost, Operation};
 use forebay_engine::Span;
@@ -143,7 +143,10 @@ impl Laid<'_> {
             shares,
             buckets,
             reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
-            decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage, shared)),
+            decompress: sync
+                .map_or(0.0, |sync| self.of.decompress(sync, stage, (self.job.ranks(), shared))),
+            overlap: sync.is_none_or(|sync| sync.overlap),
+            ranks: self.sizes(stage as u32),
             root: sync.and_then(|sync| self.root(sync, stage)),
             launches: self.job.launch.is_some(),
             kind,
@@ -152,6 +155,16 @@ impl Laid<'_> {
             learners: self.job.averaging().is_some(),
             sums: self.job.sums_gradients(),
         })
+    }
+
+    /// Returns the number of ranks in each kind of communicator of a stage with the same stage of other model copies.
+    fn sizes(&self, stage: u32) -> ByCommunicator<u32> {
+        let mut sizes = ByCommunicator::default();
+        for (kind, sets) in self.sets(stage) {
+            let first = sets.first().and_then(|set| set.groups.first());
+            sizes[kind] = first.map_or(0, |group| group.ranks);
+        }
+        sizes
     }
 
     /// Returns the root's part in the steps of a stage, if the job copy has a root: the first model copy, or the first ones that

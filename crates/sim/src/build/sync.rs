@@ -105,7 +105,8 @@ impl Builder<'_> {
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         self.parts.communicators.all.push(communicator);
         // A root updates parameters; without a root every device decompresses gradients.
-        let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
+        let decompress = sync.decompress * sync.received(job.ranks());
+        let update = sync.root.as_ref().map_or(decompress, |root| root.update);
         let update =
             UpdateRun::new(Span::from_seconds(update), sync.root.is_some(), reduces_every(job));
         Some(Synchronised { pieces, update, ways: Box::new(ways) })

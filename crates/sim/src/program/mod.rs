@@ -28,6 +28,7 @@ mod stage;
 mod swap;
 mod waits;
 
+pub(super) use by_communicator::ByCommunicator;
 pub(super) use cycle::{ByStepKind, Cycle, Programs, StepKind};
 pub(super) use op::{Communicator, Op};
 pub(super) use pass::{OfRoot, OfStage};

@@ -3,6 +3,7 @@
 use forebay_collective::Operation;
 use forebay_scenario::{KeyExchange, Parallelism, StageBucket, StageParameters, Swap};
 
+use super::by_communicator::ByCommunicator;
 use super::cycle::StepKind;
 use super::op::Communicator::{ExpertInner, Inner};
 use super::op::{Communicator, Input, Pass};
@@ -19,8 +20,12 @@ pub(crate) struct OfStage<'a> {
     /// reduces a bucket if gradients are not sharded.
     pub(crate) buckets: Vec<Vec<StageBucket>>,
     pub(crate) reduction: Operation,
-    /// Time to decompress a step's gradients [s].
+    /// Time to decompress the gradients of a reduction [s].
     pub(crate) decompress: f64,
+    /// Whether ranks compute while they exchange gradients or sharded parameters.
+    pub(crate) overlap: bool,
+    /// Number of ranks in each kind of communicator.
+    pub(crate) ranks: ByCommunicator<u32>,
     /// What a root broadcasts and updates, if there is one.
     pub(crate) root: Option<OfRoot>,
     /// What the step does besides computing gradients.
@@ -137,6 +142,19 @@ impl OfStage<'_> {
         self.buckets.get(chunk).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns whether buckets of gradients are reduced in each pass that computes gradients, because ranks keep only shards of
+    /// them (ZeRO's stages 2 and 3).
+    pub(super) fn reduces_in_each_pass(&self) -> bool {
+        self.parallelism.zero >= 2
+    }
+
+    /// Returns whether gradients are reduced only after all passes of the step: a chunk's gradients wait for the passes of the
+    /// stage's other chunks.
+    pub(super) fn reduces_after_passes(&self) -> bool {
+        let waits = !self.overlap && !self.averages && !self.reduces_in_each_pass();
+        waits && self.chunks() > 1
+    }
+
     /// Returns whether the step's gradients are summed over ranks, with those of the steps that it adds to.
     fn reduces(&self) -> bool {
         if self.averages { self.kind.updates } else { self.kind.exchanges }
@@ -163,7 +181,8 @@ impl OfStage<'_> {
             (1..=sums).map(|i| (f64::from(i) / f64::from(sums), End::Sum)).collect();
         ends.extend(self.keys(pass, chunk));
         ends.extend(self.dispatches(pass, chunk));
-        if pass.makes_gradients() && (last && self.reduces() || self.parallelism.zero >= 2) {
+        let reduces = last && self.reduces() && !self.reduces_after_passes();
+        if pass.makes_gradients() && (reduces || self.reduces_in_each_pass()) {
             ends.extend(self.buckets(chunk).iter().map(|of| (of.at, End::Reduce(*of))));
         }
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -254,15 +273,15 @@ impl OfStage<'_> {
                 let begun = |bucket: &StageBucket| {
                     // Parameters of experts are needed at the same time as the dense ones of the same layers, which are the
                     // bucket before.
-                    if !bucket.experts || bucket.at > end {
-                        (begin, end) = (end, bucket.at);
+                    if !bucket.experts || bucket.made > end {
+                        (begin, end) = (end, bucket.made);
                     }
                     (begin, *bucket)
                 };
                 buckets.iter().map(begun).collect()
             }
             // Forward begins where backward ends.
-            Pass::Forward => buckets.iter().rev().map(|b| (1.0 - b.at, *b)).collect(),
+            Pass::Forward => buckets.iter().rev().map(|b| (1.0 - b.made, *b)).collect(),
             // Gradients of weights are products of activations and gradients, and need no parameters.
             Pass::WeightGradients => Vec::new(),
         }

@@ -151,13 +151,20 @@ impl StageProgram {
             self.ops.push(op);
         }
         let groups: Vec<&[(f64, StageBucket)]> = gathers.chunk_by(together).collect();
-        let mut coming = groups.first().map_or(Vec::new(), |first| self.gather_all(first));
+        let ahead = |number: usize| groups.get(number).filter(|_| of.overlap);
+        let mut coming = ahead(0).map_or(Vec::new(), |first| self.gather_all(of, first));
         for (number, group) in groups.iter().enumerate() {
             until(self, group[0].0);
+            if !of.overlap {
+                coming = self.gather_all(of, group);
+            }
             self.ops.append(&mut coming);
-            coming = groups.get(number + 1).map_or(Vec::new(), |next| self.gather_all(next));
+            coming = ahead(number + 1).map_or(Vec::new(), |next| self.gather_all(of, next));
         }
         until(self, 1.0);
+        if pass.makes_gradients() && of.reduces_in_each_pass() && !of.overlap {
+            self.await_gradients();
+        }
     }
 
     /// Adds the ops for an event that happens after a share of a pass has been computed.
@@ -189,12 +196,15 @@ impl StageProgram {
                     self.start(communicator, started);
                 }
             }
-            End::Reduce(bucket) => {
-                let sharded = of.parallelism.zero > 0;
-                let operation = if sharded { Operation::ReduceScatter } else { of.reduction };
-                self.exchange(of, &bucket, operation);
-            }
+            End::Reduce(bucket) => self.reduce(of, &bucket),
         }
+    }
+
+    /// Adds the reduction of a bucket's gradients over all ranks, each of which keeps all of the sum or a shard of it.
+    fn reduce(&mut self, of: &OfStage<'_>, bucket: &StageBucket) {
+        let sharded = of.parallelism.zero > 0;
+        let operation = if sharded { Operation::ReduceScatter } else { of.reduction };
+        self.exchange(of, bucket, operation);
     }
 
     /// Adds the compression of a bucket and its push to parameter servers, or the collective that reduces it among all model
@@ -215,9 +225,7 @@ impl StageProgram {
             self.offered.push(Offered { bytes: raw as f64, compress, exchange });
             return;
         }
-        if compress > 0.0 {
-            self.ops.push(Op::Compute { share: 0.0, compress });
-        }
+        self.ops.extend(coding(compress));
         self.ops.push(exchange);
     }
 
@@ -232,15 +240,19 @@ impl StageProgram {
     }
 
     /// Adds allgathers of the parameters of the given buckets; returns the ops that wait for these parameters.
-    fn gather_all(&mut self, buckets: &[(f64, StageBucket)]) -> Vec<Op> {
-        buckets.iter().map(|(_, bucket)| self.gather(bucket)).collect()
+    fn gather_all(&mut self, of: &OfStage<'_>, buckets: &[(f64, StageBucket)]) -> Vec<Op> {
+        buckets.iter().flat_map(|(_, bucket)| self.gather(of, bucket)).collect()
     }
 
-    /// Adds the allgather of a bucket's parameters; returns the op that waits for these parameters.
-    fn gather(&mut self, bucket: &StageBucket) -> Op {
+    /// Adds the allgather of a bucket's parameters; returns the ops that wait for these parameters.
+    fn gather(&mut self, of: &OfStage<'_>, bucket: &StageBucket) -> Vec<Op> {
         let among = alike(bucket);
-        self.start(among, Started::at_once(Operation::Allgather, bucket.bytes));
-        Op::Await(among, self.started(among) as u32)
+        let bytes = of.parallelism.gathered_bytes(bucket);
+        let (quantise, dequantise) = of.parallelism.quantisation_times(bucket, of.ranks[among]);
+        self.ops.extend(coding(quantise));
+        self.start(among, Started::at_once(Operation::Allgather, bytes));
+        let arrived = Op::Await(among, self.started(among) as u32);
+        [arrived].into_iter().chain(coding(dequantise)).collect()
     }
 
     fn work(&mut self, pass: Pass, share: f64) {
@@ -258,15 +270,25 @@ impl StageProgram {
             self.average(of);
             return;
         }
-        if of.kind.exchanges {
+        if of.kind.exchanges && of.reduces_after_passes() {
+            for bucket in of.buckets.iter().rev().flatten() {
+                self.reduce(of, bucket);
+            }
+        }
+        // Shards of gradients are complete when backward returns, also where the update waits for more steps.
+        if of.kind.exchanges || of.reduces_in_each_pass() {
             self.await_reduced(of);
         }
         self.update(of);
         if of.kind.exchanges && (1..3).contains(&of.parallelism.zero) {
+            let mut arrivals = Vec::new();
             for bucket in of.buckets.iter().rev().flatten() {
-                self.gather(bucket);
+                let arrival = self.gather(of, bucket);
+                let (now, later) =
+                    if of.overlap { (&mut arrivals, arrival) } else { (&mut self.ops, arrival) };
+                now.extend(later);
             }
-            self.await_gradients();
+            self.ops.append(&mut arrivals);
         }
     }
 
@@ -303,9 +325,8 @@ impl StageProgram {
     /// Adds the wait for reduced buckets, and their decompression.
     fn await_reduced(&mut self, of: &OfStage<'_>) {
         self.await_gradients();
-        if of.decompress > 0.0 {
-            self.ops.push(Op::Compute { share: 0.0, compress: of.decompress });
-        }
+        let reductions = if of.reduces_in_each_pass() { of.parallelism.micro_batches } else { 1 };
+        self.ops.extend(coding(f64::from(reductions) * of.decompress));
         if let Some(OfRoot { update: seconds, copies: roots, .. }) = of.root
             && seconds > 0.0
         {
@@ -324,6 +345,11 @@ impl StageProgram {
             all => self.ops.push(Op::Await(communicator, all as u32)),
         }
     }
+}
+
+/// Returns the op in which the GPU compresses or decompresses for the given time [s], if that takes any.
+fn coding(seconds: f64) -> Option<Op> {
+    (seconds > 0.0).then_some(Op::Compute { share: 0.0, compress: seconds })
 }
 
 /// Returns the communicator of the ranks that reduce the gradients of `bucket` together.

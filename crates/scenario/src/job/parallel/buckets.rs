@@ -20,12 +20,16 @@ pub struct StageParameters {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StageBucket {
     /// Share of the chunk's last backward pass, or of its pass for gradients of weights, after which the gradients are
-    /// ready.
+    /// reduced.
     pub at: f64,
+    /// Share of a backward pass after which the gradients are computed; they may be reduced later.
+    pub made: f64,
     /// Size of the gradients on each GPU of the stage, as they are exchanged among all model copies [B].
     pub bytes: u64,
     /// Size of the gradients before compression [B].
     pub raw: u64,
+    /// Size of the parameters that these are the gradients of [B].
+    pub parameters: u64,
     /// Number of tensors in the bucket.
     pub tensors: u32,
     /// Time that a GPU needs to compress the gradients once they are ready [s].
@@ -46,30 +50,39 @@ impl Parallelism {
         let after = |all: &[f64]| all[chunk + 1..].iter().sum::<f64>();
         let (begin, first) = (after(shares), after(&self.weights));
         let last = first + self.weights[chunk];
-        let total: f64 = sync.buckets.iter().map(|bucket| bucket.bytes as f64).sum();
+        let total: f64 = sync.buckets.iter().map(|bucket| bucket.raw as f64).sum();
+        let parameters = sync.parameters_per_gradient();
         let mut end = 0.0;
         let share = self.expert.as_ref().map_or(0.0, |expert| expert.parameters[chunk]);
         let part = |bucket: &Bucket| {
             let from = f64::max(end, first);
-            end += bucket.bytes as f64 / total;
+            end += bucket.raw as f64 / total;
             let bytes = (end.min(last) - from).max(0.0) * total / f64::from(self.tensor_ranks());
-            let at = (self.share_of_backward(sync.ready(bucket)) - begin)
-                / shares[chunk].max(f64::MIN_POSITIVE);
-            let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
+            let of_chunk = |ready: f64| {
+                let at =
+                    (self.share_of_backward(ready) - begin) / shares[chunk].max(f64::MIN_POSITIVE);
+                if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) }
+            };
+            let (at, made) = (of_chunk(sync.ready(bucket)), of_chunk(bucket.ready));
             let late = (sync.ready(bucket) - 1.0).max(0.0);
             let parts = [(1.0 - share, 1, false), (share, self.expert_ranks(), true)];
             parts.map(|(share, ranks, experts)| {
                 let tensors = (share * f64::from(bucket.tensors)).round() as u32;
-                let bytes = share * bytes / f64::from(ranks);
-                let part = bytes / (bucket.bytes as f64).max(1.0);
-                let raw = (bucket.raw as f64 * part).round() as u64;
-                let compress = bucket.compress * part;
-                let bytes = bytes.round() as u64;
-                StageBucket { at, bytes, raw, tensors, compress, late, experts }
+                let raw = share * bytes / f64::from(ranks);
+                let part = raw / (bucket.raw as f64).max(1.0);
+                let bytes = if bucket.bytes == bucket.raw {
+                    raw
+                } else {
+                    part * bucket.bytes as f64 * self.gathered(sync, ranks)
+                };
+                let (compress, parameters) = (bucket.compress * part, parameters * raw);
+                let [raw, parameters] = [raw, parameters].map(|bytes| bytes.round() as u64);
+                let bytes = (bytes.round() as u64).max(raw.min(1));
+                StageBucket { at, made, bytes, raw, parameters, tensors, compress, late, experts }
             })
         };
         let all: Vec<StageBucket> = sync.buckets.iter().flat_map(part).collect();
-        all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
+        all.into_iter().filter(|bucket| bucket.raw > 0).collect()
     }
 
     /// Returns the parameters of chunk number `chunk` that a root broadcasts, in the order in which forward needs them.
@@ -100,15 +113,31 @@ impl Parallelism {
         all.into_iter().filter(|of| of.bytes > 0).collect()
     }
 
-    /// Returns the time that a GPU of stage number `stage` needs to decompress the gradients that it receives in a step
-    /// for its part of the model [s]. Gradients of experts count only if `experts` is true, which means that other
-    /// model copies hold the same experts.
+    /// Returns the number of ranks whose sparse gradients are gathered, for each model copy: those that split its
+    /// sequences; only one of `experts` model copies has the gradients of an expert. 1 for gradients that are summed.
+    fn gathered(&self, sync: &Sync, experts: u32) -> f64 {
+        match sync.sparse {
+            true => f64::from(self.context_ranks()) / f64::from(experts),
+            false => 1.0,
+        }
+    }
+
+    /// Returns the time that a GPU of stage number `stage` needs to decompress the gradients that it receives in a
+    /// reduction of its part of the model, for `copies` model copies [s]; a rank that keeps only a shard of the
+    /// gradients (ZeRO) receives only the shard. Gradients of experts count only if `experts` is true, which means that
+    /// other model copies hold the same experts.
     #[must_use]
-    pub fn decompress(&self, sync: &Sync, stage: usize, experts: bool) -> f64 {
-        let share = self.experts_of(stage);
-        let of_experts = if experts { share / f64::from(self.expert_ranks()) } else { 0.0 };
-        let weight = self.weight(stage) * (1.0 - share + of_experts);
-        sync.decompress * weight / f64::from(self.tensor_ranks())
+    pub fn decompress(&self, sync: &Sync, stage: usize, (copies, experts): (u32, bool)) -> f64 {
+        let (share, apart) = (self.experts_of(stage), self.expert_ranks());
+        let ranks = copies.saturating_mul(self.context_ranks());
+        let received = |ranks: u32| match self.zero {
+            0 => sync.received(ranks),
+            _ => 1.0 / f64::from(ranks.max(1)),
+        };
+        let of_experts = share / f64::from(apart) * received(ranks / apart);
+        let dense = (1.0 - share) * received(ranks);
+        let all = dense + if experts { of_experts } else { 0.0 };
+        sync.decompress * self.weight(stage) * all / f64::from(self.tensor_ranks())
     }
 
     /// Converts `ready`, a share of the step's time, to the share of the backward pass that is done by then.

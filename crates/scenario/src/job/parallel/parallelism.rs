@@ -5,6 +5,7 @@ use super::expert::Expert;
 use super::schedule::Schedule;
 use super::swap::Swap;
 use super::tensor::Tensor;
+use super::zero::{Quantisation, ZeroSettings};
 use super::{ParallelSettings, PipelineSettings};
 use crate::check::Check;
 use crate::document::NodeId;
@@ -60,6 +61,8 @@ pub struct Parallelism {
     pub expert: Option<Expert>,
     /// Stage of ZeRO, which says what data parallel ranks shard; 0 if they shard nothing.
     pub zero: u32,
+    /// Quantisation of the parameters that data parallel ranks gather, if any.
+    pub quantised: Option<Quantisation>,
     /// Share of the parameters that each chunk of the model has, in the model's order.
     pub weights: Vec<f64>,
     /// For each stage, the bytes that do not fit on its GPU and are kept in the node's memory; empty if everything
@@ -218,6 +221,7 @@ impl JobSettings {
             Some((at, expert)) => Some(expert.resolve(check, at, model, (&shares, batch))?),
             None => None,
         };
+        let zero = parallel.zero.get();
         let hidden = model.and_then(ModelSettings::hidden_bytes).unwrap_or(0.0) * batch;
         let written = settings.and_then(|of| of.activations.get());
         Some(Parallelism {
@@ -230,10 +234,17 @@ impl JobSettings {
             tensor,
             context,
             expert,
-            zero: parallel.zero.get().and_then(|zero| zero.stage.get()).map_or(0, |s| s.small()),
+            zero: zero.and_then(|zero| zero.stage.get()).map_or(0, |stage| stage.small()),
+            quantised: zero.and_then(|zero: &ZeroSettings| zero.quantisation(check)),
             weights: weights(model, &shares),
             swap: Vec::new(),
         })
+    }
+
+    /// Returns whether data parallel ranks keep only shards of gradients (ZeRO's stages 2 and 3).
+    pub(crate) fn shards_gradients(&self) -> bool {
+        let zero = self.parallel.get().and_then(|parallel| parallel.zero.get());
+        zero.and_then(|zero| zero.stage.get()).is_some_and(|stage| stage.small() >= 2)
     }
 
     /// Returns the number of nodes that a model copy is on.

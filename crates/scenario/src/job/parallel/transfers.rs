@@ -38,7 +38,11 @@ pub(crate) fn gradient_transfers(
                 continue;
             }
             for (operation, way, number) in ways(sync, of) {
-                let each = way.collective(operation, bucket.bytes, fabric).most_transfers()?;
+                let bytes = match operation {
+                    Operation::Allgather if of.zero > 0 => of.gathered_bytes(&bucket),
+                    _ => bucket.bytes,
+                };
+                let each = way.collective(operation, bytes, fabric).most_transfers()?;
                 let groups = f64::from(of.tensor_ranks() * groups);
                 sum += each * f64::from(number) * groups / every;
             }

@@ -25,6 +25,7 @@ fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism
         context: None,
         expert: None,
         zero,
+        quantised: None,
         weights: vec![1.0],
         swap: Vec::new(),
     }
@@ -33,8 +34,10 @@ fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism
 fn buckets() -> Vec<StageBucket> {
     let bucket = |at, bytes| StageBucket {
         at,
+        made: at,
         bytes,
         raw: bytes,
+        parameters: bytes,
         tensors: 1,
         compress: 0.0,
         late: 0.0,
@@ -53,6 +56,8 @@ fn of_stage(parallelism: &Parallelism) -> OfStage<'_> {
         buckets: Vec::new(),
         reduction: Operation::Allreduce,
         decompress: 0.0,
+        overlap: true,
+        ranks: ByCommunicator::default(),
         root: None,
         launches: false,
         kind: Cycle::EACH_STEP.kind(0),
@@ -169,8 +174,10 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
     let own = |chunk| {
         vec![StageBucket {
             at: 1.0,
+            made: 1.0,
             bytes: 10 + chunk,
             raw: 10 + chunk,
+            parameters: 10 + chunk,
             tensors: 1,
             compress: 0.0,
             late: 0.0,
@@ -311,4 +318,49 @@ fn swapped_bytes_are_proportional_to_the_number_of_passes_using_the_data() {
     assert_eq!(moved(Schedule::OneForwardOneBackward), (32.0, 32.0 + 16.0));
     assert_eq!(moved(Schedule::Interleaved { chunks: 2 }), (64.0, 64.0 + 16.0));
     assert_eq!(moved(Schedule::ZeroBubble { weights: 0.5 }), (32.0, 64.0 + 16.0));
+}
+
+#[test]
+fn without_overlap_gradients_are_reduced_while_nothing_is_computed() {
+    // System: two chunks on the first of two stages, two micro-batches, without overlap. Expectation: the gradients of both chunks
+    // are reduced after the last pass; from ZeRO's stage 2 on, those of a pass are awaited before the next one begins, and at stage 3
+    // parameters are gathered only when they are needed.
+    let ready = || buckets().into_iter().map(|of| StageBucket { at: 1.0, ..of }).collect();
+    let of = |zero| -> Vec<Op> {
+        let weights = vec![0.25; 4];
+        let schedule = Schedule::Interleaved { chunks: 2 };
+        let parallelism = Parallelism { weights, ..parallelism(schedule, 2, zero) };
+        let program = stage_program(&OfStage {
+            shares: &[0.5, 0.5],
+            buckets: vec![ready(), ready()],
+            overlap: false,
+            ..of_stage(&parallelism)
+        });
+        let of_data = |op: &Op| {
+            matches!(op, Op::ComputePass { .. } | Op::Start(Data, _) | Op::Await(Data, _))
+        };
+        program.ops.into_iter().filter(of_data).collect()
+    };
+    let after = |ops: &[Op]| {
+        let last = ops.iter().rposition(|op| matches!(op, Op::ComputePass { .. }));
+        ops[last.expect("it computes") + 1..].to_vec()
+    };
+    let starts: Vec<Op> = (0..4).map(|number| Op::Start(Data, number)).collect();
+    assert_eq!(after(&of(0)), [&starts[..], &[Op::Await(Data, 4)]].concat());
+    assert_eq!(of(0).iter().filter(|op| matches!(op, Op::Start(..))).count(), 4);
+    for zero in [2, 3] {
+        let mut started = 0;
+        for op in of(zero) {
+            match op {
+                Op::Start(_, number) => started = number + 1,
+                Op::Await(_, number) => assert_eq!(number, started, "ZeRO {zero}"),
+                _ => {}
+            }
+        }
+        let ops = of(zero);
+        let computes = |op: &Op| matches!(op, Op::ComputePass { .. });
+        let before = ops.windows(2).filter(|pair| computes(&pair[1])).map(|pair| pair[0]);
+        let hidden = before.filter(|op| matches!(op, Op::Start(..))).count();
+        assert_eq!(hidden, 0, "ZeRO {zero}");
+    }
 }

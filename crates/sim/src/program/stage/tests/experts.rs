@@ -20,8 +20,10 @@ fn all_to_alls_surround_the_computation_of_experts() {
     let parallelism = Parallelism { expert: Some(expert), ..parallelism(Schedule::Gpipe, 1, 0) };
     let bucket = |bytes, experts| StageBucket {
         at: 1.0,
+        made: 1.0,
         bytes,
         raw: bytes,
+        parameters: bytes,
         tensors: 1,
         compress: 0.0,
         late: 0.0,
@@ -63,8 +65,10 @@ fn expert_and_dense_parameters_of_a_layer_are_gathered_together() {
     let parallelism = parallelism(Schedule::Gpipe, 1, 3);
     let bucket = |at, experts| StageBucket {
         at,
+        made: at,
         bytes: 10,
         raw: 10,
+        parameters: 10,
         tensors: 1,
         compress: 0.0,
         late: 0.0,
