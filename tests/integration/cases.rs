@@ -8,6 +8,7 @@ mod loaders;
 mod mechanisms;
 mod reads;
 mod verdicts;
+mod words;
 
 use forebay::report::{self, Outcome, Report};
 use forebay::scenario::{Override, Scenario, ScenarioFile};

@@ -1,7 +1,7 @@
 //! Access of serde to the parts of a value: members, elements and kinds.
 
 use super::{ReadError, Reader};
-use crate::document::{Kind, NodeId};
+use crate::document::NodeId;
 use serde::de::value::{StrDeserializer, StringDeserializer};
 use serde::de::{self, DeserializeSeed, IntoDeserializer, Visitor};
 
@@ -99,14 +99,16 @@ impl<'d> de::VariantAccess<'d> for Reader<'d> {
     type Error = ReadError;
 
     fn unit_variant(self) -> Result<(), ReadError> {
-        match self.kind() {
-            Kind::Text(_) => Ok(()),
-            _ => {
-                let key = &self.document.node(self.at).key;
-                let message = format!("`{key}` takes no settings\nwrite \"{key}\" in quotes");
-                self.settle(Err(de::Error::custom(message)))
-            }
+        if self.named {
+            return Ok(());
         }
+        let node = self.document.node(self.at);
+        let (kind, key) = (&node.key, &self.document.node(node.parent).key);
+        let remedy = match key.is_empty() {
+            true => format!("write \"{kind}\" in quotes"),
+            false => format!("write `{key} = \"{kind}\"`"),
+        };
+        self.settle(Err(de::Error::custom(format!("`{kind}` takes no settings\n{remedy}"))))
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'d>>(self, seed: T) -> Result<T::Value, ReadError> {

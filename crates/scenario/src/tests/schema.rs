@@ -135,3 +135,68 @@ fn the_schema_requires_exactly_the_tables_without_which_a_scenario_is_refused() 
         assert_eq!(required.contains(&key.as_str()), !refused.is_empty(), "{key}: {refused}");
     }
 }
+
+/// Calls `visit` with a value for each word that the schema allows somewhere, written as if the word had settings, together with
+/// everything around it: `job = [{ arrivals = { poisson = "x" } }]`. `around` writes what is around a value.
+fn words_with_settings(
+    schema: &Json,
+    (node, above): (&Json, &[&str]),
+    around: &dyn Fn(&str) -> String,
+    visit: &mut dyn FnMut(&str, String),
+) {
+    let mut above = above.to_vec();
+    if let Some(reference) = node["$ref"].as_str() {
+        if above.contains(&reference) {
+            return;
+        }
+        above.push(reference);
+    }
+    let node = target(schema, node);
+    let words =
+        node["enum"].as_array().map_or(&[][..], Vec::as_slice).iter().chain(node.get("const"));
+    for word in words.filter_map(Json::as_str) {
+        visit(word, around(&format!("{{ {word} = \"x\" }}")));
+    }
+    if let Some(items) = node.get("items") {
+        let one = |value: &str| around(&format!("[{value}]"));
+        words_with_settings(schema, (items, &above), &one, visit);
+    }
+    for (key, member) in node["properties"].as_object().into_iter().flatten() {
+        let inside = |value: &str| around(&format!("{{ {key} = {value} }}"));
+        words_with_settings(schema, (member, &above), &inside, visit);
+    }
+    if node["additionalProperties"].is_object() {
+        let named = |value: &str| around(&format!("{{ some = {value} }}"));
+        words_with_settings(schema, (&node["additionalProperties"], &above), &named, visit);
+    }
+    for choices in ["oneOf", "anyOf", "allOf"].iter().filter_map(|of| node[of].as_array()) {
+        for choice in choices {
+            words_with_settings(schema, (choice, &above), around, visit);
+        }
+    }
+}
+
+#[test]
+fn words_that_take_no_settings_refuse_them_everywhere() {
+    // System: each word that the schema allows, written as a table with a value that nothing would read. Expectation: one
+    // error at this word, with its line, its key and what to write.
+    let (schema, mut tried, mut takes_none) = (schema(), 0, 0);
+    words_with_settings(&schema, (&schema, &[]), &str::to_owned, &mut |word, text| {
+        let text =
+            text.strip_prefix("{ ").and_then(|text| text.strip_suffix(" }")).expect("a table");
+        // The outermost table is the file.
+        let file = format!("# a file\n{text}\n");
+        let problems =
+            ScenarioFile::parse("x.toml", file.clone()).and_then(|file| file.resolve(&[]));
+        let problems = problems.expect_err(&file);
+        let unknown = format!("unknown key `{word}`");
+        let refused = ["takes no settings", "found a table", &unknown];
+        let is_here = |problem: &&Problem| refused.iter().any(|what| problem.what.contains(what));
+        let here: Vec<&Problem> = problems.iter().filter(is_here).collect();
+        assert_eq!(here.len(), 1, "{file}{problems}");
+        assert!(here[0].line == 2 && !here[0].remedy.is_empty(), "{problems}");
+        takes_none += usize::from(here[0].remedy.contains(&format!("\"{word}\"")));
+        tried += 1;
+    });
+    assert!(takes_none > 100, "{takes_none} of {tried}");
+}
