@@ -7,6 +7,7 @@ mod length;
 mod loaders;
 mod mechanisms;
 mod reads;
+mod pipelines;
 mod verdicts;
 mod words;
 

@@ -43,16 +43,30 @@ pub(crate) fn zero_bubble_orders(stages: usize, micro: usize) -> Orders {
     (0..stages).map(of).collect()
 }
 
+/// How long a message between stages uses its link, and how much later it arrives [s].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Link {
+    pub(crate) bytes: f64,
+    pub(crate) latency: f64,
+}
+
 /// Returns when the last pass ends, if each begins as soon as its stage has ended the one before and its inputs
-/// have arrived [s]: `long` is the duration of a pass on a chunk of the model, `latency` that from stage to
-/// stage, with one message after the other in each direction.
+/// have arrived [s]. `place` is the position of a stage's chunk in the model, `long` the duration of a pass on
+/// the chunk at a position. Messages leave one after the other in each direction; a link is free for the next
+/// one while the latency passes. Nothing leaves a stage for the stage itself.
 pub(crate) fn list_schedule(
     orders: &Orders,
-    chunks: usize,
+    place: impl Fn(usize, usize) -> usize,
     long: impl Fn(char, usize) -> f64,
-    latency: f64,
+    link: Link,
 ) -> f64 {
-    let (stages, last) = (orders.len(), orders.len() * chunks - 1);
+    let stages = orders.len();
+    let chunks = orders.iter().flatten().map(|(_, chunk)| chunk + 1).max().unwrap_or(1);
+    let owners: BTreeMap<usize, usize> = (0..stages)
+        .flat_map(|stage| (0..chunks).map(move |chunk| (stage, chunk)))
+        .map(|(stage, chunk)| (place(stage, chunk), stage))
+        .collect();
+    let last = owners.len() - 1;
     let mut there: BTreeMap<(char, usize, usize), f64> = BTreeMap::new();
     let mut free = vec![0.0_f64; stages];
     let mut line: BTreeMap<(char, usize), f64> = BTreeMap::new();
@@ -60,13 +74,14 @@ pub(crate) fn list_schedule(
     let mut done: BTreeMap<(char, usize), usize> = BTreeMap::new();
     while let Some(stage) = (0..stages).find(|stage| {
         let Some((pass, chunk)) = orders[*stage].get(at[*stage]).copied() else { return false };
-        let place = chunk * stages + stage;
+        let place = place(*stage, chunk);
         let number = done.get(&(pass, place)).copied().unwrap_or(0);
+        // The last chunk's own forward pass comes before its backward pass in every order.
         let own = (pass == 'F' && place == 0) || (pass == 'B' && place == last) || pass == 'W';
         own || there.contains_key(&(pass, place, number))
     }) {
         let (pass, chunk) = orders[stage][at[stage]];
-        let place = chunk * stages + stage;
+        let place = place(stage, chunk);
         let number = done.entry((pass, place)).or_default();
         let begin = there.get(&(pass, place, *number)).map_or(free[stage], |t| t.max(free[stage]));
         let end = begin + long(pass, place);
@@ -76,9 +91,14 @@ pub(crate) fn list_schedule(
             _ => None,
         };
         if let Some(next) = next {
-            let line = line.entry((pass, stage)).or_default();
-            *line = line.max(end) + latency;
-            there.insert((pass, next, *number), *line);
+            let arrival = if owners[&next] == stage {
+                end
+            } else {
+                let line = line.entry((pass, stage)).or_default();
+                *line = line.max(end) + link.bytes;
+                *line + link.latency
+            };
+            there.insert((pass, next, *number), arrival);
         }
         *number += 1;
         (free[stage], at[stage]) = (end, at[stage] + 1);

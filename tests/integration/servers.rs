@@ -5,6 +5,7 @@ use super::runs::{near, shipped, simulate, step, written};
 use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise};
 use forebay::scenario::ScenarioFile;
 use forebay::sim::{self, Options};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// Returns a job on `nodes` nodes with `copies` model copies each, steps of 100 ms, and `sync` as its table of
 /// `[job.sync]`.
@@ -148,6 +149,28 @@ fn pushes_and_pulls_of_buckets_overlap_with_the_backward_pass() {
     near(two("servers = 2"), 5.0 * 0.025, "halves");
     near(two("servers = 2\nserver.split = \"buckets\""), 3.0 * 0.05, "whole buckets");
     near(two("servers = 3\nserver.split = \"buckets\""), 0.075 + 0.075 + 0.05, "uneven ones");
+}
+
+#[test]
+fn latency_to_parameter_servers_does_not_occupy_connections() {
+    // System: a model copy, one server, k tensors of 100 MB ÷ k in buckets of their own after backward, drawn NICs and latencies.
+    // Expectation: buckets leave one after the other, the last one arrives a latency later, and its pull takes as long as it and
+    // a latency; other pulls go on beside the pushes.
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(54);
+    for _ in 0..200 {
+        let tensors: u32 = generator.random_range(1..=12);
+        let latency: f64 = generator.random_range(0.0..0.05);
+        let nic: f64 = generator.random_range(0.1..1.0);
+        let keys = format!(
+            "tensors = {tensors}\nbuckets = \"1 kB\"\noverlap = false\nserver.nic = \"{nic} GB/s\"\n\
+             transport.tcp.latency = \"{latency} s\""
+        );
+        let each = 0.1 / nic / f64::from(tensors);
+        let expected = f64::from(tensors + 1) * each + 2.0 * latency;
+        let found = beside(&servers(1, 1, &keys).replace("steps = 8", "steps = 3"));
+        let what = format!("{tensors} tensors, {latency} s, {nic} GB/s");
+        assert!((found / expected - 1.0).abs() < 1e-3, "{what}: {found}, not {expected}");
+    }
 }
 
 #[test]
@@ -407,7 +430,7 @@ fn invalid_server_settings_are_refused_and_ineffective_settings_reported() {
             &with("checkpoint = { steps = 2, bytes = \"1 MB\" }"),
             "write checkpoints, but \"memory\" is on the job's nodes",
         ),
-        ("tensors = 100000\nbuckets = \"1 B\"\nservers = 100", "", "", "fewer `servers`"),
+        ("tensors = 100000\nbuckets = \"1 kB\"\nservers = 100", "", "", "fewer `servers`"),
         ("", "100 MB", "900 PB", "write at most 9007199254740992 bytes"),
     ] {
         let found = wrong(keys, from, to);

@@ -1,7 +1,7 @@
 //! Interleaved 1F1B and ZB-H1: published bubbles, bytes and memory, and combinations with other ways to split a
 //! model.
 
-use super::list_schedule::{interleaved_orders, list_schedule, zero_bubble_orders};
+use super::list_schedule::{Link, interleaved_orders, list_schedule, zero_bubble_orders};
 use super::pipeline_schedules::{adds_up, spread, waits};
 use super::runs::{near, run, simulate, step, written};
 use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
@@ -113,7 +113,8 @@ fn unequal_stages_take_the_time_of_a_list_schedule() {
                     "shares = {shares:?}{}",
                     if sends { ", activations = \"1 B\"" } else { "" }
                 );
-                let latency = if sends { 3e-3 } else { 0.0 };
+                let link = Link { bytes: 0.0, latency: if sends { 3e-3 } else { 0.0 } };
+                let stages = shares.len();
                 let m = f64::from(micro);
                 for chunks in [2, 3] {
                     let text = on(&written, &interleaved(chunks), micro, "").replace(SWITCH, &slow);
@@ -123,7 +124,8 @@ fn unequal_stages_take_the_time_of_a_list_schedule() {
                         let part = if pass == 'F' { 1.0 / 3.0 } else { 2.0 / 3.0 };
                         part * shares[place % shares.len()] / m / f64::from(chunks)
                     };
-                    let expected = list_schedule(&orders, v, long, latency);
+                    let place = |stage, chunk| chunk * stages + stage;
+                    let expected = list_schedule(&orders, place, long, link);
                     exact(step(&of(&text)), expected, &format!("{written}, {chunks} chunks"));
                 }
                 for weights in [0.5, 0.3] {
@@ -138,7 +140,7 @@ fn unequal_stages_take_the_time_of_a_list_schedule() {
                         };
                         part * shares[place] / m
                     };
-                    let expected = list_schedule(&orders, 1, long, latency);
+                    let expected = list_schedule(&orders, |stage, _| stage, long, link);
                     exact(step(&of(&text)), expected, &format!("{written}, {weights}"));
                 }
             }

@@ -31,7 +31,8 @@ impl Owner {
             | ActivityId::Sum(d)
             | ActivityId::Load(d)
             | ActivityId::Swap(d)
-            | ActivityId::Handed { device: d, .. } => self.parts.devices.contains(d),
+            | ActivityId::Handed { device: d, .. }
+            | ActivityId::Arriving { device: d, .. } => self.parts.devices.contains(d),
             ActivityId::Launch(t) => self.parts.trainers.contains(t),
             ActivityId::Push(w) => world.communicators.job_of_worker(w) == self.job,
             ActivityId::Communicator(c) => world.communicators.job(c) == self.job,

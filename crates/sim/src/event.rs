@@ -38,8 +38,10 @@ pub(super) enum ActivityId {
     Update(JobId),
     /// The delay before a GPU, a worker of an exchange with parameter servers, pushes gradients.
     Push(ServerWorkerId),
-    /// The hand-over of activations to the next part of a model, or of their gradients to the previous part (`back`).
+    /// The transfer of a device's activations to the next part of a model, or of their gradients to the previous part (`back`).
     Handed { device: DeviceId, back: bool },
+    /// The latency of activations or gradients on their way to a device; `input` is the number of the device's input.
+    Arriving { device: DeviceId, input: u16 },
     /// A transfer of a device's swapped-out data to or from its node's memory.
     Swap(DeviceId),
     /// A collective of a communicator.

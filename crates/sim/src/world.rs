@@ -120,6 +120,7 @@ impl Model for World<'_> {
                 | ActivityId::Sleeper(_)
                 | ActivityId::Update(_)
                 | ActivityId::Push(_)
+                | ActivityId::Arriving { .. }
                 | ActivityId::Restart(_)
                 | ActivityId::Communicator(_)
                 | ActivityId::Endless => broken("these activities transfer nothing that ends"),
@@ -163,8 +164,8 @@ impl Model for World<'_> {
             Event::Waited(ActivityId::Sum(d)) => self.jobs.compressed(&mut self.env, d),
             Event::Waited(ActivityId::Update(j)) => self.jobs.end_communication(&mut self.env, j),
             Event::Waited(ActivityId::Push(w)) => self.jobs.push_next(&mut self.env, w),
-            Event::Waited(ActivityId::Handed { device, back }) => {
-                self.jobs.hand_part(&mut self.env, device, back);
+            Event::Waited(ActivityId::Arriving { device, input }) => {
+                self.jobs.arrive_part(&mut self.env, device, input);
             }
             Event::Waited(ActivityId::Communicator(c)) => {
                 self.jobs.communicators.communicator_waited(&mut self.env, c)

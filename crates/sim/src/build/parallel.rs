@@ -159,12 +159,13 @@ impl Builder<'_> {
                 let gpus = job.stage_group(copy, stage);
                 let slowness = self.slowest(laid, gpus, first);
                 let pcie = self.swap_ways(laid, gpus, first);
-                let received = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
+                let inputs = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
                 parts.push(ParallelDevice {
                     gpu: gpus.first,
                     slowness,
                     pcie,
-                    received,
+                    received: inputs.clone(),
+                    coming: inputs,
                     ..ParallelDevice::default()
                 });
             }

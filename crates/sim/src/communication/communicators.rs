@@ -14,7 +14,7 @@ use super::averages::Averages;
 use super::communicator::CommunicatorRun;
 use super::exchange::{Around, Exchange};
 use super::idle_results::IdleCollectives;
-use super::message::{Messages, Stage};
+use super::message::Messages;
 use super::own_links::LinkUses;
 use super::servers::{Parcel, ServerClock, ServerRun, ServerWorker};
 use super::ways::{RankRoute, RankRoutes};
@@ -96,9 +96,9 @@ impl Communicators {
         self.messages.communicator(m).is_none()
     }
 
-    /// Returns whether the bytes of message `m` have arrived.
-    pub(super) fn has_arrived(&mut self, m: MessageId) -> bool {
-        self.messages.get(m).stage >= Stage::Receiving
+    /// Returns whether the bytes of message `m`, to or from a parameter server, have left the links.
+    pub(super) fn has_left(&mut self, m: MessageId) -> bool {
+        self.messages.get(m).has_left()
     }
 
     /// Returns the cores that message `m` uses or waits for at the moment, if it needs any.

@@ -126,7 +126,7 @@ impl Exchange {
                 self.leave_core(around, m);
                 self.paid(around, m);
             }
-            Stage::Latency | Stage::Bytes => self.send(around, m),
+            Stage::Latency | Stage::Bytes => self.after_latency(around, m),
             Stage::Sum => self.arrived.push(m),
         }
         self.settle(around);
@@ -139,7 +139,7 @@ impl Exchange {
                 self.leave_core(around, m);
                 self.paid(around, m);
             }
-            Stage::Latency | Stage::Bytes | Stage::Sum => self.pay(around, m, Stage::Receiving),
+            Stage::Latency | Stage::Bytes | Stage::Sum => self.after_bytes(around, m),
         }
         self.settle(around);
     }
@@ -223,9 +223,25 @@ impl Exchange {
 
     /// Continues message `m` after the core work at its sender's or its receiver's node.
     fn paid(&mut self, around: &mut Around<'_>, m: MessageId) {
-        match around.messages.get(m).stage {
+        let message = *around.messages.get(m);
+        match message.stage {
             Stage::Receiving => self.sum(around, m),
+            _ if message.is_sent_first() => self.send(around, m),
             _ => self.wait(around, m),
+        }
+    }
+
+    fn after_latency(&mut self, around: &mut Around<'_>, m: MessageId) {
+        match around.messages.get(m).is_sent_first() {
+            true => self.pay(around, m, Stage::Receiving),
+            false => self.send(around, m),
+        }
+    }
+
+    fn after_bytes(&mut self, around: &mut Around<'_>, m: MessageId) {
+        match around.messages.get(m).is_sent_first() {
+            true => self.wait(around, m),
+            false => self.pay(around, m, Stage::Receiving),
         }
     }
 
@@ -235,7 +251,7 @@ impl Exchange {
         message.stage = Stage::Latency;
         let latency = around.ways.way(&mut around.env.network, message.from, message.to).latency;
         if latency.span.0 == 0 {
-            self.send(around, m);
+            self.after_latency(around, m);
         } else {
             around.env.after(latency, Event::Waited(ActivityId::Message(m)));
         }
@@ -248,7 +264,7 @@ impl Exchange {
         let (from, to, bytes) = (message.from, message.to, message.bytes);
         let way = around.ways.way(&mut around.env.network, from, to);
         match way.group.filter(|_| bytes > 0) {
-            None => self.pay(around, m, Stage::Receiving),
+            None => self.after_bytes(around, m),
             Some(group) => {
                 let now = around.env.now;
                 around.env.network.start(now, group, bytes as f64, ActivityId::Message(m));

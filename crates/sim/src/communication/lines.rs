@@ -1,4 +1,5 @@
-//! Connections between model copies and parameter servers. Each connection carries parts of buckets one after the other.
+//! Connections between model copies and parameter servers. Each connection sends parts of buckets one after the other; the next
+//! part begins when the bytes of the one before have left, and does not wait for their latency.
 
 use std::collections::VecDeque;
 
@@ -47,7 +48,7 @@ impl Lines {
         true
     }
 
-    /// Removes `parcel`, whose bytes have arrived, from its connection; returns the parcel whose transfer begins next, if one
+    /// Removes `parcel`, whose bytes have left, from its connection; returns the parcel whose transfer begins next, if one
     /// waits.
     pub(super) fn leave(&mut self, parcel: Parcel, server: u32) -> Option<Parcel> {
         let line = self.at(parcel, server);

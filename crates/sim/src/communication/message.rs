@@ -31,10 +31,21 @@ impl Message {
     pub(super) fn is_on_core(self) -> bool {
         matches!(self.stage, Stage::Sending | Stage::Receiving)
     }
+
+    /// Returns whether the bytes leave before the latency passes.
+    pub(super) fn is_sent_first(self) -> bool {
+        matches!(self.whose, Whose::Servers(_))
+    }
+
+    /// Returns whether the bytes of a message that is sent first have left the links.
+    pub(super) fn has_left(self) -> bool {
+        !matches!(self.stage, Stage::Sending | Stage::Bytes)
+    }
 }
 
-/// The next thing that a message waits for. A message passes through these stages in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The next thing that a message waits for. A message of a collective passes through these stages in order: its latency is mostly the
+/// work of beginning it. The bytes of a message to or from a parameter server leave first, and arrive a latency later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The message waits for a core of its sender's node, or uses it.
     Sending,

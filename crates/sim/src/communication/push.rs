@@ -183,13 +183,13 @@ impl Jobs {
         self.parcel_got_on(env, m, |exchange, around| exchange.moved(around, m));
     }
 
-    /// Sends the next part on the connection of message `m` if the message's bytes have arrived.
+    /// Sends the next part on the connection of message `m` if the message's bytes have left.
     fn free_line(&mut self, env: &mut Env, s: ServersId, m: MessageId) {
-        let there = self.communicators.has_arrived(m);
+        let left = self.communicators.has_left(m);
         let servers = &mut self.communicators.servers[s];
-        if there
+        if left
             && !self.jobs[servers.job].finished
-            && let Some(next) = servers.arrives(m)
+            && let Some(next) = servers.leaves(m)
         {
             self.set_out(env, s, next);
         }

@@ -94,7 +94,7 @@ pub(super) struct Parcel {
     pub(super) shard: u32,
     /// Whether the part is pulled from its server; otherwise it is pushed.
     pub(super) pulled: bool,
-    /// Whether the part's bytes are still in transfer.
+    /// Whether the part's bytes still use the connection.
     pub(super) moving: bool,
 }
 
@@ -298,9 +298,9 @@ impl ServerRun {
         Hop { from: server, to: port, bytes: part.pull, kind: Kind::Copy }
     }
 
-    /// Records that the bytes of message `m` have arrived; returns the parcel whose transfer begins next on the same
-    /// connection. `None` if there is none, or if the arrival has been recorded before.
-    pub(super) fn arrives(&mut self, m: MessageId) -> Option<Parcel> {
+    /// Records that the bytes of message `m` have left; returns the parcel whose transfer begins next on the same connection.
+    /// `None` if there is none, or if this has been recorded before.
+    pub(super) fn leaves(&mut self, m: MessageId) -> Option<Parcel> {
         let parcel = self.parcels.get_mut(&m)?;
         if !std::mem::replace(&mut parcel.moving, false) {
             return None;

@@ -1,4 +1,7 @@
 //! Transfers of activations to the next stage, and of their gradients back.
+//!
+//! A transfer uses its links until the last byte has left, and arrives a latency later. Links are free for the next transfer while
+//! the latency passes.
 
 use crate::communication::RankRoute;
 use crate::env::Env;
@@ -9,9 +12,15 @@ use crate::jobs::Jobs;
 use super::op::Input;
 
 impl Jobs {
-    /// Queues `input` for transfer from device `d` to another stage. The transfer begins when everything that the device has sent
-    /// before in this direction has arrived.
+    /// Queues `input` for transfer from device `d` to another stage. The transfer begins when the bytes of everything that the
+    /// device has sent before in this direction have left. What a stage hands to itself, or what has no bytes, is there at once.
     pub(super) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
+        let to = d - self.devices[d].stage + input.stage;
+        if to == d || self.spread(d).bytes <= 0.0 {
+            let now = env.now;
+            self.part(to).received[input.number()].push_back(now);
+            return self.wake_program(env, to);
+        }
         let waiting = &mut self.part(d).sending[usize::from(input.back)].waiting;
         waiting.push_back((env.now, input));
         if waiting.len() == 1 {
@@ -38,21 +47,8 @@ impl Jobs {
         self.communicators.way(env, j, from + rank, to + rank)
     }
 
-    /// Begins the first waiting transfer of device `d` with its latency; if it has no bytes, ends it at once.
+    /// Begins the first waiting transfer of activations (or gradients, if `back`) from each GPU of device `d`.
     fn begin_sending(&mut self, env: &mut Env, d: DeviceId, back: bool) {
-        let Some(to) = self.receiver(d, back) else { return };
-        if self.spread(d).bytes <= 0.0 {
-            return self.arrive_part(env, d, back);
-        }
-        let Some(RankRoute { latency, .. }) = self.route(env, d, to, 0) else { return };
-        if latency.span.0 == 0 {
-            return self.hand_part(env, d, back);
-        }
-        env.after(latency, Event::Waited(ActivityId::Handed { device: d, back }));
-    }
-
-    /// Begins the transfer of activations (or gradients, if `back`) from each GPU of device `d`, after the latency.
-    pub(crate) fn hand_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let mut flows = 0;
         for rank in 0..self.spread(d).ranks {
@@ -67,31 +63,44 @@ impl Jobs {
         }
         self.part(d).sending[usize::from(back)].flows = flows;
         if flows == 0 {
-            self.arrive_part(env, d, back);
+            self.leave_part(env, d, back);
         }
     }
 
-    /// Records that one GPU of device `d` has sent its activations (or gradients, if `back`). After the last GPU, ends the
-    /// device's transfer.
+    /// Records that the bytes of one GPU of device `d` have left. After the last GPU's, the device's transfer has left.
     pub(crate) fn handed_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let sending = &mut self.part(d).sending[usize::from(back)];
         sending.flows -= 1;
         if sending.flows == 0 {
-            self.arrive_part(env, d, back);
+            self.leave_part(env, d, back);
         }
     }
 
-    /// Ends the transfer of activations (or gradients, if `back`) from device `d`, and begins the next one.
-    fn arrive_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
+    /// Begins the latency of the transfer of activations (or gradients, if `back`) whose bytes have left device `d`, and begins the
+    /// next transfer.
+    fn leave_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
+        let Some(RankRoute { latency, .. }) = self.route(env, d, to, 0) else { return };
         let waiting = &mut self.part(d).sending[usize::from(back)].waiting;
-        let (sent, more) = (waiting.pop_front(), !waiting.is_empty());
-        if let Some((sent, input)) = sent {
-            self.part(to).received[input.number()].push_back(sent);
-        }
+        let (Some((sent, input)), more) = (waiting.pop_front(), !waiting.is_empty()) else {
+            return;
+        };
         if more {
             self.begin_sending(env, d, back);
         }
-        self.wake_program(env, to);
+        self.part(to).coming[input.number()].push_back(sent);
+        let input = input.number() as u16;
+        if latency.span.0 == 0 {
+            return self.arrive_part(env, to, input);
+        }
+        env.after(latency, Event::Waited(ActivityId::Arriving { device: to, input }));
+    }
+
+    /// Records that the first input on its way to device `d` with this [`Input::number`] has arrived.
+    pub(crate) fn arrive_part(&mut self, env: &mut Env, d: DeviceId, input: u16) {
+        let part = self.part(d);
+        let sent = part.coming[usize::from(input)].pop_front();
+        part.received[usize::from(input)].extend(sent);
+        self.wake_program(env, d);
     }
 }

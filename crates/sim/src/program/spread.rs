@@ -56,6 +56,9 @@ pub(crate) struct ParallelDevice {
     pub(crate) pcie: Vec<[Option<GroupId>; 2]>,
     /// For each [`Input::number`], the send times of the inputs that have arrived and have not been used yet.
     pub(crate) received: Vec<VecDeque<Time>>,
+    /// For each [`Input::number`], the send times of the inputs whose bytes have left the other stage and have not arrived yet. One
+    /// stage sends all of them, over one route, so that they arrive in order.
+    pub(crate) coming: Vec<VecDeque<Time>>,
     /// Transfers of activations, and of their gradients.
     pub(crate) sending: [Sending; 2],
     /// Number of flows from and to the node's memory in progress.
@@ -68,11 +71,12 @@ impl ParallelDevice {
     fn of_whole_batches(all: Ids<CommunicatorRun>) -> ParallelDevice {
         let mut communicators = ByCommunicator::default();
         communicators[Communicator::Data] = all;
-        ParallelDevice { communicators, received: vec![VecDeque::new()], ..Default::default() }
+        let none = vec![VecDeque::new()];
+        ParallelDevice { communicators, received: none.clone(), coming: none, ..Default::default() }
     }
 }
 
-/// The transfers of a device in one direction, one after the other.
+/// The transfers of a device in one direction, whose bytes leave one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
     /// Inputs to be sent, each with the time when it was ready; the first is being sent.
@@ -118,7 +122,7 @@ impl Spread {
     pub(crate) fn abort(&mut self) {
         for part in self.parts.iter_mut() {
             part.swapping = 0;
-            part.received.iter_mut().for_each(VecDeque::clear);
+            part.received.iter_mut().chain(&mut part.coming).for_each(VecDeque::clear);
             part.sending.iter_mut().for_each(|sending| *sending = Sending::default());
         }
     }
