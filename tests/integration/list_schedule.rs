@@ -19,6 +19,23 @@ pub(crate) fn interleaved_orders(stages: usize, chunks: usize, micro: usize) -> 
     (0..stages).map(of).collect()
 }
 
+/// Returns the order of GPipe: all forward passes first.
+pub(crate) fn gpipe_orders(stages: usize, micro: usize) -> Orders {
+    vec![[vec![('F', 0); micro], vec![('B', 0); micro]].concat(); stages]
+}
+
+/// Returns the order of 1F1B: the last stage begins backward at once, each stage before it one micro-batch later.
+pub(crate) fn one_by_one_orders(stages: usize, micro: usize) -> Orders {
+    let of = |stage: usize| {
+        let ahead = (stages - stage - 1).min(micro);
+        let mut order = vec![('F', 0); ahead];
+        order.extend([('F', 0), ('B', 0)].repeat(micro - ahead));
+        order.extend(vec![('B', 0); ahead]);
+        order
+    };
+    (0..stages).map(of).collect()
+}
+
 /// Returns the zero-bubble order: after its first forward passes each stage computes gradients of inputs as
 /// soon as it can, and gradients of weights only when it would otherwise have more than `stages` micro-batches
 /// in progress.
@@ -38,6 +55,60 @@ pub(crate) fn zero_bubble_orders(stages: usize, micro: usize) -> Orders {
             }
         }
         order.extend(vec![('W', 0); micro - weights]);
+        order
+    };
+    (0..stages).map(of).collect()
+}
+
+/// Returns the order of ZB-V, whose stages have the chunks i and 2 p − 1 − i: made for as many micro-batches as fill
+/// the pipeline, without the passes of those that there are not.
+pub(crate) fn v_shaped_orders(stages: usize, micro: usize) -> Orders {
+    let of = |stage: usize| {
+        let all = micro.max(2 * stages - 1);
+        let mut made: BTreeMap<(char, usize), usize> = BTreeMap::new();
+        let mut order = Vec::new();
+        let mut does = |pass, chunk| {
+            let number = made.entry((pass, chunk)).or_default();
+            order.extend((*number < micro).then_some((pass, chunk)));
+            *number += 1;
+            *number
+        };
+        let mut forward = 0;
+        while forward < 2 * (stages - stage) - 1 {
+            forward = does('F', 0);
+        }
+        for _ in 0..stage {
+            does('F', 1);
+            forward = does('F', 0);
+        }
+        let mut returned = 0;
+        while returned < stages - stage {
+            does('F', 1);
+            returned = does('B', 1);
+            does('W', 1);
+        }
+        let (mut second, mut first) = (stages, 0);
+        while second < all {
+            if forward < all {
+                forward = does('F', 0);
+            }
+            first = does('B', 0);
+            does('W', 0);
+            second = does('F', 1);
+            does('B', 1);
+            does('W', 1);
+        }
+        for _ in 0..stage {
+            first = does('B', 0);
+            does('B', 1);
+        }
+        while first < all {
+            first = does('B', 0);
+            does('W', 0);
+        }
+        for chunk in [1, 0] {
+            while does('W', chunk) < all {}
+        }
         order
     };
     (0..stages).map(of).collect()

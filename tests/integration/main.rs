@@ -28,6 +28,7 @@ mod default_length;
 mod degraded;
 mod device_memory;
 mod docs;
+mod drawn_schedules;
 mod elastic;
 mod endless;
 mod energy;

@@ -18,7 +18,8 @@
 //!   Training on GPU Clusters*, 2021, section 2.2).
 //! - v interleaved chunks, each a v-th of a stage: min(2 (s − i − 1) + (v − 1) s + 1, v m) passes through a chunk.
 //! - ZB-H1: min(s, m) micro-batches, as the gradients of weights need their activations too (Qi et al., *Zero Bubble Pipeline
-//!   Parallelism*, 2024, section 2.3).
+//!   Parallelism*, 2024, section 2.3). ZB-V, two chunks of half a stage each: min(2 s, m + min(m, i + 1)) passes through a chunk
+//!   (section 6).
 //!
 //! Temporary memory of the backward pass and fragmentation in the allocator are left out.
 //!

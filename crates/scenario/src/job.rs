@@ -51,8 +51,8 @@ pub use launch::Launch;
 pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
 pub use parallel::{
-    Context, Expert, KeyExchange, Load, Members, Method, Parallelism, Quantisation, Schedule,
-    StageBucket, StageParameters, StepOf, Swap, Tensor,
+    Context, Expert, KeyExchange, Load, Members, Method, Parallelism, Pass, Quantisation, Schedule,
+    StageBucket, StageParameters, StepOf, Swap, Tensor, Turn,
 };
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
 pub use staging::{Share, Staging};

@@ -66,8 +66,8 @@ pub use job::{
     Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Context, Convert, CountedBatch,
     CpuUse, DecodedCache, Device, ENDLESS, Every, Expert, FailureTimes, Failures, Goal,
     InnerThreads, Job, Kernels, KeyExchange, Launch, Learners, Load, Members, Method, Parallelism,
-    Pipeline, Quantisation, QueueKind, RealGpu, Replicas, Resume, Schedule, Share, Split,
-    StageBucket, StageParameters, Staging, StepOf, StepTime, Swap, Tensor, Tuning, Writers,
+    Pass, Pipeline, Quantisation, QueueKind, RealGpu, Replicas, Resume, Schedule, Share, Split,
+    StageBucket, StageParameters, Staging, StepOf, StepTime, Swap, Tensor, Tuning, Turn, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

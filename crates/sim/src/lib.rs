@@ -87,8 +87,8 @@
 //! - *a communicator*: a variant of `program::Communicator`; which GPUs it joins (`scenario`'s `placement`, `build::layout`), by
 //!   which algorithm (`build::layout`), and where its bytes are counted (`communication::communicator`). Programs start and await
 //!   its collectives; the interpreter does not change.
-//! - *a schedule*: a variant of `scenario`'s `Schedule` and the order of its passes in `program::order`; what a pass waits for
-//!   and leaves is in `program::pass`.
+//! - *a schedule*: a variant of `scenario`'s `Schedule`, the order of its passes, and which stage holds which chunk of the model;
+//!   what a pass waits for and leaves is in `program::pass`.
 //! - *a storage*: its settings file and its variant in `forebay_scenario::storage`; only a new mechanism of serving touches
 //!   `build/storage_model`, `build/mount` and `read`.
 //!

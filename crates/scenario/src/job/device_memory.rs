@@ -62,7 +62,7 @@ impl ModelSettings {
                 part.experts = share * part.parameters;
             }
         }
-        let portions = of_stages(&chunks, shares.len());
+        let portions = of_stages(&chunks, schedule, shares.len());
         let none = MemorySettings::default();
         let memory = self.memory.get().unwrap_or(&none);
         let training = Training {
@@ -133,13 +133,14 @@ impl ModelSettings {
 }
 
 /// Returns the memory of each of `stages` stages, where chunk number i is on stage number i modulo `stages`.
-fn of_stages(chunks: &[Portion], stages: usize) -> Vec<Portion> {
-    let (first, rest) = chunks.split_at(stages);
-    let mut all = first.to_vec();
-    for (stage, chunk) in (0..stages).cycle().zip(rest) {
-        all[stage].add(chunk);
-    }
-    all
+fn of_stages(chunks: &[Portion], schedule: Schedule, stages: usize) -> Vec<Portion> {
+    let of = |stage| {
+        let mut positions = schedule.positions(stage, stages);
+        let mut all = positions.next().map_or_else(Portion::default, |first| chunks[first]);
+        positions.for_each(|position| all.add(&chunks[position]));
+        all
+    };
+    (0..stages).map(of).collect()
 }
 
 impl Rules<'_> {

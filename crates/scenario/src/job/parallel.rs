@@ -44,7 +44,7 @@ pub use expert::{Expert, Load};
 pub use method::Method;
 pub use parallelism::{Parallelism, StepOf};
 pub use placement::Members;
-pub use schedule::Schedule;
+pub use schedule::{Pass, Schedule, Turn};
 pub use swap::Swap;
 pub use tensor::Tensor;
 pub use zero::Quantisation;
@@ -104,17 +104,18 @@ pub(crate) struct PipelineSettings {
     activations: Field<Amount<Size>>,
     /// Order in which stages work on micro-batches, whose forward and backward passes are then simulated one by one:
     /// "gpipe", all forward passes first; "1f1b", one backward pass after each forward pass as soon as possible;
-    /// "interleaved-1f1b", 1F1B with several `chunks` on each stage; or "zb-h1", 1F1B whose gradients of weights are
-    /// deferred into bubbles (default: a batch is one piece in each stage).
+    /// "interleaved-1f1b", 1F1B with several `chunks` on each stage; "zb-h1", 1F1B whose gradients of weights are
+    /// deferred into bubbles; or "zb-v", which also has two chunks on each stage, with both ends of the model on the first
+    /// (default: a batch is one piece in each stage).
     schedule: Field<ScheduleName>,
     /// With a `schedule`: number of micro-batches that each batch is cut into.
     micro_batches: Field<Count<1, 100_000>>,
     /// With "interleaved-1f1b": chunks of the model on each stage, Megatron-LM's virtual stages. Stage i of p has the
     /// model's chunks i, i + p, …, and `micro_batches` must be a multiple of p.
     chunks: Field<Count<2, 100>>,
-    /// With "zb-h1": share of the backward time that gradients of weights take. In linear layers this is one of two equal matrix
-    /// products; in a transformer's blocks it is 24 h ÷ (48 h + 8 s), for hidden size h and sequences of length s (Qi et al.
-    /// 2024, table 1) (default: 0.5).
+    /// With "zb-h1" and "zb-v": share of the backward time that gradients of weights take. In linear layers this is one of two
+    /// equal matrix products; in a transformer's blocks it is 24 h ÷ (48 h + 8 s), for hidden size h and sequences of length s
+    /// (Qi et al. 2024, table 1) (default: 0.5).
     weight_gradients: Field<Share>,
     /// With a `schedule`: number of stages of a model copy on each node (default: all of a model copy are on one).
     stages_per_node: Field<Count<1, 10_000>>,
@@ -174,29 +175,35 @@ impl PipelineSettings {
     /// Checks that the keys of the chosen schedule are set, and remarks on keys that belong to other schedules.
     fn remark_schedule(&self, check: Check<'_>, at: NodeId) {
         let written = self.schedule.get().copied();
-        if written == Some(ScheduleName::Interleaved) {
-            check.required(at, &self.chunks, "chunks", "write `chunks = 2`");
-        } else {
-            check
-                .no_effect(&self.chunks, "only stages of \"interleaved-1f1b\" have several chunks");
+        match written {
+            Some(ScheduleName::Interleaved) => {
+                check.required(at, &self.chunks, "chunks", "write `chunks = 2`");
+            }
+            Some(ScheduleName::VShaped) => {
+                check.no_effect(&self.chunks, "stages of \"zb-v\" have two chunks");
+            }
+            _ => {
+                let why = "only stages of \"interleaved-1f1b\" have several chunks";
+                check.no_effect(&self.chunks, why);
+            }
         }
-        if written != Some(ScheduleName::ZeroBubble) {
-            let why = "only \"zb-h1\" computes weight gradients in a pass of their own";
+        if !matches!(written, Some(ScheduleName::ZeroBubble | ScheduleName::VShaped)) {
+            let why = "only \"zb-h1\" and \"zb-v\" compute weight gradients in a pass of their own";
             check.no_effect(&self.weight_gradients, why);
         }
     }
 
     /// Returns the schedule with its settings; `None` if no schedule is set.
     fn schedule(&self) -> Option<Schedule> {
+        let weights = self.weight_gradients.get().map_or(LINEAR, |share| share.0);
         Some(match self.schedule.get()? {
             ScheduleName::Gpipe => Schedule::Gpipe,
             ScheduleName::OneForwardOneBackward => Schedule::OneForwardOneBackward,
             ScheduleName::Interleaved => Schedule::Interleaved {
                 chunks: self.chunks.get().map_or(1, |chunks| chunks.small()),
             },
-            ScheduleName::ZeroBubble => Schedule::ZeroBubble {
-                weights: self.weight_gradients.get().map_or(LINEAR, |share| share.0),
-            },
+            ScheduleName::ZeroBubble => Schedule::ZeroBubble { weights },
+            ScheduleName::VShaped => Schedule::VShaped { weights },
         })
     }
 

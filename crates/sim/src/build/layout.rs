@@ -131,7 +131,7 @@ impl Laid<'_> {
         let sync = self.job.sync.as_ref().filter(|_| !alone);
         let buckets = sync.map_or(Vec::new(), |sync| {
             let chunks = self.of.schedule.chunk_shares(shares);
-            let own = (stage..chunks.len()).step_by(shares.len());
+            let own = self.of.schedule.positions(stage, shares.len());
             let reduced = |bucket: &StageBucket| shared || !bucket.experts;
             let buckets = |chunk| self.of.buckets(sync, &chunks, chunk).into_iter();
             own.map(|chunk| buckets(chunk).filter(reduced).collect()).collect()
@@ -172,7 +172,7 @@ impl Laid<'_> {
     fn root(&self, sync: &Sync, stage: usize) -> Option<OfRoot> {
         let root = sync.root.as_ref()?;
         let chunks = self.of.schedule.chunk_shares(self.job.shares());
-        let own = (stage..chunks.len()).step_by(self.job.shares().len());
+        let own = self.of.schedule.positions(stage, self.job.shares().len());
         Some(OfRoot {
             parameters: own.map(|chunk| self.of.parameters(root, &chunks, chunk)).collect(),
             update: root.update * self.of.share_of_gpu(stage),

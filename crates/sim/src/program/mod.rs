@@ -2,13 +2,13 @@
 //!
 //! A program is a list of ops, made once from the job's settings by a pure function. `replica` makes the program of a model
 //! copy that computes on whole batches, in one piece or cut where gradients are ready. `stage` makes the program of a part
-//! of a model copy that works through micro-batches in the `order` of its schedule; `pass` says what each pass takes, waits
+//! of a model copy that works through micro-batches in the order of its schedule; `pass` says what each pass takes, waits
 //! for and leaves. `op` says what each op means, `cycle` which steps update parameters and end with exchanges, and
 //! `by_communicator` holds tables by kind of communicator; `interpreter` runs the ops one after the other and waits where an op
 //! needs something that is not there.
 //!
 //! To add an op, add a variant of [`Op`] and a line in each of `interpreter`'s matches, which name all ops: how it begins, and
-//! when its input is there. To add a schedule, add a function in `order` from its settings to passes. Neither depends
+//! when its input is there. To add a schedule, add the order of its passes to `forebay_scenario::Schedule`. Neither depends
 //! on the other features of a job.
 //!
 //! - `spread`: the state of a model that is spread over GPUs; `waits`: the causes of its stalls,
@@ -19,7 +19,6 @@ mod by_communicator;
 mod cycle;
 mod interpreter;
 mod op;
-mod order;
 mod pass;
 mod replica;
 mod send;

@@ -1,5 +1,7 @@
 //! The ops that programs consist of.
 
+pub(crate) use forebay_scenario::Pass;
+
 /// An operation of a rank, or a wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Op {
@@ -86,38 +88,6 @@ impl Communicator {
         Communicator::Inner,
         Communicator::ExpertInner,
     ];
-}
-
-/// A pass of one micro-batch through one chunk of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pass {
-    Forward,
-    /// Computes the gradients of the chunk's input and of its weights.
-    Backward,
-    /// Computes the gradients of the chunk's input only.
-    InputGradients,
-    /// Computes the gradients of the chunk's weights, in a schedule with a separate pass for them.
-    WeightGradients,
-}
-
-impl Pass {
-    /// Returns the pass's name in timelines.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Pass::Forward => "forward",
-            Pass::Backward => "backward",
-            Pass::InputGradients => "input gradients",
-            Pass::WeightGradients => "weight gradients",
-        }
-    }
-
-    /// Returns whether the pass computes gradients of weights.
-    pub(super) fn makes_gradients(self) -> bool {
-        match self {
-            Pass::Forward | Pass::InputGradients => false,
-            Pass::Backward | Pass::WeightGradients => true,
-        }
-    }
 }
 
 /// What one stage of a model copy sends to another for a micro-batch or for a whole batch: activations, or their gradients.

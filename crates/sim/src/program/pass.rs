@@ -83,14 +83,14 @@ impl OfStage<'_> {
 
     /// Returns the position of one of the stage's chunks among all chunks of the model.
     fn place(&self, chunk: usize) -> usize {
-        chunk * self.stages() + self.stage
+        self.parallelism.schedule.position(self.stage, self.stages(), chunk)
     }
 
     /// Returns the input of the chunk at position `place` of the model: activations from the chunk before, or gradients from
     /// the chunk after if `back` is set. `None` if the model has no chunk there.
     fn input_of(&self, place: Option<usize>, back: bool) -> Option<Input> {
         let place = place.filter(|place| *place < self.chunks() * self.stages())?;
-        let (stage, chunk) = (place % self.stages(), place / self.stages());
+        let (stage, chunk) = self.parallelism.schedule.holder(place, self.stages());
         Some(Input { stage: stage as u32, chunk: chunk as u32, back })
     }
 

@@ -2,14 +2,13 @@
 
 use crate::index::IdVec;
 use forebay_collective::Operation;
-use forebay_scenario::{StageBucket, StageParameters, Swap};
+use forebay_scenario::{StageBucket, StageParameters, Swap, Turn};
 
 use super::by_communicator::ByCommunicator;
 use super::op::Communicator::{
     self, Context, Data, Expert, ExpertData, ExpertInner, Inner, Tensor,
 };
 use super::op::{Op, Pass};
-use super::order::{Turn, order};
 use super::pass::{End, OfRoot, OfStage};
 
 /// The program of a stage, and its collectives.
@@ -58,7 +57,7 @@ impl Started {
 
 /// Returns the program of a stage's step.
 pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
-    let turns = order(of.parallelism.schedule, of.stage, of.stages(), of.micro_batches());
+    let turns = of.parallelism.schedule.turns(of.stage, of.stages(), of.micro_batches());
     let mut program = StageProgram::default();
     let mut needed = program.begin_broadcasts(of);
     if of.stage == 0 {

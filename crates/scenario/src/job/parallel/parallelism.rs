@@ -101,9 +101,14 @@ impl Parallelism {
         f64::from(most) / f64::from(self.micro_batches) / f64::from(self.schedule.chunks())
     }
 
+    /// Returns the positions in the model of the chunks of stage number `stage`.
+    fn positions(&self, stage: usize) -> impl Iterator<Item = usize> {
+        self.schedule.positions(stage, self.stages())
+    }
+
     /// Returns the share of the parameters that stage number `stage` has, in all its chunks.
     pub(crate) fn weight(&self, stage: usize) -> f64 {
-        self.weights.iter().skip(stage).step_by(self.stages()).sum()
+        self.positions(stage).map(|position| self.weights[position]).sum()
     }
 
     /// Returns the share of the parameters of stage number `stage` that its chunk number `chunk` has.
@@ -111,7 +116,7 @@ impl Parallelism {
     pub fn weight_of_chunk(&self, stage: usize, chunk: usize) -> f64 {
         let all = self.weight(stage);
         if all > 0.0 {
-            self.weights[chunk * self.stages() + stage] / all
+            self.weights[self.schedule.position(stage, self.stages(), chunk)] / all
         } else {
             1.0 / f64::from(self.schedule.chunks())
         }
@@ -129,7 +134,7 @@ impl Parallelism {
     #[must_use]
     pub fn experts_of(&self, stage: usize) -> f64 {
         let Some(expert) = &self.expert else { return 0.0 };
-        let shares = expert.parameters.iter().skip(stage).step_by(self.stages());
+        let shares = self.positions(stage).map(|position| expert.parameters[position]);
         let of = |(chunk, share)| self.weight_of_chunk(stage, chunk) * share;
         shares.enumerate().map(of).sum()
     }

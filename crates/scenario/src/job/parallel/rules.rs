@@ -70,9 +70,10 @@ impl Rules<'_> {
     fn check_chunks(&self, of: &Parallelism, stages: usize) -> bool {
         let micro = of.micro_batches as usize;
         let (what, remedy) = match of.schedule {
-            Schedule::Gpipe | Schedule::OneForwardOneBackward | Schedule::ZeroBubble { .. } => {
-                return true;
-            }
+            Schedule::Gpipe
+            | Schedule::OneForwardOneBackward
+            | Schedule::ZeroBubble { .. }
+            | Schedule::VShaped { .. } => return true,
             Schedule::Interleaved { .. } if stages < 2 => (
                 "\"interleaved-1f1b\" needs several stages".to_owned(),
                 "write at least 2 `stages`, or `schedule = \"1f1b\"`",

@@ -1,6 +1,10 @@
 //! Pipeline schedules: in which order stages work on micro-batches, and which activations and bubbles follow.
 
+mod order;
+
 use schemars::JsonSchema;
+
+pub use order::{Pass, Turn};
 
 /// Name of a schedule in scenario files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
@@ -17,6 +21,9 @@ pub(crate) enum ScheduleName {
     /// 1F1B whose gradients of weights fill bubbles.
     #[serde(rename = "zb-h1")]
     ZeroBubble,
+    /// Two chunks on each stage, in the shape of a V, with gradients of weights that fill bubbles.
+    #[serde(rename = "zb-v")]
+    VShaped,
 }
 
 /// In which order a stage works on the micro-batches of a batch.
@@ -43,6 +50,14 @@ pub enum Schedule {
         /// Share of the backward time that gradients of weights take.
         weights: f64,
     },
+    /// Stage i of p has the model's chunks i and 2 p − 1 − i, so that the first stage has both ends of the model. Backward is
+    /// split as in ZB-H1, and no stage holds more activations than the first one of 1F1B (Qi, Wan, Huang, Lin, *Zero Bubble
+    /// Pipeline Parallelism*, ICLR 2024, section 6). The order of passes is that of PyTorch's `ScheduleZBVZeroBubble`, which is
+    /// made for passes that take equally long.
+    VShaped {
+        /// Share of the backward time that gradients of weights take.
+        weights: f64,
+    },
 }
 
 impl Schedule {
@@ -54,6 +69,7 @@ impl Schedule {
             Self::OneForwardOneBackward => "1f1b",
             Self::Interleaved { .. } => "interleaved-1f1b",
             Self::ZeroBubble { .. } => "zb-h1",
+            Self::VShaped { .. } => "zb-v",
         }
     }
 
@@ -62,6 +78,7 @@ impl Schedule {
     pub fn chunks(self) -> u32 {
         match self {
             Self::Interleaved { chunks } => chunks,
+            Self::VShaped { .. } => 2,
             Self::Gpipe | Self::OneForwardOneBackward | Self::ZeroBubble { .. } => 1,
         }
     }
@@ -71,18 +88,41 @@ impl Schedule {
     #[must_use]
     pub fn weight_gradients(self) -> f64 {
         match self {
-            Self::ZeroBubble { weights } => weights,
+            Self::ZeroBubble { weights } | Self::VShaped { weights } => weights,
             Self::Gpipe | Self::OneForwardOneBackward | Self::Interleaved { .. } => 0.0,
         }
     }
 
-    /// Returns the share of a step that each chunk takes, in the model's order, for stages with the shares `stages`:
-    /// chunk c of stage i of p is number c p + i.
+    /// Returns the position in the model, from 0, of chunk number `chunk` of stage number `stage` of `stages`.
+    #[must_use]
+    pub fn position(self, stage: usize, stages: usize, chunk: usize) -> usize {
+        match self {
+            Self::VShaped { .. } if chunk > 0 => 2 * stages - 1 - stage,
+            _ => chunk * stages + stage,
+        }
+    }
+
+    /// Returns the stage that holds the chunk at `position` of the model, and the chunk's number on that stage.
+    #[must_use]
+    pub fn holder(self, position: usize, stages: usize) -> (usize, usize) {
+        match self {
+            Self::VShaped { .. } if position >= stages => (2 * stages - 1 - position, 1),
+            _ => (position % stages, position / stages),
+        }
+    }
+
+    /// Returns the positions in the model of the chunks of stage number `stage` of `stages`.
+    pub fn positions(self, stage: usize, stages: usize) -> impl Iterator<Item = usize> {
+        (0..self.chunks() as usize).map(move |chunk| self.position(stage, stages, chunk))
+    }
+
+    /// Returns the share of a step that each chunk takes, in the model's order, for stages with the shares `stages`.
     #[must_use]
     pub fn chunk_shares(self, stages: &[f64]) -> Vec<f64> {
         let chunks = self.chunks();
-        let each = stages.iter().map(|share| share / f64::from(chunks));
-        each.collect::<Vec<_>>().repeat(chunks as usize)
+        let all = 0..stages.len() * chunks as usize;
+        let stage = |position| self.holder(position, stages.len()).0;
+        all.map(|position| stages[stage(position)] / f64::from(chunks)).collect()
     }
 
     /// Returns the largest number of forward passes whose activations stage number `stage` of `stages` holds at once,
@@ -102,6 +142,7 @@ impl Schedule {
                 all.saturating_mul(chunks).min(ahead + 1)
             }
             Self::ZeroBubble { .. } => all.min(stages),
+            Self::VShaped { .. } => (2 * stages).min(all.saturating_add(all.min(stage + 1))),
         }
     }
 
@@ -112,6 +153,10 @@ impl Schedule {
     /// (Narayanan et al., 2021, who divide by v m). With TF, TB and TW for the times of a micro-batch's passes F, B and
     /// W on a stage, the bubbles of ZB-H1 are (p − 1) (TF + TB − TW) if W is the shortest pass and m ≥ p (Qi et al.,
     /// table 2). If another pass is shorter, or there are fewer micro-batches, W fills less of the bubbles.
+    ///
+    /// In ZB-V (p − 1) TF ÷ 2 remain if all passes take equally long and m ≥ 2 p − 1: the last stage begins so much later
+    /// than the first, and the step ends when all stages have ended. Its authors go on to the next step before that, and
+    /// count none.
     #[must_use]
     pub fn bubble(self, stages: u32, all: u32, forward: f64) -> f64 {
         let (before, m) = (f64::from(stages) - 1.0, f64::from(all));
@@ -125,6 +170,19 @@ impl Schedule {
                 let idle = before * (forward + inputs) - filled * weights.min(forward).min(inputs);
                 idle / (m + idle)
             }
+            Self::VShaped { weights } => {
+                let backward = 1.0 - forward;
+                let long = |pass| match pass {
+                    Pass::Forward => forward / 2.0,
+                    Pass::Backward => backward / 2.0,
+                    Pass::InputGradients => backward * (1.0 - weights) / 2.0,
+                    Pass::WeightGradients => backward * weights / 2.0,
+                };
+                // Each further micro-batch only adds its own time.
+                let few = all.min(2 * stages);
+                let idle = self.makespan(stages as usize, few as usize, long) - f64::from(few);
+                idle / (m + idle)
+            }
         }
     }
 }
@@ -135,6 +193,7 @@ mod tests {
 
     const INTERLEAVED: Schedule = Schedule::Interleaved { chunks: 2 };
     const ZERO_BUBBLE: Schedule = Schedule::ZeroBubble { weights: 0.5 };
+    const V_SHAPED: Schedule = Schedule::VShaped { weights: 0.5 };
 
     #[test]
     fn passes_in_flight_on_each_pipeline_stage_match_the_schedule() {
@@ -148,6 +207,9 @@ mod tests {
         assert_eq!(of(INTERLEAVED, 4), [8, 8, 7, 5]);
         assert_eq!(of(ZERO_BUBBLE, 8), [4; 4]);
         assert_eq!(of(ZERO_BUBBLE, 3), [3; 4]);
+        // Passes on a half of a stage each.
+        assert_eq!(of(V_SHAPED, 8), [8; 4]);
+        assert_eq!(of(V_SHAPED, 2), [3, 4, 4, 4]);
     }
 
     #[test]
@@ -176,11 +238,32 @@ mod tests {
         let uneven = Schedule::ZeroBubble { weights: 0.4 };
         let idle = 3.0 * (0.3 + 0.42 - 0.28);
         near(uneven.bubble(4, 12, 0.3), idle / (12.0 + idle));
+        // Forward 0.5, gradients of inputs 0.15, of weights 0.35: these are not the shortest pass.
+        let long = Schedule::ZeroBubble { weights: 0.7 };
+        near(long.bubble(4, 12, 0.5), 3.0 * 0.5 / (12.0 + 3.0 * 0.5));
+        // Equal passes: a sixth of the bubbles of 1F1B.
+        near(V_SHAPED.bubble(4, 12, 1.0 / 3.0), 0.5 / (12.0 + 0.5));
+        near(V_SHAPED.bubble(1, 5, 0.3), 0.0);
     }
 
     #[test]
     fn model_chunks_are_assigned_to_pipeline_stages_round_robin() {
         assert_eq!(INTERLEAVED.chunk_shares(&[0.75, 0.25]), [0.375, 0.125, 0.375, 0.125]);
         assert_eq!(ZERO_BUBBLE.chunk_shares(&[0.75, 0.25]), [0.75, 0.25]);
+    }
+
+    #[test]
+    fn zb_v_places_model_chunks_on_stages_in_the_shape_of_a_v() {
+        let stages: Vec<usize> = (0..6).map(|position| V_SHAPED.holder(position, 3).0).collect();
+        assert_eq!(stages, [0, 1, 2, 2, 1, 0]);
+        assert_eq!(V_SHAPED.chunk_shares(&[0.75, 0.25]), [0.375, 0.125, 0.125, 0.375]);
+        for schedule in [INTERLEAVED, V_SHAPED, ZERO_BUBBLE] {
+            for (stage, chunk) in
+                (0..4).flat_map(|i| (0..schedule.chunks() as usize).map(move |c| (i, c)))
+            {
+                let position = schedule.position(stage, 4, chunk);
+                assert_eq!(schedule.holder(position, 4), (stage, chunk), "{schedule:?}");
+            }
+        }
     }
 }

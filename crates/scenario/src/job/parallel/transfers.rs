@@ -18,7 +18,7 @@ pub(crate) fn gradient_transfers(
     let every = if of.zero < 2 { job.interval() as f64 } else { 1.0 };
     let shares = of.schedule.chunk_shares(job.shares());
     for chunk in 0..shares.len() {
-        let stage = (chunk % job.shares().len()) as u32;
+        let stage = of.schedule.holder(chunk, job.shares().len()).0 as u32;
         let members = [job.data_group(stage, 0), job.expert_data_group(stage, 0, 0)];
         let fabrics = members.map(|members| job.fabric_of(members, &nodes, cluster));
         for bucket in of.buckets(sync, &shares, chunk) {

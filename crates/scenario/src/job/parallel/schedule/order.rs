@@ -2,19 +2,98 @@
 
 use std::iter::repeat_n;
 
-use forebay_scenario::Schedule;
+use super::Schedule;
+use Pass::{Backward, Forward, InputGradients, WeightGradients};
 
-use super::op::Pass::{self, Backward, Forward, InputGradients, WeightGradients};
+/// A pass of one micro-batch through one chunk of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// Computes the chunk's activations.
+    Forward,
+    /// Computes the gradients of the chunk's input and of its weights.
+    Backward,
+    /// Computes the gradients of the chunk's input only.
+    InputGradients,
+    /// Computes the gradients of the chunk's weights, in a schedule with a separate pass for them.
+    WeightGradients,
+}
+
+impl Pass {
+    /// Returns the pass's name in timelines.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::Backward => "backward",
+            Pass::InputGradients => "input gradients",
+            Pass::WeightGradients => "weight gradients",
+        }
+    }
+
+    /// Returns whether the pass computes gradients of weights.
+    #[must_use]
+    pub fn makes_gradients(self) -> bool {
+        match self {
+            Pass::Forward | Pass::InputGradients => false,
+            Pass::Backward | Pass::WeightGradients => true,
+        }
+    }
+}
 
 /// A pass of the next micro-batch on one of the stage's chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Turn {
-    pub(super) pass: Pass,
-    pub(super) chunk: usize,
+pub struct Turn {
+    /// The pass.
+    pub pass: Pass,
+    /// Number of the chunk among those of the stage.
+    pub chunk: usize,
 }
 
-/// Returns the passes of stage number `stage` of `stages` with `all` micro-batches, in order.
-pub(super) fn order(schedule: Schedule, stage: usize, stages: usize, all: usize) -> Vec<Turn> {
+impl Schedule {
+    /// Returns the passes of stage number `stage` of `stages` with `all` micro-batches, in order.
+    #[must_use]
+    pub fn turns(self, stage: usize, stages: usize, all: usize) -> Vec<Turn> {
+        order(self, stage, stages, all)
+    }
+
+    /// Returns the time from the first pass to the last, if each pass begins as soon as its stage is free and its input is
+    /// there. `long` is the time of a pass on a chunk, the same for all chunks.
+    pub(super) fn makespan(self, stages: usize, all: usize, long: impl Fn(Pass) -> f64) -> f64 {
+        let orders: Vec<Vec<Turn>> = (0..stages).map(|i| self.turns(i, stages, all)).collect();
+        let positions = stages * self.chunks() as usize;
+        // For each chunk of the model, when the passes of its micro-batches have ended: forward, and backward.
+        let mut ended = vec![[Vec::new(), Vec::new()]; positions];
+        let (mut free, mut next) = (vec![0.0_f64; stages], vec![0; stages]);
+        let mut goes_on = true;
+        while std::mem::take(&mut goes_on) {
+            for stage in 0..stages {
+                while let Some(turn) = orders[stage].get(next[stage]) {
+                    let at = self.position(stage, stages, turn.chunk);
+                    let (back, input) = match turn.pass {
+                        Forward => (0, at.checked_sub(1)),
+                        Backward | InputGradients => (1, Some(at + 1).filter(|at| *at < positions)),
+                        WeightGradients => {
+                            free[stage] += long(turn.pass);
+                            next[stage] += 1;
+                            continue;
+                        }
+                    };
+                    let number = ended[at][back].len();
+                    let arrived =
+                        input.map_or(Some(0.0), |at| ended[at][back].get(number).copied());
+                    let Some(arrived) = arrived else { break };
+                    free[stage] = free[stage].max(arrived) + long(turn.pass);
+                    ended[at][back].push(free[stage]);
+                    next[stage] += 1;
+                    goes_on = true;
+                }
+            }
+        }
+        free.into_iter().fold(0.0, f64::max)
+    }
+}
+
+fn order(schedule: Schedule, stage: usize, stages: usize, all: usize) -> Vec<Turn> {
     let after = stages - 1 - stage;
     match schedule {
         Schedule::Gpipe => alternate(all, &whole(Forward, all), &whole(Backward, all)),
@@ -31,6 +110,7 @@ pub(super) fn order(schedule: Schedule, stage: usize, stages: usize, all: usize)
             let turns = alternate(after, &whole(Forward, all), &whole(InputGradients, all));
             defer_weights(&turns, stage, all)
         }
+        Schedule::VShaped { .. } => v_shaped(stage, stages, all),
     }
 }
 
@@ -75,12 +155,42 @@ fn defer_weights(turns: &[Turn], late: usize, all: usize) -> Vec<Turn> {
     added
 }
 
+/// Returns the order of ZB-V. It is made for at least 2 `stages` − 1 micro-batches, and passes of micro-batches beyond `all` are
+/// left out.
+fn v_shaped(stage: usize, stages: usize, all: usize) -> Vec<Turn> {
+    let most = all.max(2 * stages - 1);
+    let [f, b, w] = [Forward, InputGradients, WeightGradients].map(|pass| {
+        let of = |chunk| Turn { pass, chunk };
+        [of(0), of(1)]
+    });
+    let after = stages - stage;
+    let phases: [(&[Turn], usize); 8] = [
+        (&[f[0]], 2 * after - 1),
+        (&[f[1], f[0]], stage),
+        (&[f[1], b[1], w[1]], after),
+        (&[f[0], b[0], w[0], f[1], b[1], w[1]], most + 1 - stages - after),
+        (&[b[0], w[0], f[1], b[1], w[1]], after - 1),
+        (&[b[0], b[1]], stage),
+        (&[b[0], w[0]], after),
+        (&[w[1]], stage),
+    ];
+    let turns = phases.into_iter().flat_map(|(turns, times)| turns.repeat(times));
+    let mut made = [0; 8];
+    let mut is_needed = |turn: &Turn| {
+        let made = &mut made[2 * turn.pass as usize + turn.chunk];
+        *made += 1;
+        *made <= all
+    };
+    turns.chain(repeat_n(w[0], stage)).filter(|turn| is_needed(turn)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const INTERLEAVED: Schedule = Schedule::Interleaved { chunks: 2 };
     const ZERO_BUBBLE: Schedule = Schedule::ZeroBubble { weights: 0.5 };
+    const V_SHAPED: Schedule = Schedule::VShaped { weights: 0.5 };
 
     /// Returns a schedule as letters, one for each turn: F forward, B backward, b gradients of inputs, W gradients of weights;
     /// followed by the chunk's number, counted from 1, if there are several chunks.
@@ -139,6 +249,15 @@ mod tests {
         assert_eq!(shown(ZERO_BUBBLE, 3, 4, 2), "FbFbWW");
     }
 
+    #[test]
+    fn zb_v_order_is_as_pytorch_makes_it() {
+        // PyTorch, `ScheduleZBVZeroBubble`, two stages and four micro-batches; for the second stage with fewer micro-batches than
+        // the order is made for, the rest of it.
+        assert_eq!(shown(V_SHAPED, 0, 2, 4), "F1F1F1F2b2W2F2b2W2F1b1W1F2b2W2b1W1F2b2W2b1W1b1W1");
+        assert_eq!(shown(V_SHAPED, 1, 2, 4), "F1F2F1F2b2W2F1b1W1F2b2W2F1b1W1F2b2W2b1b2b1W1W2W1");
+        assert_eq!(shown(V_SHAPED, 1, 2, 1), "F1F2b2W2b1W1");
+    }
+
     /// Returns the maximum number of micro-batches (or micro-batch parts on a chunk) whose activations are held at once.
     fn most_held(schedule: Schedule, stage: usize, stages: usize, all: usize) -> u32 {
         let (mut held, mut most) = (0, 0);
@@ -157,11 +276,13 @@ mod tests {
     #[test]
     fn peak_activation_counts_of_pipeline_orders_match_the_formula() {
         let schedules =
-            [Schedule::Gpipe, Schedule::OneForwardOneBackward, INTERLEAVED, ZERO_BUBBLE];
+            [Schedule::Gpipe, Schedule::OneForwardOneBackward, INTERLEAVED, ZERO_BUBBLE, V_SHAPED];
         for schedule in schedules.into_iter().chain([Schedule::Interleaved { chunks: 3 }]) {
             for (stages, all) in [(1, 3), (2, 1), (2, 2), (2, 8), (4, 4), (4, 12), (8, 3), (8, 16)]
             {
-                if schedule.chunks() > 1 && (stages < 2 || all % stages > 0) {
+                if matches!(schedule, Schedule::Interleaved { .. })
+                    && (stages < 2 || all % stages > 0)
+                {
                     continue;
                 }
                 for stage in 0..stages {
@@ -179,6 +300,7 @@ mod tests {
             (Schedule::OneForwardOneBackward, &[Forward, Backward][..]),
             (Schedule::Interleaved { chunks: 3 }, &[Forward, Backward]),
             (ZERO_BUBBLE, &[Forward, InputGradients, WeightGradients]),
+            (V_SHAPED, &[Forward, InputGradients, WeightGradients]),
         ] {
             for stage in 0..4 {
                 let turns = order(schedule, stage, 4, 8);
