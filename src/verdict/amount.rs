@@ -92,6 +92,8 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
         Kind::Launch => Some(mean(&job.launch.as_ref()?.work)),
         Kind::Step => Some(seconds(job.step.seconds(job.batch as f64))),
         Kind::MicroBatches => Some(job.parallelism.as_ref()?.micro_batches.to_string()),
+        Kind::Schedule => Some(format!("{:?}", job.parallelism.as_ref()?.schedule.name())),
+        Kind::Chunks => Some(job.parallelism.as_ref()?.schedule.chunks().to_string()),
         Kind::CheckpointPause => Some(seconds(job.checkpoint.as_ref()?.pause)),
         Kind::CheckpointInterval | Kind::CheckpointOften => {
             Some(match job.checkpoint.as_ref()?.every {

@@ -288,7 +288,7 @@ impl<'a> Subject<'a> {
                 K::Overlap,
                 K::Averaging,
             ],
-            Cause::Bubble => &[K::MicroBatches, K::Balance, K::Intra],
+            Cause::Bubble => &[K::MicroBatches, K::Schedule, K::Chunks, K::Balance, K::Intra],
             Cause::Swap => &[K::Pcie],
             Cause::Checkpoint => return checkpoints::levers(self.scenario, job),
             Cause::Fault if self.fails_seldom() => &[],

@@ -1,7 +1,7 @@
 //! Levers: limits of a scenario that can be relaxed (lifted). Each has a row with its name in words and the key of the scenario
 //! that sets its amount.
 
-use crate::scenario::{Every, Job, Operation, Preset, Scenario, StageGraph};
+use crate::scenario::{Every, Job, Operation, Preset, Scenario, Schedule, StageGraph};
 
 use super::amount;
 use super::relax::decodes_on_gpu;
@@ -153,6 +153,10 @@ kinds! {
     Step => row("compute", "computing", "job.{}.model.step", "accelerators"),
     /// Micro-batches, doubled.
     MicroBatches => row("micro-batches", "pipeline bubbles", "job.{}.parallel.pipeline.micro_batches", "{}.pipeline"),
+    /// Order of passes, changed to one in which gradients of weights fill bubbles.
+    Schedule => row("schedule", "the pipeline schedule", "job.{}.parallel.pipeline.schedule", "{}.pipeline"),
+    /// Chunks of the model on each pipeline stage, doubled, with the schedule that has several.
+    Chunks => row("chunks", "chunks of pipeline stages", "job.{}.parallel.pipeline.chunks", "{}.pipeline"),
     /// Pipeline stages, made equal and allowed to overlap.
     Balance => change("stages", "uneven pipeline stages", ("job.{}.parallel.pipeline", "equal stages that overlap"), "{}.stages"),
     /// Time between checkpoints, doubled.
@@ -218,7 +222,8 @@ impl Lever {
             (Some(_), Some(storage)) => format!("{}.{}", storage.name, storage.kind),
             _ => self.owner(scenario).to_owned(),
         };
-        let key = of_loader(key, self.kind, scenario.jobs.get(self.at));
+        let key = of_pipeline(key, self.kind, scenario.jobs.get(self.at));
+        let key = of_loader(&key, self.kind, scenario.jobs.get(self.at));
         let key = of_sync(&key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
         let steps = scenario.jobs.get(self.at).and_then(|job| job.checkpoint.as_ref());
         let key = match steps.map(|of| of.every) {
@@ -277,6 +282,11 @@ impl Lever {
         )
     }
 
+    /// Returns whether the lever multiplies an amount.
+    pub(super) fn multiplies(self) -> bool {
+        self.kind.row().instead.is_none() && !matches!(self.kind, Kind::Schedule | Kind::Chunks)
+    }
+
     /// Returns the name of the storage or job that the lever belongs to.
     fn owner(self, scenario: &Scenario) -> &str {
         let (row, no) = (self.kind.row(), "");
@@ -295,12 +305,35 @@ impl Lever {
         if self.kind == Kind::Faults {
             return faults::words(now, self.at).replacen("the fault", "no fault", 1);
         }
-        match (self.kind.row().instead, amount::of(self, now), amount::of(self, then)) {
+        let schedule = |of: &Scenario| Some(of.jobs.get(self.at)?.parallelism.as_ref()?.schedule);
+        let amount = |of: &Scenario| match self.kind {
+            Kind::Chunks if !has_chunks(schedule(now)) => {
+                Some(format!("{:?} and {}", schedule(of)?.name(), amount::of(self, of)?))
+            }
+            _ => amount::of(self, of),
+        };
+        match (self.kind.row().instead, amount(now), amount(then)) {
             (Some(instead), ..) => instead.to_owned(),
             (None, Some(now), Some(then)) => format!("{then} in place of {now}"),
             (None, ..) => "twice as much".to_owned(),
         }
     }
+}
+
+/// Returns the key of a lever on the chunks of pipeline stages, which only one schedule has: without it, the keys of both.
+fn of_pipeline(key: &str, kind: Kind, job: Option<&Job>) -> String {
+    let schedule = job.and_then(|job| job.parallelism.as_ref()).map(|of| of.schedule);
+    match (kind, schedule) {
+        (Kind::Chunks, schedule) if !has_chunks(schedule) => {
+            format!("{} and {key}", Kind::Schedule.row().key)
+        }
+        _ => key.to_owned(),
+    }
+}
+
+/// Returns whether the scenario file sets the number of chunks of this schedule.
+fn has_chunks(schedule: Option<Schedule>) -> bool {
+    matches!(schedule, Some(Schedule::Interleaved { .. }))
 }
 
 /// Returns the key of a lever on what model copies exchange, as the job's kind of `sync` names it.

@@ -78,6 +78,8 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::Jitter
         | Kind::Step
         | Kind::MicroBatches
+        | Kind::Schedule
+        | Kind::Chunks
         | Kind::Balance
         | Kind::CheckpointInterval
         | Kind::CheckpointOften

@@ -88,13 +88,13 @@ impl Statement<'_, '_> {
         let scenario = self.subject.scenario;
         let each = |of: &dyn Fn(&Lever) -> String| tried.levers.iter().map(of).collect::<Vec<_>>();
         let Effect { after, after_interval, gain, gain_interval } = tried.effect;
-        let instead = tried.levers.iter().any(|lever| lever.kind.row().instead.is_some());
+        let multiplied = tried.levers.iter().all(|lever| lever.multiplies());
         Limit {
             name: names(scenario, &tried.levers),
             lever: each(&|lever| lever.kind.row().name.to_owned()).join("+"),
             resource: each(&|lever| lever.resource(scenario)).join("+"),
             key: each(&|lever| lever.key(scenario)).join("+"),
-            factor: (!instead).then_some(relax::FACTOR),
+            factor: multiplied.then_some(relax::FACTOR),
             before: self.found.now.step,
             after,
             after_interval,

@@ -103,7 +103,7 @@ fn all() -> Vec<Scenario> {
         "loader.in-memory = {}\nparallel.data.learners = 2\nmodel.occupancy = 0.2\nsync.model-averaging = { parameters = \"10 MB\", \
          latency = \"1 ms\" }",
         "loader.in-memory = {}\nsync.reduce-broadcast = { parameters = \"10 MB\", update = \"1 ms\" }",
-        "loader.in-memory = {}\nparallel.pipeline = { stages = 4, schedule = \"gpipe\", micro_batches = 2 }",
+        "loader.in-memory = {}\nparallel.pipeline = { stages = 4, schedule = \"gpipe\", micro_batches = 4 }",
         "loader.in-memory = {}\nparallel.pipeline = { shares = [0.7, 0.3] }",
         "loader.keras = { workers = 2, generator = {} }",
         "loader.pytorch = { workers = 2, collate = \"1 ms\", ipc = \"1 GB/s\", pin_memory = \"1 ms\" }",

@@ -42,6 +42,7 @@ pub(super) fn scenario() -> Scenario {
         loader_per_copy: false,
         pipeline: None,
         parallelism: None,
+        other_schedules: Default::default(),
         sync: None,
         accumulation: 1,
         step: StepTime { fixed: 0.02, per_sample: 0.0, floor: 0.0, jitter: None },

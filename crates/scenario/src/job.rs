@@ -22,6 +22,7 @@ mod machine;
 mod memory;
 mod model;
 mod occupancy;
+mod other_schedules;
 mod pace;
 mod parallel;
 mod prefill;
@@ -50,6 +51,7 @@ pub use gpu::RealGpu;
 pub use launch::Launch;
 pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
+pub use other_schedules::{OtherSchedule, OtherSchedules};
 pub use parallel::{
     Context, Expert, KeyExchange, Load, Members, Method, Parallelism, Pass, Quantisation, Schedule,
     StageBucket, StageParameters, StepOf, Swap, Tensor, Turn,
@@ -114,6 +116,8 @@ pub struct Job {
     pub pipeline: Option<Pipeline>,
     /// How a step is spread over GPUs; `None` if its forward and backward passes are not simulated one by one.
     pub parallelism: Option<Parallelism>,
+    /// The job under other pipeline schedules, if it has one.
+    pub other_schedules: OtherSchedules,
     /// How model copies exchange gradients or parameters after each step, or every few steps; `None` if that takes no
     /// time.
     pub sync: Option<Sync>,

@@ -65,9 +65,10 @@ pub use file::ScenarioFile;
 pub use job::{
     Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Context, Convert, CountedBatch,
     CpuUse, DecodedCache, Device, ENDLESS, Every, Expert, FailureTimes, Failures, Goal,
-    InnerThreads, Job, Kernels, KeyExchange, Launch, Learners, Load, Members, Method, Parallelism,
-    Pass, Pipeline, Quantisation, QueueKind, RealGpu, Replicas, Resume, Schedule, Share, Split,
-    StageBucket, StageParameters, Staging, StepOf, StepTime, Swap, Tensor, Tuning, Turn, Writers,
+    InnerThreads, Job, Kernels, KeyExchange, Launch, Learners, Load, Members, Method,
+    OtherSchedule, OtherSchedules, Parallelism, Pass, Pipeline, Quantisation, QueueKind, RealGpu,
+    Replicas, Resume, Schedule, Share, Split, StageBucket, StageParameters, Staging, StepOf,
+    StepTime, Swap, Tensor, Tuning, Turn, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

@@ -1,6 +1,9 @@
 //! Relaxes limits of a job: of its loader, steps, recovery and synchronisation.
 
-use crate::scenario::{Every, FailureTimes, Job, ServerPlace, Sync, Writers};
+use crate::scenario::{
+    Every, FailureTimes, Job, OtherSchedule, OtherSchedules, Parallelism, Schedule, ServerPlace,
+    Sync, Writers,
+};
 
 use super::{FACTOR, loader};
 use crate::verdict::lever::Kind;
@@ -28,6 +31,7 @@ pub(super) fn lift(job: &mut Job, kind: Kind) {
                 split.micro_batches = split.micro_batches.saturating_mul(2);
             }
         }
+        Kind::Schedule | Kind::Chunks => reschedule(job, kind),
         Kind::Balance => balance(job),
         Kind::Overlap => overlap(job),
         Kind::Failures | Kind::RestartTime => lift_failures(job, kind),
@@ -67,11 +71,26 @@ fn overlap(job: &mut Job) {
     }
 }
 
+/// Changes the pipeline schedule to the one with the fewest bubbles that the scenario file would be accepted with: one in which
+/// gradients of weights fill them, or one with more chunks.
+fn reschedule(job: &mut Job, kind: Kind) {
+    let chunks =
+        |of: &OtherSchedule| matches!(of.parallelism.schedule, Schedule::Interleaved { .. });
+    let mut others = job.other_schedules.iter().filter(|of| chunks(of) == (kind == Kind::Chunks));
+    let Some(other) = others.next().cloned() else { return };
+    // An earlier change of the micro-batches stays.
+    let micro_batches = job.parallelism.as_ref().map_or(1, |of| of.micro_batches);
+    job.parallelism = Some(Parallelism { micro_batches, ..other.parallelism });
+    job.footprints = other.footprints;
+    job.other_schedules = OtherSchedules::default();
+}
+
 fn balance(job: &mut Job) {
     if let Some(pipeline) = &mut job.pipeline {
         let stages = pipeline.shares.len() as f64;
         pipeline.shares.iter_mut().for_each(|share| *share = 1.0 / stages);
-        pipeline.overlap = true;
+        // A schedule decides which stages overlap.
+        pipeline.overlap |= job.parallelism.is_none();
     }
 }
 

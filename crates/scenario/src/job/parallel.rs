@@ -121,7 +121,30 @@ pub(crate) struct PipelineSettings {
     stages_per_node: Field<Count<1, 10_000>>,
 }
 
+impl ParallelSettings {
+    /// Returns the settings of the pipeline, if it has a schedule, to change them.
+    pub(super) fn pipeline_mut(&mut self) -> Option<&mut PipelineSettings> {
+        self.pipeline.value.as_mut().filter(|of| of.schedule.is_written())
+    }
+}
+
 impl PipelineSettings {
+    /// Sets the schedule, as a file would that leaves out the share of gradients of weights unless it is set already.
+    pub(super) fn write(&mut self, schedule: Schedule) {
+        let name = match schedule {
+            Schedule::Gpipe => ScheduleName::Gpipe,
+            Schedule::OneForwardOneBackward => ScheduleName::OneForwardOneBackward,
+            Schedule::Interleaved { .. } => ScheduleName::Interleaved,
+            Schedule::ZeroBubble { .. } => ScheduleName::ZeroBubble,
+            Schedule::VShaped { .. } => ScheduleName::VShaped,
+        };
+        self.schedule.value = Some(name);
+        if let Schedule::Interleaved { chunks } = schedule {
+            // An override would have no place in the file either.
+            self.chunks = Field { at: self.schedule.at, value: Some(Count(chunks.into())) };
+        }
+    }
+
     /// Returns the number of stages.
     pub(super) fn number(&self) -> u32 {
         let shares = self.shares.get().map(|list| list.0.len() as u32);

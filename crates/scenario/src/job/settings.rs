@@ -16,7 +16,9 @@ use super::recovery::{CheckpointSettings, FailureSettings, Of};
 use super::rules::Rules;
 use super::staging::{Staging, StagingSettings};
 use super::workflow::Arrivals;
-use super::{Checkpoint, Device, Job, Parallelism, Pipeline, QueueKind, Split, StepTime};
+use super::{
+    Checkpoint, Device, Job, OtherSchedules, Parallelism, Pipeline, QueueKind, Split, StepTime,
+};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
@@ -170,6 +172,18 @@ impl JobSettings {
 
     /// Returns the checked job of the table at document node `at`; `None` if it has no valid batch.
     pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId, around: Around<'_>) -> Option<Job> {
+        let job = self.resolve_alone(check, at, around)?;
+        let other_schedules = self.other_schedules((check, at), around, &job);
+        Some(Job { other_schedules, ..job })
+    }
+
+    /// Returns the checked job as [`Self::resolve`] does, without other schedules.
+    pub(super) fn resolve_alone(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        around: Around<'_>,
+    ) -> Option<Job> {
         check.required(at, &self.name, "name", "write `name = \"lenet\"`");
         check.required(at, &self.dataset, "dataset", "name a data set");
         check.required(at, &self.storage, "storage", "name the storage that the data set is on");
@@ -230,6 +244,7 @@ impl JobSettings {
             loader_per_copy: self.loaders() == Loaders::PerRank || self.nodes_per_copy() > 1,
             pipeline,
             parallelism,
+            other_schedules: OtherSchedules::default(),
             checkpoint: self.checkpoint(check, around, (storage, sync.as_ref()), state),
             sync,
             accumulation: self.accumulation(),

@@ -137,6 +137,7 @@ fn fletcher_job() -> Job {
         loader_per_copy: false,
         pipeline: None,
         parallelism: None,
+        other_schedules: Default::default(),
         sync: None,
         accumulation: 1,
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },

@@ -73,6 +73,23 @@ impl Schedule {
         }
     }
 
+    /// Returns the schedules that may have fewer bubbles than this one: those that fill bubbles with gradients of weights, and more
+    /// chunks on each stage.
+    pub(crate) fn others(self) -> Vec<Schedule> {
+        let weights = super::LINEAR;
+        let filled = [Self::VShaped { weights }, Self::ZeroBubble { weights }];
+        match self {
+            Self::Gpipe | Self::OneForwardOneBackward => {
+                [&filled[..], &[Self::Interleaved { chunks: 2 }]].concat()
+            }
+            Self::Interleaved { chunks } => {
+                [&filled[..], &[Self::Interleaved { chunks: 2 * chunks }]].concat()
+            }
+            Self::ZeroBubble { weights } => vec![Self::VShaped { weights }],
+            Self::VShaped { .. } => Vec::new(),
+        }
+    }
+
     /// Returns the number of chunks of the model on each stage.
     #[must_use]
     pub fn chunks(self) -> u32 {
