@@ -6,8 +6,8 @@ mod large;
 mod length;
 mod loaders;
 mod mechanisms;
-mod reads;
 mod pipelines;
+mod reads;
 mod verdicts;
 mod words;
 
