@@ -225,15 +225,18 @@ fn notes(place: &Place, storage: &str) -> String {
 #[test]
 fn live_reads_are_throttled_to_the_specified_bandwidth_with_a_note() {
     let place = place();
-    let slow = notes(&place, "local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" }");
+    let slow = notes(&place, "local-disk = { access = \"emulated\", bandwidth = \"1 MB/s\" }");
     assert!(slow.contains("`disk` was paced: reads are held to"), "{slow}");
     assert!(slow.contains("1 MB/s") && slow.contains("counts as transfer"), "{slow}");
     assert!(!slow.contains("Warning"), "{slow}");
     // Reading 4 kB in 4 ns is impossible.
-    let fast = notes(&place, "local-disk = { access = \"warm\", bandwidth = \"1 TB/s\" }");
+    let fast = notes(&place, "local-disk = { access = \"emulated\", bandwidth = \"1 TB/s\" }");
     assert!(fast.contains("Warning: this machine is slower"), "{fast}");
-    let free = notes(&place, "local-disk = { access = \"warm\" }");
+    let free = notes(&place, "local-disk = { access = \"emulated\" }");
     assert!(!free.contains("paced"), "{free}");
+    // Reads of warm files pass no limit of the disk.
+    let warm = notes(&place, "local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" }");
+    assert!(!warm.contains("paced") && warm.contains("in the page cache from the start"), "{warm}");
 }
 
 #[test]
@@ -241,7 +244,7 @@ fn processes_of_a_live_run_share_the_bandwidth_limit_of_a_storage() {
     // System: two processes that read 20 samples of 10 kB each, 1 MB/s together. Expectation: at least 0.4 s,
     // where each process alone would need 0.2 s.
     let place = place();
-    let slow = "storage.disk={ local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" } }";
+    let slow = "storage.disk={ local-disk = { access = \"emulated\", bandwidth = \"1 MB/s\" } }";
     let report = report(&place, &["--set", slow, "--set", "dataset.d.sample_size=\"10 kB\""]);
     let makespan = report["makespan"]["mean"].as_f64().expect("a makespan");
     assert!(makespan > 0.39, "{makespan}");

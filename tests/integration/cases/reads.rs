@@ -66,7 +66,7 @@ fn access_has_no_effect_on_nodes_without_page_cache() {
         ("storage.disk.local-disk.access", "warm"),
         ("cluster.node.page_cache", "{ capacity = \"300 MB\" }"),
     ];
-    assert!(refusal("turn3/f16-access", &small).contains("holds 300.0 MB of 400.0 MB"));
+    assert!(refusal("turn3/f16-access", &small).contains("the page cache holds 300 MB of 400 MB"));
 }
 
 /// Returns why a case is refused with these changes.
