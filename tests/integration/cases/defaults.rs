@@ -341,7 +341,9 @@ fn writing_out_a_default_value_changes_nothing() {
             match file.resolve(std::slice::from_ref(&change)) {
                 Err(problems) => wrong.push(format!("{name}: {problems}")),
                 Ok(written) => {
-                    let written = Scenario { remarks: scenario.remarks.clone(), ..written };
+                    // Remarks and notes may be on what the scenario leaves open.
+                    let (remarks, notes) = (scenario.remarks.clone(), scenario.notes.clone());
+                    let written = Scenario { remarks, notes, ..written };
                     if written != scenario {
                         wrong.push(format!("{name}: {change} is not what is assumed"));
                     }
