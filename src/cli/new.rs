@@ -64,11 +64,12 @@ pub struct NewScenario {
     /// language models; kits19 for unet3d; cosmoflow for cosmoflow]
     #[arg(long, value_name = "NAME")]
     pub dataset: Option<String>,
-    /// Batch size of each model replica, in samples [default: the largest that fits, up to 64 images or 8 sequences; 7 for
-    /// unet3d, 1 for cosmoflow]
+    /// Batch size of each model replica, in samples [default: the largest that fits, up to 64 images or 8 sequences, or 8
+    /// sequences for each stage of a pipeline; 7 for unet3d, 1 for cosmoflow]
     #[arg(long, value_name = "N")]
     pub batch: Option<u64>,
-    /// Loader workers on each node [default: 8 for each GPU; 4 for unet3d and cosmoflow]
+    /// Loader workers on each node, which the loaders of its GPUs share with pytorch and dali [default: 8 for each model
+    /// replica; 4 for unet3d and cosmoflow]
     #[arg(long, value_name = "N")]
     pub workers: Option<u64>,
     /// Name of the scenario [default: MODEL-STORAGE]

@@ -8,6 +8,7 @@ mod plan;
 mod plot;
 mod refusal;
 mod scenario;
+mod shares;
 mod storage;
 mod sweep;
 mod training;

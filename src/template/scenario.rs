@@ -1,13 +1,14 @@
 //! A first scenario.
 
 use super::choice::{DATASETS, LOADERS, STORAGES, find};
-use super::storage::{dataset, of_checkpoints, storage};
+use super::refusal::Refused;
+use super::storage::{NodeMemory, dataset, of_checkpoints, storage};
 use super::sweep::{of_sequences, with_swept};
-use super::training::{Spread, loader};
+use super::training::{Layout, Spread, is_per_rank, loader, loaders_of};
 use super::workload::{self, Workload};
 use super::{TemplateError, aligned, models, quoted};
 use crate::catalogue::{self, GPUS, Gpu, interconnect};
-use crate::scenario::{Problems, ScenarioFile, choose};
+use crate::scenario::{Job, Override, ScenarioFile, choose};
 
 /// Answers from which a scenario is written; [`ScenarioAnswers::default`] has the default answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct ScenarioAnswers {
     /// Batch size [samples] for each model replica; if not given, that of MLPerf Storage for its workloads, otherwise the largest
     /// that fits, up to 64 images or 8 sequences.
     pub batch: Option<u64>,
-    /// Loader workers on each node; if not given, four for each GPU for workloads of MLPerf Storage, otherwise eight.
+    /// Loader workers on each node; if not given, four for each model replica for workloads of MLPerf Storage, otherwise eight.
     pub workers: Option<u64>,
 }
 
@@ -89,31 +90,48 @@ impl ScenarioAnswers {
         workload::find(model).map_or("imagenet", |model| model.usual_dataset())
     }
 
-    /// Returns the text of the scenario. Tries the ways to spread the model over GPUs from the simplest on, each with batches
-    /// from the usual one downwards, and takes the first combination that fits.
+    /// Returns the text of the scenario. Tries the ways to spread the model over GPUs from the best on, each with batches from the
+    /// usual one downwards, and takes the first combination that fits.
     ///
     /// # Errors
     /// If an answer is unknown, or the model does not fit into the GPUs in any way.
     pub fn text(&self) -> Result<String, TemplateError> {
         let known = self.look_up()?;
-        let usual = known.model.usual_batch();
-        let halves = (0..7).map(|power| usual >> power).filter(|batch| *batch > 0);
-        let batches: Vec<u64> = self.batch.map_or_else(|| halves.collect(), |batch| vec![batch]);
-        let mut refused: Vec<Problems> = Vec::new();
-        for spread in Spread::ALL {
-            for batch in &batches {
-                let Some(lines) = spread.text((self.gpus, self.nodes), *batch, known.model.sync())
-                else {
-                    continue;
-                };
-                let text = known.text(*batch, &lines, spread == Spread::OutOfCore);
-                match accepted(&text) {
-                    Ok(()) => {
-                        let axes = known.model.tokens().map(|_| of_sequences(*batch, &lines));
-                        return Ok(with_swept(text, &axes.unwrap_or_default()));
+        let (usual, size) = (known.model.usual_batch(), (self.gpus, self.nodes));
+        let mut refused: Vec<(Spread, Refused)> = Vec::new();
+        // Ways in which the states of the model alone do not fit: smaller batches and shorter samples do not help.
+        let mut hopeless: Vec<Spread> = Vec::new();
+        for (tokens, spread) in known.ways(size) {
+            if hopeless.contains(&spread) {
+                continue;
+            }
+            let attempt = |batch: u64| -> Result<String, Refused> {
+                let layout = spread.layout(size, batch, known.model.sync());
+                let text = known.text((batch, tokens), &layout, spread == Spread::OutOfCore);
+                accepted(&text, known.gpu, spread)?;
+                let axes = tokens.map(|_| of_sequences(batch, &layout));
+                Ok(with_swept(text, &axes.unwrap_or_default()))
+            };
+            let batches = self.batch.map_or_else(|| spread.batches(usual), |batch| vec![batch]);
+            let Some((first, smaller)) = batches.split_first() else { continue };
+            match attempt(*first) {
+                Ok(text) => return Ok(text),
+                Err(why) => {
+                    if why.states() > known.gpu.memory {
+                        hopeless.push(spread);
                     }
-                    Err(problems) => refused.push(problems),
+                    refused.push((spread, why));
                 }
+            }
+            // If the smallest batch does not fit, none does.
+            match smaller.last().filter(|_| !hopeless.contains(&spread)).map(|last| attempt(*last))
+            {
+                Some(Ok(smallest)) => {
+                    let larger = smaller.iter().find_map(|batch| attempt(*batch).ok());
+                    return Ok(larger.unwrap_or(smallest));
+                }
+                Some(Err(why)) => refused.push((spread, why)),
+                None => {}
             }
         }
         Err(self.refusal(&refused))
@@ -152,6 +170,9 @@ impl ScenarioAnswers {
     }
 }
 
+/// Shortest sequences that are tried where longer ones do not fit [tokens].
+const SHORTEST: u64 = 1024;
+
 /// Returns the model of this name, or an error with the most similar name.
 fn known_model(name: &str) -> Result<Workload, TemplateError> {
     workload::find(name).ok_or_else(|| {
@@ -159,22 +180,64 @@ fn known_model(name: &str) -> Result<Workload, TemplateError> {
     })
 }
 
-/// Checks that the reader of scenarios accepts a text.
-fn accepted(text: &str) -> Result<(), Problems> {
-    ScenarioFile::parse("the new scenario", text.to_owned())?.resolve(&[]).map(drop)
+/// Checks that the reader of scenarios accepts a text, and that the model leaves some of the GPU's memory free where it is split.
+fn accepted(text: &str, gpu: &Gpu, spread: Spread) -> Result<(), Refused> {
+    let file =
+        ScenarioFile::parse("the new scenario", text.to_owned()).map_err(Refused::Problems)?;
+    if let Some(part) = spread.part_of_memory() {
+        // With memory for everything, so that the reader does not look for changes that help.
+        let plenty = "cluster.node.gpu_memory=1e18 B".parse::<Override>();
+        let scenario = plenty.and_then(|plenty| file.resolve(&[plenty]));
+        let held = scenario.map_err(Refused::Problems)?.jobs.first().and_then(Job::footprint);
+        let held = held.filter(|held| held.total() > part * gpu.memory);
+        if let Some(held) = held {
+            return Err(Refused::TooLarge { needed: held.total(), activations: held.activations });
+        }
+    }
+    file.resolve(&[]).map(drop).map_err(Refused::Problems)
 }
 
 impl ResolvedAnswers<'_> {
-    fn text(&self, batch: u64, spread: &str, out_of_core: bool) -> String {
+    /// Returns the ways to try to spread the model, the best first, each with the tokens of a sample for a model on sequences: those
+    /// that the model was trained with or, where no split fits, fewer.
+    fn ways(&self, size: (u64, u64)) -> Vec<(Option<u64>, Spread)> {
+        let usual = self.model.tokens();
+        let lengths: Vec<Option<u64>> = match usual {
+            Some(tokens) => (0..6)
+                .map(|power| tokens >> power)
+                .filter(|length| *length >= SHORTEST || *length == tokens)
+                .map(Some)
+                .collect(),
+            None => vec![None],
+        };
+        let ways = Spread::ways(self.model.parameters(), size);
+        let (last, split): (Vec<Spread>, Vec<Spread>) =
+            ways.into_iter().partition(|way| *way == Spread::OutOfCore);
+        let split = lengths.iter().flat_map(|length| split.iter().map(move |way| (*length, *way)));
+        split.chain(last.iter().map(|way| (usual, *way))).collect()
+    }
+
+    fn text(
+        &self,
+        (batch, tokens): (u64, Option<u64>),
+        layout: &Layout,
+        out_of_core: bool,
+    ) -> String {
         let ScenarioAnswers { gpus, nodes, .. } = *self.answers;
         let ResolvedAnswers { storage: from, dataset: data, .. } = self;
         let name =
             self.answers.name.clone().unwrap_or_else(|| format!("{}-{from}", self.model.name()));
-        let read = dataset(data, self.model.tokens().unwrap_or(2048));
-        let workers = self.answers.workers.unwrap_or(self.model.usual_workers() * gpus);
+        let read = dataset(data, tokens.unwrap_or(2048));
+        let on_node = self.answers.workers.unwrap_or(self.model.usual_workers() * layout.copies);
+        let cores = (16 * gpus).max(on_node);
+        let workers = match is_per_rank(self.loader) {
+            true => on_node.div_ceil(layout.copies),
+            false => on_node,
+        };
         let decode = read.decode.filter(|_| !self.model.is_emulated());
-        let (loader, swept) = loader(self.loader, workers, decode, batch * gpus);
-        let cores = (16 * gpus).max(workers);
+        let (loader, swept) = loader(self.loader, workers, decode, batch * layout.copies);
+        let loaders = loaders_of(self.loader, layout.copies);
+        let Layout { keys: spread, tables: pipeline, .. } = layout;
         let pcie =
             if out_of_core { "pcie = \"25 GB/s\" # host to device, for each GPU\n" } else { "" };
         // Machines whose GPUs have NVLink usually have a NIC for each GPU.
@@ -192,7 +255,7 @@ impl ResolvedAnswers<'_> {
         let network = match nodes == 1 && local {
             true => "",
             false => {
-                "[cluster.network]\nnic = \"200 Gbit/s\" # of each NIC, in each direction\nlatency = \"5 us\"\n"
+                "[cluster.network]\nnic = \"200 Gbit/s\" # of each NIC, in each direction: as in a DGX A100\nlatency = \"5 us\"\n"
             }
         };
         let sweep = match swept {
@@ -205,7 +268,8 @@ impl ResolvedAnswers<'_> {
             ),
             None => format!("\"job.batch\" = [{}, {batch}]\n", (batch / 2).max(1)),
         };
-        let memory = format!("memory = \"{} GiB\"", 128 * gpus);
+        let node = NodeMemory::of(&read, gpus, *from == "memory");
+        let memory = format!("memory = \"{} GiB\"", node.gibibytes);
         let (memory, memory_of_workers) = match self.model.is_emulated() {
             true => (
                 format!(
@@ -214,7 +278,7 @@ impl ResolvedAnswers<'_> {
                 "",
             ),
             false => (
-                format!("{memory} # what is left of it caches the files that were read\n"),
+                format!("{memory} # {}\n", node.why),
                 "# worker_memory = \"1 GiB\" # of each loader worker, 0 if not written: less is left to cache files\n",
             ),
         };
@@ -235,7 +299,7 @@ impl ResolvedAnswers<'_> {
              [cluster]\n\
              nodes = {nodes}\n\
              [cluster.node]\n\
-             cores = {cores}\n\
+             cores = {cores} # 16 for each GPU, as in a DGX A100\n\
              gpus = {gpus}\n\
              gpu = \"{}\"\n\
              {memory}\
@@ -253,7 +317,7 @@ impl ResolvedAnswers<'_> {
              dataset = \"{data}\"\n\
              storage = \"{from}\"\n\
              batch = {batch} # samples, for each copy of the model and step\n\
-             {memory_of_workers}{spread}\
+             {memory_of_workers}{spread}{loaders}{pipeline}\
              \n\
              {loader}\
              \n\
@@ -267,9 +331,9 @@ impl ResolvedAnswers<'_> {
             quoted(&name),
             self.gpu.name,
             storage(from),
-            read.text,
+            read.text(node.samples),
             quoted(self.model.name()),
-            self.model.table(self.gpu, out_of_core),
+            self.model.table(self.gpu, tokens, out_of_core),
         );
         aligned(&text)
     }

@@ -32,9 +32,9 @@ pub(super) fn storage(name: &str) -> &'static str {
         "s3" => {
             "[storage.s3.object-store]\n\
              bandwidth = \"100 Gbit/s\" # of all requests together\n\
-             per_connection = \"90 MB/s\" # of each\n\
+             per_connection = \"90 MB/s\" # of each, as in the guidelines of S3\n\
              latency = { lognormal = { median = \"20 ms\", p99 = \"200 ms\" } }\n\
-             requests = \"5500 /s\" # beyond, they are refused and come again\n"
+             requests = \"5500 /s\" # of a prefix, by S3's guidelines; beyond, they are refused and come again\n"
         }
         "memory" => "[storage.memory.memory] # nothing is waited for but the memory itself\n",
         "measured" => {
@@ -73,50 +73,113 @@ pub(super) fn of_checkpoints(name: &str) -> (&str, &'static str) {
 
 /// A data set in a first scenario.
 pub(super) struct Data {
-    /// Keys of the data set's table, in TOML.
-    pub(super) text: String,
+    /// Number of samples.
+    pub(super) samples: u64,
+    /// Mean size of a sample [B].
+    pub(super) bytes: f64,
+    /// Size of a sample, in TOML.
+    size: String,
+    /// Layout, in TOML.
+    layout: String,
     /// Core time for decoding a sample; `None` if samples are not decoded.
     pub(super) decode: Option<&'static str>,
 }
 
+impl Data {
+    /// Returns the keys of the data set's table, in TOML, with `samples` samples.
+    pub(super) fn text(&self, samples: u64) -> String {
+        let Data { size, layout, .. } = self;
+        let fewer = match samples < self.samples {
+            true => format!(" # of {}: as many as the memory of a node holds", self.samples),
+            false => String::new(),
+        };
+        format!("samples = {samples}{fewer}\nsample_size = {size}\nlayout.{layout}\n")
+    }
+}
+
+/// Memory of a node, and how many samples it has room for.
+pub(super) struct NodeMemory {
+    /// Memory [GiB].
+    pub(super) gibibytes: u64,
+    /// Why it is so large.
+    pub(super) why: &'static str,
+    /// Samples of the data set.
+    pub(super) samples: u64,
+}
+
+/// Memory for each GPU [GiB]: a DGX A100 has 1 TB for eight (NVIDIA DGX A100 data sheet, 2020).
+const MEMORY_OF_GPU: u64 = 128;
+/// Largest memory of a node [GiB]: a DGX H100 has 2 TB (NVIDIA DGX H100 data sheet, 2023).
+const MOST_MEMORY: u64 = 2048;
+/// Part of the memory that a data set in memory may take: loaders and decoded batches need the rest.
+const PART: f64 = 0.75;
+
+impl NodeMemory {
+    /// Returns the memory of a node with `gpus` GPUs, which holds `data` if that is `held`.
+    pub(super) fn of(data: &Data, gpus: u64, held: bool) -> NodeMemory {
+        let usual = MEMORY_OF_GPU * gpus;
+        let gib = |of: f64| of / f64::from(1 << 30);
+        let needed = (gib(data.samples as f64 * data.bytes) / PART).ceil() as u64;
+        if !held || needed <= usual {
+            let why = "what is left of it caches the files that were read";
+            return NodeMemory { gibibytes: usual, why, samples: data.samples };
+        }
+        let gibibytes = needed.next_power_of_two().min(MOST_MEMORY).max(usual);
+        let room = PART * gibibytes as f64 * f64::from(1 << 30) / data.bytes;
+        let round = 10_f64.powf(room.log10().floor() - 1.0);
+        let samples = data.samples.min(((room / round).floor() * round) as u64);
+        NodeMemory { gibibytes, why: "it holds the data set", samples }
+    }
+}
+
 /// Returns the data set with this main name; `tokens` is the length of a sample, for data sets of token sequences.
 pub(super) fn dataset(name: &str, tokens: u64) -> Data {
-    let files = |samples: u64, size: &str, decode| Data {
-        text: format!(
-            "samples = {samples}\nsample_size = {size}\nlayout.file-per-sample = {{}} # or: layout.shards = {{ samples = \
-             1000 }}\n"
-        ),
+    let files = |samples: u64, bytes: f64, size: &str, decode| Data {
+        samples,
+        bytes,
+        size: size.to_owned(),
+        layout: "file-per-sample = {} # or: layout.shards = { samples = 1000 }".to_owned(),
         decode: Some(decode),
     };
-    let shards = |samples: u64, size: &str, each: u64, decode| Data {
-        text: format!(
-            "samples = {samples}\nsample_size = {size}\nlayout.shards = {{ samples = {each}, request = \"1 MiB\" }}\n"
-        ),
+    let shards = |samples: u64, bytes: f64, size: &str, each: u64, decode| Data {
+        samples,
+        bytes,
+        size: size.to_owned(),
+        layout: format!("shards = {{ samples = {each}, request = \"1 MiB\" }}"),
         decode,
     };
     let jpeg = "{ lognormal = { mean = \"114 kB\", cv = 0.6 } } # varies from image to image";
     match name {
-        "imagenet-records" => shards(1_281_167, jpeg, 1251, Some("7 ms")),
-        "coco" => files(118_287, "{ lognormal = { mean = \"165 kB\", cv = 0.5 } }", "9 ms"),
+        "imagenet-records" => shards(1_281_167, 114e3, jpeg, 1251, Some("7 ms")),
+        "coco" => {
+            let size = "{ lognormal = { mean = \"165 kB\", cv = 0.5 } }";
+            files(118_287, 165e3, size, "9 ms")
+        }
         "cifar10" => Data {
-            text: "samples = 50000\nsample_size = \"3073 B\"\nlayout.raw = {}\n".to_owned(),
+            samples: 50_000,
+            bytes: 3073.0,
+            size: "\"3073 B\"".to_owned(),
+            layout: "raw = {}".to_owned(),
             decode: Some("50 us"),
         },
-        "mnist" => files(60_000, "\"784 B\"", "20 us"),
-        "kits19" => files(7_000, "{ normal = { mean = \"147 MB\", sd = \"68 MB\" } }", "300 ms"),
+        "mnist" => files(60_000, 784.0, "\"784 B\"", "20 us"),
+        "kits19" => {
+            let size = "{ normal = { mean = \"147 MB\", sd = \"68 MB\" } }";
+            files(7_000, 147e6, size, "300 ms")
+        }
         "cosmoflow" => {
             let size = "{ normal = { mean = \"2.8 MB\", sd = \"71 kB\" } }";
-            shards(524_288, size, 1, Some("5 ms"))
+            shards(524_288, 2.8e6, size, 1, Some("5 ms"))
         }
         "tokens" => {
+            let bytes = 4 * tokens;
             let size = format!(
-                "\"{} B\" # {tokens} tokens of 4 B; 2 B hold up to 65,536 different ones",
-                4 * tokens
+                "\"{bytes} B\" # {tokens} tokens of 4 B; 2 B hold up to 65,536 different ones"
             );
             // Sequences are copied into a batch, in a time that varies.
-            shards(100_000_000, &size, 10_000, Some("50 us"))
+            shards(100_000_000, bytes as f64, &size, 10_000, Some("50 us"))
         }
-        _ => files(1_281_167, jpeg, "7 ms"),
+        _ => files(1_281_167, 114e3, jpeg, "7 ms"),
     }
 }
 
@@ -131,7 +194,11 @@ mod tests {
             let text = storage(choice.name);
             assert!(text.starts_with(&format!("[storage.{}.", choice.name)), "{text}");
         }
-        let texts: Vec<String> = DATASETS.iter().map(|of| dataset(of.name, 2048).text).collect();
+        let texts: Vec<String> = DATASETS
+            .iter()
+            .map(|of| dataset(of.name, 2048))
+            .map(|data| data.text(data.samples))
+            .collect();
         let all: std::collections::BTreeSet<&String> = texts.iter().collect();
         assert_eq!(all.len(), texts.len(), "{texts:?}");
     }

@@ -1,23 +1,28 @@
 //! The key that a first scenario sweeps.
 
+use super::training::Layout;
 use crate::scenario::{Override, ScenarioFile};
 
 /// A key that may be swept, and values for it.
 pub(super) type Axis = (&'static str, Vec<u64>);
 
-/// Returns keys that decide how fast a model on sequences trains, the one that matters most first: micro-batches of a pipeline,
-/// the batch, and steps between two exchanges of gradients. Its samples are small and need little decoding, so that workers of
-/// the loader hardly matter. `spread` is the text of the keys that spread the model over GPUs.
-pub(super) fn of_sequences(batch: u64, spread: &str) -> Vec<Axis> {
+/// Returns keys that decide how fast a model on sequences trains, the one that matters most first: micro-batches and stages of a
+/// pipeline, the batch, and steps between two exchanges of gradients. Its samples are small and need little decoding, so that workers of
+/// the loader hardly matter. `layout` spreads the model over GPUs.
+pub(super) fn of_sequences(batch: u64, layout: &Layout) -> Vec<Axis> {
     let mut parts: Vec<u64> = [4, 2, 1].map(|part| batch / part).to_vec();
     parts.retain(|part| *part > 0);
     parts.dedup();
     let mut axes = Vec::new();
-    if spread.contains("micro_batches") {
+    if layout.stages > 1 {
         axes.push(("job.parallel.pipeline.micro_batches", parts.clone()));
+        axes.push((
+            "job.parallel.pipeline.stages",
+            [1, 2, 4].map(|of| of * layout.stages).to_vec(),
+        ));
     }
     axes.push(("job.batch", parts));
-    if spread.contains("\nsync.allreduce") {
+    if layout.keys.contains("sync.allreduce") {
         axes.push(("job.accumulation", vec![1, 2, 4, 8]));
     }
     axes

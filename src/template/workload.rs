@@ -1,5 +1,6 @@
 //! What a first scenario trains: a model of the catalogue, or a workload of MLPerf Storage.
 
+use super::shares;
 use crate::catalogue::{self, Gpu, Input, Model, Precision};
 
 /// A workload of MLPerf Storage, which waits for the time of a step in place of computing it, and exchanges no gradients.
@@ -44,6 +45,14 @@ impl Workload {
         match self {
             Workload::Layers(model) => model.name,
             Workload::Emulated(of) => of.name,
+        }
+    }
+
+    /// Returns the number of parameters; 0 if it is not known, and nothing is split.
+    pub(super) fn parameters(&self) -> u64 {
+        match self {
+            Workload::Layers(model) => model.parameters(),
+            Workload::Emulated(_) => 0,
         }
     }
 
@@ -97,12 +106,18 @@ impl Workload {
         }
     }
 
-    /// Returns the table of the model, trained on a GPU.
-    pub(super) fn table(&self, gpu: &Gpu, out_of_core: bool) -> String {
+    /// Returns the table of the model, trained on a GPU, with samples of `tokens` tokens if it works on sequences.
+    pub(super) fn table(&self, gpu: &Gpu, tokens: Option<u64>, out_of_core: bool) -> String {
         match self {
             Workload::Layers(model) => {
                 let optimizer = if self.tokens().is_some() { "adam" } else { "momentum" };
-                layers(model, optimizer, gpu, out_of_core)
+                let fewer = tokens.filter(|tokens| Some(*tokens) != self.tokens());
+                let sequence = fewer.map_or_else(String::new, |tokens| {
+                    format!(
+                        "sequence = {tokens} # longer ones do not fit: all activations are kept, none is recomputed\n"
+                    )
+                });
+                layers(model, optimizer, gpu, out_of_core) + &sequence
             }
             Workload::Emulated(of) => format!(
                 "[job.model]\nstep = {{ per_sample = \"{}\" }} # on an H100, by MLPerf Storage's rules\n",
@@ -114,10 +129,12 @@ impl Workload {
 
 /// Returns the table of a model whose layers are known.
 fn layers(model: &Model, optimizer: &str, gpu: &Gpu, out_of_core: bool) -> String {
-    let known = |precision: &Precision| gpu.peak(*precision).is_some();
-    let precisions = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
-    let precision = precisions.into_iter().find(known).unwrap_or(Precision::Fp32).name();
-    let efficiency = if matches!(model.input, Input::Tokens(_)) { 0.4 } else { 0.2 };
+    let reached = shares::reached(model, gpu);
+    let precision = reached.map_or(Precision::Fp32, |of| of.precision).name();
+    let efficiency = match &reached {
+        Some(of) => format!("{:.3} # share of the peak, from {}", of.share, of.said()),
+        None => "0.3 # share of the peak: a guess".to_owned(),
+    };
     let swap = if out_of_core {
         "out_of_core = true # what does not fit is in the node's memory\n"
     } else {
@@ -125,8 +142,8 @@ fn layers(model: &Model, optimizer: &str, gpu: &Gpu, out_of_core: bool) -> Strin
     };
     format!(
         "[job.model]\ncatalogue = \"{}\"\nprecision = \"{precision}\"\noptimizer = \"{optimizer}\"\n\
-         efficiency = {efficiency} # share of the GPU's peak; or, as measured: step = {{ fixed = \"3 ms\", \
-         per_sample = \"2 ms\" }}\n{swap}",
+         efficiency = {efficiency}\n\
+         # or, as measured: step = {{ fixed = \"3 ms\", per_sample = \"2 ms\" }}\n{swap}",
         model.name
     )
 }
